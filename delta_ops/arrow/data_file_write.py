@@ -47,7 +47,7 @@ _ROW_GROUP_ROWS = 1_048_576
 _ROW_GROUP_BYTES = 128 * 1024 * 1024
 _ALIKE_FILES = 8
 """Files of one write for which a sample of rows is taken once."""
-_LONG_BYTES = 16 * 1024 * 1024
+_LONG_BYTES = 4 * 1024 * 1024
 """Row groups from here on are encoded while the next one is read."""
 _TINY_ROWS = 16
 
@@ -120,7 +120,7 @@ class DataFileWriter:
         dictionaries = self._choose_dictionaries(first[0]) if first else True
 
         def write(sink: IO[bytes]) -> None:
-            checked = self._validate_tables(chain(_give_up(first), remaining))
+            checked = map(self._validated, chain(_give_up(first), remaining))
             footers.append(
                 self._encode(
                     checked,
@@ -183,11 +183,10 @@ class DataFileWriter:
         # Rows may have partition columns between these.
         return frozenset(path for path in paths if _has_nan(rows[path[0]], self._floats[path][1:]))
 
-    def _validate_tables(self, tables: Iterable[pa.Table]) -> Iterator[pa.Table]:
-        for rows in tables:
-            if self._has_rules:
-                validate_rows(rows, self._definition.schema, self._storage.uri)
-            yield rows
+    def _validated(self, rows: pa.Table) -> pa.Table:
+        if self._has_rules:
+            validate_rows(rows, self._definition.schema, self._storage.uri)
+        return rows
 
     def _codec_of(self, num_bytes: int) -> str:
         """The codec of a file whose first row group has so many bytes."""
@@ -263,7 +262,8 @@ class DataFileWriter:
         """
         footers: list[pq.FileMetaData] = []
 
-        def encode(rows: pa.Table, writer: pq.ParquetWriter) -> None:
+        def encode(held: list[pa.Table], writer: pq.ParquetWriter) -> None:
+            rows = held.pop()
             stored = _declare_columns(rows) if self._is_nested else rows
             for field in self._materialized:
                 stored = _append_value(stored, field, partition_values[field.name])
@@ -283,7 +283,7 @@ class DataFileWriter:
                 metadata_collector=footers,
             )
             try:
-                calls = (partial(encode, rows, writer) for rows in tables)
+                calls = (partial(encode, held, writer) for held in _hold_each(tables))
                 if is_long:
                     run_behind(calls)
                 else:
@@ -314,12 +314,15 @@ def discard(storage: Storage, adds: Iterable[AddFile | AddCdcFile]) -> None:
 
 
 def row_groups(
-    batches: Iterable[pa.RecordBatch], max_bytes: int = _ROW_GROUP_BYTES
+    batches: Iterable[pa.RecordBatch],
+    max_bytes: int = _ROW_GROUP_BYTES,
+    max_rows: int = _ROW_GROUP_ROWS,
 ) -> Iterator[pa.Table]:
     """Neighbouring batches together, so that many small ones do not make many small row groups.
 
     Args:
         max_bytes: A row group ends with the batch by which it reaches this size.
+        max_rows: Or with the one by which it has so many rows.
     """
     most = min(max_bytes, _ROW_GROUP_BYTES)
     pending: list[pa.RecordBatch] = []
@@ -328,11 +331,18 @@ def row_groups(
         pending.append(batch)
         num_rows += len(batch)
         num_bytes += batch.nbytes
-        if num_rows >= _ROW_GROUP_ROWS or num_bytes >= most:
+        if num_rows >= max_rows or num_bytes >= most:
             yield pa.Table.from_batches(pending)
             pending, num_rows, num_bytes = [], 0, 0
     if pending:
         yield pa.Table.from_batches(pending)
+
+
+def _hold_each(tables: Iterable[pa.Table]) -> Iterator[list[pa.Table]]:
+    """Each table in a list; once it is taken out, nobody holds it while the next one is made."""
+    remaining = iter(tables)
+    while held := list(islice(remaining, 1)):
+        yield held
 
 
 def _give_up(tables: list[pa.Table]) -> Iterator[pa.Table]:

@@ -22,6 +22,8 @@ from delta_ops.protocol.table_definition import validate
 from delta_ops.transaction import RewriteGroup, Staged
 
 _LEAST_ROW_GROUP_BYTES = 1 << 20
+_ROW_GROUP_ROWS = 131_072
+"""Enough to compress well and to be read at once; several groups of them are held, one a thread."""
 
 
 def rewrite(snapshot: Snapshot, group: RewriteGroup, *, memory_bytes: int = MEMORY_BYTES) -> Staged:
@@ -46,7 +48,8 @@ def rewrite(snapshot: Snapshot, group: RewriteGroup, *, memory_bytes: int = MEMO
 
     def write_file(batches: Iterable[pa.RecordBatch]) -> AddFile:
         # Two of them are held for a file: one that is encoded, and one that is read.
-        groups = row_groups(batches, max(memory_bytes // 8, _LEAST_ROW_GROUP_BYTES))
+        most_bytes = max(memory_bytes // 8, _LEAST_ROW_GROUP_BYTES)
+        groups = row_groups(batches, most_bytes, _ROW_GROUP_ROWS)
         return writer.write(groups, partition_values, data_change=False)
 
     names = file_schema.names

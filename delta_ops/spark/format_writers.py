@@ -25,6 +25,7 @@ from delta_ops.spark.session_settings import (
     default_properties,
     reset_txn,
     session_settings,
+    txn_of,
 )
 from delta_ops.spark.stale_reads import refuse_stale_rows
 from delta_ops.spark.stream_write import OutputMode, batch_writer
@@ -60,6 +61,8 @@ def save(
     """
     options, spark = options_for(Use.WRITE, calls.options), df.sparkSession
     settings = session_settings(spark)
+    own_txn = _txn(options)
+    txn = own_txn or txn_of(spark)
     _refuse_buckets(calls)
     mode = _mode(calls.mode)
     log = log_at(place_of(options, path, "save"), options, storage_options)
@@ -87,7 +90,7 @@ def save(
         partition_overwrite_mode=_partition_overwrite_mode(options, settings, mode),
         merge_schema=_merges_schema(options, settings) and not overwrites_schema,
         overwrite_schema=overwrites_schema,
-        txn=_txn(options) or settings.txn,
+        txn=txn,
         configuration=configuration,
         user_metadata=options.text("userMetadata") or settings.user_metadata,
     )
@@ -95,7 +98,7 @@ def save(
         write_rearranged(df, transaction, request, _files(options))
     else:
         write_frame(df, transaction, request, settings=_files(options))
-    if _txn(options) is None and settings.txn is not None:
+    if own_txn is None and txn is not None:
         reset_txn(spark)
 
 

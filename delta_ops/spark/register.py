@@ -26,7 +26,7 @@ from delta_ops.spark.format_calls import NOTES, NOTES_OF_WRITE_TO, Calls, calls_
 from delta_ops.spark.format_dispatch import ACTS, Act
 from delta_ops.spark.format_readers import load
 from delta_ops.spark.session import is_connect
-from delta_ops.spark.sql_source import SqlUnavailableError, provide, withdraw
+from delta_ops.spark.sql_source import SqlUnavailableError, names_paths, provide, withdraw
 
 logger = logging.getLogger(__name__)
 
@@ -132,10 +132,11 @@ def _open_for_sql(spark: SparkSession, options: Mapping[str, str]) -> DataFrame:
         if name.lower() not in _OF_CATALOG
     }
     if "path" not in known:
+        by_path = "" if names_paths(spark) else ", not by paths in a query"
         raise InvalidRequestError(
-            "SQL reads Delta tables by names, not by paths in a query, and makes none; say where a "
-            "table is, CREATE TABLE name USING delta LOCATION '/path', or CREATE TEMPORARY VIEW "
-            "name USING delta OPTIONS (path '/path')"
+            f"SQL reads Delta tables that are there{by_path}, and makes none; say where a table "
+            "is, CREATE TABLE name USING delta LOCATION '/path', or CREATE TEMPORARY VIEW name "
+            "USING delta OPTIONS (path '/path')"
         )
     return load(spark, Calls(options=known), None, _registration.storage_options)
 

@@ -33,15 +33,13 @@ class SessionSettings:
     """`spark.sql.sources.partitionOverwriteMode`: an overwrite replaces the data's partitions."""
     user_metadata: str | None
     """`commitInfo.userMetadata`: kept in each commit that has none of its own."""
-    txn: tuple[str, int] | None
-    """`write.txnAppId` and `write.txnVersion`: a write that the table holds is not done again."""
 
 
 def session_settings(spark: SparkSession) -> SessionSettings:
     """What the session says now.
 
     Raises:
-        InvalidRequestError: A setting is neither true nor false, or no version.
+        InvalidRequestError: A setting is neither true nor false.
     """
     mode = spark.conf.get("spark.sql.sources.partitionOverwriteMode", "static") or "static"
     return SessionSettings(
@@ -49,7 +47,6 @@ def session_settings(spark: SparkSession) -> SessionSettings:
         enforce_retention=_flag(spark, "retentionDurationCheck.enabled", default=True),
         overwrites_dynamically=mode.lower() == "dynamic",
         user_metadata=user_metadata_of(spark),
-        txn=_txn(spark),
     )
 
 
@@ -92,7 +89,12 @@ def _flag(spark: SparkSession, name: str, *, default: bool) -> bool:
     return text == "true"
 
 
-def _txn(spark: SparkSession) -> tuple[str, int] | None:
+def txn_of(spark: SparkSession) -> tuple[str, int] | None:
+    """The txn of `write.txnAppId` and `write.txnVersion`: what a table holds is not done again.
+
+    Raises:
+        InvalidRequestError: One of both is not set, or the version is no number.
+    """
     app_id, version = _text(spark, "write.txnAppId"), _text(spark, "write.txnVersion")
     if app_id is None and version is None:
         return None

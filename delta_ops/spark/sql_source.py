@@ -74,6 +74,7 @@ import org.apache.spark.sql.execution.datasources.OutputWriterFactory;
 import org.apache.spark.sql.sources.BaseRelation;
 import org.apache.spark.sql.sources.CatalystScan;
 import org.apache.spark.sql.sources.CreatableRelationProvider;
+import org.apache.spark.sql.sources.InsertableRelation;
 import org.apache.spark.sql.sources.RelationProvider;
 import org.apache.spark.sql.sources.SchemaRelationProvider;
 import org.apache.spark.sql.types.DataType;
@@ -184,28 +185,29 @@ public class PathCatalog implements TableCatalog {
     options.put("path", path);
     org.apache.spark.sql.classic.SparkSession session =
         org.apache.spark.sql.classic.SparkSession.active();
-    DefaultSource.open(session, options, null);
+    Function opened = DefaultSource.open(session, options, null);
+    StructType type = (StructType) DataType.fromJson((String) DefaultSource.ask(opened, "schema"));
     TableIdentifier name = new TableIdentifier(
         path, Option.apply("delta"), Option.apply("spark_catalog"));
     // Spark would keep the relation, with the columns of today, until somebody refreshes it.
     session.sessionState().catalog().invalidateCachedTable(
         new QualifiedTableName("spark_catalog", "delta", path));
     try {
-      return new V1Table(tableOf(name, options));
+      return new V1Table(tableOf(name, options, type));
     } catch (ReflectiveOperationException error) {
       throw new UnsupportedOperationException(error);
     }
   }
 
   // Versions of Spark differ in how many more there are, all of which have defaults.
-  private static CatalogTable tableOf(TableIdentifier name, HashMap options)
+  private static CatalogTable tableOf(TableIdentifier name, HashMap options, StructType type)
       throws ReflectiveOperationException {
     Constructor constructor = CatalogTable.class.getConstructors()[0];
     Object[] given = new Object[constructor.getParameterCount()];
     given[0] = name;
     given[1] = CatalogTableType.EXTERNAL();
     given[2] = storageOf(options);
-    given[3] = new StructType();
+    given[3] = type;
     given[4] = Option.apply("delta");
     Class companion = Class.forName(
         CatalogTable.class.getName() + "$", true, CatalogTable.class.getClassLoader());
@@ -241,7 +243,7 @@ public class PathCatalog implements TableCatalog {
   public void renameTable(Identifier from, Identifier to) { throw DefaultSource.refuseWrite(); }
 }
 
-class LogRelation extends BaseRelation implements CatalystScan {
+class LogRelation extends BaseRelation implements CatalystScan, InsertableRelation {
   private final SQLContext context;
   private final Function table;
   private final StructType type;
@@ -258,6 +260,10 @@ class LogRelation extends BaseRelation implements CatalystScan {
   public StructType schema() { return type; }
   public long sizeInBytes() { return size; }
   public boolean needConversion() { return false; }
+  public String toString() { return "delta"; }
+
+  // Else Spark refuses with a sentence that names no way.
+  public void insert(Dataset rows, boolean overwrite) { throw DefaultSource.refuseWrite(); }
 
   public RDD buildScan(Seq columns, Seq filters) {
     org.apache.spark.sql.classic.Dataset rows =
@@ -342,6 +348,11 @@ def _name_catalog(spark: SparkSession) -> None:
         context: Any = spark.sparkContext
         context._jsc.sc().conf().set(_CATALOG, _CATALOG_CLASS)
         spark.conf.set(_CATALOG, _CATALOG_CLASS)
+
+
+def names_paths(spark: SparkSession) -> bool:
+    """Whether queries of a session may name paths."""
+    return spark.conf.get(_CATALOG, None) == _CATALOG_CLASS
 
 
 def _forget_catalog(context: Any) -> None:

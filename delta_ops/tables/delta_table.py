@@ -17,7 +17,12 @@ from delta_ops.errors import InvalidRequestError, TableNotFoundError
 from delta_ops.log import DeltaLog
 from delta_ops.maintenance import restore, vacuum
 from delta_ops.protocol.features import FEATURES
-from delta_ops.spark.session_settings import session_settings, user_metadata_of
+from delta_ops.spark.session_settings import (
+    reset_txn,
+    session_settings,
+    txn_of,
+    user_metadata_of,
+)
 from delta_ops.tables import given
 from delta_ops.tables.exceptions import translating
 from delta_ops.tables.frames import detail_frame, history_frame, restore_frame
@@ -145,14 +150,17 @@ class DeltaTable:
     @translating
     def delete(self, condition: ColumnOrText | None = None) -> None:
         """Delete the rows for which a condition is true; without one, all of them."""
-        asked = given.condition(condition)
+        asked, txn = given.condition(condition), txn_of(self._spark)
         ds.delete(
             self._spark,
             self._log,
             asked,
             target_alias=self._alias,
+            txn=txn,
             user_metadata=self._user_metadata,
         )
+        if txn is not None:
+            reset_txn(self._spark)
 
     @translating
     def update(
@@ -162,15 +170,18 @@ class DeltaTable:
     ) -> None:
         """Give columns new values in the rows for which a condition is true; or in all."""
         values = given.assignments(set, "'set'")
-        asked = given.condition(condition)
+        asked, txn = given.condition(condition), txn_of(self._spark)
         ds.update(
             self._spark,
             self._log,
             values,
             asked,
             target_alias=self._alias,
+            txn=txn,
             user_metadata=self._user_metadata,
         )
+        if txn is not None:
+            reset_txn(self._spark)
 
     def merge(self, source: DataFrame, condition: ColumnOrText) -> DeltaMergeBuilder:
         """A merge of rows into the table, to which clauses are added before `execute`."""

@@ -14,7 +14,7 @@ from delta_ops.log import DeltaLog
 from delta_ops.protocol.schema import StructType
 from delta_ops.spark.aliases import columns_by_alias, name_as_structs
 from delta_ops.spark.merge import Merge
-from delta_ops.spark.session_settings import session_settings
+from delta_ops.spark.session_settings import reset_txn, session_settings, txn_of
 from delta_ops.tables import given
 from delta_ops.tables.exceptions import translating
 from delta_ops.tables.frames import merge_frame
@@ -151,7 +151,7 @@ class DeltaMergeBuilder:
     def execute(self) -> DataFrame:
         """Merge and commit; the figures of rows updated, deleted and inserted."""
         request = self._request
-        settings = session_settings(request.spark)
+        settings, txn = session_settings(request.spark), txn_of(request.spark)
         adds_columns = request.adds_columns or settings.merge_schema
         source, alias, structs = _source_of(request)
         merge = ds.merge(
@@ -161,6 +161,7 @@ class DeltaMergeBuilder:
             target_alias=request.alias or _NO_NAME.format("target"),
             source_alias=alias or _NO_NAME.format("source"),
             merge_schema=adds_columns,
+            txn=txn,
             user_metadata=settings.user_metadata,
         )
         sides = Sides(
@@ -171,7 +172,10 @@ class DeltaMergeBuilder:
         )
         for clause in request.clauses:
             merge = clause(merge, sides, request.log.uri)
-        return merge_frame(request.spark, merge.execute().metrics)
+        metrics = merge.execute().metrics
+        if txn is not None:
+            reset_txn(request.spark)
+        return merge_frame(request.spark, metrics)
 
     def _add(self, clause: Clause) -> DeltaMergeBuilder:
         request = self._request

@@ -3,18 +3,25 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
 import pytest
+from pyspark.errors import AnalysisException
 from pyspark.sql import SparkSession
 
+import delta_ops.arrow as da
+from delta_ops import DeltaLog
 from delta_ops.errors import InvalidRequestError
 from delta_ops.spark.session_settings import (
     PREFIX,
     default_properties,
     reset_txn,
     session_settings,
+    txn_of,
 )
+from delta_ops.tables import DeltaTable
 
 pytestmark = pytest.mark.spark
 
@@ -33,7 +40,7 @@ def test_a_session_that_says_nothing_has_the_defaults_of_the_reference(spark: Sp
     assert not settings.merge_schema
     assert settings.enforce_retention
     assert not settings.overwrites_dynamically
-    assert (settings.user_metadata, settings.txn) == (None, None)
+    assert (settings.user_metadata, txn_of(spark)) == (None, None)
     assert default_properties(spark) == {}
 
 
@@ -62,11 +69,39 @@ def test_a_txn_goes_once_where_the_session_says_so(spark: SparkSession, conf: An
     conf.set(f"{PREFIX}write.txnAppId", "app")
     conf.set(f"{PREFIX}write.txnVersion", "7")
     reset_txn(spark)
-    assert session_settings(spark).txn == ("app", 7)
+    assert txn_of(spark) == ("app", 7)
     conf.set(f"{PREFIX}write.txnVersion.autoReset.enabled", "true")
     reset_txn(spark)
     with pytest.raises(InvalidRequestError, match="set both"):
-        session_settings(spark)
+        txn_of(spark)
+    assert session_settings(spark).enforce_retention
+
+
+def test_changes_of_rows_are_done_once_by_the_txn_of_the_session(
+    spark: SparkSession, tmp_path: Path, conf: Any
+) -> None:
+    da.write(tmp_path, pa.table({"id": [1, 2, 3], "v": [0, 0, 0]}))
+    table = DeltaTable.forPath(spark, str(tmp_path))
+    source = spark.sql("SELECT 1L AS id")
+    conf.set(f"{PREFIX}write.txnAppId", "job")
+    for version in (1, 1, 2, 2, 3, 3):
+        conf.set(f"{PREFIX}write.txnVersion", str(version))
+        if version == 1:
+            table.update(set={"v": "v + 1"})
+        elif version == 2:
+            merge = table.alias("t").merge(source.alias("s"), "t.id = s.id")
+            figures = merge.whenMatchedUpdate(set={"v": "t.v + 10"}).execute()
+            assert figures.columns[0] == "num_affected_rows"
+        else:
+            table.delete("id = 3")
+    assert da.to_table(tmp_path).sort_by("id")["v"].to_pylist() == [11, 1]
+    assert DeltaLog(tmp_path).snapshot().version == 3
+    conf.set(f"{PREFIX}write.txnVersion.autoReset.enabled", "true")
+    conf.set(f"{PREFIX}write.txnVersion", "4")
+    table.update(set={"v": "v + 1"})
+    with pytest.raises(AnalysisException, match="set both"):
+        table.update(set={"v": "v + 1"})
+    table.vacuum()
 
 
 def test_a_setting_that_is_no_flag_is_refused(spark: SparkSession, conf: Any) -> None:

@@ -149,7 +149,7 @@ def test_a_database_of_that_name_keeps_its_tables(spark: SparkSession, tmp_path:
             f"CREATE TABLE delta.plain USING parquet LOCATION '{tmp_path}/p' AS SELECT 1 AS a"
         )
         assert found(session.table("delta.plain")) == [(1,)]
-        with pytest.raises(AnalysisException, match="by names, not by paths"):
+        with pytest.raises(AnalysisException, match="not by paths"):
             session.sql(f"SELECT * FROM delta.`{tmp_path}/t`")
     finally:
         ds.unregister(spark)
@@ -202,6 +202,24 @@ def test_what_sql_cannot_do_is_refused_and_changes_nothing(
     assert files_under(table) == before
     assert not delta.catalog.tableExists("other")
     assert delta.table("items").count() == 9
+
+
+def test_a_refusal_says_the_way(delta: SparkSession, table: Path) -> None:
+    delta.sql(f"CREATE TABLE items USING delta LOCATION '{table}'")
+    with pytest.raises(PySparkException, match=r"reads Delta tables, .* write by df\.write"):
+        delta.sql("INSERT INTO items SELECT * FROM items").collect()
+    with pytest.raises(PySparkException, match=r"write by df\.write"):
+        delta.table("items").write.insertInto("items")
+    with pytest.raises(AnalysisException, match="tables that are there, and makes none"):
+        delta.sql("CREATE TABLE other (a INT) USING delta")
+
+
+def test_a_path_is_described_with_its_columns(delta: SparkSession, table: Path) -> None:
+    described = delta.sql(f"DESCRIBE TABLE delta.`{table}`").collect()
+    types = [(row.col_name, row.data_type) for row in described]
+    assert types == [("id", "bigint"), ("p", "bigint"), ("T2", "struct<s:string>")]
+    add_columns(table, [NewColumn(name="late", data_type="int")])
+    assert delta.sql(f"DESCRIBE TABLE delta.`{table}`").count() == 4
 
 
 def test_columns_that_changed_meanwhile_are_refused(delta: SparkSession, table: Path) -> None:
