@@ -152,7 +152,7 @@ class ArrowWrite:
     def schema_of_data(self, known: StructType = NO_COLUMNS) -> StructType:
         """See `WriteEngine`."""
         names = known.fields_by_lower_name
-        fields = (f for f in self._reader.schema if f.name.lower() not in names or _is_nested(f))
+        fields = (f for f in self._reader.schema if f.name.lower() not in names or _may_change(f))
         return schema_from_arrow(pa.schema(fields))
 
     def stage_data(self, must_match: Predicate | None) -> Staged:
@@ -238,8 +238,10 @@ def _surviving_rows(
             yield from fit(survivors)
 
 
-def _is_nested(field: pa.Field) -> bool:
-    return bool(pt.is_nested(field.type))
+def _may_change(field: pa.Field) -> bool:
+    """Whether a column that a table has may get fields, or a wider type, by these data."""
+    is_wide = pt.is_signed_integer(field.type) or field.type in (pa.float32(), pa.float64())
+    return bool(is_wide or pt.is_decimal128(field.type) or pt.is_nested(field.type))
 
 
 def reader_of(data: Any) -> pa.RecordBatchReader:

@@ -2,13 +2,15 @@
 
 Columns, and the fields of structs at any depth, are the same where their names differ in case only.
 What the table has stays as it is: its place, name, type, nullability and metadata; whether values
-of another type fit is for each value to say. What it lacks comes last in its struct, and may be
+of another type fit is for each value to say, but that numbers become wider where the table has type
+widening. What it lacks comes last in its struct, and may be
 null, as it is in the rows that are there.
 """
 
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Callable
 from dataclasses import replace
 
 from delta_ops.errors import InvalidRequestError
@@ -19,10 +21,13 @@ from delta_ops.protocol.schema import (
     DataType,
     MapType,
     PrimitiveType,
+    StructField,
     StructType,
     map_members,
     walk,
 )
+from delta_ops.protocol.stats import ColumnPath
+from delta_ops.protocol.type_widening import describe_widening, widens_by_itself
 
 _VARIANT_PARTS = {each.name: each.data_type for each in STORED_VARIANT.fields}
 
@@ -42,6 +47,57 @@ def merge_schemas(table: StructType, data: StructType) -> StructType:
         if each.name.lower() not in table.fields_by_lower_name
     )
     return StructType((*kept, *added))
+
+
+def widen_types(
+    table: StructType,
+    data: StructType,
+    keeps: Callable[[ColumnPath], bool],
+    path: ColumnPath = (),
+) -> StructType:
+    """The table's schema with the wider types that numbers have in the data, and what says so.
+
+    Source: PROTOCOL.md, "Type Change Metadata".
+
+    Args:
+        keeps: Whether a column keeps its type.
+        path: Where the schemas stand.
+    """
+    given = {each.name.lower(): each.data_type for each in data.fields}
+    return StructType(
+        tuple(
+            _widen_field(each, given[each.name.lower()], keeps, (*path, each.name))
+            if each.name.lower() in given
+            else each
+            for each in table.fields
+        )
+    )
+
+
+def _widen_field(
+    field: StructField, given: DataType, keeps: Callable[[ColumnPath], bool], path: ColumnPath
+) -> StructField:
+    changes: list[tuple[ColumnPath, DataType, DataType]] = []
+
+    def widen(current: DataType, given: DataType, inner: ColumnPath) -> DataType:
+        match current, given:
+            case StructType(), StructType():
+                return widen_types(current, given, keeps, (*path, *inner))
+            case ArrayType(), ArrayType():
+                element = widen(current.element_type, given.element_type, (*inner, "element"))
+                return replace(current, element_type=element)
+            case MapType(), MapType():
+                value = widen(current.value_type, given.value_type, (*inner, "value"))
+                return replace(current, value_type=value)
+        if not widens_by_itself(current, given) or keeps((*path, *inner)):
+            return current
+        changes.append((inner, current, given))
+        return given
+
+    field = replace(field, data_type=widen(field.data_type, given, ()))
+    for inner, before, after in changes:
+        field = describe_widening(field, inner, before, after)
+    return field
 
 
 def keep_variants(data: StructType, table: StructType) -> StructType:

@@ -35,6 +35,7 @@ _WIDER: Mapping[DataType, tuple[DataType, ...]] = {
     FLOAT: (DOUBLE,),
     DATE: (TIMESTAMP_NTZ,),
 }
+_WHOLE_NUMBERS = frozenset({BYTE, SHORT, INTEGER, LONG})
 _DIGITS: Mapping[DataType, int] = {BYTE: 10, SHORT: 10, INTEGER: 10, LONG: 20}
 """Before the point, of a decimal that an integer may become."""
 
@@ -62,6 +63,25 @@ def unreadable_columns(
 def is_widening(given: DataType, wanted: DataType) -> bool:
     """Whether every value of one primitive type is one of another, by the protocol's list."""
     return given not in (wanted, VOID) and _is_same_or_wider(given, wanted)
+
+
+def is_number(data_type: DataType) -> bool:
+    """Whether a type is one of those that data widen, or may be of data that do."""
+    is_decimal = isinstance(data_type, DecimalType)
+    return is_decimal or data_type in _WHOLE_NUMBERS or data_type in (FLOAT, DOUBLE)
+
+
+def widens_by_itself(given: DataType, wanted: DataType) -> bool:
+    """Whether data of a wider type widen a column, where a table takes in what the data have.
+
+    As by the reference, only within a family: whole numbers, floating-point numbers, decimals.
+    """
+    is_alike = (
+        {given, wanted} <= _WHOLE_NUMBERS
+        or (given, wanted) == (FLOAT, DOUBLE)
+        or (isinstance(given, DecimalType) and isinstance(wanted, DecimalType))
+    )
+    return is_alike and is_widening(given, wanted)
 
 
 def describe_widening(

@@ -191,6 +191,18 @@ def transaction_to_write(
     return transaction
 
 
+_MAY_CHANGE = (
+    spark_types.StructType,
+    spark_types.ArrayType,
+    spark_types.MapType,
+    spark_types.IntegralType,
+    spark_types.FloatType,
+    spark_types.DoubleType,
+    spark_types.DecimalType,
+)
+"""Types of columns that a table has, by which it may get fields or a wider type."""
+
+
 class SparkWrite:
     """The rows of a DataFrame for a transaction; see `WriteEngine`."""
 
@@ -207,7 +219,7 @@ class SparkWrite:
         for field in self._df.schema.fields:
             if field.name.lower() not in known.fields_by_lower_name:
                 fields.append(field)
-            elif _is_nested(field.dataType):
+            elif isinstance(field.dataType, _MAY_CHANGE):
                 fields.append(_without_collations(field))  # texts of a table compare by their bytes
         return schema_from_spark(spark_types.StructType(fields))
 
@@ -303,12 +315,6 @@ class SparkWrite:
 
 def _without_collations(field: spark_types.StructField) -> spark_types.StructField:
     return spark_schema_from_schema(data_schema_from_spark(spark_types.StructType([field])))[0]
-
-
-def _is_nested(data_type: spark_types.DataType) -> bool:
-    return isinstance(
-        data_type, spark_types.StructType | spark_types.ArrayType | spark_types.MapType
-    )
 
 
 def _nan_checks(definition: TableDefinition) -> Iterator[RowCheck]:

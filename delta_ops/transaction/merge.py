@@ -15,6 +15,7 @@ from delta_ops.protocol.column_names import name_of_path, path_of_name
 from delta_ops.protocol.features import Engine
 from delta_ops.protocol.schema import ArrayType, MapType, StructType, find_field
 from delta_ops.protocol.stats import ColumnPath
+from delta_ops.protocol.type_widening import is_number
 from delta_ops.transaction.hooks import Hook
 from delta_ops.transaction.idempotency import Txn
 from delta_ops.transaction.result import CommitResult
@@ -169,7 +170,7 @@ def _path_said(name: str, alias: str | None, wanted: StructType) -> ColumnPath:
 def new_columns(
     clauses: Sequence[Clause], source: StructType, target: StructType, target_alias: str
 ) -> StructType:
-    """The columns that clauses take, but those whose place in the table is clear.
+    """The columns that clauses take, but those of which the table has all there can be.
 
     A clause that sets a column which only the source has takes that column, whatever its value.
 
@@ -189,6 +190,7 @@ def new_columns(
             if field.name in names
             if field.name.lower() not in known
             or isinstance(field.data_type, StructType | ArrayType | MapType)
+            or is_number(field.data_type)
         )
     )
 

@@ -24,9 +24,11 @@ from delta_ops.protocol.actions import AddCdcFile, AddFile, Metadata
 from delta_ops.protocol.arrow_schemas import add_files
 from delta_ops.protocol.change_data import validate_feed_columns
 from delta_ops.protocol.column_ids import assign_column_ids
+from delta_ops.protocol.column_uses import uses_in_expressions
 from delta_ops.protocol.expression import parse_expression
 from delta_ops.protocol.expression.nodes import columns_of
 from delta_ops.protocol.features import Engine
+from delta_ops.protocol.known_properties import TYPE_WIDENING
 from delta_ops.protocol.predicate import TRUE, Predicate, resolve
 from delta_ops.protocol.predicate.stored import partitions_predicate, stored_predicate
 from delta_ops.protocol.predicate.text import predicate_text
@@ -43,6 +45,7 @@ from delta_ops.protocol.schema_evolution import (
     keep_variants,
     merge_schemas,
     validate_given_once,
+    widen_types,
 )
 from delta_ops.protocol.table_definition import TableDefinition, validate, validate_types
 from delta_ops.transaction import CommitResult, Hook, Staged
@@ -122,7 +125,8 @@ class WriteEngine(Protocol):
         """The schema of a table that these rows make.
 
         Args:
-            known: Columns of a table; those that it has may be left out, if they are not nested.
+            known: Columns of a table; those that it has may be left out, if they are neither nested
+                nor numbers.
         """
 
     def stage_data(self, must_match: Predicate | None) -> Staged:
@@ -307,7 +311,10 @@ def merge_columns(transaction: Transaction, given: StructType) -> None:
 
 def _merged_metadata(current: TableDefinition, given: StructType, table: str) -> Metadata:
     validate_given_once(given, table)
-    merged = merge_schemas(current.schema, given)
+    known = current.schema
+    if TYPE_WIDENING.value_in(current.metadata.configuration):
+        known = widen_types(known, given, lambda path: any(uses_in_expressions(current, path)))
+    merged = merge_schemas(known, given)
     if merged != current.schema:
         validate_names(merged, current.schema, is_mapped=current.is_mapped)
     return replace(current.metadata, schema_string=schema_to_json(merged))
