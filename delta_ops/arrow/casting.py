@@ -76,6 +76,21 @@ def _cast_exactly(values: pa.Array, target: pa.DataType) -> pa.Array:
     return _require_unchanged(values, fitted, fitted.cast(values.type))
 
 
+def _decimal_to_float(values: pa.Array, target: pa.DataType) -> pa.Array:
+    fitted = _nearest_float(values, target)
+    return _require_unchanged(values, fitted, fitted.cast(values.type))
+
+
+def _float_to_decimal(values: pa.Array, target: pa.DataType) -> pa.Array:
+    fitted = values.cast(target)
+    return _require_unchanged(values, fitted, _nearest_float(fitted, values.type))
+
+
+def _nearest_float(values: pa.Array, target: pa.DataType) -> pa.Array:
+    """The numbers of decimals; Arrow's own cast multiplies, and 0.3 becomes 0.30000000000000004."""
+    return values.cast(pa.string()).cast(target)
+
+
 _KINDS: tuple[tuple[str, Callable[[pa.DataType], bool]], ...] = (
     ("boolean", pt.is_boolean),
     ("integer", pt.is_integer),
@@ -103,9 +118,9 @@ _CASTS: Mapping[tuple[str, str], _Cast] = {
     ("integer", "decimal"): integer_to_decimal,
     ("float", "integer"): _float_to_integer,
     ("float", "float"): _cast_exactly,
-    ("float", "decimal"): _cast_exactly,
+    ("float", "decimal"): _float_to_decimal,
     ("decimal", "integer"): cast,
-    ("decimal", "float"): _cast_exactly,
+    ("decimal", "float"): _decimal_to_float,
     ("decimal", "decimal"): cast,
     ("text", "text"): cast,
     ("bytes", "bytes"): cast,

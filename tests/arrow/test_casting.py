@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import mmap
+import random
 from datetime import UTC, date, datetime, time, timedelta
 from decimal import Decimal
 from pathlib import Path
@@ -289,3 +290,25 @@ def _large_texts(sizes: list[int]) -> pa.RecordBatch:
     offsets = pa.array(ends, pa.int64()).buffers()[1]
     texts = pa.Array.from_buffers(pa.large_string(), len(sizes), [None, offsets, values])
     return pa.record_batch({"a": texts})
+
+
+@pytest.mark.parametrize(("precision", "scale"), [(5, 5), (15, 0), (18, 6), (20, 4), (38, 37)])
+def test_decimals_become_the_nearest_floating_point_numbers(precision: int, scale: int) -> None:
+    draw = random.Random(precision)
+    most = 10 ** min(precision, 15)
+    exact = [Decimal(draw.randrange(-most, most)).scaleb(-scale) for _ in range(500)]
+    given = pa.array([*exact, None], pa.decimal128(precision, scale))
+    floats = fitted(given, pa.float64())
+    assert floats == [*map(float, exact), None]
+    assert fitted(pa.array(floats), given.type) == given.to_pylist()
+
+
+def test_keys_and_values_that_are_decimals_meet_floating_point_columns(tmp_path: Path) -> None:
+    da.write(tmp_path, pa.table({"price": [0.3, 0.5, 0.7], "n": [1, 1, 1]}))
+    prices = pa.array([Decimal("0.3"), Decimal("0.5"), Decimal("0.7")], pa.decimal128(3, 1))
+    merge = da.merge(tmp_path, pa.table({"price": prices, "n": [2, 2, 2]}), "t.price = s.price",
+                     target_alias="t", source_alias="s")  # fmt: skip
+    merge.when_matched_update_all().when_not_matched_insert_all().execute()
+    assert da.to_table(tmp_path)["n"].to_pylist() == [2, 2, 2]
+    da.update(tmp_path, {"price": "0.3"})
+    assert da.to_table(tmp_path)["price"].to_pylist() == [0.3, 0.3, 0.3]
