@@ -142,15 +142,15 @@ class _Found:
 
 
 def _list_files(log: DeltaLog) -> list[FileInfo]:
-    files = []
-    for info in log.storage.list_tree(""):
+    files, links = [], []
+    for info in log.storage.list_tree("", on_link=lambda link, _: links.append(link)):
         parts = info.path.split("/")
         if log.log_directory in parts:
             raise InvalidRequestError(
                 f"{log.uri}: there is a table below it, in "
                 f"{'/'.join(parts[: parts.index(log.log_directory)]) or 'the directory itself'}"
             )
-        if any(part.startswith(_HIDING) and "=" not in part for part in parts):
+        if _is_hidden(parts):
             continue
         if not parts[-1].lower().endswith((".parquet", ".parq")):
             raise InvalidRequestError(
@@ -158,7 +158,17 @@ def _list_files(log: DeltaLog) -> list[FileInfo]:
                 "would delete it one day as none of the table's"
             )
         files.append(info)
+    for link in sorted(links):
+        if not _is_hidden(link.split("/")):
+            raise InvalidRequestError(
+                f"{log.uri}: {link} is a link, which no reader of the table would follow; put the "
+                "files in its place, or delete it"
+            )
     return sorted(files, key=lambda info: info.path)
+
+
+def _is_hidden(parts: Sequence[str]) -> bool:
+    return any(part.startswith(_HIDING) and "=" not in part for part in parts)
 
 
 def _partition_types(

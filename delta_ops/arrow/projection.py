@@ -1,7 +1,7 @@
 """Projection: the columns that a caller asks for, as a part of the table's schema.
 
 A name is that of a column, or the path to a field of nested structs, with dots: `a.b` keeps of the
-struct `a` the field `b`. A column whose own name has a dot is found first.
+struct `a` the field `b`. A column whose own name has a dot is found first, also in backticks.
 """
 
 from __future__ import annotations
@@ -13,7 +13,9 @@ import pyarrow as pa
 
 from delta_ops.arrow.nesting import Rules, plan_fields
 from delta_ops.errors import InvalidRequestError
+from delta_ops.protocol.column_names import path_of_name
 from delta_ops.protocol.schema import StructField, StructType, find_field
+from delta_ops.protocol.stats import ColumnPath
 
 
 def project(schema: StructType, names: Sequence[str] | None) -> StructType:
@@ -69,15 +71,20 @@ def plan_selection(
 
 
 def _part(schema: StructType, name: str) -> StructField:
-    first, dot, rest = name.partition(".")
-    if not dot or name.lower() in schema.fields_by_lower_name:
-        return find_field(schema, name)
-    field = find_field(schema, first)
+    return _part_of_path(schema, path_of_name(name, schema), name)
+
+
+def _part_of_path(schema: StructType, path: ColumnPath, name: str) -> StructField:
+    whole = ".".join(path)
+    if len(path) == 1 or whole.lower() in schema.fields_by_lower_name:
+        return find_field(schema, whole)
+    field = find_field(schema, path[0])
     if not isinstance(field.data_type, StructType):
         raise InvalidRequestError(
             f"There is no column {name}: {field.name} is {field.data_type.name}, and has no fields."
         )
-    return replace(field, data_type=StructType((_part(field.data_type, rest),)))
+    part = _part_of_path(field.data_type, path[1:], name)
+    return replace(field, data_type=StructType((part,)))
 
 
 def _unite_fields(whole: StructField, one: StructField, other: StructField) -> StructField:

@@ -10,7 +10,7 @@ from __future__ import annotations
 import re
 
 from delta_ops.errors import InvalidRequestError
-from delta_ops.protocol.schema import StructType, find_field
+from delta_ops.protocol.schema import StructField, StructType, find_field
 from delta_ops.protocol.stats import ColumnPath
 
 _PART = re.compile(r"`((?:[^`]|``)+)`|([^.`]+)")
@@ -41,6 +41,16 @@ def path_of_name(name: str, schema: StructType) -> ColumnPath:
         if name[position] != ".":
             raise InvalidRequestError(f"{name!r} is no name of a column; check its backticks")
         position += 1
+
+
+def find_named(schema: StructType, name: str) -> StructField:
+    """The field of a struct, or of a table, that a text names.
+
+    Raises:
+        InvalidRequestError: There is none, or the text is the path of another one.
+    """
+    path = path_of_name(name, schema)
+    return find_field(schema, path[0] if len(path) == 1 else name)
 
 
 def name_of_path(path: ColumnPath) -> str:

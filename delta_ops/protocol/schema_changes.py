@@ -13,7 +13,7 @@ from dataclasses import replace
 from typing import Any, NamedTuple
 
 from delta_ops.errors import InvalidRequestError
-from delta_ops.protocol.column_names import name_of_path
+from delta_ops.protocol.column_names import find_named, name_of_path
 from delta_ops.protocol.schema import (
     ArrayType,
     DataType,
@@ -178,7 +178,7 @@ def order_fields(schema: StructType, parent: ColumnPath, names: Sequence[str]) -
 
     def change(fields: tuple[StructField, ...]) -> Sequence[StructField]:
         struct = StructType(fields)
-        wanted = [find_field(struct, name) for name in names]
+        wanted = [find_named(struct, name) for name in names]
         if len({each.name for each in wanted}) < len(wanted):
             raise InvalidRequestError("a column is named twice in the order; name each once")
         return [*wanted, *(each for each in fields if each not in wanted)]

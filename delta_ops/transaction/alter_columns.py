@@ -17,7 +17,7 @@ from delta_ops.arguments import validate_arguments
 from delta_ops.errors import InvalidRequestError
 from delta_ops.log import TableOrPlace
 from delta_ops.protocol.arrow_types import schema_from_arrow
-from delta_ops.protocol.column_names import name_of_path, path_of_name
+from delta_ops.protocol.column_names import find_named, name_of_path, path_of_name
 from delta_ops.protocol.schema import (
     DataType,
     StructField,
@@ -80,19 +80,21 @@ def add_columns(
 
     def change(transaction: Transaction) -> Alteration:
         schema = transaction.schema
-        paths = []
+        paths, positions = [], []
         for column in columns:
             *parent, name = path_of_name(column.name, StructType())
-            _, spelt = find_struct(schema, tuple(parent))
+            struct, spelt = find_struct(schema, tuple(parent))
+            after = None if column.after is None else _plain_name(struct, column.after)
             field = _new_field(name, column)
-            schema = add_field(schema, spelt, field, first=column.first, after=column.after)
+            schema = add_field(schema, spelt, field, first=column.first, after=after)
             paths.append((*spelt, name))
+            positions.append(_position(column, after))
         set_schema(transaction, schema)
         # As they are now, with ids where the table is mapped.
         fields = [find_by_path(transaction.schema, path)[1] for path in paths]
         said = [
-            {"column": field_json(path[:-1], field), **_position(column)}
-            for path, field, column in zip(paths, fields, columns, strict=True)
+            {"column": field_json(path[:-1], field), **position}
+            for path, field, position in zip(paths, fields, positions, strict=True)
         ]
         return Alteration(operation="ADD COLUMNS", parameters={"columns": said})
 
@@ -191,11 +193,17 @@ def _new_field(name: str, column: NewColumn) -> StructField:
     return StructField(name, allow_nulls(data_type), True, metadata)
 
 
-def _position(column: NewColumn) -> dict[str, str]:
-    if column.first and column.after is not None:
+def _plain_name(struct: StructType, name: str) -> str:
+    """The name of a field in the spelling given, without backticks."""
+    found = find_named(struct, name).name
+    return name if name.lower() == found.lower() else found
+
+
+def _position(column: NewColumn, after: str | None) -> dict[str, str]:
+    if column.first and after is not None:
         raise InvalidRequestError(
             f"column {column.name} would come first and after {column.after}; choose one"
         )
     if column.first:
         return {"position": "FIRST"}
-    return {} if column.after is None else {"position": f"AFTER {name_of_path((column.after,))}"}
+    return {} if after is None else {"position": f"AFTER {name_of_path((after,))}"}

@@ -107,7 +107,9 @@ def validate_names(
                 raise InvalidRequestError(
                     f"column {field.name!r} stands there twice (case does not count); rename one"
                 )
-            if not field.name or (field.name not in kept and forbidden & set(field.name)):
+            if not field.name:
+                raise InvalidRequestError("a column has no name; give it one")
+            if field.name not in kept and forbidden & set(field.name):
                 raise InvalidRequestError(
                     f"column {field.name!r} has a character that Delta tables forbid in names "
                     "(space , ; { } ( ) = tab or line end); rename it, or set "

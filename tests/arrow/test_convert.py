@@ -310,3 +310,16 @@ def test_a_directory_that_is_no_text_is_refused(tmp_path: Path) -> None:
     write(tmp_path / "t" / "city=K%F6ln" / "a.parquet", a=[1])
     with pytest.raises(InvalidRequestError, match="no UTF-8; rename it"):
         da.convert(tmp_path / "t")
+
+
+@pytest.mark.parametrize("link", ["day=2026-01-03", "day=2026-01-01/country=NL/z.parquet"])
+def test_a_link_is_refused_and_not_passed_over(files: Path, tmp_path: Path, link: str) -> None:
+    elsewhere = tmp_path / "elsewhere"
+    write(elsewhere / "country=NL" / "c.parquet", id=[9])
+    is_file = link.endswith(".parquet")
+    (files / ".hidden" / "link").symlink_to(elsewhere)
+    (files / link).symlink_to(elsewhere / "country=NL" / "c.parquet" if is_file else elsewhere)
+    with pytest.raises(InvalidRequestError, match=f"{link} is a link"):
+        da.convert(files)
+    (files / link).unlink()
+    assert da.convert(files).version == 0

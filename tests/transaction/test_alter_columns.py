@@ -433,3 +433,24 @@ def test_a_change_reads_no_list_of_files(tmp_path: Path, change: Any) -> None:
         calls.append(read)
         assert not [name for method, name in read if ".parquet" in name and "read" in method]
     assert calls[0] == calls[1]
+
+
+@pytest.mark.parametrize("name", ["a b", "`a b`", "v.w", "`v.w`", "`s`.`x y`", "s.x y", "s.`c.d`"])
+def test_names_stand_in_backticks_wherever_columns_are_named(tmp_path: Path, name: str) -> None:
+    rows = pa.table({"id": [1], "a b": [2], "v.w": [3], "s": [{"x y": 1, "c.d": 2}]})
+    da.write(tmp_path, rows, configuration={"delta.columnMapping.mode": "name"})
+    assert da.to_table(tmp_path, [name]).num_columns == 1
+    if name.startswith(("s.", "`s`")):
+        return
+    reorder_columns(tmp_path, [name])
+    plain = name.strip("`")
+    assert da.to_table(tmp_path).column_names[0] == plain
+    add_columns(tmp_path, [NewColumn(name="late", data_type="int", after=name)])
+    assert da.to_table(tmp_path).column_names[:2] == [plain, "late"]
+    info = next(DeltaLog(tmp_path).history()).commit_info
+    assert f"AFTER `{plain}`" in str(info["operationParameters"])
+
+
+def test_a_column_without_a_name_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(InvalidRequestError, match="has no name"):
+        da.write(tmp_path, pa.table({"": [1]}), configuration={"delta.columnMapping.mode": "name"})
