@@ -35,10 +35,15 @@ class Assignments(NamedTuple):
 
     names: Sequence[str]
     """Spelled as the table does."""
-    columns: Sequence[Column]
-    """The columns that the values are made of."""
+    nodes: Mapping[str, Node]
+    """What the values are made by, by the same names."""
     evaluate: Callable[[Rows], list[pa.Array]]
     """Makes the values, an array for each name, in the types of the table."""
+
+    @property
+    def columns(self) -> Sequence[Column]:
+        """The columns that the values are made of."""
+        return [each for node in self.nodes.values() for each in columns_of(node)]
 
 
 def nodes_of(
@@ -113,11 +118,7 @@ def plan_assignments(
         validate_no_nan(columns, partition_columns, table)
         return list(columns.values())
 
-    return Assignments(
-        tuple(resolved),
-        tuple(each for node in resolved.values() for each in columns_of(node)),
-        make,
-    )
+    return Assignments(tuple(resolved), resolved, make)
 
 
 def replace_values(column: Any, mask: pa.BooleanArray, values: pa.Array) -> pa.Array:

@@ -131,7 +131,9 @@ class Rewriter:
         # A batch can be empty, as those are of which every row is deleted.
         batches = (batch for batch in batches if len(batch))
         if moves:
-            self._files.keep(write_rows(self._transaction, batches, self._rows))
+            adds = write_rows(self._transaction, batches, self._rows, is_durable=False)
+            self._not_durable += adds
+            self._files.keep(adds)
         elif first := list(islice(batches, 1)):
             names = self._file_schema.names
             rows = (batch.select(names) for batch in chain(first, batches))

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from delta_ops.arrow.assignments import Assignments
 from delta_ops.arrow.merge_clauses import PlannedClause, plan_clause
 from delta_ops.arrow.merge_keys import load_keys
 from delta_ops.arrow.merge_matching import Matching
@@ -22,17 +23,31 @@ from delta_ops.planning.merge_columns import (
     split_condition,
 )
 from delta_ops.protocol.arrow_types import schema_from_arrow
+from delta_ops.protocol.char_types import char_lengths
 from delta_ops.protocol.expression.implication import implied_predicate
-from delta_ops.protocol.expression.nodes import columns_of
+from delta_ops.protocol.expression.nodes import Column, Node, columns_of
 from delta_ops.protocol.expression.resolution import resolve_condition
 from delta_ops.protocol.predicate import TRUE, Or, Predicate
 from delta_ops.protocol.row_rules import Generated
+from delta_ops.protocol.schema import (
+    BOOLEAN,
+    BYTE,
+    DATE,
+    INTEGER,
+    LONG,
+    SHORT,
+    STRING,
+    StructField,
+)
 from delta_ops.protocol.schema_evolution import validate_given_once
 from delta_ops.protocol.table_definition import TableDefinition
 from delta_ops.transaction import Transaction
 from delta_ops.transaction.changeable import validate_assigned
 from delta_ops.transaction.merge import Clause, MergeRequest, new_columns
 from delta_ops.transaction.write import merge_columns
+
+_OF_ONE_TEXT = frozenset({STRING, BYTE, SHORT, INTEGER, LONG, DATE, BOOLEAN})
+"""Types of which every value is written in one way."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -117,9 +132,47 @@ def plan_merge(
         ),
         checks=checks,
         read=_read_rows(merge_keys.covering, others, columns),
-        moves=not updated.isdisjoint(definition.partition_columns),
+        moves=not updated.isdisjoint(definition.partition_columns)
+        and not _stay((*matched, *others), keys, columns, definition),
         inserts=bool(inserts),
     )
+
+
+def _stay(
+    clauses: Sequence[PlannedClause],
+    keys: Sequence[tuple[Node, Node]],
+    columns: MergeColumns,
+    definition: TableDefinition,
+) -> bool:
+    """Whether partition columns only get the values that they have, since they are keys."""
+    find = columns.finder()
+    met = {
+        (find(column.path).path[1:], find(value.path))
+        for column, value in keys
+        if isinstance(column, Column) and isinstance(value, Column)
+    }
+    generated = {each.column for each in definition.row_rules if isinstance(each, Generated)}
+
+    def keeps(field: StructField, assignments: Assignments) -> bool:
+        value = assignments.nodes.get(field.name)
+        if value is None:
+            return field.name not in generated
+        is_met = isinstance(value, Column) and any(
+            path == (field.name,) and found.path == value.path for path, found in met
+        )
+        return is_met and value.data_type == field.data_type and _is_of_one_text(field)
+
+    return all(
+        keeps(field, each.assignments)
+        for each in clauses
+        if each.assignments
+        for field in definition.partition_fields
+    )
+
+
+def _is_of_one_text(field: StructField) -> bool:
+    """Whether values that are equal are the same partition."""
+    return field.data_type in _OF_ONE_TEXT and char_lengths(field) is None
 
 
 def _updated_columns(clauses: Sequence[PlannedClause], definition: TableDefinition) -> set[str]:

@@ -53,13 +53,19 @@ def definition_of_rows(transaction: Transaction, rows: Rows) -> TableDefinition:
 
 @sparing_memory()
 def write_rows(
-    transaction: Transaction, batches: Iterable[pa.RecordBatch], rows: Rows = "new"
+    transaction: Transaction,
+    batches: Iterable[pa.RecordBatch],
+    rows: Rows = "new",
+    *,
+    is_durable: bool = True,
 ) -> tuple[AddFile, ...]:
     """Write rows to new files; all of them or none.
 
     Args:
         batches: Have the columns of `definition_of_rows`, in any order, and maybe others.
         rows: Which they are.
+        is_durable: False: they are not before `Storage.persist`, which is to be called before a
+            commit names them.
 
     Raises:
         InvalidRequestError: A row breaks a rule of the table.
@@ -84,10 +90,13 @@ def write_rows(
                 for held in _collect_writes(given, writer, definition, storage.uri):
                     _write_held(files, held, storage)
                 # To make each of many files durable by itself would take most of the time.
-                storage.persist(canonical_texts([add.path for add in files.adds], storage.uri))
+                if is_durable:
+                    storage.persist(canonical_texts([add.path for add in files.adds], storage.uri))
             else:
                 for run in _runs(given):
-                    files.keep([writer.write(row_groups(run), {}, data_change=True)])
+                    groups = row_groups(run)
+                    add = writer.write(groups, {}, data_change=True, is_durable=is_durable)
+                    files.keep([add])
     except BaseException as error:
         if failed and error is not failed[0]:
             raise failed[0] from None  # a file's writer takes it for an error of its own

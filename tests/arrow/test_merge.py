@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
+from datetime import date
 from pathlib import Path
 from random import Random
 from typing import Any
 
 import polars as pl
 import pyarrow as pa
+import pyarrow.compute as pc
 import pytest
 
 import delta_ops.arrow as da
@@ -277,6 +279,30 @@ def test_a_name_without_an_alias_is_of_the_side_that_has_a_row(tmp_path: Path) -
     merge = da.merge(log, data(77, 88), ID).when_not_matched_by_source_delete("id < 5")
     merge.when_not_matched_insert({"id": "id + 1", "p": "p"}, "id = 77").execute()
     assert sorted(da.to_table(log, ["id"])["id"].drop_null().to_pylist()) == [5, 78]
+
+
+@pytest.mark.parametrize("values", [["a", "b"], [1, 2], [0.0, 1.5], [date(2026, 1, 1), None]])
+def test_partition_columns_among_the_keys_stay_and_others_move(
+    tmp_path: Path, values: list[Any]
+) -> None:
+    p = pa.array([*values, values[0]])
+    table = pa.table({"p": p, "id": [1, 2, 3], "v": [0, 0, 0]})
+    da.write(tmp_path, table, partition_by=["p"])
+    minus = pc.if_else(pc.equal(p, 0.0), -0.0, p) if pa.types.is_floating(p.type) else p
+    source = pa.table({"p": minus, "id": [1, 2, 4], "v": [5, 6, 7]})
+    keys = "target.p = source.p AND target.id = source.id"
+    merge = da.merge(tmp_path, source, keys).when_matched_update_all()
+    merge.when_not_matched_insert_all().execute()
+    met = {(2, 6)} if values[1] is not None else {(2, 0), (2, 6)}
+    expected = {(1, 5), (3, 0), (4, 7)} | met
+    found = da.to_table(tmp_path)
+    assert set(zip(found["id"].to_pylist(), found["v"].to_pylist(), strict=True)) == expected
+    assert found.num_rows == len(expected)
+    other = {"p": "source.q", "v": "source.v"}
+    moved = pa.table({"p": minus, "id": [1, 2, 4], "v": [9, 9, 9], "q": p.take([1, 0, 1])})
+    da.merge(tmp_path, moved, keys).when_matched_update(other).execute()
+    first = da.to_table(tmp_path, predicate=col("id") == 1).to_pylist()
+    assert first == [{"p": values[1], "id": 1, "v": 9}]
 
 
 def test_an_append_only_table_is_refused(tmp_path: Path) -> None:
