@@ -5,10 +5,16 @@ Arrow's default pool on Linux, mimalloc, takes 2 seconds of system time to hand 
 update that never held more than 15 MB at once had 50 MB less of the system with jemalloc. The pool
 of a whole process is its owner's to choose. So what reads is given another one, and the rest has it
 only as long as rows are written again.
+
+Arrow's Parquet library takes its buffers from the default pool all the same, 2 to 5 MB at once; for
+each thread that pool asks the system for huge pages, which took 50 MB. So there are none while
+memory is to go back.
 """
 
 from __future__ import annotations
 
+import ctypes
+import sys
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -19,6 +25,8 @@ import pyarrow as pa
 _SLOW_POOL, _FAST_POOL = "mimalloc", "jemalloc"
 _DECAY_MS = 1000
 """Arrow's own setting."""
+_SET_HUGE_PAGES_OFF, _ARE_HUGE_PAGES_OFF = 41, 42
+"""Of the system call prctl: PR_SET_THP_DISABLE, PR_GET_THP_DISABLE."""
 
 
 @cache
@@ -55,6 +63,14 @@ class _Sparing:
                     pa.set_memory_pool(usual)
 
 
+def _prctl(what: int, value: int = 0) -> int:
+    """The answer of the system; -1 where it has no such call."""
+    if sys.platform != "linux":
+        return -1
+    answer: int = ctypes.CDLL(None).prctl(what, value, 0, 0, 0)
+    return answer
+
+
 _sparing = _Sparing()
 
 
@@ -75,17 +91,47 @@ def sparing_memory() -> Iterator[None]:
         _sparing.leave()
 
 
+class _GivingBack:
+    """Who wants memory to go back to the system at once."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._num_users = 0
+        self._had_huge_pages = False
+
+    def enter(self) -> None:
+        with self._lock:
+            self._num_users += 1
+            if self._num_users == 1:
+                pa.jemalloc_set_decay_ms(0)
+                self._had_huge_pages = _prctl(_ARE_HUGE_PAGES_OFF) == 0
+                if self._had_huge_pages:
+                    _prctl(_SET_HUGE_PAGES_OFF, 1)
+
+    def leave(self) -> None:
+        with self._lock:
+            self._num_users -= 1
+            if not self._num_users:
+                pa.jemalloc_set_decay_ms(_DECAY_MS)
+                if self._had_huge_pages:
+                    _prctl(_SET_HUGE_PAGES_OFF, 0)
+
+
+_giving_back = _GivingBack()
+
+
 @contextmanager
 def giving_memory_back() -> Iterator[None]:
     """Let the memory of what was read go back to the system at once, and not a second later.
 
-    What is read in a second can be more than all that a rewrite may hold.
+    What is read in a second can be more than all that a rewrite may hold. Several may be entered at
+    once.
     """
     if fast_pool() is None:
         yield
         return
-    pa.jemalloc_set_decay_ms(0)
+    _giving_back.enter()
     try:
         yield
     finally:
-        pa.jemalloc_set_decay_ms(_DECAY_MS)
+        _giving_back.leave()

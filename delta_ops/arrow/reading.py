@@ -12,7 +12,7 @@ import pyarrow as pa
 
 from delta_ops.arrow.data_file_read import FileScan, StoredFile, read_data_file
 from delta_ops.storage import Storage
-from delta_ops.storage.concurrency import MAX_CONCURRENCY, run_ahead
+from delta_ops.storage.concurrency import MAX_CONCURRENCY, run_ahead, works_in_sequence
 
 _SMALL_BYTES = 16 << 20
 """A file up to this is read beside others, of a larger one the columns beside each other."""
@@ -48,10 +48,12 @@ def read_all(
         StorageError: The store failed.
     """
     is_local = storage.has_native_input
+    # A thread that reads for itself needs no more than a file at a time.
+    together = _LOCAL_READ_FILES if is_local and not works_in_sequence() else 1
     read_bytes = min(_READ_BYTES, ahead_bytes // _READS_AHEAD)
     calls = (
         (_bytes_ahead(group, read_bytes), partial(_read_group, group, read_bytes))
-        for group in _groups(files, _LOCAL_READ_FILES if is_local else 1)
+        for group in _groups(files, together)
     )
     with closing(
         run_ahead(calls, ahead_bytes, _LOCAL_READS if is_local else MAX_CONCURRENCY)

@@ -22,8 +22,8 @@ from delta_ops.protocol.table_definition import validate
 from delta_ops.transaction import RewriteGroup, Staged
 
 _LEAST_ROW_GROUP_BYTES = 1 << 20
-_ROW_GROUP_ROWS = 131_072
-"""Enough to compress well and to be read at once; several groups of them are held, one a thread."""
+_ROW_GROUP_ROWS, _ORDERED_ROWS = 131_072, 1_048_576
+"""Each thread holds a row group. Rows in order take more room in small ones."""
 
 
 def rewrite(snapshot: Snapshot, group: RewriteGroup, *, memory_bytes: int = MEMORY_BYTES) -> Staged:
@@ -49,13 +49,14 @@ def rewrite(snapshot: Snapshot, group: RewriteGroup, *, memory_bytes: int = MEMO
     def write_file(batches: Iterable[pa.RecordBatch]) -> AddFile:
         # Two of them are held for a file: one that is encoded, and one that is read.
         most_bytes = max(memory_bytes // 8, _LEAST_ROW_GROUP_BYTES)
-        groups = row_groups(batches, most_bytes, _ROW_GROUP_ROWS)
+        most_rows = _ROW_GROUP_ROWS if group.order is None else _ORDERED_ROWS
+        groups = row_groups(batches, most_bytes, most_rows)
         return writer.write(groups, partition_values, data_change=False)
 
     names = file_schema.names
-    # Who has less memory than usual pays for it with time: pages are asked for again and again.
-    is_short = memory_bytes < MEMORY_BYTES
-    with sparing_memory(), giving_memory_back() if is_short else nullcontext():
+    # It takes some time, as pages are asked for again and again; rows in order are all held anyway.
+    gives_back = group.order is None or memory_bytes < MEMORY_BYTES
+    with sparing_memory(), giving_memory_back() if gives_back else nullcontext():
         adds, num_rows = (
             _write_neighbours(snapshot, group, write_file, names, memory_bytes)
             if group.order is None

@@ -37,7 +37,7 @@ _this_thread = threading.local()
 def run_parallel(call: Callable[[T], R], items: Iterable[T]) -> list[R]:
     """What `call` returns for each item, in their order; of several errors, the first item's."""
     todo = list(items)
-    if len(todo) < 2 or _works_in_sequence():
+    if len(todo) < 2 or works_in_sequence():
         return [call(item) for item in todo]
     calls = [_Call(partial(call, item)) for item in todo]
     waiting = deque(calls)
@@ -66,7 +66,7 @@ def run_ahead(
     """
     todo = iter(calls)
     first = list(islice(todo, 2))
-    if len(first) < 2 or _works_in_sequence():
+    if len(first) < 2 or works_in_sequence():
         yield from (call() for _, call in chain(first, todo))
         return
     under_way: deque[tuple[int, _Call[R]]] = deque()
@@ -96,7 +96,7 @@ def run_behind(calls: Iterable[Callable[[], object]]) -> None:
 
     No call is under way when it returns or raises.
     """
-    if _works_in_sequence():
+    if works_in_sequence():
         for call in calls:
             call()
         return
@@ -224,7 +224,8 @@ def work_in_sequence() -> None:
     _this_thread.works_in_sequence = True
 
 
-def _works_in_sequence() -> bool:
+def works_in_sequence() -> bool:
+    """Whether this thread, one of several that do the same, makes one call after the other."""
     return getattr(_this_thread, "works_in_sequence", False)
 
 

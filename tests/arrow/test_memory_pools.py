@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ctypes
 from pathlib import Path
 
 import pyarrow as pa
@@ -9,7 +10,7 @@ import pytest
 
 import delta_ops.arrow as da
 from delta_ops import col
-from delta_ops.arrow.memory_pools import fast_pool, sparing_memory
+from delta_ops.arrow.memory_pools import fast_pool, giving_memory_back, sparing_memory
 
 
 @pytest.fixture
@@ -68,3 +69,31 @@ def test_verbs_leave_it_as_it_was(tmp_path: Path, usual: pa.MemoryPool) -> None:
     merge = da.merge(tmp_path, rows, "target.id = source.id")
     merge.when_matched_update_all().when_not_matched_insert_all().execute()
     assert pa.default_memory_pool().backend_name == usual.backend_name
+
+
+@pytest.mark.usefixtures("usual")
+def test_there_are_no_huge_pages_until_the_last_one_leaves() -> None:
+    def are_off() -> bool:
+        return bool(ctypes.CDLL(None).prctl(42, 0, 0, 0, 0))  # PR_GET_THP_DISABLE
+
+    assert not are_off()
+    first, second = giving_memory_back(), giving_memory_back()
+    for enter in (first, second):
+        enter.__enter__()
+        assert are_off()
+    first.__exit__(None, None, None)
+    assert are_off()
+    second.__exit__(None, None, None)
+    assert not are_off()
+
+
+@pytest.mark.usefixtures("usual")
+def test_huge_pages_that_the_owner_has_turned_off_stay_so() -> None:
+    prctl = ctypes.CDLL(None).prctl
+    prctl(41, 1, 0, 0, 0)
+    try:
+        with giving_memory_back():
+            pass
+        assert prctl(42, 0, 0, 0, 0)
+    finally:
+        prctl(41, 0, 0, 0, 0)
