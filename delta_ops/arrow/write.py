@@ -50,6 +50,7 @@ from delta_ops.transaction.write import (
     PartitionOverwriteMode,
     Target,
     WriteRequest,
+    describe_outsiders,
     stage,
     transaction_on,
     write_by_engine,
@@ -285,14 +286,11 @@ def _fit_batches(
     left_out = generated.left_out(reader.schema.names)
     given = completion.complete_schema(reader.schema)
     fit = plan_fit(given, definition.arrow_schema, table)
-    condition = to_arrow(resolve(must_match, schema), schema) if must_match is not None else None
+    condition = None if must_match is None else to_arrow(resolve(must_match, schema), schema)
     for batch in reader:
         for rows in fit(completion.complete(batch)):
             fitted = generated.fill(rows, left_out)
             validate_values(fitted, table)
-            if condition is not None and len(fitted.filter(condition)) < len(fitted):
-                raise InvalidRequestError(
-                    f"{table}: the data have rows for which replace_where is not true; they would "
-                    "be added outside of what is replaced. Filter the data, or widen replace_where"
-                )
+            if must_match is not None and len(fitted.filter(condition)) < len(fitted):
+                raise InvalidRequestError(f"{table}: {describe_outsiders(must_match)}")
             yield fitted

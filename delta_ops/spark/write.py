@@ -66,6 +66,7 @@ from delta_ops.transaction.write import (
     PartitionOverwriteMode,
     Target,
     WriteRequest,
+    describe_outsiders,
     stage,
     transaction_on,
     write_by_engine,
@@ -327,8 +328,5 @@ def _match_checks(must_match: Predicate | None, schema: StructType) -> Iterator[
     if must_match is not None:
         yield RowCheck(
             num_broken=sf.count_if(~matches(must_match, schema)),
-            message=(
-                "the data have rows for which replace_where is not true; they would be added "
-                "outside of what is replaced. Filter the data, or widen replace_where"
-            ),
+            message=describe_outsiders(must_match),
         )

@@ -12,6 +12,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import chain
+from textwrap import shorten
 from typing import Any, Literal, Protocol
 
 import pyarrow as pa
@@ -58,6 +59,7 @@ Target = TableOrPlace | Transaction
 Mode = Literal["append", "overwrite", "error", "ignore"]
 PartitionOverwriteMode = Literal["static", "dynamic"]
 
+_SHOWN_CHARACTERS = 200
 _MODES: Mapping[str, str] = {
     "append": "Append",
     "overwrite": "Overwrite",
@@ -244,6 +246,16 @@ def stage(
         columns = definition.partition_columns
         must_match = stored_predicate(must_match, definition.schema, columns)
     return engine.stage_data(must_match)
+
+
+def describe_outsiders(must_match: Predicate) -> str:
+    """What is said of rows that a write refuses, as they are none of what it replaces."""
+    text = shorten(predicate_text(must_match), _SHOWN_CHARACTERS)
+    return (
+        f"the data have rows for which {text} is not true, which would be added outside of what is "
+        "replaced; filter the data, or replace more (by replace_where, or by the partition of the "
+        "asset)"
+    )
 
 
 def _replace(

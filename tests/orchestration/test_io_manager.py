@@ -293,7 +293,7 @@ def test_rows_outside_of_the_partition_are_refused(
     def daily() -> pa.Table:
         return pa.table({"day": [date(2026, 1, 9)], "x": [1]})
 
-    with pytest.raises(Exception, match="replace_where is not true"):
+    with pytest.raises(Exception, match=r"for which .*day.*2026-01-01.* is not true, .*outside"):
         dg.materialize(
             [daily], partition_key="2026-01-01", instance=instance, resources=io(tmp_path)
         )

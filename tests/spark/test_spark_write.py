@@ -206,7 +206,7 @@ def test_rows_outside_of_what_is_replaced_are_refused_and_nothing_is_left(
 ) -> None:
     ds.write(letters, tmp_path, partition_by=["p"])
     before = files_under(tmp_path)
-    with pytest.raises(InvalidRequestError, match=r"replace_where is not true.*rows: 2"):
+    with pytest.raises(InvalidRequestError, match=r"is not true, which .*rows: 2"):
         ds.write(letters, tmp_path, mode="overwrite", replace_where=col("p") == "a")
     assert files_under(tmp_path) == before
 
@@ -217,7 +217,7 @@ def test_a_row_that_is_stored_outside_of_what_is_replaced_is_refused(
     """As a partition value it is null, and each rerun would add it once more."""
     data = spark.sql("SELECT 1L AS id, '' AS p")
     ds.write(data, tmp_path, partition_by=["p"])
-    with pytest.raises(InvalidRequestError, match=r"replace_where is not true.*rows: 1"):
+    with pytest.raises(InvalidRequestError, match=r"is not true, which .*rows: 1"):
         ds.write(data, tmp_path, mode="overwrite", replace_where=col("p") == "")
 
 
