@@ -136,11 +136,10 @@ def _save_as_table(
     spark, option = session_of(writer), calls_of(writer).options.get("path")
     known = _location(spark, name)
     if known is None and (option is None or not is_provided(spark)):
-        raise _no_catalog(
-            "saveAsTable",
-            name,
-            'df.write.format("delta").save(path), or give option("path", path) beside the name',
-        )
+        cure = 'df.write.format("delta").save(path)'
+        if is_provided(spark):
+            cure += ', or give option("path", path) beside the name'
+        raise _no_catalog("saveAsTable", name, cure)
     if known is not None and option is not None and DeltaLog(option[1]).uri != DeltaLog(known).uri:
         raise InvalidRequestError(
             f"saveAsTable({name!r}): the catalog has this table at {known}, and the option path is "

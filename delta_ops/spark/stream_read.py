@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import logging
 import re
+import weakref
 from datetime import datetime
 from typing import Literal
 
@@ -113,12 +114,22 @@ def read_stream(
                 f"{snapshot.uri}: the changes of a table are a stream in a classic session alone, "
                 f"and this one has no source of it ({error}); read them by read_changes"
             ) from error
+        _tell_once(spark, error)
+        return streaming_rows(
+            spark, log, spark_schema, lambda: _open_stream(log, snapshot.version, request)
+        )
+
+
+_told: weakref.WeakSet[SparkSession] = weakref.WeakSet()
+"""Sessions of which it was said that they read streams in the slower way."""
+
+
+def _tell_once(spark: SparkSession, error: SourceUnavailableError) -> None:
+    if spark not in _told:
+        _told.add(spark)
         logger.warning(
             "This session reads streams through Python workers, which takes some times as long: %s",
             error,
-        )
-        return streaming_rows(
-            spark, log, spark_schema, lambda: _open_stream(log, snapshot.version, request)
         )
 
 

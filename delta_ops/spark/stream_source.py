@@ -21,6 +21,7 @@ from pyspark.sql.types import StructType
 
 from delta_ops.errors import DeltaOpsError
 from delta_ops.spark.compiled import OBSTACLES, first_line, instance_of
+from delta_ops.spark.session import is_connect
 
 logger = logging.getLogger(__name__)
 
@@ -194,6 +195,8 @@ def streaming_frame(
     Raises:
         SourceUnavailableError: It cannot be had here.
     """
+    if is_connect(spark):
+        raise SourceUnavailableError("it is a session of Spark Connect")
     try:
         context: Any = spark.sparkContext
         start_callbacks: Callable[[Any], None] = ensure_callback_server_started
