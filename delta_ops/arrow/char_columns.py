@@ -34,7 +34,7 @@ def find_longer(array: Any, limits: CharLengths, path: str) -> Iterator[tuple[st
     """The paths at which an array has a longer string than it may, with what it may.
 
     Args:
-        array: Of any type, with Arrow's plain layouts.
+        array: An array of any type, with Arrow's plain layouts.
         limits: As `length_limits` gives them.
         path: The array's own.
     """

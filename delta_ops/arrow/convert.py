@@ -34,7 +34,7 @@ from delta_ops.events import OnEvent, Progress, ignore
 from delta_ops.log import DeltaLog, TableOrPlace, log_of
 from delta_ops.protocol.actions import AddFile
 from delta_ops.protocol.arrow_types import schema_from_arrow
-from delta_ops.protocol.column_ids import named_as_stored
+from delta_ops.protocol.column_ids import name_as_stored
 from delta_ops.protocol.file_paths import encode_path
 from delta_ops.protocol.known_properties import COLUMN_MAPPING_MODE
 from delta_ops.protocol.schema import NO_COLUMNS, DataType, StructField, StructType
@@ -99,7 +99,7 @@ def convert(
     schema = StructType((*found.schema.fields, *fields))
     transaction.require_new_table()
     transaction.create_table(
-        schema if mapping == "none" else named_as_stored(schema),
+        schema if mapping == "none" else name_as_stored(schema),
         partition_by=partitions.names,
         configuration=configuration,
         name=name,

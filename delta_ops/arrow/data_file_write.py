@@ -120,7 +120,7 @@ class DataFileWriter:
         dictionaries = self._choose_dictionaries(first[0]) if first else True
 
         def write(sink: IO[bytes]) -> None:
-            checked = map(self._validated, chain(_give_up(first), remaining))
+            checked = map(self._validate_table, chain(_give_up(first), remaining))
             footers.append(
                 self._encode(
                     checked,
@@ -183,7 +183,7 @@ class DataFileWriter:
         # Rows may have partition columns between these.
         return frozenset(path for path in paths if _has_nan(rows[path[0]], self._floats[path][1:]))
 
-    def _validated(self, rows: pa.Table) -> pa.Table:
+    def _validate_table(self, rows: pa.Table) -> pa.Table:
         if self._has_rules:
             validate_rows(rows, self._definition.schema, self._storage.uri)
         return rows

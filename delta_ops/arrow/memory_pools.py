@@ -26,7 +26,7 @@ _SLOW_POOL, _FAST_POOL = "mimalloc", "jemalloc"
 _DECAY_MS = 1000
 """Arrow's own setting."""
 _SET_HUGE_PAGES_OFF, _ARE_HUGE_PAGES_OFF = 41, 42
-"""Of the system call prctl: PR_SET_THP_DISABLE, PR_GET_THP_DISABLE."""
+"""What the system call prctl is asked for: PR_SET_THP_DISABLE, PR_GET_THP_DISABLE."""
 
 
 @cache

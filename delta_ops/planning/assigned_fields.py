@@ -40,7 +40,7 @@ def whole_values(
     """The values of columns, by the names that the table has for them.
 
     Args:
-        values: Of columns and of fields of structs.
+        values: New values, of columns and of fields of structs.
         schema: The table's.
         keep: Makes the value that a row has in a field.
         make_struct: Makes a struct of fields.

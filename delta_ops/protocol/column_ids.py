@@ -81,7 +81,7 @@ def assign_column_ids(
     )
 
 
-def named_as_stored(schema: StructType) -> StructType:
+def name_as_stored(schema: StructType) -> StructType:
     """The columns of files that were written without column mapping, for a table that has it."""
 
     def name_fields(struct: StructType) -> StructType:

@@ -221,7 +221,7 @@ class SparkWrite:
             if field.name.lower() not in known.fields_by_lower_name:
                 fields.append(field)
             elif isinstance(field.dataType, _MAY_CHANGE):
-                fields.append(_without_collations(field))  # texts of a table compare by their bytes
+                fields.append(_drop_collations(field))  # texts of a table compare by their bytes
         return schema_from_spark(spark_types.StructType(fields))
 
     def stage_data(self, must_match: Predicate | None) -> Staged:
@@ -314,7 +314,7 @@ class SparkWrite:
         discard(self._transaction.log.storage, adds)
 
 
-def _without_collations(field: spark_types.StructField) -> spark_types.StructField:
+def _drop_collations(field: spark_types.StructField) -> spark_types.StructField:
     return spark_schema_from_schema(data_schema_from_spark(spark_types.StructType([field])))[0]
 
 
