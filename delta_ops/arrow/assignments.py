@@ -33,12 +33,15 @@ from delta_ops.transaction.changeable import validate_whole
 class Assignments(NamedTuple):
     """New values of some columns of a table."""
 
-    names: Sequence[str]
-    """Spelled as the table does."""
     nodes: Mapping[str, Node]
-    """What the values are made by, by the same names."""
+    """What the values are made by, by names as the table spells them."""
     evaluate: Callable[[Rows], list[pa.Array]]
     """Makes the values, an array for each name, in the types of the table."""
+
+    @property
+    def names(self) -> Sequence[str]:
+        """The columns that get values."""
+        return tuple(self.nodes)
 
     @property
     def columns(self) -> Sequence[Column]:
@@ -118,7 +121,7 @@ def plan_assignments(
         validate_no_nan(columns, partition_columns, table)
         return list(columns.values())
 
-    return Assignments(tuple(resolved), resolved, make)
+    return Assignments(resolved, make)
 
 
 def replace_values(column: Any, mask: pa.BooleanArray, values: pa.Array) -> pa.Array:

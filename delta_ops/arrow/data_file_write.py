@@ -43,7 +43,7 @@ _QUICK_COLUMN_BYTES = 1024
 """Columns of so many bytes are not worth what zstd takes to begin with each, as measured in
 `benchmarks/large_tables.report.md`."""
 _ENCODER_ERRORS = (pa.ArrowException, OSError)
-_ROW_GROUP_ROWS = 1_048_576
+ROW_GROUP_ROWS = 1_048_576
 _ROW_GROUP_BYTES = 128 * 1024 * 1024
 _ALIKE_FILES = 8
 """Files of one write for which a sample of rows is taken once."""
@@ -269,7 +269,7 @@ class DataFileWriter:
                 stored = _append_value(stored, field, partition_values[field.name])
             if self._definition.is_mapped:
                 stored = rename_stored(stored, self._stored)
-            writer.write_table(stored, row_group_size=_ROW_GROUP_ROWS)
+            writer.write_table(stored, row_group_size=ROW_GROUP_ROWS)
             if free_of_nan:
                 free_of_nan.difference_update(self._floats_with_nan(rows, free_of_nan))
 
@@ -316,7 +316,7 @@ def discard(storage: Storage, adds: Iterable[AddFile | AddCdcFile]) -> None:
 def row_groups(
     batches: Iterable[pa.RecordBatch],
     max_bytes: int = _ROW_GROUP_BYTES,
-    max_rows: int = _ROW_GROUP_ROWS,
+    max_rows: int = ROW_GROUP_ROWS,
 ) -> Iterator[pa.Table]:
     """Neighbouring batches together, so that many small ones do not make many small row groups.
 

@@ -6,9 +6,8 @@ update that never held more than 15 MB at once had 50 MB less of the system with
 of a whole process is its owner's to choose. So what reads is given another one, and the rest has it
 only as long as rows are written again.
 
-Arrow's Parquet library takes its buffers from the default pool all the same, 2 to 5 MB at once; for
-each thread that pool asks the system for huge pages, which took 50 MB. So there are none while
-memory is to go back.
+Arrow's Parquet library takes its small buffers from the default pool all the same, and for each
+thread that pool asks the system for huge pages. So there are none while memory is to go back.
 """
 
 from __future__ import annotations
@@ -16,7 +15,7 @@ from __future__ import annotations
 import ctypes
 import sys
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import cache
 
@@ -37,30 +36,61 @@ def fast_pool() -> pa.MemoryPool | None:
     return pa.jemalloc_memory_pool() if is_slow and has_fast else None
 
 
-class _Sparing:
-    """Who wants the default of the process to be the fast pool."""
+class _Shared:
+    """A state of the process that lasts from the first who wants it to the last.
 
-    def __init__(self) -> None:
+    Args:
+        begin: Brings it about, and returns what ends it.
+    """
+
+    def __init__(self, begin: Callable[[], Callable[[], None]]) -> None:
+        self._begin = begin
         self._lock = threading.Lock()
         self._num_users = 0
-        self._usual: pa.MemoryPool | None = None
+        self._end: Callable[[], None] | None = None
 
-    def enter(self, pool: pa.MemoryPool) -> None:
+    @contextmanager
+    def lasting(self) -> Iterator[None]:
+        """Let it last as long as this is entered, or another one."""
         with self._lock:
             self._num_users += 1
-            usual = pa.default_memory_pool()
-            if self._num_users == 1 and usual.backend_name == _SLOW_POOL:
-                self._usual = usual
-                pa.set_memory_pool(pool)
+            if self._num_users == 1:
+                self._end = self._begin()
+        try:
+            yield
+        finally:
+            with self._lock:
+                self._num_users -= 1
+                if not self._num_users and self._end is not None:
+                    self._end()
 
-    def leave(self) -> None:
-        with self._lock:
-            self._num_users -= 1
-            # Whoever has chosen another one meanwhile keeps it.
-            if not self._num_users and self._usual is not None:
-                usual, self._usual = self._usual, None
-                if pa.default_memory_pool().backend_name == _FAST_POOL:
-                    pa.set_memory_pool(usual)
+
+def _change_pool() -> Callable[[], None]:
+    usual, pool = pa.default_memory_pool(), fast_pool()
+    if usual.backend_name != _SLOW_POOL or pool is None:
+        return lambda: None
+    pa.set_memory_pool(pool)
+
+    def restore() -> None:
+        # Whoever has chosen another one meanwhile keeps it.
+        if pa.default_memory_pool().backend_name == _FAST_POOL:
+            pa.set_memory_pool(usual)
+
+    return restore
+
+
+def _give_memory_back() -> Callable[[], None]:
+    had_huge_pages = _prctl(_ARE_HUGE_PAGES_OFF) == 0
+    pa.jemalloc_set_decay_ms(0)
+    if had_huge_pages:
+        _prctl(_SET_HUGE_PAGES_OFF, 1)
+
+    def restore() -> None:
+        pa.jemalloc_set_decay_ms(_DECAY_MS)
+        if had_huge_pages:
+            _prctl(_SET_HUGE_PAGES_OFF, 0)
+
+    return restore
 
 
 def _prctl(what: int, value: int = 0) -> int:
@@ -71,7 +101,7 @@ def _prctl(what: int, value: int = 0) -> int:
     return answer
 
 
-_sparing = _Sparing()
+_fast_pool_used, _memory_given_back = _Shared(_change_pool), _Shared(_give_memory_back)
 
 
 @contextmanager
@@ -80,44 +110,11 @@ def sparing_memory() -> Iterator[None]:
 
     Several may be entered at once; the last to leave restores what was there.
     """
-    pool = fast_pool()
-    if pool is None:
+    if fast_pool() is None:
         yield
         return
-    _sparing.enter(pool)
-    try:
+    with _fast_pool_used.lasting():
         yield
-    finally:
-        _sparing.leave()
-
-
-class _GivingBack:
-    """Who wants memory to go back to the system at once."""
-
-    def __init__(self) -> None:
-        self._lock = threading.Lock()
-        self._num_users = 0
-        self._had_huge_pages = False
-
-    def enter(self) -> None:
-        with self._lock:
-            self._num_users += 1
-            if self._num_users == 1:
-                pa.jemalloc_set_decay_ms(0)
-                self._had_huge_pages = _prctl(_ARE_HUGE_PAGES_OFF) == 0
-                if self._had_huge_pages:
-                    _prctl(_SET_HUGE_PAGES_OFF, 1)
-
-    def leave(self) -> None:
-        with self._lock:
-            self._num_users -= 1
-            if not self._num_users:
-                pa.jemalloc_set_decay_ms(_DECAY_MS)
-                if self._had_huge_pages:
-                    _prctl(_SET_HUGE_PAGES_OFF, 0)
-
-
-_giving_back = _GivingBack()
 
 
 @contextmanager
@@ -130,8 +127,5 @@ def giving_memory_back() -> Iterator[None]:
     if fast_pool() is None:
         yield
         return
-    _giving_back.enter()
-    try:
+    with _memory_given_back.lasting():
         yield
-    finally:
-        _giving_back.leave()

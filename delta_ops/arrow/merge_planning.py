@@ -147,7 +147,7 @@ def _stay(
     """Whether partition columns only get the values that they have, since they are keys."""
     find = columns.finder()
     met = {
-        (find(column.path).path[1:], find(value.path))
+        (find(column.path).path[1:], find(value.path).path)
         for column, value in keys
         if isinstance(column, Column) and isinstance(value, Column)
     }
@@ -157,9 +157,7 @@ def _stay(
         value = assignments.nodes.get(field.name)
         if value is None:
             return field.name not in generated
-        is_met = isinstance(value, Column) and any(
-            path == (field.name,) and found.path == value.path for path, found in met
-        )
+        is_met = isinstance(value, Column) and ((field.name,), value.path) in met
         return is_met and value.data_type == field.data_type and _is_of_one_text(field)
 
     return all(

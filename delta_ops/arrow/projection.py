@@ -1,7 +1,8 @@
 """Projection: the columns that a caller asks for, as a part of the table's schema.
 
 A name is that of a column, or the path to a field of nested structs, with dots: `a.b` keeps of the
-struct `a` the field `b`. A column whose own name has a dot is found first, also in backticks.
+struct `a` the field `b`. A column whose own name has a dot is found first. Names may stand in
+backticks.
 """
 
 from __future__ import annotations
@@ -75,15 +76,17 @@ def _part(schema: StructType, name: str) -> StructField:
 
 
 def _part_of_path(schema: StructType, path: ColumnPath, name: str) -> StructField:
-    whole = ".".join(path)
-    if len(path) == 1 or whole.lower() in schema.fields_by_lower_name:
-        return find_field(schema, whole)
     field = find_field(schema, path[0])
-    if not isinstance(field.data_type, StructType):
+    if len(path) == 1:
+        return field
+    inner, rest = field.data_type, path[1:]
+    if not isinstance(inner, StructType):
         raise InvalidRequestError(
-            f"There is no column {name}: {field.name} is {field.data_type.name}, and has no fields."
+            f"There is no column {name}: {field.name} is {inner.name}, and has no fields."
         )
-    part = _part_of_path(field.data_type, path[1:], name)
+    whole = ".".join(rest)  # which may be the name of one field
+    is_whole = whole.lower() in inner.fields_by_lower_name
+    part = find_field(inner, whole) if is_whole else _part_of_path(inner, rest, name)
     return replace(field, data_type=StructType((part,)))
 
 

@@ -3,8 +3,8 @@
 Columns, and the fields of structs at any depth, are the same where their names differ in case only.
 What the table has stays as it is: its place, name, type, nullability and metadata; whether values
 of another type fit is for each value to say, but that numbers become wider where the table has type
-widening. What it lacks comes last in its struct, and may be
-null, as it is in the rows that are there.
+widening. What it lacks comes last in its struct, and may be null, as it is in the rows that are
+there.
 """
 
 from __future__ import annotations

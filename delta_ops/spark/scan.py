@@ -7,8 +7,6 @@ the same rows. Files of which only some rows are wanted are a scan of their own,
 
 from __future__ import annotations
 
-import logging
-import weakref
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import partial, reduce
@@ -38,6 +36,7 @@ from delta_ops.spark.file_list import is_hidden
 from delta_ops.spark.live_rows import FILE, keep_live, keep_named
 from delta_ops.spark.places import reach, spark_path
 from delta_ops.spark.schema import spark_schema_from_schema
+from delta_ops.spark.session import tell_once
 from delta_ops.spark.stored_columns import (
     log_schema,
     scan_options,
@@ -45,8 +44,6 @@ from delta_ops.spark.stored_columns import (
     stored_schema,
 )
 from delta_ops.storage.concurrency import run_parallel
-
-logger = logging.getLogger(__name__)
 
 READ_OPTIONS: Mapping[str, str] = {
     # A session may say otherwise, and rows would be missing or shifted without a word.
@@ -226,25 +223,16 @@ def _scan_groups(
             numbers_rows=numbers_rows,
         )
     except IndexUnavailableError as error:
-        _tell_once(spark, error)
+        tell_once(
+            spark,
+            "This session reads without a file index, so Spark looks up each file, and what the "
+            "log says of it by its path, which takes longer for many files",
+            error,
+        )
         _require_settings(spark, snapshot.uri, definition)
         _refuse_hidden(snapshot, groups)
         of_spark = {ROW: "row_index"} if numbers_rows else {}
         return file_list.scan(spark, groups, data, of_log, options, of_spark)
-
-
-_told: weakref.WeakSet[SparkSession] = weakref.WeakSet()
-"""Sessions of which it was said that they read in the slower way."""
-
-
-def _tell_once(spark: SparkSession, error: IndexUnavailableError) -> None:
-    if spark not in _told:
-        _told.add(spark)
-        logger.warning(
-            "This session reads without a file index, so Spark looks up each file, and what the "
-            "log says of it by its path, which takes longer for many files: %s",
-            error,
-        )
 
 
 def _require_settings(spark: SparkSession, table: str, definition: TableDefinition) -> None:

@@ -7,6 +7,7 @@ it is looked for before a session is created.
 from __future__ import annotations
 
 import contextlib
+import logging
 import os
 import re
 import shutil
@@ -15,6 +16,7 @@ import sys
 import threading
 from collections.abc import Iterator, Mapping
 from typing import Any
+from weakref import WeakKeyDictionary
 
 from py4j.protocol import Py4JError
 from pyspark.errors import PySparkException
@@ -22,6 +24,8 @@ from pyspark.sql import SparkSession
 
 from delta_ops.arguments import validate_arguments
 from delta_ops.errors import MissingDependencyError
+
+logger = logging.getLogger(__name__)
 
 OLDEST_JAVA = 17
 _VERSION = re.compile(r'version "(?:1\.)?(\d+)')
@@ -70,6 +74,18 @@ def is_connect(spark: SparkSession) -> bool:
 def session_time_zone(spark: SparkSession) -> str:
     """The zone in which partition values of type timestamp are read that name none."""
     return spark.conf.get("spark.sql.session.timeZone") or "UTC"
+
+
+_told: WeakKeyDictionary[SparkSession, set[str]] = WeakKeyDictionary()
+"""What was said of sessions."""
+
+
+def tell_once(spark: SparkSession, slower: str, why: Exception) -> None:
+    """Warn of a slower way that a session goes, once for each."""
+    told = _told.setdefault(spark, set())
+    if slower not in told:
+        told.add(slower)
+        logger.warning("%s: %s", slower, why)
 
 
 def is_one_process(spark: SparkSession) -> bool:

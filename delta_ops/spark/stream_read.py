@@ -6,9 +6,7 @@ Which files a batch reads is decided in `planning.table_stream`; how they reach 
 
 from __future__ import annotations
 
-import logging
 import re
-import weakref
 from datetime import datetime
 from typing import Literal
 
@@ -27,10 +25,9 @@ from delta_ops.protocol.table_definition import validate
 from delta_ops.spark.changes import read_changed_files
 from delta_ops.spark.read import read_files, resolve_columns, show
 from delta_ops.spark.schema import spark_schema_from_schema
+from delta_ops.spark.session import tell_once
 from delta_ops.spark.stream_rows import streaming_rows
 from delta_ops.spark.stream_source import SourceUnavailableError, streaming_frame
-
-logger = logging.getLogger(__name__)
 
 _MAX_FILES = 1000
 """Files of a batch where nothing else is said."""
@@ -114,22 +111,13 @@ def read_stream(
                 f"{snapshot.uri}: the changes of a table are a stream in a classic session alone, "
                 f"and this one has no source of it ({error}); read them by read_changes"
             ) from error
-        _tell_once(spark, error)
+        tell_once(
+            spark,
+            "This session reads streams through Python workers, which takes some times as long",
+            error,
+        )
         return streaming_rows(
             spark, log, spark_schema, lambda: _open_stream(log, snapshot.version, request)
-        )
-
-
-_told: weakref.WeakSet[SparkSession] = weakref.WeakSet()
-"""Sessions of which it was said that they read streams in the slower way."""
-
-
-def _tell_once(spark: SparkSession, error: SourceUnavailableError) -> None:
-    if spark not in _told:
-        _told.add(spark)
-        logger.warning(
-            "This session reads streams through Python workers, which takes some times as long: %s",
-            error,
         )
 
 

@@ -5,6 +5,7 @@ The server is PySpark's, started for them; a process has sessions of one kind on
 
 from __future__ import annotations
 
+import logging
 import os
 import signal
 import threading
@@ -356,6 +357,18 @@ def test_a_stream_is_written_once_by_the_id_of_its_query(
     assert [row["n"] for row in rows(da.to_table(target))] == [0, 1]
     (app_id,) = query_ids
     assert target.snapshot().transactions()[app_id].version == 1
+
+
+def test_a_session_says_once_that_it_reads_streams_slowly(
+    remote: SparkSession, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    ds.write(remote.range(3), tmp_path / "t")
+    session = remote.newSession()
+    with caplog.at_level(logging.WARNING, logger="delta_ops"):
+        ds.read_stream(session, tmp_path / "t")
+        ds.read_stream(session, tmp_path / "t")
+    (said,) = (each for each in caplog.messages if "streams" in each)
+    assert said.endswith("it is a session of Spark Connect")
 
 
 def test_a_table_is_a_stream_through_python_workers(remote: SparkSession, tmp_path: Path) -> None:
