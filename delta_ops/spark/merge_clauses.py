@@ -11,13 +11,14 @@ from dataclasses import dataclass
 from functools import reduce
 from operator import or_
 
+from pyspark.errors import PySparkException
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as sf
 
 from delta_ops.errors import InvalidRequestError
 from delta_ops.protocol.schema import StructType
 from delta_ops.protocol.table_definition import TableDefinition
-from delta_ops.spark.analysis import analyze, validate_of_one_row
+from delta_ops.spark.analysis import reason_of, validate_of_one_row
 from delta_ops.spark.assignments import Assigned, assigned_columns, fit_values
 from delta_ops.spark.conditions import SparkCondition, is_true, validate_condition
 from delta_ops.spark.expressions import named_column, quote
@@ -131,11 +132,13 @@ def _validate_alias(column: Column, said: str, clause: Clause, sides: Sides, tab
     """
     if clause.occasion != "not matched by source":
         return
-    if obstacle := analyze(column, sides.rows_of("matched")).obstacle:
+    try:
+        _ = sides.rows_of("matched").select(column).schema
+    except PySparkException as error:
         raise InvalidRequestError(
             f"{table}: {said!r} of rows that the source lacks has a name that both sides have "
-            f"({obstacle}); write it with the target's alias, {sides.target_alias}.name"
-        )
+            f"({reason_of(error)}); write it with the target's alias, {sides.target_alias}.name"
+        ) from error
 
 
 def choose_clause(clauses: Sequence[tuple[int, Column, PlannedClause]]) -> Column:
