@@ -317,12 +317,14 @@ def row_groups(
     batches: Iterable[pa.RecordBatch],
     max_bytes: int = _ROW_GROUP_BYTES,
     max_rows: int = ROW_GROUP_ROWS,
+    least_bytes: int = 0,
 ) -> Iterator[pa.Table]:
     """Neighbouring batches together, so that many small ones do not make many small row groups.
 
     Args:
         max_bytes: A row group ends with the batch by which it reaches this size.
         max_rows: Or with the one by which it has so many rows.
+        least_bytes: And this size, too: rows of few bytes come more to a group.
     """
     most = min(max_bytes, _ROW_GROUP_BYTES)
     pending: list[pa.RecordBatch] = []
@@ -331,7 +333,7 @@ def row_groups(
         pending.append(batch)
         num_rows += len(batch)
         num_bytes += batch.nbytes
-        if num_rows >= max_rows or num_bytes >= most:
+        if num_bytes >= most or (num_rows >= max_rows and num_bytes >= least_bytes):
             yield pa.Table.from_batches(pending)
             pending, num_rows, num_bytes = [], 0, 0
     if pending:

@@ -8,7 +8,7 @@ from contextlib import nullcontext
 import pyarrow as pa
 
 from delta_ops.arguments import validate_arguments
-from delta_ops.arrow.data_file_write import ROW_GROUP_ROWS, DataFileWriter, row_groups
+from delta_ops.arrow.data_file_write import DataFileWriter, row_groups
 from delta_ops.arrow.memory_pools import giving_memory_back, sparing_memory
 from delta_ops.arrow.ordered_rewrite import MEMORY_BYTES, WriteFile, write_in_order
 from delta_ops.arrow.scan import num_live_rows, read_kept
@@ -22,8 +22,9 @@ from delta_ops.protocol.table_definition import validate
 from delta_ops.transaction import RewriteGroup, Staged
 
 _LEAST_ROW_GROUP_BYTES = 1 << 20
-_NEIGHBOURS_ROWS = 131_072
-"""A row group where each of several threads holds one; rows in order take more room in such."""
+_NEIGHBOURS_ROWS, _NEIGHBOURS_BYTES = 65_536, 2 << 20
+"""A row group where each of several threads holds one has so many of both, about; rows in order
+take more room in such."""
 
 
 def rewrite(snapshot: Snapshot, group: RewriteGroup, *, memory_bytes: int = MEMORY_BYTES) -> Staged:
@@ -49,8 +50,10 @@ def rewrite(snapshot: Snapshot, group: RewriteGroup, *, memory_bytes: int = MEMO
     def write_file(batches: Iterable[pa.RecordBatch]) -> AddFile:
         # Two of them are held for a file: one that is encoded, and one that is read.
         most_bytes = max(memory_bytes // 8, _LEAST_ROW_GROUP_BYTES)
-        most_rows = _NEIGHBOURS_ROWS if group.order is None else ROW_GROUP_ROWS
-        groups = row_groups(batches, most_bytes, most_rows)
+        if group.order is None:
+            groups = row_groups(batches, most_bytes, _NEIGHBOURS_ROWS, _NEIGHBOURS_BYTES)
+        else:
+            groups = row_groups(batches, most_bytes)
         return writer.write(groups, partition_values, data_change=False)
 
     names = file_schema.names

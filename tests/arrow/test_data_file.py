@@ -256,3 +256,11 @@ def test_the_statistics_of_a_partition_do_not_depend_on_those_of_another(tmp_pat
         "b": ({}, {}, {"x": 0}),
         "c": ({}, {}, {"x": 1}),
     }
+
+
+def test_row_groups_of_narrow_rows_have_more_of_them() -> None:
+    narrow = [pa.record_batch([pa.array(range(10), pa.int8())], names=["a"])] * 10
+    wide = [pa.record_batch([pa.array(["x" * 100] * 10)], names=["a"])] * 10
+    assert [len(each) for each in row_groups(narrow, max_rows=20, least_bytes=50)] == [50, 50]
+    assert [len(each) for each in row_groups(wide, max_rows=20, least_bytes=50)] == [20] * 5
+    assert [len(each) for each in row_groups(wide, max_rows=20, max_bytes=50)] == [10] * 10
