@@ -12,7 +12,7 @@ import pyarrow.compute as pc
 from pyarrow._acero import Declaration, ProjectNodeOptions, TableSourceNodeOptions
 
 from delta_ops.arrow.expressions import evaluate_condition, rows_of_batch
-from delta_ops.protocol.expression import Expression
+from delta_ops.protocol.expression import Expression, parse_expression
 from delta_ops.protocol.expression.implication import implied_predicate
 from delta_ops.protocol.expression.nodes import Node, columns_of
 from delta_ops.protocol.expression.resolution import finder_of, resolve_condition
@@ -39,7 +39,7 @@ class Condition(Protocol):
 
 
 def condition_of(
-    given: Predicate | Expression | None, schema: StructType, now_ms: int
+    given: Predicate | Expression | str | None, schema: StructType, now_ms: int
 ) -> Condition:
     """The condition that a caller gives; None: all rows.
 
@@ -49,6 +49,8 @@ def condition_of(
     Raises:
         InvalidRequestError: It does not fit the table.
     """
+    if isinstance(given, str):
+        given = parse_expression(given)
     if isinstance(given, Expression):
         return _ByExpression(given.text, bind_time(given.root, now_ms), schema)
     return _ByPredicate(TRUE if given is None else given, schema)

@@ -37,7 +37,7 @@ from delta_ops.transaction.write import Target
 
 def delete(
     target: Target,
-    predicate: Predicate | Expression | None = None,
+    predicate: Predicate | Expression | str | None = None,
     *,
     txn: Txn | tuple[str, int] | None = None,
     user_metadata: str | None = None,
@@ -52,7 +52,8 @@ def delete(
 
     Args:
         target: Where the table is, or a transaction to add to and commit.
-        predicate: As `col` or `parse_predicate` make it, or an expression; None: all rows.
+        predicate: As `col` or `parse_predicate` make it, an expression, or a text of SQL, which is
+            taken as `parse_expression` takes it; None: all rows.
         txn: Application id and version: a delete that the table holds already is not done again.
         user_metadata: Any text, kept in the commit.
         hooks: What to do after the commit; by default a checksum, and a checkpoint when one is due.

@@ -65,7 +65,7 @@ class _Update(NamedTuple):
 def update(
     target: Target,
     assignments: Mapping[str, Any],
-    predicate: Predicate | Expression | None = None,
+    predicate: Predicate | Expression | str | None = None,
     *,
     txn: Txn | tuple[str, int] | None = None,
     user_metadata: str | None = None,
@@ -82,7 +82,8 @@ def update(
         assignments: By column an expression of SQL over the row's old values, such as
             `"price * 2"`, or a Python value of another kind, taken as it is; `lit("text")` is a
             text, None is null.
-        predicate: As `col` or `parse_predicate` make it, or an expression; None: all rows.
+        predicate: As `col` or `parse_predicate` make it, an expression, or a text of SQL, which is
+            taken as `parse_expression` takes it; None: all rows.
         txn: Application id and version: an update that the table holds already is not done again.
         user_metadata: Any text, kept in the commit.
         hooks: What to do after the commit; by default a checksum, and a checkpoint when one is due.

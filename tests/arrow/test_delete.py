@@ -95,6 +95,14 @@ def test_a_file_whose_rows_all_match_is_removed_alone(tmp_path: Path) -> None:
     assert result.metrics["numDeletedRows"] == 2
 
 
+def test_a_text_is_a_condition_in_sql(tmp_path: Path) -> None:
+    log = two_partitions(tmp_path)
+    result = da.delete(log, "id + 0 >= 3 AND p = 'a'")
+    assert result.metrics["numDeletedRows"] == 2
+    da.update(log, {"id": "id + 100"}, "id < 2")
+    assert 101 in da.to_table(log)["id"].to_pylist()
+
+
 def test_a_delete_of_a_partition_opens_no_file(tmp_path: Path) -> None:
     two_partitions(tmp_path)
     opened: list[str] = []
@@ -187,6 +195,9 @@ def test_a_failing_store_leaves_no_file_behind(tmp_path: Path) -> None:
         (col("nope") == 1, "no column nope"),
         (parse_expression("id + 1"), "A condition is of type long"),
         (parse_expression("upper(id) = 'A'"), "needs the Spark engine"),
+        ("id + 1", "A condition is of type long"),
+        ("upper(id) = 'A'", "needs the Spark engine"),
+        ("id = ", "id = "),
         (parse_expression("1 / id > 0 AND id / 0 = 1"), "divide by zero"),
     ],
 )
