@@ -33,15 +33,6 @@ _OF_OTHER_PROCESSES = ("tests/spark/test_cluster.py", "tests/spark/test_connect.
 """Tests whose sessions run in processes of their own."""
 _LONGEST = "tests/long/test_orders_"
 """Tests that take many minutes each and have no session: each by itself, and before all others."""
-_LONG = (
-    *_OF_OTHER_PROCESSES,
-    "tests/orchestration/",
-    "tests/storage/test_damaged_footers.py",
-    "tests/interleaving/",
-    "tests/browser/",
-    "tests/components/test_dg_commands.py",
-)
-"""Tests that take a minute or more, or are in files that do."""
 TIME_ZONE = "spark.sql.session.timeZone"
 SHORT_LIVED_JVM = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
 """Code that runs a few times is not worth another compiler, nor a collector with many threads."""
@@ -75,12 +66,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
     That counts where groups of tests keep this order, by `--no-loadscope-reorder`.
     """
-
-    def place(item: pytest.Item) -> tuple[bool, ...]:
-        name = item.nodeid
-        return not name.startswith(_LONGEST), not _is_of_jvm(name), not name.startswith(_LONG)
-
-    items.sort(key=place)
+    items.sort(key=lambda item: (not item.nodeid.startswith(_LONGEST), not _is_of_jvm(item.nodeid)))
 
 
 @pytest.fixture
