@@ -51,6 +51,8 @@ def plan_fit(given: pa.Schema, wanted: pa.Schema, table: str) -> Fit:
         return pa.RecordBatch.from_arrays(convert(batch.columns, len(batch)), schema=wanted)
 
     def fit(batch: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
+        if batch.schema != given:
+            _validate_alike(batch.schema, given, table)
         try:
             yield from convert_in_pieces(batch, convert_batch)
         except (pa.ArrowInvalid, pa.ArrowCapacityError) as error:
@@ -59,6 +61,26 @@ def plan_fit(given: pa.Schema, wanted: pa.Schema, table: str) -> Fit:
             ) from error
 
     return fit
+
+
+def _validate_alike(found: pa.Schema, given: pa.Schema, table: str) -> None:
+    """Refuse a batch with other columns than its stream has said: they are taken by their places.
+
+    Raises:
+        InvalidRequestError: With both.
+    """
+    shown = [
+        [
+            each.name if pa.types.is_nested(each.type) else f"{each.name}: {each.type}"
+            for each in schema
+        ]
+        for schema in (found, given)
+    ]
+    if shown[0] != shown[1]:
+        raise InvalidRequestError(
+            f"{table}: a batch of the data has the columns ({', '.join(shown[0])}), and the schema "
+            f"that they came with says ({', '.join(shown[1])}); give batches of one schema"
+        )
 
 
 def _integer_to_float(values: pa.Array, target: pa.DataType) -> pa.Array:

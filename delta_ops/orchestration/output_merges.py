@@ -22,6 +22,7 @@ from delta_ops.protocol.schema import StructType
 from delta_ops.transaction import CommitResult, Hook, Transaction, Txn, begin
 from delta_ops.transaction.merge import Clause, Merge, MergeEngine, MergeRequest
 from delta_ops.transaction.source_rules import SourceRule, key_rule
+from delta_ops.transaction.write import validate_partitioning
 
 
 def merge_rows(
@@ -49,9 +50,14 @@ def merge_rows(
         InvalidRequestError: There is no table, and the clauses do not say its columns; or as for
             `delta_ops.arrow.merge`.
     """
+    engine = _engine_of(rows)
+    condition = engine.parse(_condition(settings, among))
+    clauses = [_clause(each, settings, among, engine) for each in settings.clauses]
     if transaction.snapshot is None:
         log = transaction.log
-        schema = _inserted_columns(schema_of_rows(rows), settings, log.uri)
+        columns = schema_of_rows(rows)
+        _validate_keys(settings.keys, columns, log.uri)
+        schema = _inserted_columns(columns, settings, log.uri)
         create_table(
             log,
             schema,
@@ -61,13 +67,14 @@ def merge_rows(
             user_metadata=user_metadata,
         )
         transaction = begin(log, on_event=transaction.on_event)
+    else:
+        validate_partitioning(transaction.definition, partition_by, transaction.log.uri)
     for txn in txns:
         transaction.set_transaction(txn)
-    engine = _engine_of(rows)
     request = MergeRequest(
         target=transaction,
         source=rows,
-        predicate=engine.parse(_condition(settings, among)),
+        predicate=condition,
         source_alias=settings.source_alias,
         target_alias=settings.target_alias,
         txn=None,
@@ -78,7 +85,6 @@ def merge_rows(
         on_event=transaction.on_event,
         source_rules=list(_source_rules(settings, among)),
     )
-    clauses = [_clause(each, settings, among, engine) for each in settings.clauses]
     return Merge(request, engine, clauses).execute()
 
 
@@ -90,6 +96,21 @@ def _engine_of(rows: Any) -> MergeEngine:
     from delta_ops.arrow.merge_execution import ArrowMerge
 
     return ArrowMerge()
+
+
+def _validate_keys(keys: Sequence[str], output: StructType, table: str) -> None:
+    """Refuse keys that an output does not have, before a table is made of it.
+
+    Raises:
+        InvalidRequestError: With the key.
+    """
+    for key in keys:
+        if key.lower() not in output.fields_by_lower_name:
+            names = ", ".join(each.name for each in output.fields)
+            raise InvalidRequestError(
+                f"{table} is no table yet, and the output has no column {key!r}, which is one of "
+                f"delta/merge_keys; it has {names}. Nothing was written"
+            )
 
 
 def _inserted_columns(schema: StructType, settings: MergeSettings, table: str) -> StructType:

@@ -240,7 +240,7 @@ def stage(
     # What the transaction makes of the table may be for another engine.
     validate(definition, "write", table=table, engine=engine.name)
     validate_feed_columns(definition, table)
-    _validate_partitioning(definition, partition_by, table)
+    validate_partitioning(definition, partition_by, table)
     validate_distinct(definition.schema, table)
     if must_match is not None:
         columns = definition.partition_columns
@@ -459,9 +459,14 @@ def transaction_on(
     return transaction
 
 
-def _validate_partitioning(
+def validate_partitioning(
     definition: TableDefinition, partition_by: Sequence[str] | None, table: str
 ) -> None:
+    """Refuse columns by which a table that is there is not partitioned.
+
+    Raises:
+        InvalidRequestError: With both.
+    """
     columns = definition.partition_columns
     if partition_by is not None and tuple(partition_by) != columns:
         raise InvalidRequestError(

@@ -353,3 +353,22 @@ def test_the_maximum_of_a_float_in_a_struct(tmp_path: Path, partition_by: list[s
 def test_every_codec_of_the_table_property_is_written(tmp_path: Path, codec: str) -> None:
     da.write(tmp_path, ROWS, configuration={"delta.parquet.compression.codec": codec})
     assert rows(da.to_table(DeltaLog(tmp_path))) == rows(ROWS)
+
+
+@pytest.mark.parametrize(
+    ("second", "says"),
+    [
+        ({"b": [20], "a": [10]}, r"columns \(b: int64, a: int64\)"),
+        ({"a": [10], "c": [20]}, r"columns \(a: int64, c: int64\)"),
+        ({"a": ["x"], "b": [20]}, r"columns \(a: string, b: int64\)"),
+    ],
+)
+def test_a_batch_with_other_columns_than_its_stream_is_refused(
+    tmp_path: Path, second: dict[str, list[Any]], says: str
+) -> None:
+    """Columns of a stream are taken by their places: those of such a batch would be exchanged."""
+    batches = [pa.record_batch({"a": [1], "b": [2]}), pa.record_batch(second)]
+    reader = pa.RecordBatchReader.from_batches(batches[0].schema, iter(batches))
+    with pytest.raises(InvalidRequestError, match=says):
+        da.write(tmp_path, reader)
+    assert list(tmp_path.rglob("*.*")) == []

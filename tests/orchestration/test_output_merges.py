@@ -252,6 +252,10 @@ CLAUSE = {"when": "matched", "then": "update"}
         ),
         ({"delta/overwrite_schema": True}, "use delta/merge_schema"),
         ({"delta/idempotency": "partition"}, "which is for overwrites"),
+        ({"delta/mode": None}, "nothing says delta/mode 'merge'"),
+        ({"delta/merge_keys": ["ident"]}, "has no column 'ident'.*; it has id"),
+        ({"delta/merge_predicate": "target.id = "}, "target.id = "),
+        ({"delta/merge_clauses": [{**CLAUSE, "if": "target.id = "}]}, "target.id = "),
     ],
 )
 def test_settings_that_say_no_merge_are_refused_before_a_table_is_made(
@@ -261,6 +265,16 @@ def test_settings_that_say_no_merge_are_refused_before_a_table_is_made(
     with pytest.raises(InvalidRequestError, match=says):
         asset.materialize(table(id=[1]), more=metadata)
     assert DeltaLog(asset.uri).snapshot_if_exists() is None
+
+
+def test_a_table_that_is_laid_out_otherwise_is_not_merged_into(
+    tmp_path: Path, instance: dg.DagsterInstance
+) -> None:
+    asset = Asset(tmp_path, instance, BY_ID)
+    asset.materialize(table(id=[1], v=[1]))
+    with pytest.raises(InvalidRequestError, match="is partitioned by nothing, not by v"):
+        asset.materialize(table(id=[1], v=[2]), more={"delta/partition_by": "v"})
+    assert asset.rows == [(1, 1)]
 
 
 def test_the_examples_of_the_docs_merge_as_they_say(
