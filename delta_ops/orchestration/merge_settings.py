@@ -82,7 +82,7 @@ def merge_settings(given: Mapping[str, Given]) -> MergeSettings:
     """How an output is merged.
 
     Args:
-        given: What is given for each of `MERGE_KEYS`.
+        given: What is given for each of `MERGE_KEYS`, and for the mode.
 
     Raises:
         InvalidRequestError: A value is none of what it may be, or nothing says which rows meet.
@@ -92,8 +92,9 @@ def merge_settings(given: Mapping[str, Given]) -> MergeSettings:
     if predicate.value is not None and not isinstance(predicate.value, str):
         raise predicate.refuse('a condition such as "target.id = source.id"')
     if not columns and not predicate.value:
+        place = given["delta/mode"].place if keys.value is None else keys.place
         raise InvalidRequestError(
-            f"{keys.place} do not say which rows a merge brings together; give delta/merge_keys, "
+            f"{place} do not say which rows a merge brings together; give delta/merge_keys, "
             "the columns that must be equal, or a delta/merge_predicate. Nothing was written"
         )
     names = _aliases(aliases)

@@ -17,10 +17,14 @@ def rows_of_partitions(
     """The rows of these partitions of an output.
 
     Raises:
-        InvalidRequestError: Nothing says which they are.
+        InvalidRequestError: Nothing says which they are, or it does not fit the columns.
     """
     expression = require_expression(context.asset_key, settings.partition_expr)
-    return partition_predicate(expression, schema, context.asset_partitions_def, keys)
+    try:
+        return partition_predicate(expression, schema, context.asset_partitions_def, keys)
+    except InvalidRequestError as error:
+        asset = context.asset_key.to_user_string()
+        raise InvalidRequestError(f"asset {asset}: {error}") from error
 
 
 def rows_of_each_partition(

@@ -18,7 +18,7 @@ from datetime import UTC, date, datetime, timedelta
 from typing import Any
 
 from delta_ops.errors import InvalidRequestError
-from delta_ops.protocol.schema import PrimitiveType, StructType, find_field
+from delta_ops.protocol.schema import PrimitiveType, StructField, StructType, find_field
 
 _NAME = r"`(?:[^`]|``)+`|\w+"
 _PATH = rf"(?P<path>(?:{_NAME})(?:\s*\.\s*(?:{_NAME}))*)"
@@ -70,7 +70,7 @@ def parse_expression(text: str, schema: StructType) -> PartitionExpression:
     """
     is_name = text.lower() in schema.fields_by_lower_name
     path, function, unit = ((text,), None, None) if is_name else _parse(text)
-    column_type = _type_name(path, schema)
+    column_type = _type_name(text, path, schema)
     if function is None:
         return PartitionExpression(text=text, path=path, type_name=column_type, first=None)
     type_name, first = _function(text, function, unit, column_type)
@@ -99,17 +99,24 @@ def _parse(text: str) -> tuple[tuple[str, ...], str | None, str | None]:
     )
 
 
-def _type_name(path: tuple[str, ...], schema: StructType) -> str:
+def _type_name(text: str, path: tuple[str, ...], schema: StructType) -> str:
     for name in path[:-1]:
-        inner = find_field(schema, name).data_type
+        inner = _find(text, name, schema).data_type
         if not isinstance(inner, StructType):
             raise InvalidRequestError(
                 f"partition_expr names a field of {name!r}, which is no struct; put a column whose "
                 "name has a dot into backquotes"
             )
         schema = inner
-    data_type = find_field(schema, path[-1]).data_type
+    data_type = _find(text, path[-1], schema).data_type
     return data_type.name if isinstance(data_type, PrimitiveType) else ""
+
+
+def _find(text: str, name: str, schema: StructType) -> StructField:
+    try:
+        return find_field(schema, name)
+    except InvalidRequestError as error:
+        raise InvalidRequestError(f"partition_expr {text!r} fits no column. {error}") from error
 
 
 def _function(

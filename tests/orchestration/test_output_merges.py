@@ -233,7 +233,7 @@ CLAUSE = {"when": "matched", "then": "update"}
 @pytest.mark.parametrize(
     ("metadata", "says"),
     [
-        ({"delta/merge_keys": None}, "do not say which rows a merge brings together"),
+        ({"delta/merge_keys": None}, "of asset .* do not say which rows a merge brings together"),
         ({"delta/merge_keys": [1]}, "give a column or a list of columns"),
         ({"delta/merge_predicate": 3}, "give a condition"),
         ({"delta/merge_aliases": {"target": "source"}}, '"target" and "source" to names'),
