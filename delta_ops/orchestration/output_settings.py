@@ -165,12 +165,6 @@ def settings_from(
         column_lineage=_lineage(given["delta/column_lineage"]),
         user_metadata=_commit_texts(given["delta/user_metadata"]),
     )
-    merged_by = next((given[key] for key in MERGE_KEYS if given[key].value is not None), None)
-    if merged_by is not None and mode.value is None:
-        raise InvalidRequestError(
-            f"{merged_by.place} have the {merged_by.key}, and nothing says delta/mode 'merge', "
-            "without which the table is overwritten; add it. Nothing was written"
-        )
     if settings.idempotency == "partition" and settings.mode != "overwrite":
         raise InvalidRequestError(
             f"{idempotency.place} have the delta/idempotency 'partition', which is for overwrites; "

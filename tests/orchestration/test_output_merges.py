@@ -252,7 +252,6 @@ CLAUSE = {"when": "matched", "then": "update"}
         ),
         ({"delta/overwrite_schema": True}, "use delta/merge_schema"),
         ({"delta/idempotency": "partition"}, "which is for overwrites"),
-        ({"delta/mode": None}, "nothing says delta/mode 'merge'"),
         ({"delta/merge_keys": ["ident"]}, "has no column 'ident'.*; it has id"),
         ({"delta/merge_predicate": "target.id = "}, "target.id = "),
         ({"delta/merge_clauses": [{**CLAUSE, "if": "target.id = "}]}, "target.id = "),
