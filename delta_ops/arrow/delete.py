@@ -47,7 +47,8 @@ def delete(
 ) -> CommitResult:
     """Delete the rows for which the predicate is true, and commit.
 
-    Files of which every row matches by partition values or statistics are not opened. Where no row
+    Files of which every row matches a predicate by partition values or statistics are not opened;
+    by an expression or a text they are. Where no row
     matches, nothing is committed, and the result's version is None.
 
     Args:
