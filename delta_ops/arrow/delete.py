@@ -48,8 +48,8 @@ def delete(
     """Delete the rows for which the predicate is true, and commit.
 
     Files of which every row matches a predicate by partition values or statistics are not opened;
-    by an expression or a text they are. Where no row
-    matches, nothing is committed, and the result's version is None.
+    by an expression or a text they are. Where no row matches, nothing is committed, and the
+    result's version is None.
 
     Args:
         target: Where the table is, or a transaction to add to and commit.
