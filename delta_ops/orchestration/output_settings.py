@@ -152,6 +152,7 @@ def settings_from(
         _validate_keys(place, metadata, only_ours=metadata is defaults)
     given = {key: first_given(key, places) for key in _KEYS}
     mode, idempotency = given["delta/mode"], given["delta/idempotency"]
+    _validate_merge_is_meant(given)
     settings = OutputSettings(
         partition_expr=_expressions(given["partition_expr"]),
         partition_by=read_columns(given["delta/partition_by"]),
@@ -224,6 +225,18 @@ def _mode(given: Given) -> Mode:
         f"{given.place} have the delta/mode {given.value!r}; choose append, overwrite, merge, "
         "error or ignore. Nothing was written"
     )
+
+
+def _validate_merge_is_meant(given: Mapping[str, Given]) -> None:
+    """Refuse to overwrite by default where rows are meant to be merged."""
+    if given["delta/mode"].value is not None:
+        return
+    for key in MERGE_KEYS:
+        if given[key].value is not None:
+            raise InvalidRequestError(
+                f"{given[key].place} have {key} without a delta/mode, and what is there would be "
+                "overwritten; add the delta/mode merge, or overwrite. Nothing was written"
+            )
 
 
 def _is_of_partition(given: Given) -> bool:

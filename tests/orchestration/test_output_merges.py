@@ -266,6 +266,25 @@ def test_settings_that_say_no_merge_are_refused_before_a_table_is_made(
     assert DeltaLog(asset.uri).snapshot_if_exists() is None
 
 
+@pytest.mark.parametrize(
+    "metadata",
+    [
+        {"delta/merge_keys": "id"},
+        {"delta/merge_predicate": "target.id = source.id"},
+        {"delta/merge_clauses": [CLAUSE]},
+    ],
+)
+def test_what_is_meant_to_be_merged_does_not_overwrite(
+    tmp_path: Path, instance: dg.DagsterInstance, metadata: dict[str, Any]
+) -> None:
+    asset = Asset(tmp_path, instance, {"delta/mode": "overwrite", **metadata})
+    asset.materialize(table(id=[1], v=[1]))
+    without_mode = Asset(tmp_path, instance, metadata)
+    with pytest.raises(InvalidRequestError, match="without a delta/mode, and what is there would"):
+        without_mode.materialize(table(id=[2], v=[2]))
+    assert asset.rows == [(1, 1)]
+
+
 def test_a_table_that_is_laid_out_otherwise_is_not_merged_into(
     tmp_path: Path, instance: dg.DagsterInstance
 ) -> None:

@@ -39,7 +39,10 @@ class RenamedIOManager(DeltaIOManager):
     schema_field: ClassVar[str] = "schema"
 
     def __init__(self, **given: Any) -> None:
-        super().__init__(**self._our_fields(given))
+        fields = self._our_fields(given)
+        # Their assets may say how to merge beside a mode that somebody else names, or nobody.
+        metadata = {"delta/mode": "overwrite", **fields.pop("metadata", {})}
+        super().__init__(**fields, metadata=metadata)
 
     @classmethod
     def configure_at_launch(cls, **given: Any) -> Any:
