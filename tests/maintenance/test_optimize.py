@@ -40,6 +40,7 @@ from tests.maintenance.aged_tables import Table, fragmented
 from tests.tables import live_paths, rows, rows_by_deltalake, rows_by_polars
 
 SMALL = 10_000
+VECTORS = {"delta.enableDeletionVectors": "true"}
 
 
 def actions(table: Table, version: int) -> list[dict[str, Any]]:
@@ -240,6 +241,32 @@ def test_groups_that_nobody_touched_are_committed(tmp_path: Path) -> None:
     assert len(live) == 3
     # The output of the group that was lost is gone; what was replaced stays until vacuum.
     assert len(table.data_files()) == 6 + 1 + 2
+
+
+@pytest.mark.parametrize("order", [{}, {"zorder_by": ["id"]}])
+@pytest.mark.parametrize("had_vector", [False, True])
+def test_rows_deleted_by_vectors_while_another_group_is_lost_stay_deleted(
+    tmp_path: Path, order: dict[str, Any], had_vector: bool
+) -> None:
+    table = Table(tmp_path / "t")
+    for number in range(6):
+        ids = [number, number + 10, number + 20]
+        table.write(ids, "abc"[number % 3], partition_by=["p"], configuration=VECTORS)
+    if had_vector:
+        da.delete(table.log, col("id") == 14)
+
+    def change() -> None:
+        da.delete(table.log, col("id") == 4)
+        table.write([99], "a", mode="overwrite", replace_where=col("p") == "a")
+
+    result = optimize(table.log, engine=while_rewriting(once(change)), **order)
+    assert (result.files_removed, result.files_added) == (2, 1)
+    expected = [1, 2, 5, 11, 12, 14, 15, 21, 22, 24, 25, 99]
+    if had_vector:
+        expected.remove(14)
+    assert sorted(row["id"] for row in table.rows()) == expected
+    # The outputs of the groups that were lost are gone; what was replaced stays until vacuum.
+    assert len(table.data_files()) == 6 + 1 + 1
 
 
 def test_rows_removed_before_the_next_attempt_stay_removed(

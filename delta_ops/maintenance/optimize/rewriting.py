@@ -8,7 +8,7 @@ Every round leaves fewer files, so it ends; what an engine cannot make into fewe
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass, replace
 from functools import partial
@@ -27,7 +27,7 @@ from delta_ops.log import Snapshot
 from delta_ops.maintenance.optimize.cubes import mark_cube, shared_tags
 from delta_ops.maintenance.optimize.plan import OptimizePlan, plan_optimize
 from delta_ops.protocol.actions import AddFile
-from delta_ops.protocol.arrow_schemas import CANONICAL_PATH
+from delta_ops.protocol.arrow_schemas import ADD, CANONICAL_PATH, add_files
 from delta_ops.protocol.file_paths import canonical_path
 from delta_ops.protocol.identity_columns import only_moves_marks
 from delta_ops.storage.concurrency import MAX_CONCURRENCY
@@ -120,8 +120,9 @@ class Rewriting:
         self._rewrite_all(plan.groups, note)
 
     def keep_what_lives(self, new: Snapshot) -> bool:
-        """Give up the groups of which somebody removed a file; whether the others can be committed.
+        """Give up the groups of which a file is not as it was; whether the others can be committed.
 
+        A file whose deletion vector has changed is another one: its new vector's rows are gone.
         Only after a commit that did not happen: what was written for the lost groups is deleted.
 
         Args:
@@ -130,8 +131,8 @@ class Rewriting:
         old = self._snapshot
         if old.protocol != new.protocol or not only_moves_marks(old.metadata, new.metadata):
             return False
-        live = _live_paths(new, among=_paths(self.inputs, new))
-        lost = [each for each in self.rewrites if _paths(each.inputs, new) - live]
+        live = _live_files(new, among=self.inputs)
+        lost = [each for each in self.rewrites if _identities(each.inputs, new) - live]
         if not lost or len(lost) == len(self.rewrites):
             return False
         self._final = [each for each in self.rewrites if each not in lost]
@@ -269,11 +270,23 @@ def _validate_row_counts(inputs: Sequence[AddFile], staged: Staged, snapshot: Sn
             )
 
 
-def _paths(adds: Iterable[AddFile], snapshot: Snapshot) -> set[str]:
-    return {canonical_path(add.path, snapshot.uri) for add in adds}
+def _identities(adds: Iterable[AddFile], snapshot: Snapshot) -> set[tuple[str, str | None]]:
+    """Canonical paths and vectors, which together tell files apart.
+
+    Source: PROTOCOL.md, "Add File and Remove File".
+    """
+    vectors = ((add, add.deletion_vector) for add in adds)
+    return {
+        (canonical_path(add.path, snapshot.uri), vector and vector.unique_id)
+        for add, vector in vectors
+    }
 
 
-def _live_paths(snapshot: Snapshot, among: Collection[str]) -> set[str]:
-    wanted = pa.array(list(among), pa.string())
-    paths = (table[CANONICAL_PATH] for table in snapshot.stream_live([CANONICAL_PATH]))
-    return {path for each in paths for path in each.filter(pc.is_in(each, wanted)).to_pylist()}
+def _live_files(snapshot: Snapshot, among: Sequence[AddFile]) -> set[tuple[str, str | None]]:
+    """The identities of the live files that have the path of one of these."""
+    wanted = pa.array([canonical_path(add.path, snapshot.uri) for add in among], pa.string())
+    found: set[tuple[str, str | None]] = set()
+    for table in snapshot.stream_live([*ADD.names, CANONICAL_PATH]):
+        chosen = table.filter(pc.is_in(table[CANONICAL_PATH], wanted))
+        found |= _identities(add_files(chosen.select(ADD.names)), snapshot)
+    return found
