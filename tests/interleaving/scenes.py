@@ -105,15 +105,16 @@ def aged_due(root: Path) -> Scene:
 
 
 def vectors(root: Path) -> Scene:
-    """Files of several rows, of which deletion vectors may name some, and one does."""
+    """Two groups of small files, of whose rows deletion vectors may name some, and one does."""
     table = Table(root)
     properties = {"delta.checkpointInterval": "100", "delta.enableDeletionVectors": "true"}
     table.write([1, 2, 3, 4], "a", partition_by=["p"], configuration=properties)
     table.write([5, 6], "b")
+    da.write(begin(table.log, clock=table.clock), rows_of((7, "a"), (8, "b")))
     da.delete(begin(table.log, clock=table.clock), col("id") == 4)
     table.date()
     table.pass_time(days=1)
-    return replace(_scene("vectors", table), restored=(1, 0), reverted=2)
+    return replace(_scene("vectors", table), restored=(1, 0), reverted=3)
 
 
 def _aged(name: str, root: Path, properties: dict[str, str]) -> Scene:

@@ -275,11 +275,11 @@ def _identities(adds: Iterable[AddFile], snapshot: Snapshot) -> set[tuple[str, s
 
     Source: PROTOCOL.md, "Add File and Remove File".
     """
-    vectors = ((add, add.deletion_vector) for add in adds)
-    return {
-        (canonical_path(add.path, snapshot.uri), vector and vector.unique_id)
-        for add, vector in vectors
-    }
+    return {(canonical_path(add.path, snapshot.uri), _vector_id(add)) for add in adds}
+
+
+def _vector_id(add: AddFile) -> str | None:
+    return add.deletion_vector.unique_id if add.deletion_vector else None
 
 
 def _live_files(snapshot: Snapshot, among: Sequence[AddFile]) -> set[tuple[str, str | None]]:
