@@ -34,8 +34,9 @@ _OF_OTHER_PROCESSES = ("tests/spark/test_cluster.py", "tests/spark/test_connect.
 _LONGEST = "tests/long/test_orders_"
 """Tests that take many minutes each and have no session: each by itself, and before all others."""
 TIME_ZONE = "spark.sql.session.timeZone"
-_SHORT_LIVED_JVM = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
-"""Code that runs a few times is not worth another compiler, nor a collector with many threads."""
+# Of all JVMs, also those of steps, clusters and peers: code that runs a few times is not worth
+# another compiler, nor a collector with many threads.
+os.environ.setdefault("JAVA_TOOL_OPTIONS", "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC")
 _REPORTED = "reported"
 
 
@@ -98,7 +99,6 @@ def spark() -> Iterator[SparkSession]:
         .config("spark.driver.bindAddress", "127.0.0.1")
         .config("spark.driver.host", "127.0.0.1")
         .config("spark.driver.memory", "2g")
-        .config("spark.driver.extraJavaOptions", _SHORT_LIVED_JVM)
         .config("spark.driver.extraClassPath", os.pathsep.join(map(str, connector_jars())))
         .config("spark.executorEnv.PYTHONPATH", os.getcwd())
         .config(TIME_ZONE, "UTC")

@@ -37,10 +37,7 @@ STRICT = {
 def session(jars: str, folder: Path) -> SparkSession:
     """A session in which `delta` is the reference implementation's."""
     logging = (_HERE / "log4j2.properties").as_uri()
-    java = (
-        f"-Dlog4j2.configurationFile={logging} -Dpeer.warnings={folder / 'warnings.txt'} "
-        "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
-    )
+    java = f"-Dlog4j2.configurationFile={logging} -Dpeer.warnings={folder / 'warnings.txt'}"
     builder = SparkSession.builder.master("local[2]").appName("delta-spark peer")
     settings: dict[str, bool | float | int | str | None] = {
         "spark.jars": jars,
