@@ -81,8 +81,8 @@ def _vectors(snapshot: Snapshot) -> Iterator[str]:
     for files in snapshot.stream_live(["path", "deletionVector"]):
         if count := _num_vectors(files):
             yield (
-                f"the deletion vectors of at least {count} live files; write these files anew "
-                "first (with delta-spark: REORG TABLE ... APPLY (PURGE))"
+                f"the deletion vectors of at least {count} live files; purge them first "
+                "(delta-ops optimize TABLE --purge)"
             )
             return
 

@@ -15,9 +15,12 @@ from typing import Literal
 from delta_ops.clock import DAY_MS
 from delta_ops.errors import InvalidRequestError
 
-Operation = Literal["vacuum", "optimize", "repair", "checkpoint", "clean_up_log", "compact_log"]
-"""Log compaction is never due: only some engines gain by it, and who runs them asks for it. Repair
-is due by health only: it fills in statistics, and takes no entry out of the table."""
+Operation = Literal[
+    "vacuum", "optimize", "purge", "repair", "checkpoint", "clean_up_log", "compact_log"
+]
+"""Log compaction is never due: only some engines gain by it, and who runs them asks for it. Purge
+and repair are due by health only; repair fills in statistics, and takes no entry out of the table.
+"""
 Verdict = Literal["ok", "due", "look"]
 Unit = Literal["files", "commits", "bytes", "ratio", "share", "ms", "versions", "features"]
 """Unit of a value and its threshold; a share is from 0 to 1, a ratio from 1 on."""
@@ -88,6 +91,11 @@ class Facts:
         """Share of the files that have statistics; None where nobody has looked at them."""
         return None
 
+    @property
+    def deleted_share(self) -> float | None:
+        """Share of all rows that a purge would leave out; None where nobody has looked."""
+        return None
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HealthThresholds:
@@ -111,7 +119,7 @@ class HealthThresholds:
     """Due where so many files of a clustered table may hold the same values, and some of them have
     not been laid out."""
     deleted_rows: float = 0.1
-    """This share of all rows is marked by deletion vectors."""
+    """Due from this share of all rows on that deletion vectors mark, in the table's own files."""
     partition_skew: float = 10.0
     """The largest partition has so many times the bytes of the mean, and those of a whole file."""
     file_size_skew: float = 10.0

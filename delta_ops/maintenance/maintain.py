@@ -60,7 +60,9 @@ class MaintenanceResult:
         return {
             "bytes": figures.get("vacuumed_bytes", 0) + figures.get("log_bytes_deleted", 0),
             "live_files": figures.get("compacted_files", 0)
-            - figures.get("files_after_compaction", 0),
+            - figures.get("files_after_compaction", 0)
+            + figures.get("purged_files", 0)
+            - figures.get("files_after_purge", 0),
             "commits_to_replay": self.plan.commits_since_checkpoint if has_checkpoint else 0,
         }
 

@@ -1,7 +1,7 @@
 """The operations of maintenance, in the order in which they run, and what is decided by them.
 
 1. vacuum: it learns of removed files from tombstones, which the next checkpoint forgets;
-2. optimize and repair: their commits belong into the checkpoint;
+2. optimize, purge and repair: their commits belong into the checkpoint;
 3. checkpoint: clean-up can only go as far as there is one;
 4. clean up log.
 
@@ -23,6 +23,7 @@ from delta_ops.maintenance.log_cleanup.operation import CLEAN_UP_LOG
 from delta_ops.maintenance.log_compaction import COMPACT_LOG
 from delta_ops.maintenance.operation import OperationEntry
 from delta_ops.maintenance.optimize.operation import OPTIMIZE
+from delta_ops.maintenance.optimize.purge_operation import PURGE
 from delta_ops.maintenance.repair.operation import REPAIR
 from delta_ops.maintenance.vacuum.operation import VACUUM
 from delta_ops.protocol.features import Operation as Needed
@@ -31,6 +32,7 @@ from delta_ops.protocol.table_definition import validate
 OPERATIONS: tuple[OperationEntry[Any], ...] = (
     VACUUM,
     OPTIMIZE,
+    PURGE,
     REPAIR,
     CHECKPOINT,
     CLEAN_UP_LOG,

@@ -73,7 +73,7 @@ class FleetMaintenanceConfig(dg.Config):
         default=None, ge=0, le=1, description="Below this share of files, statistics are filled in."
     )
     deleted_rows: float | None = Field(
-        default=None, ge=0, le=1, description="From this share on, a person is told."
+        default=None, ge=0, le=1, description="From this share on, files are purged."
     )
     partition_skew: float | None = Field(default=None, ge=0)
     file_size_skew: float | None = Field(default=None, ge=0)

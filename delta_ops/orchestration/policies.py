@@ -65,6 +65,7 @@ class MaintenancePolicy:
         for operation in self.operations or ():
             entry_of(operation)
         _validate_options(self.options)
+        _validate_purge_comes_to_rest(self.options, self.thresholds)
         if self.name is not None and not re.fullmatch(r"\w+", self.name, re.ASCII):
             raise InvalidRequestError(
                 f"the name {self.name!r} of a policy ends names of jobs; give one of letters, "
@@ -119,6 +120,20 @@ def _validate_options(options: Mapping[Operation, Mapping[str, Any]]) -> None:
                     f"the option {option.name} of {operation} cannot be {value!r}; give "
                     f"{option.at_least} at least"
                 )
+
+
+def _validate_purge_comes_to_rest(
+    options: Mapping[Operation, Mapping[str, Any]], thresholds: HealthThresholds
+) -> None:
+    """Refuse a purge that would stay due for files that it leaves as they are."""
+    given, limit = options.get("purge", {}), thresholds.deleted_rows
+    share = given.get("deleted_share")
+    if "deleted_share" in given and limit and (share is None or share > limit):
+        raise InvalidRequestError(
+            f"the option deleted_share of purge cannot be {share!r} where it is due from the "
+            f"threshold deleted_rows of {limit} on: it would leave files for which it stays due. "
+            "Give a share up to the threshold, or raise the threshold"
+        )
 
 
 def _validate_pattern(pattern: object) -> None:

@@ -175,9 +175,41 @@ def test_deleted_rows_are_their_share_of_all_rows(tmp_path: Path) -> None:
     files = [add("a", stats=STATS, deletion_vector=vector), add("b", stats=STATS)]
     log = of_files(tmp_path, *files)
     found = finding(log, "deleted_rows")
-    assert (found.value, found.verdict, found.operation) == (0.2, "look", None)
+    assert (found.value, found.verdict, found.operation) == (0.2, "due", "purge")
     assert finding(log, "deleted_rows", deleted_rows=0.3).verdict == "ok"
     assert looked_at(log).figures.files_with_vectors == 1
+
+
+def test_rows_deleted_of_files_outside_the_table_are_not_purged(tmp_path: Path) -> None:
+    vector = DeletionVector(
+        storage_type="i", path_or_inline_dv="x", size_in_bytes=1, cardinality=4, offset=None
+    )
+    log = of_files(tmp_path, add("file:///elsewhere/a", stats=STATS, deletion_vector=vector))
+    found = finding(log, "deleted_rows")
+    assert (found.value, found.verdict) == (0, "ok")
+    assert looked_at(log).figures.deleted_rows == 4
+
+
+@pytest.mark.parametrize("deleted_share", [0.0, 0.3])
+def test_a_purge_that_was_due_leaves_nothing_due(tmp_path: Path, deleted_share: float) -> None:
+    table = Table(tmp_path / "t")
+    options = {"delta.enableDeletionVectors": "true"}
+    for first in (0, 10, 20):
+        table.write(range(first, first + 10), configuration=options)
+    da.delete(table.log, "id IN (1, 2, 3, 11, 12, 13, 14, 21, 22)")
+    limits = {"deleted_rows": 0.3, "small_files": 100}
+    before = sorted(row["id"] for row in table.rows())
+    assert looked_at(table.log, table.now_ms, **limits).operations == ("purge",)
+    done = maintain(
+        table.log,
+        operations=["purge"],
+        options={"purge": {"deleted_share": deleted_share}},
+        clock=table.clock,
+    )
+    assert done.figures["purged_files"] == (2 if deleted_share else 3)
+    assert done.saved["live_files"] == (1 if deleted_share else 2)
+    assert looked_at(table.log, table.now_ms, **limits).operations == ()
+    assert sorted(row["id"] for row in table.rows()) == before
 
 
 def test_statistics_cover_the_files_that_say_how_many_rows_they_have(tmp_path: Path) -> None:

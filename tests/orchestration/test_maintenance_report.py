@@ -71,6 +71,7 @@ def test_where_nothing_was_due_nothing_else_is_told(
                 "delta/compacted_files": 4,
                 "delta/files_after_compaction": 1,
                 "delta/compacted_bytes": int,
+                "delta/bytes_after_compaction": int,
             },
             id="what was due",
         ),

@@ -183,6 +183,29 @@ def test_the_job_of_logs_rewrites_nothing(tmp_path: Path, instance: dg.DagsterIn
         job.execute_in_process(instance=instance, run_config=run_config)
 
 
+def test_a_policy_purges_from_a_share_of_deleted_rows_on(
+    tmp_path: Path, instance: dg.DagsterInstance
+) -> None:
+    table = table_ref("t", tmp_path)
+    vectors = {"delta.enableDeletionVectors": "true"}
+    da.write(table.log(), pa.table({"x": range(30)}), configuration=vectors)
+    da.delete(table.log(), "x < 3")
+    later = MaintenancePolicy(thresholds=HealthThresholds(deleted_rows=0.2))
+    assert due_operations(table.log(), later).operations == ()
+    policy = MaintenancePolicy()
+    assert due_operations(table.log(), policy).operations == ("purge",)
+    job = build_maintenance_job([table], policy=policy)
+    assert job.execute_in_process(instance=instance).success
+    assert due_operations(table.log(), policy).operations == ()
+    assert da.to_table(table.log())["x"].to_pylist() == list(range(3, 30))
+
+
+def test_a_purge_that_would_be_due_for_ever_is_refused() -> None:
+    MaintenancePolicy(options={"purge": {"deleted_share": 0.1}})
+    with pytest.raises(InvalidRequestError, match="it would leave files for which it stays due"):
+        MaintenancePolicy(options={"purge": {"deleted_share": 0.5}})
+
+
 def test_options_of_the_policy_are_the_defaults_of_its_jobs(
     tmp_path: Path, instance: dg.DagsterInstance
 ) -> None:

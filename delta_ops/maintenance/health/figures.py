@@ -39,7 +39,7 @@ from delta_ops.maintenance.optimize.small_files import target_size_bytes
 from delta_ops.maintenance.vacuum.due import TOMBSTONE_COLUMNS
 from delta_ops.protocol.actions import AddFile, Protocol
 from delta_ops.protocol.arrow_schemas import CANONICAL_PATH
-from delta_ops.protocol.file_paths import is_absolute
+from delta_ops.protocol.file_paths import are_absolute, is_absolute
 from delta_ops.protocol.stats import num_records
 from delta_ops.storage import FileInfo
 
@@ -74,6 +74,8 @@ class HealthFigures(Facts):
     """Live files with a deletion vector."""
     deleted_rows: int
     """Rows that the deletion vectors mark."""
+    purgeable_rows: int
+    """Those of them in files of the table's own; one outside it belongs to somebody else."""
     checkpoint_version: int | None
     """None: there is no checkpoint."""
     log_files: int
@@ -101,6 +103,12 @@ class HealthFigures(Facts):
         """Share of the files that have statistics, or belong to somebody else."""
         files = self.num_files
         return (files - self.files_to_describe) / files if files else 1.0
+
+    @property
+    def deleted_share(self) -> float:
+        """Share of all rows that a purge would leave out."""
+        rows = max(self.num_rows, self.deleted_rows)
+        return self.purgeable_rows / rows if rows else 0.0
 
     @property
     def unsupported(self) -> tuple[str, ...]:
@@ -156,6 +164,7 @@ def load_figures(log: DeltaLog, *, clock: Clock = system_clock) -> HealthFigures
         files_to_describe=live.files_to_describe,
         files_with_vectors=live.files_with_vectors,
         deleted_rows=live.deleted_rows,
+        purgeable_rows=live.purgeable_rows,
         checkpoint_version=snapshot.checkpoint.version if snapshot.checkpoint else None,
         log_files=len(files),
         log_bytes=sum(info.size for info in files),
@@ -212,7 +221,7 @@ class _Live:
     def __init__(self, target_size_bytes: int) -> None:
         self.num_files = self.size_bytes = self.num_rows = self.deleted_rows = 0
         self.largest_file_bytes = self.files_with_stats = self.files_with_vectors = 0
-        self.files_to_describe = 0
+        self.files_to_describe = self.purgeable_rows = 0
         self.partition_bytes: Counter[_Partition] = Counter()
         self.small_files = 0
         self.mergeable: list[AddFile] = []
@@ -238,6 +247,8 @@ class _Live:
             self.files_with_vectors += len(vectors) - vectors.null_count
             marked = pc.struct_field(vectors, "cardinality")
             self.deleted_rows += pc.sum(marked, min_count=0).as_py()
+            own = marked.filter(pc.invert(are_absolute(files[CANONICAL_PATH])))
+            self.purgeable_rows += pc.sum(own, min_count=0).as_py()
         partitions = list(_partitions(files["partitionValues"]))
         for partition, size in zip(partitions, sizes, strict=True):
             self.partition_bytes[partition] += size

@@ -33,20 +33,12 @@ def assess(figures: HealthFigures, thresholds: HealthThresholds) -> tuple[Findin
 
 def _assess_files(figures: HealthFigures, limits: HealthThresholds) -> Sequence[Finding]:
     """What the files are like."""
-    rows = figures.num_rows
     mean_bytes = figures.size_bytes / figures.num_partitions if figures.num_partitions else 0
     skew = figures.largest_partition_bytes / mean_bytes if mean_bytes else 1.0
     # What fits into one file is not skewed in any way that matters.
     is_large = figures.largest_partition_bytes > figures.target_size_bytes
     largest = max(1.0, figures.largest_file_bytes / figures.target_size_bytes)
     return (
-        _look_from(
-            "deleted_rows",
-            _share(figures.deleted_rows, max(rows, figures.deleted_rows)),
-            limits.deleted_rows,
-            "share",
-            "rewrite the files that have deletion vectors, with REORG TABLE ... APPLY (PURGE)",
-        ),
         _look_from(
             "partition_skew",
             skew if is_large else 1.0,
@@ -145,7 +137,3 @@ def _look(measure: Measure, value: float, threshold: float, unit: Unit, advice: 
         operation=None,
         advice=advice,
     )
-
-
-def _share(part: int, whole: int) -> float:
-    return part / whole if whole else 0.0

@@ -11,7 +11,8 @@ from delta_ops.maintenance.optimize.act import OptimizeResult, optimize
 from delta_ops.protocol.column_names import name_of_path
 
 
-def _arguments(asked: Request) -> dict[str, Any]:
+def take_arguments(asked: Request) -> dict[str, Any]:
+    """What a rewrite takes of a request."""
     return {
         "engine": asked.engine,
         "clock": asked.clock,
@@ -66,10 +67,12 @@ def _figures(result: OptimizeResult) -> dict[str, int]:
         "compacted_files": result.files_removed,
         "files_after_compaction": result.files_added,
         "compacted_bytes": result.bytes_removed,
+        "bytes_after_compaction": result.bytes_added,
     }
 
 
-def _json(result: OptimizeResult) -> dict[str, Any]:
+def result_json(result: OptimizeResult) -> dict[str, Any]:
+    """The result of a rewrite, as the terminal shows it with `--json`."""
     plan, expected = result.plan, result.expected
     return {
         "target_size_bytes": plan.target_size_bytes,
@@ -91,14 +94,25 @@ def _json(result: OptimizeResult) -> dict[str, Any]:
     }
 
 
+def max_bytes_option() -> Option:
+    """The budget of a rewrite."""
+    return Option(
+        name="max_bytes",
+        kind=int | None,
+        at_least=1,
+        default=None,
+        description="Rewrite no more bytes than this in one run.",
+    )
+
+
 OPTIMIZE = OperationEntry(
     name="optimize",
     needs="write",
     act=optimize,
-    arguments=_arguments,
+    arguments=take_arguments,
     planned=_planned_figures,
     figures=_figures,
-    json=_json,
+    json=result_json,
     findings=_findings,
     opens_data_files=True,
     options=(
@@ -115,12 +129,6 @@ OPTIMIZE = OperationEntry(
             default="zorder",
             description="How rows are laid out by several columns.",
         ),
-        Option(
-            name="max_bytes",
-            kind=int | None,
-            at_least=1,
-            default=None,
-            description="Rewrite no more bytes than this in one run.",
-        ),
+        max_bytes_option(),
     ),
 )
