@@ -6,7 +6,6 @@ import threading
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import partial
 from itertools import chain, islice
-from tempfile import TemporaryDirectory
 
 import pyarrow as pa
 
@@ -48,11 +47,8 @@ def write_in_order(
     num_rows = num_live_rows(snapshot, group.files)
     size = sum(add.size for add in group.files)
     num_files = max(1, round(size / group.target_size_bytes))
-    with (
-        all_or_none(snapshot.storage) as files,
-        TemporaryDirectory(prefix="delta_ops-") as folder,
-    ):
-        sorting = Sorting(order=order, folder=folder, memory_bytes=memory_bytes)
+    with all_or_none(snapshot.storage) as files:
+        sorting = Sorting(order=order, memory_bytes=memory_bytes)
         pieces = sorted_pieces(
             read_kept(snapshot, group.files, names, ahead_bytes=memory_bytes // 4),
             sorting,

@@ -8,11 +8,9 @@ own; one that no sample can cut has rows of equal ranks, and is left as it is.
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import chain
-from tempfile import mkdtemp
 from typing import Any
 
 import numpy as np
@@ -46,8 +44,6 @@ class Sorting:
     """How rows are sorted."""
 
     order: CurveOrder
-    folder: str
-    """Empty, on this machine; whoever made it deletes it."""
     memory_bytes: int
     """Rows that are held at once, about."""
 
@@ -187,10 +183,10 @@ def _fill(
         ).take(pa.array(order))
         if buckets is None:
             half = sorting.memory_bytes // 2
-            buckets = RowBuckets(_new_file(sorting), together.schema, len(bounds) + 1, half)
+            buckets = RowBuckets(together.schema, len(bounds) + 1, half)
         buckets.add(together, np.bincount(numbers, minlength=len(bounds) + 1).tolist())
     assert buckets
-    buckets.close()
+    buckets.finish()
     return buckets
 
 
@@ -234,10 +230,6 @@ def _cut_again(
 
     for piece in _pieces(rows(), sorting, num_rows, sample, 2, num_cuts):
         yield from piece.tables()
-
-
-def _new_file(sorting: Sorting) -> str:
-    return os.path.join(mkdtemp(dir=sorting.folder), "rows")
 
 
 def _sort(rows: pa.RecordBatch, sorting: Sorting) -> SortedRows:

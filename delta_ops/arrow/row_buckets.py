@@ -1,13 +1,17 @@
 """Row buckets: rows put where they belong, in memory, and in a file once they take too much of it.
 
 All buckets share one file, to which what is held of each is appended in turn: however many buckets
-there are, one file is open, and it is written from its beginning to its end.
+there are, one file is open, and it is written from its beginning to its end. The file has no name:
+whoever is killed leaves none.
 """
 
 from __future__ import annotations
 
+import threading
+import weakref
 from collections.abc import Iterator
-from typing import NamedTuple
+from tempfile import TemporaryFile
+from typing import IO, NamedTuple
 
 import pyarrow as pa
 
@@ -23,16 +27,16 @@ class RowBuckets:
     """Rows by the number of their bucket.
 
     Args:
-        path: Nothing is there, on this machine; whoever names it deletes it.
-        max_bytes: So much is in memory before it goes to the file.
+        max_bytes: So much is in memory before it goes to a file of the temporary folder.
     """
 
-    def __init__(self, path: str, schema: pa.Schema, num_buckets: int, max_bytes: int) -> None:
-        self._path, self._schema, self._max_bytes = path, schema, max_bytes
+    def __init__(self, schema: pa.Schema, num_buckets: int, max_bytes: int) -> None:
+        self._schema, self._max_bytes = schema, max_bytes
         self._held: list[list[pa.RecordBatch]] = [[] for _ in range(num_buckets)]
         self._held_bytes = 0
         self._stored: list[list[_Stored]] = [[] for _ in range(num_buckets)]
-        self._file: pa.NativeFile | None = None
+        self._file: IO[bytes] | None = None
+        self._lock = threading.Lock()
         self.num_rows = [0] * num_buckets
         """Rows of each bucket."""
 
@@ -52,25 +56,28 @@ class RowBuckets:
         if self._held_bytes > self._max_bytes:
             self._spill()
 
-    def close(self) -> None:
+    def finish(self) -> None:
         """Add nothing more: what is in the file is all there."""
         if self._file is not None:
             self._spill()
-            self._file.close()
 
     def read(self, number: int) -> Iterator[pa.RecordBatch]:
         """The rows of a bucket; several may be read at once."""
         yield from self._held[number]
-        if not self._stored[number]:
-            return
-        with pa.OSFile(self._path) as file:
-            for stored in self._stored[number]:
-                file.seek(stored.offset)
-                yield pa.ipc.read_record_batch(file.read_buffer(stored.num_bytes), self._schema)
+        for stored in self._stored[number]:
+            encoded = pa.py_buffer(self._read_at(stored.offset, stored.num_bytes))
+            yield pa.ipc.read_record_batch(encoded, self._schema)
+
+    def _read_at(self, offset: int, num_bytes: int) -> bytes:
+        assert self._file is not None
+        with self._lock:
+            self._file.seek(offset)
+            return self._file.read(num_bytes)
 
     def _spill(self) -> None:
         if self._file is None:
-            self._file = pa.OSFile(self._path, "wb")
+            self._file = TemporaryFile(prefix="delta_ops-")  # noqa: SIM115 - as long as the buckets
+            weakref.finalize(self, self._file.close)
         for number, held in enumerate(self._held):
             if not held:
                 continue
