@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+import subprocess
+import sys
 from pathlib import Path
 
 import numpy as np
@@ -94,3 +96,33 @@ def test_a_table_ten_times_the_limit_is_rewritten(tmp_path: Path, order: str) ->
     if order:
         value = pc.min(da.to_table(log, columns=["a"])["a"]).as_py()
         assert len(snapshot.add_files(col("a") == value)) < snapshot.num_files / 3
+
+
+PEAK = """
+import sys
+import delta_ops.arrow as da
+print(sum(map(len, da.to_batches(sys.argv[1]))))
+with open("/proc/self/status") as status:
+    print(next(line.split()[1] for line in status if line.startswith("VmHWM")))
+"""
+
+
+@pytest.mark.skipif(not Path("/proc/self/status").exists(), reason="only Linux tells the peak")
+def test_memory_does_not_grow_with_row_groups(tmp_path: Path) -> None:
+    peaks = []
+    for num_rows in (20_000, 160_000):
+        rows = wide_rows(num_rows, seed=1)
+        root = tmp_path / str(num_rows)
+        root.mkdir()
+        pq.write_table(rows, root / "file", row_group_size=num_rows, compression="NONE")
+        size = (root / "file").stat().st_size
+        add = AddFile(path="file", size=size, partition_values={}, modification_time=0)
+        create(root, schema_from_arrow(rows.schema), [add])
+        done = subprocess.run(
+            [sys.executable, "-c", PEAK, root], capture_output=True, text=True, check=True
+        )
+        count, kilobytes = map(int, done.stdout.split())
+        assert count == num_rows
+        peaks.append(kilobytes * 1024)
+    # The larger file has 140 MB more, in one row group.
+    assert peaks[1] - peaks[0] < 70 * MB
