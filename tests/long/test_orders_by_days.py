@@ -17,7 +17,7 @@ from tests.interleaving.search import Kind, Meeting, pairs, searching
 
 pytestmark = pytest.mark.long
 
-DAYS = 5
+DAYS = 10
 
 
 @pytest.mark.parametrize(
@@ -42,7 +42,7 @@ def test_the_days_hold_every_pair_once() -> None:
 
 
 def pairs_of_day(day: int) -> list[Meeting]:
-    """Every fifth pair, from the first, the second or a later one on."""
+    """Every tenth pair, from the first, the second or a later one on."""
     return pairs()[day - 1 :: DAYS]
 
 
