@@ -22,12 +22,10 @@ from delta_ops.events import OnEvent, ignore
 from delta_ops.log import Snapshot, TableOrPlace, log_of
 from delta_ops.maintenance.optimize.estimate import VERSIONS_LOOKED_AT, Estimate, estimate
 from delta_ops.maintenance.optimize.order import clustering_order, zorder
-from delta_ops.maintenance.optimize.plan import OptimizePlan, plan_optimize
+from delta_ops.maintenance.optimize.plan import OptimizePlan, Planned, plan_optimize
 from delta_ops.maintenance.optimize.plan_order import MAX_GROUP_BYTES, plan_order
-from delta_ops.maintenance.optimize.rewriting import Rewriting
-from delta_ops.maintenance.optimize.run import Ran, Rewrite, Work, run
+from delta_ops.maintenance.optimize.run import Ran, Work, run
 from delta_ops.maintenance.optimize.small_files import small_files, target_size_bytes
-from delta_ops.protocol.actions import AddFile
 from delta_ops.protocol.column_names import name_of_path
 from delta_ops.protocol.predicate import Predicate
 from delta_ops.protocol.predicate.text import predicate_text
@@ -112,7 +110,7 @@ def optimize(
     if curve not in ("zorder", "hilbert"):
         raise InvalidRequestError(f"there is no curve {curve!r}; choose from zorder, hilbert")
 
-    def plan(snapshot: Snapshot) -> tuple[OptimizePlan, Rewrite]:
+    def plan(snapshot: Snapshot) -> Planned:
         target = target_size_bytes(snapshot, target_size)
         order = _order(snapshot, zorder_by, curve)
         if order is None:
@@ -124,8 +122,17 @@ def optimize(
                 min_size_bytes=min_size,
                 max_size_bytes=max_size,
             )
-            fitting = planned.fit_groups(max_bytes)
-            return fitting, partial(compact, files, min_files, min_size, planned is fitting)
+            return Planned(
+                plan=planned.fit_groups(max_bytes),
+                # Files beside the plan would go beyond the budget.
+                candidates=files if max_bytes is None else (),
+                plan_again=partial(
+                    plan_optimize,
+                    target_size_bytes=target,
+                    min_files=min_files,
+                    min_size_bytes=min_size,
+                ),
+            )
         if max_size is not None:
             raise InvalidRequestError(
                 f"{snapshot.uri}: files that are laid out in an order are cut by it; leave out "
@@ -140,8 +147,7 @@ def optimize(
             full=full,
             max_group_bytes=min(MAX_GROUP_BYTES, max_bytes or MAX_GROUP_BYTES),
         )
-        is_clustered = bool(snapshot.clustering_columns)
-        return planned.fit_groups(max_bytes), partial(_lay_out, is_clustered=is_clustered)
+        return Planned(plan=planned.fit_groups(max_bytes))
 
     work = Work(
         log=log_of(log),
@@ -150,6 +156,7 @@ def optimize(
         parameters=partial(_parameters, _texts(predicate, shown_predicate), full),
         request=_request(target_size, predicate, zorder_by, curve, full, max_size),
         engine=engine or rewrite,
+        max_bytes=max_bytes,
         commit_bytes=commit_bytes,
         user_metadata=user_metadata,
         clock=clock,
@@ -162,7 +169,7 @@ def result_of(ran: Ran, work: Work, dry_run: bool) -> OptimizeResult:
     """What a run has done, or would do, as a caller wants it."""
     done = ran.already_committed
     return OptimizeResult(
-        plan=ran.plan,
+        plan=ran.planned.plan,
         dry_run=dry_run,
         version=ran.versions[-1] if ran.versions else done.version if done else None,
         already_committed=done is not None and not ran.versions,
@@ -172,8 +179,8 @@ def result_of(ran: Ran, work: Work, dry_run: bool) -> OptimizeResult:
         bytes_removed=ran.total("numRemovedBytes"),
         bytes_added=ran.total("numAddedBytes"),
         expected=(
-            estimate(ran.snapshot, ran.plan, work.log.history(VERSIONS_LOOKED_AT))
-            if dry_run and ran.plan.has_work
+            estimate(ran.snapshot, ran.planned.plan, work.log.history(VERSIONS_LOOKED_AT))
+            if dry_run and ran.planned.plan.has_work
             else None
         ),
     )
@@ -181,33 +188,6 @@ def result_of(ran: Ran, work: Work, dry_run: bool) -> OptimizeResult:
 
 def _order(snapshot: Snapshot, names: Sequence[str] | None, curve: Curve) -> CurveOrder | None:
     return clustering_order(snapshot) if names is None else zorder(snapshot, names, curve)
-
-
-def compact(
-    files: Sequence[AddFile],
-    min_files: int,
-    min_size: int | None,
-    is_all: bool,
-    rewriting: Rewriting,
-    plan: OptimizePlan,
-    is_whole: bool,
-) -> None:
-    """Put the small files of a plan together.
-
-    Args:
-        files: What the plan was made from.
-        is_all: The plan has all of its groups; others, and the parts of a plan, have files left.
-    """
-    # A part goes by its own files: the others are for the commits, or the runs, after it.
-    own = [add for group in plan.groups for add in group.files]
-    loose = files if is_all and is_whole else own
-    rewriting.run(loose, plan, min_files=min_files, min_size_bytes=min_size)
-
-
-def _lay_out(
-    rewriting: Rewriting, plan: OptimizePlan, _is_whole: bool, *, is_clustered: bool = False
-) -> None:
-    rewriting.run_once(plan, is_clustered=is_clustered)
 
 
 def _request(

@@ -17,9 +17,14 @@ from delta_ops.arrow import rewrite
 from delta_ops.errors import CommitConflictError, InvalidRequestError
 from delta_ops.events import ignore
 from delta_ops.log import Snapshot
-from delta_ops.maintenance.optimize.act import COMMIT_BYTES, compact
-from delta_ops.maintenance.optimize.plan import OptimizePlan, plan_optimize, split_by_partition
-from delta_ops.maintenance.optimize.run import Rewrite, Work, run
+from delta_ops.maintenance.optimize.act import COMMIT_BYTES
+from delta_ops.maintenance.optimize.plan import (
+    OptimizePlan,
+    Planned,
+    plan_optimize,
+    split_by_partition,
+)
+from delta_ops.maintenance.optimize.run import Work, run
 from delta_ops.maintenance.optimize.small_files import small_files, target_size_bytes
 from delta_ops.protocol.actions import AddFile, Metadata
 from delta_ops.protocol.known_properties import AUTO_COMPACT
@@ -58,12 +63,13 @@ def auto_compact(
         if not written or not _is_on(committed):
             return
 
-        def plan(snapshot: Snapshot) -> tuple[OptimizePlan, Rewrite]:
+        def plan(snapshot: Snapshot) -> Planned:
             target = target_size_bytes(snapshot, None)
             small = [] if snapshot.clustering_columns else small_files(snapshot, target)
             files = _filter_crowded(small, written, min_files)
             planned = _plan_within(files, target, max_bytes)
-            return planned, partial(compact, files, 2, None, False)
+            again = partial(plan_optimize, target_size_bytes=planned.target_size_bytes)
+            return Planned(plan=planned, plan_again=again)
 
         work = Work(
             log=committed.log,
@@ -72,6 +78,7 @@ def auto_compact(
             parameters=_parameters,
             request="auto",
             engine=engine or rewrite,
+            max_bytes=max_bytes,
             commit_bytes=COMMIT_BYTES,
             user_metadata=None,
             clock=committed.clock,

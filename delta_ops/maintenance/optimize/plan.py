@@ -9,7 +9,7 @@ large, where that is asked about, is a group by itself and becomes several.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 
 from delta_ops.arguments import validate_arguments
@@ -30,8 +30,13 @@ class OptimizePlan:
     """The order of the rows of each group; None: that in which they are."""
 
     @property
+    def files(self) -> list[AddFile]:
+        """The files to be rewritten."""
+        return [add for group in self.groups for add in group.files]
+
+    @property
     def num_files(self) -> int:
-        """Files to be rewritten."""
+        """How many files are rewritten."""
         return sum(len(group.files) for group in self.groups)
 
     @property
@@ -52,22 +57,27 @@ class OptimizePlan:
         """
         if max_bytes is None or not self.groups:
             return self
+        fitting = self.within(max_bytes)
+        if not fitting.groups:
+            least = min(group.size_bytes for group in self.groups)
+            raise InvalidRequestError(
+                f"the budget of {max_bytes} bytes is below that of the smallest group of files, "
+                f"{least} bytes; raise it, or lower the target size"
+            )
+        return fitting
+
+    def within(self, max_bytes: int) -> OptimizePlan:
+        """The groups that fit into a budget, in their order; none if none does."""
         taken: list[RewriteGroup] = []
         left = max_bytes
         for group in self.groups:
             if group.size_bytes <= left:
                 taken.append(group)
                 left -= group.size_bytes
-        if not taken:
-            least = min(group.size_bytes for group in self.groups)
-            raise InvalidRequestError(
-                f"the budget of {max_bytes} bytes is below that of the smallest group of files, "
-                f"{least} bytes; raise it, or lower the target size"
-            )
         return replace(self, groups=tuple(taken))
 
-    def first_groups(self, max_bytes: int) -> OptimizePlan:
-        """The first groups that have so many bytes together; one at least."""
+    def split(self, max_bytes: int) -> tuple[OptimizePlan, OptimizePlan]:
+        """The first groups that have so many bytes together, one at least, and the others."""
         taken: list[RewriteGroup] = []
         size = 0
         for group in self.groups:
@@ -75,7 +85,35 @@ class OptimizePlan:
             if taken and size > max_bytes:
                 break
             taken.append(group)
-        return replace(self, groups=tuple(taken))
+        rest = self.groups[len(taken) :]
+        return replace(self, groups=tuple(taken)), replace(self, groups=rest)
+
+    def of_files(self, paths: Collection[str]) -> OptimizePlan:
+        """The groups without files of other paths; what is then too small to be one is left out."""
+        groups = (
+            (group, tuple(add for add in group.files if add.path in paths)) for group in self.groups
+        )
+        kept = (
+            replace(group, files=files)
+            for group, files in groups
+            if len(files) >= min(2, len(group.files))
+        )
+        return replace(self, groups=tuple(kept))
+
+
+PlanAgain = Callable[[Iterable[AddFile]], OptimizePlan]
+"""Plans over what has come of groups, and the files beside it."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Planned:
+    """A plan, and what follows it."""
+
+    plan: OptimizePlan
+    candidates: Sequence[AddFile] = ()
+    """Files that may be put together with what comes of the plan, its own among them."""
+    plan_again: PlanAgain | None = None
+    """None: what comes of the plan stays as it is."""
 
 
 def plan_optimize(

@@ -18,9 +18,8 @@ from delta_ops.errors import InvalidRequestError
 from delta_ops.events import OnEvent, ignore
 from delta_ops.log import Snapshot, TableOrPlace, log_of
 from delta_ops.maintenance.optimize.act import COMMIT_BYTES, OptimizeResult, result_of
-from delta_ops.maintenance.optimize.plan import OptimizePlan, pack, split_by_partition
-from delta_ops.maintenance.optimize.rewriting import Rewriting
-from delta_ops.maintenance.optimize.run import Rewrite, Work, run
+from delta_ops.maintenance.optimize.plan import OptimizePlan, Planned, pack, split_by_partition
+from delta_ops.maintenance.optimize.run import Work, run
 from delta_ops.maintenance.optimize.small_files import own_files, target_size_bytes
 from delta_ops.maintenance.optimize.stored_otherwise import (
     Otherwise,
@@ -82,7 +81,7 @@ def purge(
         old_schema=old_schema, other_codec=other_codec, max_row_group_bytes=max_row_group_bytes
     )
 
-    def plan(snapshot: Snapshot) -> tuple[OptimizePlan, Rewrite]:
+    def plan(snapshot: Snapshot) -> Planned:
         validate_otherwise(reasons, snapshot)
         files = own_files(snapshot, predicate)
         planned = plan_purge(
@@ -92,7 +91,7 @@ def purge(
             lacking_statistics=lacking_statistics,
             otherwise=_stored_otherwise(snapshot, files, reasons),
         )
-        return planned.fit_groups(max_bytes), _rewrite
+        return Planned(plan=planned.fit_groups(max_bytes))
 
     work = Work(
         log=log_of(log),
@@ -101,6 +100,7 @@ def purge(
         parameters=partial(_parameters, predicate),
         request=f"purge {deleted_share} {lacking_statistics} {target_size} {predicate!r} {reasons}",
         engine=engine or rewrite,
+        max_bytes=max_bytes,
         commit_bytes=commit_bytes,
         user_metadata=user_metadata,
         clock=clock,
@@ -157,10 +157,6 @@ def _stored_otherwise(
     snapshot: Snapshot, files: Sequence[AddFile], reasons: Otherwise
 ) -> Collection[str]:
     return files_stored_otherwise(snapshot, files, reasons) if reasons.needs_footers else ()
-
-
-def _rewrite(rewriting: Rewriting, plan: OptimizePlan, _is_whole: bool) -> None:
-    rewriting.run_once(plan)
 
 
 def _parameters(
