@@ -24,7 +24,11 @@ from delta_ops.arrow.written_files import LOCAL_WRITES, all_or_none
 from delta_ops.errors import DataFileError
 from delta_ops.events import Progress
 from delta_ops.log import Snapshot
-from delta_ops.maintenance.optimize.cubes import mark_cube, shared_tags
+from delta_ops.maintenance.optimize.cubes import (
+    mark_cube,
+    order_tags,
+    shared_tags,
+)
 from delta_ops.maintenance.optimize.plan import OptimizePlan, PlanAgain
 from delta_ops.protocol.actions import AddFile
 from delta_ops.protocol.arrow_schemas import ADD, CANONICAL_PATH, add_files
@@ -120,7 +124,8 @@ class Rewriting:
 
         def note(group: RewriteGroup, staged: Staged) -> None:
             if group.order is not None:
-                adds = mark_cube(staged.adds, group.order, is_clustered=is_clustered)
+                tags = order_tags(self.snapshot, group.order)
+                adds = mark_cube(staged.adds, tags, is_clustered=is_clustered)
                 staged = replace(staged, adds=adds)
             self._final.append(Rewrite(inputs=group.files, staged=staged))
 
@@ -241,7 +246,7 @@ class Rewriting:
         return adds if len(adds) == 1 else ()
 
     def _rewrite(self, group: RewriteGroup, engine: Rewriter) -> Staged:
-        """What an engine makes of a group, with the tags that all its files have."""
+        """What an engine makes of a group, with what all its files say of their layout."""
         staged = engine(self.snapshot, group)
         try:
             _validate_row_counts(group.files, staged, self.snapshot)
