@@ -76,3 +76,18 @@ def test_what_the_reference_has_laid_out_stays(tmp_path: Path) -> None:
     version = log.snapshot().version + 1
     create_commit(log.storage, log.log_directory, version, [CommitInfo(values={}), *laid_out])
     assert not optimize(log).plan.has_work
+
+
+def test_a_purge_leaves_a_cube_and_who_clustered_it(tmp_path: Path) -> None:
+    vectors = {"delta.enableDeletionVectors": "true"}
+    log = of_two_columns(tmp_path, configuration=vectors)
+    cluster_by(log, ["a"])
+    optimize(log, target_size=FILE)
+    cube = tags_of(log)
+    da.delete(log, col("a").isin(list(range(0, 4_000, 2))))
+    before = rows(da.to_table(log))
+    assert purge(log, target_size=FILE).files_added
+    adds = log.snapshot().add_files()
+    assert {add.clustering_provider for add in adds} == {"liquid"}
+    assert tags_of(log) == cube
+    assert rows(da.to_table(log)) == before

@@ -132,6 +132,12 @@ def shared_tags(adds: Sequence[AddFile]) -> dict[str, str | None]:
     }
 
 
+def shared_provider(adds: Sequence[AddFile]) -> str | None:
+    """Who clusters files that are written again as they lie; None if not all have the same."""
+    providers = {add.clustering_provider for add in adds}
+    return providers.pop() if len(providers) == 1 else None
+
+
 def _names_text(paths: Sequence[ColumnPath]) -> str:
     names = [name_of_path(path) for path in paths]
     return json.dumps(names, ensure_ascii=False, separators=(",", ":"))

@@ -27,6 +27,7 @@ from delta_ops.log import Snapshot
 from delta_ops.maintenance.optimize.cubes import (
     mark_cube,
     order_tags,
+    shared_provider,
     shared_tags,
 )
 from delta_ops.maintenance.optimize.plan import OptimizePlan, PlanAgain
@@ -253,8 +254,11 @@ class Rewriting:
         except BaseException:
             discard(self._transaction.log.storage, staged.adds)
             raise
-        tags = shared_tags(group.files) or None
-        adds = (replace(add, data_change=False, tags=tags) for add in staged.adds)
+        tags, provider = shared_tags(group.files) or None, shared_provider(group.files)
+        adds = (
+            replace(add, data_change=False, tags=tags, clustering_provider=provider)
+            for add in staged.adds
+        )
         return replace(staged, adds=tuple(adds))
 
     def _tell(self, done: int, total: int) -> None:
