@@ -110,6 +110,10 @@ def optimize(
     if curve not in ("zorder", "hilbert"):
         raise InvalidRequestError(f"there is no curve {curve!r}; choose from zorder, hilbert")
 
+    # Whatever changes what is done: of two runs with the same text, one is taken for both.
+    order = None if zorder_by is None else (*zorder_by, curve)
+    sizes = (target_size, min_size, max_size, max_bytes, commit_bytes)
+
     def plan(snapshot: Snapshot) -> Planned:
         target = target_size_bytes(snapshot, target_size)
         order = _order(snapshot, zorder_by, curve)
@@ -154,7 +158,7 @@ def optimize(
         plan=plan,
         operation="OPTIMIZE",
         parameters=partial(_parameters, _texts(predicate, shown_predicate), full),
-        request=_request(target_size, predicate, zorder_by, curve, full, max_size),
+        request=f"{order} {full} {min_files} {sizes} {predicate!r}",
         engine=engine or rewrite,
         max_bytes=max_bytes,
         commit_bytes=commit_bytes,
@@ -188,19 +192,6 @@ def result_of(ran: Ran, work: Work, dry_run: bool) -> OptimizeResult:
 
 def _order(snapshot: Snapshot, names: Sequence[str] | None, curve: Curve) -> CurveOrder | None:
     return clustering_order(snapshot) if names is None else zorder(snapshot, names, curve)
-
-
-def _request(
-    target_size: int | None,
-    predicate: Predicate | None,
-    zorder_by: Sequence[str] | None,
-    curve: Curve,
-    full: bool,
-    max_size: int | None,
-) -> str:
-    order = "" if zorder_by is None else f" {list(zorder_by)} {curve}"
-    cut = "" if max_size is None else f" {max_size}"
-    return f"{target_size} {predicate!r}{order}{' full' if full else ''}{cut}"
 
 
 def _texts(predicate: Predicate | None, shown: str | None) -> list[str]:

@@ -76,7 +76,7 @@ def auto_compact(
             plan=plan,
             operation="OPTIMIZE",
             parameters=_parameters,
-            request="auto",
+            request=f"auto {max_bytes} {min_files}",
             engine=engine or rewrite,
             max_bytes=max_bytes,
             commit_bytes=COMMIT_BYTES,

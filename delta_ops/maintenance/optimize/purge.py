@@ -80,6 +80,7 @@ def purge(
     reasons = Otherwise(
         old_schema=old_schema, other_codec=other_codec, max_row_group_bytes=max_row_group_bytes
     )
+    sizes = (target_size, max_bytes, commit_bytes)
 
     def plan(snapshot: Snapshot) -> Planned:
         validate_otherwise(reasons, snapshot)
@@ -98,7 +99,7 @@ def purge(
         plan=plan,
         operation="REORG",
         parameters=partial(_parameters, predicate),
-        request=f"purge {deleted_share} {lacking_statistics} {target_size} {predicate!r} {reasons}",
+        request=f"purge {deleted_share} {lacking_statistics} {reasons} {sizes} {predicate!r}",
         engine=engine or rewrite,
         max_bytes=max_bytes,
         commit_bytes=commit_bytes,
