@@ -22,7 +22,12 @@ from delta_ops.events import OnEvent, ignore
 from delta_ops.log import Snapshot, TableOrPlace, log_of
 from delta_ops.maintenance.optimize.estimate import VERSIONS_LOOKED_AT, Estimate, estimate
 from delta_ops.maintenance.optimize.order import clustering_order, zorder
-from delta_ops.maintenance.optimize.plan import OptimizePlan, Planned, plan_optimize
+from delta_ops.maintenance.optimize.plan import (
+    OptimizePlan,
+    Planned,
+    plan_optimize,
+    validate_bounds,
+)
 from delta_ops.maintenance.optimize.plan_order import MAX_GROUP_BYTES, plan_order
 from delta_ops.maintenance.optimize.run import Ran, Work, run
 from delta_ops.maintenance.optimize.small_files import small_files, target_size_bytes
@@ -93,7 +98,8 @@ def optimize(
         max_size: Files of more bytes are cut into files of about the target size, their rows in
             the order in which they are; at least twice the target. None: none are. Not with an
             order, which cuts files itself.
-        max_bytes: The budget of this run: no more is rewritten, and the rest waits for another.
+        max_bytes: The budget of this run: no more is rewritten, and the rest waits for another. One
+            below the target size makes smaller files.
         commit_bytes: How much is rewritten before it is committed, one group at least; the rest is
             another commit.
         user_metadata: Any text, kept in commitInfo.
@@ -110,6 +116,7 @@ def optimize(
     if curve not in ("zorder", "hilbert"):
         raise InvalidRequestError(f"there is no curve {curve!r}; choose from zorder, hilbert")
 
+    validate_bounds(max_bytes=max_bytes, commit_bytes=commit_bytes, min_size=min_size)
     # Whatever changes what is done: of two runs with the same text, one is taken for both.
     order = None if zorder_by is None else (*zorder_by, curve)
     sizes = (target_size, min_size, max_size, max_bytes, commit_bytes)
@@ -119,28 +126,24 @@ def optimize(
         order = _order(snapshot, zorder_by, curve)
         if order is None:
             files = small_files(snapshot, target, predicate, min_size, max_size)
-            planned = plan_optimize(
-                files,
+            plan_again = partial(
+                plan_optimize,
                 target_size_bytes=target,
                 min_files=min_files,
                 min_size_bytes=min_size,
-                max_size_bytes=max_size,
             )
-            return Planned(
-                plan=planned.fit_groups(max_bytes),
-                # Files beside the plan would go beyond the budget.
-                candidates=files if max_bytes is None else (),
-                plan_again=partial(
-                    plan_optimize,
-                    target_size_bytes=target,
-                    min_files=min_files,
-                    min_size_bytes=min_size,
-                ),
-            )
+            plan_all = partial(plan_again, files, max_size_bytes=max_size)
+            if max_bytes is None:
+                return Planned(plan=plan_all(), candidates=files, plan_again=plan_again)
+            planned = plan_all(max_group_bytes=max_bytes).within(max_bytes)
+            if not planned.has_work:  # the groups that there would be say how much it takes
+                planned = plan_all().fit_groups(max_bytes, snapshot.uri)
+            # Files beside the plan would go beyond the budget.
+            return Planned(plan=planned, plan_again=plan_again)
         if max_size is not None:
             raise InvalidRequestError(
                 f"{snapshot.uri}: files that are laid out in an order are cut by it; leave out "
-                "max_size, or ask for all files to be laid out anew (full)"
+                "max_size"
             )
         planned = plan_order(
             snapshot,
@@ -151,7 +154,8 @@ def optimize(
             full=full,
             max_group_bytes=min(MAX_GROUP_BYTES, max_bytes or MAX_GROUP_BYTES),
         )
-        return Planned(plan=planned.fit_groups(max_bytes))
+        cure = ", or leave out full, which takes whole partitions" if full else ""
+        return Planned(plan=planned.fit_groups(max_bytes, snapshot.uri, cure))
 
     work = Work(
         log=log_of(log),

@@ -67,9 +67,9 @@ def auto_compact(
             target = target_size_bytes(snapshot, None)
             small = [] if snapshot.clustering_columns else small_files(snapshot, target)
             files = _filter_crowded(small, written, min_files)
-            planned = _plan_within(files, target, max_bytes)
-            again = partial(plan_optimize, target_size_bytes=planned.target_size_bytes)
-            return Planned(plan=planned, plan_again=again)
+            plan_again = partial(plan_optimize, target_size_bytes=target)
+            planned = plan_again(files, max_group_bytes=max_bytes)
+            return Planned(plan=planned.within(max_bytes), plan_again=plan_again)
 
         work = Work(
             log=committed.log,
@@ -117,12 +117,6 @@ def _filter_crowded(
     """The small files of partitions that were written to and have many."""
     of_written = split_by_partition(add for add in files if _partition(add) in written)
     return [add for each in of_written if len(each) >= min_files for add in each]
-
-
-def _plan_within(files: Sequence[AddFile], target: int, max_bytes: int) -> OptimizePlan:
-    # Groups as large as the budget at most: one at least is to fit into it.
-    planned = plan_optimize(files, target_size_bytes=min(target, max_bytes))
-    return planned.fit_groups(max_bytes)
 
 
 def _parameters(_snapshot: Snapshot, plan: OptimizePlan) -> Mapping[str, Any]:

@@ -49,8 +49,11 @@ class OptimizePlan:
         """Whether any files are better put together."""
         return bool(self.groups)
 
-    def fit_groups(self, max_bytes: int | None) -> OptimizePlan:
+    def fit_groups(self, max_bytes: int | None, table: str, cure: str = "") -> OptimizePlan:
         """The groups that fit into a budget, in their order.
+
+        Args:
+            cure: What else there is to do but to raise it.
 
         Raises:
             InvalidRequestError: There are groups, and none of them fits.
@@ -61,8 +64,8 @@ class OptimizePlan:
         if not fitting.groups:
             least = min(group.size_bytes for group in self.groups)
             raise InvalidRequestError(
-                f"the budget of {max_bytes} bytes is below that of the smallest group of files, "
-                f"{least} bytes; raise it, or lower the target size"
+                f"{table}: the budget of {max_bytes} bytes is below that of the smallest group of "
+                f"files, {least} bytes; raise it to that{cure}"
             )
         return fitting
 
@@ -123,6 +126,7 @@ def plan_optimize(
     min_files: int = 2,
     min_size_bytes: int | None = None,
     max_size_bytes: int | None = None,
+    max_group_bytes: int | None = None,
 ) -> OptimizePlan:
     """Choose the files to put together, and those to cut.
 
@@ -133,6 +137,7 @@ def plan_optimize(
         min_size_bytes: The size from which on a file is large enough; three quarters of the target
             if None.
         max_size_bytes: Larger files are cut into files of about the target size; none if None.
+        max_group_bytes: No more are put together, where that is less than the target.
 
     Raises:
         InvalidRequestError: The target is not positive, a group may be a single file, or what a
@@ -159,13 +164,27 @@ def plan_optimize(
     groups += [
         RewriteGroup(files=tuple(group), target_size_bytes=target_size_bytes)
         for small in split_by_partition(small_files)
-        for group in pack(small, target_size_bytes)
+        for group in pack(small, min(target_size_bytes, max_group_bytes or target_size_bytes))
         if len(group) >= min_files
     ]
     return OptimizePlan(
         target_size_bytes=target_size_bytes,
         groups=tuple(sorted(groups, key=lambda group: group.files[0].path)),
     )
+
+
+def validate_bounds(*, max_bytes: int | None, commit_bytes: int, min_size: int | None) -> None:
+    """Refuse bounds of a run that mean nothing.
+
+    Raises:
+        InvalidRequestError: One is too small.
+    """
+    if max_bytes is not None and max_bytes < 1:
+        raise InvalidRequestError(f"the budget must be positive, not {max_bytes} bytes")
+    if commit_bytes < 1:
+        raise InvalidRequestError(f"commit_bytes must be positive, not {commit_bytes}")
+    if min_size is not None and min_size < 0:
+        raise InvalidRequestError(f"min_size must be 0 or more, not {min_size}")
 
 
 def split_by_partition(files: Iterable[AddFile]) -> list[list[AddFile]]:
