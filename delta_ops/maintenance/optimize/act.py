@@ -187,7 +187,9 @@ def result_of(ran: Ran, work: Work, dry_run: bool) -> OptimizeResult:
         bytes_removed=ran.total("numRemovedBytes"),
         bytes_added=ran.total("numAddedBytes"),
         expected=(
-            estimate(ran.snapshot, ran.planned.plan, work.log.history(VERSIONS_LOOKED_AT))
+            estimate(
+                ran.snapshot, ran.planned, work.operation, work.log.history(VERSIONS_LOOKED_AT)
+            )
             if dry_run and ran.planned.plan.has_work
             else None
         ),
