@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import json
 import os
 import time
@@ -402,6 +403,26 @@ def test_optimize_clusters_and_purges(tmp_path: Path) -> None:
     assert "nothing to do" in run("optimize", table, "--max-size", "1GB").stdout
     cluster_by(table, ["id"])
     assert output("optimize", table, "--cluster", "--full")["ordered_by"] == ["id"]
+
+
+def test_optimize_says_what_it_left_to_others(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    table = tmp_path / "t"
+    for number in range(4):
+        da.write(table, pa.table({"id": [number], "p": ["ab"[number % 2]]}), partition_by=["p"])
+    rewrite = da.rewrite
+
+    def rewrite_late(snapshot: Any, group: Any) -> Any:
+        staged = rewrite(snapshot, group)
+        da.delete(table, col("id") == 0)
+        return staged
+
+    module = importlib.import_module("delta_ops.maintenance.optimize.act")
+    monkeypatch.setattr(module, "rewrite", rewrite_late)
+    said = run("optimize", table).stdout
+    assert "2 files (" in said
+    assert "2 planned files stayed: other writers" in said
 
 
 def test_advice_on_layout(tmp_path: Path) -> None:

@@ -236,6 +236,7 @@ def test_groups_that_nobody_touched_are_committed(tmp_path: Path) -> None:
     )
     result = optimize(table.log, engine=while_rewriting(replace_a))
     assert (result.version, result.files_removed, result.files_added) == (7, 4, 2)
+    assert (result.plan.num_files, result.files_left_to_others) == (6, 2)
     assert [row["id"] for row in table.rows()] == [1, 2, 4, 5, 99]
     live = live_paths(table.log)
     assert len(live) == 3

@@ -10,7 +10,7 @@ import pyarrow as pa
 import pytest
 
 import delta_ops.arrow as da
-from delta_ops import DeltaLog, Snapshot, col
+from delta_ops import DeltaLog, Snapshot, begin, col
 from delta_ops.events import Event, Progress
 from delta_ops.maintenance import optimize, purge
 from delta_ops.transaction import RewriteGroup, Staged, set_properties
@@ -89,8 +89,26 @@ def test_a_property_that_is_set_in_between_costs_a_part_at_most(tmp_path: Path) 
     log, target = of_small_files(tmp_path)
     engine = before_group(2, lambda: set_properties(tmp_path, {"owner": "a team"}))
     result = optimize(log, target_size=target, commit_bytes=1, engine=engine)
-    assert result.num_commits >= 3
-    assert not optimize(log, target_size=target).plan.num_files > 8
+    second = result.plan.groups[1].files
+    assert result.files_left_to_others == len(second)
+    assert {add.path for add in second} == set(live_paths(log)) & {
+        add.path for add in result.plan.files
+    }
+
+
+def test_files_that_are_gone_before_their_turn_are_told(tmp_path: Path) -> None:
+    log, target = of_small_files(tmp_path)
+    plan = optimize(log, target_size=target, dry_run=True).plan
+    gone = plan.groups[-1].files[1:]
+
+    def remove() -> None:
+        transaction = begin(log)
+        transaction.remove(gone)
+        transaction.commit(operation="DELETE")
+
+    engine = before_group(1, remove)
+    result = optimize(log, target_size=target, commit_bytes=1, engine=engine)
+    assert result.files_left_to_others == len(gone)
 
 
 def test_a_run_after_a_crash_does_the_rest(tmp_path: Path) -> None:

@@ -54,6 +54,9 @@ class OptimizeResult:
     files_added: int = 0
     bytes_removed: int = 0
     bytes_added: int = 0
+    files_left_to_others: int = 0
+    """Planned files that were not rewritten because somebody else changed or removed files of their
+    group, or changed the table, first; another run finds what is left of them."""
     expected: Estimate | None = None
     """What the plan would come to; None unless it is a dry run that found something to do."""
 
@@ -186,6 +189,7 @@ def result_of(ran: Ran, work: Work, dry_run: bool) -> OptimizeResult:
         files_added=ran.total("numAddedFiles"),
         bytes_removed=ran.total("numRemovedBytes"),
         bytes_added=ran.total("numAddedBytes"),
+        files_left_to_others=ran.files_left,
         expected=(
             estimate(
                 ran.snapshot, ran.planned, work.operation, work.log.history(VERSIONS_LOOKED_AT)

@@ -91,15 +91,19 @@ class OptimizePlan:
         rest = self.groups[len(taken) :]
         return replace(self, groups=tuple(taken)), replace(self, groups=rest)
 
-    def of_files(self, paths: Collection[str]) -> OptimizePlan:
-        """The groups without files of other paths; what is then too small to be one is left out."""
+    def of_files(self, paths: Collection[str], least: int) -> OptimizePlan:
+        """The groups without files of other paths.
+
+        Args:
+            least: Groups that have come to fewer files are left out.
+        """
         groups = (
             (group, tuple(add for add in group.files if add.path in paths)) for group in self.groups
         )
         kept = (
             replace(group, files=files)
             for group, files in groups
-            if len(files) >= min(2, len(group.files))
+            if len(files) >= min(least, len(group.files))
         )
         return replace(self, groups=tuple(kept))
 

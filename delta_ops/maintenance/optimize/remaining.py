@@ -66,29 +66,37 @@ class Remaining:
         """
         self._is_first = False
         before, self._snapshot = self._snapshot, snapshot
-        if self.plan.has_work:
-            num_files = self.plan.num_files
-            if _is_same_table(before, snapshot):
-                self.plan = _with_files_of(self.plan, snapshot)
-            else:
-                planned = plan(snapshot)
-                self.plan = planned.plan.of_files({add.path for add in self.plan.files})
-                self.plan_again = planned.plan_again
-            self.files_left += max(num_files - self.plan.num_files, 0)
+        if self.plan.has_work and _is_same_table(before, snapshot):
+            self._take_files_of(snapshot)
+        elif self.plan.has_work:
+            self._take_plan(plan(snapshot))
         if not self.plan.has_work and self.plan_again is not None:
             found = _live_by_path(self._loose.values(), snapshot)
             again = self.plan_again(found.values())
             self.plan = again if self._left_bytes is None else again.within(self._left_bytes)
 
+    def _take_files_of(self, snapshot: Snapshot) -> None:
+        """Have the files of the plan as the log has them by now: without some, or with vectors."""
+        live = _live_by_path(self.plan.files, snapshot)
+        self.files_left += self.plan.num_files - len(live)
+        there = self.plan.of_files(live, self._least)
+        groups = (
+            replace(group, files=tuple(live[add.path] for add in group.files))
+            for group in there.groups
+        )
+        self.plan = replace(there, groups=tuple(groups))
 
-def _with_files_of(plan: OptimizePlan, snapshot: Snapshot) -> OptimizePlan:
-    """The plan with its files as the log has them, by now without some or with other vectors."""
-    live = _live_by_path(plan.files, snapshot)
-    there = plan.of_files(live)
-    groups = (
-        replace(group, files=tuple(live[add.path] for add in group.files)) for group in there.groups
-    )
-    return replace(there, groups=tuple(groups))
+    def _take_plan(self, planned: Planned) -> None:
+        """Have what another plan makes of the files of this one."""
+        num_files = self.plan.num_files
+        self.plan_again = planned.plan_again
+        self.plan = planned.plan.of_files({add.path for add in self.plan.files}, self._least)
+        self.files_left += max(num_files - self.plan.num_files, 0)
+
+    @property
+    def _least(self) -> int:
+        """How many files a group has at least: one is put together with nothing."""
+        return 1 if self.plan_again is None else 2
 
 
 def _live_by_path(adds: Iterable[AddFile], snapshot: Snapshot) -> dict[str, AddFile]:
