@@ -138,7 +138,7 @@ def optimize(
             plan_all = partial(plan_again, files, max_size_bytes=max_size)
             if max_bytes is None:
                 return Planned(plan=plan_all(), candidates=files, plan_again=plan_again)
-            planned = plan_all(max_group_bytes=max_bytes).within(max_bytes)
+            planned = plan_all(max_group_bytes=max_bytes).take_within(max_bytes)
             if not planned.has_work:  # the groups that there would be say how much it takes
                 planned = plan_all().fit_groups(max_bytes, snapshot.uri)
             # Files beside the plan would go beyond the budget.

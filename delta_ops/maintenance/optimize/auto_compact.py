@@ -69,7 +69,7 @@ def auto_compact(
             files = _filter_crowded(small, written, min_files)
             plan_again = partial(plan_optimize, target_size_bytes=target)
             planned = plan_again(files, max_group_bytes=max_bytes)
-            return Planned(plan=planned.within(max_bytes), plan_again=plan_again)
+            return Planned(plan=planned.take_within(max_bytes), plan_again=plan_again)
 
         work = Work(
             log=committed.log,

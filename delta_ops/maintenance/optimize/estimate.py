@@ -138,7 +138,9 @@ def _outputs(planned: Planned, rates: Rates) -> list[_Outputs]:
     while plan.has_work:
         for group in plan.groups:
             size = sum(
-                drafts.pop(add.path).size_bytes if add.path in drafts else _expected(add, rates)
+                drafts.pop(add.path).size_bytes
+                if add.path in drafts
+                else _expected_bytes(add, rates)
                 for add in group.files
             )
             for add in group.files:
@@ -163,7 +165,7 @@ def _outputs_of(group: RewriteGroup, rates: Rates) -> _Outputs:
     """What a group becomes whose outputs stay as they are."""
     size = sum(
         # What was laid out before has saved already what there is to save.
-        _live_bytes(add) if group.order and is_in_cube(add.tags) else _expected(add, rates)
+        _live_bytes(add) if group.order and is_in_cube(add.tags) else _expected_bytes(add, rates)
         for add in group.files
     )
     if not size:
@@ -176,7 +178,7 @@ def _outputs_of(group: RewriteGroup, rates: Rates) -> _Outputs:
     return _Outputs(max(1, by_output, min(by_input, by_output + 1)), size)
 
 
-def _expected(add: AddFile, rates: Rates) -> float:
+def _expected_bytes(add: AddFile, rates: Rates) -> float:
     return _live_bytes(add) * rates.bytes_per_byte
 
 

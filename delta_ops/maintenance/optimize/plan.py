@@ -60,7 +60,7 @@ class OptimizePlan:
         """
         if max_bytes is None or not self.groups:
             return self
-        fitting = self.within(max_bytes)
+        fitting = self.take_within(max_bytes)
         if not fitting.groups:
             least = min(group.size_bytes for group in self.groups)
             raise InvalidRequestError(
@@ -69,7 +69,7 @@ class OptimizePlan:
             )
         return fitting
 
-    def within(self, max_bytes: int) -> OptimizePlan:
+    def take_within(self, max_bytes: int) -> OptimizePlan:
         """The groups that fit into a budget, in their order; none if none does."""
         taken: list[RewriteGroup] = []
         left = max_bytes
@@ -91,7 +91,7 @@ class OptimizePlan:
         rest = self.groups[len(taken) :]
         return replace(self, groups=tuple(taken)), replace(self, groups=rest)
 
-    def of_files(self, paths: Collection[str], least: int) -> OptimizePlan:
+    def keep_files(self, paths: Collection[str], least: int) -> OptimizePlan:
         """The groups without files of other paths.
 
         Args:

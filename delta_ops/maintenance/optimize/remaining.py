@@ -31,7 +31,7 @@ class Remaining:
         self.plan_again = planned.plan_again
         self._snapshot = snapshot
         self._left_bytes = max_bytes
-        self._loose = _by_path(planned.candidates or planned.plan.files)
+        self._loose = _index_by_path(planned.candidates or planned.plan.files)
         self._is_first = True
 
     @property
@@ -54,7 +54,7 @@ class Remaining:
         """
         for add in part.files:
             self._loose.pop(add.path, None)
-        self._loose |= _by_path(loose)
+        self._loose |= _index_by_path(loose)
         if self._left_bytes is not None:
             self._left_bytes -= part.size_bytes
 
@@ -71,15 +71,15 @@ class Remaining:
         elif self.plan.has_work:
             self._take_plan(plan(snapshot))
         if not self.plan.has_work and self.plan_again is not None:
-            found = _live_by_path(self._loose.values(), snapshot)
+            found = _find_live(self._loose.values(), snapshot)
             again = self.plan_again(found.values())
-            self.plan = again if self._left_bytes is None else again.within(self._left_bytes)
+            self.plan = again if self._left_bytes is None else again.take_within(self._left_bytes)
 
     def _take_files_of(self, snapshot: Snapshot) -> None:
         """Have the files of the plan as the log has them by now: without some, or with vectors."""
-        live = _live_by_path(self.plan.files, snapshot)
+        live = _find_live(self.plan.files, snapshot)
         self.files_left += self.plan.num_files - len(live)
-        there = self.plan.of_files(live, self._least)
+        there = self.plan.keep_files(live, self._least)
         groups = (
             replace(group, files=tuple(live[add.path] for add in group.files))
             for group in there.groups
@@ -90,7 +90,7 @@ class Remaining:
         """Have what another plan makes of the files of this one."""
         num_files = self.plan.num_files
         self.plan_again = planned.plan_again
-        self.plan = planned.plan.of_files({add.path for add in self.plan.files}, self._least)
+        self.plan = planned.plan.keep_files({add.path for add in self.plan.files}, self._least)
         self.files_left += max(num_files - self.plan.num_files, 0)
 
     @property
@@ -99,10 +99,10 @@ class Remaining:
         return 1 if self.plan_again is None else 2
 
 
-def _live_by_path(adds: Iterable[AddFile], snapshot: Snapshot) -> dict[str, AddFile]:
+def _find_live(adds: Iterable[AddFile], snapshot: Snapshot) -> dict[str, AddFile]:
     paths = [canonical_path(add.path, snapshot.uri) for add in adds]
     found = own_files_by_path(snapshot, pa.array(paths, pa.string()))
-    return _by_path(found.values())
+    return _index_by_path(found.values())
 
 
 def _is_same_table(before: Snapshot, after: Snapshot) -> bool:
@@ -114,5 +114,5 @@ def _is_same_table(before: Snapshot, after: Snapshot) -> bool:
     )
 
 
-def _by_path(adds: Iterable[AddFile]) -> dict[str, AddFile]:
+def _index_by_path(adds: Iterable[AddFile]) -> dict[str, AddFile]:
     return {add.path: add for add in adds}
