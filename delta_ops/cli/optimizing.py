@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import click
@@ -11,13 +11,16 @@ from delta_ops.cli.options import (
     budget_option,
     dry_run_option,
     json_option,
+    max_row_group_size_option,
     max_size_option,
+    min_size_option,
     open_table,
     table_argument,
     target_size_option,
     where_option,
 )
 from delta_ops.cli.render import command_error, progress, say, show_result, show_rows
+from delta_ops.log import DeltaLog
 from delta_ops.maintenance import OptimizePlan, OptimizeResult, optimize, purge
 from delta_ops.maintenance.optimize.estimate import Estimate
 from delta_ops.maintenance.optimize.operation import OPTIMIZE
@@ -30,36 +33,39 @@ from delta_ops.units import count_text, size_text
 @click.command("optimize")
 @table_argument
 @target_size_option
-@click.option(
-    "--min-files", type=click.IntRange(min=2), default=2, show_default=True, help="In a group."
-)
+@click.option("--min-files", type=click.IntRange(min=2), help="In a group; 2 if not given.")
 @where_option
 @click.option(
     "--zorder",
     metavar="COLUMNS",
-    callback=lambda _ctx, _param, text: None if text is None else text.split(","),
+    callback=lambda _ctx, _param, text: (
+        None if text is None else [name.strip() for name in text.split(",")]
+    ),
     help="Lay rows out by up to eight columns, separated by commas, by which reads choose rows.",
 )
 @click.option(
     "--curve",
     type=click.Choice(["zorder", "hilbert"]),
-    default="zorder",
-    show_default=True,
-    help="How rows are laid out by several columns.",
+    help="With --zorder: how rows are laid out by several columns; zorder if not given.",
 )
 @click.option(
     "--cluster",
     is_flag=True,
     help="Refuse a table that is not clustered; one that is, is laid out by its columns anyway.",
 )
-@click.option("--full", is_flag=True, help="Lay out all files, not only new ones.")
+@click.option(
+    "--full",
+    is_flag=True,
+    help="With --zorder, or on a clustered table: lay out all files, not only new ones.",
+)
+@min_size_option
 @max_size_option
 @click.option("--purge", "purges", is_flag=True, help="Rewrite files that have deletion vectors.")
 @click.option(
     "--deleted-share",
     type=click.FloatRange(0, 1),
-    default=0.0,
-    help="With --purge: only files of whose rows so many are deleted, from 0 to 1.",
+    help="With --purge: only files of whose rows so many are deleted, from 0 to 1; any if not "
+    "given.",
 )
 @click.option(
     "--lacking-statistics", is_flag=True, help="With --purge: files without statistics, too."
@@ -70,6 +76,7 @@ from delta_ops.units import count_text, size_text
     is_flag=True,
     help="With --purge: files of another compression than the table's, too.",
 )
+@max_row_group_size_option
 @budget_option
 @dry_run_option
 @json_option
@@ -77,42 +84,64 @@ def optimize_command(
     table: str,
     storage_options: dict[str, Any],
     target_size: int | None,
-    min_files: int,
+    min_files: int | None,
     where: Predicate | None,
     zorder: list[str] | None,
-    curve: Curve,
+    curve: Curve | None,
     cluster: bool,
     full: bool,
+    min_size: int | None,
     max_size: int | None,
     purges: bool,
-    deleted_share: float,
+    deleted_share: float | None,
     lacking_statistics: bool,
     old_schema: bool,
     other_codec: bool,
+    max_row_group_size: int | None,
     budget: int | None,
     dry_run: bool,
     as_json: bool,
 ) -> None:
     """Put small files together, or lay rows out by columns; --where takes partition columns."""
-    if purges and (zorder or cluster or full or max_size):
-        raise click.UsageError("--purge goes alone: give it, or how to lay rows out")
-    if not purges and (lacking_statistics or old_schema or other_codec):
-        raise click.UsageError("what files to rewrite for goes with --purge")
+    putting_together = {
+        "--zorder": zorder,
+        "--curve": curve,
+        "--cluster": cluster,
+        "--full": full,
+        "--min-files": min_files,
+        "--min-size": min_size,
+        "--max-size": max_size,
+    }
+    purging = {
+        "--deleted-share": deleted_share,
+        "--lacking-statistics": lacking_statistics,
+        "--old-schema": old_schema,
+        "--other-codec": other_codec,
+        "--max-row-group-size": max_row_group_size,
+    }
+    if purges:
+        _refuse(
+            putting_together,
+            "{} says how to put files together or to lay rows out; leave out --purge, or it",
+        )
+    else:
+        _refuse(purging, "{} goes with --purge: it says what files to purge")
     if zorder and cluster:
         raise click.UsageError("a clustered table has its own columns: leave out --zorder")
+    if curve and not zorder:
+        raise click.UsageError("--curve goes with --zorder: a clustered table's is Hilbert's")
     log = open_table(table, storage_options)
-    if cluster and not log.snapshot().clustering_columns:
-        raise command_error(
-            f"{log.uri} is not clustered; say by which columns first (alter ... cluster-by)."
-        )
+    if cluster or full or min_size:
+        _validate_order(log, zorder, cluster=cluster, full=full, min_size=min_size)
     with progress(wanted=not as_json) as on_event:
         if purges:
             result = purge(
                 log,
-                deleted_share=deleted_share,
+                deleted_share=deleted_share or 0.0,
                 lacking_statistics=lacking_statistics,
                 old_schema=old_schema,
                 other_codec=other_codec,
+                max_row_group_bytes=max_row_group_size,
                 target_size=target_size,
                 predicate=where,
                 max_bytes=budget,
@@ -125,10 +154,11 @@ def optimize_command(
                 target_size=target_size,
                 predicate=where,
                 zorder_by=zorder,
-                curve=curve,
+                curve=curve or "zorder",
                 full=full,
                 dry_run=dry_run,
-                min_files=min_files,
+                min_files=min_files or 2,
+                min_size=min_size,
                 max_size=max_size,
                 max_bytes=budget,
                 on_event=on_event,
@@ -136,12 +166,39 @@ def optimize_command(
     if as_json:
         show_result(OPTIMIZE, log.uri, result)
     else:
-        say(_optimize_text(result))
+        say(_optimize_text(result, purges=purges))
         if dry_run and result.plan.has_work:
             _show_groups(result.plan)
 
 
-def _optimize_text(result: OptimizeResult) -> str:
+def _refuse(options: Mapping[str, Any], sentence: str) -> None:
+    # A share of 0 is given, too.
+    given = [name for name, value in options.items() if value is not None and value is not False]
+    if given:
+        raise click.UsageError(sentence.format(given[0]))
+
+
+def _validate_order(
+    log: DeltaLog, zorder: list[str] | None, *, cluster: bool, full: bool, min_size: int | None
+) -> None:
+    """Refuse options that would have no effect on the table."""
+    is_clustered = bool(log.snapshot().clustering_columns)
+    by_which = "say by which columns first (alter ... cluster-by)"
+    if cluster and not is_clustered:
+        raise command_error(f"{log.uri} is not clustered; {by_which}.")
+    if full and not (is_clustered or zorder):
+        raise command_error(
+            f"{log.uri} is not clustered, so --full has no order to lay all files out in; give "
+            f"--zorder, or {by_which}."
+        )
+    if min_size and (is_clustered or zorder):
+        raise command_error(
+            f"{log.uri}: --min-size says which files are put together where rows have no order; "
+            "leave it out."
+        )
+
+
+def _optimize_text(result: OptimizeResult, *, purges: bool) -> str:
     plan = result.plan
     if result.dry_run and plan.has_work:
         expected = "" if result.expected is None else f" {_expected_text(result.expected)}"
@@ -154,6 +211,8 @@ def _optimize_text(result: OptimizeResult) -> str:
             return f"Nothing was changed.{left}"
         if plan.order is not None:
             return "Every file is laid out; nothing to do."
+        if purges:
+            return "No file is to be purged; nothing to do."
         return "No files are better put together; nothing to do."
     commits = f" in {result.num_commits:,} commits" if result.num_commits > 1 else ""
     return (
