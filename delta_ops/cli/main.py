@@ -27,9 +27,9 @@ from delta_ops.cli.maintaining import (
     checkpoint,
     clean_up_log_command,
     compact_log_command,
-    optimize_command,
     vacuum_command,
 )
+from delta_ops.cli.optimizing import optimize_command
 from delta_ops.cli.properties import properties_command
 from delta_ops.cli.reading import changes, count, head, schema
 from delta_ops.cli.render import saying_errors

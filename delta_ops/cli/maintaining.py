@@ -1,10 +1,9 @@
-"""The commands that maintain a table: `checkpoint`, `optimize`, `vacuum`, `clean-up-log`,
-`compact-log`, `backfill-statistics`.
+"""The commands that maintain a table's log and folder: `checkpoint`, `vacuum`, `clean-up-log`,
+`compact-log`, `backfill-statistics`; `optimize` stands in `optimizing`.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import asdict
 from datetime import timedelta
 from typing import Any
@@ -12,14 +11,10 @@ from typing import Any
 import click
 
 from delta_ops.cli.options import (
-    budget_option,
     dry_run_option,
     json_option,
-    max_size_option,
     open_table,
     table_argument,
-    target_size_option,
-    where_option,
 )
 from delta_ops.cli.render import (
     command_error,
@@ -31,27 +26,18 @@ from delta_ops.cli.render import (
 )
 from delta_ops.maintenance import (
     CheckpointResult,
-    OptimizePlan,
-    OptimizeResult,
     backfill_statistics,
     clean_up_log,
     compact_log,
     create_checkpoint,
-    optimize,
-    purge,
     vacuum,
 )
 from delta_ops.maintenance.checkpoint import CHECKPOINT
 from delta_ops.maintenance.log_cleanup.operation import CLEAN_UP_LOG
 from delta_ops.maintenance.log_compaction import COMPACT_LOG
-from delta_ops.maintenance.optimize.estimate import Estimate
-from delta_ops.maintenance.optimize.operation import OPTIMIZE
 from delta_ops.maintenance.vacuum.inventory import load_inventory
 from delta_ops.maintenance.vacuum.operation import VACUUM
-from delta_ops.protocol.column_names import name_of_path
 from delta_ops.protocol.far_times import utc_text
-from delta_ops.protocol.predicate import Predicate
-from delta_ops.transaction.rewrite_group import Curve, RewriteGroup
 from delta_ops.units import count_text, size_text
 
 _UNFINISHED = "of checkpoints that nobody finished"
@@ -101,183 +87,6 @@ def _checkpoint_text(result: CheckpointResult) -> str:
     elif result.deleted_files:
         done.append(f"Deleted {count_text(result.deleted_files, 'file')} {_UNFINISHED}.")
     return " ".join(done) or f"Version {plan.version} has its checkpoint; nothing to do."
-
-
-@click.command("optimize")
-@table_argument
-@target_size_option
-@click.option(
-    "--min-files", type=click.IntRange(min=2), default=2, show_default=True, help="In a group."
-)
-@where_option
-@click.option(
-    "--zorder",
-    metavar="COLUMNS",
-    callback=lambda _ctx, _param, text: None if text is None else text.split(","),
-    help="Lay rows out by up to eight columns, separated by commas, by which reads choose rows.",
-)
-@click.option(
-    "--curve",
-    type=click.Choice(["zorder", "hilbert"]),
-    default="zorder",
-    show_default=True,
-    help="How rows are laid out by several columns.",
-)
-@click.option(
-    "--cluster",
-    is_flag=True,
-    help="Refuse a table that is not clustered; one that is, is laid out by its columns anyway.",
-)
-@click.option("--full", is_flag=True, help="Lay out all files, not only new ones.")
-@max_size_option
-@click.option("--purge", "purges", is_flag=True, help="Rewrite files that have deletion vectors.")
-@click.option(
-    "--deleted-share",
-    type=click.FloatRange(0, 1),
-    default=0.0,
-    help="With --purge: only files of whose rows so many are deleted, from 0 to 1.",
-)
-@click.option(
-    "--lacking-statistics", is_flag=True, help="With --purge: files without statistics, too."
-)
-@click.option("--old-schema", is_flag=True, help="With --purge: files of other columns, too.")
-@click.option(
-    "--other-codec",
-    is_flag=True,
-    help="With --purge: files of another compression than the table's, too.",
-)
-@budget_option
-@dry_run_option
-@json_option
-def optimize_command(
-    table: str,
-    storage_options: dict[str, Any],
-    target_size: int | None,
-    min_files: int,
-    where: Predicate | None,
-    zorder: list[str] | None,
-    curve: Curve,
-    cluster: bool,
-    full: bool,
-    max_size: int | None,
-    purges: bool,
-    deleted_share: float,
-    lacking_statistics: bool,
-    old_schema: bool,
-    other_codec: bool,
-    budget: int | None,
-    dry_run: bool,
-    as_json: bool,
-) -> None:
-    """Put small files together, or lay rows out by columns; --where takes partition columns."""
-    if purges and (zorder or cluster or full or max_size):
-        raise click.UsageError("--purge goes alone: give it, or how to lay rows out")
-    if not purges and (lacking_statistics or old_schema or other_codec):
-        raise click.UsageError("what files to rewrite for goes with --purge")
-    if zorder and cluster:
-        raise click.UsageError("a clustered table has its own columns: leave out --zorder")
-    log = open_table(table, storage_options)
-    if cluster and not log.snapshot().clustering_columns:
-        raise command_error(
-            f"{log.uri} is not clustered; say by which columns first (alter ... cluster-by)."
-        )
-    with progress(wanted=not as_json) as on_event:
-        if purges:
-            result = purge(
-                log,
-                deleted_share=deleted_share,
-                lacking_statistics=lacking_statistics,
-                old_schema=old_schema,
-                other_codec=other_codec,
-                target_size=target_size,
-                predicate=where,
-                max_bytes=budget,
-                dry_run=dry_run,
-                on_event=on_event,
-            )
-        else:
-            result = optimize(
-                log,
-                target_size=target_size,
-                predicate=where,
-                zorder_by=zorder,
-                curve=curve,
-                full=full,
-                dry_run=dry_run,
-                min_files=min_files,
-                max_size=max_size,
-                max_bytes=budget,
-                on_event=on_event,
-            )
-    if as_json:
-        show_result(OPTIMIZE, log.uri, result)
-    else:
-        say(_optimize_text(result))
-        if dry_run and result.plan.has_work:
-            _show_groups(result.plan)
-
-
-def _optimize_text(result: OptimizeResult) -> str:
-    plan = result.plan
-    if result.dry_run and plan.has_work:
-        expected = "" if result.expected is None else f" {_expected_text(result.expected)}"
-        return f"{_optimize_plan_text(plan)}{expected}"
-    if result.already_committed:
-        return "Another run has done this first; nothing was changed."
-    if result.version is None:
-        if plan.order is not None:
-            return "Every file is laid out; nothing to do."
-        return "No files are better put together; nothing to do."
-    commits = f" in {result.num_commits:,} commits" if result.num_commits > 1 else ""
-    return (
-        f"Version {result.version}: {count_text(result.files_removed, 'file')} "
-        f"({size_text(result.bytes_removed)}) became {result.files_added:,} "
-        f"({size_text(result.bytes_added)}){commits}."
-    )
-
-
-def _optimize_plan_text(plan: OptimizePlan) -> str:
-    if plan.order is not None:
-        names = ", ".join(name_of_path(path) for path in plan.order.columns)
-        groups = count_text(len(plan.groups), "group")
-        return f"Would lay out {_files_text(plan.groups)} by {names}, in {groups}."
-    single = [group for group in plan.groups if len(group.files) == 1]
-    joined = [group for group in plan.groups if len(group.files) > 1]
-    parts = []
-    if joined:
-        parts.append(f"Would put {_files_text(joined)} together into {len(joined):,} at most.")
-    if single:
-        parts.append(f"Would rewrite {_files_text(single)}, each for itself.")
-    return " ".join(parts)
-
-
-def _expected_text(expected: Estimate) -> str:
-    depth = "" if expected.depth is None else f", and the depth is {expected.depth}"
-    seconds = expected.seconds
-    taken = "" if seconds is None else f" By the last runs, it takes some {seconds:,.0f} s."
-    files = f"{count_text(expected.num_files, 'file')} ({size_text(expected.size_bytes)})"
-    return f"Expected: these become {files}{depth}.{taken}"
-
-
-def _show_groups(plan: OptimizePlan) -> None:
-    show_rows(
-        ("group", "partition", "files", "size"),
-        (
-            (number, _partition_text(group), len(group.files), size_text(group.size_bytes))
-            for number, group in enumerate(plan.groups, 1)
-        ),
-    )
-
-
-def _partition_text(group: RewriteGroup) -> str:
-    values = group.files[0].partition_values
-    return ", ".join(f"{name}={value}" for name, value in values.items())
-
-
-def _files_text(groups: Sequence[RewriteGroup]) -> str:
-    num_files = sum(len(group.files) for group in groups)
-    size = size_text(sum(group.size_bytes for group in groups))
-    return f"{count_text(num_files, 'file')} ({size})"
 
 
 @click.command("vacuum")

@@ -120,6 +120,28 @@ def max_size_option(command: F) -> F:
     )(command)
 
 
+def min_size_option(command: F) -> F:
+    """`--min-size`, given in bytes."""
+    return click.option(
+        "--min-size",
+        metavar="SIZE",
+        callback=_size,
+        help="From this size on, as 64MB, a file is large enough; three quarters of the target "
+        "size if not given.",
+    )(command)
+
+
+def max_row_group_size_option(command: F) -> F:
+    """`--max-row-group-size`, given in bytes."""
+    return click.option(
+        "--max-row-group-size",
+        metavar="SIZE",
+        callback=_size,
+        help="With --purge: files with a row group of more bytes than this without compression, "
+        "as 256MB, too.",
+    )(command)
+
+
 def version_options(command: F) -> F:
     """`--version` and `--timestamp`, given as `version` and `timestamp`."""
     for option in (

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import json
 import os
 import time
@@ -402,6 +403,70 @@ def test_optimize_clusters_and_purges(tmp_path: Path) -> None:
     assert "nothing to do" in run("optimize", table, "--max-size", "1GB").stdout
     cluster_by(table, ["id"])
     assert output("optimize", table, "--cluster", "--full")["ordered_by"] == ["id"]
+
+
+@pytest.mark.parametrize(
+    ("options", "exit_code", "message"),
+    [
+        pytest.param(["--full"], 1, "--full has no order", id="all files of no order"),
+        pytest.param(["--curve", "hilbert"], 2, "goes with --zorder", id="a curve of no order"),
+        pytest.param(["--deleted-share", "0"], 2, "goes with --purge", id="a share of no purge"),
+        pytest.param(["--max-row-group-size", "1GB"], 2, "goes with --purge", id="row groups"),
+        pytest.param(["--purge", "--curve", "zorder"], 2, "--curve says", id="a curve of a purge"),
+        pytest.param(
+            ["--purge", "--min-files", "2"], 2, "--min-files says", id="groups of a purge"
+        ),
+        pytest.param(["--purge", "--min-size", "1MB"], 2, "--min-size says", id="sizes of a purge"),
+        pytest.param(
+            ["--zorder", "id", "--min-size", "1MB"], 1, "--min-size", id="an order's size"
+        ),
+        pytest.param(["--purge", "--max-row-group-size", "1MB"], 1, "at least", id="too small"),
+        pytest.param(["--zorder", "id", "--max-size", "1GB"], 1, "leave out max_size", id="a cut"),
+    ],
+)
+def test_options_of_optimize_without_effect_are_refused(
+    table: Path, options: list[str], exit_code: int, message: str
+) -> None:
+    refused = run("optimize", table, *options)
+    assert refused.exit_code == exit_code
+    assert message in " ".join(refused.stderr.split())
+
+
+def test_optimize_takes_columns_with_blanks_between_them(tmp_path: Path) -> None:
+    da.write(tmp_path, pa.table({"id": [1], "x": [1]}))
+    da.write(tmp_path, pa.table({"id": [1], "x": [1]}))
+    done = output("optimize", tmp_path, "--zorder", "id, x", "--curve", "hilbert")
+    assert done["ordered_by"] == ["id", "x"]
+
+
+def test_optimize_takes_a_least_size(table: Path) -> None:
+    assert output("optimize", table, "--min-size", "1b")["version"] is None
+    assert output("optimize", table, "--min-size", "1MB")["removed_files"] == 2
+
+
+def test_a_purge_with_nothing_to_do_speaks_of_that(table: Path) -> None:
+    said = run("optimize", table, "--purge", "--max-row-group-size", "1GB").stdout
+    assert said == "No file is to be purged; nothing to do.\n"
+
+
+def test_optimize_says_what_it_left_to_others(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    table = tmp_path / "t"
+    for number in range(4):
+        da.write(table, pa.table({"id": [number], "p": ["ab"[number % 2]]}), partition_by=["p"])
+    rewrite = da.rewrite
+
+    def rewrite_late(snapshot: Any, group: Any) -> Any:
+        staged = rewrite(snapshot, group)
+        da.delete(table, col("id") == 0)
+        return staged
+
+    module = importlib.import_module("delta_ops.maintenance.optimize.act")
+    monkeypatch.setattr(module, "rewrite", rewrite_late)
+    said = run("optimize", table).stdout
+    assert "2 files (" in said
+    assert "2 planned files stayed: other writers" in said
 
 
 def test_advice_on_layout(tmp_path: Path) -> None:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import random
+import re
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +15,7 @@ import pytest
 import delta_ops.arrow as da
 from delta_ops import DeltaLog, Snapshot, col
 from delta_ops.errors import CommitConflictError, InvalidRequestError
-from delta_ops.maintenance import optimize
+from delta_ops.maintenance import optimize, purge
 from delta_ops.transaction import RewriteGroup, Staged, cluster_by, set_properties
 from tests.tables import live_paths, rows, rows_by_deltalake
 
@@ -207,8 +209,49 @@ def test_a_run_keeps_to_its_budget_and_the_next_goes_on(tmp_path: Path) -> None:
 )
 def test_a_budget_below_one_group_is_refused(tmp_path: Path, options: dict[str, Any]) -> None:
     log = scattered(tmp_path)
-    with pytest.raises(InvalidRequestError, match="below that of the smallest group"):
+    with pytest.raises(InvalidRequestError, match="below that of the smallest group") as refused:
         optimize(log, max_bytes=10, **options)
+    assert str(tmp_path) in str(refused.value)
+    (least,) = re.findall(r"files, (\d+) bytes", str(refused.value))
+    assert optimize(log, max_bytes=int(least), **options).version is not None
+
+
+def test_a_budget_below_the_target_is_used_up_again_and_again(tmp_path: Path) -> None:
+    log = scattered(tmp_path, commits=10)
+    size = max(add.size for add in log.snapshot().add_files())
+    budget, most = 3 * size, 0
+    while (result := optimize(log, target_size=budget + 2, max_bytes=budget)).version is not None:
+        most = max(most, result.bytes_removed)
+    assert 0 < most <= budget
+    assert not optimize(log, target_size=budget).plan.has_work
+
+
+def test_a_purge_keeps_to_a_budget_below_its_target(tmp_path: Path) -> None:
+    log = scattered(tmp_path, configuration={"delta.enableDeletionVectors": "true"})
+    da.delete(log, col("id").isin(list(range(0, 6_000, 2))))
+    budget = 2 * max(add.size for add in log.snapshot().add_files())
+    result = purge(log, max_bytes=budget)
+    assert (result.files_removed, result.bytes_removed <= budget) == (2, True)
+    with pytest.raises(InvalidRequestError, match="smallest group of files, "):
+        purge(log, max_bytes=10)
+
+
+@pytest.mark.parametrize("act", [optimize, purge])
+@pytest.mark.parametrize(
+    "bounds", [{"max_bytes": 0}, {"max_bytes": -1}, {"commit_bytes": 0}], ids=str
+)
+def test_bounds_that_mean_nothing_are_refused_where_nothing_is_to_do(
+    tmp_path: Path, act: Callable[..., Any], bounds: dict[str, int]
+) -> None:
+    da.write(tmp_path, pa.table({"id": [1]}))
+    with pytest.raises(InvalidRequestError, match="must be positive"):
+        act(tmp_path, **bounds)
+
+
+def test_a_least_size_below_0_is_refused(tmp_path: Path) -> None:
+    da.write(tmp_path, pa.table({"id": [1]}))
+    with pytest.raises(InvalidRequestError, match="0 or more"):
+        optimize(tmp_path, min_size=-5)
 
 
 def test_only_files_below_the_least_size_are_put_together(tmp_path: Path) -> None:

@@ -236,6 +236,7 @@ def test_groups_that_nobody_touched_are_committed(tmp_path: Path) -> None:
     )
     result = optimize(table.log, engine=while_rewriting(replace_a))
     assert (result.version, result.files_removed, result.files_added) == (7, 4, 2)
+    assert (result.plan.num_files, result.files_left_to_others) == (6, 2)
     assert [row["id"] for row in table.rows()] == [1, 2, 4, 5, 99]
     live = live_paths(table.log)
     assert len(live) == 3
@@ -321,6 +322,28 @@ def test_of_two_runs_at_once_the_second_finds_its_work_done(tmp_path: Path) -> N
     assert (outer.files_removed, outer.files_added) == (0, 0)
     assert len(table.data_files()) == 4
     assert table.log.snapshot().version == 3
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        pytest.param({"max_bytes": 3}, id="within a budget"),
+        pytest.param({"min_files": 3}, id="larger groups only"),
+    ],
+)
+def test_a_run_that_did_less_has_not_done_the_work_of_another(
+    tmp_path: Path, options: dict[str, int]
+) -> None:
+    table = Table(tmp_path / "t")
+    for number in range(5):
+        table.write([number], "aabbb"[number], partition_by=["p"])
+    size = table.log.snapshot().size_bytes // 5 + 100
+    options = {name: n * size if name == "max_bytes" else n for name, n in options.items()}
+    inner: list[OptimizeResult] = []
+    other = once(lambda: inner.append(optimize(table.log, **options)))  # type: ignore[arg-type]
+    outer = optimize(table.log, engine=while_rewriting(other))
+    assert (len(inner[0].plan.groups), outer.already_committed) == (1, False)
+    assert table.log.snapshot().num_files == 2
 
 
 @pytest.mark.parametrize("error", [RuntimeError, KeyboardInterrupt])

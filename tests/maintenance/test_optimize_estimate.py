@@ -3,22 +3,28 @@
 from __future__ import annotations
 
 import random
+from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pyarrow as pa
 
 import delta_ops.arrow as da
-from delta_ops import DeltaLog
+from delta_ops import DeltaLog, col
 from delta_ops.clock import Clock
 from delta_ops.maintenance import optimize, purge
 from delta_ops.maintenance.optimize.depth import load_clustering
-from delta_ops.transaction import cluster_by
+from delta_ops.maintenance.optimize.estimate import estimate
+from delta_ops.maintenance.optimize.plan import OptimizePlan, Planned
+from delta_ops.transaction import RewriteGroup, cluster_by
+
+VECTORS = {"delta.enableDeletionVectors": "true"}
 
 
-def scattered(root: Path, commits: int) -> DeltaLog:
+def scattered(root: Path, commits: int, **options: Any) -> DeltaLog:
     numbers = random.Random(1).sample(range(1_000 * commits), 1_000 * commits)
     for part in range(commits):
-        da.write(root, pa.table({"id": numbers[part::commits]}))
+        da.write(root, pa.table({"id": numbers[part::commits]}), **options)
     return DeltaLog(root)
 
 
@@ -70,6 +76,72 @@ def test_seconds_and_bytes_go_by_the_rate_of_runs_of_the_kind(tmp_path: Path) ->
     ordered = optimize(log, zorder_by=["id"], dry_run=True)
     assert ordered.expected
     assert ordered.expected.seconds is None
+
+
+def test_a_purge_expects_what_vectors_tell(tmp_path: Path) -> None:
+    log = scattered(tmp_path, 4, configuration=VECTORS)
+    da.delete(log, col("id") >= 1_000)
+    expected = purge(log, dry_run=True).expected
+    assert expected
+    result = purge(log)
+    assert 0.5 < expected.size_bytes / result.bytes_added < 2
+    assert result.bytes_added < result.bytes_removed / 2
+    assert expected.num_files == result.files_added == 1
+
+
+def test_files_of_which_all_rows_are_deleted_become_none(tmp_path: Path) -> None:
+    log = scattered(tmp_path, 1, configuration=VECTORS)
+    da.delete(log, col("id") < 999)
+    (add,) = log.snapshot().add_files()
+    assert add.deletion_vector
+    vector = replace(add.deletion_vector, cardinality=1_000)
+    gone = replace(add, deletion_vector=vector)
+    plan = OptimizePlan(
+        target_size_bytes=10_000, groups=(RewriteGroup(files=(gone,), target_size_bytes=10_000),)
+    )
+    expected = estimate(log.snapshot(), Planned(plan=plan), "REORG", ())
+    assert (expected.num_files, expected.size_bytes) == (0, 0)
+
+
+def test_what_a_purge_made_of_a_byte_is_nothing_to_a_compaction(tmp_path: Path) -> None:
+    log = scattered(tmp_path, 4, configuration=VECTORS)
+    da.delete(log, col("id") >= 100)
+    purge(log)
+    da.write(log, pa.table({"id": random.Random(2).sample(range(9_999), 1_000)}))
+    da.write(log, pa.table({"id": random.Random(3).sample(range(9_999), 1_000)}))
+    dry = optimize(log, dry_run=True)
+    assert dry.expected
+    assert (dry.expected.size_bytes, dry.expected.seconds) == (dry.plan.size_bytes, None)
+
+
+def test_rows_that_are_laid_out_save_nothing_once_more(tmp_path: Path) -> None:
+    numbers = random.Random(1)
+    for _ in range(6):
+        da.write(tmp_path, pa.table({"id": [numbers.randrange(200) for _ in range(20_000)]}))
+    size = DeltaLog(tmp_path).snapshot().size_bytes
+    first = optimize(tmp_path, zorder_by=["id"], target_size=size // 3)
+    assert first.bytes_added < first.bytes_removed / 2
+    anew: dict[str, Any] = {"curve": "hilbert", "full": True, "target_size": size // 3}
+    again = optimize(tmp_path, zorder_by=["id"], dry_run=True, **anew)
+    assert again.expected
+    result = optimize(tmp_path, zorder_by=["id"], **anew)
+    assert 0.5 < again.expected.size_bytes / result.bytes_added < 2
+
+
+def test_what_is_put_together_in_rounds_is_expected_so(tmp_path: Path) -> None:
+    def write(first: int) -> None:
+        for number in range(first, first + 24):
+            da.write(tmp_path, pa.table({"id": [number]}))
+
+    write(0)
+    log = DeltaLog(tmp_path)
+    target = log.snapshot().size_bytes // 4
+    optimize(log, target_size=target)
+    write(24)
+    dry = optimize(log, target_size=target, dry_run=True)
+    assert dry.expected
+    result = optimize(log, target_size=target)
+    assert dry.expected.num_files == result.files_added < len(dry.plan.groups)
 
 
 def test_nothing_is_expected_where_nothing_is_to_do(tmp_path: Path) -> None:

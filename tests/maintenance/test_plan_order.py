@@ -51,6 +51,10 @@ TAGS: list[dict[str, Any]] = [
     {"ZCUBE_ZORDER_BY": columns_text(BY_TWO), "ZCUBE_ZORDER_CURVE": "zorder"},
     {"ZCUBE_ZORDER_BY": '["b"]', "ZCUBE_ZORDER_CURVE": "hilbert"},
     {"ZCUBE_ZORDER_CURVE": "hilbert", "other": "1"},
+    *(
+        {"ZCUBE_ZORDER_BY": seen, "delta_ops.zorderBy": stored, "ZCUBE_ZORDER_CURVE": "hilbert"}
+        for seen, stored in ((columns_text(BY_TWO), '["b"]'), ('["c"]', columns_text(BY_TWO)))
+    ),
 ]
 BOUNDS = st.none() | st.tuples(st.integers(0, 20), st.integers(0, 20)).map(sorted)
 FILE: st.SearchStrategy[dict[str, Any]] = st.fixed_dictionaries(
@@ -131,7 +135,7 @@ def choose(
     for add in files:
         tags = dict(add.tags or {})
         is_in_order = (
-            tags.get("ZCUBE_ZORDER_BY") == columns_text(order)
+            tags.get("delta_ops.zorderBy", tags.get("ZCUBE_ZORDER_BY")) == columns_text(order)
             and tags.get("ZCUBE_ZORDER_CURVE") == order.curve
             and tags.get("ZCUBE_ID") is not None
         )

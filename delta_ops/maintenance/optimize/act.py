@@ -22,12 +22,15 @@ from delta_ops.events import OnEvent, ignore
 from delta_ops.log import Snapshot, TableOrPlace, log_of
 from delta_ops.maintenance.optimize.estimate import VERSIONS_LOOKED_AT, Estimate, estimate
 from delta_ops.maintenance.optimize.order import clustering_order, zorder
-from delta_ops.maintenance.optimize.plan import OptimizePlan, plan_optimize
+from delta_ops.maintenance.optimize.plan import (
+    OptimizePlan,
+    Planned,
+    plan_optimize,
+    validate_bounds,
+)
 from delta_ops.maintenance.optimize.plan_order import MAX_GROUP_BYTES, plan_order
-from delta_ops.maintenance.optimize.rewriting import Rewriting
-from delta_ops.maintenance.optimize.run import Ran, Rewrite, Work, run
+from delta_ops.maintenance.optimize.run import Ran, Work, run
 from delta_ops.maintenance.optimize.small_files import small_files, target_size_bytes
-from delta_ops.protocol.actions import AddFile
 from delta_ops.protocol.column_names import name_of_path
 from delta_ops.protocol.predicate import Predicate
 from delta_ops.protocol.predicate.text import predicate_text
@@ -51,6 +54,9 @@ class OptimizeResult:
     files_added: int = 0
     bytes_removed: int = 0
     bytes_added: int = 0
+    files_left_to_others: int = 0
+    """Planned files that were not rewritten because somebody else changed or removed files of their
+    group, or changed the table, first; another run finds what is left of them."""
     expected: Estimate | None = None
     """What the plan would come to; None unless it is a dry run that found something to do."""
 
@@ -95,7 +101,8 @@ def optimize(
         max_size: Files of more bytes are cut into files of about the target size, their rows in
             the order in which they are; at least twice the target. None: none are. Not with an
             order, which cuts files itself.
-        max_bytes: The budget of this run: no more is rewritten, and the rest waits for another.
+        max_bytes: The budget of this run: no more is rewritten, and the rest waits for another. One
+            below the target size makes smaller files.
         commit_bytes: How much is rewritten before it is committed, one group at least; the rest is
             another commit.
         user_metadata: Any text, kept in commitInfo.
@@ -112,24 +119,34 @@ def optimize(
     if curve not in ("zorder", "hilbert"):
         raise InvalidRequestError(f"there is no curve {curve!r}; choose from zorder, hilbert")
 
-    def plan(snapshot: Snapshot) -> tuple[OptimizePlan, Rewrite]:
+    validate_bounds(max_bytes=max_bytes, commit_bytes=commit_bytes, min_size=min_size)
+    # Whatever changes what is done: of two runs with the same text, one is taken for both.
+    order = None if zorder_by is None else (*zorder_by, curve)
+    sizes = (target_size, min_size, max_size, max_bytes, commit_bytes)
+
+    def plan(snapshot: Snapshot) -> Planned:
         target = target_size_bytes(snapshot, target_size)
         order = _order(snapshot, zorder_by, curve)
         if order is None:
             files = small_files(snapshot, target, predicate, min_size, max_size)
-            planned = plan_optimize(
-                files,
+            plan_again = partial(
+                plan_optimize,
                 target_size_bytes=target,
                 min_files=min_files,
                 min_size_bytes=min_size,
-                max_size_bytes=max_size,
             )
-            fitting = planned.fit_groups(max_bytes)
-            return fitting, partial(compact, files, min_files, min_size, planned is fitting)
+            plan_all = partial(plan_again, files, max_size_bytes=max_size)
+            if max_bytes is None:
+                return Planned(plan=plan_all(), candidates=files, plan_again=plan_again)
+            planned = plan_all(max_group_bytes=max_bytes).take_within(max_bytes)
+            if not planned.has_work:  # the groups that there would be say how much it takes
+                planned = plan_all().fit_groups(max_bytes, snapshot.uri)
+            # Files beside the plan would go beyond the budget.
+            return Planned(plan=planned, plan_again=plan_again)
         if max_size is not None:
             raise InvalidRequestError(
                 f"{snapshot.uri}: files that are laid out in an order are cut by it; leave out "
-                "max_size, or ask for all files to be laid out anew (full)"
+                "max_size"
             )
         planned = plan_order(
             snapshot,
@@ -140,16 +157,17 @@ def optimize(
             full=full,
             max_group_bytes=min(MAX_GROUP_BYTES, max_bytes or MAX_GROUP_BYTES),
         )
-        is_clustered = bool(snapshot.clustering_columns)
-        return planned.fit_groups(max_bytes), partial(_lay_out, is_clustered=is_clustered)
+        cure = ", or leave out full, which takes whole partitions" if full else ""
+        return Planned(plan=planned.fit_groups(max_bytes, snapshot.uri, cure))
 
     work = Work(
         log=log_of(log),
         plan=plan,
         operation="OPTIMIZE",
         parameters=partial(_parameters, _texts(predicate, shown_predicate), full),
-        request=_request(target_size, predicate, zorder_by, curve, full, max_size),
+        request=f"{order} {full} {min_files} {sizes} {predicate!r}",
         engine=engine or rewrite,
+        max_bytes=max_bytes,
         commit_bytes=commit_bytes,
         user_metadata=user_metadata,
         clock=clock,
@@ -162,7 +180,7 @@ def result_of(ran: Ran, work: Work, dry_run: bool) -> OptimizeResult:
     """What a run has done, or would do, as a caller wants it."""
     done = ran.already_committed
     return OptimizeResult(
-        plan=ran.plan,
+        plan=ran.planned.plan,
         dry_run=dry_run,
         version=ran.versions[-1] if ran.versions else done.version if done else None,
         already_committed=done is not None and not ran.versions,
@@ -171,9 +189,12 @@ def result_of(ran: Ran, work: Work, dry_run: bool) -> OptimizeResult:
         files_added=ran.total("numAddedFiles"),
         bytes_removed=ran.total("numRemovedBytes"),
         bytes_added=ran.total("numAddedBytes"),
+        files_left_to_others=ran.files_left,
         expected=(
-            estimate(ran.snapshot, ran.plan, work.log.history(VERSIONS_LOOKED_AT))
-            if dry_run and ran.plan.has_work
+            estimate(
+                ran.snapshot, ran.planned, work.operation, work.log.history(VERSIONS_LOOKED_AT)
+            )
+            if dry_run and ran.planned.plan.has_work
             else None
         ),
     )
@@ -181,46 +202,6 @@ def result_of(ran: Ran, work: Work, dry_run: bool) -> OptimizeResult:
 
 def _order(snapshot: Snapshot, names: Sequence[str] | None, curve: Curve) -> CurveOrder | None:
     return clustering_order(snapshot) if names is None else zorder(snapshot, names, curve)
-
-
-def compact(
-    files: Sequence[AddFile],
-    min_files: int,
-    min_size: int | None,
-    is_all: bool,
-    rewriting: Rewriting,
-    plan: OptimizePlan,
-    is_whole: bool,
-) -> None:
-    """Put the small files of a plan together.
-
-    Args:
-        files: What the plan was made from.
-        is_all: The plan has all of its groups; others, and the parts of a plan, have files left.
-    """
-    # A part goes by its own files: the others are for the commits, or the runs, after it.
-    own = [add for group in plan.groups for add in group.files]
-    loose = files if is_all and is_whole else own
-    rewriting.run(loose, plan, min_files=min_files, min_size_bytes=min_size)
-
-
-def _lay_out(
-    rewriting: Rewriting, plan: OptimizePlan, _is_whole: bool, *, is_clustered: bool = False
-) -> None:
-    rewriting.run_once(plan, is_clustered=is_clustered)
-
-
-def _request(
-    target_size: int | None,
-    predicate: Predicate | None,
-    zorder_by: Sequence[str] | None,
-    curve: Curve,
-    full: bool,
-    max_size: int | None,
-) -> str:
-    order = "" if zorder_by is None else f" {list(zorder_by)} {curve}"
-    cut = "" if max_size is None else f" {max_size}"
-    return f"{target_size} {predicate!r}{order}{' full' if full else ''}{cut}"
 
 
 def _texts(predicate: Predicate | None, shown: str | None) -> list[str]:

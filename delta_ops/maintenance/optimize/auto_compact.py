@@ -17,9 +17,14 @@ from delta_ops.arrow import rewrite
 from delta_ops.errors import CommitConflictError, InvalidRequestError
 from delta_ops.events import ignore
 from delta_ops.log import Snapshot
-from delta_ops.maintenance.optimize.act import COMMIT_BYTES, compact
-from delta_ops.maintenance.optimize.plan import OptimizePlan, plan_optimize, split_by_partition
-from delta_ops.maintenance.optimize.run import Rewrite, Work, run
+from delta_ops.maintenance.optimize.act import COMMIT_BYTES
+from delta_ops.maintenance.optimize.plan import (
+    OptimizePlan,
+    Planned,
+    plan_optimize,
+    split_by_partition,
+)
+from delta_ops.maintenance.optimize.run import Work, run
 from delta_ops.maintenance.optimize.small_files import small_files, target_size_bytes
 from delta_ops.protocol.actions import AddFile, Metadata
 from delta_ops.protocol.known_properties import AUTO_COMPACT
@@ -58,20 +63,22 @@ def auto_compact(
         if not written or not _is_on(committed):
             return
 
-        def plan(snapshot: Snapshot) -> tuple[OptimizePlan, Rewrite]:
+        def plan(snapshot: Snapshot) -> Planned:
             target = target_size_bytes(snapshot, None)
             small = [] if snapshot.clustering_columns else small_files(snapshot, target)
             files = _filter_crowded(small, written, min_files)
-            planned = _plan_within(files, target, max_bytes)
-            return planned, partial(compact, files, 2, None, False)
+            plan_again = partial(plan_optimize, target_size_bytes=target)
+            planned = plan_again(files, max_group_bytes=max_bytes)
+            return Planned(plan=planned.take_within(max_bytes), plan_again=plan_again)
 
         work = Work(
             log=committed.log,
             plan=plan,
             operation="OPTIMIZE",
             parameters=_parameters,
-            request="auto",
+            request=f"auto {max_bytes} {min_files}",
             engine=engine or rewrite,
+            max_bytes=max_bytes,
             commit_bytes=COMMIT_BYTES,
             user_metadata=None,
             clock=committed.clock,
@@ -110,12 +117,6 @@ def _filter_crowded(
     """The small files of partitions that were written to and have many."""
     of_written = split_by_partition(add for add in files if _partition(add) in written)
     return [add for each in of_written if len(each) >= min_files for add in each]
-
-
-def _plan_within(files: Sequence[AddFile], target: int, max_bytes: int) -> OptimizePlan:
-    # Groups as large as the budget at most: one at least is to fit into it.
-    planned = plan_optimize(files, target_size_bytes=min(target, max_bytes))
-    return planned.fit_groups(max_bytes)
 
 
 def _parameters(_snapshot: Snapshot, plan: OptimizePlan) -> Mapping[str, Any]:

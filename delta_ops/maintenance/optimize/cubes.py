@@ -2,6 +2,11 @@
 
 The tags, and the name of who clusters, are those of the reference, so that each goes on with what
 the other has laid out. Source: PROTOCOL.md, "Writer Requirements for Clustered Table".
+
+The reference names columns as users do, also where column mapping lets them be renamed, and takes a
+file whose tag has other names for one of another order. What it reads is written so. What decides
+here, where it is there, is a tag of our own with the names that columns have in files: a column
+that was renamed is the same one, and one that got the name of another is not.
 """
 
 from __future__ import annotations
@@ -9,20 +14,47 @@ from __future__ import annotations
 import json
 import uuid
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from delta_ops.log import Snapshot
 from delta_ops.log.pruning import values_of
 from delta_ops.protocol.actions import AddFile
+from delta_ops.protocol.column_mapping import physical_path
 from delta_ops.protocol.column_names import name_of_path
+from delta_ops.protocol.stats import ColumnPath
 from delta_ops.transaction.rewrite_group import CurveOrder
 
 PROVIDER = "liquid"
 """Who clusters by these tags; files of another provider are not clustered anew."""
 _ID, _COLUMNS, _CURVE = "ZCUBE_ID", "ZCUBE_ZORDER_BY", "ZCUBE_ZORDER_CURVE"
+_STORED_COLUMNS = "delta_ops.zorderBy"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OrderTags:
+    """An order in the words of tags."""
+
+    columns: str
+    """By the names that users see."""
+    stored_columns: str
+    """By the names in files."""
+    curve: str
+
+
+def order_tags(snapshot: Snapshot, order: CurveOrder) -> OrderTags:
+    """The order of a table's columns."""
+    return OrderTags(
+        columns=_names_text(order.columns),
+        stored_columns=_names_text(
+            [physical_path(path, snapshot.schema) for path in order.columns]
+        ),
+        curve=order.curve,
+    )
 
 
 def are_foreign(adds: pa.RecordBatch) -> pa.BooleanArray:
@@ -34,34 +66,38 @@ def are_foreign(adds: pa.RecordBatch) -> pa.BooleanArray:
     return pc.fill_null(pc.not_equal(adds["clusteringProvider"], PROVIDER), False)
 
 
-def are_loose(adds: pa.RecordBatch, order: CurveOrder) -> pa.BooleanArray:
+def are_loose(adds: pa.RecordBatch, order: OrderTags) -> pa.BooleanArray:
     """Which files were not laid out in this order, and are not another provider's."""
     return pc.invert(pc.or_(are_foreign(adds), _are_laid_out(adds["tags"], order)))
 
 
-def cubes_of(adds: pa.RecordBatch, order: CurveOrder) -> pa.StringArray:
+def cubes_of(adds: pa.RecordBatch, order: OrderTags) -> pa.StringArray:
     """The cube of each file, null for those that were not laid out in this order."""
     is_laid_out = _are_laid_out(adds["tags"], order)
     cubes = values_of(adds["tags"].filter(is_laid_out), _ID)
     return pc.replace_with_mask(pa.nulls(len(adds), pa.string()), is_laid_out, cubes)
 
 
-def _are_laid_out(tags: pa.MapArray, order: CurveOrder) -> pa.BooleanArray:
-    """Whether all three tags are there; to look each up by its key takes three times as long."""
-    names, values = tags.keys, tags.items
-    wanted = {
-        _COLUMNS: pc.equal(values, _columns_text(order)),
-        _CURVE: pc.equal(values, order.curve),
-    }
-    wanted[_ID] = pc.is_valid(values)
-    is_one = np.zeros(len(names), dtype=bool)
-    for name, is_wanted in wanted.items():
+def _are_laid_out(tags: pa.MapArray, order: OrderTags) -> pa.BooleanArray:
+    """Which files have the tags; to look each up by its key takes three times as long."""
+    names, values, ends = tags.keys, tags.items, tags.offsets.to_numpy()
+
+    def have(name: str, is_wanted: pa.BooleanArray) -> npt.NDArray[np.bool_]:
         found = pc.and_(pc.equal(names, name), pc.fill_null(is_wanted, False))
-        is_one |= found.to_numpy(zero_copy_only=False)
-    counted = np.append(0, np.cumsum(is_one))
-    ends = tags.offsets.to_numpy()
-    has_all = counted[ends[1:]] - counted[ends[:-1]] == len(wanted)
-    return pc.and_(pa.array(has_all), pc.is_valid(tags))
+        counted = np.append(0, np.cumsum(found.to_numpy(zero_copy_only=False)))
+        of_each: npt.NDArray[np.bool_] = counted[ends[1:]] > counted[ends[:-1]]
+        return of_each
+
+    tell = have(_STORED_COLUMNS, pc.is_valid(values))
+    are_same = have(_STORED_COLUMNS, pc.equal(values, order.stored_columns))
+    # What others have written tells no more than this.
+    are_named_so = have(_COLUMNS, pc.equal(values, order.columns))
+    is_laid_out = (
+        have(_ID, pc.is_valid(values))
+        & have(_CURVE, pc.equal(values, order.curve))
+        & np.where(tell, are_same, are_named_so)
+    )
+    return pc.and_(pa.array(is_laid_out), pc.is_valid(tags))
 
 
 def is_in_cube(tags: Mapping[str, str | None] | None) -> bool:
@@ -70,10 +106,15 @@ def is_in_cube(tags: Mapping[str, str | None] | None) -> bool:
 
 
 def mark_cube(
-    adds: Iterable[AddFile], order: CurveOrder, *, is_clustered: bool
+    adds: Iterable[AddFile], order: OrderTags, *, is_clustered: bool
 ) -> tuple[AddFile, ...]:
     """Files that were written together in an order, as the files of a new cube."""
-    cube = {_ID: str(uuid.uuid4()), _COLUMNS: _columns_text(order), _CURVE: order.curve}
+    cube = {
+        _ID: str(uuid.uuid4()),
+        _COLUMNS: order.columns,
+        _CURVE: order.curve,
+        _STORED_COLUMNS: order.stored_columns,
+    }
     provider = PROVIDER if is_clustered else None
     return tuple(
         replace(add, tags={**(add.tags or {}), **cube}, clustering_provider=provider)
@@ -91,6 +132,12 @@ def shared_tags(adds: Sequence[AddFile]) -> dict[str, str | None]:
     }
 
 
-def _columns_text(order: CurveOrder) -> str:
-    names = [name_of_path(path) for path in order.columns]
+def shared_provider(adds: Sequence[AddFile]) -> str | None:
+    """Who clusters files that are written again as they lie; None if not all have the same."""
+    providers = {add.clustering_provider for add in adds}
+    return providers.pop() if len(providers) == 1 else None
+
+
+def _names_text(paths: Sequence[ColumnPath]) -> str:
+    names = [name_of_path(path) for path in paths]
     return json.dumps(names, ensure_ascii=False, separators=(",", ":"))

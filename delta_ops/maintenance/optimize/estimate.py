@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from itertools import islice
+from typing import NamedTuple
 
 import numpy as np
 import pyarrow as pa
@@ -12,16 +13,21 @@ import pyarrow.compute as pc
 
 from delta_ops.log import Snapshot
 from delta_ops.log.history import HistoryEntry
+from delta_ops.maintenance.optimize.cubes import is_in_cube
 from delta_ops.maintenance.optimize.depth import depth_of
 from delta_ops.maintenance.optimize.file_columns import FileColumns, load_file_columns
 from delta_ops.maintenance.optimize.overlaps import Ints, Ranges
-from delta_ops.maintenance.optimize.plan import OptimizePlan
+from delta_ops.maintenance.optimize.plan import OptimizePlan, Planned
+from delta_ops.protocol.actions import AddFile
 from delta_ops.protocol.file_paths import canonical_texts
+from delta_ops.protocol.stats import num_records
 from delta_ops.transaction import RewriteGroup
 
 VERSIONS_LOOKED_AT = 200
 _RUNS = 5
-_OPERATIONS = ("OPTIMIZE", "REORG")
+_ALIKE = 4
+"""Input files of runs that are compared differ in size by this factor at most."""
+_LATEST = 2**62
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -29,7 +35,7 @@ class Estimate:
     """What is expected of a plan."""
 
     num_files: int
-    """Files that the groups become."""
+    """Files that the groups become, with what they are put together with in the end."""
     size_bytes: int
     depth: int | None
     """Clustering depth of the table afterwards, the files of a group taken as one; None: the plan
@@ -39,15 +45,37 @@ class Estimate:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Kind:
+    """Runs that may be compared."""
+
+    operation: str
+    is_ordered: bool
+    """Whether they laid rows out."""
+    file_bytes: float
+    """Bytes of an input file, on average: what one is put together with others saves most of a
+    small one."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Rates:
-    """What the last runs made of a byte."""
+    """What the last runs made of a byte of live rows."""
 
     bytes_per_byte: float = 1.0
     seconds_per_byte: float | None = None
 
 
-def rates_of(history: Iterable[HistoryEntry], *, is_ordered: bool) -> Rates:
-    """The rates of the last runs that laid rows out, or of those that did not.
+class _Figures(NamedTuple):
+    """What a run says of itself."""
+
+    files: int
+    removed: int
+    added: int
+    vectors: int
+    milliseconds: int
+
+
+def rates_of(history: Iterable[HistoryEntry], kind: Kind) -> Rates:
+    """The rates of the last runs of a kind.
 
     Args:
         history: Newest first; as many versions as shall be looked at.
@@ -55,34 +83,111 @@ def rates_of(history: Iterable[HistoryEntry], *, is_ordered: bool) -> Rates:
     runs = [
         figures
         for entry in history
-        if entry.operation in _OPERATIONS and _is_ordered(entry) == is_ordered
-        if (figures := _figures(entry))
+        if entry.operation == kind.operation and _is_ordered(entry) == kind.is_ordered
+        if (figures := _figures(entry)) and _are_alike(figures.removed / figures.files, kind)
     ][:_RUNS]
-    removed, added, milliseconds = map(sum, zip(*runs, strict=True)) if runs else (0, 0, 0)
-    if not removed:
-        return Rates()
+    # Of the bytes of files with vectors, an unknown share was of rows that are deleted.
+    whole = [run for run in runs if not run.vectors]
     return Rates(
-        bytes_per_byte=added / removed, seconds_per_byte=milliseconds / 1000 / removed or None
+        bytes_per_byte=_ratio((run.added, run.removed) for run in whole) or 1.0,
+        seconds_per_byte=_ratio((run.milliseconds / 1000, run.removed) for run in runs),
     )
 
 
-def estimate(snapshot: Snapshot, plan: OptimizePlan, history: Iterable[HistoryEntry]) -> Estimate:
-    """What a plan is expected to come to."""
-    looked_at = islice(history, VERSIONS_LOOKED_AT)
-    rates = rates_of(looked_at, is_ordered=plan.order is not None)
+def estimate(
+    snapshot: Snapshot, planned: Planned, operation: str, history: Iterable[HistoryEntry]
+) -> Estimate:
+    """What a plan is expected to come to.
+
+    Args:
+        operation: Its name in the history.
+    """
+    plan = planned.plan
+    is_ordered = plan.order is not None
+    kind = Kind(
+        operation=operation,
+        is_ordered=is_ordered,
+        file_bytes=plan.size_bytes / plan.num_files,
+    )
+    rates = rates_of(islice(history, VERSIONS_LOOKED_AT), kind)
+    outputs = _outputs(planned, rates)
     per_byte = rates.seconds_per_byte
     return Estimate(
-        num_files=sum(_num_files(group, rates) for group in plan.groups),
-        size_bytes=round(plan.size_bytes * rates.bytes_per_byte),
-        depth=None if plan.order is None else _depth_after(snapshot, plan),
+        num_files=sum(each.num_files for each in outputs),
+        size_bytes=round(sum(each.size_bytes for each in outputs)),
+        depth=_depth_after(snapshot, plan) if is_ordered else None,
         seconds=None if per_byte is None else plan.size_bytes * per_byte,
     )
 
 
-def _num_files(group: RewriteGroup, rates: Rates) -> int:
-    if group.order is None and len(group.files) > 1:
-        return 1
-    return max(1, round(group.size_bytes * rates.bytes_per_byte / group.target_size_bytes))
+class _Outputs(NamedTuple):
+    """What a group becomes."""
+
+    num_files: int
+    size_bytes: float
+
+
+def _outputs(planned: Planned, rates: Rates) -> list[_Outputs]:
+    """What the groups become, after all rounds."""
+    plan, plan_again = planned.plan, planned.plan_again
+    if plan_again is None:
+        return [_outputs_of(group, rates) for group in plan.groups]
+    done: list[_Outputs] = []
+    drafts: dict[str, _Outputs] = {}
+    loose = {add.path: add for add in planned.candidates or plan.files}
+    while plan.has_work:
+        for group in plan.groups:
+            size = sum(
+                drafts.pop(add.path).size_bytes
+                if add.path in drafts
+                else _expected_bytes(add, rates)
+                for add in group.files
+            )
+            for add in group.files:
+                loose.pop(add.path, None)
+            if len(group.files) == 1:
+                done.append(_outputs_of(group, rates))
+                continue
+            draft = _draft(group, round(size))
+            loose[draft.path], drafts[draft.path] = draft, _Outputs(1 if size else 0, size)
+        plan = plan_again(loose.values())
+    return [*done, *drafts.values()]
+
+
+def _draft(group: RewriteGroup, size: int) -> AddFile:
+    """A file that is newer than all others, as outputs are."""
+    path = f"expected/{group.files[0].path}"
+    add = replace(group.files[0], path=path, size=size, modification_time=_LATEST)
+    return replace(add, stats=None, deletion_vector=None)
+
+
+def _outputs_of(group: RewriteGroup, rates: Rates) -> _Outputs:
+    """What a group becomes whose outputs stay as they are."""
+    size = sum(
+        # What was laid out before has saved already what there is to save.
+        _live_bytes(add) if group.order and is_in_cube(add.tags) else _expected_bytes(add, rates)
+        for add in group.files
+    )
+    if not size:
+        return _Outputs(0, 0)
+    if group.order is None:
+        cut = round(group.size_bytes / group.target_size_bytes)
+        return _Outputs(max(1, cut) if len(group.files) == 1 else 1, size)
+    # The first file is cut by the bytes of the input, the others by what it came to.
+    by_input, by_output = (round(n / group.target_size_bytes) for n in (group.size_bytes, size))
+    return _Outputs(max(1, by_output, min(by_input, by_output + 1)), size)
+
+
+def _expected_bytes(add: AddFile, rates: Rates) -> float:
+    return _live_bytes(add) * rates.bytes_per_byte
+
+
+def _live_bytes(add: AddFile) -> float:
+    """The share of a file's bytes that its live rows have of its rows."""
+    rows = num_records(add.stats)
+    if add.deletion_vector is None or not rows:
+        return add.size
+    return add.size * max(0, rows - add.deletion_vector.cardinality) / rows
 
 
 def _depth_after(snapshot: Snapshot, plan: OptimizePlan) -> int:
@@ -125,10 +230,23 @@ def _is_ordered(entry: HistoryEntry) -> bool:
     return any(each not in (None, [], "[]") for each in columns)
 
 
-def _figures(entry: HistoryEntry) -> tuple[int, int, int] | None:
-    names = ("numRemovedBytes", "numAddedBytes", "executionTimeMs")
+def _ratio(figures: Iterable[tuple[float, int]]) -> float | None:
+    """What all first figures are to all second ones; None: there are none, or it is 0."""
+    total, total_bytes = 0.0, 0
+    for figure, size_bytes in figures:
+        total += figure
+        total_bytes += size_bytes
+    return total / total_bytes if total else None
+
+
+def _are_alike(file_bytes: float, kind: Kind) -> bool:
+    return kind.file_bytes / _ALIKE <= file_bytes <= kind.file_bytes * _ALIKE
+
+
+def _figures(entry: HistoryEntry) -> _Figures | None:
+    names = ("numRemovedFiles", "numRemovedBytes", "numAddedBytes", "numDeletionVectorsRemoved")
     try:
-        removed, added, milliseconds = (int(entry.operation_metrics[name]) for name in names)
+        figures = _Figures(*(int(entry.operation_metrics[n]) for n in (*names, "executionTimeMs")))
     except (KeyError, TypeError, ValueError):  # another writer tells other things
         return None
-    return removed, added, milliseconds
+    return figures if figures.files > 0 and figures.removed > 0 else None

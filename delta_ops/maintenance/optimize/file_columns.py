@@ -15,7 +15,7 @@ import pyarrow.compute as pc
 
 from delta_ops.log import Snapshot
 from delta_ops.log.pruning import match_files, values_of
-from delta_ops.maintenance.optimize.cubes import are_foreign, are_loose, cubes_of
+from delta_ops.maintenance.optimize.cubes import are_foreign, are_loose, cubes_of, order_tags
 from delta_ops.maintenance.optimize.overlaps import Ints, Ranges
 from delta_ops.protocol.arrow_schemas import CANONICAL_PATH, merge_chunks
 from delta_ops.protocol.column_mapping import physical_path
@@ -77,8 +77,9 @@ class FileColumns:
 
 def has_loose_files(snapshot: Snapshot, order: CurveOrder) -> bool:
     """Whether a file was not laid out in the order, by as little as tells it."""
+    tags = order_tags(snapshot, order)
     return any(
-        pc.any(are_loose(batch, order), min_count=0).as_py()
+        pc.any(are_loose(batch, tags), min_count=0).as_py()
         for adds in snapshot.stream_live(_TAGS)
         for batch in merge_chunks(adds).to_batches()
     )
@@ -98,6 +99,7 @@ def load_file_columns(
     """
     partition_names = tuple(snapshot.definition.partition_names.values())
     axes = axes_of(snapshot, order) if with_ranges else {}
+    tags = order_tags(snapshot, order)
 
     def columns_of(adds: pa.RecordBatch) -> list[pa.Array]:
         return [
@@ -105,7 +107,7 @@ def load_file_columns(
             adds["size"],
             pc.fill_null(adds["modificationTime"], 0),
             are_foreign(adds),
-            cubes_of(adds, order),
+            cubes_of(adds, tags),
             *(values_of(adds["partitionValues"], name) for name in partition_names),
             *(_bounds(adds["stats"], axes) if axes else ()),
         ]

@@ -9,7 +9,7 @@ large, where that is asked about, is a group by itself and becomes several.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 
 from delta_ops.arguments import validate_arguments
@@ -30,8 +30,13 @@ class OptimizePlan:
     """The order of the rows of each group; None: that in which they are."""
 
     @property
+    def files(self) -> list[AddFile]:
+        """The files to be rewritten."""
+        return [add for group in self.groups for add in group.files]
+
+    @property
     def num_files(self) -> int:
-        """Files to be rewritten."""
+        """How many files are rewritten."""
         return sum(len(group.files) for group in self.groups)
 
     @property
@@ -44,30 +49,38 @@ class OptimizePlan:
         """Whether any files are better put together."""
         return bool(self.groups)
 
-    def fit_groups(self, max_bytes: int | None) -> OptimizePlan:
+    def fit_groups(self, max_bytes: int | None, table: str, cure: str = "") -> OptimizePlan:
         """The groups that fit into a budget, in their order.
+
+        Args:
+            cure: What else there is to do but to raise it.
 
         Raises:
             InvalidRequestError: There are groups, and none of them fits.
         """
         if max_bytes is None or not self.groups:
             return self
+        fitting = self.take_within(max_bytes)
+        if not fitting.groups:
+            least = min(group.size_bytes for group in self.groups)
+            raise InvalidRequestError(
+                f"{table}: the budget of {max_bytes} bytes is below that of the smallest group of "
+                f"files, {least} bytes; raise it to that{cure}"
+            )
+        return fitting
+
+    def take_within(self, max_bytes: int) -> OptimizePlan:
+        """The groups that fit into a budget, in their order; none if none does."""
         taken: list[RewriteGroup] = []
         left = max_bytes
         for group in self.groups:
             if group.size_bytes <= left:
                 taken.append(group)
                 left -= group.size_bytes
-        if not taken:
-            least = min(group.size_bytes for group in self.groups)
-            raise InvalidRequestError(
-                f"the budget of {max_bytes} bytes is below that of the smallest group of files, "
-                f"{least} bytes; raise it, or lower the target size"
-            )
         return replace(self, groups=tuple(taken))
 
-    def first_groups(self, max_bytes: int) -> OptimizePlan:
-        """The first groups that have so many bytes together; one at least."""
+    def split(self, max_bytes: int) -> tuple[OptimizePlan, OptimizePlan]:
+        """The first groups that have so many bytes together, one at least, and the others."""
         taken: list[RewriteGroup] = []
         size = 0
         for group in self.groups:
@@ -75,7 +88,39 @@ class OptimizePlan:
             if taken and size > max_bytes:
                 break
             taken.append(group)
-        return replace(self, groups=tuple(taken))
+        rest = self.groups[len(taken) :]
+        return replace(self, groups=tuple(taken)), replace(self, groups=rest)
+
+    def keep_files(self, paths: Collection[str], least: int) -> OptimizePlan:
+        """The groups without files of other paths.
+
+        Args:
+            least: Groups that have come to fewer files are left out.
+        """
+        groups = (
+            (group, tuple(add for add in group.files if add.path in paths)) for group in self.groups
+        )
+        kept = (
+            replace(group, files=files)
+            for group, files in groups
+            if len(files) >= min(least, len(group.files))
+        )
+        return replace(self, groups=tuple(kept))
+
+
+PlanAgain = Callable[[Iterable[AddFile]], OptimizePlan]
+"""Plans over what has come of groups, and the files beside it."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Planned:
+    """A plan, and what follows it."""
+
+    plan: OptimizePlan
+    candidates: Sequence[AddFile] = ()
+    """Files that may be put together with what comes of the plan, its own among them."""
+    plan_again: PlanAgain | None = None
+    """None: what comes of the plan stays as it is."""
 
 
 def plan_optimize(
@@ -85,6 +130,7 @@ def plan_optimize(
     min_files: int = 2,
     min_size_bytes: int | None = None,
     max_size_bytes: int | None = None,
+    max_group_bytes: int | None = None,
 ) -> OptimizePlan:
     """Choose the files to put together, and those to cut.
 
@@ -95,6 +141,7 @@ def plan_optimize(
         min_size_bytes: The size from which on a file is large enough; three quarters of the target
             if None.
         max_size_bytes: Larger files are cut into files of about the target size; none if None.
+        max_group_bytes: No more are put together, where that is less than the target.
 
     Raises:
         InvalidRequestError: The target is not positive, a group may be a single file, or what a
@@ -121,13 +168,27 @@ def plan_optimize(
     groups += [
         RewriteGroup(files=tuple(group), target_size_bytes=target_size_bytes)
         for small in split_by_partition(small_files)
-        for group in pack(small, target_size_bytes)
+        for group in pack(small, min(target_size_bytes, max_group_bytes or target_size_bytes))
         if len(group) >= min_files
     ]
     return OptimizePlan(
         target_size_bytes=target_size_bytes,
         groups=tuple(sorted(groups, key=lambda group: group.files[0].path)),
     )
+
+
+def validate_bounds(*, max_bytes: int | None, commit_bytes: int, min_size: int | None) -> None:
+    """Refuse bounds of a run that mean nothing.
+
+    Raises:
+        InvalidRequestError: One is too small.
+    """
+    if max_bytes is not None and max_bytes < 1:
+        raise InvalidRequestError(f"the budget must be positive, not {max_bytes} bytes")
+    if commit_bytes < 1:
+        raise InvalidRequestError(f"commit_bytes must be positive, not {commit_bytes}")
+    if min_size is not None and min_size < 0:
+        raise InvalidRequestError(f"min_size must be 0 or more, not {min_size}")
 
 
 def split_by_partition(files: Iterable[AddFile]) -> list[list[AddFile]]:

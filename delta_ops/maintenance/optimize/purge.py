@@ -18,9 +18,14 @@ from delta_ops.errors import InvalidRequestError
 from delta_ops.events import OnEvent, ignore
 from delta_ops.log import Snapshot, TableOrPlace, log_of
 from delta_ops.maintenance.optimize.act import COMMIT_BYTES, OptimizeResult, result_of
-from delta_ops.maintenance.optimize.plan import OptimizePlan, pack, split_by_partition
-from delta_ops.maintenance.optimize.rewriting import Rewriting
-from delta_ops.maintenance.optimize.run import Rewrite, Work, run
+from delta_ops.maintenance.optimize.plan import (
+    OptimizePlan,
+    Planned,
+    pack,
+    split_by_partition,
+    validate_bounds,
+)
+from delta_ops.maintenance.optimize.run import Work, run
 from delta_ops.maintenance.optimize.small_files import own_files, target_size_bytes
 from delta_ops.maintenance.optimize.stored_otherwise import (
     Otherwise,
@@ -78,11 +83,13 @@ def purge(
     validate_arguments(purge, locals())
     if deleted_share is not None and not 0 <= deleted_share <= 1:
         raise InvalidRequestError(f"deleted_share is from 0 to 1, not {deleted_share}")
+    validate_bounds(max_bytes=max_bytes, commit_bytes=commit_bytes, min_size=None)
     reasons = Otherwise(
         old_schema=old_schema, other_codec=other_codec, max_row_group_bytes=max_row_group_bytes
     )
+    sizes = (target_size, max_bytes, commit_bytes)
 
-    def plan(snapshot: Snapshot) -> tuple[OptimizePlan, Rewrite]:
+    def plan(snapshot: Snapshot) -> Planned:
         validate_otherwise(reasons, snapshot)
         files = own_files(snapshot, predicate)
         planned = plan_purge(
@@ -91,16 +98,18 @@ def purge(
             deleted_share=deleted_share,
             lacking_statistics=lacking_statistics,
             otherwise=_stored_otherwise(snapshot, files, reasons),
+            max_group_bytes=max_bytes,
         )
-        return planned.fit_groups(max_bytes), _rewrite
+        return Planned(plan=planned.fit_groups(max_bytes, snapshot.uri))
 
     work = Work(
         log=log_of(log),
         plan=plan,
         operation="REORG",
         parameters=partial(_parameters, predicate),
-        request=f"purge {deleted_share} {lacking_statistics} {target_size} {predicate!r} {reasons}",
+        request=f"purge {deleted_share} {lacking_statistics} {reasons} {sizes} {predicate!r}",
         engine=engine or rewrite,
+        max_bytes=max_bytes,
         commit_bytes=commit_bytes,
         user_metadata=user_metadata,
         clock=clock,
@@ -116,11 +125,13 @@ def plan_purge(
     deleted_share: float | None = 0.0,
     lacking_statistics: bool = False,
     otherwise: Collection[str] = (),
+    max_group_bytes: int | None = None,
 ) -> OptimizePlan:
     """Choose the files to rewrite; those that fit together become one. Pure.
 
     Args:
         otherwise: Paths of files to rewrite whatever else there is to say of them.
+        max_group_bytes: As for `plan_optimize`.
 
     Raises:
         InvalidRequestError: The target is not positive.
@@ -145,7 +156,9 @@ def plan_purge(
     groups = (
         RewriteGroup(files=tuple(group), target_size_bytes=target_size_bytes)
         for of_partition in split_by_partition(filter(is_chosen, files))
-        for group in pack(of_partition, target_size_bytes)
+        for group in pack(
+            of_partition, min(target_size_bytes, max_group_bytes or target_size_bytes)
+        )
     )
     return OptimizePlan(
         target_size_bytes=target_size_bytes,
@@ -157,10 +170,6 @@ def _stored_otherwise(
     snapshot: Snapshot, files: Sequence[AddFile], reasons: Otherwise
 ) -> Collection[str]:
     return files_stored_otherwise(snapshot, files, reasons) if reasons.needs_footers else ()
-
-
-def _rewrite(rewriting: Rewriting, plan: OptimizePlan, _is_whole: bool) -> None:
-    rewriting.run_once(plan)
 
 
 def _parameters(

@@ -24,8 +24,13 @@ from delta_ops.arrow.written_files import LOCAL_WRITES, all_or_none
 from delta_ops.errors import DataFileError
 from delta_ops.events import Progress
 from delta_ops.log import Snapshot
-from delta_ops.maintenance.optimize.cubes import mark_cube, shared_tags
-from delta_ops.maintenance.optimize.plan import OptimizePlan, plan_optimize
+from delta_ops.maintenance.optimize.cubes import (
+    mark_cube,
+    order_tags,
+    shared_provider,
+    shared_tags,
+)
+from delta_ops.maintenance.optimize.plan import OptimizePlan, PlanAgain
 from delta_ops.protocol.actions import AddFile
 from delta_ops.protocol.arrow_schemas import ADD, CANONICAL_PATH, add_files
 from delta_ops.protocol.file_paths import canonical_path
@@ -50,8 +55,27 @@ class Rewrite:
 class Rewriting:
     """The drafts of one optimize; knows at any time which files it has written."""
 
-    def __init__(self, transaction: Transaction, snapshot: Snapshot, engine: Rewriter) -> None:
-        self._transaction, self._snapshot, self._engine = transaction, snapshot, engine
+    def __init__(
+        self,
+        transaction: Transaction,
+        snapshot: Snapshot,
+        engine: Rewriter,
+        *,
+        done: int = 0,
+        to_come: int = 0,
+    ) -> None:
+        """Nothing is written yet.
+
+        Args:
+            done: Groups of earlier commits of the run, for who looks on.
+            to_come: Groups of later ones.
+        """
+        self._transaction, self.snapshot, self._engine = transaction, snapshot, engine
+        self.done, self._to_come = done, to_come
+        self.loose: Sequence[AddFile] = ()
+        """Files that may be put together with what other commits make."""
+        self.lost_files = 0
+        """Files of groups that were given up."""
         self._drafts: dict[str, Rewrite] = {}  # by the path of the only file written
         self._final: list[Rewrite] = []
 
@@ -70,18 +94,11 @@ class Rewriting:
         """The new files that replace them."""
         return [add for each in self.rewrites for add in each.staged.adds]
 
-    def run(
-        self,
-        files: Iterable[AddFile],
-        plan: OptimizePlan,
-        *,
-        min_files: int,
-        min_size_bytes: int | None = None,
-    ) -> None:
-        """Rewrite until `plan_optimize` finds nothing more.
+    def run(self, files: Iterable[AddFile], plan: OptimizePlan, plan_again: PlanAgain) -> None:
+        """Rewrite until nothing more is planned.
 
         Args:
-            files: The live small files that the plan was made from.
+            files: The live files that may be put together.
 
         Raises:
             DataFileError: A file does not hold the rows that the log says, or cannot be read.
@@ -93,27 +110,23 @@ class Rewriting:
                 loose.pop(add.path, None)
             loose.update((add.path, add) for add in self._note(group, staged))
 
-        done = 0
         while plan.has_work:
-            self._rewrite_all(plan.groups, note, done)
-            done += len(plan.groups)
-            plan = plan_optimize(
-                loose.values(),
-                target_size_bytes=plan.target_size_bytes,
-                min_files=min_files,
-                min_size_bytes=min_size_bytes,
-            )
+            self._rewrite_all(plan.groups, note)
+            plan = plan_again(loose.values())
+        self.loose = list(loose.values())
 
-    def run_once(self, plan: OptimizePlan, *, is_clustered: bool = False) -> None:
+    def run_once(self, plan: OptimizePlan) -> None:
         """Rewrite each group, whatever becomes of it.
 
         Raises:
             DataFileError: A file does not hold the rows that the log says, or cannot be read.
         """
+        is_clustered = bool(self.snapshot.clustering_columns)
 
         def note(group: RewriteGroup, staged: Staged) -> None:
             if group.order is not None:
-                adds = mark_cube(staged.adds, group.order, is_clustered=is_clustered)
+                tags = order_tags(self.snapshot, group.order)
+                adds = mark_cube(staged.adds, tags, is_clustered=is_clustered)
                 staged = replace(staged, adds=adds)
             self._final.append(Rewrite(inputs=group.files, staged=staged))
 
@@ -128,13 +141,14 @@ class Rewriting:
         Args:
             new: What they are to be committed on.
         """
-        old = self._snapshot
+        old = self.snapshot
         if old.protocol != new.protocol or not only_moves_marks(old.metadata, new.metadata):
             return False
         live = _live_files(new, among=self.inputs)
         lost = [each for each in self.rewrites if _identities(each.inputs, new) - live]
         if not lost or len(lost) == len(self.rewrites):
             return False
+        self.lost_files += sum(len(each.inputs) for each in lost)
         self._final = [each for each in self.rewrites if each not in lost]
         self._drafts = {}
         discard(new.storage, [add for each in lost for add in each.staged.adds])
@@ -145,22 +159,16 @@ class Rewriting:
         discard(self._transaction.log.storage, self.outputs)
 
     def _rewrite_all(
-        self,
-        groups: Sequence[RewriteGroup],
-        note: Callable[[RewriteGroup, Staged], None],
-        done: int = 0,
+        self, groups: Sequence[RewriteGroup], note: Callable[[RewriteGroup, Staged], None]
     ) -> None:
-        """Rewrite groups that share no file; each is noted in its turn.
-
-        Args:
-            done: Groups of earlier rounds, for who looks on.
-        """
-        total = done + len(groups)
+        """Rewrite groups that share no file; each is noted in its turn."""
+        total = self.done + len(groups) + self._to_come
 
         def take(written: tuple[int, Staged]) -> None:
             number, staged = written
             note(groups[number], staged)
-            self._tell(done + number + 1, total)
+            self.done += 1
+            self._tell(self.done, total)
 
         num_at_once = self._num_at_once(groups)
         if num_at_once < 2:
@@ -169,7 +177,7 @@ class Rewriting:
             return
         engine: Rewriter = self._engine
         together = engine.together() if isinstance(engine, ParallelRewriter) else nullcontext()
-        with together as calls, all_or_none(self._snapshot.storage) as files:
+        with together as calls, all_or_none(self.snapshot.storage) as files:
 
             def write(number: int, rewriter: Rewriter) -> tuple[int, Staged]:
                 staged = self._rewrite(self._replace_drafts(groups[number]), rewriter)
@@ -239,20 +247,23 @@ class Rewriting:
         return adds if len(adds) == 1 else ()
 
     def _rewrite(self, group: RewriteGroup, engine: Rewriter) -> Staged:
-        """What an engine makes of a group, with the tags that all its files have."""
-        staged = engine(self._snapshot, group)
+        """What an engine makes of a group, with what all its files say of their layout."""
+        staged = engine(self.snapshot, group)
         try:
-            _validate_row_counts(group.files, staged, self._snapshot)
+            _validate_row_counts(group.files, staged, self.snapshot)
         except BaseException:
             discard(self._transaction.log.storage, staged.adds)
             raise
-        tags = shared_tags(group.files) or None
-        adds = (replace(add, data_change=False, tags=tags) for add in staged.adds)
+        tags, provider = shared_tags(group.files) or None, shared_provider(group.files)
+        adds = (
+            replace(add, data_change=False, tags=tags, clustering_provider=provider)
+            for add in staged.adds
+        )
         return replace(staged, adds=tuple(adds))
 
     def _tell(self, done: int, total: int) -> None:
         self._transaction.on_event(
-            Progress(table=self._snapshot.uri, operation="optimize", done=done, total=total)
+            Progress(table=self.snapshot.uri, operation="optimize", done=done, total=total)
         )
 
 

@@ -1,7 +1,7 @@
 """Run: have planned groups rewritten, and commit them.
 
 A run of many bytes commits several times, so that what was done is kept whatever happens to the
-rest. Each time it plans anew on what the table is by then: a run after a crash does the same.
+rest; see `remaining`. A run after a crash plans anew on what is there.
 """
 
 from __future__ import annotations
@@ -14,15 +14,13 @@ from delta_ops.clock import Clock
 from delta_ops.errors import CommitConflictError, TableNotFoundError
 from delta_ops.events import OnEvent
 from delta_ops.log import DeltaLog, Snapshot
-from delta_ops.maintenance.optimize.plan import OptimizePlan
+from delta_ops.maintenance.optimize.plan import OptimizePlan, PlanAgain, Planned
+from delta_ops.maintenance.optimize.remaining import Remaining
 from delta_ops.maintenance.optimize.rewriting import Rewriting
 from delta_ops.maintenance.request_txn import maintenance_txn
 from delta_ops.protocol.actions import AddFile
 from delta_ops.transaction import CommitResult, Transaction, Txn, begin
 from delta_ops.transaction.rewrite_group import Rewriter
-
-Rewrite = Callable[[Rewriting, OptimizePlan, bool], None]
-"""Executes a plan, or the first part of one; True: the whole of it."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -30,13 +28,15 @@ class Work:
     """What a run does."""
 
     log: DeltaLog
-    plan: Callable[[Snapshot], tuple[OptimizePlan, Rewrite]]
+    plan: Callable[[Snapshot], Planned]
     operation: str
     """As the reference names it."""
     parameters: Callable[[Snapshot, OptimizePlan], Mapping[str, Any]]
     request: str
     """What is asked for; the same text for the same work."""
     engine: Rewriter
+    max_bytes: int | None
+    """Bytes that may be rewritten; None: as many as are planned."""
     commit_bytes: int
     """Bytes that are rewritten before they are committed."""
     user_metadata: str | None
@@ -48,52 +48,63 @@ class Work:
 class Ran:
     """What a run has done."""
 
-    plan: OptimizePlan
-    """The first one."""
+    planned: Planned
+    """What it began with."""
     snapshot: Snapshot
-    """What it was made on."""
+    """What that was planned on."""
     versions: list[int] = field(default_factory=list)
     already_committed: CommitResult | None = None
     metrics: list[Mapping[str, int]] = field(default_factory=list)
+    files_left: int = 0
+    """Planned files that were left to others, who changed one of their group, or the table."""
 
     def total(self, name: str) -> int:
         """The sum of a metric over all commits."""
         return sum(each[name] for each in self.metrics)
 
+    def note(self, committed: CommitResult) -> None:
+        """A commit has been made, or had been by another run."""
+        if committed.already_committed or committed.version is None:
+            self.already_committed = committed
+            return
+        self.versions.append(committed.version)
+        self.metrics.append(committed.metrics)
+
 
 def run(work: Work, *, dry_run: bool) -> Ran:
     """Plan, rewrite and commit until what was planned first is done."""
     transaction, snapshot = _begin(work)
-    plan, rewrite = work.plan(snapshot)
-    ran = Ran(plan=plan, snapshot=snapshot)
-    left = plan.size_bytes
+    ran = Ran(planned=work.plan(snapshot), snapshot=snapshot)
+    if dry_run:
+        return ran
+    remaining = Remaining(ran.planned, snapshot, work.max_bytes)
     lost: CommitConflictError | None = None
-    while not dry_run and plan.has_work and left > 0:
-        part = plan.first_groups(min(work.commit_bytes, left))
-        if part.size_bytes > left:  # what came meanwhile is for another run
-            break
-        is_whole = len(part.groups) == len(plan.groups)
+    done = 0
+    while remaining.plan.has_work:
+        part, loose = remaining.take(work.commit_bytes)
+        to_come = len(remaining.plan.groups)
+        rewriting = Rewriting(transaction, snapshot, work.engine, done=done, to_come=to_come)
         try:
-            committed = _rewrite_part(work, transaction, snapshot, part, rewrite, is_whole)
+            committed = _rewrite_part(
+                work, transaction, rewriting, part, loose, remaining.plan_again
+            )
         except CommitConflictError as conflict:
-            if is_whole:
-                lost = conflict
-                break
-            committed, lost = None, conflict
+            lost, committed = conflict, None
+            ran.files_left += part.num_files
         else:
-            if committed is None:
-                break
-            if committed.already_committed or committed.version is None:
-                ran.already_committed = committed
-                break
-            lost = None
-            ran.versions.append(committed.version)
-            ran.metrics.append(committed.metrics)
-        left -= part.size_bytes
-        if is_whole or left <= 0:
+            ran.files_left += rewriting.lost_files
+        if committed is not None:
+            ran.note(committed)
+        if ran.already_committed:
+            ran.files_left += part.num_files + remaining.plan.num_files
             break
+        remaining.note(part, rewriting.loose)
+        if remaining.is_done:
+            break
+        done = rewriting.done
         transaction, snapshot = _begin(work)
-        plan, rewrite = work.plan(snapshot)
+        remaining.go_on(snapshot, work.plan)
+    ran.files_left += remaining.files_left
     if lost is not None and not ran.versions:
         raise lost
     return ran
@@ -109,16 +120,19 @@ def _begin(work: Work) -> tuple[Transaction, Snapshot]:
 def _rewrite_part(
     work: Work,
     transaction: Transaction,
-    snapshot: Snapshot,
+    rewriting: Rewriting,
     plan: OptimizePlan,
-    rewrite: Rewrite,
-    is_whole: bool,
+    loose: Sequence[AddFile],
+    plan_again: PlanAgain | None,
 ) -> CommitResult | None:
     """Rewrite and commit; None if nothing was gained."""
-    rewriting = Rewriting(transaction, snapshot, work.engine)
+    snapshot = rewriting.snapshot
     begun_ms = work.clock()
     try:
-        rewrite(rewriting, plan, is_whole)
+        if plan_again is None:
+            rewriting.run_once(plan)
+        else:
+            rewriting.run(loose, plan, plan_again)
         if not rewriting.rewrites:
             return None
         txn = maintenance_txn("optimize", snapshot, work.request)
