@@ -9,6 +9,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from itertools import chain
 from typing import Any
+from weakref import WeakSet
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -245,13 +246,24 @@ def _may_change(field: pa.Field) -> bool:
     return bool(is_wide or pt.is_decimal128(field.type) or pt.is_nested(field.type))
 
 
+_taken = WeakSet[pa.RecordBatchReader]()
+"""Readers that operations were given."""
+
+
 def reader_of(data: Any) -> pa.RecordBatchReader:
     """The rows of Arrow data, as they come.
 
     Raises:
-        InvalidRequestError: It is no Arrow data.
+        InvalidRequestError: It is no Arrow data, or a reader that was taken before: it has no rows
+            any more, and who tries again with it would overwrite, or delete, by nothing.
     """
     if isinstance(data, pa.RecordBatchReader):
+        if data in _taken:
+            raise InvalidRequestError(
+                "the RecordBatchReader was given to an operation before, and can be read once; "
+                "give a new one, or a Table. Nothing was written"
+            )
+        _taken.add(data)
         return data
     if isinstance(data, pa.RecordBatch):
         return pa.RecordBatchReader.from_batches(data.schema, [data])
