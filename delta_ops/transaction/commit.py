@@ -211,7 +211,8 @@ def commit_loop(
         if is_last:
             raise CommitConflictError(log.uri, version, f"{attempt} attempts were lost like this")
         winners.append(winner)
-        version, time_before, failures = version + 1, winner.in_commit_timestamp or time_before, []
+        time_before = _time_of_winner(log, winner, version, proposal) or time_before
+        version, failures = version + 1, []
     raise InvalidRequestError(f"max_attempts is {limits.max_attempts}; it must be 1 at least")
 
 
@@ -235,6 +236,18 @@ def _time_before(log: DeltaLog, snapshot: Snapshot | None, proposal: Proposal) -
         return _time_of(log, snapshot.version, holder)
     found = list_log(holder.storage, holder.log_directory, from_version=snapshot.version).commits
     return found[snapshot.version].modified_ms if snapshot.version in found else 0
+
+
+def _time_of_winner(log: DeltaLog, winner: Commit, version: int, proposal: Proposal) -> int | None:
+    """The time that a winner carries; where ours is the first that carries one, that of its file.
+
+    Args:
+        version: The winner's.
+    """
+    if winner.in_commit_timestamp is not None or not proposal.begins_timestamps:
+        return winner.in_commit_timestamp
+    found = list_log(log.storage, log.log_directory, from_version=version).commits
+    return found[version].modified_ms if version in found else None
 
 
 def _holder_of_commit(snapshot: Snapshot) -> Snapshot:

@@ -49,6 +49,8 @@ from delta_ops.protocol.file_paths import canonical_texts
 from delta_ops.protocol.identity_columns import keep_marks, move_marks
 from delta_ops.protocol.known_properties import (
     COLUMN_MAPPING_MODE,
+    IN_COMMIT_TIMESTAMP_TIME,
+    IN_COMMIT_TIMESTAMP_VERSION,
     IN_COMMIT_TIMESTAMPS,
     ROW_TRACKING,
 )
@@ -303,12 +305,16 @@ class Transaction:
         """
         current = self.metadata
         asked = requested_properties(configuration or {})
-        mode = COLUMN_MAPPING_MODE.name
-        kept = {mode: current.configuration[mode]} if self.definition.is_mapped else {}
+        wished = _set_values(asked.properties)
+        names = [COLUMN_MAPPING_MODE.name] if self.definition.is_mapped else []
+        if all(map(IN_COMMIT_TIMESTAMPS.value_in, (current.configuration, wished))):
+            # Else earlier versions, which carry no time, would be asked for theirs.
+            names += [IN_COMMIT_TIMESTAMP_VERSION.name, IN_COMMIT_TIMESTAMP_TIME.name]
+        kept = {n: current.configuration[n] for n in names if n in current.configuration}
         made = new_metadata(
             schema,
             partition_by=partition_by,
-            configuration={**kept, **_set_values(asked.properties)},
+            configuration={**kept, **wished},
             name=name,
             description=description,
             created_ms=self.clock(),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +12,7 @@ import pyarrow as pa
 import pytest
 
 import delta_ops.arrow as da
-from delta_ops import DeltaLog, begin
+from delta_ops import DeltaLog, begin, ddl
 from delta_ops.clock import DAY_MS, system_clock
 from delta_ops.errors import CommitConflictError, LogCorruptError
 from delta_ops.log.commit_file import create_commit
@@ -172,3 +173,35 @@ def test_a_commit_before_ours_that_was_cleaned_up_is_a_lost_race(tmp_path: Path)
     clean_up_log(log, clock=lambda: system_clock() + 60 * DAY_MS)
     with pytest.raises(CommitConflictError, match="cleaned up"):
         da.write(slow, ids(2))
+
+
+def test_the_first_commit_with_a_time_comes_after_the_files_of_winners(tmp_path: Path) -> None:
+    da.write(tmp_path, ids(1))
+    slow = begin(tmp_path, clock=lambda: 0)
+    slow.set_properties(ENABLED)
+    da.write(tmp_path, ids(2))
+    winner = tmp_path / "_delta_log" / f"{1:020d}.json"
+    later_s = winner.stat().st_mtime + 60
+    os.utime(winner, (later_s, later_s))
+    slow.commit(operation="SET TBLPROPERTIES")
+    time = first_lines(tmp_path)[-1]["commitInfo"]["inCommitTimestamp"]
+    assert time == winner.stat().st_mtime_ns // 1_000_000 + 1
+    between = datetime.fromtimestamp(later_s - 30, UTC)
+    assert da.to_table(tmp_path, timestamp=between) == ids(1)
+
+
+def test_a_table_that_is_replaced_keeps_since_when_commits_carry_their_time(
+    tmp_path: Path,
+) -> None:
+    da.write(tmp_path, ids(1))
+    first = tmp_path / "_delta_log" / f"{0:020d}.json"
+    earlier_s = first.stat().st_mtime - 60
+    os.utime(first, (earlier_s, earlier_s))
+    at = datetime.fromtimestamp(earlier_s + 30, UTC)
+    ddl.set_properties(tmp_path, ENABLED)
+    schema = pa.schema([("id", pa.int64())])
+    ddl.create_table(tmp_path, schema, if_exists="replace", properties=ENABLED)
+    assert da.to_table(tmp_path, timestamp=at) == ids(1)
+    ddl.create_table(tmp_path, schema, if_exists="replace")
+    kept = DeltaLog(tmp_path).snapshot().metadata.configuration
+    assert not [name for name in kept if "inCommitTimestamp" in name]
