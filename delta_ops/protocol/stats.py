@@ -110,6 +110,15 @@ def widen_stats(text: str | None) -> str | None:
     return _QUICK_ENCODER.encode({**said, "tightBounds": False}).decode()
 
 
+def count_records(text: str | None, num_rows: int) -> str:
+    """The statistics of a file with the number of its rows, which they did not tell.
+
+    Source: PROTOCOL.md, "Writer Requirement for Deletion Vectors" (a file with one says it).
+    """
+    said: dict[str, Any] = {} if text is None or parse_stats(text) is None else _PARTS.decode(text)
+    return _QUICK_ENCODER.encode({"numRecords": num_rows, **said}).decode()
+
+
 _PARTS = msgspec.json.Decoder(dict[str, msgspec.Raw])
 
 

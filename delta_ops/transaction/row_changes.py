@@ -7,12 +7,13 @@ stay as they are and those that do not. Of a table with deletion vectors rows ar
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import Any
 
 from pyroaring import BitMap64
 
-from delta_ops.errors import TableNotFoundError
+from delta_ops.errors import DataFileError, InvalidRequestError, TableNotFoundError
 from delta_ops.events import DataFilesStaged, OnEvent, WriteStarted
 from delta_ops.log import Snapshot
 from delta_ops.log.deletion_vector_read import load_deletion_vector
@@ -24,8 +25,10 @@ from delta_ops.protocol.file_paths import canonical_path
 from delta_ops.protocol.identity_columns import Counted
 from delta_ops.protocol.row_rules import RowRule, counted_rules, not_null_rules
 from delta_ops.protocol.schema import validate_distinct
-from delta_ops.protocol.stats import parse_stats
-from delta_ops.storage import Storage
+from delta_ops.protocol.stats import count_records, num_records, parse_stats
+from delta_ops.storage import FileInfo, Storage
+from delta_ops.storage.concurrency import run_parallel
+from delta_ops.storage.parquet_ranges import read_footer
 from delta_ops.transaction.changeable import validate_changeable
 from delta_ops.transaction.hooks import Hook
 from delta_ops.transaction.idempotency import Txn
@@ -118,13 +121,16 @@ class Changed:
             files: Live ones, with the numbers of their rows that are gone.
 
         Raises:
+            DataFileError: A file is gone, or cannot be read.
             StorageError: The store failed.
         """
         rows = [each.gone for each in files if each.gone]
         vectors = write_deletion_vectors(self.transaction.log.storage, rows)
         self.vectors += vectors
-        for each, vector in zip(files, vectors, strict=True):
-            self.transaction.replace_vector(each.file, vector)
+        assert self.transaction.snapshot
+        counted = run_parallel(partial(_counted, self.transaction.snapshot), files)
+        for file, vector in zip(counted, vectors, strict=True):
+            self.transaction.replace_vector(file, vector)
 
     def add(
         self,
@@ -214,6 +220,7 @@ def commit_change(
         transaction.set_transaction(change.txn)
     if done := transaction.done_before():
         return done
+    _validate_feed_tells_all(transaction)
     table, begun_ms = transaction.log.uri, transaction.clock()
     transaction.on_event(WriteStarted(table=table))
     changed = Changed(transaction=transaction)
@@ -234,6 +241,39 @@ def commit_change(
         if not transaction.may_be_committed:
             discard(transaction.log.storage, [*changed.written, *changed.change_files])
             discard_vectors(transaction.log.storage, changed.vectors)
+
+
+def _validate_feed_tells_all(transaction: Transaction) -> None:
+    """Refuse a change beside others of the same commit that the change data feed would miss.
+
+    Where a commit tells of rows, readers take nothing else of it. Source: PROTOCOL.md, "Change Data
+    Files".
+
+    Raises:
+        InvalidRequestError: The commit adds or removes rows already.
+    """
+    has_others = bool(transaction.new_files) or transaction.removes_rows
+    if has_others and transaction.definition.has_change_feed:
+        raise InvalidRequestError(
+            f"{transaction.log.uri}: this commit adds or removes rows already, which the change "
+            "data feed would miss beside rows that are changed; commit them one after the other. "
+            "Nothing was written"
+        )
+
+
+def _counted(snapshot: Snapshot, touched: TouchedFile) -> AddFile:
+    """A file that is to get a vector, with statistics that tell how many rows it has."""
+    add = touched.file
+    if num_records(add.stats) is not None:
+        return add
+    path = canonical_path(add.path, snapshot.uri)
+    try:
+        storage, place = snapshot.table_files.find(path)
+        footer = read_footer(storage, FileInfo(place, add.size, add.modification_time))
+    except (FileNotFoundError, ValueError) as error:
+        reason = f"cannot be read ({error}); restore it from a backup"
+        raise DataFileError(snapshot.uri, snapshot.version, path, reason) from error
+    return replace(add, stats=count_records(add.stats, footer.metadata.num_rows))
 
 
 def num_live_rows(add: AddFile) -> int | None:

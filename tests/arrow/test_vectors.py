@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import json
 import tempfile
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +20,7 @@ from delta_ops import DeltaLog, begin, col, parse_expression
 from delta_ops.clock import DAY_MS, system_clock
 from delta_ops.errors import CommitConflictError, InvalidRequestError
 from delta_ops.log.checksum import validate_checksum
+from delta_ops.log.commit_file import create_commit
 from delta_ops.maintenance import create_checkpoint, optimize, vacuum
 from delta_ops.protocol.actions import DeletionVector
 from delta_ops.protocol.predicate import Predicate
@@ -297,3 +300,19 @@ def test_two_merges_into_one_file_are_not_both_committed(tmp_path: Path) -> None
     with pytest.raises(CommitConflictError):
         late.execute()
     assert len(vector_files(tmp_path)) == 1
+
+
+@pytest.mark.parametrize("stats", [None, "junk", '{"maxValues":{"id":3}}'])
+def test_a_file_with_a_vector_tells_how_many_rows_it_has(tmp_path: Path, stats: str | None) -> None:
+    log = table(tmp_path, [1, 2, 3])
+    snapshot = log.snapshot()
+    (written,) = snapshot.add_files()
+    create_commit(log.storage, log.log_directory, 1, [replace(written, stats=stats)])
+    da.delete(log, "id = 2")
+    (add,) = log.snapshot().add_files()
+    assert add.stats is not None
+    said = json.loads(add.stats)
+    assert (said["numRecords"], said["tightBounds"]) == (3, False)
+    assert said.get("maxValues") == ({"id": 3} if stats and "maxValues" in stats else None)
+    assert ids_of(log) == [1, 3]
+    assert da.count_rows(log) == 2
