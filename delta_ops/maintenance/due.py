@@ -55,6 +55,9 @@ class Clustering:
     """The most files that may hold one combination of values of its clustering columns."""
     loose_files: int
     """Files that have not been laid out by them."""
+    next_depth: int
+    """The depth that the next optimize is expected to leave; as it is, where there is nothing to
+    do."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -16,6 +16,7 @@ from delta_ops.errors import DeltaOpsError
 from delta_ops.log import Snapshot
 from delta_ops.maintenance import MaintenanceResult
 from delta_ops.maintenance.fleet import failure_of
+from delta_ops.maintenance.optimize.clustering import load_clustering
 from delta_ops.orchestration.card import table_card
 from delta_ops.orchestration.markdown import plain_text
 from delta_ops.orchestration.tables import TableRef
@@ -27,11 +28,13 @@ def maintenance_observation(table: TableRef, result: MaintenanceResult) -> dg.As
     Raises:
         DeltaOpsError: The table cannot be opened any more.
     """
+    snapshot = table.log().snapshot()
     return dg.AssetObservation(
         asset_key=table.asset_key,
         description=_sentence(result),
         metadata={
-            **_series(table.log().snapshot(), result),
+            **_series(snapshot, result),
+            **_depths(snapshot, result),
             **_work(result),
             **_card(table, result),
         },
@@ -47,6 +50,17 @@ def _series(snapshot: Snapshot, result: MaintenanceResult) -> dict[str, int]:
         "delta/commits_since_checkpoint": snapshot.commits_since_checkpoint,
         "delta/bytes_saved": result.saved["bytes"],
         "delta/live_files_saved": result.saved["live_files"],
+    }
+
+
+def _depths(snapshot: Snapshot, result: MaintenanceResult) -> dict[str, int]:
+    """The depth of a clustered table before and after a rewrite."""
+    if "optimize" not in result.operations or not snapshot.clustering_columns:
+        return {}
+    before = result.plan.clustering_depth
+    return {
+        **({} if before is None else {"delta/clustering_depth_before": before}),
+        "delta/clustering_depth": load_clustering(snapshot).depth,
     }
 
 

@@ -15,7 +15,8 @@ from hypothesis import strategies as st
 import delta_ops.arrow as da
 from delta_ops import DeltaLog
 from delta_ops.maintenance import health, optimize, plan_maintenance
-from delta_ops.maintenance.optimize.depth import load_clustering, max_depth
+from delta_ops.maintenance.optimize.clustering import load_clustering
+from delta_ops.maintenance.optimize.depth import max_depth
 from delta_ops.maintenance.optimize.overlaps import Ranges
 from delta_ops.transaction import cluster_by
 

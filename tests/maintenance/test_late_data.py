@@ -15,7 +15,7 @@ import pytest
 import delta_ops.arrow as da
 from delta_ops import DeltaLog
 from delta_ops.maintenance import optimize
-from delta_ops.maintenance.optimize.depth import load_clustering
+from delta_ops.maintenance.optimize.clustering import load_clustering
 from delta_ops.transaction import cluster_by
 
 START = datetime(2020, 1, 1, tzinfo=UTC)

@@ -12,8 +12,8 @@ import pyarrow as pa
 import delta_ops.arrow as da
 from delta_ops import DeltaLog, col
 from delta_ops.clock import Clock
-from delta_ops.maintenance import optimize, purge
-from delta_ops.maintenance.optimize.depth import load_clustering
+from delta_ops.maintenance import health, optimize, purge
+from delta_ops.maintenance.optimize.clustering import load_clustering
 from delta_ops.maintenance.optimize.estimate import estimate
 from delta_ops.maintenance.optimize.plan import OptimizePlan, Planned
 from delta_ops.transaction import RewriteGroup, cluster_by
@@ -37,7 +37,11 @@ def ticking() -> Clock:
 def test_what_is_expected_of_an_order_comes_about(tmp_path: Path) -> None:
     log = scattered(tmp_path, 6)
     cluster_by(log, ["id"])
-    assert load_clustering(log.snapshot()).depth == 6
+    found = load_clustering(log.snapshot())
+    assert (found.depth, found.loose_files, found.next_depth) == (6, 6, 1)
+    (finding,) = [f for f in health(log).findings if f.measure == "clustering_depth"]
+    assert finding.verdict == "due"
+    assert finding.advice.endswith("the next run is expected to leave a depth of 1")
     expected = optimize(log, target_size=4_000, dry_run=True).expected
     assert expected
     result = optimize(log, target_size=4_000)
@@ -57,7 +61,8 @@ def test_files_that_stay_count_for_the_depth(tmp_path: Path) -> None:
     assert expected
     assert expected.depth == 2
     optimize(log, target_size=4_000)
-    assert load_clustering(log.snapshot()).depth == 2
+    found = load_clustering(log.snapshot())
+    assert (found.depth, found.loose_files, found.next_depth) == (2, 0, 2)
 
 
 def test_seconds_and_bytes_go_by_the_rate_of_runs_of_the_kind(tmp_path: Path) -> None:

@@ -10,7 +10,13 @@ import pyarrow as pa
 import pytest
 
 import delta_ops.arrow as da
-from delta_ops.orchestration import TableRef, build_maintenance_job, maintenance_config
+from delta_ops.ddl import cluster_by
+from delta_ops.orchestration import (
+    MaintenancePolicy,
+    TableRef,
+    build_maintenance_job,
+    maintenance_config,
+)
 
 SERIES = {
     "delta/version",
@@ -132,3 +138,22 @@ def test_the_card_is_there_where_a_run_did_something(
     assert [card is not None for card in cards] == [True, True, False, False]
     assert isinstance(cards[1], dg.MarkdownMetadataValue)
     assert "version **4**" in str(cards[1].value)
+
+
+def test_the_depth_of_a_clustered_table_is_told_before_and_after(
+    tmp_path: Path, instance: dg.DagsterInstance
+) -> None:
+    da.write(tmp_path / "t", pa.table({"x": [1, 9]}))
+    cluster_by(tmp_path / "t", ["x"])
+    for _ in range(4):
+        da.write(tmp_path / "t", pa.table({"x": [1, 9]}))
+    table = TableRef(asset_key=dg.AssetKey("t"), uri=str(tmp_path / "t"))
+    job = build_maintenance_job([table], policy=MaintenancePolicy())
+    assert job.execute_in_process(instance=instance).success
+    (record,) = instance.fetch_observations(table.asset_key, limit=1).records
+    observation = record.asset_observation
+    assert observation is not None
+    values = {name: value.value for name, value in observation.metadata.items()}
+    assert values["delta/clustering_depth_before"] == 5
+    assert values["delta/clustering_depth"] == 1
+    assert (values["delta/compacted_files"], values["delta/files_after_compaction"]) == (5, 1)

@@ -32,8 +32,8 @@ from delta_ops.log.segment import (
 from delta_ops.log.snapshot import load_snapshot
 from delta_ops.maintenance.due import Facts
 from delta_ops.maintenance.facts import load_facts
+from delta_ops.maintenance.optimize.clustering import load_clustering
 from delta_ops.maintenance.optimize.cubes import is_in_cube
-from delta_ops.maintenance.optimize.depth import load_clustering
 from delta_ops.maintenance.optimize.plan import small_file_limit
 from delta_ops.maintenance.optimize.small_files import target_size_bytes
 from delta_ops.maintenance.vacuum.due import TOMBSTONE_COLUMNS

@@ -13,10 +13,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from delta_ops.log import Snapshot
-from delta_ops.maintenance.due import Clustering
-from delta_ops.maintenance.optimize.file_columns import FileColumns, load_file_columns
-from delta_ops.maintenance.optimize.order import clustering_order
+from delta_ops.maintenance.optimize.file_columns import FileColumns
 from delta_ops.maintenance.optimize.overlaps import Ranges
 
 _MOST_POINTS = 4096
@@ -24,16 +21,6 @@ _MOST_POINTS = 4096
 
 _Grid = npt.NDArray[Any]
 """A row for each axis, a column for each box."""
-
-
-def load_clustering(snapshot: Snapshot) -> Clustering:
-    """How far a table is laid out by its clustering columns; of one without, there is nothing."""
-    order = clustering_order(snapshot)
-    if order is None:
-        return Clustering(depth=0, loose_files=0)
-    files = load_file_columns(snapshot, order, with_ranges=True)
-    is_loose = (files.cubes < 0) & ~files.is_foreign
-    return Clustering(depth=depth_of(files), loose_files=int(is_loose.sum()))
 
 
 def depth_of(files: FileColumns) -> int:

@@ -115,7 +115,7 @@ def estimate(
     return Estimate(
         num_files=sum(each.num_files for each in outputs),
         size_bytes=round(sum(each.size_bytes for each in outputs)),
-        depth=_depth_after(snapshot, plan) if is_ordered else None,
+        depth=depth_after(snapshot, plan) if is_ordered else None,
         seconds=None if per_byte is None else plan.size_bytes * per_byte,
     )
 
@@ -190,7 +190,8 @@ def _live_bytes(add: AddFile) -> float:
     return add.size * max(0, rows - add.deletion_vector.cardinality) / rows
 
 
-def _depth_after(snapshot: Snapshot, plan: OptimizePlan) -> int:
+def depth_after(snapshot: Snapshot, plan: OptimizePlan) -> int:
+    """The depth once a plan with an order is executed, the files of a group taken as one."""
     assert plan.order
     files = load_file_columns(snapshot, plan.order, with_ranges=True)
     paths, groups = [], []

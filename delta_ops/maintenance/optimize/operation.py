@@ -50,7 +50,12 @@ def _clustering_findings(facts: Facts, limits: HealthThresholds) -> Sequence[Fin
             unit="files",
             verdict="due" if is_due else "ok",
             operation="optimize",
-            advice="optimize: new files are not clustered yet" if is_due else "",
+            advice=(
+                "optimize: new files are not clustered yet; the next run is expected to leave a "
+                f"depth of {clustering.next_depth}"
+                if is_due
+                else ""
+            ),
         ),
     )
 

@@ -1,0 +1,26 @@
+"""How far a clustered table is laid out, and what the next run would make of it."""
+
+from __future__ import annotations
+
+from delta_ops.log import Snapshot
+from delta_ops.maintenance.due import Clustering
+from delta_ops.maintenance.optimize.depth import depth_of
+from delta_ops.maintenance.optimize.estimate import depth_after
+from delta_ops.maintenance.optimize.file_columns import load_file_columns
+from delta_ops.maintenance.optimize.order import clustering_order
+from delta_ops.maintenance.optimize.plan_order import plan_order
+from delta_ops.maintenance.optimize.small_files import target_size_bytes
+
+
+def load_clustering(snapshot: Snapshot) -> Clustering:
+    """How far a table is laid out by its clustering columns; of one without, there is nothing."""
+    order = clustering_order(snapshot)
+    if order is None:
+        return Clustering(depth=0, loose_files=0, next_depth=0)
+    files = load_file_columns(snapshot, order, with_ranges=True)
+    loose_files = int(((files.cubes < 0) & ~files.is_foreign).sum())
+    depth = next_depth = depth_of(files)
+    if loose_files and depth > 1:
+        plan = plan_order(snapshot, order, target_size_bytes=target_size_bytes(snapshot, None))
+        next_depth = depth_after(snapshot, plan) if plan.has_work else depth
+    return Clustering(depth=depth, loose_files=loose_files, next_depth=next_depth)
