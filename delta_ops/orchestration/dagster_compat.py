@@ -11,6 +11,7 @@ from datetime import datetime
 from typing import Any
 
 import dagster as dg
+from dagster._check import CheckError
 from dagster._core.storage.asset_check_execution_record import AssetCheckExecutionRecordStatus
 
 _DATA_VERSION_TAG = "dagster/data_version"
@@ -45,6 +46,25 @@ def input_partition_data_versions(context: dg.InputContext, keys: Sequence[str])
     newest = info.storage_id if info is not None else None
     instance = context.step_context.instance
     return _partition_data_versions(instance, context.asset_key, keys, newest)
+
+
+def repository_of(context: dg.OpExecutionContext) -> dg.RepositoryDefinition | None:
+    """The definitions of the run's code location; None for a job that runs without any."""
+    try:
+        return context.repository_def
+    except CheckError:
+        return None
+
+
+def latest_data_versions_without_partition(context: dg.InputContext) -> list[str]:
+    """The data version of an upstream's newest materialization, where that names no partition."""
+    if not _has_step(context):
+        return []
+    event = context.step_context.instance.get_latest_materialization_event(context.asset_key)
+    materialization = event.asset_materialization if event is not None else None
+    if materialization is None or materialization.partition is not None:
+        return []
+    return [t for n, t in (materialization.tags or {}).items() if n == _DATA_VERSION_TAG]
 
 
 def logged_data_versions(context: dg.OutputContext) -> list[str]:

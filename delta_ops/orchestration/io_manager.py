@@ -38,6 +38,7 @@ partitions it is the whole table. There is no third way, and no error turns one 
 
 import time
 from collections.abc import Mapping, Sequence
+from functools import partial
 from typing import Any, Literal
 
 import dagster as dg
@@ -252,7 +253,7 @@ class DeltaIOManager(dg.ConfigurableIOManager):
         if wanted is Any:
             wanted = self.default_load_type() or Any
         try:
-            snapshot = input_snapshot(context, log)
+            snapshot = input_snapshot(context, log, partial(self._input_predicate, context))
         except TableNotFoundError:
             if takes_none(wanted):
                 return None

@@ -14,6 +14,8 @@ import dagster as dg
 from pydantic import Field
 
 from delta_ops.errors import DeltaOpsError
+from delta_ops.log import Snapshot
+from delta_ops.log.commit_file import read_commit_if_there
 from delta_ops.maintenance import (
     RepairResult,
     RestorePlan,
@@ -23,13 +25,16 @@ from delta_ops.maintenance import (
     restore,
     revert,
 )
-from delta_ops.orchestration.changes import rows_changed
+from delta_ops.orchestration.changes import changed_files, rows_changed
+from delta_ops.orchestration.dagster_compat import repository_of
 from delta_ops.orchestration.handover import build_single_op_job, no_output, op_name
 from delta_ops.orchestration.metadata import data_version, table_metadata
 from delta_ops.orchestration.policies import MaintenancePolicy
 from delta_ops.orchestration.reruns import origin_id
+from delta_ops.orchestration.table_events import TableEvents
 from delta_ops.orchestration.tables import TableRef
 from delta_ops.orchestration.told_commits import run_mark
+from delta_ops.orchestration.touched_partitions import layout_of, touched_partitions
 from delta_ops.orchestration.unfinished_runs import JOB_TAG
 
 RESTORE_OP, REVERT_OP, REPAIR_OP = "restore_table", "revert_commit", "repair_table"
@@ -211,7 +216,10 @@ def _report(
     snapshot = table.log().snapshot()
     # Of a commit that was found done too: the run that made it may have been killed before it told.
     versions = (result.version, _earlier_version(result))
-    is_change = any(rows_changed(table.log(), v, v) for v in versions if v is not None)
+    changes = [v for v in versions if v is not None and rows_changed(table.log(), v, v)]
+    is_change = bool(changes)
+    for version in changes:
+        _tell_partitions(context, table, snapshot, version, _description(result))
     event = dg.AssetMaterialization if is_change else dg.AssetObservation
     context.log_event(
         event(
@@ -227,6 +235,23 @@ def _report(
         )
     )
     return result
+
+
+def _tell_partitions(
+    context: dg.OpExecutionContext, table: TableRef, snapshot: Snapshot, version: int, what: str
+) -> None:
+    """Materialize the partitions of the asset that a commit touched: who reads one goes by it."""
+    layout = layout_of(table, repository_of(context))
+    log = table.log()
+    commit = read_commit_if_there(log.storage, log.log_directory, version)
+    if layout is None or commit is None:
+        return
+    touched = touched_partitions(changed_files(commit), snapshot, layout, context.instance)
+    events = TableEvents(table.asset_key, snapshot, layout).partition_events(
+        touched, (), version, data_version(snapshot), what, {}
+    )
+    for event in events:
+        context.log_event(event)
 
 
 def _earlier_version(result: RestoreResult | RevertResult | RepairResult) -> int | None:

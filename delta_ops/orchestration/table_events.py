@@ -65,7 +65,7 @@ class TableEvents:
             **_run_metadata(made_by),
             **_partition_notes(touched),
         }
-        yield from self._partition_events(
+        yield from self.partition_events(
             touched, told, commit.version, data_version, what, metadata
         )
         if not touched.keys or touched.unknown is not None:
@@ -84,7 +84,7 @@ class TableEvents:
         version = self._latest.version
         what = f"the table as it stands at version {version}"
         metadata = {**self._place(version), FIRST_LOOK: True, **_partition_notes(touched)}
-        yield from self._partition_events(touched, told, version, data_version, what, metadata)
+        yield from self.partition_events(touched, told, version, data_version, what, metadata)
         yield self.state(what, version, self._latest, data_version, metadata=metadata)
 
     def state(
@@ -116,7 +116,7 @@ class TableEvents:
         what = f"version {version} touched the partition before it had ended"
         return self._partition(key, what, self._place(version), data_version)
 
-    def _partition_events(
+    def partition_events(
         self,
         touched: Touched,
         told: Collection[str],
@@ -125,6 +125,14 @@ class TableEvents:
         what: str,
         metadata: Mapping[str, Any],
     ) -> Iterator[Event]:
+        """That each partition was touched of which this was not told before.
+
+        Args:
+            version: The commit's.
+            what: The description, as Markdown.
+            metadata: Beside the table's place and version.
+        """
+        metadata = {**self._place(version), **metadata}
         untold = [key for key in touched.keys if key not in told]
         for key in untold:
             shown = self._latest_metadata(version) if key == untold[-1] else _NOTHING

@@ -1,0 +1,120 @@
+"""The version at which an input is read, after maintenance and after going back."""
+
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import dagster as dg
+import pyarrow as pa
+import pytest
+
+import delta_ops.arrow as da
+from delta_ops.maintenance import optimize, vacuum
+from delta_ops.orchestration import (
+    DeltaIOManager,
+    DeltaLogResource,
+    TableRef,
+    build_restore_job,
+    build_revert_job,
+)
+
+DAYS = dg.DailyPartitionsDefinition("2026-11-01")
+FIRST, SECOND = "2026-11-01", "2026-11-02"
+RETENTION = {"delta.deletedFileRetentionDuration": "interval 0 hours"}
+
+
+class Assets:
+    """An asset with a partition for each day, and one that reads it."""
+
+    def __init__(self, root: Path, instance: dg.DagsterInstance) -> None:
+        self.root, self.instance = root, instance
+        self.value = 0
+        self.lake = DeltaLogResource(root=str(root))
+        metadata = {"partition_expr": "day", "delta/configuration": RETENTION}
+
+        @dg.asset(partitions_def=DAYS, metadata=metadata)
+        def up(context: dg.AssetExecutionContext) -> pa.Table:
+            return pa.table({"day": [context.partition_key], "v": [self.value]})
+
+        @dg.asset(partitions_def=DAYS, metadata={"partition_expr": "day"})
+        def down(up: pa.Table) -> pa.Table:
+            return up
+
+        self.up, self.down = up, down
+        self.resources = {"io_manager": DeltaIOManager(lake=self.lake)}
+
+    def write(self, day: str, value: int) -> None:
+        self.value = value
+        dg.materialize(
+            [self.up], partition_key=day, resources=self.resources, instance=self.instance
+        )
+
+    def read(self, day: str) -> list[int]:
+        """What the asset downstream finds of a day."""
+        done = dg.materialize(
+            [self.up, self.down],
+            selection=["down"],
+            partition_key=day,
+            resources=self.resources,
+            instance=self.instance,
+        )
+        assert done.success
+        found = da.to_table(self.root / "down").to_pylist()
+        return [row["v"] for row in found if row["day"] == day]
+
+    def table(self, *, tells_layout: bool) -> TableRef:
+        """The table; of what its reference does not tell, a run asks its location, if any."""
+        table = self.lake.table("up")
+        return replace(table, partitions_def=DAYS, partition_expr="day") if tells_layout else table
+
+    def run(self, job: dg.JobDefinition, config: dict[str, Any]) -> None:
+        (op,) = (node.name for node in job.nodes)
+        run_config = {"ops": {op: {"config": {"table": "up", "dry_run": False, **config}}}}
+        assert job.execute_in_process(instance=self.instance, run_config=run_config).success
+
+
+@pytest.mark.parametrize("tells_layout", [True, False], ids=["known", "unknown"])
+@pytest.mark.parametrize("kind", ["restore", "revert"])
+def test_who_reads_a_partition_finds_the_rows_that_were_brought_back(
+    tmp_path: Path, instance: dg.DagsterInstance, kind: str, tells_layout: bool
+) -> None:
+    assets = Assets(tmp_path, instance)
+    assets.write(FIRST, 1)
+    assets.write(FIRST, 99)
+    assert assets.read(FIRST) == [99]
+    build = build_restore_job if kind == "restore" else build_revert_job
+    job = build([assets.table(tells_layout=tells_layout)])
+    assets.run(job, {"version": 0 if kind == "restore" else 1})
+    assert assets.read(FIRST) == [1]
+    if tells_layout:
+        assets.write(SECOND, 5)
+        assert assets.read(FIRST) == [1]
+
+
+def test_each_partition_that_a_restore_touched_is_materialized(
+    tmp_path: Path, instance: dg.DagsterInstance
+) -> None:
+    assets = Assets(tmp_path, instance)
+    for day, value in ((FIRST, 1), (SECOND, 2), (SECOND, 3)):
+        assets.write(day, value)
+    assets.run(build_restore_job([assets.table(tells_layout=True)]), {"version": 0})
+    records = instance.fetch_materializations(dg.AssetKey("up"), limit=10).records
+    told = [each.asset_materialization for each in records]
+    of_version = [
+        each.partition for each in told if each and each.metadata["delta/version"].value == 3
+    ]
+    assert set(of_version) == {SECOND, None}
+
+
+def test_the_latest_version_takes_the_place_of_one_that_a_vacuum_has_taken_apart(
+    tmp_path: Path, instance: dg.DagsterInstance
+) -> None:
+    assets = Assets(tmp_path, instance)
+    assets.write(FIRST, 1)
+    assets.write(SECOND, 2)
+    log = assets.lake.log("up")
+    optimize(log)
+    assert assets.read(FIRST) == [1]
+    vacuum(log, enforce_retention=False)
+    assert assets.read(FIRST) == [1]
+    assert assets.read(SECOND) == [2]
