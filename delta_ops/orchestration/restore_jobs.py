@@ -17,6 +17,7 @@ from delta_ops.errors import DeltaOpsError
 from delta_ops.log import Snapshot
 from delta_ops.log.commit_file import read_commit_if_there
 from delta_ops.maintenance import (
+    RepairPlan,
     RepairResult,
     RestorePlan,
     RestoreResult,
@@ -36,8 +37,11 @@ from delta_ops.orchestration.tables import TableRef
 from delta_ops.orchestration.told_commits import run_mark
 from delta_ops.orchestration.touched_partitions import layout_of, touched_partitions
 from delta_ops.orchestration.unfinished_runs import JOB_TAG
+from delta_ops.units import count_text
 
 RESTORE_OP, REVERT_OP, REPAIR_OP = "restore_table", "revert_commit", "repair_table"
+_SHOWN = 100
+"""Names of files in an event, which Dagster keeps forever."""
 R = TypeVar("R", RestoreResult, RevertResult, RepairResult)
 
 
@@ -268,10 +272,25 @@ def _description(result: RestoreResult | RevertResult | RepairResult) -> str:
     ):
         return f"nothing to do; version {result.version} remembers the request"
     if result.version is not None:
-        return f"committed as version {result.version}"
+        missing = result.missing if isinstance(result, RestoreResult) else ()
+        lost = f", without the rows of {count_text(len(missing), 'file')} that are gone"
+        return f"committed as version {result.version}{lost if missing else ''}"
     if (earlier := _earlier_version(result)) is not None:
         return f"done before, as version {earlier}; nothing was changed"
-    return "dry run" if result.dry_run and result.plan.has_work else "nothing to do"
+    faults = _faults(result.plan) if isinstance(result, RepairResult) else ""
+    if result.dry_run and result.plan.has_work:
+        return f"dry run: {faults}" if faults else "dry run"
+    return f"nothing was changed: {faults}" if faults else "nothing to do"
+
+
+def _faults(plan: RepairPlan) -> str:
+    """What a comparison with the files has found."""
+    found = {
+        "gone": len(plan.missing) + len(plan.missing_vectors),
+        "without statistics": len(plan.without_statistics),
+        "unknown to the log": len(plan.orphans),
+    }
+    return ", ".join(f"{count_text(n, 'file')} {what}" for what, n in found.items() if n)
 
 
 def _restore_metadata(result: RestoreResult | RevertResult) -> dict[str, Any]:
@@ -298,6 +317,8 @@ def _repair_metadata(result: RepairResult) -> dict[str, Any]:
         "missing_deletion_vectors": len(plan.missing_vectors),
         "without_statistics": len(plan.without_statistics),
         "orphans": len(plan.orphans),
+        "missing_files": [add.path for add in plan.missing[:_SHOWN]],
+        "orphan_files": [info.path for info in plan.orphans[:_SHOWN]],
         "described_files": result.described_files,
         "removed_files": result.removed_files,
         "already_committed": result.already_committed,

@@ -1,5 +1,6 @@
 """Restore, revert and repair as jobs: what they did is an event of the table's asset."""
 
+import os
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -176,6 +177,28 @@ def test_a_repair_that_is_wanted_again_does_not_report_the_one_before(
     run(log, build_repair_job, REPAIR_OP, instance, remove_missing=True)
     (event,) = run(log, build_repair_job, REPAIR_OP, instance, remove_missing=True)
     assert event.asset_observation.description == "nothing to do"
+
+
+def test_a_repair_that_leaves_faults_says_what_they_are(
+    log: DeltaLog, instance: dg.DagsterInstance
+) -> None:
+    _lose_a_file(log)
+    unknown = Path(log.uri) / "unknown.parquet"
+    unknown.touch()
+    os.utime(unknown, (0, 0))
+    table = TableRef(asset_key=dg.AssetKey("t"), uri=log.uri)
+    config = {"ops": {REPAIR_OP: {"config": {"table": "t", "dry_run": False}}}}
+    build_repair_job([table]).execute_in_process(
+        instance=instance, run_config=config, raise_on_error=False
+    )
+    (record,) = instance.fetch_observations(table.asset_key, limit=1).records
+    observation = record.asset_observation
+    assert observation is not None
+    assert observation.description == (
+        "nothing was changed: 1 file gone, 1 file unknown to the log"
+    )
+    assert observation.metadata["delta/orphan_files"].value == ["unknown.parquet"]
+    assert len(observation.metadata["delta/missing_files"].value) == 1
 
 
 def test_a_revert_materializes_the_table(log: DeltaLog, instance: dg.DagsterInstance) -> None:

@@ -73,6 +73,7 @@ def _figures(result: OptimizeResult) -> dict[str, int]:
         "files_after_compaction": result.files_added,
         "compacted_bytes": result.bytes_removed,
         "bytes_after_compaction": result.bytes_added,
+        "compaction_files_left_to_others": result.files_left_to_others,
     }
 
 
@@ -96,6 +97,7 @@ def result_json(result: OptimizeResult) -> dict[str, Any]:
         "added_files": result.files_added,
         "removed_bytes": result.bytes_removed,
         "added_bytes": result.bytes_added,
+        "files_left_to_others": result.files_left_to_others,
     }
 
 

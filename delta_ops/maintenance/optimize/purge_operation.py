@@ -41,6 +41,7 @@ def _figures(result: OptimizeResult) -> dict[str, int]:
         "files_after_purge": result.files_added,
         "purged_bytes": result.bytes_removed,
         "bytes_after_purge": result.bytes_added,
+        "purge_files_left_to_others": result.files_left_to_others,
     }
 
 
