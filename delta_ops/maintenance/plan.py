@@ -50,7 +50,7 @@ class MaintenancePlan:
     """What is due, in the order in which it should run."""
 
     clustering_depth: int | None = None
-    """Of a clustered table; None: nobody has looked."""
+    """Clustering depth of a clustered table; None: nobody has looked."""
     refused: Mapping[Operation, tuple[str, ...]] = field(default_factory=dict)
     """What would be due and must not touch the table, with the features that forbid it."""
 

@@ -125,7 +125,7 @@ class TableEvents:
         what: str,
         metadata: Mapping[str, Any],
     ) -> Iterator[Event]:
-        """That each partition was touched of which this was not told before.
+        """Events of the partitions that were touched, but for those that were told of it.
 
         Args:
             version: The commit's.

@@ -128,7 +128,7 @@ class Changed:
         vectors = write_deletion_vectors(self.transaction.log.storage, rows)
         self.vectors += vectors
         assert self.transaction.snapshot
-        counted = run_parallel(partial(_counted, self.transaction.snapshot), files)
+        counted = run_parallel(partial(_fill_count, self.transaction.snapshot), files)
         for file, vector in zip(counted, vectors, strict=True):
             self.transaction.replace_vector(file, vector)
 
@@ -261,7 +261,7 @@ def _validate_feed_tells_all(transaction: Transaction) -> None:
         )
 
 
-def _counted(snapshot: Snapshot, touched: TouchedFile) -> AddFile:
+def _fill_count(snapshot: Snapshot, touched: TouchedFile) -> AddFile:
     """A file that is to get a vector, with statistics that tell how many rows it has."""
     add = touched.file
     if num_records(add.stats) is not None:

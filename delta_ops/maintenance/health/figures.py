@@ -75,7 +75,7 @@ class HealthFigures(Facts):
     deleted_rows: int
     """Rows that the deletion vectors mark."""
     purgeable_rows: int
-    """Those of them in files of the table's own; one outside it belongs to somebody else."""
+    """Rows that they mark in files of the table's own; one outside it belongs to somebody else."""
     checkpoint_version: int | None
     """None: there is no checkpoint."""
     log_files: int
