@@ -8,13 +8,12 @@ Every round leaves fewer files, so it ends; what an engine cannot make into fewe
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass, replace
 from functools import partial
 
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from delta_ops.arrow.data_file_write import discard
 from delta_ops.arrow.ordered_rewrite import MEMORY_BYTES
@@ -31,8 +30,8 @@ from delta_ops.maintenance.optimize.cubes import (
     shared_tags,
 )
 from delta_ops.maintenance.optimize.plan import OptimizePlan, PlanAgain
+from delta_ops.maintenance.optimize.small_files import own_files_by_path
 from delta_ops.protocol.actions import AddFile
-from delta_ops.protocol.arrow_schemas import ADD, CANONICAL_PATH, add_files
 from delta_ops.protocol.file_paths import canonical_path
 from delta_ops.protocol.identity_columns import only_moves_marks
 from delta_ops.storage.concurrency import MAX_CONCURRENCY
@@ -144,8 +143,8 @@ class Rewriting:
         old = self.snapshot
         if old.protocol != new.protocol or not only_moves_marks(old.metadata, new.metadata):
             return False
-        live = _live_files(new, among=self.inputs)
-        lost = [each for each in self.rewrites if _identities(each.inputs, new) - live]
+        live = own_files_by_path(new, pa.array(_paths(self.inputs, new), pa.string()))
+        lost = [each for each in self.rewrites if not _are_live(each.inputs, live, new)]
         if not lost or len(lost) == len(self.rewrites):
             return False
         self.lost_files += sum(len(each.inputs) for each in lost)
@@ -281,23 +280,16 @@ def _validate_row_counts(inputs: Sequence[AddFile], staged: Staged, snapshot: Sn
             )
 
 
-def _identities(adds: Iterable[AddFile], snapshot: Snapshot) -> set[tuple[str, str | None]]:
-    """Canonical paths and vectors, which together tell files apart.
+def _are_live(adds: Sequence[AddFile], live: Mapping[str, AddFile], snapshot: Snapshot) -> bool:
+    """Whether files are as they were: path and deletion vector together tell files apart.
 
     Source: PROTOCOL.md, "Add File and Remove File".
     """
-    return {(canonical_path(add.path, snapshot.uri), _vector_id(add)) for add in adds}
+    return all(
+        path in live and live[path].deletion_vector == add.deletion_vector
+        for path, add in zip(_paths(adds, snapshot), adds, strict=True)
+    )
 
 
-def _vector_id(add: AddFile) -> str | None:
-    return add.deletion_vector.unique_id if add.deletion_vector else None
-
-
-def _live_files(snapshot: Snapshot, among: Sequence[AddFile]) -> set[tuple[str, str | None]]:
-    """The identities of the live files that have the path of one of these."""
-    wanted = pa.array([canonical_path(add.path, snapshot.uri) for add in among], pa.string())
-    found: set[tuple[str, str | None]] = set()
-    for table in snapshot.stream_live([*ADD.names, CANONICAL_PATH]):
-        chosen = table.filter(pc.is_in(table[CANONICAL_PATH], wanted))
-        found |= _identities(add_files(chosen.select(ADD.names)), snapshot)
-    return found
+def _paths(adds: Sequence[AddFile], snapshot: Snapshot) -> list[str]:
+    return [canonical_path(add.path, snapshot.uri) for add in adds]
