@@ -50,7 +50,7 @@ class MaintenancePlan:
     """What is due, in the order in which it should run."""
 
     clustering_depth: int | None = None
-    """Clustering depth of a clustered table; None: nobody has looked."""
+    """Clustering depth of a clustered table with files; None: another one, or nobody has looked."""
     refused: Mapping[Operation, tuple[str, ...]] = field(default_factory=dict)
     """What would be due and must not touch the table, with the features that forbid it."""
 
@@ -114,6 +114,6 @@ def plan_of_facts(facts: Facts) -> MaintenancePlan:
         deletable_log_files=facts.deletable_log_files,
         incomplete_checkpoint_files=facts.stale_checkpoint_files,
         operations=tuple(each for each in due if each not in facts.refused),
-        clustering_depth=facts.clustering.depth if facts.clustering else None,
+        clustering_depth=(facts.clustering.depth or None) if facts.clustering else None,
         refused={each: facts.refused[each] for each in due if each in facts.refused},
     )

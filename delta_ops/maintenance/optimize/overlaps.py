@@ -8,7 +8,9 @@ in their place for long. For that, late data must not share a file with new data
 table; see `RewriteGroup.apart`.
 
 Where all data are spread everywhere, that would come to rewrite the table again and again: more
-than `_MOST_SHARE` of what is new is not chosen, and the caller goes by size.
+than `_MOST_SHARE` of what is new is not chosen, and the caller goes by size. Where files are many
+times what is new, one of late data would be more than that, and would stay in everyone's way: two
+files may be chosen, up to `_MOST_SHARE_OF_FILES` of what is new.
 """
 
 from __future__ import annotations
@@ -22,6 +24,10 @@ MOST_DEPTH = 3
 """How many files may hold a value after a run."""
 _MOST_SHARE = 4
 """Times the bytes of new files that may be rewritten with them."""
+_FEW_FILES = 2
+"""So many files of the middle size may be rewritten, also if they are more than that."""
+_MOST_SHARE_OF_FILES = 16
+"""Times the bytes of new files that these few may be."""
 _MANY_SMALL = 16
 """Small files are put together when there are so many: each row is written again but for the
 logarithm to this base of how much larger a file is than what comes at a time."""
@@ -68,7 +74,7 @@ def choose_overlapping(
         sizes: Bytes of all files.
         is_rewritten: By file; one at least.
     """
-    left = _MOST_SHARE * int(sizes[is_rewritten].sum())
+    left = _most_bytes(sizes, is_rewritten)
     # Between two ranks lies a place of its own. The last value of a file does not count, since the
     # next file may begin with it.
     firsts, lasts = 2 * ranges.lows, np.maximum(2 * ranges.lows, 2 * ranges.highs - 1)
@@ -96,6 +102,12 @@ def choose_overlapping(
         first, last = int(firsts[number]), int(lasts[number])
         depth[first : last + 1] -= 1
         begin, end = min(begin, first), max(end, last + 1)
+
+
+def _most_bytes(sizes: Ints, is_rewritten: npt.NDArray[np.bool_]) -> int:
+    new, kept = int(sizes[is_rewritten].sum()), sizes[~is_rewritten]
+    few = _FEW_FILES * int(np.median(kept)) if len(kept) else 0
+    return max(_MOST_SHARE * new, min(few, _MOST_SHARE_OF_FILES * new))
 
 
 def find_last_in_place(ranges: Ranges, is_kept: npt.NDArray[np.bool_]) -> int | None:
