@@ -46,15 +46,16 @@ from delta_ops.storage.parquet_ranges import (
     read_footer,
     read_window,
     validate_chunks,
+    validate_chunks_of,
 )
 
 _BATCH_BYTES = 16 << 20
 """Size of a batch's columns, before they are decoded."""
 _VALUE_BYTES = 8
 """Size of a value in a batch, about, where it takes less in the file."""
-_NUMBERS = frozenset({"BOOLEAN", "INT32", "INT64", "INT96", "FLOAT", "DOUBLE"})
-"""Physical types of which every value has the same size."""
 _BATCH_ROWS = 1 << 17
+_SMALL_BYTES = 1 << 20
+"""Size of a file of which columns may be read once more than is needed."""
 _LARGE_GROUP_BYTES = 32 << 20
 """Columns of a row group that are not read whole, if they are larger together."""
 _BUFFER_BYTES = 1 << 20
@@ -173,22 +174,26 @@ def _stored_rows(scan: FileScan, stored: StoredFile, use_threads: bool) -> Itera
     if storage.has_native_input:
         source = storage.open_input(path)
         with closing(open_parquet(source)) as file:
-            leaves = _leaves_in(scan, file.schema_arrow)
-            asked = _leaves_to_ask(file.metadata, leaves)
-            validate_chunks(file.metadata, source.size(), asked, _all_groups(file.metadata))
-            groups = _row_groups(scan, file.metadata)
-            texts = repeated_texts(file.metadata, asked, groups)
-            buffer_bytes = _buffer_bytes(file.metadata, leaves, groups)
+            metadata, size = file.metadata, source.size()
+            leaves, asked = _leaves_in(scan, file.schema_arrow, metadata)
+            if metadata.num_row_groups == 1 and size <= _SMALL_BYTES:
+                validate_chunks_of(file, asked)
+            else:
+                validate_chunks(metadata, size, asked, _all_groups(metadata))
+            groups = _row_groups(scan, metadata)
+            texts = repeated_texts(metadata, asked, groups)
+            is_large = size > _LARGE_GROUP_BYTES
+            buffer_bytes = _buffer_bytes(metadata, leaves, groups) if is_large else 0
             opens_anew = bool(texts or buffer_bytes)
-            rows = open_parquet(source, file.metadata, texts, buffer_bytes) if opens_anew else file
+            rows = open_parquet(source, metadata, texts, buffer_bytes) if opens_anew else file
             yield from _rows_of_groups(rows, source, leaves, asked, groups, use_threads)
         return
     # Without a time: a cache for what the log is read by is none for the rows.
     info = FileInfo(path, stored.size or storage.stat(path).size, modified_ms=0)
     footer = read_footer(storage, info)
-    leaves = _leaves_in(scan, footer.metadata.schema.to_arrow_schema())
+    schema = footer.metadata.schema.to_arrow_schema()
+    leaves, asked = _leaves_in(scan, schema, footer.metadata)
     validate_chunks(footer.metadata, footer.size, leaves, _all_groups(footer.metadata))
-    asked = _leaves_to_ask(footer.metadata, leaves)
     groups = _row_groups(scan, footer.metadata)
     texts = repeated_texts(footer.metadata, leaves, groups)
     for window in plan_windows(footer, leaves, groups, WINDOW_BYTES // 2):
@@ -197,33 +202,24 @@ def _stored_rows(scan: FileScan, stored: StoredFile, use_threads: bool) -> Itera
             yield from _rows_of_groups(file, source, leaves, asked, window.row_groups, use_threads)
 
 
-def _leaves_in(scan: FileScan, stored: pa.Schema) -> list[int]:
-    if scan.columns.mode == "id" and lacks_ids(stored):
-        raise ValueError("its columns have no ids, and those of the table are mapped by id")
-    return scan.columns.leaves_in(stored)
-
-
-def _row_groups(scan: FileScan, metadata: pq.FileMetaData) -> Sequence[int]:
-    return _all_groups(metadata) if scan.row_groups is None else scan.row_groups(metadata)
-
-
-def _leaves_to_ask(metadata: pq.FileMetaData, leaves: Sequence[int]) -> Sequence[int]:
-    """Leaves of which only the footer's columns tell how much memory their values take.
+def _leaves_in(
+    scan: FileScan, stored: pa.Schema, metadata: pq.FileMetaData
+) -> tuple[Sequence[int], Sequence[int]]:
+    """The leaves to read, and those of which only the footer's columns tell how large values are.
 
     Small files are many, and to ask takes long. Of several row groups all are asked, since those
     that are wanted may be chosen by what their columns say.
     """
-    if metadata.num_row_groups != 1:
-        return leaves
-    schema = metadata.schema
-    columns = {i: schema.column(i) for i in leaves}
-    # How many values there are in a list, only its column tells.
-    if not any(each.max_repetition_level for each in columns.values()):
-        if _has_little(metadata.row_group(0)):
-            return ()
-        # Numbers are as large in memory as there are rows; a text may stand once in a dictionary.
-        return [i for i, each in columns.items() if each.physical_type not in _NUMBERS]
-    return leaves
+    if scan.columns.mode == "id" and lacks_ids(stored):
+        raise ValueError("its columns have no ids, and those of the table are mapped by id")
+    leaves = scan.columns.leaves_in(stored)
+    if metadata.num_row_groups != 1 or leaves.are_repeated:
+        return leaves.numbers, leaves.numbers
+    return leaves.numbers, () if _has_little(metadata.row_group(0)) else leaves.of_any_size
+
+
+def _row_groups(scan: FileScan, metadata: pq.FileMetaData) -> Sequence[int]:
+    return _all_groups(metadata) if scan.row_groups is None else scan.row_groups(metadata)
 
 
 def _has_little(group: pq.RowGroupMetaData) -> bool:

@@ -54,6 +54,16 @@ ToColumns = Callable[[Sequence[pa.Array], int], list[pa.Array]]
 """From the columns that were read, and their length, to the table's."""
 
 
+class Leaves(NamedTuple):
+    """Leaf columns of a file."""
+
+    numbers: list[int]
+    of_any_size: list[int]
+    """Those whose values are not all of the same few bytes."""
+    are_repeated: bool
+    """Whether some are in lists or maps, so that they have more values than there are rows."""
+
+
 class OtherTypeError(ValueError):
     """A column is of a type in a file that none becomes which the table may have had."""
 
@@ -80,24 +90,28 @@ class FileColumns:
     """As the table has it, without partition columns."""
     mode: str
     """Mode of column mapping."""
-    _leaves: _Latest[list[int]] = field(
-        init=False, repr=False, compare=False, default_factory=_Latest
-    )
+    _leaves: _Latest[Leaves] = field(init=False, repr=False, compare=False, default_factory=_Latest)
     _plans: _Latest[ToColumns] = field(
         init=False, repr=False, compare=False, default_factory=_Latest
     )
 
-    def leaves_in(self, stored: pa.Schema) -> list[int]:
-        """The numbers of the leaf columns to read of a file with this schema."""
+    def leaves_in(self, stored: pa.Schema) -> Leaves:
+        """The leaf columns to read of a file with this schema."""
         return self._leaves.look_up(stored, self._leaves_in)
 
     def converter(self, read: pa.Schema) -> ToColumns:
         """How to make the table's columns of those that were read."""
         return self._plans.look_up(read, self._plan)
 
-    def _leaves_in(self, stored: pa.Schema) -> list[int]:
+    def _leaves_in(self, stored: pa.Schema) -> Leaves:
         wanted = rename_columns(self.schema, _naming(self.mode))
-        return list(_leaves(list(stored), wanted, _stored_name(self.mode), 0))
+        numbers = list(_leaves(list(stored), wanted, _stored_name(self.mode), 0))
+        types = [leaf for each in stored for leaf in _leaf_types(each.type)]
+        return Leaves(
+            numbers=numbers,
+            of_any_size=[i for i in numbers if types[i] is None or not pt.is_primitive(types[i])],
+            are_repeated=any(types[i] is None for i in numbers),
+        )
 
     def _plan(self, read: pa.Schema) -> ToColumns:
         names = _Names(_stored_name(self.mode), _naming(self.mode))
@@ -148,7 +162,7 @@ def _leaves(
     stored: Sequence[pa.Field], wanted: StructType, name_of: Callable[[pa.Field], str], first: int
 ) -> Iterable[int]:
     """Leaves to read: all of lists and maps, and what is wanted of structs."""
-    counts = [_num_leaves(each.type) for each in stored]
+    counts = [len(_leaf_types(each.type)) for each in stored]
     starts = accumulate(counts, initial=first)
     exact = {
         name_of(each): (each.type, range(start, start + count))
@@ -168,13 +182,15 @@ def _leaves(
             yield from leaves
 
 
-def _num_leaves(data_type: pa.DataType) -> int:
-    """Columns of Parquet that hold it."""
+def _leaf_types(data_type: pa.DataType) -> list[pa.DataType | None]:
+    """Of each column of Parquet that holds it; None for one in lists or maps."""
     if isinstance(data_type, pa.BaseExtensionType):
-        return _num_leaves(data_type.storage_type)
+        return _leaf_types(data_type.storage_type)
     if not pt.is_nested(data_type):
-        return 1
-    return sum(_num_leaves(data_type.field(i).type) for i in range(data_type.num_fields))
+        return [data_type]
+    inner = (data_type.field(i).type for i in range(data_type.num_fields))
+    leaves = [leaf for each in inner for leaf in _leaf_types(each)]
+    return leaves if pt.is_struct(data_type) else [None] * len(leaves)
 
 
 class _Names(NamedTuple):

@@ -113,7 +113,7 @@ def _read_group(
     ahead, num_bytes = [], 0
     for batch in batches:
         ahead.append(batch)
-        num_bytes += batch.nbytes
+        num_bytes += batch.get_total_buffer_size()  # quick; a slice counts as what it is of
         if num_bytes > read_bytes:
             break
     return chain(ahead, batches)

@@ -58,7 +58,7 @@ def encode_path(path: str) -> str:
 
 def is_absolute(path: str) -> bool:
     """True for a path with a scheme, or from the root of a file system."""
-    return path.startswith("/") or _SCHEME.match(path) is not None
+    return path.startswith("/") or (":" in path and _SCHEME.match(path) is not None)
 
 
 def absolute_paths(paths: pa.ChunkedArray) -> list[str]:

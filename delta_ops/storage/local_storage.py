@@ -185,7 +185,7 @@ class LocalStorage:
 
     def open_input(self, path: str) -> pa.NativeFile:
         """See `Storage`."""
-        place = self.locate(validate(path))
+        place = os.path.join(self._root, validate(path))
         with _reading(place):
             try:
                 return pa.OSFile(place)

@@ -127,10 +127,23 @@ def validate_chunks(
             metadata=metadata,
             pre_buffer=len(row_groups) > 1,
         )
-        try:
-            next(reader.iter_batches(0, row_groups, column_indices=leaves, use_threads=False), None)
-        except OSError as error:
-            raise ValueError(str(error).partition("\n")[0].rstrip(".")) from error
+        _take_no_rows(reader, leaves, row_groups)
+
+
+def validate_chunks_of(file: ParquetReader, leaves: Sequence[int]) -> None:
+    """As `validate_chunks`, for a small file that is open and has one row group.
+
+    Reads the columns, and decodes none of them: that takes half the time.
+    """
+    if leaves:
+        _take_no_rows(file, leaves, [0])
+
+
+def _take_no_rows(reader: ParquetReader, leaves: Sequence[int], row_groups: Sequence[int]) -> None:
+    try:
+        next(reader.iter_batches(0, row_groups, column_indices=leaves, use_threads=False), None)
+    except OSError as error:
+        raise ValueError(str(error).partition("\n")[0].rstrip(".")) from error
 
 
 def leaves_among(metadata: pq.FileMetaData, columns: Collection[str]) -> list[int]:

@@ -92,7 +92,7 @@ def test_leaves_are_numbered_as_in_the_file() -> None:
         StructField("point", inner),
     )
     leaves = FileColumns(schema=StructType(columns), mode="none").leaves_in(file.schema_arrow)
-    assert [file.metadata.schema.column(i).path for i in leaves] == [
+    assert [file.metadata.schema.column(i).path for i in leaves.numbers] == [
         "last",
         "point.x",
         "pair.list.element",
@@ -104,7 +104,34 @@ def test_leaves_are_numbered_as_in_the_file() -> None:
         "plain",
         "point.y.list.element.z",
     ]
-    assert leaves[1] != 1
+    assert leaves.numbers[1] != 1
+
+
+def test_what_leaves_take_in_memory_is_told_by_their_types() -> None:
+    point = pa.struct({"x": pa.int8(), "text": pa.string()})
+    types = {
+        "point": point,
+        "bytes": pa.binary(),
+        "price": pa.decimal128(38, 2),
+        "time": pa.timestamp("us", "UTC"),
+        "flag": pa.bool_(),
+    }
+    wanted = StructType(
+        (
+            StructField("flag", LONG),
+            StructField("price", LONG),
+            StructField("time", LONG),
+            StructField("point", StructType((StructField("x", LONG), StructField("text", LONG)))),
+            StructField("bytes", LONG),
+        )
+    )
+    leaves = FileColumns(schema=wanted, mode="none").leaves_in(pa.schema(types))
+    assert leaves == ([5, 3, 4, 0, 1, 2], [3, 1, 2], False)
+    a_list = StructType((StructField("ids", LONG), StructField("x", LONG)))
+    of_list = FileColumns(schema=a_list, mode="none").leaves_in(
+        pa.schema({"x": pa.int8(), "ids": pa.list_(pa.int64())})
+    )
+    assert of_list == ([1, 0], [1], True)
 
 
 def test_a_struct_of_which_no_field_is_there_is_read_by_its_first() -> None:
@@ -113,4 +140,4 @@ def test_a_struct_of_which_no_field_is_there_is_read_by_its_first() -> None:
     pq.write_table(pa.schema({"n": pa.int8(), "s": stored}).empty_table(), sink)
     wanted = StructType((StructField("s", StructType((StructField("new", LONG),))),))
     columns = FileColumns(schema=wanted, mode="none")
-    assert columns.leaves_in(pq.ParquetFile(sink).schema_arrow) == [1]
+    assert columns.leaves_in(pq.ParquetFile(sink).schema_arrow).numbers == [1]
