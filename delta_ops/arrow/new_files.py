@@ -1,22 +1,23 @@
 """New files: rows written to the data files of a transaction's table.
 
 Memory is bounded, however many rows there are. Without partitions, rows go to a file as they come,
-a row group at a time. With partitions they are put in order by pieces and held until there are
-enough; then each partition gets a file, several at a time.
+a row group at a time. With partitions they are put in order by pieces, several at a time, and held
+until there are enough; then each partition gets a file, several at a time.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import closing
 from functools import partial
 from itertools import chain
-from typing import Literal
+from typing import Literal, NamedTuple
 
 import pyarrow as pa
 
 from delta_ops.arrow.data_file_write import DataFileWriter, row_groups
 from delta_ops.arrow.memory_pools import sparing_memory
-from delta_ops.arrow.partitioning import split, validate_no_nan
+from delta_ops.arrow.partitioning import PartitionValues, split, validate_no_nan
 from delta_ops.arrow.row_checks import validate_rows
 from delta_ops.arrow.written_files import LOCAL_WRITES, WrittenFiles, all_or_none
 from delta_ops.protocol.actions import AddFile
@@ -27,7 +28,7 @@ from delta_ops.protocol.row_tracking import tracked_definition
 from delta_ops.protocol.stats import ColumnPath
 from delta_ops.protocol.table_definition import TableDefinition
 from delta_ops.storage import Storage
-from delta_ops.storage.concurrency import MAX_CONCURRENCY
+from delta_ops.storage.concurrency import MAX_CONCURRENCY, run_ahead
 from delta_ops.transaction import Transaction
 
 Rows = Literal["new", "kept", "changes"]
@@ -37,6 +38,7 @@ _FILE_BYTES = 512 * 1024 * 1024
 _HELD_BYTES = 192 * 1024 * 1024
 """Rows of a partitioned table that are held until they are written, a file to a partition."""
 _PIECE_BYTES = 16 * 1024 * 1024
+_PIECES_AHEAD = 2
 _FEW_BYTES = 1024 * 1024
 _AHEAD_BYTES = 64 * 1024 * 1024
 
@@ -126,20 +128,42 @@ def _collect_writes(
     Files are not durable, see `DataFileWriter`.
     """
     names = definition.partition_columns
+
+    def split_piece(piece: pa.Table) -> _SplitPiece:
+        # Files do not have the partition columns: whoever writes one cannot check them.
+        validate_rows(piece, definition.schema, table)
+        return _SplitPiece(
+            partitions=list(split(piece, definition.schema, names, table)),
+            free_of_nan=writer.floats_without_nan(piece),
+            num_bytes=piece.drop_columns(list(names)).nbytes,
+        )
+
+    calls = (
+        (_PIECE_BYTES, partial(split_piece, piece))
+        for piece in _pieces(batches, definition.arrow_schema)
+    )
     held: dict[tuple[str | None, ...], list[pa.Table]] = {}
     free_of_nan = all_floats = writer.floats
     num_bytes = 0
-    for piece in _pieces(batches, definition.arrow_schema):
-        # Files do not have the partition columns: whoever writes one cannot check them.
-        validate_rows(piece, definition.schema, table)
-        free_of_nan &= writer.floats_without_nan(piece)
-        for values, rows in split(piece, definition.schema, names, table):
-            held.setdefault(tuple(values.values()), []).append(rows)
-        num_bytes += piece.drop_columns(list(names)).nbytes
-        if num_bytes >= _HELD_BYTES:
-            yield _writes(held, names, num_bytes, writer, free_of_nan)
-            num_bytes, free_of_nan = 0, all_floats
+    with closing(run_ahead(calls, _PIECES_AHEAD * _PIECE_BYTES, LOCAL_WRITES)) as pieces:
+        for each in pieces:
+            for values, rows in each.partitions:
+                held.setdefault(tuple(values.values()), []).append(rows)
+            free_of_nan &= each.free_of_nan
+            num_bytes += each.num_bytes
+            if num_bytes >= _HELD_BYTES:
+                yield _writes(held, names, num_bytes, writer, free_of_nan)
+                num_bytes, free_of_nan = 0, all_floats
     yield _writes(held, names, num_bytes, writer, free_of_nan)
+
+
+class _SplitPiece(NamedTuple):
+    """Rows by partition."""
+
+    partitions: list[tuple[PartitionValues, pa.Table]]
+    free_of_nan: frozenset[ColumnPath]
+    num_bytes: int
+    """Without the partition columns."""
 
 
 def _writes(
