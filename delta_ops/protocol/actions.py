@@ -73,6 +73,15 @@ class Protocol:
     writer_features: tuple[str, ...] | None = None
     """None below writer version 7."""
 
+    def asks_the_same(self, other: Protocol) -> bool:
+        """Whether both ask the same of a client; some writers repeat a table's in another order."""
+        return (
+            self.min_reader_version == other.min_reader_version
+            and self.min_writer_version == other.min_writer_version
+            and {*(self.reader_features or ())} == {*(other.reader_features or ())}
+            and {*(self.writer_features or ())} == {*(other.writer_features or ())}
+        )
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DeletionVector:

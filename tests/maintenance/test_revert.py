@@ -9,6 +9,7 @@ from typing import Literal
 
 import pyarrow as pa
 import pytest
+from deltalake import DeltaTable
 
 import delta_ops.arrow as da
 from delta_ops import DeltaLog, begin, col
@@ -186,6 +187,19 @@ def test_rows_that_came_back_already_do_not_come_twice(tmp_path: Path) -> None:
     with pytest.raises(InvalidRequestError, match=r"version 5 \(RESTORE\)"):
         revert(log, 3)
     assert ids(log) == [0, 1, 7]
+
+
+def test_a_restore_by_deltalake_which_says_the_protocol_once_more_is_reverted(
+    tmp_path: Path,
+) -> None:
+    log = DeltaLog(tmp_path)
+    da.write(log, pa.table({"id": [1]}), configuration={"delta.checkpointPolicy": "v2"})
+    da.write(log, pa.table({"id": [2]}))
+    DeltaTable(tmp_path).restore(0)
+    assert actions(log, 2, "protocol")
+    assert ids(log) == [1]
+    revert(log, 2)
+    assert ids(log) == [1, 2]
 
 
 def test_a_definition_is_not_reverted(tmp_path: Path) -> None:

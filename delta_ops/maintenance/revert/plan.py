@@ -151,9 +151,11 @@ def touches_of(paths: set[str], later: Iterable[Commit], table: Snapshot) -> lis
 def _validate_kind(commit: Commit, before: Snapshot, table: Snapshot) -> None:
     # How far values and ids have been counted is no change: they are never given twice.
     is_counting = commit.metadata is None or only_moves_marks(before.metadata, commit.metadata)
+    # deltalake's restore says the protocol once more.
+    said, was = commit.protocol, before.protocol
     parts = {
         "the schema, partitioning or properties of the table": not is_counting,
-        "the protocol of the table": commit.protocol is not None,
+        "the protocol of the table": said is not None and not said.asks_the_same(was),
         "domain metadata": any(each.domain != ROW_TRACKING_DOMAIN for each in commit.domains),
     }
     for part, is_changed in parts.items():
