@@ -59,7 +59,7 @@ class Leaves(NamedTuple):
 
     numbers: list[int]
     of_any_size: list[int]
-    """Those whose values are not all of the same few bytes."""
+    """Leaves whose values are not all of the same few bytes."""
     are_repeated: bool
     """Whether some are in lists or maps, so that they have more values than there are rows."""
 
@@ -183,7 +183,7 @@ def _leaves(
 
 
 def _leaf_types(data_type: pa.DataType) -> list[pa.DataType | None]:
-    """Of each column of Parquet that holds it; None for one in lists or maps."""
+    """The type of each column of Parquet that holds it; None for one in lists or maps."""
     if isinstance(data_type, pa.BaseExtensionType):
         return _leaf_types(data_type.storage_type)
     if not pt.is_nested(data_type):

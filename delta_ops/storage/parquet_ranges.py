@@ -131,7 +131,7 @@ def validate_chunks(
 
 
 def validate_chunks_of(file: ParquetReader, leaves: Sequence[int]) -> None:
-    """As `validate_chunks`, for a small file that is open and has one row group.
+    """Refuse what `validate_chunks` refuses, of a small open file that has one row group.
 
     Reads the columns, and decodes none of them: that takes half the time.
     """

@@ -25,7 +25,7 @@ MOST_DEPTH = 3
 _MOST_SHARE = 4
 """Times the bytes of new files that may be rewritten with them."""
 _FEW_FILES = 2
-"""So many files of the middle size may be rewritten, also if they are more than that."""
+"""How many files of the middle size may be rewritten, also if they are more than that."""
 _MOST_SHARE_OF_FILES = 16
 """Times the bytes of new files that these few may be."""
 _MANY_SMALL = 16
