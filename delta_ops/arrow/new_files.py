@@ -35,7 +35,7 @@ Rows = Literal["new", "kept", "changes"]
 """Rows that the table has not had, rows that it has had, or those of the change data feed."""
 _FILE_BYTES = 512 * 1024 * 1024
 """Rows of a file, as they are in memory."""
-_HELD_BYTES = 192 * 1024 * 1024
+_HELD_BYTES = 144 * 1024 * 1024
 """Rows of a partitioned table that are held until they are written, a file to a partition."""
 _PIECE_BYTES = 16 * 1024 * 1024
 _PIECES_AHEAD = 2
