@@ -36,8 +36,7 @@ _LONGEST = "tests/long/test_orders_"
 TIME_ZONE = "spark.sql.session.timeZone"
 # Of all JVMs, also those of steps, clusters and peers: code that runs a few times is not worth
 # another compiler, nor a collector with many threads. With one compiler, Java keeps 48 MB of
-# compiled code: Spark has more, and a fifth of its time would go into throwing away and compiling
-# again.
+# compiled code: Spark has more, and would throw it away and compile it again and again.
 os.environ.setdefault(
     "JAVA_TOOL_OPTIONS",
     "-XX:TieredStopAtLevel=1 -XX:ReservedCodeCacheSize=240m -XX:+UseSerialGC",

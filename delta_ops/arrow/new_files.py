@@ -39,6 +39,7 @@ _HELD_BYTES = 144 * 1024 * 1024
 """Rows of a partitioned table that are held until they are written, a file to a partition."""
 _PIECE_BYTES = 16 * 1024 * 1024
 _PIECES_AHEAD = 2
+"""How many are put in order while the one before is taken."""
 _FEW_BYTES = 1024 * 1024
 _AHEAD_BYTES = 64 * 1024 * 1024
 
