@@ -110,7 +110,7 @@ with open("/proc/self/status") as status:
 @pytest.mark.skipif(not Path("/proc/self/status").exists(), reason="only Linux tells the peak")
 def test_memory_does_not_grow_with_row_groups(tmp_path: Path) -> None:
     peaks = []
-    for num_rows in (20_000, 160_000):
+    for num_rows in (80_000, 320_000):
         rows = wide_rows(num_rows, seed=1)
         root = tmp_path / str(num_rows)
         root.mkdir()
@@ -124,5 +124,6 @@ def test_memory_does_not_grow_with_row_groups(tmp_path: Path) -> None:
         count, kilobytes = map(int, done.stdout.split())
         assert count == num_rows
         peaks.append(kilobytes * 1024)
-    # The larger file has 140 MB more, in one row group.
-    assert peaks[1] - peaks[0] < 70 * MB
+    # The larger file has 245 MB more, in one row group. What is read ahead depends on who is
+    # faster, so that one peak differs from the next by up to 75 MB.
+    assert peaks[1] - peaks[0] < 120 * MB
