@@ -379,7 +379,11 @@ def _table_rows(
         of_file = [each for each in scan.schema if each.name not in values]
         nulls = [pa.nulls(rows.num_rows, each.type) for each in of_file]
         return [_join_columns(scan, nulls, rows.num_rows, values)]
-    to_columns = scan.columns.converter(rows.columns.schema)
+    read = rows.columns.schema
+    if not values and scan.columns.are_as_read(read):
+        # To make a batch anew takes a tenth of the time in which a small file is read.
+        return [rows.columns.replace_schema_metadata(None) if read.metadata else rows.columns]
+    to_columns = scan.columns.converter(read)
     return convert_in_pieces(
         rows.columns,
         lambda batch: _join_columns(

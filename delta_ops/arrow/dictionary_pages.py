@@ -39,7 +39,7 @@ def repeated_texts(
     Args:
         leaves: Looked at by `validate_chunks` before.
     """
-    if not metadata.created_by.startswith(_WITHOUT_REPEATS):
+    if metadata.num_rows < _MANY_ROWS or not metadata.created_by.startswith(_WITHOUT_REPEATS):
         return []
     groups = [metadata.row_group(i) for i in row_groups]
     if any(group.num_rows < _MANY_ROWS for group in groups):

@@ -95,6 +95,8 @@ class FileColumns:
         init=False, repr=False, compare=False, default_factory=_Latest
     )
 
+    _sameness: _Latest[bool] = field(init=False, repr=False, compare=False, default_factory=_Latest)
+
     def leaves_in(self, stored: pa.Schema) -> Leaves:
         """The leaf columns to read of a file with this schema."""
         return self._leaves.look_up(stored, self._leaves_in)
@@ -102,6 +104,10 @@ class FileColumns:
     def converter(self, read: pa.Schema) -> ToColumns:
         """How to make the table's columns of those that were read."""
         return self._plans.look_up(read, self._plan)
+
+    def are_as_read(self, read: pa.Schema) -> bool:
+        """Whether `converter` would make the same columns of those that were read."""
+        return self._sameness.look_up(read, self._are_as_read)
 
     def _leaves_in(self, stored: pa.Schema) -> Leaves:
         wanted = rename_columns(self.schema, _naming(self.mode))
@@ -111,6 +117,14 @@ class FileColumns:
             numbers=numbers,
             of_any_size=[i for i in numbers if types[i] is None or not pt.is_primitive(types[i])],
             are_repeated=any(types[i] is None for i in numbers),
+        )
+
+    def _are_as_read(self, read: pa.Schema) -> bool:
+        wanted = arrow_schema_from_schema(self.schema)
+        return (
+            read.remove_metadata().equals(wanted, check_metadata=True)
+            and not any(map(pt.is_nested, wanted.types))
+            and not legacy_calendar(read.metadata).is_used
         )
 
     def _plan(self, read: pa.Schema) -> ToColumns:

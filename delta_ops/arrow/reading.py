@@ -24,8 +24,13 @@ _READS_AHEAD = 2
 """How many are under way beside the one whose rows are taken, though little may be ahead."""
 AHEAD_BYTES = 256 << 20
 """Rows that are read while the caller takes the ones before."""
-_LOCAL_READS = (os.cpu_count() or 1) + 1
-"""Files of a disk that are read at once: decoding takes longest, and one thread takes the rows."""
+_LOCAL_THREADS = os.cpu_count() or 1
+"""Files of a disk that are read at once: decoding takes longest, and more threads would only wait
+for each other."""
+_LOCAL_READS = 4 * _LOCAL_THREADS
+"""Files of a disk that are under way, or wait for one of these threads to have done with another:
+it should find them there."""
+_LOCAL_AHEAD_BYTES = (_LOCAL_THREADS + 1) * _READ_BYTES
 _LOCAL_READ_FILES = 8
 """Files that one thread reads in turn: to hand over a file costs as much as to read it."""
 _LOCAL_READ_BYTES = 1 << 20
@@ -51,13 +56,14 @@ def read_all(
     # A thread that reads for itself needs no more than a file at a time.
     together = _LOCAL_READ_FILES if is_local and not works_in_sequence() else 1
     read_bytes = min(_READ_BYTES, ahead_bytes // _READS_AHEAD)
+    if is_local:
+        ahead_bytes = min(ahead_bytes, _LOCAL_AHEAD_BYTES)
+    limits = (_LOCAL_READS, _LOCAL_THREADS) if is_local else (MAX_CONCURRENCY, MAX_CONCURRENCY)
     calls = (
         (_bytes_ahead(group, read_bytes), partial(_read_group, group, read_bytes))
         for group in _groups(files, together)
     )
-    with closing(
-        run_ahead(calls, ahead_bytes, _LOCAL_READS if is_local else MAX_CONCURRENCY)
-    ) as read:
+    with closing(run_ahead(calls, ahead_bytes, *limits)) as read:
         yield from chain.from_iterable(read)
 
 

@@ -89,6 +89,8 @@ def canonical_path(log_path: str, table_uri: str) -> str:
         LogPathError: The path is encoded in something else than UTF-8, so that it cannot be
             told which file it names, or it climbs out of its bucket.
     """
+    if not _may_need_work(log_path):
+        return log_path
     return _canonicalize(log_path, table_uri, partial(_roots, table_uri))
 
 

@@ -54,6 +54,7 @@ def run_ahead(
     calls: Iterable[tuple[int, Callable[[], R]]],
     max_bytes: int,
     max_calls: int = MAX_CONCURRENCY,
+    max_threads: int | None = None,
 ) -> Generator[R, None, None]:
     """What each call returns, in their order, while the next ones are under way.
 
@@ -62,13 +63,15 @@ def run_ahead(
     Args:
         calls: How many bytes a call will hold, and the call.
         max_bytes: Bound of the calls that are ahead of the caller; one call is, however large.
-        max_calls: How many are under way at once, two at least; by a pool of as many threads.
+        max_calls: How many are ahead of the caller, two at least.
+        max_threads: How many of them are made at once, by a pool of as many threads; None: all.
     """
     todo = iter(calls)
     first = list(islice(todo, 2))
     if len(first) < 2 or works_in_sequence():
         yield from (call() for _, call in chain(first, todo))
         return
+    pool = _pool(max_threads or max_calls)
     under_way: deque[tuple[int, _Call[R]]] = deque()
     waiting: deque[_Call[R]] = deque()
     ahead_bytes = 0
@@ -83,7 +86,7 @@ def run_ahead(
             latest = _Call(call)
             under_way.append((num_bytes, latest))
             waiting.append(latest)
-            _pool(max_calls).offer(partial(_make_next, waiting))
+            pool.offer(partial(_make_next, waiting))
             ahead_bytes += num_bytes
         while under_way:
             yield _result(under_way.popleft()[1], waiting)

@@ -33,6 +33,7 @@ from itertools import groupby, islice
 from typing import IO, Any
 
 import pyarrow as pa
+from pyarrow.fs import LocalFileSystem
 
 from delta_ops.errors import InvalidRequestError, StorageError
 from delta_ops.storage.contract import FileInfo, OnLink, Wanted
@@ -64,6 +65,7 @@ _SYNCED_AT_ONCE = 32  # few, so that an interrupt or an error need not wait for 
 _LISTED_FOR_EACH = 20
 """Names that are listed in less time than a checksum is looked for in vain."""
 _SMALL_BYTES = 1 << 16
+_DISK = LocalFileSystem()
 _NO_FILE = frozenset({errno.ENOENT, errno.ENOTDIR, errno.EISDIR, errno.ENAMETOOLONG})
 
 
@@ -186,9 +188,13 @@ class LocalStorage:
     def open_input(self, path: str) -> pa.NativeFile:
         """See `Storage`."""
         place = os.path.join(self._root, validate(path))
+        try:
+            return _DISK.open_input_file(place)
+        except OSError:
+            pass
         with _reading(place):
             try:
-                return pa.OSFile(place)
+                return pa.OSFile(place)  # slower, and its errors tell why
             except OSError as error:
                 if os.path.isdir(place):  # for which Arrow's error has no number
                     raise _not_found_error(place) from error
