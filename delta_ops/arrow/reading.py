@@ -27,7 +27,7 @@ AHEAD_BYTES = 256 << 20
 _LOCAL_THREADS = os.cpu_count() or 1
 """Files of a disk that are read at once: decoding takes longest, and more threads would only wait
 for each other."""
-_LOCAL_READS = 4 * _LOCAL_THREADS
+_LOCAL_READS = 2 * _LOCAL_THREADS
 """Files of a disk that are under way, or wait for one of these threads to have done with another:
 it should find them there."""
 _LOCAL_AHEAD_BYTES = (_LOCAL_THREADS + 1) * _READ_BYTES
