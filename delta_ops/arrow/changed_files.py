@@ -7,7 +7,6 @@ memory of each.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from contextlib import closing
 from functools import partial
 from itertools import chain, islice
 from typing import TypeVar
@@ -22,7 +21,7 @@ from delta_ops.protocol.actions import AddFile
 from delta_ops.protocol.arrow_types import arrow_schema_from_schema
 from delta_ops.protocol.change_data import change_files
 from delta_ops.protocol.file_paths import canonical_texts
-from delta_ops.storage.concurrency import MAX_CONCURRENCY, run_ahead
+from delta_ops.storage.concurrency import MAX_CONCURRENCY
 from delta_ops.transaction import Transaction
 from delta_ops.transaction.row_changes import Changed
 
@@ -76,32 +75,17 @@ def write_again(
     """
     with all_or_none(transaction.log.storage) as files:
         rewriter = Rewriter(transaction, files, rows)
-        sized = ((_held_bytes(add), partial(write, rewriter)) for add, write in writes)
-        returned = files.write_all(sized, _AHEAD_BYTES, _max_calls(transaction))
+        sized = ((add.size * DECODED, partial(write, rewriter)) for add, write in writes)
+        returned = files.write_all(sized, _AHEAD_BYTES, *_limits(transaction))
         rewriter.persist()
     return files.adds, returned
 
 
-def go_through(
-    transaction: Transaction, calls: Iterable[tuple[AddFile, Callable[[], R]]]
-) -> list[R]:
-    """What the calls return, in their order; as many at once as memory has room for their files.
-
-    Args:
-        transaction: On the files' table.
-        calls: Files, each with what goes through its rows.
-    """
-    sized = ((_held_bytes(add), call) for add, call in calls)
-    with closing(run_ahead(sized, _AHEAD_BYTES, _max_calls(transaction))) as results:
-        return list(results)
-
-
-def _held_bytes(add: AddFile) -> int:
-    return add.size * DECODED
-
-
-def _max_calls(transaction: Transaction) -> int:
-    return LOCAL_WRITES if transaction.log.storage.has_native_input else MAX_CONCURRENCY
+def _limits(transaction: Transaction) -> tuple[int, int]:
+    """How many writes are under way, and how many of them are made at once."""
+    if transaction.log.storage.has_native_input:
+        return 2 * LOCAL_WRITES, LOCAL_WRITES  # so that no thread waits for the one before
+    return MAX_CONCURRENCY, MAX_CONCURRENCY
 
 
 class Rewriter:

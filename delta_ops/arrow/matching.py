@@ -9,6 +9,7 @@ from __future__ import annotations
 from array import array
 from collections.abc import Callable, Sequence
 from dataclasses import replace
+from functools import partial
 
 import numpy as np
 import pyarrow as pa
@@ -16,12 +17,12 @@ import pyarrow.compute as pc
 from pyroaring import BitMap64
 
 from delta_ops.arrow.conditions import Condition
+from delta_ops.arrow.reading import go_through
 from delta_ops.arrow.scan import plan_reading
 from delta_ops.log import Snapshot
 from delta_ops.planning.replacement import plan_replacement
 from delta_ops.protocol.actions import AddFile
 from delta_ops.protocol.arrow_schemas import add_files
-from delta_ops.storage.concurrency import run_parallel
 from delta_ops.transaction.row_changes import (
     Touched,
     TouchedFile,
@@ -92,7 +93,7 @@ def _find(
     matched, opened = list(add_files(plan.matched)), list(plan.mixed)
     if not condition.is_implied:  # what is implied says nothing of the rest of the condition
         matched, opened = [], [*matched, *opened]
-    counted = run_parallel(look, opened)
+    counted = go_through(snapshot.storage, [(each, partial(look, each)) for each in opened])
     found = [each for each in counted if each.num_rows]
     of_matched = [num_live_rows(each) for each in matched]
     known = [each for each in of_matched if each is not None]

@@ -10,7 +10,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from delta_ops.arrow.change_files import mark_files
-from delta_ops.arrow.changed_files import Rewriter, go_through, tell_rows, write_again
+from delta_ops.arrow.changed_files import Rewriter, tell_rows, write_again
 from delta_ops.arrow.data_file_write import discard
 from delta_ops.arrow.matching import number_rows
 from delta_ops.arrow.memory_pools import sparing_memory
@@ -18,6 +18,7 @@ from delta_ops.arrow.merge_clauses import PlannedClause
 from delta_ops.arrow.merge_matching import FileMatches, match_file
 from delta_ops.arrow.merge_planning import MergePlan, plan_merge
 from delta_ops.arrow.new_files import write_rows
+from delta_ops.arrow.reading import go_through
 from delta_ops.errors import InvalidRequestError
 from delta_ops.log import Snapshot
 from delta_ops.planning.scan import plan_scan
@@ -119,7 +120,7 @@ def _change_by_vectors(
         matches, _ = match_file(plan.matching, snapshot, file)
         return matches
 
-    found = go_through(changed.transaction, [(each, partial(match, each)) for each in files])
+    found = go_through(snapshot.storage, [(each, partial(match, each)) for each in files])
     matched = list(zip(files, found, strict=True))
     touched = [(file, matches) for file, matches in matched if len(matches.rows)]
     rows = chain.from_iterable(plan.rows.updated_rows(*each) for each in touched)

@@ -160,9 +160,9 @@ def _join(matching: Matching, group: pa.Table) -> _Pairs:
         normalize_key(pad(_target_values(group, path)))
         for path, pad in zip(matching.keys.paths, matching.keys.pads, strict=True)
     ]
-    near = matching.keys.near(keys[0])
     if len(keys) == 1 and _is_number(keys[0].type) and not keys[0].null_count:
-        return _join_numbers(keys[0], near)
+        return _join_numbers(keys[0], matching.keys.table)
+    near = matching.keys.near(keys[0])
     left = pa.table([*keys, pa.arange(0, len(group))], names=[*names, "row"])
     join = HashJoinNodeOptions("inner", names, names, ["row"], ["source_row"])
     inputs = [Declaration("table_source", TableSourceNodeOptions(each)) for each in (left, near)]
@@ -179,26 +179,52 @@ def _is_number(data_type: pa.DataType) -> bool:
     return any(is_kind(data_type) for is_kind in kinds)
 
 
-def _join_numbers(values: pa.Array, near: pa.Table) -> _Pairs:
-    """The pairs as `_join` gives them; a search takes a quarter of the time of a hash table.
+def _join_numbers(values: pa.Array, table: pa.Table) -> _Pairs:
+    """The pairs as `_join` gives them, in a tenth of the time that a hash table takes.
 
     Args:
         values: Keys of the target, none of them null.
-        near: Keys of the source in their order, none of them null, with the numbers of their rows.
+        table: As `MergeKeys` has it.
     """
-    wanted, keys = _numbers(values), _numbers(join_chunks(near["key0"]))
-    source_rows = _numbers(join_chunks(near["source_row"]))
-    starts = np.searchsorted(keys, wanted)
-    rows = np.flatnonzero(np.append(keys, 0)[starts] == wanted) if len(keys) else starts[:0]
-    rows = rows[starts[rows] < len(keys)]
-    starts, ends = starts[rows], np.searchsorted(keys, wanted[rows], "right")
-    counts = ends - starts
-    if len(rows) != counts.sum():  # keys stand several times in the source
-        firsts = np.repeat(starts - np.append(0, counts[:-1].cumsum()), counts)
+    of_source = join_chunks(table["key0"])
+    all_keys = _numbers(of_source.slice(0, len(table) - of_source.null_count))  # nulls come last
+    wanted = _numbers(values)
+    if not len(wanted) or not len(all_keys):
+        nothing = pa.array([], pa.int64())
+        return _Pairs(nothing, nothing)
+    start = np.searchsorted(all_keys, wanted.min())
+    keys = all_keys[start : np.searchsorted(all_keys, wanted.max(), "right")]
+    is_first = np.append(True, keys[1:] != keys[:-1])[: len(keys)]
+    places = _find_places(keys, is_first, wanted)
+    rows = np.flatnonzero(places >= 0)
+    starts = places[rows]
+    if not is_first.all():  # keys stand several times in the source
+        counts = np.searchsorted(keys, wanted[rows], "right") - starts
+        firsts = np.repeat(starts - np.append(0, counts.cumsum()[:-1])[: len(counts)], counts)
         rows, starts = np.repeat(rows, counts), firsts + np.arange(counts.sum())
-    return _Pairs(pa.array(rows), pa.array(source_rows[starts]))
+    source_rows = _numbers(join_chunks(table["source_row"]))[start + starts]
+    return _Pairs(pa.array(rows), pa.array(source_rows))
 
 
+def _find_places(keys: Any, is_first: Any, wanted: Any) -> Any:
+    """Where each wanted number stands first among ascending keys; -1 for one that does not."""
+    if not len(keys):
+        return np.full(len(wanted), -1)
+    span = int(keys[-1]) - int(keys[0]) + 1
+    if span > _SPARSE * len(wanted):
+        places = np.minimum(np.searchsorted(keys, wanted), len(keys) - 1)
+        return np.where(keys[places] == wanted, places, -1)
+    # Looked up by number, which takes a fifth of the time of a search.
+    found = np.full(span + 1, -1)
+    firsts = np.flatnonzero(is_first)
+    found[keys[firsts].astype(np.int64) - int(keys[0])] = firsts
+    # What is less than all keys becomes a large number.
+    offsets = (wanted.astype(np.int64) - int(keys[0])).view(np.uint64)
+    return found[np.minimum(offsets, np.uint64(span)).view(np.int64)]
+
+
+_SPARSE = 8
+"""Numbers between the first key and the last for each that is looked up, at most."""
 _OF_WIDTH = {8: pa.int8(), 16: pa.int16(), 32: pa.int32(), 64: pa.int64()}
 
 

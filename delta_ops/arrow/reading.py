@@ -3,16 +3,20 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import closing
 from functools import partial
 from itertools import chain
+from typing import TypeVar
 
 import pyarrow as pa
 
 from delta_ops.arrow.data_file_read import FileScan, StoredFile, read_data_file
+from delta_ops.protocol.actions import AddFile
 from delta_ops.storage import Storage
 from delta_ops.storage.concurrency import MAX_CONCURRENCY, run_ahead, works_in_sequence
+
+R = TypeVar("R")
 
 _SMALL_BYTES = 16 << 20
 """A file up to this is read beside others, of a larger one the columns beside each other."""
@@ -36,6 +40,8 @@ _LOCAL_READ_FILES = 8
 _LOCAL_READ_BYTES = 1 << 20
 """Size of these files together."""
 _GATHERED_ROWS = 1 << 13
+_HELD_BYTES = 512 << 20
+"""Rows of files that calls go through at once."""
 
 
 def read_all(
@@ -58,13 +64,31 @@ def read_all(
     read_bytes = min(_READ_BYTES, ahead_bytes // _READS_AHEAD)
     if is_local:
         ahead_bytes = min(ahead_bytes, _LOCAL_AHEAD_BYTES)
-    limits = (_LOCAL_READS, _LOCAL_THREADS) if is_local else (MAX_CONCURRENCY, MAX_CONCURRENCY)
     calls = (
         (_bytes_ahead(group, read_bytes), partial(_read_group, group, read_bytes))
         for group in _groups(files, together)
     )
-    with closing(run_ahead(calls, ahead_bytes, *limits)) as read:
+    with closing(run_ahead(calls, ahead_bytes, *_limits(storage))) as read:
         yield from chain.from_iterable(read)
+
+
+def go_through(storage: Storage, calls: Iterable[tuple[AddFile, Callable[[], R]]]) -> list[R]:
+    """What the calls return, in their order; as many at once as memory has room for their files.
+
+    Args:
+        storage: Of the table.
+        calls: Files, each with what goes through its rows.
+    """
+    sized = ((add.size * DECODED, call) for add, call in calls)
+    with closing(run_ahead(sized, _HELD_BYTES, *_limits(storage))) as results:
+        return list(results)
+
+
+def _limits(storage: Storage) -> tuple[int, int]:
+    """How many calls are ahead of the caller, and how many of them are made at once."""
+    if storage.has_native_input:
+        return _LOCAL_READS, _LOCAL_THREADS
+    return MAX_CONCURRENCY, MAX_CONCURRENCY
 
 
 def gather(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:

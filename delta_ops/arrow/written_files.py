@@ -67,6 +67,8 @@ class WrittenFiles:
         writes: Iterable[tuple[int, Callable[[], R]]],
         max_bytes: int,
         max_calls: int,
+        max_threads: int | None = None,
+        *,
         on_written: Callable[[R], object] | None = None,
         on_failure: Callable[[], object] | None = None,
     ) -> list[R]:
@@ -76,14 +78,14 @@ class WrittenFiles:
             writes: How many bytes a write will hold, and what writes and keeps its files; called in
                 threads, and none any more after a failure.
             max_bytes: Bound of what is held at once; see `run_ahead`.
-            max_calls: How many are under way at once, two at least.
+            max_calls: As for `run_ahead`; so is `max_threads`.
             on_written: Told of what each returns, in their order, until one has failed.
             on_failure: Called by each thread whose write has failed.
         """
         calls = (
             (num_bytes, partial(self._attempt, write, on_failure)) for num_bytes, write in writes
         )
-        with closing(run_ahead(calls, max_bytes, max_calls)) as results:
+        with closing(run_ahead(calls, max_bytes, max_calls, max_threads)) as results:
             returned = []
             for each in results:
                 if each is not None:

@@ -192,7 +192,9 @@ class Rewriting:
             )
             cancel = None if calls is None else calls.cancel
             try:
-                files.write_all(writes, MEMORY_BYTES, num_at_once, take, cancel)
+                files.write_all(
+                    writes, MEMORY_BYTES, num_at_once, on_written=take, on_failure=cancel
+                )
             except BaseException:
                 if cancel is not None:
                     cancel()
