@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from functools import partial
 from itertools import chain
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
@@ -143,11 +144,10 @@ def _change_by_vectors(
 
 def _unmet_rows(num_rows: int, found: _Matched) -> pa.Int64Array:
     """The rows of the source that meet no row of the table."""
-    numbers = pa.arange(0, num_rows)
-    if not found:
-        return numbers
-    met = pa.concat_arrays([matches.met for _, matches in found])
-    return numbers.filter(pc.invert(pc.is_in(numbers, value_set=met)))
+    is_unmet = np.ones(num_rows, dtype=bool)
+    for _, matches in found:
+        is_unmet[matches.met.to_numpy()] = False
+    return pa.array(np.flatnonzero(is_unmet))
 
 
 def _count_clauses(clauses: Sequence[PlannedClause], found: _Matched) -> dict[tuple[str, str], int]:
