@@ -37,8 +37,7 @@ def might_match(predicate: Predicate, partitions: Partitions, stats: pa.Array) -
         stats: As `add.stats` in the log, by file; null: nothing is known of the other columns.
     """
     domains = _partition_domains(predicate, partitions)
-    mask = outcomes(predicate, domains, len(stats)).can_be_true
-    keep = mask
+    keep = mask = pa.array(outcomes(predicate, domains, len(stats)).can_be_true)
     # Statistics take long to read, those that Arrow cannot read longest.
     for read in (domains_at_once, domains_one_by_one):
         unknown = _leaf_types(predicate, domains)
@@ -47,7 +46,7 @@ def might_match(predicate: Predicate, partitions: Partitions, stats: pa.Array) -
         stats = stats.filter(mask)
         domains = {path: domain.filter(mask) for path, domain in domains.items()}
         domains |= read(stats, unknown)
-        mask = outcomes(predicate, domains, len(stats)).can_be_true
+        mask = pa.array(outcomes(predicate, domains, len(stats)).can_be_true)
         keep = pc.replace_with_mask(keep, keep, mask)
     return keep
 
@@ -64,7 +63,7 @@ def must_match(predicate: Predicate, partitions: Partitions, stats: pa.Array) ->
     unknown = _leaf_types(predicate, domains)
     domains |= domains_one_by_one(stats, unknown, exact_only=True)
     found = outcomes(predicate, domains, len(stats))
-    return pc.and_not(found.can_be_true, pc.or_(found.can_be_false, found.can_be_null))
+    return pa.array(found.can_be_true & ~(found.can_be_false | found.can_be_null))
 
 
 def _partition_domains(predicate: Predicate, partitions: Partitions) -> dict[ColumnPath, Domain]:
