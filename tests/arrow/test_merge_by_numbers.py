@@ -59,5 +59,5 @@ def test_rows_meet_those_of_the_same_number(data_type: pa.DataType, data: st.Dat
         new = [(key, 1) for key in source if key is None or key not in target]
         left = [(key, 0) for key in target if key is None or key not in source]
         assert counted(taken) == Counter(left + new)
-        changed = [(key, 2) for key in target if key is not None and key in source]
-        assert counted(updated) == Counter(left + changed)
+        changed = Counter((key, 2) for key in target if key is not None and key in source)
+        assert counted(updated) == Counter(left) + changed
