@@ -76,7 +76,7 @@ def go_through(storage: Storage, calls: Iterable[tuple[AddFile, Callable[[], R]]
     """What the calls return, in their order; as many at once as memory has room for their files.
 
     Args:
-        storage: Of the table.
+        storage: The table's.
         calls: Files, each with what goes through its rows.
     """
     sized = ((add.size * DECODED, call) for add, call in calls)

@@ -23,8 +23,8 @@ from delta_ops.protocol.predicate.text import predicate_text
 from delta_ops.protocol.schema import BOOLEAN, INTEGER_RANGES, STRING, StructType
 from delta_ops.spark.analysis import analyze
 from delta_ops.spark.column_text import sql_of
+from delta_ops.spark.empty_rows import empty_rows
 from delta_ops.spark.expressions import matches
-from delta_ops.spark.schema import spark_schema_from_schema
 from delta_ops.spark.session import session_time_zone
 
 _UTC = frozenset({"UTC", "Etc/UTC", "GMT", "Z", "+00:00"})
@@ -142,7 +142,7 @@ def condition_of(
             alias=alias,
         )
     parsed = parse_condition(given)
-    empty = spark.createDataFrame([], spark_schema_from_schema(schema))
+    empty = empty_rows(spark, schema)
     is_stable = validate_condition(parsed, empty.alias(alias) if alias else empty, table)
     expression = parsed.expression_in(session_time_zone(spark), [schema])
     return Condition(

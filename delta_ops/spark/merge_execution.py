@@ -48,6 +48,7 @@ from delta_ops.spark.changed_rows import (
 )
 from delta_ops.spark.conditions import SparkCondition, parse_condition, validate_condition
 from delta_ops.spark.data_files import WrittenFiles, discard
+from delta_ops.spark.empty_rows import empty_rows
 from delta_ops.spark.expressions import named_column
 from delta_ops.spark.failures import translating_failures
 from delta_ops.spark.file_index import ROW
@@ -76,7 +77,7 @@ from delta_ops.spark.places import reach
 from delta_ops.spark.progress import OnTasks, tasks_reporter
 from delta_ops.spark.read import NUMBER, read_files, read_numbered
 from delta_ops.spark.row_checks import RowCheck
-from delta_ops.spark.schema import data_schema_from_spark, spark_schema_from_schema
+from delta_ops.spark.schema import data_schema_from_spark
 from delta_ops.spark.session import is_connect, session_time_zone
 from delta_ops.spark.table_columns import fit, null_of
 from delta_ops.spark.touched_files import name_touched
@@ -196,7 +197,7 @@ def _plan(
         )
     definition = transaction.definition
     pinned = number_source(source)
-    empty = spark.createDataFrame([], spark_schema_from_schema(definition.schema))
+    empty = empty_rows(spark, definition.schema)
     sides = Sides(
         target=empty.alias(request.target_alias),
         source=pinned.alias(request.source_alias),
@@ -591,9 +592,7 @@ def _updated_rows(rows: _Rows) -> DataFrame:
     takes_all = all(each.takes_all and each.names | made >= names for each in plan.updates.values())
     if not takes_all or row_columns(plan.definition, plan.snapshot.uri) is not None:
         return rows.join("inner").filter(updated)
-    nothing = plan.spark.createDataFrame(
-        [], spark_schema_from_schema(plan.definition.schema)
-    ).alias(plan.sides.target_alias)
+    nothing = empty_rows(plan.spark, plan.definition.schema).alias(plan.sides.target_alias)
     return rows.source_rows().filter(updated).join(nothing, sf.lit(True), "left")
 
 

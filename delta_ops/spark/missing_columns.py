@@ -30,6 +30,7 @@ from delta_ops.protocol.schema import (
 )
 from delta_ops.protocol.table_definition import TableDefinition
 from delta_ops.spark.analysis import why_unusable
+from delta_ops.spark.empty_rows import empty_rows
 from delta_ops.spark.expressions import named_column, parse_physical_text, physical_text
 from delta_ops.spark.row_checks import RowCheck
 from delta_ops.spark.schema import spark_schema_from_schema
@@ -185,7 +186,7 @@ def _default(field: StructField, spark: SparkSession, now_ms: int, table: str) -
                 f"{table}: the default of column {field.name} ({text}) does not fit its type "
                 f"{field.data_type.name}; set another one, or give the column in the data"
             ) from None
-        empty = spark.createDataFrame([], spark_schema_from_schema(NO_COLUMNS))
+        empty = empty_rows(spark, NO_COLUMNS)
         sql = f"CAST(({text}) AS {spark_type.simpleString()})"
         if reason := why_unusable(sql, empty):
             raise InvalidRequestError(

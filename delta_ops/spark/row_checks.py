@@ -24,6 +24,7 @@ from delta_ops.protocol.row_rules import Check, Generated, Invariant, NotNull, R
 from delta_ops.protocol.schema import ArrayType, DataType, MapType, StructType, find_field
 from delta_ops.protocol.table_definition import TableDefinition
 from delta_ops.spark.analysis import why_unusable
+from delta_ops.spark.empty_rows import empty_rows
 from delta_ops.spark.expressions import named_column
 from delta_ops.spark.schema import spark_schema_from_schema
 
@@ -118,7 +119,7 @@ def expression_checks(
     of_expressions = [each for each in wanted if isinstance(each, ExpressionRule)]
     if not of_expressions:
         return
-    empty = spark.createDataFrame([], spark_schema_from_schema(definition.schema))
+    empty = empty_rows(spark, definition.schema)
     for rule in of_expressions:
         condition = _condition_of(rule, definition)
         if reason := why_unusable(condition, empty, must_be_true=True):

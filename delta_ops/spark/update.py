@@ -31,10 +31,10 @@ from delta_ops.spark.changed_rows import (
 )
 from delta_ops.spark.conditions import Condition, condition_of
 from delta_ops.spark.data_files import discard
+from delta_ops.spark.empty_rows import empty_rows
 from delta_ops.spark.expressions import named_column
 from delta_ops.spark.places import reach
 from delta_ops.spark.read import read_numbered
-from delta_ops.spark.schema import spark_schema_from_schema
 from delta_ops.spark.touched_files import MATCHES, find_touched, mark_matching
 from delta_ops.transaction import DEFAULT_HOOKS, CommitResult, Hook, Txn
 from delta_ops.transaction.changeable import validate_assigned
@@ -107,7 +107,7 @@ def update(
     values = values_by_path(assignments, target_alias, schema)
     columns = assigned_columns(values, schema, named_column, table)
     validate_assigned(columns, schema, table)
-    empty = condition.apply_alias(spark.createDataFrame([], spark_schema_from_schema(schema)))
+    empty = condition.apply_alias(empty_rows(spark, schema))
     validate_of_one_row(columns, empty, table)
     assigned = fit_values(columns, empty, snapshot.definition, table, is_update=True)
     planned = _Update(spark, snapshot, condition, assigned, empty)

@@ -37,7 +37,11 @@ def might_match(predicate: Predicate, partitions: Partitions, stats: pa.Array) -
         stats: As `add.stats` in the log, by file; null: nothing is known of the other columns.
     """
     domains = _partition_domains(predicate, partitions)
-    keep = mask = pa.array(outcomes(predicate, domains, len(stats)).can_be_true)
+    if domains or not _leaf_types(predicate, domains):
+        mask = outcomes(predicate, domains, len(stats)).can_be_true
+    else:
+        mask = pa.repeat(True, len(stats))  # of no column anything is known yet
+    keep = mask
     # Statistics take long to read, those that Arrow cannot read longest.
     for read in (domains_at_once, domains_one_by_one):
         unknown = _leaf_types(predicate, domains)
@@ -46,7 +50,7 @@ def might_match(predicate: Predicate, partitions: Partitions, stats: pa.Array) -
         stats = stats.filter(mask)
         domains = {path: domain.filter(mask) for path, domain in domains.items()}
         domains |= read(stats, unknown)
-        mask = pa.array(outcomes(predicate, domains, len(stats)).can_be_true)
+        mask = outcomes(predicate, domains, len(stats)).can_be_true
         keep = pc.replace_with_mask(keep, keep, mask)
     return keep
 
@@ -63,7 +67,7 @@ def must_match(predicate: Predicate, partitions: Partitions, stats: pa.Array) ->
     unknown = _leaf_types(predicate, domains)
     domains |= domains_one_by_one(stats, unknown, exact_only=True)
     found = outcomes(predicate, domains, len(stats))
-    return pa.array(found.can_be_true & ~(found.can_be_false | found.can_be_null))
+    return pc.and_not(found.can_be_true, pc.or_(found.can_be_false, found.can_be_null))
 
 
 def _partition_domains(predicate: Predicate, partitions: Partitions) -> dict[ColumnPath, Domain]:

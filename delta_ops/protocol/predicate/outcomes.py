@@ -13,7 +13,6 @@ from functools import reduce
 from itertools import chain, combinations
 from typing import Any, NamedTuple
 
-import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
@@ -41,12 +40,11 @@ Domains = Mapping[ColumnPath, Domain]
 
 
 class Outcomes(NamedTuple):
-    """What a predicate may come to, for each file: arrays of NumPy, which takes a fraction of the
-    time that Arrow does, or one truth for all."""
+    """What a predicate may come to, for each file."""
 
-    can_be_true: Any
-    can_be_false: Any
-    can_be_null: Any
+    can_be_true: pa.BooleanArray
+    can_be_false: pa.BooleanArray
+    can_be_null: pa.BooleanArray
 
 
 def outcomes(predicate: Predicate, domains: Domains, num_files: int) -> Outcomes:
@@ -67,47 +65,46 @@ def outcomes(predicate: Predicate, domains: Domains, num_files: int) -> Outcomes
         _evaluate(
             predicate,
             {**domains, **{path: domains[path].limit_to_nan() for path in subset}},
+            num_files,
         )
         for subset in subsets
     ]
-    united = (reduce(np.logical_or, each) for each in zip(*cases, strict=True))
-    return Outcomes(*(np.broadcast_to(each, num_files) for each in united))
+    return Outcomes(*(reduce(pc.or_, each) for each in zip(*cases, strict=True)))
 
 
-def _evaluate(predicate: Predicate, domains: Domains) -> Outcomes:
+def _evaluate(predicate: Predicate, domains: Domains, num_files: int) -> Outcomes:
     match predicate:
         case And(operands):
-            return reduce(_and, (_evaluate(each, domains) for each in operands))
+            return reduce(_and, (_evaluate(each, domains, num_files) for each in operands))
         case Or(operands):
-            denied = (_not(_evaluate(each, domains)) for each in operands)
+            denied = (_not(_evaluate(each, domains, num_files)) for each in operands)
             return _not(reduce(_and, denied))
         case Not(operand):
-            return _not(_evaluate(operand, domains))
+            return _not(_evaluate(operand, domains, num_files))
         case Always(value):
-            return Outcomes(value, not value, False)
+            return _constant(value, not value, False, num_files)
     domain = domains.get(predicate.column)
     if domain is None:
-        return Outcomes(True, True, True)
+        return _constant(True, True, True, num_files)
     if not isinstance(predicate, IsNull) and predicate.padded_to is not None:
         domain = domain.pad(predicate.padded_to)
     found = _evaluate_leaf(predicate, domain)
-    if domain.codes is None:
-        return found
-    codes, count = domain.codes.to_numpy(), len(domain.has_values)
-    return Outcomes(*(np.broadcast_to(each, count)[codes] for each in found))
+    return found if domain.codes is None else Outcomes(*(each.take(domain.codes) for each in found))
 
 
 def _evaluate_leaf(leaf: Leaf, domain: Domain) -> Outcomes:
+    nothing = pc.and_(domain.has_nulls, False)
     match leaf:
         case IsNull():
-            return Outcomes(_truths(domain.has_nulls), _truths(domain.has_values), False)
+            return Outcomes(domain.has_nulls, domain.has_values, nothing)
         case Comparison(_, operator, value):
             return _compare(domain, operator, _key(leaf, value))
         case In(_, values):
             keys = sort_keys([v for v in values if v is not None], resolved_type(leaf))
             found = _compare_with_any(domain, keys.take(pc.sort_indices(keys)))
     if None in values:
-        return Outcomes(found.can_be_true, False, found.can_be_null | found.can_be_false)
+        null = pc.or_(domain.has_nulls, found.can_be_false)
+        return Outcomes(found.can_be_true, nothing, null)
     return found
 
 
@@ -125,58 +122,68 @@ def _compare(domain: Domain, operator: Operator, key: pa.Scalar) -> Outcomes:
         case ">":
             return _not(_compare(domain, "<=", key))
         case "==":
-            holds = _might_fail(pc.greater, low, key) & _might_fail(pc.less, high, key)
-            fails = ~(_holds_surely(pc.equal, low, key) & _holds_surely(pc.equal, high, key))
+            holds = pc.and_(_might_fail(pc.greater, low, key), _might_fail(pc.less, high, key))
+            fails = pc.invert(
+                pc.and_(_holds_surely(pc.equal, low, key), _holds_surely(pc.equal, high, key))
+            )
         case "<":
             holds, fails = _might_fail(pc.greater_equal, low, key), _might_fail(pc.less, high, key)
         case "<=":
             holds, fails = _might_fail(pc.greater, low, key), _might_fail(pc.less_equal, high, key)
-    has_values = _truths(domain.has_values)
-    return Outcomes(has_values & holds, has_values & fails, _truths(domain.has_nulls))
+    return Outcomes(
+        pc.and_(domain.has_values, holds), pc.and_(domain.has_values, fails), domain.has_nulls
+    )
 
 
 def _compare_with_any(domain: Domain, keys: pa.Array) -> Outcomes:
     """Whether a value equals one of the keys, of which there may be very many; they ascend."""
-    has_values = _truths(domain.has_values)
-    below = _num_first(keys, domain.low, pc.less, len(has_values))
-    up_to = _num_first(keys, domain.high, pc.less_equal, len(has_values))
-    some = below < np.where(_truths(pc.is_valid(domain.high)), up_to, len(keys))
-    only = some & _holds_surely(pc.equal, domain.low, domain.high)
-    return Outcomes(has_values & some, has_values & ~only, _truths(domain.has_nulls))
+    count = len(domain.has_values)
+    below = _num_first(keys, domain.low, pc.less, count)
+    up_to = _num_first(keys, domain.high, pc.less_equal, count)
+    is_high = pc.is_valid(domain.high)
+    some = pc.less(below, pc.if_else(is_high, up_to, len(keys)))
+    only = pc.and_(some, pc.fill_null(pc.equal(domain.low, domain.high), False))
+    return Outcomes(
+        pc.and_(domain.has_values, some), pc.and_not(domain.has_values, only), domain.has_nulls
+    )
 
 
-def _num_first(keys: pa.Array, bounds: Any, compare: Callable[[Any, Any], Any], count: int) -> Any:
+def _num_first(
+    keys: pa.Array, bounds: Any, compare: Callable[[Any, Any], Any], count: int
+) -> pa.Array:
     """How many keys, from the first on, compare so with each of the bounds; none with null."""
-    found = np.zeros(count, dtype=np.int64)
+    found = pa.repeat(pa.scalar(0), count)
     for step in (1 << bit for bit in reversed(range(len(keys).bit_length()))):
-        further = found + step
-        last = keys.take(pa.array(np.minimum(further, len(keys)) - 1))
-        is_so = (further <= len(keys)) & _holds_surely(compare, last, bounds)
-        found = np.where(is_so, further, found)
+        further = pc.add(found, step)
+        last = keys.take(pc.subtract(pc.min_element_wise(further, len(keys)), 1))
+        is_so = pc.and_(pc.less_equal(further, len(keys)), _holds_surely(compare, last, bounds))
+        found = pc.if_else(is_so, further, found)
     return found
 
 
 def _holds_surely(compare: Callable[[Any, Any], Any], bound: Any, key: Any) -> Any:
-    return _truths(pc.fill_null(compare(bound, key), False))
+    return pc.fill_null(compare(bound, key), False)
 
 
 def _might_fail(compare: Callable[[Any, Any], Any], bound: Any, key: Any) -> Any:
     """Not where the comparison surely holds; a bound that is missing rules out nothing."""
-    return ~_holds_surely(compare, bound, key)
-
-
-def _truths(values: Any) -> Any:
-    """As NumPy has them; those of bounds that are the same for all files are one."""
-    return np.bool_(values.as_py()) if isinstance(values, pa.Scalar) else np.asarray(values)
+    return pc.invert(_holds_surely(compare, bound, key))
 
 
 def _and(a: Outcomes, b: Outcomes) -> Outcomes:
+    null = pc.or_(
+        pc.and_(a.can_be_null, pc.or_(b.can_be_null, b.can_be_true)),
+        pc.and_(a.can_be_true, b.can_be_null),
+    )
     return Outcomes(
-        a.can_be_true & b.can_be_true,
-        a.can_be_false | b.can_be_false,
-        a.can_be_null & (b.can_be_null | b.can_be_true) | a.can_be_true & b.can_be_null,
+        pc.and_(a.can_be_true, b.can_be_true), pc.or_(a.can_be_false, b.can_be_false), null
     )
 
 
 def _not(a: Outcomes) -> Outcomes:
     return Outcomes(a.can_be_false, a.can_be_true, a.can_be_null)
+
+
+def _constant(can_be_true: bool, can_be_false: bool, can_be_null: bool, count: int) -> Outcomes:
+    each = (can_be_true, can_be_false, can_be_null)
+    return Outcomes(*(pa.repeat(pa.scalar(value), count) for value in each))
