@@ -15,7 +15,7 @@ import delta_ops.arrow as da
 
 TYPES = [pa.int8(), pa.int32(), pa.int64(), pa.date32(), pa.timestamp("us")]
 BITS = {"date32[day]": 19, "timestamp[us]": 55}
-"""Of types of which there are fewer values in the years that everybody takes."""
+"""Types whose values are cut to years that everybody takes."""
 
 Keys = list[int | None]
 
