@@ -81,11 +81,11 @@ def write_again(
     return files.adds, returned
 
 
-def _limits(transaction: Transaction) -> tuple[int, int]:
-    """How many writes are under way, and how many of them are made at once."""
+def _limits(transaction: Transaction) -> tuple[int, int | None]:
+    """How many writes are under way or wait for a thread, and how many threads compute."""
     if transaction.log.storage.has_native_input:
-        return 2 * LOCAL_WRITES, LOCAL_WRITES  # so that no thread waits for the one before
-    return MAX_CONCURRENCY, MAX_CONCURRENCY
+        return LOCAL_WRITES + 2, LOCAL_WRITES
+    return MAX_CONCURRENCY, None
 
 
 class Rewriter:

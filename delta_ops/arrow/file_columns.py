@@ -120,9 +120,10 @@ class FileColumns:
         )
 
     def _are_as_read(self, read: pa.Schema) -> bool:
-        wanted = arrow_schema_from_schema(self.schema)
+        wanted, name_in_file = arrow_schema_from_schema(self.schema), _naming(self.mode)
         return (
-            read.remove_metadata().equals(wanted, check_metadata=True)
+            all(name_in_file(each) == each.name for each in self.schema.fields)
+            and read.remove_metadata().equals(wanted, check_metadata=True)
             and not any(map(pt.is_nested, wanted.types))
             and not legacy_calendar(read.metadata).is_used
         )

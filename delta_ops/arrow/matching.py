@@ -93,7 +93,8 @@ def _find(
     matched, opened = list(add_files(plan.matched)), list(plan.mixed)
     if not condition.is_implied:  # what is implied says nothing of the rest of the condition
         matched, opened = [], [*matched, *opened]
-    counted = go_through(snapshot.storage, [(each, partial(look, each)) for each in opened])
+    # The columns of a condition are little, and go by in batches.
+    counted = go_through(snapshot.storage, ((1, partial(look, each)) for each in opened))
     found = [each for each in counted if each.num_rows]
     of_matched = [num_live_rows(each) for each in matched]
     known = [each for each in of_matched if each is not None]

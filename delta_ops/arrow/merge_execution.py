@@ -19,7 +19,7 @@ from delta_ops.arrow.merge_clauses import PlannedClause
 from delta_ops.arrow.merge_matching import FileMatches, match_file
 from delta_ops.arrow.merge_planning import MergePlan, plan_merge
 from delta_ops.arrow.new_files import write_rows
-from delta_ops.arrow.reading import go_through
+from delta_ops.arrow.reading import DECODED, go_through
 from delta_ops.errors import InvalidRequestError
 from delta_ops.log import Snapshot
 from delta_ops.planning.scan import plan_scan
@@ -121,7 +121,8 @@ def _change_by_vectors(
         matches, _ = match_file(plan.matching, snapshot, file)
         return matches
 
-    found = go_through(snapshot.storage, [(each, partial(match, each)) for each in files])
+    calls = ((each.size * DECODED, partial(match, each)) for each in files)
+    found = go_through(snapshot.storage, calls)
     matched = list(zip(files, found, strict=True))
     touched = [(file, matches) for file, matches in matched if len(matches.rows)]
     rows = chain.from_iterable(plan.rows.updated_rows(*each) for each in touched)

@@ -197,7 +197,7 @@ def _join_numbers(values: pa.Array, table: pa.Table) -> _Pairs:
     is_first = np.append(True, keys[1:] != keys[:-1])[: len(keys)]
     places = _find_places(keys, is_first, wanted)
     rows = np.flatnonzero(places >= 0)
-    starts = places[rows]
+    starts = places[rows].astype(np.int64)
     if not is_first.all():  # keys stand several times in the source
         counts = np.searchsorted(keys, wanted[rows], "right") - starts
         firsts = np.repeat(starts - np.append(0, counts.cumsum()[:-1])[: len(counts)], counts)
@@ -209,13 +209,13 @@ def _join_numbers(values: pa.Array, table: pa.Table) -> _Pairs:
 def _find_places(keys: Any, is_first: Any, wanted: Any) -> Any:
     """Where each wanted number stands first among ascending keys; -1 for one that does not."""
     if not len(keys):
-        return np.full(len(wanted), -1)
+        return np.full(len(wanted), -1, dtype=np.int32)
     span = int(keys[-1]) - int(keys[0]) + 1
     if span > _SPARSE * len(wanted):
         places = np.minimum(np.searchsorted(keys, wanted), len(keys) - 1)
         return np.where(keys[places] == wanted, places, -1)
     # Looked up by number, which takes a fifth of the time of a search.
-    found = np.full(span + 1, -1)
+    found = np.full(span + 1, -1, dtype=np.int32)
     firsts = np.flatnonzero(is_first)
     found[keys[firsts].astype(np.int64) - int(keys[0])] = firsts
     # What is less than all keys becomes a large number.
@@ -223,7 +223,7 @@ def _find_places(keys: Any, is_first: Any, wanted: Any) -> Any:
     return found[np.minimum(offsets, np.uint64(span)).view(np.int64)]
 
 
-_SPARSE = 8
+_SPARSE = 4
 """Numbers between the first key and the last for each that is looked up, at most."""
 _OF_WIDTH = {8: pa.int8(), 16: pa.int16(), 32: pa.int32(), 64: pa.int64()}
 

@@ -12,7 +12,6 @@ from typing import TypeVar
 import pyarrow as pa
 
 from delta_ops.arrow.data_file_read import FileScan, StoredFile, read_data_file
-from delta_ops.protocol.actions import AddFile
 from delta_ops.storage import Storage
 from delta_ops.storage.concurrency import MAX_CONCURRENCY, run_ahead, works_in_sequence
 
@@ -31,9 +30,8 @@ AHEAD_BYTES = 256 << 20
 _LOCAL_THREADS = os.cpu_count() or 1
 """Files of a disk that are read at once: decoding takes longest, and more threads would only wait
 for each other."""
-_LOCAL_READS = 2 * _LOCAL_THREADS
-"""Files of a disk that are under way, or wait for one of these threads to have done with another:
-it should find them there."""
+_LOCAL_READS = _LOCAL_THREADS + 2
+"""Calls that are ahead of who takes their rows: a thread that has done with one finds the next."""
 _LOCAL_AHEAD_BYTES = (_LOCAL_THREADS + 1) * _READ_BYTES
 _LOCAL_READ_FILES = 8
 """Files that one thread reads in turn: to hand over a file costs as much as to read it."""
@@ -41,7 +39,7 @@ _LOCAL_READ_BYTES = 1 << 20
 """Size of these files together."""
 _GATHERED_ROWS = 1 << 13
 _HELD_BYTES = 512 << 20
-"""Rows of files that calls go through at once."""
+"""Bytes that calls hold at once which go through files."""
 
 
 def read_all(
@@ -72,23 +70,20 @@ def read_all(
         yield from chain.from_iterable(read)
 
 
-def go_through(storage: Storage, calls: Iterable[tuple[AddFile, Callable[[], R]]]) -> list[R]:
-    """What the calls return, in their order; as many at once as memory has room for their files.
+def go_through(storage: Storage, calls: Iterable[tuple[int, Callable[[], R]]]) -> list[R]:
+    """What the calls return, in their order; as many at once as memory has room for.
 
     Args:
         storage: The table's.
-        calls: Files, each with what goes through its rows.
+        calls: How many bytes a call will hold, about, and what goes through a file.
     """
-    sized = ((add.size * DECODED, call) for add, call in calls)
-    with closing(run_ahead(sized, _HELD_BYTES, *_limits(storage))) as results:
+    with closing(run_ahead(calls, _HELD_BYTES, *_limits(storage))) as results:
         return list(results)
 
 
-def _limits(storage: Storage) -> tuple[int, int]:
-    """How many calls are ahead of the caller, and how many of them are made at once."""
-    if storage.has_native_input:
-        return _LOCAL_READS, _LOCAL_THREADS
-    return MAX_CONCURRENCY, MAX_CONCURRENCY
+def _limits(storage: Storage) -> tuple[int, int | None]:
+    """How many calls are ahead of the caller, and how many threads compute."""
+    return (_LOCAL_READS, _LOCAL_THREADS) if storage.has_native_input else (MAX_CONCURRENCY, None)
 
 
 def gather(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:

@@ -31,11 +31,11 @@ from delta_ops.protocol.schema import (
 )
 from delta_ops.protocol.table_definition import TableDefinition
 from delta_ops.spark import file_index, file_list
-from delta_ops.spark.empty_rows import empty_rows
 from delta_ops.spark.file_index import ROW, FileGroup, IndexUnavailableError
 from delta_ops.spark.file_list import is_hidden
 from delta_ops.spark.live_rows import FILE, keep_live, keep_named
 from delta_ops.spark.places import reach, spark_path
+from delta_ops.spark.schema import spark_schema_from_schema
 from delta_ops.spark.session import tell_once
 from delta_ops.spark.stored_columns import (
     log_schema,
@@ -155,7 +155,9 @@ def unite(spark: SparkSession, schema: StructType, parts: Iterable[DataFrame]) -
     """The rows of all parts of scans with these columns; none where there is no part."""
     found = list(parts)
     if not found:
-        return empty_rows(spark, schema)
+        # Not `empty_rows`, of which Spark knows that they are none: it keeps the plans of tables
+        # that it has by name, and an empty one would be sent to all tasks when it has grown.
+        return spark.createDataFrame([], spark_schema_from_schema(schema))
     return reduce(DataFrame.unionAll, found)
 
 

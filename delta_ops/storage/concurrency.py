@@ -64,14 +64,14 @@ def run_ahead(
         calls: How many bytes a call will hold, and the call.
         max_bytes: Bound of the calls that are ahead of the caller; one call is, however large.
         max_calls: How many are ahead of the caller, two at least.
-        max_threads: How many of them are made at once, by a pool of as many threads; None: all.
+        max_threads: How many of them are made at once where they compute, by the pool that does
+            for all who do; None: all.
     """
     todo = iter(calls)
     first = list(islice(todo, 2))
     if len(first) < 2 or works_in_sequence():
         yield from (call() for _, call in chain(first, todo))
         return
-    pool = _pool(max_threads or max_calls)
     under_way: deque[tuple[int, _Call[R]]] = deque()
     waiting: deque[_Call[R]] = deque()
     ahead_bytes = 0
@@ -86,6 +86,8 @@ def run_ahead(
             latest = _Call(call)
             under_way.append((num_bytes, latest))
             waiting.append(latest)
+            # Asked for each time: a child of a fork goes on with threads of its own.
+            pool = _pool(max_threads or max_calls, computes=max_threads is not None)
             pool.offer(partial(_make_next, waiting))
             ahead_bytes += num_bytes
         while under_way:
@@ -215,11 +217,13 @@ class _Pool:
         work()
 
 
-_pools: dict[int, _Pool] = {}
+_pools: dict[tuple[int, bool], _Pool] = {}
 
 
-def _pool(num_threads: int) -> _Pool:
-    return _pools.get(num_threads) or _pools.setdefault(num_threads, _Pool(num_threads))
+def _pool(num_threads: int, *, computes: bool = False) -> _Pool:
+    """The pool of so many threads; what computes is no neighbour of what waits for a store."""
+    key = num_threads, computes
+    return _pools.get(key) or _pools.setdefault(key, _Pool(num_threads))
 
 
 def work_in_sequence() -> None:

@@ -124,6 +124,6 @@ def test_memory_does_not_grow_with_row_groups(tmp_path: Path) -> None:
         count, kilobytes = map(int, done.stdout.split())
         assert count == num_rows
         peaks.append(kilobytes * 1024)
-    # The larger file has 245 MB more, in one row group. What is read ahead depends on who is
-    # faster, so that one peak differs from the next by up to 75 MB.
+    # The larger file has 245 MB more, in one row group. Arrow's pool gives memory back some time
+    # later, so that one peak differs from the next by up to 75 MB.
     assert peaks[1] - peaks[0] < 120 * MB

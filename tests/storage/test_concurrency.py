@@ -194,6 +194,49 @@ def test_a_child_makes_the_calls_that_threads_of_its_parent_had_begun_or_not() -
     assert list(made) == list(range(1, 9))
 
 
+@needs_fork
+def test_a_child_goes_on_with_what_its_parent_has_begun_by_threads_of_its_own() -> None:
+    def call(number: int) -> tuple[int, str]:
+        threading.Event().wait(0.01)
+        return number, threading.current_thread().name
+
+    given = run_ahead(((1, partial(call, number)) for number in range(40)), 100, 4, 2)
+    assert next(given)[0] == 0
+    rest = call_in_child(lambda: list(given))
+    assert [number for number, _ in rest] == list(range(1, 40))
+    assert len({name for _, name in rest[10:]}) > 1
+    given.close()
+
+
+@pytest.mark.parametrize("max_threads", [1, 2])
+def test_calls_lie_ready_for_threads_that_compute(max_threads: int) -> None:
+    lock = threading.Lock()
+    now = most = 0
+
+    def call(number: int) -> int:
+        nonlocal now, most
+        with lock:
+            now += 1
+            most = max(most, now)
+        threading.Event().wait(0.002)
+        with lock:
+            now -= 1
+        return number
+
+    calls = ((1, partial(call, number)) for number in range(60))
+    assert list(run_ahead(calls, 100, 6, max_threads)) == list(range(60))
+    assert most <= max_threads + 1  # and the caller's
+
+
+def test_threads_that_wait_for_a_store_hold_up_none_that_compute() -> None:
+    gate = Gate()
+    waiting = [lambda: list(run_ahead(((1, gate.pass_by) for _ in range(9)), 100, 2))] * 3
+    with gate.holding(waiting, lambda held: sum(name != "held" for name in held) == 2):
+        barrier = threading.Barrier(2, timeout=PATIENCE_S / 4)
+        calls = ((1, barrier.wait) for _ in range(4))
+        assert sorted(run_ahead(calls, 100, 4, 2)) == [0, 0, 1, 1]
+
+
 def test_after_an_error_no_other_call_is_begun() -> None:
     begun: list[int] = []
 
