@@ -141,3 +141,50 @@ def test_a_struct_of_which_no_field_is_there_is_read_by_its_first() -> None:
     wanted = StructType((StructField("s", StructType((StructField("new", LONG),))),))
     columns = FileColumns(schema=wanted, mode="none")
     assert columns.leaves_in(pq.ParquetFile(sink).schema_arrow).numbers == [1]
+
+
+A, B = pa.field("a", pa.int64()), pa.field("b", pa.string())
+
+
+@pytest.mark.parametrize(
+    ("fields", "metadata", "are_as_read"),
+    [
+        pytest.param([A, B], None, True, id="the same"),
+        pytest.param([A, B], {"writer": "x"}, True, id="with what the file says of itself"),
+        pytest.param([A, B], {"org.apache.spark.version": "2.4.0"}, False, id="legacy days"),
+        pytest.param([B, A], None, False, id="in another order"),
+        pytest.param([A], None, False, id="not all"),
+        pytest.param([pa.field("A", pa.int64()), B], None, False, id="by another case"),
+        pytest.param([pa.field("a", pa.int32()), B], None, False, id="of a smaller type"),
+        pytest.param([pa.field("a", pa.int64(), nullable=False), B], None, False, id="not null"),
+        pytest.param([A.with_metadata({"PARQUET:field_id": "1"}), B], None, False, id="with ids"),
+        pytest.param(
+            [A, pa.field("b", pa.dictionary(pa.int32(), pa.string()))], None, False, id="numbered"
+        ),
+    ],
+)
+def test_columns_are_passed_on_where_they_are_those_of_the_table(
+    fields: list[pa.Field], metadata: dict[str, str] | None, *, are_as_read: bool
+) -> None:
+    wanted = StructType((StructField("a", LONG), StructField("b", STRING)))
+    columns = FileColumns(schema=wanted, mode="none")
+    assert columns.are_as_read(pa.schema(fields, metadata)) == are_as_read
+
+
+@pytest.mark.parametrize("mode", ["name", "id"])
+def test_columns_that_go_by_other_names_in_files_are_not_passed_on(mode: str) -> None:
+    number = {"delta.columnMapping.id": 1}
+    swapped = StructType(
+        (
+            StructField("a", LONG, metadata={**number, "delta.columnMapping.physicalName": "b"}),
+            StructField("b", LONG, metadata={**number, "delta.columnMapping.physicalName": "a"}),
+        )
+    )
+    read = pa.schema([("a", pa.int64()), ("b", pa.int64())])
+    assert not FileColumns(schema=swapped, mode=mode).are_as_read(read)
+
+
+def test_nested_columns_are_looked_into() -> None:
+    wanted = StructType((StructField("l", ArrayType(LONG)),))
+    read = pa.schema([("l", pa.list_(pa.int64()))])
+    assert not FileColumns(schema=wanted, mode="none").are_as_read(read)
