@@ -15,13 +15,12 @@ import pyarrow as pa
 
 from delta_ops.arrow.data_file_write import DataFileWriter, row_groups
 from delta_ops.arrow.new_files import Rows, definition_of_rows, write_rows
-from delta_ops.arrow.reading import DECODED
-from delta_ops.arrow.written_files import LOCAL_WRITES, WrittenFiles, all_or_none
+from delta_ops.arrow.reading import DECODED, limits_of
+from delta_ops.arrow.written_files import WrittenFiles, all_or_none
 from delta_ops.protocol.actions import AddFile
 from delta_ops.protocol.arrow_types import arrow_schema_from_schema
 from delta_ops.protocol.change_data import change_files
 from delta_ops.protocol.file_paths import canonical_texts
-from delta_ops.storage.concurrency import MAX_CONCURRENCY
 from delta_ops.transaction import Transaction
 from delta_ops.transaction.row_changes import Changed
 
@@ -76,16 +75,9 @@ def write_again(
     with all_or_none(transaction.log.storage) as files:
         rewriter = Rewriter(transaction, files, rows)
         sized = ((add.size * DECODED, partial(write, rewriter)) for add, write in writes)
-        returned = files.write_all(sized, _AHEAD_BYTES, *_limits(transaction))
+        returned = files.write_all(sized, _AHEAD_BYTES, *limits_of(transaction.log.storage))
         rewriter.persist()
     return files.adds, returned
-
-
-def _limits(transaction: Transaction) -> tuple[int, int | None]:
-    """How many writes are under way or wait for a thread, and how many threads compute."""
-    if transaction.log.storage.has_native_input:
-        return LOCAL_WRITES + 2, LOCAL_WRITES
-    return MAX_CONCURRENCY, None
 
 
 class Rewriter:

@@ -381,7 +381,7 @@ def _table_rows(
         return [_join_columns(scan, nulls, rows.num_rows, values)]
     read = rows.columns.schema
     if not values and scan.columns.are_as_read(read):
-        # To make a batch anew takes a tenth of the time in which a small file is read.
+        # Files may be many and small, and to make a batch anew takes long beside their reading.
         return [rows.columns.replace_schema_metadata(None) if read.metadata else rows.columns]
     to_columns = scan.columns.converter(read)
     return convert_in_pieces(

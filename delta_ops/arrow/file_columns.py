@@ -94,7 +94,6 @@ class FileColumns:
     _plans: _Latest[ToColumns] = field(
         init=False, repr=False, compare=False, default_factory=_Latest
     )
-
     _sameness: _Latest[bool] = field(init=False, repr=False, compare=False, default_factory=_Latest)
 
     def leaves_in(self, stored: pa.Schema) -> Leaves:

@@ -180,7 +180,7 @@ def _is_number(data_type: pa.DataType) -> bool:
 
 
 def _join_numbers(values: pa.Array, table: pa.Table) -> _Pairs:
-    """The pairs as `_join` gives them, in a tenth of the time that a hash table takes.
+    """The pairs as `_join` gives them, without a hash table for each file.
 
     Args:
         values: Keys of the target, none of them null.
@@ -214,7 +214,7 @@ def _find_places(keys: Any, is_first: Any, wanted: Any) -> Any:
     if span > _SPARSE * len(wanted):
         places = np.minimum(np.searchsorted(keys, wanted), len(keys) - 1)
         return np.where(keys[places] == wanted, places, -1)
-    # Looked up by number, which takes a fifth of the time of a search.
+    # To look up by number is quicker than to search.
     found = np.full(span + 1, -1, dtype=np.int32)
     firsts = np.flatnonzero(is_first)
     found[keys[firsts].astype(np.int64) - int(keys[0])] = firsts

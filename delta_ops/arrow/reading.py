@@ -66,7 +66,7 @@ def read_all(
         (_bytes_ahead(group, read_bytes), partial(_read_group, group, read_bytes))
         for group in _groups(files, together)
     )
-    with closing(run_ahead(calls, ahead_bytes, *_limits(storage))) as read:
+    with closing(run_ahead(calls, ahead_bytes, *limits_of(storage))) as read:
         yield from chain.from_iterable(read)
 
 
@@ -77,11 +77,11 @@ def go_through(storage: Storage, calls: Iterable[tuple[int, Callable[[], R]]]) -
         storage: The table's.
         calls: How many bytes a call will hold, about, and what goes through a file.
     """
-    with closing(run_ahead(calls, _HELD_BYTES, *_limits(storage))) as results:
+    with closing(run_ahead(calls, _HELD_BYTES, *limits_of(storage))) as results:
         return list(results)
 
 
-def _limits(storage: Storage) -> tuple[int, int | None]:
+def limits_of(storage: Storage) -> tuple[int, int | None]:
     """How many calls are ahead of the caller, and how many threads compute."""
     return (_LOCAL_READS, _LOCAL_THREADS) if storage.has_native_input else (MAX_CONCURRENCY, None)
 

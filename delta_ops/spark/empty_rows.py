@@ -14,8 +14,8 @@ from delta_ops.spark.session import is_connect
 def empty_rows(spark: SparkSession, schema: StructType) -> DataFrame:
     """No rows with these columns.
 
-    The JVM is asked for them: `createDataFrame` would have them come from Python, in three times
-    the time.
+    The JVM is asked for them: `createDataFrame` takes longer, since it would have them come from
+    Python.
     """
     columns = spark_schema_from_schema(schema)
     if is_connect(spark):

@@ -16,30 +16,38 @@ from tests.forked import call_in_child, needs_fork
 from tests.gate import PATIENCE_S, Gate, call_in_thread
 
 
+class Busy:
+    """Counts how many calls are under way at once."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._now = self.most = 0
+
+    def call(self, number: int) -> int:
+        with self._lock:
+            self._now += 1
+            self.most = max(self.most, self._now)
+        threading.Event().wait(0.001)
+        with self._lock:
+            self._now -= 1
+        return number
+
+
 def test_as_many_calls_run_at_once_as_the_pool_has_threads() -> None:
     barrier = threading.Barrier(MAX_CONCURRENCY, timeout=10)
     assert run_parallel(lambda i: (barrier.wait(), i)[1], range(32)) == list(range(32))
 
 
 def test_calls_of_several_callers_share_the_pool() -> None:
-    lock = threading.Lock()
-    now, most = 0, 0
-
-    def call(_: int) -> None:
-        nonlocal now, most
-        with lock:
-            now += 1
-            most = max(most, now)
-        threading.Event().wait(0.001)
-        with lock:
-            now -= 1
-
-    callers = [threading.Thread(target=run_parallel, args=(call, range(100))) for _ in range(4)]
+    busy = Busy()
+    callers = [
+        threading.Thread(target=run_parallel, args=(busy.call, range(100))) for _ in range(4)
+    ]
     for caller in callers:
         caller.start()
     for caller in callers:
         caller.join()
-    assert 1 < most <= MAX_CONCURRENCY + len(callers)
+    assert 1 < busy.most <= MAX_CONCURRENCY + len(callers)
 
 
 def test_a_call_that_calls_in_parallel_itself_does_not_wait_for_ever() -> None:
@@ -210,22 +218,10 @@ def test_a_child_goes_on_with_what_its_parent_has_begun_by_threads_of_its_own() 
 
 @pytest.mark.parametrize("max_threads", [1, 2])
 def test_calls_lie_ready_for_threads_that_compute(max_threads: int) -> None:
-    lock = threading.Lock()
-    now = most = 0
-
-    def call(number: int) -> int:
-        nonlocal now, most
-        with lock:
-            now += 1
-            most = max(most, now)
-        threading.Event().wait(0.002)
-        with lock:
-            now -= 1
-        return number
-
-    calls = ((1, partial(call, number)) for number in range(60))
+    busy = Busy()
+    calls = ((1, partial(busy.call, number)) for number in range(60))
     assert list(run_ahead(calls, 100, 6, max_threads)) == list(range(60))
-    assert most <= max_threads + 1  # and the caller's
+    assert busy.most <= max_threads + 1  # and the caller's
 
 
 def test_threads_that_wait_for_a_store_hold_up_none_that_compute() -> None:
