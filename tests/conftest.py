@@ -12,6 +12,8 @@ from hypothesis import settings
 from xdist.remote import Producer
 from xdist.scheduler import LoadFileScheduling
 
+from tests.days import part_of_day, today
+
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
@@ -33,6 +35,8 @@ _OF_OTHER_PROCESSES = ("tests/spark/test_cluster.py", "tests/spark/test_connect.
 """Tests whose sessions run in processes of their own."""
 _LONGEST = "tests/long/test_orders_"
 """Tests that take many minutes each and have no session: each by itself, and before all others."""
+_BY_DAYS = "by_days"
+"""The mark of cases of which each day has a part."""
 TIME_ZONE = "spark.sql.session.timeZone"
 # Of all JVMs, also those of steps, clusters and peers: code that runs a few times is not worth
 # another compiler, nor a collector with many threads. With one compiler, Java keeps 48 MB of
@@ -66,11 +70,24 @@ def _is_of_jvm(nodeid: str) -> bool:
     return nodeid.startswith(_OF_JVM) and not nodeid.startswith(_OF_OTHER_PROCESSES)
 
 
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Begin with what takes longest, so that no process is left alone with it in the end.
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Leave the day its part of the cases, and begin with what takes longest.
 
-    That counts where groups of tests keep this order, by `--no-loadscope-reorder`.
+    So no process is left alone with that in the end, where groups of tests keep this order, by
+    `--no-loadscope-reorder`.
     """
+    by_test: dict[tuple[str, int], list[pytest.Item]] = {}
+    for item in items:
+        if mark := item.get_closest_marker(_BY_DAYS):
+            test = item.nodeid.partition("[")[0]
+            by_test.setdefault((test, mark.args[0]), []).append(item)
+    of_others = {
+        item.nodeid
+        for (_, days), cases in by_test.items()
+        for item in {*cases} - {*part_of_day(cases, days, today())}
+    }
+    config.hook.pytest_deselected(items=[item for item in items if item.nodeid in of_others])
+    items[:] = [item for item in items if item.nodeid not in of_others]
     items.sort(key=lambda item: (not item.nodeid.startswith(_LONGEST), not _is_of_jvm(item.nodeid)))
 
 

@@ -1,19 +1,17 @@
 """All orders of pairs of operations: two changes of turn, a kill, a lost answer, late listings.
 
-They take hours: each day has a part of the pairs, so that as many days have all.
-Another part: `DELTA_OPS_DAY=2 make test-long`.
+They take hours: each day has a part of the pairs.
 """
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable
-from datetime import UTC, datetime
 
 import pytest
 
+from tests.days import part_of_day, today
 from tests.interleaving.enumeration import Counts
-from tests.interleaving.search import Kind, Meeting, pairs, searching
+from tests.interleaving.search import Kind, pairs, searching
 
 pytestmark = pytest.mark.long
 
@@ -26,25 +24,19 @@ DAYS = 10
 def test_every_order_of_a_kind_keeps_every_promise(
     kind: Kind, report: Callable[[str], None]
 ) -> None:
-    day = int(os.environ.get("DELTA_OPS_DAY", _today()))
-    part = pairs_of_day(day)
+    part = part_of_day(pairs(), DAYS, today())
     counts = Counts()
     with searching() as search:
         for pair in part:
             counts += search.explore(pair, kind)
-        report(search.report(f"{len(part)} pairs (day {day} of {DAYS}), with {kind}", counts))
+        report(
+            search.report(
+                f"{len(part)} pairs (a part of {DAYS}, day {today()}), with {kind}", counts
+            )
+        )
         assert not search.failures, search.verdict()
 
 
 def test_the_days_hold_every_pair_once() -> None:
-    days = [pair for day in range(1, DAYS + 1) for pair in pairs_of_day(day)]
+    days = [pair for day in range(DAYS) for pair in part_of_day(pairs(), DAYS, day)]
     assert sorted(map(str, days)) == sorted(map(str, pairs()))
-
-
-def pairs_of_day(day: int) -> list[Meeting]:
-    """Every tenth pair, from the first, the second or a later one on."""
-    return pairs()[day - 1 :: DAYS]
-
-
-def _today() -> int:
-    return datetime.now(UTC).toordinal() % DAYS + 1

@@ -82,6 +82,7 @@ def test_late_data_cost_little_and_leave_few_files_to_a_value(
 
 
 @pytest.mark.long
+@pytest.mark.by_days(4)
 @pytest.mark.parametrize("share", [0.05, 0.2])
 @pytest.mark.parametrize("target_size", [20_000, 400_000])
 @pytest.mark.parametrize("kind", ["number", "time"])

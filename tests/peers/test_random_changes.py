@@ -33,7 +33,8 @@ from tests.arrow.test_merged_rows import (
 from tests.peers.delta_spark import DeltaSpark, DeltaSparkError
 from tests.tables import rows
 
-SEEDS = [*range(3), *(pytest.param(seed, marks=pytest.mark.long) for seed in range(3, 40))]
+BY_DAYS = [pytest.mark.long, pytest.mark.by_days(3)]
+SEEDS = [*range(3), *(pytest.param(seed, marks=BY_DAYS) for seed in range(3, 40))]
 CONDITIONS = (
     "n = 1",
     "n <= 1 OR t = 'a'",

@@ -57,7 +57,8 @@ from tests.spark.frames import rows_of, sorted_texts
 pytestmark = pytest.mark.spark
 
 ZONE = "spark.sql.session.timeZone"
-SEEDS = [0, *(pytest.param(seed, marks=pytest.mark.long) for seed in range(1, 20))]
+BY_DAYS = [pytest.mark.long, pytest.mark.by_days(3)]
+SEEDS = [0, *(pytest.param(seed, marks=BY_DAYS) for seed in range(1, 20))]
 FEWER_SEEDS = SEEDS[:9]
 
 Rows = list[dict[str, Any]]
