@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from functools import reduce
-from typing import Any
+from typing import Any, NamedTuple
 
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as sf
@@ -20,7 +20,7 @@ from delta_ops.protocol.change_data import (
     feed_definition,
 )
 from delta_ops.protocol.identity_columns import Counted
-from delta_ops.protocol.row_rules import Generated
+from delta_ops.protocol.row_rules import Generated, RowRule
 from delta_ops.protocol.row_tracking import tracked_definition, version_column
 from delta_ops.protocol.table_definition import TableDefinition
 from delta_ops.spark.data_files import TableTarget, WrittenFiles, write_rows
@@ -130,6 +130,28 @@ def write_changed(
         InvalidRequestError: A row breaks a rule, or the rows cannot be computed.
         StorageError: The store failed.
     """
+    beside = write_beside(changed, rows, checks, figures, among=among)
+    changed.add(beside.written.adds, beside.checked, counted(beside.written.figures))
+    return beside.written
+
+
+class WrittenBeside(NamedTuple):
+    """Files that are written, and not yet part of a change."""
+
+    written: WrittenFiles
+    checked: Sequence[RowRule]
+    """The rules that their rows keep."""
+
+
+def write_beside(
+    changed: Changed,
+    rows: DataFrame,
+    checks: Sequence[RowCheck],
+    figures: Mapping[str, Column],
+    *,
+    among: Column | None,
+) -> WrittenBeside:
+    """Write rows of a table, to add their files or to discard them; else as `write_changed`."""
     transaction, definition = changed.transaction, changed.transaction.definition
     table = transaction.log.uri
     stored = tracked_definition(definition, table)
@@ -148,8 +170,7 @@ def write_changed(
     )
     written = write_rows(rows, all_checks, target, transaction.on_event, figures)
     rules = definition.row_rules if among is None else checked_rules(all_checks)
-    changed.add(written.adds, rules, counted(written.figures))
-    return written
+    return WrittenBeside(written, tuple(rules))
 
 
 def tell_rows(changed: Changed, parts: Sequence[tuple[str, DataFrame]]) -> None:

@@ -9,139 +9,52 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass, replace
-from functools import partial, reduce
 
-from pyspark.sql import Column, DataFrame, SparkSession
+from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as sf
 
 from delta_ops.errors import InvalidRequestError
 from delta_ops.lazy import lazy
 from delta_ops.log import Snapshot
-from delta_ops.planning.merge_columns import MergeColumns, localize, sides_of, split_condition
 from delta_ops.planning.scan import plan_scan
 from delta_ops.protocol.actions import AddFile
-from delta_ops.protocol.expression import Expression
-from delta_ops.protocol.expression.implication import implied_predicate
-from delta_ops.protocol.expression.nodes import Column as ColumnNode
-from delta_ops.protocol.expression.nodes import Node, columns_of, conjuncts_of, join_conjuncts
-from delta_ops.protocol.expression.resolution import locate
-from delta_ops.protocol.expression.statement_time import bind_time
+from delta_ops.protocol.expression.nodes import columns_of
 from delta_ops.protocol.features import Engine
-from delta_ops.protocol.predicate import TRUE, Or
 from delta_ops.protocol.row_rules import Generated
-from delta_ops.protocol.row_tracking import row_columns, tracked_definition
-from delta_ops.protocol.schema import LONG, StructField, StructType, collation, find_field
-from delta_ops.protocol.schema_evolution import validate_given_once
-from delta_ops.protocol.table_definition import TableDefinition
+from delta_ops.protocol.row_tracking import row_columns
 from delta_ops.spark import jobs
-from delta_ops.spark.assignments import are_stable
 from delta_ops.spark.call_sites import omitting_call_sites
 from delta_ops.spark.changed_rows import (
     CHANGED,
-    assign,
     figure_of,
-    follow,
     misfit_checks,
     pin,
     tell_rows,
     write_changed,
 )
-from delta_ops.spark.conditions import SparkCondition, parse_condition, validate_condition
+from delta_ops.spark.conditions import SparkCondition, parse_condition
 from delta_ops.spark.data_files import WrittenFiles, discard
 from delta_ops.spark.empty_rows import empty_rows
 from delta_ops.spark.expressions import named_column
 from delta_ops.spark.failures import translating_failures
 from delta_ops.spark.file_index import ROW
-from delta_ops.spark.merge_clauses import (
-    CLAUSE,
-    PlannedClause,
-    Sides,
-    choose_clause,
-    flags_of_misfits,
-    is_among,
-    plan_clause,
-    values_by_clause,
-    where_assigned,
-)
-from delta_ops.spark.merge_source import (
-    SOURCE_ROW,
-    Covered,
-    Key,
-    count_rows,
-    cover,
-    number_source,
-    validate_source,
-)
-from delta_ops.spark.missing_columns import CompletedRows, gather_tasks, missing_values
+from delta_ops.spark.merge_clauses import CLAUSE, choose_clause, flags_of_misfits, is_among
+from delta_ops.spark.merge_in_one_pass import merge_in_one_pass
+from delta_ops.spark.merge_planning import MergePlan, find_read, plan_merge
+from delta_ops.spark.merge_rows import NewRows, assign_updates, evolve, insert, make_new_rows
+from delta_ops.spark.merge_source import SOURCE_ROW, Covered, count_rows, validate_source
 from delta_ops.spark.places import reach
-from delta_ops.spark.progress import OnTasks, tasks_reporter
-from delta_ops.spark.read import NUMBER, read_files, read_numbered
-from delta_ops.spark.row_checks import RowCheck
-from delta_ops.spark.schema import data_schema_from_spark
+from delta_ops.spark.read import NUMBER, read_numbered
 from delta_ops.spark.session import is_connect, session_time_zone
-from delta_ops.spark.table_columns import fit, null_of
 from delta_ops.spark.touched_files import name_touched
-from delta_ops.transaction.changeable import validate_assigned
-from delta_ops.transaction.merge import Clause, Condition, MergeRequest, merge_metrics, new_columns
+from delta_ops.transaction.merge import Clause, Condition, MergeRequest, merge_metrics
 from delta_ops.transaction.row_changes import Changed, Discard, TouchedFile, num_live_rows
-from delta_ops.transaction.write import merge_columns
 
 _SOURCE, _PLACE, _FILE = "delta_ops source", "delta_ops place", "delta_ops file"
 """Columns of pairs: the row of the source, and the place of the other one."""
 _COPIED = "copied"
 ROW_BITS = 40
 """The bits of a place, as one number, that are of the row; the others are of the file."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Plan:
-    """What a merge is over the columns of both sides."""
-
-    spark: SparkSession
-    snapshot: Snapshot
-    definition: TableDefinition
-    """The table as the commit will leave it."""
-    condition: SparkCondition
-    sides: Sides
-    clauses: Mapping[int, PlannedClause]
-    """For rows of the table, by number."""
-    inserts: Mapping[int, PlannedClause]
-    source: DataFrame
-    """Pinned."""
-    on_tasks: OnTasks
-
-    @property
-    def updates(self) -> dict[int, PlannedClause]:
-        """The clauses that give new values to rows of the table."""
-        return {number: each for number, each in self.clauses.items() if each.assigned}
-
-    def expression_of(self, condition: SparkCondition) -> Expression | None:
-        """What our expressions understand of a condition; None: nothing."""
-        schemas = (self.definition.schema, self.sides.source_schema)
-        return condition.expression_in(session_time_zone(self.spark), schemas)
-
-    @property
-    def has_stable_values(self) -> bool:
-        """Whether new values of rows are known to come to the same each time they are made."""
-        return all(
-            are_stable(each.assigned, self.sides.rows_of(each.occasion))
-            for each in self.clauses.values()
-            if each.assigned is not None
-        )
-
-    @property
-    def asks_others(self) -> bool:
-        """Whether something may become of rows that meet none of the source."""
-        return any(each.occasion == "not matched by source" for each in self.clauses.values())
-
-    @property
-    def allows_repeats(self) -> bool:
-        """Whether it does not matter which of several rows of the source a row meets."""
-        matched = [each for each in self.clauses.values() if each.occasion == "matched"]
-        match matched:
-            case [PlannedClause(action="delete", predicate=None)]:
-                return True
-        return not matched
 
 
 class SparkMerge:
@@ -168,14 +81,17 @@ class SparkMerge:
     ) -> Mapping[str, int]:
         """See `MergeEngine`."""
         reach(request.source.sparkSession, changed.transaction.log.storage)
-        plan = _plan(request, clauses, snapshot, changed)
+        plan = plan_merge(request, clauses, snapshot, changed)
         with translating_failures(snapshot.uri, snapshot.uri):
             rules, schema = request.source_rules, plan.sides.source_schema
             validate_source(plan.source, rules, schema, snapshot.uri, plan.on_tasks)
-            covered = _find_read(request, plan, changed.transaction.clock())
+            covered = find_read(request, plan, changed.transaction.clock())
             changed.transaction.read(covered.predicate)
             zone = session_time_zone(plan.spark)
             files = plan_scan(snapshot, covered.predicate, partition_time_zone=zone)
+            in_one_pass = merge_in_one_pass(plan, files, covered, changed)
+            if in_one_pass is not None:
+                return in_one_pass
             pairs = _pair(plan, files).persist()
             try:
                 return _execute(plan, files, pairs, changed, covered)
@@ -183,112 +99,10 @@ class SparkMerge:
                 pairs.unpersist()
 
 
-def _plan(
-    request: MergeRequest, clauses: Sequence[Clause], snapshot: Snapshot, changed: Changed
-) -> _Plan:
-    transaction, table = changed.transaction, snapshot.uri
-    source: DataFrame = request.source
-    spark = source.sparkSession
-    source_schema = data_schema_from_spark(source.schema)
-    validate_given_once(source_schema, table)
-    if request.merge_schema:
-        merge_columns(
-            transaction, new_columns(clauses, source_schema, snapshot.schema, request.target_alias)
-        )
-    definition = transaction.definition
-    pinned = number_source(source)
-    empty = empty_rows(spark, definition.schema)
-    sides = Sides(
-        target=empty.alias(request.target_alias),
-        source=pinned.alias(request.source_alias),
-        target_alias=request.target_alias,
-        source_alias=request.source_alias,
-        source_schema=source_schema,
-    )
-    validate_condition(request.predicate, sides.rows_of("matched"), table)
-    planned = [plan_clause(each, sides, definition, table) for each in clauses]
-    of_rows = [
-        each
-        for occasion in ("matched", "not matched by source")
-        for each in planned
-        if each.occasion == occasion
-    ]
-    inserts = [each for each in planned if each.occasion == "not matched"]
-    updated = {name for each in of_rows for name in each.names}
-    validate_assigned(updated, definition.schema, table)
-    return _Plan(
-        spark=spark,
-        snapshot=snapshot,
-        definition=definition,
-        condition=request.predicate,
-        sides=sides,
-        clauses=dict(enumerate(of_rows)),
-        inserts=dict(enumerate(inserts)),
-        source=pinned,
-        on_tasks=tasks_reporter(transaction.on_event, table, "merge"),
-    )
-
-
-def _find_read(request: MergeRequest, plan: _Plan, now_ms: int) -> Covered:
-    """The rows of the table on which the outcome depends, as far as we understand it."""
-    columns = MergeColumns(
-        target=plan.snapshot.schema,
-        source=plan.sides.source_schema,
-        target_alias=request.target_alias,
-        source_alias=request.source_alias,
-    )
-    covered = _cover_matches(plan, columns, now_ms)
-    parts = [covered.predicate]
-    find = columns.finder(("target",))
-    for each in plan.clauses.values():
-        if each.occasion != "not matched by source":
-            continue
-        expression = plan.expression_of(each.predicate) if each.predicate else None
-        if expression is None:
-            return covered._replace(predicate=TRUE)
-        root = localize(bind_time(expression.root, now_ms), find)
-        parts.append(implied_predicate(root, plan.snapshot.schema))
-    if len(parts) == 1:
-        return covered
-    return covered._replace(predicate=TRUE if TRUE in parts else Or(tuple(parts)))
-
-
-def _cover_matches(plan: _Plan, columns: MergeColumns, now_ms: int) -> Covered:
-    expression = plan.expression_of(plan.condition)
-    if expression is None:
-        return Covered(TRUE)
-    try:
-        keys, residual = split_condition(expression, columns, now_ms)
-    except InvalidRequestError:  # no equality, or what only Spark understands
-        return Covered(TRUE)
-    find = columns.finder()
-    usable = []
-    for target, value in keys:
-        if isinstance(target, ColumnNode) and isinstance(value, ColumnNode):
-            of_target = locate(find(target.path).path[1:], columns.target)
-            if collation(find_field(columns.target, of_target.path[0])) is not None:
-                continue  # files are not chosen by the bytes of texts that compare otherwise
-            of_source = locate(find(value.path).path[1:], columns.source)
-            column = reduce(
-                lambda parent, name: parent.getField(name),
-                of_source.path[1:],
-                named_column(of_source.path[0]),
-            )
-            usable.append(Key(of_target.path, of_target.data_type, column, of_source.data_type))
-    covered = cover(plan.source, usable, plan.on_tasks)
-    conjuncts: list[Node] = [] if residual is None else list(conjuncts_of(residual))
-    of_target_alone = [each for each in conjuncts if sides_of(each, find) == {"target"}]
-    condition = join_conjuncts(tuple(localize(each, find) for each in of_target_alone))
-    if condition is None:
-        return covered
-    implied = implied_predicate(condition, columns.target)
-    return covered._replace(predicate=covered.predicate & implied)
-
-
-def _pair(plan: _Plan, files: Sequence[AddFile]) -> DataFrame:
+def _pair(plan: MergePlan, files: Sequence[AddFile]) -> DataFrame:
     """A row for each row of the table and of the source that meet, and for each left alone that
     a clause decides of."""
-    rows = _evolve(plan, read_numbered(plan.spark, plan.snapshot, files))
+    rows = evolve(plan, read_numbered(plan.spark, plan.snapshot, files))
     source = plan.source.alias(plan.sides.source_alias)
     how = "left" if plan.asks_others else "inner"
     met = rows.alias(plan.sides.target_alias).join(source, plan.condition.column, how)
@@ -312,7 +126,7 @@ def _pair(plan: _Plan, files: Sequence[AddFile]) -> DataFrame:
 
 
 def _execute(
-    plan: _Plan,
+    plan: MergePlan,
     files: Sequence[AddFile],
     pairs: DataFrame,
     changed: Changed,
@@ -324,14 +138,18 @@ def _execute(
     may_repeat = plan.allows_repeats and not covered.is_unique
     deciding = _deciding_pairs(pairs, may_repeat=may_repeat)
     rows = _Rows(plan, deciding, files, range(len(files)), is_few=True)
-    make_new_rows = partial(_make_new_rows, plan, now_ms=changed.transaction.clock())
+    now_ms = changed.transaction.clock()
+
+    def make_new(met: DataFrame) -> NewRows:
+        return make_new_rows(plan, plan.source.join(met, SOURCE_ROW, "left_anti"), now_ms)
+
     new, is_few = None, False
 
-    def build_ahead() -> _NewRows | None:
+    def build_ahead() -> NewRows | None:
         """What is wanted next, if pairs are few and all files are touched."""
         if not by_vectors:
             _ = rows.staying
-        return make_new_rows(sf.broadcast(_matched_rows(pairs))) if plan.inserts else None
+        return make_new(sf.broadcast(_matched_rows(pairs))) if plan.inserts else None
 
     if plan.clauses:
         may_be_few = not (may_repeat or is_connect(plan.spark))
@@ -350,7 +168,7 @@ def _execute(
             counts[key] = counts.get(key, 0) + count
         touched = _list_touched(plan, files, deciding, by_file, changed, names_rows=by_vectors)
     if plan.inserts and (new is None or not is_few):
-        new = make_new_rows(_matched_rows(pairs).distinct())  # one row may meet many
+        new = make_new(_matched_rows(pairs).distinct())  # one row may meet many
     copied, inserted = 0, None
     if touched:
         if not is_few or len(touched) < len(files):
@@ -361,7 +179,7 @@ def _execute(
             )
         copied, inserted = _change(rows, touched, new, changed, counts)
     if inserted is None:
-        inserted = 0 if new is None else _insert(plan, new, changed, is_told_of=bool(touched))
+        inserted = 0 if new is None else insert(plan, new, changed, is_told_of=bool(touched))
     num_source = covered.num_rows
     if num_source is None:
         num_source = count_rows(plan.source, plan.on_tasks)
@@ -381,7 +199,7 @@ def _matched_rows(pairs: DataFrame) -> DataFrame:
 
 
 def _count_pairs(
-    plan: _Plan, files: Sequence[AddFile], pairs: DataFrame, *, meet_once: bool
+    plan: MergePlan, files: Sequence[AddFile], pairs: DataFrame, *, meet_once: bool
 ) -> dict[tuple[int, int], int]:
     """How many rows of each file each clause decides of.
 
@@ -411,7 +229,7 @@ def _count_pairs(
 
 
 def _list_touched(
-    plan: _Plan,
+    plan: MergePlan,
     files: Sequence[AddFile],
     deciding: DataFrame,
     by_file: Mapping[tuple[int, int], int],
@@ -438,7 +256,7 @@ def _list_touched(
 class _Rows:
     """The rows of touched files, beside what the source has for them."""
 
-    plan: _Plan
+    plan: MergePlan
     deciding: DataFrame
     files: Sequence[AddFile]
     numbers: Sequence[int]
@@ -451,7 +269,7 @@ class _Rows:
         """The rows that no clause deletes, with their new values."""
         plan = self.plan
         is_deleted = is_among([number for number in plan.clauses if number not in plan.updates])
-        return self.assign(self.join("left").filter(~is_deleted))
+        return assign_updates(self.plan, self.join("left").filter(~is_deleted))
 
     def join(self, how: str) -> DataFrame:
         """All rows ("left"), or those of which a clause decides ("inner")."""
@@ -459,7 +277,7 @@ class _Rows:
         rows = read_numbered(plan.spark, plan.snapshot, self.files, self.numbers)
         of_source = self.source_rows()
         return (
-            _evolve(plan, rows)
+            evolve(plan, rows)
             .alias(plan.sides.target_alias)
             .join(
                 sf.broadcast(of_source) if self.is_few else of_source,
@@ -474,23 +292,10 @@ class _Rows:
         places = [named_column(name) for name in (_FILE, _PLACE, CLAUSE)]
         return self.deciding.select(*places, *held).alias(self.plan.sides.source_alias)
 
-    def assign(self, rows: DataFrame) -> DataFrame:
-        """Rows that stay, with their new values."""
-        plan, table = self.plan, self.plan.snapshot.uri
-        updates, updated = plan.updates, is_among(list(plan.updates))
-        names = [f.name for f in tracked_definition(plan.definition, table).schema.fields]
-        values = {
-            name: values_by_clause(updates, name, plan.sides.target_column(name)) for name in names
-        }
-        misfits = flags_of_misfits(updates)
-        clause = named_column(CLAUSE)
-        made = assign(rows, values, misfits, updated.alias(CHANGED), clause)
-        return follow(made, partial(where_assigned, updates), plan.definition, table)
-
     def make_updates(self) -> DataFrame:
         """The rows that get new values, with these."""
         rows = self.join("inner").filter(is_among(list(self.plan.updates)))
-        return self.assign(rows)
+        return assign_updates(self.plan, rows)
 
     def changes(self, updated: DataFrame | None) -> list[tuple[str, DataFrame]]:
         """The rows that change, as they were and as they are.
@@ -513,7 +318,7 @@ class _Rows:
 def _change(
     rows: _Rows,
     touched: Sequence[TouchedFile],
-    new: _NewRows | None,
+    new: NewRows | None,
     changed: Changed,
     counts: Mapping[tuple[str, str], int],
 ) -> tuple[int, int | None]:
@@ -554,7 +359,7 @@ def _change(
 def _write_staying(
     rows: _Rows,
     updated: DataFrame | None,
-    new: _NewRows | None,
+    new: NewRows | None,
     changed: Changed,
     *,
     counts_copied: bool,
@@ -569,12 +374,12 @@ def _write_staying(
     plan = rows.plan
     checks = misfit_checks(flags_of_misfits(plan.updates))
     if changed.transaction.properties.deletion_vectors:
-        staying = rows.assign(_updated_rows(rows)) if updated is None else updated
+        staying = assign_updates(plan, _updated_rows(rows)) if updated is None else updated
     elif updated is None:
         staying = rows.staying
     else:
         others = rows.join("left").filter(named_column(CLAUSE).isNull())
-        staying = rows.assign(others).unionAll(updated)
+        staying = assign_updates(plan, others).unionAll(updated)
     if new is not None:
         # Where only some rows have the ids that tracked rows keep, the others are new ones.
         staying = staying.unionByName(new.completed.frame, allowMissingColumns=True)
@@ -596,68 +401,6 @@ def _updated_rows(rows: _Rows) -> DataFrame:
     return rows.source_rows().filter(updated).join(nothing, sf.lit(True), "left")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _NewRows:
-    """The rows of the source that meet none of the table, as clauses make them."""
-
-    completed: CompletedRows
-    checks: Sequence[RowCheck]
-
-
-def _make_new_rows(plan: _Plan, met: DataFrame, now_ms: int) -> _NewRows:
-    definition, table = plan.definition, plan.snapshot.uri
-    unmet = plan.source.join(met, SOURCE_ROW, "left_anti").alias(plan.sides.source_alias)
-    chosen = choose_clause([(number, sf.lit(True), each) for number, each in plan.inserts.items()])
-    rows = unmet.withColumn(CLAUSE, chosen).filter(named_column(CLAUSE).isNotNull())
-    missing = {
-        number: missing_values(each.names, definition, plan.spark, now_ms, table)
-        for number, each in plan.inserts.items()
-    }
-    counted = {each.name: each for by in missing.values() for each in by.counted}
-    if counted:
-        rows = gather_tasks(rows)
-    values = {
-        field.name: values_by_clause(
-            plan.inserts,
-            field.name,
-            {
-                number: by.values[field.name]
-                if field.name in by.values
-                else null_of(field.data_type)
-                for number, by in missing.items()
-                if field.name not in plan.inserts[number].names
-            },
-        )
-        for field in definition.schema.fields
-    }
-    misfits, first = flags_of_misfits(plan.inserts), len(flags_of_misfits(plan.updates))
-    is_changed, clause = sf.lit(True).alias(CHANGED), named_column(CLAUSE)
-    made = assign(rows, values, misfits, is_changed, clause, first_misfit=first)
-    new = follow(made, partial(where_assigned, plan.inserts), definition, table)
-    completed = CompletedRows(frame=new, counted=tuple(counted.values()), table=table)
-    return _NewRows(completed=completed, checks=[*misfit_checks(misfits, first), *completed.checks])
-
-
-def _insert(plan: _Plan, new: _NewRows, changed: Changed, *, is_told_of: bool) -> int:
-    """Write new rows alone.
-
-    Args:
-        is_told_of: Whether files tell readers of the feed what the merge does.
-    """
-    written = write_changed(
-        changed,
-        new.completed.frame,
-        new.checks,
-        new.completed.figures,
-        counted=new.completed.counted_values,
-        among=sf.lit(True),
-    )
-    if is_told_of and plan.definition.has_change_feed:  # else the files that are added tell it
-        told = read_files(plan.spark, plan.snapshot, written.adds, plan.definition)
-        tell_rows(changed, [("insert", told)])
-    return written.num_rows
-
-
 def _is_same_row(left: tuple[str, str], right: tuple[str, str]) -> Column:
     """Whether two places are the same, by the columns of the file's number and of the row's.
 
@@ -674,17 +417,7 @@ def _is_same_row(left: tuple[str, str], right: tuple[str, str]) -> Column:
     return (key(left) == key(right)) & is_same_file
 
 
-def _evolve(plan: _Plan, rows: DataFrame) -> DataFrame:
-    """Rows of the table with the columns that the merge gives it."""
-    before, table = plan.snapshot.definition, plan.snapshot.uri
-    if plan.definition.schema == before.schema:
-        return rows
-    places = (NUMBER, StructField(ROW, LONG))
-    wanted = tracked_definition(plan.definition, table).schema
-    return fit(rows, StructType((*wanted.fields, *places)), table).frame
-
-
-def _repeat_error(plan: _Plan, file: AddFile, row: int, times: int) -> InvalidRequestError:
+def _repeat_error(plan: MergePlan, file: AddFile, row: int, times: int) -> InvalidRequestError:
     expression = plan.expression_of(plan.condition)
     known = plan.snapshot.schema.fields_by_lower_name
     paths = [each.path for each in columns_of(expression.root)] if expression else []

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
+import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 from pyspark.sql import Column, DataFrame
@@ -36,7 +38,7 @@ SOURCE_ROW = "delta_ops source row"
 FEW_ROWS = 100_000
 """Sources up to so many rows have their keys looked at by the driver."""
 FEW_ROWS_OF_NUMBERS = 1_000_000
-"""Where no key is a text: each takes 16 MB at most, in Arrow."""
+"""Where no key is a text: each takes 16 MB at most, in Arrow, and the numbers of the rows 8 MB."""
 _PARTS = 1024
 """Into which the values of a key are sorted, to find the gaps between them."""
 _COMPARED = (*INTEGER_RANGES, DATE, TIMESTAMP, TIMESTAMP_NTZ, STRING)
@@ -86,6 +88,16 @@ def validate_source(
         validate_broken(rules, [column[0].as_py() for column in found.columns], table)
 
 
+class UniqueNumbers(NamedTuple):
+    """A key of whole numbers that no two rows of a source share."""
+
+    key: Key
+    values: pa.Array
+    """One for each row, as 64-bit integers."""
+    rows: npt.NDArray[np.int64]
+    """The numbers of these rows."""
+
+
 class Covered(NamedTuple):
     """What the keys of a source tell."""
 
@@ -95,6 +107,8 @@ class Covered(NamedTuple):
     """How many rows the source has, if that came out."""
     is_unique: bool = False
     """True: no row of the table can meet two of the source."""
+    numbers: UniqueNumbers | None = None
+    """By which rows meet, whatever else must be equal; None where they meet by something else."""
 
 
 def cover(source: DataFrame, keys: Sequence[Key], on_tasks: OnTasks | None) -> Covered:
@@ -117,12 +131,23 @@ def cover(source: DataFrame, keys: Sequence[Key], on_tasks: OnTasks | None) -> C
         arrays = [
             _convert(found[name], each.data_type) for name, each in zip(names, usable, strict=True)
         ]
-        is_unique = any(
-            pc.count_distinct(found[name], mode="all").as_py() == num_rows
+        unique = [
+            (name, each)
             for name, each in zip(names, usable, strict=True)
             if each.data_type != STRING  # of which several may equal one that is padded
-        )
-        return Covered(cover_keys([each.path for each in usable], arrays), num_rows, is_unique)
+            and pc.count_distinct(found[name], mode="all").as_py() == num_rows
+        ]
+        numbers = [
+            UniqueNumbers(
+                each,
+                found[name].combine_chunks().cast(pa.int64()),
+                found[SOURCE_ROW].to_numpy(),
+            )
+            for name, each in unique
+            if each.data_type in INTEGER_RANGES
+        ]
+        covering = cover_keys([each.path for each in usable], arrays)
+        return Covered(covering, num_rows, bool(unique), numbers[0] if numbers else None)
     values = source.select(*columns)
     ranges = [
         _find_ranges(values, name, key, on_tasks) for key, name in zip(usable, names, strict=True)
@@ -134,20 +159,19 @@ def cover(source: DataFrame, keys: Sequence[Key], on_tasks: OnTasks | None) -> C
 def _take(
     source: DataFrame, columns: Sequence[Column], most: int, on_tasks: OnTasks | None
 ) -> tuple[int, pa.Table | None]:
-    """How many rows a source has, and values of all of them if they are no more than `most`."""
-    spark = source.sparkSession
+    """How many rows a source has, and values and numbers of all if they are no more than `most`."""
+    spark, row = source.sparkSession, named_column(SOURCE_ROW)
     most_of_task = most // max(1, _number_of_tasks(source)) if jobs.is_sent_whole(source) else 0
     if most_of_task:  # one job does, unless a task has many more rows than others
-        row_of_task = named_column(SOURCE_ROW).bitwiseAND(sf.lit(ROWS_OF_TASK))
-        first = source.filter(row_of_task < most_of_task)
-        found = jobs.run(spark, first.select(*columns, row_of_task.alias("row")).toArrow, on_tasks)
-        last = pc.max(found["row"]).as_py()
+        first = source.filter(row.bitwiseAND(sf.lit(ROWS_OF_TASK)) < most_of_task)
+        found = jobs.run(spark, first.select(*columns, row).toArrow, on_tasks)
+        last = pc.max(pc.bit_wise_and(found[SOURCE_ROW], ROWS_OF_TASK)).as_py()
         if last is None or last < most_of_task - 1:
             return found.num_rows, found
     num_rows = count_rows(source, on_tasks)
     if num_rows > most:
         return num_rows, None
-    return num_rows, jobs.run(spark, source.select(*columns).toArrow, on_tasks)
+    return num_rows, jobs.run(spark, source.select(*columns, row).toArrow, on_tasks)
 
 
 def _number_of_tasks(pinned: Any) -> int:

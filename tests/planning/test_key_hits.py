@@ -1,0 +1,82 @@
+"""Which files the keys of a source are likely to meet, by statistics."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+import delta_ops.arrow as da
+from delta_ops import DeltaLog, col
+from delta_ops.planning.key_hits import find_likely_range
+from delta_ops.protocol.actions import AddFile
+from delta_ops.protocol.schema import INTEGER, LONG
+
+
+def file(stats: str | None) -> AddFile:
+    return AddFile(
+        path="f", size=1, partition_values={}, modification_time=0, data_change=True, stats=stats
+    )
+
+
+def stats(num_rows: int, low: int, high: int) -> str:
+    return (
+        f'{{"numRecords":{num_rows},"minValues":{{"id":{low}}},"maxValues":{{"id":{high}}},'
+        '"nullCount":{"id":0}}'
+    )
+
+
+def find(files: list[AddFile], *keys: int, least: float) -> tuple[int, int] | None:
+    return find_likely_range(files, ("id",), INTEGER, np.array(keys, np.int64), least)
+
+
+def test_all_keys_within_a_file_without_gaps_are_likely_to_be_met() -> None:
+    files = [file(stats(100, 0, 99)), file(stats(100, 100, 199))]
+    assert find(files, 150, 3, 98, 200, 100, least=2) == (0, 199)
+    assert find(files, 150, 3, 98, 200, 100, least=2.1) is None
+
+
+def test_of_values_far_apart_as_many_are_as_there_are_rows_for_each() -> None:
+    files = [file(stats(100, 0, 999))]
+    assert find(files, *range(0, 1000, 10), least=10) == (0, 999)
+    assert find(files, *range(0, 1000, 10), least=10.1) is None
+
+
+def test_more_rows_than_values_are_met_once_by_each_key() -> None:
+    files = [file(stats(100, 7, 8))]
+    assert find(files, 6, 7, 8, 9, least=2) == (7, 8)
+    assert find(files, 6, 7, 8, 9, least=2.1) is None
+
+
+def test_rows_that_are_deleted_are_not_met(tmp_path: Path) -> None:
+    da.write(
+        tmp_path,
+        pa.table({"id": range(100)}),
+        configuration={"delta.enableDeletionVectors": "true"},
+    )
+    da.delete(tmp_path, col("id") >= 50)
+    files, keys = DeltaLog(tmp_path).snapshot().add_files(), np.arange(100)
+    assert find_likely_range(files, ("id",), LONG, keys, 50) == (0, 99)
+    assert find_likely_range(files, ("id",), LONG, keys, 51) is None
+
+
+@pytest.mark.parametrize(
+    "said",
+    [
+        None,
+        "no JSON",
+        '{"numRecords":5}',
+        '{"minValues":{"id":1},"maxValues":{"id":2}}',
+        stats(5, 2, 1),
+        stats(5, 0, 2**31),  # no value of the type
+        stats(5, -(10**30), 10**30),
+    ],
+)
+def test_files_that_do_not_tell_have_no_range(said: str | None) -> None:
+    assert find([file(stats(100, 0, 99)), file(said)], 1, 2, 3, least=0) is None
+
+
+def test_no_file_has_no_range() -> None:
+    assert find([], 1, 2, least=0) is None

@@ -1,0 +1,285 @@
+"""Merges that write files again at once: the same as those that look for pairs first."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from pyspark.sql import DataFrame, SparkSession
+
+import delta_ops.arrow as da
+import delta_ops.spark as ds
+from delta_ops import DeltaLog, col
+from delta_ops.ddl import add_constraint
+from delta_ops.errors import InvalidRequestError
+from delta_ops.spark import merge_execution, merge_in_one_pass
+from delta_ops.spark.changed_rows import write_beside
+from delta_ops.transaction.merge import Merge
+from tests.spark.changed_tables import data, seen, twins
+from tests.tables import live_paths
+
+ON_ID = "target.id = source.id"
+KINDS = ("files", "mapped by name", "tracking")
+SOURCE = data((2, "b", 21), (4, "b", 41), (6, "a", 61), (8, "d", 81), (11, "a", 110), (20, None, 5))
+CLAUSES: dict[str, Callable[[Merge], Merge]] = {
+    "all": lambda m: m.when_matched_update_all().when_not_matched_insert_all(),
+    "update": lambda m: m.when_matched_update({"v": "target.v + source.v"}),
+    "some inserts": lambda m: (
+        m.when_matched_update({"p": "source.p"})
+        .when_not_matched_insert({"id": "source.id", "v": 1}, "source.id > 5")
+        .when_not_matched_insert_all("source.v IS NULL")
+    ),
+}
+
+
+class Passes:
+    """Whether what each pass has written stood, and how often pairs were looked for."""
+
+    def __init__(self) -> None:
+        self.stood: list[bool] = []
+        self.num_pairings = 0
+
+
+@pytest.fixture
+def passes(monkeypatch: pytest.MonkeyPatch) -> Passes:
+    found, written = Passes(), []
+    merge = merge_in_one_pass.merge_in_one_pass
+
+    def told_write(*given: Any, **options: Any) -> Any:
+        written.append(write_beside(*given, **options))
+        return written[-1]
+
+    def told_merge(*given: Any) -> Any:
+        num_before = len(written)
+        metrics = merge(*given)
+        found.stood += [metrics is not None] * (len(written) - num_before)
+        found.num_pairings += metrics is None
+        return metrics
+
+    monkeypatch.setattr(merge_in_one_pass, "write_beside", told_write)
+    monkeypatch.setattr(merge_execution, "merge_in_one_pass", told_merge)
+    return found
+
+
+@pytest.fixture
+def eager(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Tables of a few rows are tried too."""
+    monkeypatch.setattr(merge_in_one_pass, "LEAST_HITS", 0)
+
+
+def upsert(root: Path, source: DataFrame, on: str = ON_ID) -> None:
+    merge = ds.merge(root, source, on)
+    merge.when_matched_update_all().when_not_matched_insert_all().execute()
+
+
+def values(root: Path) -> dict[int | None, int]:
+    table = da.to_table(root)
+    found = dict(zip(table["id"].to_pylist(), table["v"].to_pylist(), strict=True))
+    assert len(found) == table.num_rows
+    return found
+
+
+def assert_nothing_else_is_there(root: Path) -> None:
+    """No data file is there that the log does not name."""
+    gone = DeltaLog(root).snapshot().tombstones(["path"])["path"].to_pylist()
+    found = {str(each.relative_to(root)) for each in root.rglob("*.parquet")}
+    assert {each for each in found if "_delta_log" not in each} == live_paths(DeltaLog(root)) | {
+        *gone
+    }
+
+
+@pytest.mark.parametrize("chosen", CLAUSES)
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("partitioned", [False, True])
+def test_it_is_what_the_arrow_engine_makes(
+    spark: SparkSession,
+    tmp_path: Path,
+    eager: None,
+    passes: Passes,
+    kind: str,
+    chosen: str,
+    *,
+    partitioned: bool,
+) -> None:
+    first, second = twins(tmp_path, kind, partitioned=partitioned)
+    for root in (first, second):
+        da.write(root, data((15, "a", 1), (16, "a", 2), (17, "a", 3)))
+    CLAUSES[chosen](da.merge(first, SOURCE, ON_ID)).execute()
+    CLAUSES[chosen](ds.merge(second, spark.createDataFrame(SOURCE), ON_ID)).execute()
+    assert seen(second) == seen(first)
+    assert passes.stood
+    assert_nothing_else_is_there(second)
+
+
+def make(spark: SparkSession, root: Path, ids: str, num_rows: int = 3_000) -> None:
+    """Three files whose values are 0."""
+    for first in range(0, num_rows, num_rows // 3):
+        rows = spark.range(first, first + num_rows // 3).coalesce(1)
+        ds.write(rows.selectExpr(f"{ids} AS id", "0L AS v"), root)
+
+
+def test_rows_are_written_at_once_where_all_files_are_sure_to_be_touched(
+    spark: SparkSession, tmp_path: Path, passes: Passes
+) -> None:
+    make(spark, tmp_path, "id")
+    upsert(tmp_path, spark.range(-50, 3_050, 10).selectExpr("id", "id + 1 AS v"))
+    assert (passes.stood, passes.num_pairings) == ([True], 0)
+    assert values(tmp_path) == {
+        **{each: 0 if each % 10 else each + 1 for each in range(3_000)},
+        **{each: each + 1 for each in (*range(-50, 0, 10), *range(3_000, 3_050, 10))},
+    }
+    (entry,) = DeltaLog(tmp_path).history(limit=1)
+    metrics = {name: int(value) for name, value in entry.operation_metrics.items()}
+    assert metrics["numSourceRows"] == 310
+    assert metrics["numTargetRowsUpdated"] == metrics["numTargetRowsMatchedUpdated"] == 300
+    assert (metrics["numTargetRowsInserted"], metrics["numTargetRowsCopied"]) == (10, 2_700)
+    assert (metrics["numOutputRows"], metrics["numTargetFilesRemoved"]) == (3_010, 3)
+    assert_nothing_else_is_there(tmp_path)
+
+
+def test_what_was_written_is_thrown_away_where_a_file_is_not_touched(
+    spark: SparkSession, tmp_path: Path, passes: Passes
+) -> None:
+    make(spark, tmp_path, "id * 2")
+    first = live_paths(DeltaLog(tmp_path))
+    odd = spark.range(2_000).selectExpr("id * 2 + 1 AS id", "1L AS v")
+    upsert(tmp_path, odd.union(spark.range(4_000, 5_000, 2).selectExpr("id", "1L AS v")))
+    assert (passes.stood, passes.num_pairings) == ([False], 1)
+    assert values(tmp_path) == {
+        **{each: 1 if 4_000 <= each < 5_000 else 0 for each in range(0, 6_000, 2)},
+        **dict.fromkeys(range(1, 4_000, 2), 1),
+    }
+    assert len(first & live_paths(DeltaLog(tmp_path))) == 2
+    assert_nothing_else_is_there(tmp_path)
+
+
+def test_rows_of_the_source_that_were_not_met_are_inserted(
+    spark: SparkSession, tmp_path: Path, passes: Passes
+) -> None:
+    make(spark, tmp_path, "id")
+    da.delete(tmp_path, (col("id") >= 500) & (col("id") < 600))
+    source = spark.range(-10, 3_000).selectExpr("id", "1L AS v").repartition(3)
+    upsert(tmp_path, source)
+    assert (passes.stood, passes.num_pairings) == ([True], 0)
+    assert values(tmp_path) == dict.fromkeys(range(-10, 3_000), 1)
+    (entry,) = DeltaLog(tmp_path).history(limit=1)
+    assert int(entry.operation_metrics["numTargetRowsInserted"]) == 110
+    assert int(entry.operation_metrics["numTargetRowsUpdated"]) == 2_900
+    assert int(entry.operation_metrics["numTargetRowsCopied"]) == 0
+
+
+def test_a_row_that_many_meet_does_not_stand_for_others(
+    spark: SparkSession, tmp_path: Path, passes: Passes
+) -> None:
+    make(spark, tmp_path, "id - id % 2")
+    upsert(tmp_path, spark.range(3_000).selectExpr("id", "1L AS v"))
+    assert passes.stood == [True]
+    found = da.to_table(tmp_path)
+    assert sorted(found["id"].to_pylist()) == sorted(
+        [*(each - each % 2 for each in range(3_000)), *range(1, 3_000, 2)]
+    )
+    assert set(found["v"].to_pylist()) == {1}
+
+
+@pytest.mark.parametrize("num_tasks", [1, 7])
+def test_rows_of_the_source_in_many_blocks_and_tasks_are_told_apart(
+    spark: SparkSession, tmp_path: Path, passes: Passes, num_tasks: int
+) -> None:
+    ds.write(spark.range(100_000).filter("id % 1000 <> 7").selectExpr("id", "0L AS v"), tmp_path)
+    source = spark.range(0, 100_000, 1, num_tasks).filter("id < 20000 OR id > 40000")
+    upsert(tmp_path, source.selectExpr("id", "1L AS v"))
+    assert passes.stood == [True]
+    assert values(tmp_path) == {
+        each: 0 if 20_000 <= each <= 40_000 else 1
+        for each in range(100_000)
+        if each % 1_000 != 7 or not 20_000 <= each <= 40_000
+    }
+
+
+def test_keys_that_are_null_or_beyond_the_tables_type_are_new(
+    spark: SparkSession, tmp_path: Path, passes: Passes
+) -> None:
+    make(spark, tmp_path, "CAST(id AS int)")
+    beyond = spark.sql("SELECT * FROM VALUES (NULL, 1L), (5000000000L, 1L), (-5000000000L, 1L)")
+    some = spark.range(0, 3_000, 10).selectExpr("id", "1L AS v")
+    merge = ds.merge(tmp_path, some.union(beyond), ON_ID).when_matched_update_all()
+    merge.when_not_matched_insert({"id": "try_cast(source.id AS int)", "v": "2"}).execute()
+    assert passes.stood == [True]
+    found = da.to_table(tmp_path)
+    assert found.num_rows == 3_003
+    assert sum(found["v"].to_pylist()) == 300 + 6
+    assert found["id"].null_count == 3
+
+
+def test_other_keys_beside_the_number_are_heeded(
+    spark: SparkSession, tmp_path: Path, passes: Passes
+) -> None:
+    make(spark, tmp_path, "id")
+    source = spark.range(0, 3_000, 10).selectExpr("id", "CAST(id % 20 AS long) AS v")
+    upsert(tmp_path, source, f"{ON_ID} AND target.v = source.v")
+    assert passes.stood == [True]
+    found = da.to_table(tmp_path)
+    assert found.num_rows == 3_000 + 150
+    assert sum(found["v"].to_pylist()) == 150 * 10
+
+
+@pytest.mark.parametrize(
+    ("given", "on", "clauses"),
+    [
+        ({"delta.enableChangeDataFeed": "true"}, ON_ID, CLAUSES["all"]),
+        ({"delta.enableDeletionVectors": "true"}, ON_ID, CLAUSES["all"]),
+        ({}, f"{ON_ID} AND target.v < 5", CLAUSES["all"]),
+        ({}, ON_ID, lambda m: m.when_matched_update_all("source.v > 0")),
+        ({}, ON_ID, lambda m: m.when_matched_delete()),
+        ({}, ON_ID, lambda m: m.when_not_matched_insert_all()),
+        (
+            {},
+            ON_ID,
+            lambda m: m.when_matched_update_all().when_not_matched_by_source_update({"v": "3"}),
+        ),
+    ],
+)
+def test_other_merges_look_for_pairs(
+    spark: SparkSession,
+    tmp_path: Path,
+    passes: Passes,
+    given: dict[str, str],
+    on: str,
+    clauses: Callable[[Merge], Merge],
+) -> None:
+    ds.write(spark.range(100).selectExpr("id", "0L AS v"), tmp_path, configuration=given)
+    clauses(ds.merge(tmp_path, spark.range(200).selectExpr("id", "1L AS v"), on)).execute()
+    assert (passes.stood, passes.num_pairings) == ([], 1)
+
+
+def test_a_source_of_which_rows_of_the_table_meet_two_looks_for_pairs(
+    spark: SparkSession, tmp_path: Path, passes: Passes
+) -> None:
+    make(spark, tmp_path, "id")
+    with pytest.raises(InvalidRequestError, match="meets 2 rows"):
+        upsert(tmp_path, spark.range(200).selectExpr("id % 100 AS id", "1L AS v"))
+    assert (passes.stood, passes.num_pairings) == ([], 1)
+
+
+def test_a_source_of_few_rows_for_a_file_looks_for_pairs(
+    spark: SparkSession, tmp_path: Path, passes: Passes
+) -> None:
+    make(spark, tmp_path, "id")
+    upsert(tmp_path, spark.range(990, 1_100).selectExpr("id", "1L AS v"))
+    assert (passes.stood, passes.num_pairings) == ([], 1)
+    assert sum(values(tmp_path).values()) == 110
+
+
+def test_a_row_that_breaks_a_rule_leaves_nothing(
+    spark: SparkSession, tmp_path: Path, passes: Passes
+) -> None:
+    make(spark, tmp_path, "id")
+    add_constraint(tmp_path, "small", "v < 1000")
+    before = DeltaLog(tmp_path).snapshot().version
+    with pytest.raises(InvalidRequestError, match="small"):
+        upsert(tmp_path, spark.range(0, 3_000, 10).selectExpr("id", "id AS v"))
+    assert passes.stood == []
+    assert DeltaLog(tmp_path).snapshot().version == before
+    assert_nothing_else_is_there(tmp_path)
