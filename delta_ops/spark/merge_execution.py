@@ -1,7 +1,8 @@
 """Merge execution: the rows of a source meet those of a table, and files are written.
 
 Which rows meet, and which clause decides of each pair, is found out once, from the columns that
-decide, and kept by the executors: rows are then found again by their places in files.
+decide, and kept by the executors: rows are then found again by their places in files. Where no
+pairs are needed for that, files are written in one pass (`merge_in_one_pass`).
 """
 
 from __future__ import annotations

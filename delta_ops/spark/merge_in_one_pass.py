@@ -2,15 +2,18 @@
 
 Where no row of the table can meet two of the source, and each file that may hold rows that meet one
 is likely to hold many, pairs are not looked for first: these files are read once and written again
-beside the source. Bits then tell which files were touched and which rows of the source were met. If
-a file was not, what was written is thrown away, and the merge goes on as any other; rows of the
-source that were not met are written after the others.
+beside the source, with rows of it whose keys lie outside theirs. Bits then tell which files were
+touched and which rows of the source were met. If a file was not, or a row that was thought to be
+new was, what was written is thrown away, and the merge goes on as any other. Rows of the source
+that were thought to be met and were not are written after the others.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial, reduce
+from operator import or_
 from typing import Any
 
 import numpy as np
@@ -20,11 +23,20 @@ import pyarrow.compute as pc
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as sf
 
-from delta_ops.planning.key_hits import find_likely_range
+from delta_ops.lazy import lazy
+from delta_ops.planning.key_hits import Range, find_likely_ranges
 from delta_ops.protocol.actions import AddFile
 from delta_ops.protocol.column_mapping import physical_path
 from delta_ops.spark import jobs
-from delta_ops.spark.changed_rows import CHANGED, figure_of, misfit_checks, write_beside
+from delta_ops.spark.assignments import are_stable
+from delta_ops.spark.changed_rows import (
+    CHANGED,
+    WrittenBeside,
+    figure_of,
+    misfit_checks,
+    write_beside,
+)
+from delta_ops.spark.conditions import validate_condition
 from delta_ops.spark.data_files import WrittenFiles, discard
 from delta_ops.spark.expressions import named_column
 from delta_ops.spark.merge_clauses import CLAUSE, flags_of_misfits
@@ -47,15 +59,17 @@ _MOST_ROWS = 8 * _BLOCK
 """Rows of the source: each row that is written is shown to as many aggregates as there are blocks
 of these."""
 _MOST_TASKS = 1_000
+"""Tasks of the source: the places of their first rows are told to Spark as text."""
 _TASK_BITS = ROWS_OF_TASK.bit_length()
 _MET, _TOUCHED = "delta_ops met", "delta_ops touched"
 """Bits, as columns and as figures: of rows of the source, by blocks, and of files."""
+_UPDATED = "updated"
 
 
 def merge_in_one_pass(
     plan: MergePlan, files: Sequence[AddFile], covered: Covered, changed: Changed
 ) -> Mapping[str, int] | None:
-    """Merge, and give the metrics; None where this way is not the merge's, which is as it was.
+    """Merge, and give the metrics; None where pairs must be looked for, and nothing has changed.
 
     Args:
         files: All that may hold a row that meets one of the source.
@@ -65,29 +79,33 @@ def merge_in_one_pass(
         StorageError: The store failed.
     """
     numbers = covered.numbers
-    if numbers is None or not _may_try(plan, files, numbers, changed):
+    if numbers is None or not files or not _may_try(plan, files, numbers, changed):
         return None
     key, definition = numbers.key, plan.snapshot.definition
     path = physical_path(key.path, definition.schema) if definition.is_mapped else key.path
     keys = numbers.values.drop_null().to_numpy()
-    likely = find_likely_range(files, path, key.data_type, keys, LEAST_HITS)
-    if likely is None or not jobs.is_sent_whole(plan.source):
+    ranges = find_likely_ranges(files, path, key.data_type, keys, LEAST_HITS)
+    if ranges is None or not jobs.is_sent_whole(plan.source) or not _has_stable_values(plan):
         return None
-    source = _Source(plan, numbers, *likely)
-    new = source.new_rows(changed)
+    source = _Source(plan.source, numbers, ranges)
+    make_new = partial(make_new_rows, plan, now_ms=changed.transaction.clock())
+    new = make_new(source.outside_rows()) if plan.inserts else None
     if new is not None and new.completed.counted:
         return None
-    written = _write(plan, files, source, new, changed)
-    if written is None:
+    written, checked = _write(plan, files, source, new, changed)
+    is_met = source.are_met(written)
+    all_touched = np.count_nonzero(_bits(written, _TOUCHED)) == len(files)
+    # Statistics may be wrong: a row outside the ranges was inserted, and must not have been met.
+    if not all_touched or (new is not None and (is_met & ~source.are_inside).any()):
+        discard(changed.transaction.log.storage, written.adds)
         return None
+    changed.add(written.adds, checked)
     changed.remove(files)
     num_live = sum(num_live_rows(each) or 0 for each in files)
-    num_inserted = written.num_rows - num_live
-    unmet = source.unmet_rows(written) if plan.inserts else None
-    if unmet is not None:
-        late = make_new_rows(plan, unmet, changed.transaction.clock())
-        num_inserted += insert(plan, late, changed)
-    num_updated = figure_of(written, "updated")
+    num_inserted, num_updated = written.num_rows - num_live, figure_of(written, _UPDATED)
+    if plan.inserts and (source.are_inside & ~is_met).any():
+        late = source.rows_at(source.are_inside & ~is_met)
+        num_inserted += insert(plan, make_new(late.coalesce(1)), changed)
     return merge_metrics(
         changed,
         len(numbers.rows),
@@ -118,17 +136,27 @@ def _may_try(
     )
 
 
+def _has_stable_values(plan: MergePlan) -> bool:
+    """Whether rows that are inserted late get what they would have got with the others."""
+    table, clauses = plan.snapshot.uri, [*plan.clauses.values(), *plan.inserts.values()]
+    return not plan.inserts or all(
+        (each.predicate is None or validate_condition(each.predicate, rows, table))
+        and (each.takes_all or each.assigned is None or are_stable(each.assigned, rows))
+        for each in clauses
+        for rows in [plan.sides.rows_of(each.occasion)]
+    )
+
+
 @dataclass(frozen=True)
 class _Source:
-    """The rows of the source, of which those with keys in the files' range are thought to be met.
+    """The rows of the source, with places from 0 in the order of their numbers.
 
-    They have places from 0, in the order of their numbers.
+    Those with keys in the ranges of the files are thought to be met, and others are known not to.
     """
 
-    plan: MergePlan
+    rows: DataFrame
     numbers: UniqueNumbers
-    low: int
-    high: int
+    ranges: Sequence[Range]
 
     @property
     def num_blocks(self) -> int:
@@ -145,35 +173,36 @@ class _Source:
         of_tasks = sf.expr(f"array({', '.join(f'{first}L' for first in firsts)})")
         return sf.get(of_tasks, task) + row.bitwiseAND(sf.lit(ROWS_OF_TASK))
 
-    def is_expected(self) -> npt.NDArray[np.bool_]:
-        """Whether each row has a key in the range."""
+    @lazy
+    def are_inside(self) -> npt.NDArray[np.bool_]:
+        """Whether each row has a key in one of the ranges."""
         values = self.numbers.values
-        low, high = (pa.scalar(each, pa.int64()) for each in (self.low, self.high))
-        inside = pc.and_(pc.greater_equal(values, low), pc.less_equal(values, high))
-        found: npt.NDArray[np.bool_] = inside.fill_null(False).to_numpy(zero_copy_only=False)
+        inside = np.zeros(len(values), bool)
+        for low, high in self.ranges:
+            first, last = pa.scalar(low, pa.int64()), pa.scalar(high, pa.int64())
+            between = pc.and_(pc.greater_equal(values, first), pc.less_equal(values, last))
+            inside |= between.fill_null(False).to_numpy(zero_copy_only=False)
+        return inside
+
+    def outside_rows(self) -> DataFrame:
+        """The rows with a key in none of the ranges, and those whose key is null."""
+        key = self.numbers.key.column.cast("long")
+        inside = reduce(or_, (key.between(*each) for each in self.ranges))
+        return self.rows.filter(~sf.coalesce(inside, sf.lit(False)))
+
+    def are_met(self, written: WrittenFiles) -> npt.NDArray[np.bool_]:
+        """Whether each row was met."""
+        blocks = [_bits(written, f"{_MET} {i}") for i in range(self.num_blocks)]
+        order = np.argsort(self.numbers.rows)
+        found = np.zeros(len(order), bool)
+        found[order] = np.concatenate(blocks)[: len(order)]
         return found
 
-    def new_rows(self, changed: Changed) -> NewRows | None:
-        """The rows to insert that are known beforehand; None where there are none."""
-        if not self.plan.inserts or self.is_expected().all():
-            return None
-        key = self.numbers.key.column.cast("long")
-        inside = sf.coalesce(key.between(self.low, self.high), sf.lit(False))
-        unmet = self.plan.source.filter(~inside)
-        return make_new_rows(self.plan, unmet, changed.transaction.clock())
-
-    def unmet_rows(self, written: WrittenFiles) -> DataFrame | None:
-        """The rows that were expected to be met, and were not; None where there are none."""
-        blocks = [_bits(written, f"{_MET} {i}") for i in range(self.num_blocks)]
-        rows, order = self.numbers.rows, np.argsort(self.numbers.rows)
-        is_met = np.zeros(len(rows), bool)
-        is_met[order] = np.concatenate(blocks)[: len(rows)]
-        unmet = rows[self.is_expected() & ~is_met]
-        if not len(unmet):
-            return None
-        source = self.plan.source
-        named = source.sparkSession.createDataFrame(pa.table({SOURCE_ROW: unmet}))
-        return source.join(sf.broadcast(named), SOURCE_ROW, "left_semi")
+    def rows_at(self, are_wanted: npt.NDArray[np.bool_]) -> DataFrame:
+        """Some of the rows."""
+        named = pa.table({SOURCE_ROW: self.numbers.rows[are_wanted]})
+        wanted = sf.broadcast(self.rows.sparkSession.createDataFrame(named))
+        return self.rows.join(wanted, SOURCE_ROW, "left_semi")
 
 
 def _write(
@@ -182,8 +211,8 @@ def _write(
     source: _Source,
     new: NewRows | None,
     changed: Changed,
-) -> WrittenFiles | None:
-    """Write files again, and new rows with them; None where not all were touched."""
+) -> WrittenBeside:
+    """Write the rows of files again, and new ones with them."""
     (number,) = plan.updates
     sides, is_met = plan.sides, named_column(SOURCE_ROW).isNotNull()
     rows = evolve(plan, read_numbered(plan.spark, plan.snapshot, files))
@@ -192,26 +221,20 @@ def _write(
         .join(sf.broadcast(plan.source.alias(sides.source_alias)), plan.condition.column, "left")
         .withColumn(CLAUSE, sf.when(is_met, sf.lit(number)))
     )
-    place, touched = source.place, sf.when(is_met, named_column(NUMBER.name).cast("long"))
+    place = source.place
     blocks = {f"{_MET} {i}": place - i * _BLOCK for i in range(source.num_blocks)}
     bits = {
-        _TOUCHED: touched,
+        _TOUCHED: sf.when(is_met, named_column(NUMBER.name).cast("long")),
         **{name: sf.when(bit.between(0, _BLOCK - 1), bit) for name, bit in blocks.items()},
     }
     staying = assign_updates(plan, beside, *(bit.alias(name) for name, bit in bits.items()))
     checks = misfit_checks(flags_of_misfits(plan.updates))
-    if new is not None:
+    if new is not None and not source.are_inside.all():
         staying = staying.unionByName(new.completed.frame, allowMissingColumns=True)
         checks += new.checks
     figures = {name: sf.bitmap_construct_agg(named_column(name)) for name in bits}
-    figures["updated"] = sf.count(named_column(_TOUCHED))
-    beside_others = write_beside(changed, staying, checks, figures, among=named_column(CHANGED))
-    written, checked = beside_others
-    if np.count_nonzero(_bits(written, _TOUCHED)) < len(files):
-        discard(changed.transaction.log.storage, written.adds)
-        return None
-    changed.add(written.adds, checked)
-    return written
+    figures[_UPDATED] = sf.count(named_column(_TOUCHED))
+    return write_beside(changed, staying, checks, figures, among=named_column(CHANGED))
 
 
 def _bits(written: WrittenFiles, name: str) -> npt.NDArray[np.bool_]:

@@ -108,7 +108,8 @@ class Covered(NamedTuple):
     is_unique: bool = False
     """True: no row of the table can meet two of the source."""
     numbers: UniqueNumbers | None = None
-    """By which rows meet, whatever else must be equal; None where they meet by something else."""
+    """The first such key by which rows meet, whatever else must be equal; None where there is none
+    among those that were looked at, or where rows meet by more than equal keys."""
 
 
 def cover(source: DataFrame, keys: Sequence[Key], on_tasks: OnTasks | None) -> Covered:

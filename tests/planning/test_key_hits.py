@@ -10,7 +10,7 @@ import pytest
 
 import delta_ops.arrow as da
 from delta_ops import DeltaLog, col
-from delta_ops.planning.key_hits import find_likely_range
+from delta_ops.planning.key_hits import MOST_RANGES, Range, find_likely_ranges
 from delta_ops.protocol.actions import AddFile
 from delta_ops.protocol.schema import INTEGER, LONG
 
@@ -21,33 +21,52 @@ def file(stats: str | None) -> AddFile:
     )
 
 
-def stats(num_rows: int, low: int, high: int) -> str:
+def stats(num_rows: int, low: int, high: int, nulls: int = 0) -> str:
     return (
         f'{{"numRecords":{num_rows},"minValues":{{"id":{low}}},"maxValues":{{"id":{high}}},'
-        '"nullCount":{"id":0}}'
+        f'"nullCount":{{"id":{nulls}}}}}'
     )
 
 
-def find(files: list[AddFile], *keys: int, least: float) -> tuple[int, int] | None:
-    return find_likely_range(files, ("id",), INTEGER, np.array(keys, np.int64), least)
+def find(files: list[AddFile], *keys: int, least: float) -> list[Range] | None:
+    return find_likely_ranges(files, ("id",), INTEGER, np.array(keys, np.int64), least)
 
 
 def test_all_keys_within_a_file_without_gaps_are_likely_to_be_met() -> None:
     files = [file(stats(100, 0, 99)), file(stats(100, 100, 199))]
-    assert find(files, 150, 3, 98, 200, 100, least=2) == (0, 199)
+    assert find(files, 150, 3, 98, 200, 100, least=2) == [(0, 199)]
     assert find(files, 150, 3, 98, 200, 100, least=2.1) is None
 
 
 def test_of_values_far_apart_as_many_are_as_there_are_rows_for_each() -> None:
     files = [file(stats(100, 0, 999))]
-    assert find(files, *range(0, 1000, 10), least=10) == (0, 999)
+    assert find(files, *range(0, 1000, 10), least=10) == [(0, 999)]
     assert find(files, *range(0, 1000, 10), least=10.1) is None
 
 
 def test_more_rows_than_values_are_met_once_by_each_key() -> None:
     files = [file(stats(100, 7, 8))]
-    assert find(files, 6, 7, 8, 9, least=2) == (7, 8)
+    assert find(files, 6, 7, 8, 9, least=2) == [(7, 8)]
     assert find(files, 6, 7, 8, 9, least=2.1) is None
+
+
+def test_nulls_are_not_met() -> None:
+    files = [file(stats(100_000, 0, 99, nulls=99_990))]
+    assert find(files, *range(100), least=10) == [(0, 99)]
+    assert find(files, *range(100), least=10.1) is None
+
+
+def test_ranges_that_touch_are_one_and_others_are_apart() -> None:
+    ends = [(50, 59), (0, 9), (10, 19), (30, 39), (5, 7), (41, 49)]
+    files = [file(stats(high - low + 1, low, high)) for low, high in ends]
+    assert find(files, *range(100), least=1) == [(0, 19), (30, 39), (41, 59)]
+
+
+def test_very_many_ranges_are_one() -> None:
+    files = [file(stats(1, 2 * i, 2 * i)) for i in range(MOST_RANGES + 1)]
+    every_range = [(2 * i, 2 * i) for i in range(MOST_RANGES)]
+    assert find(files[:-1], *range(1000), least=1) == every_range
+    assert find(files, *range(1000), least=1) == [(0, 2 * MOST_RANGES)]
 
 
 def test_rows_that_are_deleted_are_not_met(tmp_path: Path) -> None:
@@ -58,8 +77,8 @@ def test_rows_that_are_deleted_are_not_met(tmp_path: Path) -> None:
     )
     da.delete(tmp_path, col("id") >= 50)
     files, keys = DeltaLog(tmp_path).snapshot().add_files(), np.arange(100)
-    assert find_likely_range(files, ("id",), LONG, keys, 50) == (0, 99)
-    assert find_likely_range(files, ("id",), LONG, keys, 51) is None
+    assert find_likely_ranges(files, ("id",), LONG, keys, 50) == [(0, 99)]
+    assert find_likely_ranges(files, ("id",), LONG, keys, 51) is None
 
 
 @pytest.mark.parametrize(
@@ -78,5 +97,7 @@ def test_files_that_do_not_tell_have_no_range(said: str | None) -> None:
     assert find([file(stats(100, 0, 99)), file(said)], 1, 2, 3, least=0) is None
 
 
-def test_no_file_has_no_range() -> None:
-    assert find([], 1, 2, least=0) is None
+def test_a_field_of_a_struct_has_a_range() -> None:
+    said = '{"numRecords":9,"minValues":{"s":{"id":1}},"maxValues":{"s":{"id":9}}}'
+    keys = np.array([2, 3])
+    assert find_likely_ranges([file(said)], ("s", "id"), LONG, keys, 2) == [(1, 9)]

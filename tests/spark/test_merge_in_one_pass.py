@@ -11,11 +11,14 @@ from pyspark.sql import DataFrame, SparkSession
 
 import delta_ops.arrow as da
 import delta_ops.spark as ds
-from delta_ops import DeltaLog, col
+from delta_ops import DeltaLog, begin, col
 from delta_ops.ddl import add_constraint
 from delta_ops.errors import InvalidRequestError
+from delta_ops.protocol.schema import LONG, STRING, StructField, StructType
 from delta_ops.spark import merge_execution, merge_in_one_pass
 from delta_ops.spark.changed_rows import write_beside
+from delta_ops.spark.session import overriding
+from delta_ops.transaction import set_properties
 from delta_ops.transaction.merge import Merge
 from tests.spark.changed_tables import data, seen, twins
 from tests.tables import live_paths
@@ -109,7 +112,7 @@ def test_it_is_what_the_arrow_engine_makes(
     CLAUSES[chosen](da.merge(first, SOURCE, ON_ID)).execute()
     CLAUSES[chosen](ds.merge(second, spark.createDataFrame(SOURCE), ON_ID)).execute()
     assert seen(second) == seen(first)
-    assert passes.stood
+    assert (passes.stood, passes.num_pairings) == ([True], 0)
     assert_nothing_else_is_there(second)
 
 
@@ -183,7 +186,7 @@ def test_a_row_that_many_meet_does_not_stand_for_others(
     assert set(found["v"].to_pylist()) == {1}
 
 
-@pytest.mark.parametrize("num_tasks", [1, 7])
+@pytest.mark.parametrize("num_tasks", [1, 7, 20])  # some of 20 have no row
 def test_rows_of_the_source_in_many_blocks_and_tasks_are_told_apart(
     spark: SparkSession, tmp_path: Path, passes: Passes, num_tasks: int
 ) -> None:
@@ -225,6 +228,142 @@ def test_other_keys_beside_the_number_are_heeded(
     assert sum(found["v"].to_pylist()) == 150 * 10
 
 
+def test_rows_that_statistics_hide_are_not_doubled(
+    spark: SparkSession, tmp_path: Path, passes: Passes
+) -> None:
+    make(spark, tmp_path, "id")
+    commit = tmp_path / "_delta_log" / f"{2:020}.json"
+    text = commit.read_text()
+    assert text.count("2999") == 1
+    commit.write_text(text.replace("2999", "2899"))
+    upsert(tmp_path, spark.range(0, 3_000, 10).selectExpr("id", "1L AS v"))
+    assert (passes.stood, passes.num_pairings) == ([False], 1)
+    assert values(tmp_path) == {each: int(each % 10 == 0) for each in range(3_000)}
+    assert_nothing_else_is_there(tmp_path)
+
+
+def test_keys_between_the_ranges_of_files_are_written_with_the_others(
+    spark: SparkSession, tmp_path: Path, passes: Passes
+) -> None:
+    make(spark, tmp_path, "id + id div 1000 * 5000")
+    upsert(tmp_path, spark.range(0, 13_000, 10).selectExpr("id", "1L AS v"))
+    assert passes.stood == [True]
+    assert sum(values(tmp_path).values()) == 1_300
+    (entry,) = DeltaLog(tmp_path).history(limit=1)
+    directories = {path.split("/")[0] for path in live_paths(DeltaLog(tmp_path))}
+    assert len(directories) == 1  # of one job
+    assert int(entry.operation_metrics["numTargetRowsInserted"]) == 1_000
+
+
+def test_columns_of_the_source_are_added(
+    spark: SparkSession, tmp_path: Path, passes: Passes
+) -> None:
+    make(spark, tmp_path, "id")
+    da.delete(tmp_path, col("id") == 20)
+    source = spark.range(0, 3_100, 10).selectExpr("id", "CAST(1 AS long) AS v", "'x' AS w")
+    merge = ds.merge(tmp_path, source, ON_ID, merge_schema=True)
+    merge.when_matched_update_all().when_not_matched_insert_all().execute()
+    assert passes.stood == [True]
+    found = {row["id"]: row["w"] for row in da.to_table(tmp_path).to_pylist()}
+    assert found == {
+        each: "x" if each % 10 == 0 else None for each in (*range(3_000), *range(3_000, 3_100, 10))
+    }
+
+
+def test_rows_that_vectors_have_deleted_stay_so(
+    spark: SparkSession, tmp_path: Path, passes: Passes
+) -> None:
+    vectors = "delta.enableDeletionVectors"
+    ds.write(
+        spark.range(1_000).selectExpr("id", "0L AS v"), tmp_path, configuration={vectors: "true"}
+    )
+    da.delete(tmp_path, col("id") < 100)
+    set_properties(tmp_path, {vectors: "false"})
+    upsert(tmp_path, spark.range(50, 1_000, 10).selectExpr("id", "1L AS v"))
+    assert passes.stood == [True]
+    assert values(tmp_path) == {
+        **{each: int(each % 10 == 0) for each in range(100, 1_000)},
+        **dict.fromkeys(range(50, 100, 10), 1),
+    }
+    (entry,) = DeltaLog(tmp_path).history(limit=1)
+    assert int(entry.operation_metrics["numTargetRowsInserted"]) == 5
+    assert int(entry.operation_metrics["numTargetRowsCopied"]) == 810
+
+
+def test_files_that_are_written_after_a_shuffle_are_told_of(
+    spark: SparkSession, tmp_path: Path, passes: Passes
+) -> None:
+    rows = spark.range(1_000).selectExpr("id", "id % 3 AS p", "0L AS v")
+    gathered = {"delta.autoOptimize.optimizeWrite": "true"}
+    ds.write(rows, tmp_path, partition_by=["p"], configuration=gathered)
+    upsert(tmp_path, spark.range(0, 1_100, 5).selectExpr("id", "id % 3 AS p", "1L AS v"))
+    assert passes.stood == [True]
+    assert sum(values(tmp_path).values()) == 220
+    (entry,) = DeltaLog(tmp_path).history(limit=1)
+    assert int(entry.operation_metrics["numTargetRowsUpdated"]) == 200
+
+
+@pytest.mark.parametrize("first_key", [-10, 0])
+def test_late_rows_and_others_get_defaults(
+    spark: SparkSession, tmp_path: Path, passes: Passes, first_key: int
+) -> None:
+    transaction = begin(DeltaLog(tmp_path))
+    columns = (
+        StructField("id", LONG),
+        StructField("v", LONG),
+        StructField("s", STRING, metadata={"CURRENT_DEFAULT": "'new'"}),
+    )
+    supported = {"delta.feature.allowColumnDefaults": "supported"}
+    transaction.create_table(StructType(columns), configuration=supported)
+    transaction.commit(operation="CREATE TABLE")
+    old = spark.range(1_000).filter("id <> 500").selectExpr("id", "0L AS v", "'old' AS s")
+    ds.write(old, tmp_path)
+    source = spark.range(first_key, 1_000, 10).selectExpr("id", "1L AS v")
+    merge = ds.merge(tmp_path, source, ON_ID).when_matched_update({"v": "source.v"})
+    merge.when_not_matched_insert({"id": "source.id", "v": "source.v"}).execute()
+    assert passes.stood == [True]
+    found = {row["id"]: row["s"] for row in da.to_table(tmp_path).to_pylist()}
+    new = {500, *range(first_key, 0, 10)}
+    assert found == {each: "new" if each in new else "old" for each in {*range(1_000), *new}}
+
+
+@pytest.mark.parametrize("first_key", [-10, 0])
+def test_values_that_are_counted_on_are_so_by_way_of_pairs(
+    spark: SparkSession, tmp_path: Path, passes: Passes, first_key: int
+) -> None:
+    counted = {
+        "delta.identity.start": 1,
+        "delta.identity.step": 1,
+        "delta.identity.allowExplicitInsert": True,
+    }
+    columns = (
+        StructField("number", LONG, metadata=counted),
+        StructField("id", LONG),
+        StructField("v", LONG),
+    )
+    transaction = begin(DeltaLog(tmp_path))
+    transaction.create_table(StructType(columns))
+    transaction.commit(operation="CREATE TABLE")
+    ds.write(spark.range(1_000).filter("id <> 500").selectExpr("id", "0L AS v"), tmp_path)
+    source = spark.range(first_key, 1_000, 10).selectExpr("id", "1L AS v")
+    merge = ds.merge(tmp_path, source, ON_ID).when_matched_update({"v": "source.v"})
+    merge.when_not_matched_insert({"id": "source.id", "v": "source.v"}).execute()
+    assert (passes.stood, passes.num_pairings) == ([], 1)
+    numbers = da.to_table(tmp_path)["number"].to_pylist()
+    assert len(set(numbers)) == len(numbers) == 1_000 - first_key // 10
+
+
+def test_fields_and_names_with_dots_are_keys(
+    spark: SparkSession, tmp_path: Path, passes: Passes
+) -> None:
+    ds.write(spark.range(1_000).selectExpr("struct(id AS `k.1`) AS `s.t`", "0L AS v"), tmp_path)
+    source = spark.range(-10, 1_000, 10).selectExpr("struct(id AS `k.2`) AS `s.u`", "1L AS v")
+    merge = ds.merge(tmp_path, source, "target.`s.t`.`K.1` = source.`s.u`.`k.2`")
+    merge.when_matched_update({"v": "source.v"}).execute()
+    assert passes.stood == [True]
+    assert sum(da.to_table(tmp_path)["v"].to_pylist()) == 100
+
+
 @pytest.mark.parametrize(
     ("given", "on", "clauses"),
     [
@@ -238,6 +377,13 @@ def test_other_keys_beside_the_number_are_heeded(
             {},
             ON_ID,
             lambda m: m.when_matched_update_all().when_not_matched_by_source_update({"v": "3"}),
+        ),
+        (
+            {},
+            ON_ID,
+            lambda m: m.when_matched_update(
+                {"v": "unix_seconds(current_timestamp())"}
+            ).when_not_matched_insert_all(),
         ),
     ],
 )
@@ -272,14 +418,35 @@ def test_a_source_of_few_rows_for_a_file_looks_for_pairs(
     assert sum(values(tmp_path).values()) == 110
 
 
-def test_a_row_that_breaks_a_rule_leaves_nothing(
+def test_sources_that_are_not_sent_whole_or_have_many_rows_look_for_pairs(
     spark: SparkSession, tmp_path: Path, passes: Passes
 ) -> None:
     make(spark, tmp_path, "id")
+    with overriding(spark, {"spark.sql.autoBroadcastJoinThreshold": "-1"}):
+        upsert(tmp_path, spark.range(3_000).selectExpr("id", "1L AS v"))
+    upsert(tmp_path, spark.range(300_000).selectExpr("id", "2L AS v"))
+    assert (passes.stood, passes.num_pairings) == ([], 2)
+    assert values(tmp_path) == dict.fromkeys(range(300_000), 2)
+
+
+@pytest.mark.parametrize(
+    "broken",
+    [
+        pytest.param(10, id="of the table"),
+        pytest.param(-7, id="of the source, outside the range"),
+        pytest.param(500, id="of the source, and late"),
+    ],
+)
+def test_a_row_that_breaks_a_rule_leaves_nothing(
+    spark: SparkSession, tmp_path: Path, passes: Passes, broken: int
+) -> None:
+    make(spark, tmp_path, "id")
+    da.delete(tmp_path, col("id") == 500)
     add_constraint(tmp_path, "small", "v < 1000")
     before = DeltaLog(tmp_path).snapshot().version
+    keys = spark.range(0, 3_000, 10).union(spark.sql("SELECT -7L"))
     with pytest.raises(InvalidRequestError, match="small"):
-        upsert(tmp_path, spark.range(0, 3_000, 10).selectExpr("id", "id AS v"))
-    assert passes.stood == []
+        upsert(tmp_path, keys.selectExpr("id", f"IF(id = {broken}, 1000L, 1L) AS v"))
+    assert (passes.stood, passes.num_pairings) == ([], 0)
     assert DeltaLog(tmp_path).snapshot().version == before
     assert_nothing_else_is_there(tmp_path)
