@@ -93,19 +93,19 @@ def merge_in_one_pass(
     if new is not None and new.completed.counted:
         return None
     written, checked = _write(plan, files, source, new, changed)
-    is_met = source.are_met(written)
     all_touched = np.count_nonzero(_bits(written, _TOUCHED)) == len(files)
+    is_inside, is_met = source.are_inside, source.are_met(written)
     # Statistics may be wrong: a row outside the ranges was inserted, and must not have been met.
-    if not all_touched or (new is not None and (is_met & ~source.are_inside).any()):
+    if not all_touched or (is_met & ~is_inside).any():
         discard(changed.transaction.log.storage, written.adds)
         return None
     changed.add(written.adds, checked)
     changed.remove(files)
     num_live = sum(num_live_rows(each) or 0 for each in files)
     num_inserted, num_updated = written.num_rows - num_live, figure_of(written, _UPDATED)
-    if plan.inserts and (source.are_inside & ~is_met).any():
-        late = source.rows_at(source.are_inside & ~is_met)
-        num_inserted += insert(plan, make_new(late.coalesce(1)), changed)
+    is_late = is_inside & ~is_met
+    if plan.inserts and is_late.any():
+        num_inserted += insert(plan, make_new(source.rows_at(is_late).coalesce(1)), changed)
     return merge_metrics(
         changed,
         len(numbers.rows),
@@ -158,20 +158,19 @@ class _Source:
     numbers: UniqueNumbers
     ranges: Sequence[Range]
 
-    @property
-    def num_blocks(self) -> int:
-        """How many blocks of bits they have."""
-        return -(-len(self.numbers.rows) // _BLOCK)
-
-    @property
-    def place(self) -> Column:
-        """The place of a row; Spark numbers the rows of each task."""
+    def bits(self) -> dict[str, Column]:
+        """The bit of a row in each block of places, null in others, for rows that meet one."""
         tasks = self.numbers.rows >> _TASK_BITS
         firsts = np.searchsorted(np.sort(tasks), np.arange(int(tasks.max()) + 1))
         row = named_column(SOURCE_ROW)
-        task = sf.shiftright(row, _TASK_BITS).cast("int")
+        task = sf.shiftright(row, _TASK_BITS).cast("int")  # in which Spark has numbered it
         of_tasks = sf.expr(f"array({', '.join(f'{first}L' for first in firsts)})")
-        return sf.get(of_tasks, task) + row.bitwiseAND(sf.lit(ROWS_OF_TASK))
+        place = sf.get(of_tasks, task) + row.bitwiseAND(sf.lit(ROWS_OF_TASK))
+        blocks = {first: place - first for first in range(0, len(tasks), _BLOCK)}
+        return {
+            f"{_MET} {first // _BLOCK}": sf.when(bit.between(0, _BLOCK - 1), bit)
+            for first, bit in blocks.items()
+        }
 
     @lazy
     def are_inside(self) -> npt.NDArray[np.bool_]:
@@ -191,11 +190,11 @@ class _Source:
         return self.rows.filter(~sf.coalesce(inside, sf.lit(False)))
 
     def are_met(self, written: WrittenFiles) -> npt.NDArray[np.bool_]:
-        """Whether each row was met."""
-        blocks = [_bits(written, f"{_MET} {i}") for i in range(self.num_blocks)]
+        """Whether each row was met; none was where nobody asked for it."""
         order = np.argsort(self.numbers.rows)
+        bits = [_bits(written, f"{_MET} {i}") for i in range(-(-len(order) // _BLOCK))]
         found = np.zeros(len(order), bool)
-        found[order] = np.concatenate(blocks)[: len(order)]
+        found[order] = np.concatenate(bits)[: len(order)]
         return found
 
     def rows_at(self, are_wanted: npt.NDArray[np.bool_]) -> DataFrame:
@@ -221,12 +220,9 @@ def _write(
         .join(sf.broadcast(plan.source.alias(sides.source_alias)), plan.condition.column, "left")
         .withColumn(CLAUSE, sf.when(is_met, sf.lit(number)))
     )
-    place = source.place
-    blocks = {f"{_MET} {i}": place - i * _BLOCK for i in range(source.num_blocks)}
-    bits = {
-        _TOUCHED: sf.when(is_met, named_column(NUMBER.name).cast("long")),
-        **{name: sf.when(bit.between(0, _BLOCK - 1), bit) for name, bit in blocks.items()},
-    }
+    bits = {_TOUCHED: sf.when(is_met, named_column(NUMBER.name).cast("long"))}
+    if plan.inserts:  # else it is all the same which rows were met
+        bits |= source.bits()
     staying = assign_updates(plan, beside, *(bit.alias(name) for name, bit in bits.items()))
     checks = misfit_checks(flags_of_misfits(plan.updates))
     if new is not None and not source.are_inside.all():

@@ -24,7 +24,15 @@ from tests.spark.changed_tables import data, seen, twins
 from tests.tables import live_paths
 
 ON_ID = "target.id = source.id"
-KINDS = ("files", "mapped by name", "tracking")
+KINDS = (
+    ("files", False),
+    ("mapped by name", True),
+    ("tracking", False),
+    *(
+        pytest.param(*each, marks=pytest.mark.long)
+        for each in (("files", True), ("mapped by name", False), ("tracking", True))
+    ),
+)
 SOURCE = data((2, "b", 21), (4, "b", 41), (6, "a", 61), (8, "d", 81), (11, "a", 110), (20, None, 5))
 CLAUSES: dict[str, Callable[[Merge], Merge]] = {
     "all": lambda m: m.when_matched_update_all().when_not_matched_insert_all(),
@@ -94,8 +102,7 @@ def assert_nothing_else_is_there(root: Path) -> None:
 
 
 @pytest.mark.parametrize("chosen", CLAUSES)
-@pytest.mark.parametrize("kind", KINDS)
-@pytest.mark.parametrize("partitioned", [False, True])
+@pytest.mark.parametrize(("kind", "partitioned"), KINDS)
 def test_it_is_what_the_arrow_engine_makes(
     spark: SparkSession,
     tmp_path: Path,
