@@ -38,7 +38,7 @@ test: $(INSTALLED)
 	@java_home=$$(scripts/ensure_java.sh) && { scripts/ensure_chromium.sh >/dev/null || true; } && JAVA_HOME=$$java_home $(BIN)/pytest -n 3 -m 'not long'
 
 test-long: $(INSTALLED)
-	@java_home=$$(scripts/ensure_java.sh) && JAVA_HOME=$$java_home $(BIN)/pytest -n 3 --no-loadscope-reorder -m long --quiet --no-header --durations=0 | tee benchmarks/long_proofs.report.txt
+	@java_home=$$(scripts/ensure_java.sh) && JAVA_HOME=$$java_home $(BIN)/pytest -n 2 --no-loadscope-reorder -m long --quiet --no-header --durations=0 | tee benchmarks/long_proofs.report.txt
 
 lint: $(INSTALLED)
 	$(BIN)/ruff check .

@@ -31,7 +31,10 @@ pytest_plugins = [
 
 _OF_JVM = tuple(f"tests/{folder}/" for folder in ("examples", "interop", "peers", "spark"))
 _OF_SPARK = "tests/spark/"
-_OF_OTHER_PROCESSES = ("tests/spark/test_cluster.py", "tests/spark/test_connect.py")
+_OF_OTHER_PROCESSES = tuple(
+    f"tests/spark/test_{name}.py"
+    for name in ("cluster", "connect", "dead_jvm", "killed_merges", "killed_steps")
+)
 """Tests whose sessions run in processes of their own."""
 _LONGEST = "tests/long/test_orders_"
 """Tests that take many minutes each and have no session: each by itself, and before all others."""

@@ -12,8 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from functools import partial, reduce
-from operator import or_
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -64,6 +63,7 @@ _TASK_BITS = ROWS_OF_TASK.bit_length()
 _MET, _TOUCHED = "delta_ops met", "delta_ops touched"
 """Bits, as columns and as figures: of rows of the source, by blocks, and of files."""
 _UPDATED = "updated"
+_KEY = "delta_ops key"
 
 
 def merge_in_one_pass(
@@ -185,9 +185,12 @@ class _Source:
 
     def outside_rows(self) -> DataFrame:
         """The rows with a key in none of the ranges, and those whose key is null."""
-        key = self.numbers.key.column.cast("long")
-        inside = reduce(or_, (key.between(*each) for each in self.ranges))
-        return self.rows.filter(~sf.coalesce(inside, sf.lit(False)))
+        ends = (f"named_struct('low', {low}L, 'high', {high}L)" for low, high in self.ranges)
+        # As an array the numbers are no part of the code that Spark generates, nor is the name that
+        # it makes up for a function in Python: other code is compiled, and slow at first.
+        text = f"exists(array({', '.join(ends)}), each -> `{_KEY}` BETWEEN each.low AND each.high)"
+        keyed = self.rows.withColumn(_KEY, self.numbers.key.column.cast("long"))
+        return keyed.filter(~sf.coalesce(sf.expr(text), sf.lit(False))).drop(_KEY)
 
     def are_met(self, written: WrittenFiles) -> npt.NDArray[np.bool_]:
         """Whether each row was met; none was where nobody asked for it."""

@@ -15,7 +15,7 @@ from tests.interleaving.search import Kind, pairs, searching
 
 pytestmark = pytest.mark.long
 
-DAYS = 10
+DAYS = 15
 
 
 @pytest.mark.parametrize(

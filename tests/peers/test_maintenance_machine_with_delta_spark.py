@@ -33,7 +33,7 @@ from tests.transaction.row_changes import table_of
 
 pytestmark = pytest.mark.long
 
-EXAMPLES, STEPS = 8, 14
+EXAMPLES, STEPS = 5, 14
 SETTINGS = {
     # Else a retention that is not 0 is taken for the table's property, ...
     "spark.databricks.delta.vacuum.retentionWindowIgnore.enabled": "false",

@@ -26,6 +26,7 @@ from tests.tables import rows
 VECTORS = {"delta.enableDeletionVectors": "true"}
 FEED = {"delta.enableChangeDataFeed": "true"}
 TRACKING = {"delta.enableRowTracking": "true"}
+BY_DAYS = [pytest.mark.long, pytest.mark.by_days(2)]
 KINDS: Mapping[str, Mapping[str, str]] = {
     "files": {},
     "vectors": VECTORS,
@@ -50,7 +51,8 @@ def cases(*choices: Iterable[str], every: int) -> pytest.MarkDecorator:
     """A case for each kind of table and choice, in either layout by turns.
 
     Args:
-        every: Which of them, counted over, are run each time; the others are long proofs.
+        every: Which of them, counted over, are run each time; the others are long proofs, and each
+            day has a half of these.
     """
     found = []
     for number, (kind, *chosen) in enumerate(product(KINDS, *choices)):
@@ -61,7 +63,7 @@ def cases(*choices: Iterable[str], every: int) -> pytest.MarkDecorator:
                 partitioned,
                 *chosen,
                 id="-".join((kind, "partitioned" if partitioned else "one", *chosen)),
-                marks=() if number % every == 0 else pytest.mark.long,
+                marks=() if number % every == 0 else BY_DAYS,
             )
         )
     names = ["kind", "partitioned", *(f"choice{i}" for i in range(len(choices)))]
