@@ -65,7 +65,7 @@ def find_likely_ranges(
 
 
 def _unite(ranges: Iterable[Range]) -> list[Range]:
-    """The same numbers in ranges that do not touch each other."""
+    """Ranges that do not touch each other, with the same numbers."""
     united: list[Range] = []
     for low, high in sorted(ranges):
         if united and low <= united[-1][1] + 1:
