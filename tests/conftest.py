@@ -76,11 +76,12 @@ def _is_of_jvm(nodeid: str) -> bool:
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """Leave the day its part of the cases, and begin with what takes longest.
 
+    A test that is asked for by its name is run on any day.
     So no process is left alone with that in the end, where groups of tests keep this order, by
     `--no-loadscope-reorder`.
     """
     by_test: dict[tuple[str, int], list[pytest.Item]] = {}
-    for item in items:
+    for item in () if any("::" in each for each in config.args) else items:
         if mark := item.get_closest_marker(_BY_DAYS):
             test = item.nodeid.partition("[")[0]
             by_test.setdefault((test, mark.args[0]), []).append(item)

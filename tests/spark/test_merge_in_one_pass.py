@@ -149,6 +149,22 @@ def test_rows_are_written_at_once_where_all_files_are_sure_to_be_touched(
     assert_nothing_else_is_there(tmp_path)
 
 
+def test_another_merge_needs_no_other_code(
+    spark: SparkSession, tmp_path: Path, passes: Passes
+) -> None:
+    jvm: Any = spark._jvm
+    compiled = jvm.org.apache.spark.metrics.source.CodegenMetrics.METRIC_COMPILATION_TIME()
+    for number in range(3):
+        table = tmp_path / f"{number}"
+        make(spark, table, f"id + {number * 10_000}")
+        source = spark.range(-50, 3_050, 10).selectExpr(f"id + {number * 10_000} AS id", "id AS v")
+        source = spark.createDataFrame(source.toArrow())  # without the number in its own code
+        num_before = compiled.getCount()
+        upsert(table, source)
+    assert passes.stood == [True] * 3
+    assert compiled.getCount() == num_before
+
+
 def test_what_was_written_is_thrown_away_where_a_file_is_not_touched(
     spark: SparkSession, tmp_path: Path, passes: Passes
 ) -> None:
