@@ -15,8 +15,11 @@ not edit.
 
 `delta-ops properties TABLE` shows which of them count in a table. A property that is not in this \
 page is left alone where it is found, and refused where it is set; a name that does not begin with \
-`delta.` is free. Where *acts in* is empty, other engines alone heed the property: it can be set, \
-and delta_ops goes on as if it were not there.
+`delta.` is free. Two of these are ours: `delta_ops.policy` ([maintenance](maintenance.md)), and \
+`delta_ops.vacuum.logging`, by which, where it is `false`, a vacuum commits nothing. Where *acts \
+in* is empty, other engines alone heed the property: delta_ops goes on as if it were not there, \
+unless it belongs to a [feature](features.md), which it switches on, or is refused for. Where no \
+codec is set, the writer chooses one.
 
 | property | means | default | acts in |
 |---|---|---|---|

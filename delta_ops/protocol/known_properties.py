@@ -255,18 +255,21 @@ TYPE_WIDENING: Property[bool] = Property(
     meaning="Columns may get a wider type.",
     parse=parse_flag,
     default="false",
+    acts_in="write, alter",
 )
 ROW_TRACKING: Property[bool] = Property(
     name="delta.enableRowTracking",
     meaning="Each row keeps an id and the version of its last change.",
     parse=parse_flag,
     default="false",
+    acts_in="write",
 )
 ROW_TRACKING_SUSPENDED: Property[bool] = Property(
     name="delta.rowTrackingSuspended",
     meaning="New rows get no ids.",
     parse=parse_flag,
     default="false",
+    acts_in="write",
 )
 ROW_ID_COLUMN: Property[str] = Property(
     name="delta.rowTracking.materializedRowIdColumnName",
@@ -351,6 +354,7 @@ PROPERTIES: tuple[Property[Any], ...] = (
         meaning="Formats in which commits are told as well.",
         parse=parse_formats,
         default="",
+        acts_in="vacuum",
     ),
     Property(
         name="delta.autoOptimize",
@@ -364,6 +368,7 @@ PROPERTIES: tuple[Property[Any], ...] = (
         meaning="Writers bring the rows of a file together first.",
         parse=parse_flag,
         default=None,
+        acts_in="write",
     ),
     Property(
         name="delta.tuneFileSizesForRewrites",

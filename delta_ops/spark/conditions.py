@@ -28,6 +28,13 @@ from delta_ops.spark.expressions import matches
 from delta_ops.spark.session import session_time_zone
 
 _UTC = frozenset({"UTC", "Etc/UTC", "GMT", "Z", "+00:00"})
+_READ_OTHERWISE = (
+    ("\\", "spark.sql.parser.escapedStringLiterals"),
+    ('"', "spark.sql.ansi.doubleQuotedIdentifiers"),
+    ("''", "spark.sql.legacy.consecutiveStringLiterals.enabled"),
+    ('""', "spark.sql.legacy.consecutiveStringLiterals.enabled"),
+)
+"""What a text has that means something else with a setting; a variable is one without."""
 _ZONELESS = (*INTEGER_RANGES, BOOLEAN, STRING)
 """Types whose values have nothing to do with a time zone, as far as they matter here."""
 
@@ -50,24 +57,27 @@ class SparkCondition:
         """The condition over columns that bear the names which it uses."""
         return self.given if isinstance(self.given, Column) else sf.expr(self.text)
 
-    def expression_in(self, time_zone: str, schemas: Sequence[StructType]) -> Expression | None:
+    def expression_in(
+        self, spark: SparkSession, schemas: Sequence[StructType]
+    ) -> Expression | None:
         """What our expressions understand of it; None: nothing.
 
         Of a column of Spark's that is what `sql_of` can write. Where the session is not in UTC,
-        nothing is said of dates and times, which mean others there.
+        nothing is said of dates and times, which mean others there, and nothing at all where its
+        settings make another condition of the text.
 
         Args:
-            time_zone: The session's.
+            spark: The session that evaluates it.
             schemas: The columns that it may look at.
         """
         text = sql_of(self.given) if isinstance(self.given, Column) else self.text
-        if text is None:
+        if text is None or _reads_otherwise(spark, text):
             return None
         try:
             found = parse_expression(text)
         except InvalidRequestError:
             return None
-        if time_zone in _UTC:
+        if session_time_zone(spark) in _UTC:
             return found
         names = {name.lower() for each in columns_of(found.root) for name in each.path}
         fields = (field for schema in schemas for field in schema.fields)
@@ -144,7 +154,7 @@ def condition_of(
     parsed = parse_condition(given)
     empty = empty_rows(spark, schema)
     is_stable = validate_condition(parsed, empty.alias(alias) if alias else empty, table)
-    expression = parsed.expression_in(session_time_zone(spark), [schema])
+    expression = parsed.expression_in(spark, [schema])
     return Condition(
         text=parsed.text,
         column=is_true(parsed.column),
@@ -156,6 +166,14 @@ def condition_of(
         is_implied=False,
         is_stable=is_stable,
         alias=alias,
+    )
+
+
+def _reads_otherwise(spark: SparkSession, text: str) -> bool:
+    """Whether the session may take a text for another one than our expressions do."""
+    return "${" in text or any(
+        mark in text and (spark.conf.get(setting, None) or "").lower() == "true"
+        for mark, setting in _READ_OTHERWISE
     )
 
 

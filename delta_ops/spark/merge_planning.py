@@ -29,7 +29,6 @@ from delta_ops.spark.merge_clauses import PlannedClause, Sides, plan_clause
 from delta_ops.spark.merge_source import Covered, Key, cover, number_source
 from delta_ops.spark.progress import OnTasks, tasks_reporter
 from delta_ops.spark.schema import data_schema_from_spark
-from delta_ops.spark.session import session_time_zone
 from delta_ops.transaction.changeable import validate_assigned
 from delta_ops.transaction.merge import Clause, MergeRequest, new_columns
 from delta_ops.transaction.row_changes import Changed
@@ -61,7 +60,7 @@ class MergePlan:
     def expression_of(self, condition: SparkCondition) -> Expression | None:
         """What our expressions understand of a condition; None: nothing."""
         schemas = (self.definition.schema, self.sides.source_schema)
-        return condition.expression_in(session_time_zone(self.spark), schemas)
+        return condition.expression_in(self.spark, schemas)
 
     @property
     def has_stable_values(self) -> bool:

@@ -27,7 +27,7 @@ from delta_ops.spark.merge_execution import SparkMerge
 from delta_ops.spark.write import write_frame
 from delta_ops.transaction import DEFAULT_HOOKS, CommitResult, Hook
 from delta_ops.transaction.merge import Merge, MergeRequest
-from delta_ops.transaction.source_rules import key_rule
+from delta_ops.transaction.source_rules import SourceRule, key_rule
 from delta_ops.transaction.write import Epoch, WriteRequest
 
 OutputMode = Literal["append", "complete", "update"]
@@ -188,7 +188,9 @@ class BatchWriter:
         else:
             epoch = Epoch(query_id=query, number=batch_id, output_mode=self.output_mode)
             request = replace(self.request, txn=(query, batch_id), epoch=epoch)
-            result = write_frame(batch, self.log, request, None, self.on_event, self.settings)
+            result = write_frame(
+                batch, self.log, request, None, self.on_event, self.settings, self._rules()
+            )
         if result.already_committed:
             # Spark fails a batch whose rows were not asked for, where the query keeps a state.
             batch.write.format("noop").mode("overwrite").save()
@@ -209,10 +211,13 @@ class BatchWriter:
             storage_options=None,
             hooks=self.request.hooks,
             on_event=self.on_event,
-            source_rules=[key_rule(self.keys, "the batch")],
+            source_rules=self._rules(),
         )
         builder = Merge(request, engine)
         return builder.when_matched_update_all().when_not_matched_insert_all().execute()
+
+    def _rules(self) -> list[SourceRule]:
+        return [key_rule(self.keys, "the batch")] if self.keys else []
 
 
 def _query_id(batch: DataFrame, checkpoint_location: str | None) -> str:

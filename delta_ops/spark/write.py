@@ -61,6 +61,7 @@ from delta_ops.transaction import (
     Transaction,
     Txn,
 )
+from delta_ops.transaction.source_rules import SourceRule
 from delta_ops.transaction.write import (
     Mode,
     PartitionOverwriteMode,
@@ -140,14 +141,16 @@ def write_frame(
     storage_options: Mapping[str, Any] | None = None,
     on_event: OnEvent = ignore,
     settings: FileSettings = BY_TABLE,
+    rules: Sequence[SourceRule] = (),
 ) -> CommitResult:
     """Write rows and commit as a request says; errors as of `write`.
 
     Args:
         settings: How the files are to be.
+        rules: What every row must be.
     """
     transaction = transaction_to_write(df, target, storage_options, on_event)
-    return write_by_engine(transaction, request, SparkWrite(transaction, df, settings))
+    return write_by_engine(transaction, request, SparkWrite(transaction, df, settings, rules))
 
 
 def stage_write(
@@ -210,9 +213,14 @@ class SparkWrite:
     name: Engine = "spark"
 
     def __init__(
-        self, transaction: Transaction, df: DataFrame, settings: FileSettings = BY_TABLE
+        self,
+        transaction: Transaction,
+        df: DataFrame,
+        settings: FileSettings = BY_TABLE,
+        rules: Sequence[SourceRule] = (),
     ) -> None:
-        self._transaction, self._df, self._settings = transaction, df, settings
+        self._transaction, self._df = transaction, df
+        self._settings, self._rules = settings, rules
 
     def schema_of_data(self, known: StructType = NO_COLUMNS) -> StructType:
         """See `WriteEngine`."""
@@ -233,6 +241,13 @@ class SparkWrite:
             *rows.checks,
             *_match_checks(must_match, definition.schema),
             *_nan_checks(definition),
+            *(
+                RowCheck(
+                    num_broken=sf.count_if(~matches(each.predicate, definition.schema)),
+                    message=each.message,
+                )
+                for each in self._rules
+            ),
         ]
         staged, figures = self._stage(rows.frame, definition, checks, rows.figures)
         return replace(staged, counted=rows.counted_values(figures))

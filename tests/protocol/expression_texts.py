@@ -78,6 +78,11 @@ TEXTS = (
     "substring(s, 2, -1)",
     "s || p",
     "s || '-' || i",
+    "1 - 2 || s",
+    "s || (i + 1L)",
+    "s || 'it''s'",
+    "s || 'it' 's' \"x\"\"y\"",
+    "concat('''', s, '''''')",
     "concat(s, tiny, flag, day)",
     "concat(p, NULL)",
     "year(day)",
@@ -177,6 +182,10 @@ TEXTS = (
 
 REFUSED = (
     ("rand()", "is not supported"),
+    ("s || i + 1", "needs parentheses"),
+    ("flag = i < n", "needs parentheses"),
+    ("flag = s IN ('a')", "needs parentheses"),
+    ("flag != i BETWEEN 1 AND 2", "needs parentheses"),
     ("current_date()", "must follow from the row alone"),
     ("now()", "must follow from the row alone"),
     ("hour(day)", "of a value of type date"),

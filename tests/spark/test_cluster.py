@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import resource
 import signal
@@ -20,6 +21,7 @@ import delta_ops.arrow as da
 from delta_ops import DeltaLog
 from delta_ops.clock import DAY_MS, system_clock
 from delta_ops.maintenance import vacuum
+from tests.spark.cluster_changes import COMMANDS, KINDS
 from tests.spark.cluster_program import (
     DEATHS,
     EXECUTOR_DEATHS,
@@ -34,6 +36,7 @@ pytestmark = pytest.mark.spark
 PROJECT = Path(__file__).resolve().parents[2]
 START_S = 60
 PROGRAM_S = 240
+CHANGES_S = 1200
 SMALL = 400_000
 """Bytes: less than a data file has, more than all else that executors write."""
 HOSTS = ("127.0.0.1", "127.0.0.2")
@@ -88,6 +91,15 @@ def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
                 end(process)
 
 
+class Outcome(NamedTuple):
+    """What became of a command."""
+
+    command: str
+    moment: float | None
+    """When an executor was killed, as a part of the time that the command takes; None: it lived."""
+    outcome: str
+
+
 def end(process: subprocess.Popen[bytes]) -> None:
     """Wait for a process that was told to end, and kill it if it does not."""
     try:
@@ -127,6 +139,22 @@ def run_driver(master: str, folder: Path, *steps: str) -> int:
     ).returncode
 
 
+def change_rows(master: str, folder: Path, kind: str, moments: Sequence[float]) -> list[Outcome]:
+    """What became of each command of the program of changes."""
+    arguments = [master, str(folder), kind, json.dumps(list(moments))]
+    done = subprocess.run(
+        [sys.executable, "-m", "tests.spark.cluster_changes", *arguments],
+        env={**os.environ, "PYTHONPATH": str(PROJECT), "PYSPARK_PYTHON": sys.executable},
+        cwd=PROJECT,
+        timeout=CHANGES_S,
+        check=False,
+        capture_output=True,
+        text=True,
+    )
+    assert done.returncode == 0, done.stderr[-3000:]
+    return [Outcome(*json.loads(line)) for line in done.stdout.splitlines()]
+
+
 def assert_each_row_is_there_once(table: Path) -> None:
     ids = da.to_table(DeltaLog(table), columns=["id"])["id"]
     assert (len(ids), pc.count_distinct(ids).as_py()) == (NUM_ROWS, NUM_ROWS)
@@ -161,6 +189,26 @@ def test_each_row_is_there_once_whenever_an_executor_is_killed(
         assert_each_row_is_there_once(tmp_path / step)
         _, _, times = EXECUTOR_DEATHS[point]
         assert marks(tmp_path) >= {f"{step} {attempt}" for attempt in range(times + 1)}
+
+
+@pytest.mark.parametrize(
+    ("kind", "moments"),
+    [
+        pytest.param("vectors", (), id="vectors"),
+        pytest.param("files", (), id="files", marks=pytest.mark.long),
+        *(
+            pytest.param(kind, (0.2, 0.5, 0.8), id=f"{kind}, killed", marks=pytest.mark.long)
+            for kind in KINDS
+        ),
+    ],
+)
+def test_rows_are_changed_as_by_the_arrow_engine_whenever_an_executor_is_killed(
+    cluster: Cluster, tmp_path: Path, kind: str, moments: Sequence[float]
+) -> None:
+    done = change_rows(cluster.master, tmp_path, kind, moments)
+    expected = [(command, moment) for command in COMMANDS for moment in (None, *moments)]
+    assert [each[:2] for each in done] == expected
+    assert all(each.outcome == "done" or "executor" in each.outcome for each in done)
 
 
 @pytest.mark.long

@@ -70,7 +70,6 @@ def test_the_text_is_true_of_the_same_rows(made: Of, text: str, spark: SparkSess
     assert {row.c for row in told[0]} > {True} or "b" in text or "IN" in text
 
 
-@pytest.mark.usefixtures("spark")
 @pytest.mark.parametrize("functions", [classic, connect], ids=["classic", "connect"])
 @pytest.mark.parametrize(
     "made",
@@ -85,10 +84,10 @@ def test_the_text_is_true_of_the_same_rows(made: Of, text: str, spark: SparkSess
         pytest.param(lambda f: f.rand() > 0.5, id="chance"),
     ],
 )
-def test_other_columns_have_no_text(made: Of, functions: Any) -> None:
+def test_other_columns_have_no_text(made: Of, functions: Any, spark: SparkSession) -> None:
     column = made(functions)
     assert sql_of(column) is None
-    assert SparkCondition(column).expression_in("UTC", []) is None
+    assert SparkCondition(column).expression_in(spark, []) is None
 
 
 def test_a_column_of_a_frame_has_no_text(spark: SparkSession) -> None:

@@ -139,6 +139,28 @@ def test_update_merges_rows_by_their_keys(
     assert rows(da.to_table(tmp_path / "target")) == wanted
 
 
+@pytest.mark.parametrize(
+    ("key", "told"),
+    [("key", r"rows whose key is null.*\(rows: 1\)"), ("id", "no column")],
+)
+def test_a_first_batch_without_a_key_makes_no_table(
+    spark: SparkSession, tmp_path: Path, key: str, told: str
+) -> None:
+    append(tmp_path / "source", 2, 4)
+    stream = ds.read_stream(spark, tmp_path / "source")
+    query = ds.write_stream(
+        stream.select(sf.when(sf.col("n") > 2, sf.col("n")).alias("key")),
+        tmp_path / "target",
+        checkpoint_location=str(tmp_path / "c"),
+        output_mode="update",
+        keys=[key],
+        available_now=True,
+    )
+    with pytest.raises(StreamingQueryException, match=told):
+        query.awaitTermination()
+    assert not [each for each in (tmp_path / "target").rglob("*") if each.is_file()]
+
+
 def test_rows_without_a_key_are_refused(spark: SparkSession, tmp_path: Path) -> None:
     stored = tmp_path / "target"
 

@@ -66,6 +66,13 @@ _UNARY: Mapping[type[exp.Expr], str] = {
     exp.Minute: "minute",
     exp.Second: "second",
 }
+_COMPARISONS = (exp.EQ, exp.NEQ, exp.LT, exp.LTE, exp.GT, exp.GTE, exp.NullSafeEQ)
+_BINDING_OTHERWISE: Mapping[type[exp.Expr], tuple[type[exp.Expr], ...]] = {
+    exp.DPipe: (exp.Add, exp.Sub),
+    **dict.fromkeys(_COMPARISONS, (*_COMPARISONS, exp.In, exp.Between)),
+}
+"""Operators, and what may not stand behind them without parentheses: Spark takes it from left to
+right, and sqlglot first."""
 _LITERALS = (
     exp.Literal,
     exp.Null,
@@ -118,6 +125,8 @@ def _node(node: exp.Expr) -> Node:
         case exp.NullSafeNEQ():
             return Call("not", (Call("<=>", (_node(node.this), _node(node.expression))),))
     if name := _BINARY.get(type(node)):
+        if isinstance(node.expression, _BINDING_OTHERWISE.get(type(node), ())):
+            raise refusal(node, "needs parentheses around its right side, or around its left one")
         return Call(name, (_node(node.this), _node(node.expression)))
     if name := _UNARY.get(type(node)):
         return Call(name, (_node(node.this),))

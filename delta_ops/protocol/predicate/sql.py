@@ -10,12 +10,12 @@ Importing sqlglot takes longer than the rest of `delta_ops`; `predicate.parse_pr
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from datetime import datetime
 from decimal import Decimal
 from typing import Any, Literal
 
-from sqlglot import TokenType, exp
+from sqlglot import Token, TokenType, exp
 from sqlglot.dialects.spark import Spark
 from sqlglot.errors import ParseError, SqlglotError
 
@@ -95,7 +95,7 @@ def parse_condition(text: str, noun: Literal["predicate", "expression"]) -> exp.
     shown = f"The {noun} {excerpt(text)}"
     dialect = Spark()
     try:
-        tokens = dialect.tokenize(text)
+        tokens = _unite_texts(dialect.tokenize(text), text)
         if any(token.comments for token in tokens):
             raise InvalidRequestError(f"{shown} has a comment; leave it out.")
         for token in tokens:
@@ -117,6 +117,24 @@ def parse_condition(text: str, noun: Literal["predicate", "expression"]) -> exp.
         kind = "condition" if noun == "predicate" else "expression"
         raise InvalidRequestError(f"{shown} is not one {kind} of SQL.")
     return parsed[0]
+
+
+def _unite_texts(tokens: Iterable[Token], text: str) -> list[Token]:
+    """Read a doubled quote within quotes as one, as Spark does from 4.0 on; sqlglot ends a text."""
+    united: list[Token] = []
+    for token in tokens:
+        last = united[-1] if united else token
+        touches = (
+            last.token_type == token.token_type == TokenType.STRING
+            and last.end + 1 == token.start
+            and text[last.end] == text[token.start]
+        )
+        if touches:
+            both = last.text + text[token.start] + token.text
+            token = Token(token.token_type, both, last.line, last.col, last.start, token.end)
+            united.pop()
+        united.append(token)
+    return united
 
 
 def _place(error: ParseError) -> str:

@@ -80,7 +80,7 @@ def literal(node: exp.Expr) -> Any:
         case exp.Neg() as negated:
             return _negative_number(negated)
         case exp.Concat():
-            raise refusal(node, "is not one literal (a quote in a text is written as \\')")
+            raise refusal(node, "is not one literal")
     raise refusal(node, "is no literal")
 
 

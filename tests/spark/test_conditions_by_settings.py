@@ -1,0 +1,79 @@
+"""Conditions of which a session's settings make something else: the rows that Spark means."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pyarrow as pa
+import pytest
+from pyspark.sql import SparkSession
+
+import delta_ops.arrow as da
+import delta_ops.spark as ds
+from delta_ops import DeltaLog
+
+pytestmark = pytest.mark.spark
+
+CASES = {
+    "a variable": ("run.day", "d2", "'${run.day}'"),
+    "a name in double quotes": ("spark.sql.ansi.doubleQuotedIdentifiers", "true", '"same"'),
+    "backslashes as they are": ("spark.sql.parser.escapedStringLiterals", "true", r"'d\2'"),
+    "doubled quotes": ("spark.sql.legacy.consecutiveStringLiterals.enabled", "true", "'d''2'"),
+    "a doubled quote by default": (
+        "spark.sql.legacy.consecutiveStringLiterals.enabled",
+        "false",
+        "'d''2'",
+    ),
+}
+
+
+@pytest.fixture(params=CASES)
+def text(request: pytest.FixtureRequest, spark: SparkSession) -> Iterator[str]:
+    """SQL that Spark reads by a setting."""
+    setting, value, text = CASES[request.param]
+    before = spark.conf.get(setting, None)
+    spark.conf.set(setting, value)
+    yield text
+    if before is None:
+        spark.conf.unset(setting)
+    else:
+        spark.conf.set(setting, before)
+
+
+@pytest.fixture
+def day(text: str, spark: SparkSession) -> str:
+    """The value that Spark makes of it."""
+    found = spark.sql(f"SELECT {text} AS it FROM VALUES ('d2') AS t (same)").first()
+    assert found is not None
+    return str(found.it)
+
+
+def make(table: Path, day: str) -> None:
+    for number, each in enumerate(["a", day, "z"]):
+        rows = {"day": [each], "same": [each if each == day else "other"], "v": [number]}
+        da.write(table, pa.table(rows), mode="append")
+
+
+def test_delete_and_update_change_the_rows_that_are_meant(
+    spark: SparkSession, tmp_path: Path, text: str, day: str
+) -> None:
+    make(tmp_path / "t", day)
+    ds.update(spark, tmp_path / "t", {"v": "v + 10"}, f"day = {text}")
+    assert sorted(da.to_table(tmp_path / "t")["v"].to_pylist()) == [0, 2, 11]
+    ds.delete(spark, tmp_path / "t", f"day = {text}")
+    assert sorted(da.to_table(tmp_path / "t")["v"].to_pylist()) == [0, 2]
+
+
+def test_a_merge_does_not_insert_again_what_is_there(
+    spark: SparkSession, tmp_path: Path, text: str, day: str
+) -> None:
+    make(tmp_path / "t", day)
+    source = spark.createDataFrame([(day, "", 1)], "day string, same string, v bigint")
+    value = text.replace('"same"', 'target."same"')
+    merge = ds.merge(
+        tmp_path / "t", source, f"target.v = source.v AND target.day = {value}"
+    )
+    merge.when_matched_update_all().when_not_matched_insert_all().execute()
+    assert DeltaLog(tmp_path / "t").snapshot().version == 3
+    assert sorted(da.to_table(tmp_path / "t")["v"].to_pylist()) == [0, 1, 2]
