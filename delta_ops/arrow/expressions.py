@@ -15,7 +15,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from delta_ops.arrow.text_functions import lower, substring, trim, upper
+from delta_ops.arrow.text_functions import lower, pad, substring, trim, upper
 from delta_ops.arrow.time_functions import format_time, time_of_day, truncate
 from delta_ops.errors import InvalidRequestError
 from delta_ops.protocol.arrow_types import arrow_type_from_type
@@ -254,6 +254,7 @@ _CALLS: Mapping[str, Callable[..., Any]] = {
     "upper": upper,
     "lower": lower,
     "trim": trim,
+    "pad": pad,
     "length": pc.utf8_length,
     "substring": substring,
     "date": _date,

@@ -63,16 +63,19 @@ def find_rows(snapshot: Snapshot, condition: Condition) -> Touched:
     read = plan_reading(snapshot, _columns_of(snapshot, condition))
 
     def number(file: AddFile) -> TouchedFile:
-        # Numbers count all rows of a file, the deleted ones too.
-        whole = replace(file, deletion_vector=None)
+        # Numbers count all rows of a file, the deleted ones too, of which nothing is asked.
+        whole, deleted = replace(file, deletion_vector=None), deleted_rows(snapshot, file)
+        gone = np.frombuffer(array("Q", deleted), dtype=np.uint64).astype(np.int64)
         rows, first = BitMap64(), 0
         for batch in read([whole]):
-            places = pc.indices_nonzero(condition.mask(batch)).cast(pa.uint64())
-            numbers = pc.add(places, pa.scalar(first, pa.uint64()))
-            rows |= BitMap64(array("Q", numbers.to_numpy().tobytes()))
-            first += len(batch)
-        deleted = deleted_rows(snapshot, file)
-        rows -= deleted
+            after = first + len(batch)
+            here = gone[slice(*np.searchsorted(gone, (first, after)))]
+            live = np.delete(np.arange(first, after), here - first) if len(here) else None
+            rows_of_batch = batch if live is None else batch.take(pa.array(live - first))
+            found = pc.indices_nonzero(condition.mask(rows_of_batch)).to_numpy()
+            numbers = found + first if live is None else live[found]
+            rows |= BitMap64(array("Q", numbers.astype(np.uint64).tobytes()))
+            first = after
         is_whole = len(rows) == first - len(deleted)
         return TouchedFile(file=file, num_rows=len(rows), is_whole=is_whole, gone=rows | deleted)
 

@@ -24,6 +24,11 @@ def trim(texts: Any) -> Any:
     return pc.utf8_trim(texts, " ")
 
 
+def pad(texts: Any, length: Any) -> Any:
+    """The texts with spaces behind them, up to a length that is the same in all rows."""
+    return pc.utf8_rpad(texts, length[0].as_py()) if len(texts) else texts
+
+
 def substring(texts: Any, start: Any, length: Any = None) -> Any:
     """A part of each text.
 

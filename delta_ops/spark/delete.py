@@ -20,6 +20,7 @@ from delta_ops.spark.data_files import discard
 from delta_ops.spark.expressions import named_column
 from delta_ops.spark.places import reach
 from delta_ops.spark.read import pad_columns, read_kept, read_numbered
+from delta_ops.spark.session import session_time_zone
 from delta_ops.spark.touched_files import MATCHES, find_touched, mark_matching
 from delta_ops.transaction import DEFAULT_HOOKS, CommitResult, Hook, Txn
 from delta_ops.transaction.row_changes import (
@@ -71,6 +72,7 @@ def delete(
     validate_arguments(delete, locals())
     transaction, snapshot = open_for_change(target, storage_options, on_event, "deleted", "spark")
     reach(spark, transaction.log.storage)
+    transaction.partition_time_zone = session_time_zone(spark)
     condition = condition_of(
         predicate, spark, snapshot.schema, transaction.clock(), snapshot.uri, target_alias
     )

@@ -88,7 +88,7 @@ class SparkMerge:
             validate_source(plan.source, rules, schema, snapshot.uri, plan.on_tasks)
             covered = find_read(request, plan, changed.transaction.clock())
             changed.transaction.read(covered.predicate)
-            zone = session_time_zone(plan.spark)
+            changed.transaction.partition_time_zone = zone = session_time_zone(plan.spark)
             files = plan_scan(snapshot, covered.predicate, partition_time_zone=zone)
             in_one_pass = merge_in_one_pass(plan, files, covered, changed)
             if in_one_pass is not None:

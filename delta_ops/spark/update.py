@@ -35,6 +35,7 @@ from delta_ops.spark.empty_rows import empty_rows
 from delta_ops.spark.expressions import named_column
 from delta_ops.spark.places import reach
 from delta_ops.spark.read import read_numbered
+from delta_ops.spark.session import session_time_zone
 from delta_ops.spark.touched_files import MATCHES, find_touched, mark_matching
 from delta_ops.transaction import DEFAULT_HOOKS, CommitResult, Hook, Txn
 from delta_ops.transaction.changeable import validate_assigned
@@ -102,6 +103,7 @@ def update(
     validate_arguments(update, locals())
     transaction, snapshot = open_for_change(target, storage_options, on_event, "updated", "spark")
     reach(spark, transaction.log.storage)
+    transaction.partition_time_zone = session_time_zone(spark)
     schema, table = snapshot.schema, snapshot.uri
     condition = condition_of(predicate, spark, schema, transaction.clock(), table, target_alias)
     values = values_by_path(assignments, target_alias, schema)

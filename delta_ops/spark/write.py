@@ -192,6 +192,7 @@ def transaction_to_write(
         )
     transaction = transaction_on(target, storage_options, on_event, "spark")
     reach(df.sparkSession, transaction.log.storage)
+    transaction.partition_time_zone = session_time_zone(df.sparkSession)
     return transaction
 
 

@@ -80,6 +80,8 @@ class Footprint:
     """Whether each row for which one of `reads` is true is deleted or replaced by ours."""
     puts_back: bool = False
     """Whether we add files that were removed before, which a vacuum may delete."""
+    partition_time_zone: str = "UTC"
+    """Zone in which partition values of type timestamp were read that name none."""
     named_again: frozenset[str] = frozenset()
     """Canonical paths of the files that we add and that the log has known before: whoever says
     anything of one first may have removed it, or have given it another deletion vector."""
@@ -171,7 +173,7 @@ def _append_conflict(winner: Commit, ours: Footprint, snapshot: Snapshot) -> Con
         return None
     for predicate in ours.reads:
         added = winner.adds.filter(_changes_data(winner.adds))
-        matching = pruning.match_files(added, predicate, snapshot.definition, snapshot.uri)
+        matching = _matching(added, predicate, ours, snapshot)
         if len(matching):
             return Conflict(
                 kind="concurrent append",
@@ -180,6 +182,13 @@ def _append_conflict(winner: Commit, ours: Footprint, snapshot: Snapshot) -> Con
                 evidence=tuple(matching["path"].slice(0, 3).to_pylist()),
             )
     return None
+
+
+def _matching(
+    files: pa.Table, predicate: Predicate, ours: Footprint, snapshot: Snapshot
+) -> pa.Table:
+    zone = ours.partition_time_zone
+    return pruning.match_files(files, predicate, snapshot.definition, snapshot.uri, zone)
 
 
 def _read_conflict(
@@ -194,7 +203,7 @@ def _read_conflict(
     for files in chain(live, _rearranged_files(earlier, snapshot)):
         candidates = files.filter(pc.is_in(files[CANONICAL_PATH], value_set=removed))
         for predicate in ours.reads if len(candidates) else ():
-            matching = pruning.match_files(candidates, predicate, snapshot.definition, snapshot.uri)
+            matching = _matching(candidates, predicate, ours, snapshot)
             if len(matching):
                 return Conflict(
                     kind="delete read",

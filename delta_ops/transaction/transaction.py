@@ -187,6 +187,8 @@ class Transaction:
         self._num_changed_reads = 0
         self._is_serial = False
         self._is_only_new = False
+        self.partition_time_zone = "UTC"
+        """Zone in which whoever reads takes partition values of type timestamp that name none."""
         self.may_be_committed = False
         """Whether a version names the staged files, or can come to; if not, they may be deleted."""
 
@@ -786,6 +788,7 @@ class Transaction:
             app_ids=frozenset(draft.txns) | frozenset(draft.txns_set_back),
             domains=frozenset(draft.domains),
             changes_metadata=draft.metadata is not None,
+            partition_time_zone=self.partition_time_zone,
             isolation="SnapshotIsolation" if rests_on_no_row else level,
         )
 

@@ -177,3 +177,23 @@ def test_longer_values_that_are_there_do_not_hinder(tmp_path: Path) -> None:
     log = create(tmp_path, schema, [data_file(tmp_path, "x", rows)])
     da.update(log, {"id": "3"}, col("id") == 2)
     assert da.to_table(log)["c"].to_pylist() == ["abcd", "a  "]
+
+
+def test_a_copy_is_what_readers_see(tmp_path: Path) -> None:
+    rows = pa.table({"id": [1, 2, 3], "c": ["a", "b  ", None], "t": ["", "", ""]})
+    nested = StructType((StructField("f", STRING),))
+    schema = StructType(
+        (
+            StructField("id", LONG),
+            of_type("c", "char(3)"),
+            StructField("t", STRING),
+            StructField("s", nested),
+        )
+    )
+    log = create(tmp_path, schema, [data_file(tmp_path, "x", rows)])
+    da.update(log, {"t": "c", "s.f": "c"})
+    found = da.to_table(log, ["t", "s"]).to_pylist()
+    assert found == [{"t": each, "s": {"f": each}} for each in ("a  ", "b  ", None)]
+    merge = da.merge(log, pa.table({"id": [1, 3]}), "target.id = source.id")
+    merge.when_matched_update({"t": "target.c", "id": "10"}).execute()
+    assert sorted(da.to_table(log, ["id", "t"])["t"].drop_null().to_pylist()) == ["a  ", "b  "]

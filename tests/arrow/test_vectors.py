@@ -139,6 +139,20 @@ def test_a_file_of_which_the_last_row_goes_is_removed(tmp_path: Path) -> None:
     assert ids_of(log) == [5, 6, 7]
 
 
+@pytest.mark.parametrize("size", [4, 200_000], ids=["a batch", "some batches"])
+def test_of_deleted_rows_nothing_is_asked(tmp_path: Path, size: int) -> None:
+    codes = [str(number) if number % 4 else "none" for number in range(size)]
+    da.write(tmp_path, pa.table({"code": codes, "v": range(size)}), configuration=ENABLED)
+    da.delete(tmp_path, "code = 'none'")
+    da.update(tmp_path, {"v": "-1"}, "CAST(code AS INT) % 4 = 1")
+    da.delete(tmp_path, "CAST(code AS INT) % 4 = 3")
+    found = da.to_table(tmp_path)
+    kept = [(code, number) for number, code in enumerate(codes) if number % 4 == 2]
+    changed = [(code, -1) for number, code in enumerate(codes) if number % 4 == 1]
+    pairs = zip(found["code"].to_pylist(), found["v"].to_pylist(), strict=True)
+    assert sorted(pairs) == sorted(kept + changed)
+
+
 def test_statistics_of_a_file_with_a_vector_are_not_tight(tmp_path: Path) -> None:
     log = table(tmp_path, range(10))
     da.delete(log, col("id") == 9)

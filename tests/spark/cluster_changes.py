@@ -183,13 +183,14 @@ def main(master: str, folder: Path, kind: str, moments: list[float]) -> None:
             wait_for_executors(spark, 2)
             started = time.monotonic()
             timer = None if moment is None else kill_executor(spark, moment * taken_s)
-            outcome = "done"
+            refused = ""
             try:
                 change(spark, command, table)
             except StorageError as error:
-                assert timer is not None, error
+                refused = str(error)
+            if refused:
+                assert timer is not None, refused
                 assert DeltaLog(table).snapshot().version == version
-                outcome = f"refused: {error}"
                 change(spark, command, table)
             if timer is None:
                 taken_s = time.monotonic() - started
@@ -199,7 +200,7 @@ def main(master: str, folder: Path, kind: str, moments: list[float]) -> None:
             assert found[:1] == wanted[:1], (command, moment)
             if command in MERGES or command in ("delete", "update"):
                 assert found == wanted, (command, moment)
-            print(json.dumps([command, moment, outcome]), flush=True)
+            print(json.dumps([command, moment, refused]), flush=True)
             shutil.rmtree(table)
     spark.stop()
 

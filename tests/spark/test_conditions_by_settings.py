@@ -71,9 +71,7 @@ def test_a_merge_does_not_insert_again_what_is_there(
     make(tmp_path / "t", day)
     source = spark.createDataFrame([(day, "", 1)], "day string, same string, v bigint")
     value = text.replace('"same"', 'target."same"')
-    merge = ds.merge(
-        tmp_path / "t", source, f"target.v = source.v AND target.day = {value}"
-    )
+    merge = ds.merge(tmp_path / "t", source, f"target.v = source.v AND target.day = {value}")
     merge.when_matched_update_all().when_not_matched_insert_all().execute()
     assert DeltaLog(tmp_path / "t").snapshot().version == 3
     assert sorted(da.to_table(tmp_path / "t")["v"].to_pylist()) == [0, 1, 2]

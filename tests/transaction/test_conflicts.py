@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
+from datetime import UTC, datetime
 from pathlib import Path
 
 import pyarrow as pa
@@ -15,7 +17,9 @@ from delta_ops.log.commit_file import create_commit
 from delta_ops.maintenance import optimize
 from delta_ops.protocol.actions import AddFile, DomainMetadata, Protocol, RemoveFile
 from delta_ops.protocol.predicate import TRUE, Predicate
+from delta_ops.protocol.schema import LONG, TIMESTAMP, StructField, StructType
 from delta_ops.transaction.write import Mode
+from tests.arrow.foreign_table import create, data_file
 from tests.tables import add, live_paths, metadata, remove, rows, stage_files, write_log
 
 WITH_DOMAINS = Protocol(
@@ -95,6 +99,34 @@ def test_an_add_that_does_not_say_whether_it_changes_data_may_do_so(tmp_path: Pa
     (tmp_path / "_delta_log" / f"{1:020d}.json").write_text(json.dumps({"add": foreign}))
     with pytest.raises(CommitConflictError, match="added"):
         overwrite.commit(operation="WRITE")
+
+
+@pytest.mark.parametrize("is_removed", [False, True])
+def test_a_partition_whose_text_names_no_zone_is_judged_by_the_zone_of_who_read(
+    tmp_path: Path, is_removed: bool
+) -> None:
+    at_midnight = {"ts": "2020-01-01 00:00:00"}  # in New York
+    create(
+        tmp_path,
+        StructType((StructField("id", LONG), StructField("ts", TIMESTAMP))),
+        [data_file(tmp_path, "old.parquet", ids(1), partition_values=at_midnight)],
+        {},
+        ("ts",),
+    )
+    log = DeltaLog(tmp_path)
+    reader, writer = begin(log), begin(log)
+    reader.partition_time_zone = "America/New_York"
+    reader.read(col("ts") == datetime(2020, 1, 1, 5, tzinfo=UTC))
+    reader.set_transaction(("app", 1))
+    if is_removed:
+        writer.remove(log.snapshot().add_files())
+    else:
+        new = data_file(tmp_path, "new.parquet", ids(2), partition_values=at_midnight)
+        staged = stage_files(new)
+        writer.stage(replace(staged, schema=log.snapshot().schema, partition_columns=("ts",)))
+    writer.commit(operation="WRITE")
+    with pytest.raises(CommitConflictError, match="read"):
+        reader.commit(operation="WRITE")
 
 
 def table_with_domains(tmp_path: Path) -> DeltaLog:

@@ -76,6 +76,8 @@ class Found(NamedTuple):
     data_type: DataType
     is_plain: bool
     """False for texts that are compared otherwise than by their bytes."""
+    char_length: int | None = None
+    """Characters of a CHAR, to which readers see it padded."""
 
 
 Find = Callable[[ColumnPath], Found]
@@ -104,11 +106,9 @@ def locate(path: ColumnPath, schema: StructType) -> Found:
             )
         found = find_field(found.data_type, name)
         spelled = (*spelled, found.name)
-    return Found(spelled, found.data_type, _is_plain(spelled, column, found))
-
-
-def _is_plain(path: ColumnPath, column: StructField, found: StructField) -> bool:
-    return collation(found) is None and char_length(path, column) is None
+    length = char_length(spelled, column)
+    is_plain = collation(found) is None and length is None
+    return Found(spelled, found.data_type, is_plain, length)
 
 
 def resolve_expression(node: Node, find: Find) -> Node:
@@ -119,7 +119,10 @@ def resolve_expression(node: Node, find: Find) -> Node:
     """
     if isinstance(node, Column):
         found = find(node.path)
-        return Column(found.path, found.data_type)
+        column = Column(found.path, found.data_type)
+        if found.char_length is None:
+            return column
+        return Call("pad", (column, Literal(found.char_length, INTEGER)), found.data_type)
     if isinstance(node, Struct):
         members = tuple((name, resolve_expression(each, find)) for name, each in node.fields)
         fields = tuple(StructField(name, type_of(each)) for name, each in members)

@@ -131,9 +131,10 @@ def _unite_texts(tokens: Iterable[Token], text: str) -> list[Token]:
         )
         if touches:
             both = last.text + text[token.start] + token.text
-            token = Token(token.token_type, both, last.line, last.col, last.start, token.end)
-            united.pop()
-        united.append(token)
+            kind, line, col = last.token_type, last.line, last.col
+            united[-1] = Token(kind, both, line, col, last.start, token.end)
+        else:
+            united.append(token)
     return united
 
 
