@@ -77,7 +77,7 @@ def test_a_merge_that_was_killed_after_its_commit_is_not_done_twice(tmp_path: Pa
 
 
 @pytest.mark.long
-@pytest.mark.by_days(3)
+@pytest.mark.by_days(6)
 @pytest.mark.parametrize("rerun", RERUNS)
 @pytest.mark.parametrize("point", POINTS)
 @pytest.mark.parametrize(

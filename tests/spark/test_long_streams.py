@@ -76,6 +76,7 @@ class Source:
             self.widen()
 
 
+@pytest.mark.by_days(2)
 def test_each_row_is_written_once_through_thousands_of_batches(
     spark: SparkSession, tmp_path: Path, report: Callable[[str], None]
 ) -> None:

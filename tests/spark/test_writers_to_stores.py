@@ -26,6 +26,7 @@ from tests.servers.s3 import S3Server
 from tests.spark.killed_writers import DEATHS, NUM_ROWS
 
 pytestmark = pytest.mark.spark
+BY_DAYS = (pytest.mark.long, pytest.mark.by_days(2))
 
 PROJECT = Path(__file__).resolve().parents[2]
 
@@ -57,8 +58,8 @@ def write_and_die(log: DeltaLog, options: dict[str, object], point: str) -> int:
     ("store", "points"),
     [
         pytest.param("s3", DEATHS[1:2], id="S3, one point"),
-        pytest.param("s3", DEATHS, id="S3, every point", marks=pytest.mark.long),
-        pytest.param("azure", DEATHS, id="Azure, every point", marks=pytest.mark.long),
+        pytest.param("s3", DEATHS, id="S3, every point", marks=BY_DAYS),
+        pytest.param("azure", DEATHS, id="Azure, every point", marks=BY_DAYS),
     ],
 )
 def test_a_batch_is_there_once_whenever_its_writer_is_killed(
