@@ -83,6 +83,11 @@ _JVM_IS_GONE = (
     "the machine's, for what ended it, often a want of memory (spark.driver.memory, the limit of "
     "the container), and run again with a new session"
 )
+_EXECUTOR_IS_GONE = (
+    "an executor has ended with rows that it kept or was to write, and nothing was committed; look "
+    "into its log, or its machine's, for what ended it, often a want of memory, and run again"
+)
+_LOST = re.compile(r"CHECKPOINT_RDD_BLOCK_ID_NOT_FOUND|ExecutorLostFailure")
 _GONE = re.compile(r"FILE_NOT_EXIST|java\.io\.FileNotFoundException")
 _SQLSTATE = re.compile(r" SQLSTATE: \w{5}$")
 _EXCEPTION = re.compile(r"^(?:Caused by: |: )?(?:[\w$]+\.)+[\w$]*(?:Exception|Error): (.+)$", re.M)
@@ -97,7 +102,7 @@ def translating_failures(table: str, place: str) -> Iterator[None]:
         place: Where.
 
     Raises:
-        StorageError: The store failed.
+        StorageError: The store failed, or the JVM or an executor has ended.
         InvalidRequestError: The rows could not be computed.
     """
     try:
@@ -118,6 +123,8 @@ def failure_of(error: Exception, table: str, place: str) -> DeltaOpsError:
     if reason is not None:
         hint = "the rows may come from another store, of which the same may be true"
         return StorageError(place, "written", f"{reason}; {hint}")
+    if _LOST.search(text):
+        return StorageError(place, "written", _EXECUTOR_IS_GONE)
     if _GONE.search(text):
         return InvalidRequestError(
             f"{table}: a file that the rows come from is gone, and nothing was committed: "

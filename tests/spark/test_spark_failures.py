@@ -2,6 +2,7 @@
 
 import pytest
 from py4j.protocol import Py4JNetworkError
+from pyspark.errors import PySparkException
 
 from delta_ops.errors import StorageError
 from delta_ops.spark.failures import translating_failures
@@ -23,3 +24,20 @@ def test_a_jvm_that_does_not_answer_has_ended(error: Exception) -> None:
     ):
         raise error
     assert told.value.__cause__ is error
+
+
+@pytest.mark.parametrize(
+    "said",
+    [
+        "[CHECKPOINT_RDD_BLOCK_ID_NOT_FOUND] Checkpoint block rdd_357_1 not found!",
+        "Job aborted due to stage failure: Task 0 in stage 3.0 failed 4 times, most recent failure:"
+        " Lost task 0.3 in stage 3.0 (TID 9): ExecutorLostFailure (executor 4 exited caused by one"
+        " of the running tasks) Reason: Command exited with code 137",
+    ],
+)
+def test_an_executor_that_has_ended_is_told(said: str) -> None:
+    with (
+        pytest.raises(StorageError, match=r"an executor has ended with rows.*run again"),
+        translating_failures("/t", "/t/w-1"),
+    ):
+        raise PySparkException(said)
