@@ -30,6 +30,7 @@ from delta_ops import DeltaLog
 from delta_ops.errors import StorageError
 from delta_ops.maintenance import optimize
 from delta_ops.transaction.merge import Merge
+from tests.spark.cluster_program import session_builder
 
 NUM_ROWS, NUM_FILES = 12_000, 6
 KINDS: Mapping[str, Mapping[str, str]] = {
@@ -155,15 +156,8 @@ def wait_for_executors(spark: SparkSession, number: int) -> None:
 def main(master: str, folder: Path, kind: str, moments: list[float]) -> None:
     """Do every command."""
     spark = (
-        SparkSession.builder.master(master)
-        .appName("delta_ops tests on a cluster")
-        .config("spark.ui.enabled", "false")
-        .config("spark.ui.showConsoleProgress", "false")
-        .config("spark.driver.bindAddress", "127.0.0.1")
-        .config("spark.driver.host", "127.0.0.1")
-        .config("spark.executor.memory", "512m")
+        session_builder(master, cores=2)
         .config("spark.executor.cores", "1")
-        .config("spark.cores.max", "2")
         .config("spark.sql.shuffle.partitions", "3")
         .getOrCreate()
     )

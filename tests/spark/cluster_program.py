@@ -72,14 +72,9 @@ class Complaints(logging.Handler):
         self.texts.append(record.getMessage())
 
 
-def start_session(master: str, steps: list[str]) -> SparkSession:
-    """A session that retries, and that speculates where a step is about that, at once.
-
-    Each core is an executor.
-    """
-    speculates = SPECULATE in steps
-    cores = 1 if any(step.startswith("die") for step in steps) else 2
-    session = (
+def session_builder(master: str, cores: int) -> SparkSession.Builder:
+    """What sessions on the cluster have in common."""
+    return (
         SparkSession.builder.master(master)
         .appName("delta_ops tests on a cluster")
         .config("spark.ui.enabled", "false")
@@ -88,6 +83,18 @@ def start_session(master: str, steps: list[str]) -> SparkSession:
         .config("spark.driver.host", "127.0.0.1")
         .config("spark.executor.memory", "512m")
         .config("spark.cores.max", str(cores))
+    )
+
+
+def start_session(master: str, steps: list[str]) -> SparkSession:
+    """A session that retries, and that speculates where a step is about that, at once.
+
+    Each core is an executor.
+    """
+    speculates = SPECULATE in steps
+    cores = 1 if any(step.startswith("die") for step in steps) else 2
+    session = (
+        session_builder(master, cores)
         .config("spark.speculation", str(speculates).lower())
         .config("spark.speculation.interval", "100ms")
         .config("spark.speculation.multiplier", "1.5")

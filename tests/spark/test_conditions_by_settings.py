@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pyarrow as pa
 import pytest
-from pyspark.sql import SparkSession
+from pyspark.sql import DataFrame, SparkSession
 
 import delta_ops.arrow as da
 import delta_ops.spark as ds
-from delta_ops import DeltaLog
+from delta_ops import DeltaLog, Transaction, begin
+from delta_ops.spark.session import overriding
 
 pytestmark = pytest.mark.spark
 
@@ -75,3 +76,30 @@ def test_a_merge_does_not_insert_again_what_is_there(
     merge.when_matched_update_all().when_not_matched_insert_all().execute()
     assert DeltaLog(tmp_path / "t").snapshot().version == 3
     assert sorted(da.to_table(tmp_path / "t")["v"].to_pylist()) == [0, 1, 2]
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        pytest.param(lambda t, rows: ds.delete(rows.sparkSession, t, "v = 0"), id="delete"),
+        pytest.param(
+            lambda t, rows: ds.update(rows.sparkSession, t, {"v": "5"}, "v = 0"), id="update"
+        ),
+        pytest.param(
+            lambda t, rows: (
+                ds.merge(t, rows, "target.v = source.v").when_matched_delete().execute()
+            ),
+            id="merge",
+        ),
+        pytest.param(lambda t, rows: ds.write(rows, t, mode="overwrite"), id="write"),
+    ],
+)
+def test_races_are_judged_in_the_zone_of_the_session(
+    spark: SparkSession, tmp_path: Path, change: Callable[[Transaction, DataFrame], object]
+) -> None:
+    make(tmp_path / "t", "d2")
+    transaction = begin(DeltaLog(tmp_path / "t"))
+    rows = spark.createDataFrame([("a", "other", 0)], "day string, same string, v bigint")
+    with overriding(spark, {"spark.sql.session.timeZone": "America/New_York"}):
+        change(transaction, rows)
+    assert transaction.partition_time_zone == "America/New_York"
