@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
@@ -37,8 +38,9 @@ def plan_of(frame: DataFrame) -> str:
 
 
 def files_under(root: Path) -> set[str]:
-    """Every file there, whoever wrote it."""
-    return {str(path.relative_to(root)) for path in root.rglob("*") if path.is_file()}
+    """Every file there, whoever wrote it; a directory may be deleted meanwhile."""
+    found = (Path(folder, name) for folder, _, names in os.walk(root) for name in names)
+    return {str(path.relative_to(root)) for path in found}
 
 
 def make_nan(root: Path, column: str, text: str) -> None:
