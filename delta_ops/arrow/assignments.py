@@ -13,6 +13,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from delta_ops.arrow.casting import plan_fit
+from delta_ops.arrow.coded_texts import is_coded, replace_codes
 from delta_ops.arrow.expressions import Rows, evaluate
 from delta_ops.arrow.partitioning import validate_no_nan
 from delta_ops.errors import InvalidRequestError
@@ -126,6 +127,8 @@ def plan_assignments(
 
 def replace_values(column: Any, mask: pa.BooleanArray, values: pa.Array) -> pa.Array:
     """The column with new values, in their order, where the mask is true."""
+    if is_coded(column.type):
+        return replace_codes(column, mask, values)
     if len(values) == len(column):
         return values
     if pa.types.is_primitive(column.type):

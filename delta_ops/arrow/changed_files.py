@@ -13,6 +13,7 @@ from typing import TypeVar
 
 import pyarrow as pa
 
+from delta_ops.arrow.coded_texts import decode_columns
 from delta_ops.arrow.data_file_write import DataFileWriter, row_groups
 from delta_ops.arrow.new_files import Rows, definition_of_rows, write_rows
 from delta_ops.arrow.reading import DECODED, limits_of
@@ -101,13 +102,15 @@ class Rewriter:
 
         Args:
             file: Whose rows they are.
-            batches: Have the columns of `definition_of_rows`, and maybe others.
+            batches: Have the columns of `definition_of_rows`, and maybe others; texts may be coded,
+                of a column in all batches or in none.
             moves: Whether rows may be of other partitions than the file.
         """
         # A batch can be empty, as those are of which every row is deleted.
         batches = (batch for batch in batches if len(batch))
         if moves:
-            adds = write_rows(self._transaction, batches, self._rows, is_durable=False)
+            plain = map(decode_columns, batches)
+            adds = write_rows(self._transaction, plain, self._rows, is_durable=False)
             self._not_durable += adds
             self._files.keep(adds)
         elif first := list(islice(batches, 1)):

@@ -25,6 +25,7 @@ from pyarrow._acero import Declaration, ProjectNodeOptions, TableSourceNodeOptio
 from pyarrow._parquet import ParquetReader
 from pyroaring import BitMap64
 
+from delta_ops.arrow.coded_texts import with_types
 from delta_ops.arrow.dictionary_pages import decoded_bytes, repeated_texts
 from delta_ops.arrow.file_columns import FileColumns, OtherTypeError, lacks_ids
 from delta_ops.arrow.legacy_days import LegacyCalendarError
@@ -401,7 +402,9 @@ def _join_columns(
         pa.repeat(values[each.name], num_rows) if each.name in values else next(of_file)
         for each in scan.schema
     ]
-    return pa.RecordBatch.from_arrays(arrays, schema=scan.schema)
+    return pa.RecordBatch.from_arrays(
+        arrays, schema=with_types(scan.schema, [each.type for each in arrays])
+    )
 
 
 def _filter_batches(scan: FileScan, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:

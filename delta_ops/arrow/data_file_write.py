@@ -12,12 +12,13 @@ from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import replace
 from functools import partial
 from itertools import chain, count, islice
-from typing import IO, Any
+from typing import IO, Any, NamedTuple
 
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
+from delta_ops.arrow.coded_texts import drop_unused_texts, with_types
 from delta_ops.arrow.dictionary_choice import MANY_ROWS, choose_dictionaries
 from delta_ops.arrow.nesting import drop_hidden_nulls
 from delta_ops.arrow.row_checks import has_required_values, validate_rows
@@ -50,6 +51,22 @@ _ALIKE_FILES = 8
 _LONG_BYTES = 4 * 1024 * 1024
 """Row groups from here on are encoded while the next one is read."""
 _TINY_ROWS = 16
+_PAGE_BYTES = 1 << 20
+_LEAST_AT_ONCE, _MOST_AT_ONCE = 1024, 65_536
+"""Values of a column that Arrow encodes before it looks at the size of the page. Of coded texts it
+finds those in use each time."""
+
+
+class _Form(NamedTuple):
+    """How a file is encoded."""
+
+    codec: str
+    schema: pa.Schema
+    """The columns as files call them; those are coded that are so in the rows."""
+    dictionaries: bool | list[str]
+    """The columns that get one, as files call them; True: all."""
+    at_once: int
+    """See `_MOST_AT_ONCE`."""
 
 
 class DataFileWriter:
@@ -98,7 +115,8 @@ class DataFileWriter:
         """Write one file of a partition.
 
         Args:
-            tables: Rows, each table a row group or several.
+            tables: Rows, each table a row group or several; texts may be coded, of a column in all
+                tables or in none.
             partition_values: Serialised, by the name that users see, for every partition column,
                 in the order of the directories.
             is_durable: False: it is not before `Storage.persist`, which is to be called before a
@@ -116,8 +134,7 @@ class DataFileWriter:
         except _ENCODER_ERRORS as error:
             raise _encoding_error(error, self._storage.uri) from error
         num_bytes = first[0].nbytes if first else 0
-        codec = self._codec_of(num_bytes)
-        dictionaries = self._choose_dictionaries(first[0]) if first else True
+        form = self._form_of(first[0] if first else self._schema.empty_table(), num_bytes)
 
         def write(sink: IO[bytes]) -> None:
             checked = map(self._validate_table, chain(_give_up(first), remaining))
@@ -125,15 +142,14 @@ class DataFileWriter:
                 self._encode(
                     checked,
                     sink,
-                    codec,
+                    form,
                     free_of_nan,
-                    dictionaries,
                     partition_values,
                     is_long=num_bytes >= _LONG_BYTES,
                 )
             )
 
-        path = self._new_path(self._stored_values(partition_values), codec)
+        path = self._new_path(self._stored_values(partition_values), form.codec)
         info = self._storage.create_from_stream(path, write, is_durable=is_durable)
         return self._add(path, info, footers[0], free_of_nan, partition_values, data_change)
 
@@ -154,13 +170,13 @@ class DataFileWriter:
         """
         known = set(free_of_nan)
         unknown = set(self._floats) - known
-        codec = self._codec_of(num_bytes)
         encoded = pa.BufferOutputStream()
-        is_tiny = len(rows) <= _TINY_ROWS
         # A dictionary of a few values takes longer to write and to read, and no less room.
-        footer = self._encode([rows], encoded, codec, unknown, not is_tiny, partition_values)
+        has_dictionaries = len(rows) > _TINY_ROWS
+        form = _Form(self._codec_of(num_bytes), self._stored, has_dictionaries, _LEAST_AT_ONCE)
+        footer = self._encode([rows], encoded, form, unknown, partition_values)
         content = encoded.getvalue()
-        path = self._new_path(self._stored_values(partition_values), codec)
+        path = self._new_path(self._stored_values(partition_values), form.codec)
 
         def write(sink: IO[bytes]) -> None:
             sink.write(content)
@@ -228,29 +244,34 @@ class DataFileWriter:
             return paths
         return {physical_path(path, self._definition.schema) for path in paths}
 
-    def _choose_dictionaries(self, rows: pa.Table) -> bool | list[int]:
+    def _form_of(self, rows: pa.Table, num_bytes: int) -> _Form:
+        """The form of a file, by its first rows, of so many bytes."""
+        # Those of one value come last.
+        of_one_value = self._stored.types[len(self._schema) :]
+        at_once = _PAGE_BYTES * len(rows) // max(num_bytes, 1)
+        return _Form(
+            codec=self._codec_of(num_bytes),
+            schema=with_types(self._stored, [*rows.schema.types, *of_one_value]),
+            dictionaries=self._choose_dictionaries(rows),
+            at_once=min(max(at_once, _LEAST_AT_ONCE), _MOST_AT_ONCE),
+        )
+
+    def _choose_dictionaries(self, rows: pa.Table) -> bool | list[str]:
         """The choice for a file, looked at anew for some only: a table's files are much alike."""
         if self._is_nested or len(rows) < MANY_ROWS:
             return True
         number = next(self._large_files)
         if number % _ALIKE_FILES == 0 or self._dictionaries is None:
             self._dictionaries = choose_dictionaries(rows)
-        return self._dictionaries
-
-    def _dictionary_columns(self, dictionaries: bool | list[int]) -> bool | list[str]:
-        """The columns as files call them; those of one value, which come last, are among them."""
-        if isinstance(dictionaries, bool):
-            return dictionaries
         of_one_value = range(len(self._schema), len(self._stored))
-        return [self._stored.names[i] for i in (*dictionaries, *of_one_value)]
+        return [self._stored.names[i] for i in (*self._dictionaries, *of_one_value)]
 
     def _encode(
         self,
         tables: Iterable[pa.Table],
         sink: Any,
-        codec: str,
+        form: _Form,
         free_of_nan: set[ColumnPath],
-        dictionaries: bool | list[int],
         partition_values: Mapping[str, str | None],
         *,
         is_long: bool = False,
@@ -263,12 +284,12 @@ class DataFileWriter:
         footers: list[pq.FileMetaData] = []
 
         def encode(held: list[pa.Table], writer: pq.ParquetWriter) -> None:
-            rows = held.pop()
+            rows = drop_unused_texts(held.pop())
             stored = _declare_columns(rows) if self._is_nested else rows
             for field in self._materialized:
                 stored = _append_value(stored, field, partition_values[field.name])
             if self._definition.is_mapped:
-                stored = rename_stored(stored, self._stored)
+                stored = rename_stored(stored, form.schema)
             writer.write_table(stored, row_group_size=ROW_GROUP_ROWS)
             if free_of_nan:
                 free_of_nan.difference_update(self._floats_with_nan(rows, free_of_nan))
@@ -276,10 +297,11 @@ class DataFileWriter:
         try:
             writer = pq.ParquetWriter(
                 sink,
-                self._stored,
-                compression=_ARROW_CODECS.get(codec, codec),
-                use_dictionary=self._dictionary_columns(dictionaries),
+                form.schema,
+                compression=_ARROW_CODECS.get(form.codec, form.codec),
+                use_dictionary=form.dictionaries,
                 store_schema=False,
+                write_batch_size=form.at_once,
                 metadata_collector=footers,
             )
             try:

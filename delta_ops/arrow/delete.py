@@ -88,7 +88,8 @@ def _delete(snapshot: Snapshot, condition: Condition, changed: Changed) -> dict[
         return _delete_by_vectors(snapshot, condition, changed)
     touched = find_touched(snapshot, condition)
     mixed = [each.file for each in touched.mixed]
-    read = plan_reading_kept(snapshot)
+    others = set(snapshot.arrow_schema.names) - set(condition.columns)
+    read = plan_reading_kept(snapshot, coded=others)
 
     def write(file: AddFile, rewriter: Rewriter) -> None:
         survivors = (batch.filter(pc.invert(condition.mask(batch))) for batch in read([file]))

@@ -9,6 +9,8 @@ from __future__ import annotations
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from delta_ops.arrow.coded_texts import is_coded
+
 MANY_ROWS = 4096
 """With fewer rows a dictionary takes little time and room, and a sample would tell little."""
 _SAMPLED_SHARE, _MOST_SAMPLED = 8, 4096
@@ -27,7 +29,11 @@ def choose_dictionaries(rows: pa.Table) -> list[int]:
     places = pc.multiply(pa.arange(0, num_sampled), len(rows) // num_sampled)
     # Of sorted rows, those that are far apart differ, and neighbours repeat.
     samples = rows.take(places), rows.slice(0, num_sampled)
-    return [i for i in range(rows.num_columns) if any(_repeats(each.column(i)) for each in samples)]
+    return [
+        i
+        for i, data_type in enumerate(rows.schema.types)
+        if is_coded(data_type) or any(_repeats(each.column(i)) for each in samples)
+    ]
 
 
 def _repeats(values: pa.ChunkedArray) -> bool:

@@ -15,6 +15,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from delta_ops.arrow.coded_texts import decode
 from delta_ops.arrow.text_functions import lower, pad, substring, trim, upper
 from delta_ops.arrow.time_functions import format_time, time_of_day, truncate
 from delta_ops.errors import InvalidRequestError
@@ -45,7 +46,7 @@ class Rows:
     def values(self, path: ColumnPath) -> pa.Array:
         """The values of a column in the rows that count."""
         found = self.column(path)
-        return found if self.only is None else found.take(self.only)
+        return decode(found if self.only is None else found.take(self.only))
 
     def narrow(self, mask: pa.BooleanArray) -> Rows:
         """The rows for which the mask is true."""

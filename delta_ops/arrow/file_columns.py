@@ -11,7 +11,7 @@ time, is a guess.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from itertools import accumulate
@@ -90,6 +90,8 @@ class FileColumns:
     """As the table has it, without partition columns."""
     mode: str
     """Mode of column mapping."""
+    coded: Collection[str] = ()
+    """Columns of which the texts stay in the dictionaries of files, where they are in such."""
     _leaves: _Latest[Leaves] = field(init=False, repr=False, compare=False, default_factory=_Latest)
     _plans: _Latest[ToColumns] = field(
         init=False, repr=False, compare=False, default_factory=_Latest
@@ -133,7 +135,19 @@ class FileColumns:
         rules = _STORED
         if (calendar := legacy_calendar(read.metadata)).is_used:
             rules = _STORED._replace(leaf=partial(_legacy_leaf, calendar))
-        return plan_fields(source, list(arrow_schema_from_schema(self.schema)), "", rules)
+        return plan_fields(source, self._wanted_of(source), "", rules)
+
+    def _wanted_of(self, source: Sequence[pa.Field]) -> list[pa.Field]:
+        """The columns as they are wanted, coded where they are so in the file."""
+        types = {each.name: each.type for each in source if pt.is_dictionary(each.type)}
+        return [
+            each.with_type(types[each.name])
+            if each.name in self.coded
+            and each.name in types
+            and types[each.name].value_type == each.type
+            else each
+            for each in arrow_schema_from_schema(self.schema)
+        ]
 
 
 def lacks_ids(stored: pa.Schema) -> bool:

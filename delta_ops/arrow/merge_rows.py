@@ -14,6 +14,7 @@ import pyarrow.compute as pc
 from delta_ops.arrow.assignments import Assignments, replace_values
 from delta_ops.arrow.casting import Fit, plan_fit
 from delta_ops.arrow.change_files import mark_rows
+from delta_ops.arrow.coded_texts import decode, decode_columns, with_types
 from delta_ops.arrow.expressions import Rows, field_of
 from delta_ops.arrow.generated_columns import GeneratedColumns
 from delta_ops.arrow.merge_clauses import PlannedClause, choose_clauses
@@ -61,7 +62,12 @@ class MergedRows:
         self._version_column = version_column(definition, table)
         self._stored = tracked_definition(snapshot.definition, table).arrow_schema
         self._source, self._clauses, self._checks = source, clauses, checks
-        self._fit = plan_fit(self._stored, self._schema, table)
+        self._is_same = self._stored == self._schema
+        self._fit: Fit = (
+            (lambda batch: iter([batch]))
+            if self._is_same
+            else plan_fit(self._stored, self._schema, table)
+        )
         self._generated = GeneratedColumns(definition, table)
         self._missing = MissingColumns(definition, now_ms, table)
         self._inserts, self._deciding = inserts, deciding
@@ -149,7 +155,7 @@ class MergedRows:
     @lazy
     def _read_others(self) -> ReadFiles:
         names = [name for name in self._stored.names if name not in self._deciding]
-        return plan_reading_kept(self._snapshot, names)
+        return plan_reading_kept(self._snapshot, names, coded=names if self._is_same else ())
 
     @lazy
     def _read_kept(self) -> ReadFiles:
@@ -200,7 +206,7 @@ class MergedRows:
                 changed = self._recompute(columns, clause.assignments, mask)
                 columns = dict(zip(self._schema.names, changed.columns, strict=True))
             if self._checks:
-                self._validate(self._batch(columns).filter(mask))
+                self._validate(decode_columns(self._batch(columns).filter(mask)))
         merged = self._batch(columns)
         return merged if stays is None else merged.filter(stays)
 
@@ -233,7 +239,7 @@ class MergedRows:
         return self._columns_of(self._fit(batch))
 
     def _columns_of(self, batches: Iterator[pa.RecordBatch]) -> dict[str, pa.Array]:
-        whole = pa.Table.from_batches(batches, self._schema)
+        whole = pa.Table.from_batches(batches)
         return {name: join_chunks(whole[name]) for name in self._schema.names}
 
     def _values(
@@ -258,7 +264,10 @@ class MergedRows:
         return self._generated.fill(self._batch(columns), left_out, mask)
 
     def _batch(self, columns: Mapping[str, pa.Array]) -> pa.RecordBatch:
-        return pa.RecordBatch.from_arrays(list(columns.values()), schema=self._schema)
+        arrays = list(columns.values())
+        return pa.RecordBatch.from_arrays(
+            arrays, schema=with_types(self._schema, [each.type for each in arrays])
+        )
 
     def _column(
         self,
@@ -270,7 +279,7 @@ class MergedRows:
         if path[0] == SOURCE:
             return self._source.take(path[1:], source_rows)
         assert batch is not None
-        return field_of(batch.column(path[1]).take(rows), path[2:])
+        return field_of(decode(batch.column(path[1]).take(rows)), path[2:])
 
     def _validate(self, rows: pa.RecordBatch) -> None:
         for validate in self._checks.values():
@@ -299,7 +308,9 @@ def _add_columns(
             batch.column(name) if name in batch.schema.names else join_chunks(rows[name])
             for name in schema.names
         ]
-        yield pa.RecordBatch.from_arrays(columns, schema=schema)
+        yield pa.RecordBatch.from_arrays(
+            columns, schema=with_types(schema, [each.type for each in columns])
+        )
         first += len(batch)
 
 

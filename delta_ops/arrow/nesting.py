@@ -34,7 +34,9 @@ class Rules(NamedTuple):
 
 
 def plan_conversion(source: pa.DataType, target: pa.DataType, path: str, rules: Rules) -> Convert:
-    """How to make the target type, which has no dictionaries, of the source type.
+    """How to make the target type of the source type.
+
+    The target has no dictionaries, but for one that is the source itself.
 
     What the result raises is a matter of size: `pa.ArrowInvalid` or `pa.ArrowCapacityError` where
     the values are more than one array holds; and what the leaves raise.
@@ -42,6 +44,8 @@ def plan_conversion(source: pa.DataType, target: pa.DataType, path: str, rules: 
     if pt.is_null(source):
         return lambda array: pa.nulls(len(array), target)
     if pt.is_dictionary(source):
+        if source == target:
+            return lambda array: array
         return _dictionary(source, target, path, rules)
     if pt.is_run_end_encoded(source):
         convert = plan_conversion(source.value_type, target, path, rules)

@@ -8,7 +8,7 @@ the order of the files.
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from dataclasses import replace
 from datetime import datetime
 from functools import partial
@@ -217,13 +217,19 @@ def plan_reading(
     predicate: Predicate | None = None,
     definition: TableDefinition | None = None,
     ahead_bytes: int = AHEAD_BYTES,
+    coded: Collection[str] = (),
 ) -> ReadFiles:
-    """How to read files, for who reads many, each by itself; see `read_files`."""
+    """How to read files, for who reads many, each by itself; see `read_files`.
+
+    Args:
+        coded: Columns whose texts may come as `coded_texts` has them; none where there is a
+            predicate.
+    """
     definition = definition or snapshot.definition
     # Before its schema is asked for, which may have types that Arrow lacks.
     validate(definition, "read", table=snapshot.uri)
     wanted = project(definition.schema, columns)
-    return _plan_batches(snapshot, wanted, predicate, "UTC", definition, ahead_bytes)
+    return _plan_batches(snapshot, wanted, predicate, "UTC", definition, ahead_bytes, coded)
 
 
 def plan_reading_kept(
@@ -231,11 +237,12 @@ def plan_reading_kept(
     columns: Sequence[str] | None = None,
     predicate: Predicate | None = None,
     ahead_bytes: int = AHEAD_BYTES,
+    coded: Collection[str] = (),
 ) -> ReadFiles:
-    """How to read files, for who reads many, each by itself; see `read_kept`."""
+    """How to read files, for who reads many, each by itself; see `read_kept`, `plan_reading`."""
     stored = tracked_definition(snapshot.definition, snapshot.uri)
     names = stored.arrow_schema.names if columns is None else columns
-    return plan_reading(snapshot, names, predicate, stored, ahead_bytes)
+    return plan_reading(snapshot, names, predicate, stored, ahead_bytes, coded)
 
 
 def _open(snapshot: Snapshot, columns: Sequence[str] | None) -> tuple[Snapshot, StructType]:
@@ -264,8 +271,9 @@ def _plan_batches(
     partition_time_zone: str,
     definition: TableDefinition,
     ahead_bytes: int = AHEAD_BYTES,
+    coded: Collection[str] = (),
 ) -> ReadFiles:
-    planned = _plan_scan(snapshot, wanted, predicate, partition_time_zone, definition)
+    planned = _plan_scan(snapshot, wanted, predicate, partition_time_zone, definition, coded)
 
     def read(files: Iterable[AddFile]) -> Iterator[pa.RecordBatch]:
         stored = ((planned.scan, planned.stored_file(add)) for add in files)
@@ -288,6 +296,7 @@ def _plan_scan(
     predicate: Predicate | None,
     partition_time_zone: str,
     definition: TableDefinition,
+    coded: Collection[str] = (),
 ) -> _PlannedScan:
     schema, condition = plan_condition(definition.schema, wanted, predicate)
     mode = definition.mapping_mode
@@ -296,7 +305,9 @@ def _plan_scan(
         files=snapshot.table_files,
         version=snapshot.version,
         schema=arrow_schema_from_schema(schema),
-        columns=FileColumns(schema=drop_columns(schema, partitioning.columns), mode=mode),
+        columns=FileColumns(
+            schema=drop_columns(schema, partitioning.columns), mode=mode, coded=coded
+        ),
         condition=condition,
         row_groups=plan_row_groups(definition.schema, partitioning.columns, mode, predicate),
     )

@@ -14,6 +14,7 @@ from delta_ops.arguments import validate_arguments
 from delta_ops.arrow.assignments import Assignments, nodes_of, plan_assignments, replace_values
 from delta_ops.arrow.change_files import mark_rows
 from delta_ops.arrow.changed_files import Rewriter, tell_rows, write_again
+from delta_ops.arrow.coded_texts import decode_columns
 from delta_ops.arrow.conditions import Condition, condition_of
 from delta_ops.arrow.data_file_write import discard
 from delta_ops.arrow.expressions import rows_of_batch
@@ -134,7 +135,8 @@ def _update(snapshot: Snapshot, planned: _Update, changed: Changed) -> dict[str,
     files = find_touched(snapshot, planned.condition).files
     moves = _moves(snapshot, planned)
     updated: list[int] = []  # by batch; threads append to it
-    read = plan_reading_kept(snapshot)
+    others = set(snapshot.arrow_schema.names) - set(planned.condition.columns)
+    read = plan_reading_kept(snapshot, coded=others)
 
     def write(file: AddFile, rewriter: Rewriter) -> None:
         rewriter.write(file, _changed_rows(read([file]), planned, updated), moves=moves)
@@ -210,6 +212,8 @@ def _update_batch(planned: _Update, batch: pa.RecordBatch, mask: pa.BooleanArray
         columns[version] = pc.if_else(mask, pa.scalar(None, pa.int64()), columns[version])
     assigned = pa.RecordBatch.from_arrays(list(columns.values()), schema=batch.schema)
     written = planned.generated.fill(assigned, planned.recomputed, mask)
-    for validate in planned.checks.values():
-        validate(written.filter(mask))
+    if planned.checks:
+        changed = decode_columns(written.filter(mask))
+        for validate in planned.checks.values():
+            validate(changed)
     return written

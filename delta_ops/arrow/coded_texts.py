@@ -1,0 +1,76 @@
+"""Coded texts: columns whose texts stand once in a dictionary, and in the rows by number.
+
+Rows that are written again keep them so from the file that they are read of to the next one: to
+make texts of the numbers and look each up again takes a quarter of the time. Nobody sees them
+beyond the writing of files: conditions and expressions are evaluated over plain texts.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.types as pt
+
+
+def is_coded(data_type: pa.DataType) -> bool:
+    """Whether the type is that of a column of coded texts."""
+    return bool(pt.is_dictionary(data_type))
+
+
+def decode(values: pa.Array) -> pa.Array:
+    """The texts themselves; what is not coded as it is."""
+    return values.dictionary.take(values.indices) if is_coded(values.type) else values
+
+
+def decode_columns(rows: pa.RecordBatch) -> pa.RecordBatch:
+    """The rows with plain texts."""
+    if not any(map(is_coded, rows.schema.types)):
+        return rows
+    return pa.RecordBatch.from_arrays(list(map(decode, rows.columns)), names=rows.schema.names)
+
+
+def with_types(schema: pa.Schema, types: Sequence[pa.DataType]) -> pa.Schema:
+    """The schema of rows that have these types, which differ in that texts are coded only."""
+    if not any(map(is_coded, types)):
+        return schema
+    pairs = zip(schema, types, strict=True)
+    return pa.schema([each.with_type(own) if is_coded(own) else each for each, own in pairs])
+
+
+def replace_codes(column: Any, mask: pa.BooleanArray, values: pa.Array) -> pa.Array:
+    """The coded column with new texts, in their order, where the mask is true."""
+    new = values.dictionary_encode()
+    if len(values) == len(column):
+        return new
+    before, after = pa.chunked_array([column, new]).unify_dictionaries().chunks
+    indices = pc.replace_with_mask(before.indices, mask, after.indices)
+    return pa.DictionaryArray.from_arrays(indices, before.dictionary)
+
+
+def drop_unused_texts(rows: pa.Table) -> pa.Table:
+    """The rows with dictionaries of the texts that they have, each once.
+
+    Else a file would keep texts of rows that were deleted. And Arrow, which takes dictionaries as
+    they are, would write wrong numbers for one that has a text twice.
+    """
+    for place, field in enumerate(rows.schema):
+        if is_coded(field.type):
+            rows = rows.set_column(place, field, _tidy(rows.column(place)))
+    return rows
+
+
+def _tidy(column: pa.ChunkedArray) -> pa.Array:
+    array = column.chunk(0) if column.num_chunks == 1 else pa.concat_arrays(column.chunks)
+    dictionary, indices = array.dictionary, array.indices
+    is_used = np.zeros(len(dictionary), dtype=bool)
+    is_used[indices.drop_null().to_numpy()] = True
+    used = dictionary.filter(pa.array(is_used)).dictionary_encode()
+    if len(used.dictionary) == len(dictionary):
+        return array
+    places = np.cumsum(is_used) - 1
+    codes = used.indices.take(pa.array(places).take(indices))
+    return pa.DictionaryArray.from_arrays(codes, used.dictionary)

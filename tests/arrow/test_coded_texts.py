@@ -1,0 +1,261 @@
+"""Texts that stay in dictionaries while files are written again, beside the same done with plain
+texts."""
+
+from __future__ import annotations
+
+import shutil
+import tempfile
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import delta_ops.arrow as da
+from delta_ops import DeltaLog, begin, col, parse_expression
+from delta_ops.arrow import coded_texts, data_file_read, dictionary_pages
+from delta_ops.arrow.coded_texts import decode, drop_unused_texts, is_coded, replace_codes
+from delta_ops.errors import InvalidRequestError
+from delta_ops.protocol.arrow_types import schema_from_arrow
+from delta_ops.ddl import add_constraint
+from tests.tables import rows
+
+TEXTS = st.sampled_from([None, "", "a", "bb", "\u00e9", "ccc"])
+CODES = st.integers(0, 3) | st.none()
+
+
+@pytest.fixture
+def all_coded(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Texts come coded of every file with a dictionary, however small."""
+    code_all(monkeypatch)
+
+
+def code_all(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(dictionary_pages, "_MANY_ROWS", 0)
+    monkeypatch.setattr(dictionary_pages, "_NUMBER_BYTES", 1 << 20)
+    monkeypatch.setattr(data_file_read, "_MUCH_BYTES", 0)
+
+
+@settings(max_examples=200)
+@given(
+    dictionary=st.lists(TEXTS, min_size=4, max_size=6),
+    chunks=st.lists(st.lists(CODES), min_size=1),
+)
+def test_a_tidy_dictionary_has_each_text_of_the_rows_once(
+    dictionary: list[str | None], chunks: list[list[int | None]]
+) -> None:
+    """Whatever a dictionary had before: texts twice, null, or such as no row has."""
+    known = pa.array(dictionary, pa.string())
+    codes = [pa.array(each, pa.int32()) for each in chunks]
+    column = pa.chunked_array([pa.DictionaryArray.from_arrays(each, known) for each in codes])
+    tidy = drop_unused_texts(pa.table({"t": column}))["t"]
+    texts = [None if i is None else dictionary[i] for each in chunks for i in each]
+    assert tidy.to_pylist() == texts
+    for chunk in tidy.chunks:
+        assert sorted(chunk.dictionary.to_pylist()) == sorted({*texts} - {None})
+
+
+@settings(max_examples=200)
+@given(texts=st.lists(st.tuples(TEXTS, TEXTS, st.booleans()), max_size=20))
+def test_texts_are_replaced_in_codes_as_among_plain_ones(
+    texts: list[tuple[str | None, str | None, bool]],
+) -> None:
+    column = pa.array([old for old, _, _ in texts], pa.string()).dictionary_encode()
+    mask = pa.array([is_new for _, _, is_new in texts], pa.bool_())
+    values = pa.array([new for _, new, is_new in texts if is_new], pa.string())
+    replaced = replace_codes(column, mask, values)
+    assert is_coded(replaced.type)
+    assert decode(replaced).to_pylist() == [new if is_new else old for old, new, is_new in texts]
+
+
+SCHEMA = pa.schema(
+    [
+        ("id", pa.int64()),
+        ("t", pa.string()),
+        ("b", pa.binary()),
+        ("x", pa.float64()),
+        ("p", pa.string()),
+    ]
+)
+Change = Callable[[Path], Any]
+
+
+def upsert(path: Path) -> Any:
+    source = pa.table(
+        {
+            "id": [1, 4, 900],
+            "t": ["new", None, "inserted"],
+            "b": [b"n", b"", None],
+            "x": [0.5, 1.5, 2.5],
+            "p": ["a", "b", "a"],
+        },
+        SCHEMA,
+    )
+    merge = da.merge(path, source, "target.id = source.id")
+    merge = merge.when_matched_update({name: f"source.{name}" for name in ("t", "b", "x")})
+    return merge.when_not_matched_insert_all().execute()
+
+
+def merge_by_text(path: Path) -> Any:
+    """The text of the target decides, and is given to others."""
+    source = pa.table({"key": ["a", "ccc"], "more": ["+", None]})
+    merge = da.merge(path, source, "target.t = source.key")
+    merge = merge.when_matched_update({"t": "concat(source.more, target.t)"}, "target.id > 2")
+    return merge.when_matched_delete("target.id = 1").execute()
+
+
+def merge_of_all(path: Path) -> Any:
+    """Every row gets a value of its own old ones."""
+    merge = da.merge(path, pa.table({"id": [1]}), "target.id = source.id")
+    merge = merge.when_matched_update({"t": "upper(target.t)"})
+    return merge.when_not_matched_by_source_update({"t": "concat(target.t, target.p)"}).execute()
+
+
+CHANGES: Mapping[str, Change] = {
+    "upsert": upsert,
+    "merge by a text": merge_by_text,
+    "merge of all rows": merge_of_all,
+    "delete by number": lambda path: da.delete(path, "id % 3 = 1"),
+    "delete by text": lambda path: da.delete(path, col("t") == "a"),
+    "delete of nothing else": lambda path: da.delete(path, "t is not null"),
+    "update by text": lambda path: da.update(path, {"x": parse_expression("x + 1")}, "t = 'a'"),
+    "update of a text": lambda path: da.update(path, {"t": "concat(t, '!')"}, "id % 2 = 0"),
+    "update of all texts": lambda path: da.update(path, {"t": "lower(t)", "b": None}),
+    "update that moves rows": lambda path: da.update(path, {"p": "coalesce(t, 'b')"}, "id > 2"),
+}
+MOVES = "update that moves rows"
+"""Files of several partitions are written of plain texts."""
+PROPERTIES: Mapping[str, Mapping[str, str]] = {
+    "plain": {},
+    "mapped by name": {"delta.columnMapping.mode": "name"},
+    "with a change feed": {"delta.enableChangeDataFeed": "true"},
+    "with row tracking": {"delta.enableRowTracking": "true"},
+}
+
+
+def make(path: Path, properties: Mapping[str, str], given_rows: list[dict[str, Any]]) -> None:
+    txn = begin(DeltaLog(path))
+    txn.create_table(schema_from_arrow(SCHEMA), partition_by=["p"], configuration=dict(properties))
+    txn.stage(da.stage_write(txn, pa.Table.from_pylist(given_rows, SCHEMA)))
+    txn.commit(operation="WRITE")
+
+
+def files_of(path: Path) -> list[tuple[Any, ...]]:
+    """Partition and statistics of each file."""
+    return sorted(
+        (str(each.partition_values), each.stats) for each in DeltaLog(path).snapshot().add_files()
+    )
+
+
+def changes_of(path: Path) -> list[dict[str, Any]]:
+    found = da.read_changes(path, 0).read_all()
+    return rows(found.drop_columns(["_commit_timestamp"]))
+
+
+@pytest.mark.parametrize("properties", PROPERTIES)
+@pytest.mark.parametrize("change", CHANGES)
+def test_changes_leave_the_same_rows_and_statistics_as_with_plain_texts(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, all_coded: None, change: str, properties: str
+) -> None:
+    values = [None, "a", "a", "bb", "ccc", "", "d" * 40, "a"]
+    given_rows = [
+        {
+            "id": i,
+            "t": values[i % 8],
+            "b": None if i % 5 == 0 else str(values[i % 7]).encode(),
+            "x": float(i),
+            "p": "ab"[i % 2],
+        }
+        for i in range(40)
+    ]
+    coded, plain = tmp_path / "coded", tmp_path / "plain"
+    make(coded, PROPERTIES[properties], given_rows)
+    shutil.copytree(coded, plain)
+    num_coded = count_coded(monkeypatch)
+    CHANGES[change](coded)
+    assert bool(num_coded) is (change != MOVES)
+    with monkeypatch.context() as patched:
+        patched.setattr(data_file_read, "repeated_texts", lambda *_: [])
+        before = len(num_coded)
+        CHANGES[change](plain)
+        assert len(num_coded) == before
+    assert rows(da.to_table(coded)) == rows(da.to_table(plain))
+    assert files_of(coded) == files_of(plain)
+    if properties == "with a change feed":
+        assert changes_of(coded) == changes_of(plain)
+
+
+def count_coded(monkeypatch: pytest.MonkeyPatch) -> list[int]:
+    """A list that gets longer with each coded column that is written."""
+    found: list[int] = []
+    tidy = coded_texts._tidy
+
+    def note(column: pa.ChunkedArray) -> pa.Array:
+        found.append(len(column))
+        return tidy(column)
+
+    monkeypatch.setattr(coded_texts, "_tidy", note)
+    return found
+
+
+@settings(max_examples=40)
+@given(
+    data=st.lists(st.tuples(TEXTS, TEXTS, st.integers(0, 9)), min_size=1, max_size=30),
+    bound=st.integers(0, 9),
+)
+def test_random_rows_are_changed_as_plain_python_ones(
+    data: list[tuple[str | None, str | None, int]], bound: int
+) -> None:
+    with tempfile.TemporaryDirectory() as folder, pytest.MonkeyPatch.context() as patched:
+        code_all(patched)
+        table = pa.table(
+            {
+                "t": pa.array([t for t, _, _ in data], pa.string()),
+                "u": pa.array([u for _, u, _ in data], pa.string()),
+                "n": pa.array([n for _, _, n in data], pa.int64()),
+            }
+        )
+        da.write(folder, table)
+        da.update(folder, {"t": parse_expression("concat(u, '.')")}, f"n < {bound}")
+        da.delete(folder, f"n = {bound}")
+        left = [
+            (None if u is None else f"{u}.", u, n) if n < bound else (t, u, n)
+            for t, u, n in data
+            if n != bound
+        ]
+        assert [tuple(each.values()) for each in da.to_table(folder).to_pylist()] == left
+
+
+def test_no_text_of_a_deleted_row_is_left_in_a_file(tmp_path: Path, all_coded: None) -> None:
+    """Who deletes a person's rows, and vacuums, has deleted the name."""
+    rows_of_all = pa.table({"id": range(100), "name": [f"person {i % 10}" for i in range(100)]})
+    da.write(tmp_path, rows_of_all)
+    da.delete(tmp_path, "id % 10 = 3")
+    da.update(tmp_path, {"name": parse_expression("'unknown'")}, "id % 10 = 4")
+    source = pa.table({"id": range(5, 100, 10), "name": ["renamed"] * 10})
+    merge = da.merge(tmp_path, source, "target.id = source.id")
+    merge.when_matched_update_all().execute()
+    (add,) = DeltaLog(tmp_path).snapshot().add_files()
+    file = pq.read_table(tmp_path / add.path, read_dictionary=["name"])
+    found = {text for each in file["name"].chunks for text in each.dictionary.to_pylist()}
+    kept = {f"person {i}" for i in range(10) if i not in (3, 4, 5)}
+    assert found == kept | {"unknown", "renamed"}
+    content = (tmp_path / add.path).read_bytes()
+    assert not any(f"person {i}".encode() in content for i in (3, 4, 5))
+
+
+def test_rules_are_kept_by_coded_texts(tmp_path: Path, all_coded: None) -> None:
+    da.write(tmp_path, pa.table({"id": range(40), "t": ["ab", "abc"] * 20}))
+    add_constraint(tmp_path, "short", "length(t) < 5", engine=da.check_rows)
+    da.update(tmp_path, {"t": "concat(t, '!')"}, "id = 1")
+    with pytest.raises(InvalidRequestError, match="t = 'abc!!'"):
+        da.update(tmp_path, {"t": "concat(t, '!')"}, "id = 1")
+    source = pa.table({"id": [2], "t": ["much too long"]})
+    merge = da.merge(tmp_path, source, "target.id = source.id").when_matched_update_all()
+    with pytest.raises(InvalidRequestError, match="much too long"):
+        merge.execute()
+    assert DeltaLog(tmp_path).snapshot().version == 2
