@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Callable, Iterator
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
@@ -39,7 +40,7 @@ _OF_OTHER_PROCESSES = tuple(
 _LONGEST = "tests/long/test_orders_"
 """Tests that take many minutes each and have no session: each by itself, and before all others."""
 _BY_DAYS = "by_days"
-"""The mark of cases of which each day has a part."""
+"""The mark of tests and cases of which each day has a part, of each file by itself."""
 TIME_ZONE = "spark.sql.session.timeZone"
 # Of all JVMs, also those of steps, clusters and peers: code that runs a few times is not worth
 # another compiler, nor a collector with many threads. With one compiler, Java keeps 48 MB of
@@ -80,14 +81,13 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     So no process is left alone with that in the end, where groups of tests keep this order, by
     `--no-loadscope-reorder`.
     """
-    by_test: dict[tuple[str, int], list[pytest.Item]] = {}
+    by_file: dict[tuple[Path, int], list[pytest.Item]] = {}
     for item in () if any("::" in each for each in config.args) else items:
         if mark := item.get_closest_marker(_BY_DAYS):
-            test = item.nodeid.partition("[")[0]
-            by_test.setdefault((test, mark.args[0]), []).append(item)
+            by_file.setdefault((item.path, mark.args[0]), []).append(item)
     of_others = {
         item.nodeid
-        for (_, days), cases in by_test.items()
+        for (_, days), cases in by_file.items()
         for item in {*cases} - {*part_of_day(cases, days, today())}
     }
     config.hook.pytest_deselected(items=[item for item in items if item.nodeid in of_others])

@@ -1,4 +1,4 @@
-"""Days: proofs that take hours are cut into parts, of which each day has one.
+"""Days: proofs that take long are cut into parts, of which each day has one.
 
 As many days as there are parts have all. Another part: `DELTA_OPS_DAY=2 make test-long`.
 """

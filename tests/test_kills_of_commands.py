@@ -21,6 +21,8 @@ from tests.faulty_storage import copies_of, crashes
 from tests.tables import rows, rows_by_deltalake
 from tests.transaction.test_commit_crash_points import files_of
 
+pytestmark = pytest.mark.by_days(3)
+
 _DRAWN = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}|\b\d{13}\b")
 """Parts of names, and times."""
 

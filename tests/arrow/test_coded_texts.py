@@ -19,9 +19,9 @@ import delta_ops.arrow as da
 from delta_ops import DeltaLog, begin, col, parse_expression
 from delta_ops.arrow import coded_texts, data_file_read, dictionary_pages
 from delta_ops.arrow.coded_texts import decode, drop_unused_texts, is_coded, replace_codes
+from delta_ops.ddl import add_constraint
 from delta_ops.errors import InvalidRequestError
 from delta_ops.protocol.arrow_types import schema_from_arrow
-from delta_ops.ddl import add_constraint
 from tests.tables import rows
 
 TEXTS = st.sampled_from([None, "", "a", "bb", "\u00e9", "ccc"])

@@ -144,6 +144,7 @@ def test_late_and_corrected_files_in_any_order_come_to_the_same_rows(
 
 
 @pytest.mark.usefixtures("home")
+@pytest.mark.long
 def test_a_day_materialised_twice_holds_the_same_rows(
     tmp_path: Path, month: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -184,6 +185,7 @@ class Sensors:
 
 
 @pytest.mark.usefixtures("home")
+@pytest.mark.long
 def test_a_file_of_three_lines_is_one_small_run_and_one_for_the_days_that_it_changed(
     tmp_path: Path, month: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -214,6 +216,7 @@ def test_a_file_of_three_lines_is_one_small_run_and_one_for_the_days_that_it_cha
 
 @pytest.mark.usefixtures("home")
 @needs_shared
+@pytest.mark.long
 def test_twenty_thousand_real_flights_are_accounted_for(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -260,9 +260,9 @@ def test_an_input_without_rows_is_known_too(spark: SparkSession, tmp_path: Path)
 
 
 def test_a_large_plan_is_not_followed(frames: dict[str, DataFrame]) -> None:
-    sums = [sf.col("a") + number for number in range(MOST_PARTS // 3)]
-    assert lineage(frames["o"].select(sf.array(*sums[:100]).alias("x"))) == {"x": {"o.a"}}
-    assert lineage(frames["o"].select(sf.array(*sums).alias("x"))) == {}
+    sums = [f"a + {number}" for number in range(MOST_PARTS // 3)]
+    for some, found in ((sums[:100], {"x": {"o.a"}}), (sums, {})):
+        assert lineage(frames["o"].selectExpr(f"array({', '.join(some)}) AS x")) == found
 
 
 def test_the_plan_is_asked_for_by_as_many_calls_however_large_it_is(
