@@ -15,13 +15,16 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.types as pt
 
+_MAX_BYTES = 2**31 - 1
+"""Most bytes of text in one array, which counts them with 32 bits."""
+
 
 def is_coded(data_type: pa.DataType) -> bool:
     """Whether the type is that of a column of coded texts."""
     return bool(pt.is_dictionary(data_type))
 
 
-def decode(values: pa.Array) -> pa.Array:
+def decode(values: Any) -> pa.Array:
     """The texts themselves; what is not coded as it is."""
     return values.dictionary.take(values.indices) if is_coded(values.type) else values
 
@@ -33,7 +36,28 @@ def decode_columns(rows: pa.RecordBatch) -> pa.RecordBatch:
     return pa.RecordBatch.from_arrays(list(map(decode, rows.columns)), names=rows.schema.names)
 
 
-def with_types(schema: pa.Schema, types: Sequence[pa.DataType]) -> pa.Schema:
+def decoded_bytes(rows: pa.RecordBatch) -> int:
+    """Size of the rows with plain texts, about."""
+    if not any(map(is_coded, rows.schema.types)):
+        return int(rows.nbytes)
+    return sum(map(_bytes_of, rows.columns))
+
+
+def fit_in_array(values: Any) -> bool:
+    """Whether one array holds the texts of an array of coded ones, decoded."""
+    longest = pc.max(pc.binary_length(values.dictionary)).as_py() or 0
+    return longest * len(values) <= _MAX_BYTES or _bytes_of(values) <= _MAX_BYTES
+
+
+def _bytes_of(values: Any) -> int:
+    if not is_coded(values.type):
+        return int(values.nbytes)
+    lengths = pc.fill_null(pc.binary_length(values.dictionary), 0).to_numpy()
+    numbers = values.indices.drop_null() if values.null_count else values.indices
+    return int(lengths.take(numbers.to_numpy()).sum(dtype=np.int64)) + int(values.indices.nbytes)
+
+
+def code_schema(schema: pa.Schema, types: Sequence[pa.DataType]) -> pa.Schema:
     """The schema of rows that have these types, which differ in that texts are coded only."""
     if not any(map(is_coded, types)):
         return schema
@@ -41,8 +65,18 @@ def with_types(schema: pa.Schema, types: Sequence[pa.DataType]) -> pa.Schema:
     return pa.schema([each.with_type(own) if is_coded(own) else each for each, own in pairs])
 
 
+def batch_of(schema: pa.Schema, columns: Sequence[pa.Array]) -> pa.RecordBatch:
+    """The rows with these columns, of which texts may be coded."""
+    coded = code_schema(schema, [each.type for each in columns])
+    return pa.RecordBatch.from_arrays(list(columns), schema=coded)
+
+
 def replace_codes(column: Any, mask: pa.BooleanArray, values: pa.Array) -> pa.Array:
-    """The coded column with new texts, in their order, where the mask is true."""
+    """The coded column with new texts, in their order, where the mask is true.
+
+    Args:
+        column: A column of a file, whose dictionary has no null.
+    """
     new = values.dictionary_encode()
     if len(values) == len(column):
         return new

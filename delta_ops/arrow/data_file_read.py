@@ -25,7 +25,7 @@ from pyarrow._acero import Declaration, ProjectNodeOptions, TableSourceNodeOptio
 from pyarrow._parquet import ParquetReader
 from pyroaring import BitMap64
 
-from delta_ops.arrow.coded_texts import with_types
+from delta_ops.arrow.coded_texts import batch_of, is_coded
 from delta_ops.arrow.dictionary_pages import decoded_bytes, repeated_texts
 from delta_ops.arrow.file_columns import FileColumns, OtherTypeError, lacks_ids
 from delta_ops.arrow.legacy_days import LegacyCalendarError
@@ -112,6 +112,8 @@ class FileScan:
     """Columns of the rows that are read, in the order of the table."""
     columns: FileColumns
     """Columns that files have; the others are among the values of each file."""
+    coded: FileColumns | None = None
+    """These columns of files whose dictionaries we chose to read; None: as those of the others."""
     condition: Any
     """An Arrow expression that is true for the rows wanted; None: all are."""
     row_groups: ChooseRowGroups | None = None
@@ -168,6 +170,8 @@ class _Rows(NamedTuple):
     num_rows: int
     columns: pa.RecordBatch | None
     """None: no column is wanted."""
+    texts: frozenset[str] = frozenset()
+    """Columns that we chose to read as dictionaries; others are such by their writer's wish."""
 
 
 def _stored_rows(scan: FileScan, stored: StoredFile, use_threads: bool) -> Iterator[_Rows]:
@@ -187,7 +191,8 @@ def _stored_rows(scan: FileScan, stored: StoredFile, use_threads: bool) -> Itera
             buffer_bytes = _buffer_bytes(metadata, leaves, groups) if is_large else 0
             opens_anew = bool(texts or buffer_bytes)
             rows = open_parquet(source, metadata, texts, buffer_bytes) if opens_anew else file
-            yield from _rows_of_groups(rows, source, leaves, asked, groups, use_threads)
+            for each in _rows_of_groups(rows, source, leaves, asked, groups, use_threads):
+                yield each._replace(texts=_names_of(texts, metadata))
         return
     # Without a time: a cache for what the log is read by is none for the rows.
     info = FileInfo(path, stored.size or storage.stat(path).size, modified_ms=0)
@@ -200,7 +205,13 @@ def _stored_rows(scan: FileScan, stored: StoredFile, use_threads: bool) -> Itera
     for window in plan_windows(footer, leaves, groups, WINDOW_BYTES // 2):
         source = pa.BufferReader(read_window(storage, info, footer, window))
         with closing(open_parquet(source, footer.metadata, texts)) as file:
-            yield from _rows_of_groups(file, source, leaves, asked, window.row_groups, use_threads)
+            of_window = window.row_groups
+            for each in _rows_of_groups(file, source, leaves, asked, of_window, use_threads):
+                yield each._replace(texts=_names_of(texts, footer.metadata))
+
+
+def _names_of(leaves: Sequence[int], metadata: pq.FileMetaData) -> frozenset[str]:
+    return frozenset(metadata.schema.column(i).name for i in leaves)
 
 
 def _leaves_in(
@@ -384,7 +395,8 @@ def _table_rows(
     if not values and scan.columns.are_as_read(read):
         # Files may be many and small, and to make a batch anew takes long beside their reading.
         return [rows.columns.replace_schema_metadata(None) if read.metadata else rows.columns]
-    to_columns = scan.columns.converter(read)
+    are_ours = all(each.name in rows.texts for each in read if is_coded(each.type))
+    to_columns = (scan.coded if scan.coded and are_ours else scan.columns).converter(read)
     return convert_in_pieces(
         rows.columns,
         lambda batch: _join_columns(
@@ -402,9 +414,7 @@ def _join_columns(
         pa.repeat(values[each.name], num_rows) if each.name in values else next(of_file)
         for each in scan.schema
     ]
-    return pa.RecordBatch.from_arrays(
-        arrays, schema=with_types(scan.schema, [each.type for each in arrays])
-    )
+    return batch_of(scan.schema, arrays)
 
 
 def _filter_batches(scan: FileScan, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:

@@ -18,7 +18,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from delta_ops.arrow.coded_texts import drop_unused_texts, with_types
+from delta_ops.arrow.coded_texts import code_schema, decoded_bytes, drop_unused_texts, is_coded
 from delta_ops.arrow.dictionary_choice import MANY_ROWS, choose_dictionaries
 from delta_ops.arrow.nesting import drop_hidden_nulls
 from delta_ops.arrow.row_checks import has_required_values, validate_rows
@@ -51,10 +51,9 @@ _ALIKE_FILES = 8
 _LONG_BYTES = 4 * 1024 * 1024
 """Row groups from here on are encoded while the next one is read."""
 _TINY_ROWS = 16
-_PAGE_BYTES = 1 << 20
-_LEAST_AT_ONCE, _MOST_AT_ONCE = 1024, 65_536
-"""Values of a column that Arrow encodes before it looks at the size of the page. Of coded texts it
-finds those in use each time."""
+_FEW_AT_ONCE, _MANY_AT_ONCE, _MOST_AT_ONCE = 1024, 8192, 65_536
+"""Values of a column that Arrow encodes before it looks at the size of the page. Each time it looks
+for those in use among coded texts; plain texts of any length make a larger page."""
 
 
 class _Form(NamedTuple):
@@ -173,7 +172,7 @@ class DataFileWriter:
         encoded = pa.BufferOutputStream()
         # A dictionary of a few values takes longer to write and to read, and no less room.
         has_dictionaries = len(rows) > _TINY_ROWS
-        form = _Form(self._codec_of(num_bytes), self._stored, has_dictionaries, _LEAST_AT_ONCE)
+        form = _Form(self._codec_of(num_bytes), self._stored, has_dictionaries, _FEW_AT_ONCE)
         footer = self._encode([rows], encoded, form, unknown, partition_values)
         content = encoded.getvalue()
         path = self._new_path(self._stored_values(partition_values), form.codec)
@@ -248,12 +247,11 @@ class DataFileWriter:
         """The form of a file, by its first rows, of so many bytes."""
         # Those of one value come last.
         of_one_value = self._stored.types[len(self._schema) :]
-        at_once = _PAGE_BYTES * len(rows) // max(num_bytes, 1)
         return _Form(
             codec=self._codec_of(num_bytes),
-            schema=with_types(self._stored, [*rows.schema.types, *of_one_value]),
+            schema=code_schema(self._stored, [*rows.schema.types, *of_one_value]),
             dictionaries=self._choose_dictionaries(rows),
-            at_once=min(max(at_once, _LEAST_AT_ONCE), _MOST_AT_ONCE),
+            at_once=_values_at_once(rows),
         )
 
     def _choose_dictionaries(self, rows: pa.Table) -> bool | list[str]:
@@ -264,7 +262,9 @@ class DataFileWriter:
         if number % _ALIKE_FILES == 0 or self._dictionaries is None:
             self._dictionaries = choose_dictionaries(rows)
         of_one_value = range(len(self._schema), len(self._stored))
-        return [self._stored.names[i] for i in (*self._dictionaries, *of_one_value)]
+        coded = [i for i, each in enumerate(rows.schema.types) if is_coded(each)]
+        chosen = {*self._dictionaries, *coded, *of_one_value}
+        return [self._stored.names[i] for i in sorted(chosen)]
 
     def _encode(
         self,
@@ -322,6 +322,15 @@ class DataFileWriter:
         return footers[0]
 
 
+def _values_at_once(rows: pa.Table) -> int:
+    """See `_MOST_AT_ONCE`."""
+    types = rows.schema.types
+    if not any(map(is_coded, types)):
+        return _FEW_AT_ONCE
+    has_others = any(not is_coded(each) and not pa.types.is_primitive(each) for each in types)
+    return _MANY_AT_ONCE if has_others else _MOST_AT_ONCE
+
+
 def _append_value(rows: pa.Table, field: StructField, text: str | None) -> pa.Table:
     """The rows with one value of a partition behind their columns."""
     data_type = arrow_type_from_type(field.data_type)
@@ -354,7 +363,7 @@ def row_groups(
     for batch in batches:
         pending.append(batch)
         num_rows += len(batch)
-        num_bytes += batch.nbytes
+        num_bytes += decoded_bytes(batch)
         if num_bytes >= most or (num_rows >= max_rows and num_bytes >= least_bytes):
             yield pa.Table.from_batches(pending)
             pending, num_rows, num_bytes = [], 0, 0

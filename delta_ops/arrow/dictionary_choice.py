@@ -23,17 +23,17 @@ def choose_dictionaries(rows: pa.Table) -> list[int]:
     """The columns to write with a dictionary, by their places.
 
     Args:
-        rows: The first of a file, many; no column is nested.
+        rows: The first of a file, many; no column is nested. Those that are coded stay so.
     """
     num_sampled = min(len(rows) // _SAMPLED_SHARE, _MOST_SAMPLED)
     places = pc.multiply(pa.arange(0, num_sampled), len(rows) // num_sampled)
     # Of sorted rows, those that are far apart differ, and neighbours repeat.
-    samples = rows.take(places), rows.slice(0, num_sampled)
-    return [
-        i
-        for i, data_type in enumerate(rows.schema.types)
-        if is_coded(data_type) or any(_repeats(each.column(i)) for each in samples)
-    ]
+
+    def pays(column: pa.ChunkedArray) -> bool:
+        samples = column.take(places), column.slice(0, num_sampled)
+        return is_coded(column.type) or any(map(_repeats, samples))
+
+    return [i for i, column in enumerate(rows.columns) if pays(column)]
 
 
 def _repeats(values: pa.ChunkedArray) -> bool:

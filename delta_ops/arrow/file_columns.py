@@ -91,7 +91,7 @@ class FileColumns:
     mode: str
     """Mode of column mapping."""
     coded: Collection[str] = ()
-    """Columns of which the texts stay in the dictionaries of files, where they are in such."""
+    """Columns whose texts stay in the dictionaries that they are read in; see `coded_texts`."""
     _leaves: _Latest[Leaves] = field(init=False, repr=False, compare=False, default_factory=_Latest)
     _plans: _Latest[ToColumns] = field(
         init=False, repr=False, compare=False, default_factory=_Latest
@@ -135,16 +135,15 @@ class FileColumns:
         rules = _STORED
         if (calendar := legacy_calendar(read.metadata)).is_used:
             rules = _STORED._replace(leaf=partial(_legacy_leaf, calendar))
-        return plan_fields(source, self._wanted_of(source), "", rules)
+        return plan_fields(source, self._wanted_fields(source), "", rules)
 
-    def _wanted_of(self, source: Sequence[pa.Field]) -> list[pa.Field]:
+    def _wanted_fields(self, source: Sequence[pa.Field]) -> list[pa.Field]:
         """The columns as they are wanted, coded where they are so in the file."""
-        types = {each.name: each.type for each in source if pt.is_dictionary(each.type)}
+        found = {each.name: each.type for each in source}
         return [
-            each.with_type(types[each.name])
+            each.with_type(coded)
             if each.name in self.coded
-            and each.name in types
-            and types[each.name].value_type == each.type
+            and found.get(each.name) == (coded := pa.dictionary(pa.int32(), each.type))
             else each
             for each in arrow_schema_from_schema(self.schema)
         ]

@@ -14,7 +14,7 @@ import pyarrow.compute as pc
 from delta_ops.arrow.assignments import Assignments, replace_values
 from delta_ops.arrow.casting import Fit, plan_fit
 from delta_ops.arrow.change_files import mark_rows
-from delta_ops.arrow.coded_texts import decode, decode_columns, with_types
+from delta_ops.arrow.coded_texts import batch_of, decode, decode_columns
 from delta_ops.arrow.expressions import Rows, field_of
 from delta_ops.arrow.generated_columns import GeneratedColumns
 from delta_ops.arrow.merge_clauses import PlannedClause, choose_clauses
@@ -62,12 +62,8 @@ class MergedRows:
         self._version_column = version_column(definition, table)
         self._stored = tracked_definition(snapshot.definition, table).arrow_schema
         self._source, self._clauses, self._checks = source, clauses, checks
-        self._is_same = self._stored == self._schema
-        self._fit: Fit = (
-            (lambda batch: iter([batch]))
-            if self._is_same
-            else plan_fit(self._stored, self._schema, table)
-        )
+        self._has_same_columns = self._stored == self._schema
+        self._fit = plan_fit(self._stored, self._schema, table)
         self._generated = GeneratedColumns(definition, table)
         self._missing = MissingColumns(definition, now_ms, table)
         self._inserts, self._deciding = inserts, deciding
@@ -96,7 +92,7 @@ class MergedRows:
             else _add_columns(self._read_others([file]), known, self._stored)
         )
         for batch, part in _split_matches(batches, matches):
-            yield from self._fit(batch) if part is None else [self._change(batch, part)]
+            yield from self._fit_kept_rows(batch) if part is None else [self._change(batch, part)]
 
     def images(self, file: AddFile, matches: FileMatches) -> Iterator[pa.RecordBatch]:
         """The rows of a file that change, as they were and as they are, for the change feed."""
@@ -155,7 +151,16 @@ class MergedRows:
     @lazy
     def _read_others(self) -> ReadFiles:
         names = [name for name in self._stored.names if name not in self._deciding]
-        return plan_reading_kept(self._snapshot, names, coded=names if self._is_same else ())
+        coded = list(filter(self._can_be_coded, names)) if self._has_same_columns else []
+        return plan_reading_kept(self._snapshot, names, coded=coded)
+
+    def _can_be_coded(self, name: str) -> bool:
+        """Whether it is a column of texts that gets few new ones, be they for all files."""
+        if self._stored.field(name).type not in (pa.string(), pa.binary()):
+            return False
+        updates = [each.assignments.nodes for each in self._clauses if each.assignments]
+        nodes = [each[name] for each in updates if name in each]
+        return name not in self._generated.names and all(map(self._source.has_few_texts, nodes))
 
     @lazy
     def _read_kept(self) -> ReadFiles:
@@ -236,7 +241,10 @@ class MergedRows:
 
     def _fit_columns(self, batch: pa.RecordBatch) -> dict[str, pa.Array]:
         """The columns of rows that were there before, as the table has them now."""
-        return self._columns_of(self._fit(batch))
+        return self._columns_of(self._fit_kept_rows(batch))
+
+    def _fit_kept_rows(self, batch: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
+        return iter([batch]) if self._has_same_columns else self._fit(batch)
 
     def _columns_of(self, batches: Iterator[pa.RecordBatch]) -> dict[str, pa.Array]:
         whole = pa.Table.from_batches(batches)
@@ -264,10 +272,7 @@ class MergedRows:
         return self._generated.fill(self._batch(columns), left_out, mask)
 
     def _batch(self, columns: Mapping[str, pa.Array]) -> pa.RecordBatch:
-        arrays = list(columns.values())
-        return pa.RecordBatch.from_arrays(
-            arrays, schema=with_types(self._schema, [each.type for each in arrays])
-        )
+        return batch_of(self._schema, list(columns.values()))
 
     def _column(
         self,
@@ -308,9 +313,7 @@ def _add_columns(
             batch.column(name) if name in batch.schema.names else join_chunks(rows[name])
             for name in schema.names
         ]
-        yield pa.RecordBatch.from_arrays(
-            columns, schema=with_types(schema, [each.type for each in columns])
-        )
+        yield batch_of(schema, columns)
         first += len(batch)
 
 

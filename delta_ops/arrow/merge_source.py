@@ -14,11 +14,15 @@ from delta_ops.arrow.casting import plan_fit
 from delta_ops.arrow.expressions import Rows, field_of
 from delta_ops.arrow.nesting import is_list
 from delta_ops.arrow.row_checks import validate_values
+from delta_ops.planning.merge_columns import SOURCE
 from delta_ops.protocol.arrow_types import arrow_schema_from_schema
+from delta_ops.protocol.expression.nodes import Column, Node
 from delta_ops.protocol.predicate import to_arrow
 from delta_ops.protocol.schema import StructType
 from delta_ops.protocol.stats import ColumnPath
 from delta_ops.transaction.source_rules import SourceRule, validate_broken
+
+_FEW_ROWS, _FEW_BYTES = 1 << 20, 1 << 20
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,6 +34,14 @@ class Source:
 
     def __len__(self) -> int:
         return len(self.rows)
+
+    def has_few_texts(self, node: Node) -> bool:
+        """Whether a value is that of a column of texts of which few differ."""
+        match node:
+            case Column(path=(side, name)) if side == SOURCE:
+                column = self.rows[name]
+                return len(column) <= _FEW_ROWS and pc.unique(column).nbytes <= _FEW_BYTES
+        return False
 
     def take(self, path: ColumnPath, numbers: pa.Array | None = None) -> Any:
         """The values of a column, or a field, in the rows of these numbers; None: in all."""

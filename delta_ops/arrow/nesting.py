@@ -16,6 +16,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.types as pt
 
+from delta_ops.arrow.coded_texts import fit_in_array
+
 Convert = Callable[[Any], Any]
 """From an array of the one type to an array of the other."""
 
@@ -36,7 +38,7 @@ class Rules(NamedTuple):
 def plan_conversion(source: pa.DataType, target: pa.DataType, path: str, rules: Rules) -> Convert:
     """How to make the target type of the source type.
 
-    The target has no dictionaries, but for one that is the source itself.
+    The target has no dictionary, but for a column of coded texts that stay so.
 
     What the result raises is a matter of size: `pa.ArrowInvalid` or `pa.ArrowCapacityError` where
     the values are more than one array holds; and what the leaves raise.
@@ -45,7 +47,7 @@ def plan_conversion(source: pa.DataType, target: pa.DataType, path: str, rules: 
         return lambda array: pa.nulls(len(array), target)
     if pt.is_dictionary(source):
         if source == target:
-            return lambda array: array
+            return _keep_codes
         return _dictionary(source, target, path, rules)
     if pt.is_run_end_encoded(source):
         convert = plan_conversion(source.value_type, target, path, rules)
@@ -194,6 +196,13 @@ def entries(array: pa.MapArray) -> pa.ListArray:
     return pa.ListArray.from_buffers(
         pa.list_(pairs.type), len(array), [validity, offsets], offset=array.offset, children=[pairs]
     )
+
+
+def _keep_codes(array: pa.DictionaryArray) -> pa.DictionaryArray:
+    """The array itself, if it can be decoded at once."""
+    if not fit_in_array(array):
+        raise pa.ArrowCapacityError("the texts are more than one array holds")
+    return array
 
 
 def _dictionary(source: pa.DataType, target: pa.DataType, path: str, rules: Rules) -> Convert:

@@ -301,13 +301,13 @@ def _plan_scan(
     schema, condition = plan_condition(definition.schema, wanted, predicate)
     mode = definition.mapping_mode
     partitioning = plan_partitioning(schema, definition, partition_time_zone)
+    columns = FileColumns(schema=drop_columns(schema, partitioning.columns), mode=mode)
     scan = FileScan(
         files=snapshot.table_files,
         version=snapshot.version,
         schema=arrow_schema_from_schema(schema),
-        columns=FileColumns(
-            schema=drop_columns(schema, partitioning.columns), mode=mode, coded=coded
-        ),
+        columns=columns,
+        coded=replace(columns, coded=frozenset(coded)) if coded else None,
         condition=condition,
         row_groups=plan_row_groups(definition.schema, partitioning.columns, mode, predicate),
     )

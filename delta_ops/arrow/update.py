@@ -135,7 +135,8 @@ def _update(snapshot: Snapshot, planned: _Update, changed: Changed) -> dict[str,
     files = find_touched(snapshot, planned.condition).files
     moves = _moves(snapshot, planned)
     updated: list[int] = []  # by batch; threads append to it
-    others = set(snapshot.arrow_schema.names) - set(planned.condition.columns)
+    changed_or_asked = {*planned.changed_columns, *planned.condition.columns}
+    others = set(snapshot.arrow_schema.names) - changed_or_asked
     read = plan_reading_kept(snapshot, coded=others)
 
     def write(file: AddFile, rewriter: Rewriter) -> None:

@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 
 import delta_ops.arrow as da
 from delta_ops import DeltaLog, begin, col, parse_expression
-from delta_ops.arrow import coded_texts, data_file_read, dictionary_pages
+from delta_ops.arrow import data_file_read, data_file_write, nesting
 from delta_ops.arrow.coded_texts import decode, drop_unused_texts, is_coded, replace_codes
 from delta_ops.ddl import add_constraint
 from delta_ops.errors import InvalidRequestError
@@ -35,9 +35,17 @@ def all_coded(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def code_all(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(dictionary_pages, "_MANY_ROWS", 0)
-    monkeypatch.setattr(dictionary_pages, "_NUMBER_BYTES", 1 << 20)
-    monkeypatch.setattr(data_file_read, "_MUCH_BYTES", 0)
+    def texts_in(metadata: pq.FileMetaData, *_: object) -> list[int]:
+        columns = [metadata.schema.column(i) for i in range(metadata.num_columns)]
+        return [
+            i
+            for i, each in enumerate(columns)
+            if each.physical_type == "BYTE_ARRAY"
+            and each.path == each.name
+            and metadata.row_group(0).column(i).has_dictionary_page
+        ]
+
+    monkeypatch.setattr(data_file_read, "repeated_texts", texts_in)
 
 
 @settings(max_examples=200)
@@ -56,7 +64,9 @@ def test_a_tidy_dictionary_has_each_text_of_the_rows_once(
     texts = [None if i is None else dictionary[i] for each in chunks for i in each]
     assert tidy.to_pylist() == texts
     for chunk in tidy.chunks:
-        assert sorted(chunk.dictionary.to_pylist()) == sorted({*texts} - {None})
+        assert sorted(chunk.dictionary.to_pylist()) == sorted(
+            each for each in {*texts} if each is not None
+        )
 
 
 @settings(max_examples=200)
@@ -127,8 +137,8 @@ CHANGES: Mapping[str, Change] = {
     "update of all texts": lambda path: da.update(path, {"t": "lower(t)", "b": None}),
     "update that moves rows": lambda path: da.update(path, {"p": "coalesce(t, 'b')"}, "id > 2"),
 }
-MOVES = "update that moves rows"
-"""Files of several partitions are written of plain texts."""
+PLAIN = ("update of all texts", "update that moves rows")
+"""Columns that get new texts by expressions, and files of several partitions, are plain."""
 PROPERTIES: Mapping[str, Mapping[str, str]] = {
     "plain": {},
     "mapped by name": {"delta.columnMapping.mode": "name"},
@@ -175,30 +185,29 @@ def test_changes_leave_the_same_rows_and_statistics_as_with_plain_texts(
     coded, plain = tmp_path / "coded", tmp_path / "plain"
     make(coded, PROPERTIES[properties], given_rows)
     shutil.copytree(coded, plain)
-    num_coded = count_coded(monkeypatch)
+    coded_columns = count_coded(monkeypatch)
     CHANGES[change](coded)
-    assert bool(num_coded) is (change != MOVES)
+    assert bool(coded_columns) is (change not in PLAIN)
     with monkeypatch.context() as patched:
         patched.setattr(data_file_read, "repeated_texts", lambda *_: [])
-        before = len(num_coded)
+        before = len(coded_columns)
         CHANGES[change](plain)
-        assert len(num_coded) == before
+        assert len(coded_columns) == before
     assert rows(da.to_table(coded)) == rows(da.to_table(plain))
     assert files_of(coded) == files_of(plain)
     if properties == "with a change feed":
         assert changes_of(coded) == changes_of(plain)
 
 
-def count_coded(monkeypatch: pytest.MonkeyPatch) -> list[int]:
-    """A list that gets longer with each coded column that is written."""
-    found: list[int] = []
-    tidy = coded_texts._tidy
+def count_coded(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """The coded columns that are written, as they come."""
+    found: list[str] = []
 
-    def note(column: pa.ChunkedArray) -> pa.Array:
-        found.append(len(column))
-        return tidy(column)
+    def note(table: pa.Table) -> pa.Table:
+        found.extend(each.name for each in table.schema if is_coded(each.type))
+        return drop_unused_texts(table)
 
-    monkeypatch.setattr(coded_texts, "_tidy", note)
+    monkeypatch.setattr(data_file_write, "drop_unused_texts", note)
     return found
 
 
@@ -259,3 +268,90 @@ def test_rules_are_kept_by_coded_texts(tmp_path: Path, all_coded: None) -> None:
     with pytest.raises(InvalidRequestError, match="much too long"):
         merge.execute()
     assert DeltaLog(tmp_path).snapshot().version == 2
+
+
+@pytest.mark.parametrize("index", [pa.int8(), pa.uint32(), pa.int32()], ids=str)
+@pytest.mark.parametrize("ordered", [False, True])
+def test_categories_of_other_writers_are_plain_texts(
+    tmp_path: Path, index: pa.DataType, ordered: bool
+) -> None:
+    """Their files ask for dictionaries of a kind of their own."""
+    codes = pa.array([0, 1, 2, None, 0, 1] * 10, index)
+    texts = pa.DictionaryArray.from_arrays(codes, pa.array(["lo", "mid", "hi"]), ordered=ordered)
+    for name in ("a", "b"):
+        pq.write_table(
+            pa.table({"id": pa.array(range(60), pa.int64()), "t": texts}),
+            tmp_path / f"{name}.parquet",
+            row_group_size=20,
+        )
+    da.convert(tmp_path)
+    da.delete(tmp_path, "t = 'lo'")
+    da.update(tmp_path, {"t": "upper(t)"}, "id < 5")
+    da.update(tmp_path, {"id": "id + 1"}, "id > 50")
+    source = pa.table({"id": [1, 8], "t": ["new", None]})
+    merge = da.merge(tmp_path, source, "target.id = source.id")
+    merge.when_matched_update_all().execute()
+    changed = {1: "new", 2: "HI", 8: None}
+    ids = [i for i in range(60) if texts[i].as_py() != "lo"]
+    left = [(i + (i > 50), changed.get(i, texts[i].as_py())) for i in ids] * 2
+    found = [tuple(each.values()) for each in da.to_table(tmp_path).to_pylist()]
+    assert sorted(found, key=str) == sorted(left, key=str)
+
+
+def test_files_have_the_row_groups_that_they_have_with_plain_texts(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Also where the first file of a write has texts that all differ, and no dictionary."""
+    num_rows = 200_000
+    few = pa.DictionaryArray.from_arrays(
+        pa.array([i % 50 for i in range(num_rows)], pa.int32()),
+        pa.array([f"{i:02}" * 500 for i in range(50)]),
+    )
+    differing = [f"{i * 2654435761 % 2**32:08x}" for i in range(20_000)]
+    plain, coded = tmp_path / "plain", tmp_path / "coded"
+    plain.mkdir()
+    for name, texts in (("a", differing), ("b", few)):
+        rows_of_file = pa.table({"id": pa.array(range(len(texts)), pa.int64()), "t": texts})
+        pq.write_table(rows_of_file, plain / f"{name}.parquet", store_schema=False)
+    da.convert(plain)
+    shutil.copytree(plain, coded)
+    coded_columns = count_coded(monkeypatch)
+    da.delete(coded, "id % 1000 = 7")
+    assert coded_columns == ["t", "t"]  # in two row groups of 128 MB, once they are decoded
+    with monkeypatch.context() as patched:
+        patched.setattr(data_file_read, "repeated_texts", lambda *_: [])
+        da.delete(plain, "id % 1000 = 7")
+    assert row_groups_of(coded) == row_groups_of(plain)
+
+
+def row_groups_of(path: Path) -> list[int]:
+    """How many rows all row groups have."""
+    adds = DeltaLog(path).snapshot().add_files()
+    footers = [pq.read_metadata(path / add.path) for add in adds]
+    groups = [each.row_group(i) for each in footers for i in range(each.num_row_groups)]
+    return sorted(group.num_rows for group in groups)
+
+
+def test_more_texts_than_an_array_holds_are_taken_in_parts(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, all_coded: None
+) -> None:
+    da.write(tmp_path, pa.table({"id": range(100), "t": ["a", "b"] * 50}))
+    monkeypatch.setattr(nesting, "fit_in_array", lambda values: len(values) <= 10)
+    da.update(tmp_path, {"id": parse_expression("id + length(t)")}, "id % 7 = 0")
+    found = da.to_table(tmp_path).to_pylist()
+    assert found == [{"id": i + (i % 7 == 0), "t": "ab"[i % 2]} for i in range(100)]
+
+
+def test_texts_are_coded_where_the_source_of_a_merge_has_few(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, all_coded: None
+) -> None:
+    """A dictionary of many would be one page, however large."""
+    coded_columns = count_coded(monkeypatch)
+    for number, (text, is_coded_then) in enumerate([("x", True), ("x" * 2**20, False)]):
+        path = tmp_path / str(number)
+        da.write(path, pa.table({"id": range(100), "t": ["a", "b"] * 50}))
+        merge = da.merge(path, pa.table({"id": [3], "t": [text]}), "target.id = source.id")
+        merge.when_matched_update_all().execute()
+        assert bool(coded_columns) is is_coded_then
+        assert da.to_table(path, ["t"], col("id") == 3)["t"].to_pylist() == [text]
+        coded_columns.clear()
