@@ -57,9 +57,9 @@ def test_a_tidy_dictionary_has_each_text_of_the_rows_once(
     dictionary: list[str | None], chunks: list[list[int | None]]
 ) -> None:
     """Whatever a dictionary had before: texts twice, null, or such as no row has."""
-    known = pa.array(dictionary, pa.string())
+    before = pa.array(dictionary, pa.string())
     codes = [pa.array(each, pa.int32()) for each in chunks]
-    column = pa.chunked_array([pa.DictionaryArray.from_arrays(each, known) for each in codes])
+    column = pa.chunked_array([pa.DictionaryArray.from_arrays(each, before) for each in codes])
     tidy = drop_unused_texts(pa.table({"t": column}))["t"]
     texts = [None if i is None else dictionary[i] for each in chunks for i in each]
     assert tidy.to_pylist() == texts
