@@ -7,6 +7,7 @@ import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
+from zlib import crc32
 
 import pytest
 from hypothesis import settings
@@ -41,6 +42,8 @@ _LONGEST = "tests/long/test_orders_"
 """Tests that take many minutes each and have no session: each by itself, and before all others."""
 _BY_DAYS = "by_days"
 """The mark of tests and cases of which each day has a part, of each file by itself."""
+_PARTED, _DAYS_OF_JVM = ("tests/interop/", "tests/peers/", "tests/spark/"), 3
+"""Tests that need a JVM take two thirds of the time: of each file, each day has a third."""
 TIME_ZONE = "spark.sql.session.timeZone"
 # Of all JVMs, also those of steps, clusters and peers: code that runs a few times is not worth
 # another compiler, nor a collector with many threads. With one compiler, Java keeps 48 MB of
@@ -75,24 +78,38 @@ def _is_of_jvm(nodeid: str) -> bool:
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Leave the day its part of the cases, and begin with what takes longest.
+    """Leave the day its part of the tests, and begin with what takes longest.
 
-    A test that is asked for by its name is run on any day.
+    A test that is asked for, by its name or by its file, is run on any day.
     So no process is left alone with that in the end, where groups of tests keep this order, by
     `--no-loadscope-reorder`.
     """
-    by_file: dict[tuple[Path, int], list[pytest.Item]] = {}
-    for item in () if any("::" in each for each in config.args) else items:
-        if mark := item.get_closest_marker(_BY_DAYS):
-            by_file.setdefault((item.path, mark.args[0]), []).append(item)
+    by_file: dict[tuple[str, int], list[pytest.Item]] = {}
+    for item in items if all(Path(each).name == "tests" for each in config.args) else ():
+        by_file.setdefault((item.nodeid.partition("::")[0], _days_of(item)), []).append(item)
     of_others = {
         item.nodeid
-        for (_, days), cases in by_file.items()
-        for item in {*cases} - {*part_of_day(cases, days, today())}
+        for (file, days), cases in by_file.items()
+        for item in {*cases} - {*part_of_day(cases, days, _day_of(file))}
     }
     config.hook.pytest_deselected(items=[item for item in items if item.nodeid in of_others])
     items[:] = [item for item in items if item.nodeid not in of_others]
     items.sort(key=lambda item: (not item.nodeid.startswith(_LONGEST), not _is_of_jvm(item.nodeid)))
+
+
+def _days_of(item: pytest.Item) -> int:
+    """How many days it takes until all tests of its kind and file were run."""
+    if mark := item.get_closest_marker(_BY_DAYS):
+        days: int = mark.args[0]
+        return days
+    is_long = item.get_closest_marker("long") is not None
+    return _DAYS_OF_JVM if item.nodeid.startswith(_PARTED) and not is_long else 1
+
+
+def _day_of(file: str) -> int | None:
+    """The day for the tests of a file: not all files with few of them have theirs on the same."""
+    day = today()
+    return None if day is None else day + crc32(file.encode())
 
 
 @pytest.fixture

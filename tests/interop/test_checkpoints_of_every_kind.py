@@ -17,8 +17,6 @@ from tests.faulty_storage import crashes
 from tests.peers.delta_spark import DeltaSpark
 from tests.tables import rows
 
-pytestmark = pytest.mark.by_days(2)
-
 V2 = {"delta.checkpointPolicy": "v2"}
 STRUCTS = {
     "delta.checkpoint.writeStatsAsStruct": "true",

@@ -18,8 +18,6 @@ from delta_ops.maintenance import create_checkpoint
 from tests.peers.delta_spark import DeltaSpark
 from tests.tables import rows
 
-pytestmark = pytest.mark.by_days(3)
-
 PARTITIONS = pa.schema(
     [
         ("boolean", pa.bool_()),

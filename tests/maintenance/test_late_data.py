@@ -73,6 +73,7 @@ class Late:
         self.bytes_rewritten += optimize(self.log).bytes_added
 
 
+@pytest.mark.by_days(2)
 @pytest.mark.parametrize("share", [0.02, 0.2])
 @pytest.mark.parametrize("kind", VALUES)
 def test_late_data_cost_little_and_leave_few_files_to_a_value(

@@ -93,6 +93,7 @@ def run_again(
     return execute(instance, lake, "second", again=again, job=job, tags=tags)[1]
 
 
+@pytest.mark.by_days(3)
 @pytest.mark.parametrize(("rerun", "point", "rows"), CELLS)
 def test_a_killed_step_that_is_run_again_leaves_the_rows_of_one(
     tmp_path: Path,

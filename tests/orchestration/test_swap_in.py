@@ -480,6 +480,7 @@ def sort_rows(rows: Rows) -> Rows:
     return sorted(rows, key=lambda row: json.dumps(row, sort_keys=True, default=str))
 
 
+@pytest.mark.by_days(2)
 @pytest.mark.parametrize("name", EXAMPLES)
 def test_an_example_runs_with_its_imports_changed(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, instance: dg.DagsterInstance, name: str

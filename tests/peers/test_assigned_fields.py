@@ -17,8 +17,6 @@ from delta_ops.errors import InvalidRequestError
 from delta_ops.protocol.expression import parse_expression
 from tests.peers.delta_spark import DeltaSpark
 
-pytestmark = pytest.mark.by_days(3)
-
 INNER = pa.struct([("c", pa.string()), ("d.e", pa.float64())])
 STRUCT = pa.struct([("a", pa.int32()), ("b", INNER)])
 VALUES = [

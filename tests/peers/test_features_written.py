@@ -34,8 +34,6 @@ from delta_ops.protocol.schema import (
 from tests.peers.delta_spark import DeltaSpark, DeltaSparkError
 from tests.tables import rows
 
-pytestmark = pytest.mark.by_days(3)
-
 MODE = "delta.columnMapping.mode"
 _PHYSICAL = re.compile(r"col-[0-9a-f]{8}-[0-9a-f-]{27}")
 

@@ -33,8 +33,6 @@ from tests.peers.test_features_written import (
 )
 from tests.tables import rows
 
-pytestmark = pytest.mark.by_days(3)
-
 
 @pytest.mark.parametrize("mode", ["name", pytest.param("id", marks=pytest.mark.long)])
 def test_mapped_tables_say_the_same(

@@ -34,10 +34,7 @@ from tests.peers.delta_spark import DeltaSpark, DeltaSparkError
 from tests.tables import rows
 
 BY_DAYS = [pytest.mark.long, pytest.mark.by_days(3)]
-SEEDS = [
-    *(pytest.param(seed, marks=pytest.mark.by_days(3)) for seed in range(3)),
-    *(pytest.param(seed, marks=BY_DAYS) for seed in range(3, 40)),
-]
+SEEDS = [*range(3), *(pytest.param(seed, marks=BY_DAYS) for seed in range(3, 40))]
 CONDITIONS = (
     "n = 1",
     "n <= 1 OR t = 'a'",

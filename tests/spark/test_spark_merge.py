@@ -71,7 +71,6 @@ def test_a_merge_is_that_of_the_arrow_engine(
     assert (found.version, seen(second)) == (expected.version, seen(first))
 
 
-@pytest.mark.by_days(2)
 @pytest.mark.parametrize("kind", ["files", "feed and vectors"])
 @pytest.mark.parametrize("chosen", ["upsert", "delete", "in order", "all of it"])
 def test_a_merge_of_many_pairs_is_that_of_few(
@@ -121,7 +120,6 @@ def test_rows_that_stay_are_counted_without_statistics_too(
     assert seen(untold) == seen(told)
 
 
-@pytest.mark.by_days(2)
 @pytest.mark.parametrize(
     "on",
     [

@@ -276,6 +276,7 @@ def places(request: pytest.FixtureRequest, tmp_path: Path) -> Places:
     return Places(tmp_path, request.param)
 
 
+@pytest.mark.by_days(2)
 @pytest.mark.parametrize("name", SCENARIOS)
 def test_a_commit_killed_anywhere_leaves_the_old_rows_or_the_new(places: Places, name: str) -> None:
     scenario = SCENARIOS[name]
