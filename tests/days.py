@@ -26,5 +26,5 @@ def today() -> int | None:
 
 
 def part_of_day(items: Sequence[T], days: int, day: int | None) -> Sequence[T]:
-    """Every `days`-th item, from the first, the second or a later one on; all, if there is no day."""
+    """Every `days`-th item, from the first, the second or a later one on; all without a day."""
     return items if day is None else items[day % days :: days]

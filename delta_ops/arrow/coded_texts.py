@@ -100,8 +100,7 @@ def drop_unused_texts(rows: pa.Table) -> pa.Table:
 def _tidy(column: pa.ChunkedArray) -> pa.Array:
     array = column.chunk(0) if column.num_chunks == 1 else pa.concat_arrays(column.chunks)
     dictionary, indices = array.dictionary, array.indices
-    is_used = np.zeros(len(dictionary), dtype=bool)
-    is_used[indices.drop_null().to_numpy()] = True
+    is_used = np.bincount(indices.drop_null().to_numpy(), minlength=len(dictionary)) > 0
     used = dictionary.filter(pa.array(is_used)).dictionary_encode()
     if len(used.dictionary) == len(dictionary):
         return array

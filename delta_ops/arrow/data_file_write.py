@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import os
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from itertools import chain, count, islice
@@ -18,6 +18,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
+from delta_ops.arrow.codec_choice import find_incompressible
 from delta_ops.arrow.coded_texts import code_schema, decoded_bytes, drop_unused_texts, is_coded
 from delta_ops.arrow.dictionary_choice import MANY_ROWS, choose_dictionaries
 from delta_ops.arrow.nesting import drop_hidden_nulls
@@ -62,10 +63,27 @@ class _Form(NamedTuple):
     codec: str
     schema: pa.Schema
     """The columns as files call them; those are coded that are so in the rows."""
-    dictionaries: bool | list[str]
-    """The columns that get one, as files call them; True: all."""
     at_once: int
     """See `_MOST_AT_ONCE`."""
+    dictionaries: bool | Sequence[str] = True
+    """The columns that get one, as files call them; True: all."""
+    uncompressed: Sequence[str] = ()
+    """The columns that are not compressed, as files call them."""
+
+    @property
+    def codecs(self) -> str | dict[str, str]:
+        """As Arrow takes them."""
+        codec = _ARROW_CODECS.get(self.codec, self.codec)
+        if not self.uncompressed:
+            return codec
+        return {each: "none" if each in self.uncompressed else codec for each in self.schema.names}
+
+
+class _Choice(NamedTuple):
+    """Columns by their places."""
+
+    dictionaries: list[int]
+    uncompressed: list[int]
 
 
 class DataFileWriter:
@@ -101,7 +119,7 @@ class DataFileWriter:
         self._materialized = definition.partition_fields[: len(self._stored) - len(file_schema)]
         self._stats: FileStatsMaker | None = None
         self._large_files = count()
-        self._dictionaries: list[int] | None = None
+        self._choice: _Choice | None = None
 
     def write(
         self,
@@ -130,23 +148,25 @@ class DataFileWriter:
         remaining = iter(tables)
         try:
             first = list(islice(remaining, 1))
+            num_bytes = first[0].nbytes if first else 0
+            is_long = num_bytes >= _LONG_BYTES
+            if not is_long:
+                first += islice(remaining, 1)
         except _ENCODER_ERRORS as error:
             raise _encoding_error(error, self._storage.uri) from error
-        num_bytes = first[0].nbytes if first else 0
         form = self._form_of(first[0] if first else self._schema.empty_table(), num_bytes)
+        is_small = not is_long and len(first) < 2
 
         def write(sink: IO[bytes]) -> None:
             checked = map(self._validate_table, chain(_give_up(first), remaining))
+            # Arrow writes a file in many small pieces, for each of which it would wait for Python.
+            encoded = pa.BufferOutputStream() if is_small else None
+            into = sink if encoded is None else encoded
             footers.append(
-                self._encode(
-                    checked,
-                    sink,
-                    form,
-                    free_of_nan,
-                    partition_values,
-                    is_long=num_bytes >= _LONG_BYTES,
-                )
+                self._encode(checked, into, form, free_of_nan, partition_values, is_long=is_long)
             )
+            if encoded is not None:
+                sink.write(encoded.getvalue())
 
         path = self._new_path(self._stored_values(partition_values), form.codec)
         info = self._storage.create_from_stream(path, write, is_durable=is_durable)
@@ -161,8 +181,6 @@ class DataFileWriter:
     ) -> AddFile:
         """Write one small file of new rows that keep the rules; it is not durable, see `write`.
 
-        It is encoded in memory: Arrow writes a file in many small pieces.
-
         Args:
             free_of_nan: Floating-point columns of which it is known.
             num_bytes: Size of the rows, about.
@@ -172,7 +190,7 @@ class DataFileWriter:
         encoded = pa.BufferOutputStream()
         # A dictionary of a few values takes longer to write and to read, and no less room.
         has_dictionaries = len(rows) > _TINY_ROWS
-        form = _Form(self._codec_of(num_bytes), self._stored, has_dictionaries, _FEW_AT_ONCE)
+        form = _Form(self._codec_of(num_bytes), self._stored, _FEW_AT_ONCE, has_dictionaries)
         footer = self._encode([rows], encoded, form, unknown, partition_values)
         content = encoded.getvalue()
         path = self._new_path(self._stored_values(partition_values), form.codec)
@@ -247,24 +265,29 @@ class DataFileWriter:
         """The form of a file, by its first rows, of so many bytes."""
         # Those of one value come last.
         of_one_value = self._stored.types[len(self._schema) :]
-        return _Form(
+        form = _Form(
             codec=self._codec_of(num_bytes),
             schema=code_schema(self._stored, [*rows.schema.types, *of_one_value]),
-            dictionaries=self._choose_dictionaries(rows),
             at_once=_values_at_once(rows),
         )
-
-    def _choose_dictionaries(self, rows: pa.Table) -> bool | list[str]:
-        """The choice for a file, looked at anew for some only: a table's files are much alike."""
         if self._is_nested or len(rows) < MANY_ROWS:
-            return True
-        number = next(self._large_files)
-        if number % _ALIKE_FILES == 0 or self._dictionaries is None:
-            self._dictionaries = choose_dictionaries(rows)
-        of_one_value = range(len(self._schema), len(self._stored))
+            return form
+        choice = self._choose(rows, form.codec)
+        last = range(len(self._schema), len(self._stored))
         coded = [i for i, each in enumerate(rows.schema.types) if is_coded(each)]
-        chosen = {*self._dictionaries, *coded, *of_one_value}
-        return [self._stored.names[i] for i in sorted(chosen)]
+        chosen = sorted({*choice.dictionaries, *coded, *last})
+        return form._replace(
+            dictionaries=[self._stored.names[i] for i in chosen],
+            uncompressed=[self._stored.names[i] for i in choice.uncompressed if i not in chosen],
+        )
+
+    def _choose(self, rows: pa.Table, codec: str) -> _Choice:
+        """The choice for a file, looked at anew for some only: a table's files are much alike."""
+        number = next(self._large_files)
+        if number % _ALIKE_FILES == 0 or self._choice is None:
+            uncompressed = [] if self._is_chosen else find_incompressible(rows, codec)
+            self._choice = _Choice(choose_dictionaries(rows), uncompressed)
+        return self._choice
 
     def _encode(
         self,
@@ -298,7 +321,7 @@ class DataFileWriter:
             writer = pq.ParquetWriter(
                 sink,
                 form.schema,
-                compression=_ARROW_CODECS.get(form.codec, form.codec),
+                compression=form.codecs,
                 use_dictionary=form.dictionaries,
                 store_schema=False,
                 write_batch_size=form.at_once,

@@ -37,4 +37,5 @@ def choose_dictionaries(rows: pa.Table) -> list[int]:
 
 
 def _repeats(values: pa.ChunkedArray) -> bool:
-    return len(pc.unique(values)) < _MOST_REPEATED * len(values)
+    present = values.drop_null()
+    return len(pc.unique(present)) < _MOST_REPEATED * len(present)

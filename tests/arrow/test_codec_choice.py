@@ -1,0 +1,71 @@
+"""Columns of numbers that compression makes hardly smaller are not compressed."""
+
+from __future__ import annotations
+
+import random
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import delta_ops.arrow as da
+from delta_ops import DeltaLog
+from delta_ops.arrow.codec_choice import find_incompressible
+from tests.tables import rows, rows_by_deltalake
+
+ROWS = 10_000
+
+
+def numbers(*, with_nulls: bool = False) -> pa.Table:
+    chance = random.Random(0)
+    measured = [chance.random() for _ in range(ROWS)]
+    return pa.table(
+        {
+            "id": range(ROWS),
+            "measured.value": [
+                None if with_nulls and i % 9 == 0 else x for i, x in enumerate(measured)
+            ],
+            "rounded": [round(x, 2) for x in measured],
+            "key": pa.array([chance.getrandbits(31) for _ in range(ROWS)], pa.int32()),
+            "t": [str(i) for i in range(ROWS)],
+        }
+    )
+
+
+def codecs_of(path: Path) -> dict[str, str]:
+    (add,) = DeltaLog(path).snapshot().add_files()
+    group = pq.read_metadata(path / add.path).row_group(0)
+    columns = [group.column(i) for i in range(group.num_columns)]
+    return {each.path_in_schema: each.compression for each in columns}
+
+
+@pytest.mark.parametrize("with_nulls", [False, True])
+def test_numbers_without_repeats_are_not_compressed(tmp_path: Path, with_nulls: bool) -> None:
+    table = numbers(with_nulls=with_nulls)
+    da.write(tmp_path, table)
+    chosen = {"measured.value": "UNCOMPRESSED", "key": "UNCOMPRESSED"}
+    assert codecs_of(tmp_path) == {**dict.fromkeys(table.column_names, "ZSTD"), **chosen}
+    assert rows(da.to_table(tmp_path)) == rows(table) == rows_by_deltalake(tmp_path)
+    da.delete(tmp_path, "id % 100 = 7")
+    assert codecs_of(tmp_path) == {**dict.fromkeys(table.column_names, "ZSTD"), **chosen}
+
+
+def test_a_codec_that_the_table_names_is_that_of_all_columns(tmp_path: Path) -> None:
+    da.write(tmp_path, numbers(), configuration={"delta.parquet.compression.codec": "zstd"})
+    assert {*codecs_of(tmp_path).values()} == {"ZSTD"}
+
+
+@settings(max_examples=50)
+@given(
+    values=st.lists(st.none() | st.integers(-(2**31), 2**31 - 1), max_size=40),
+    data_type=st.sampled_from(
+        [pa.float64(), pa.int32(), pa.int64(), pa.timestamp("us"), pa.date32(), pa.bool_()]
+    ),
+)
+def test_columns_of_any_values_are_judged(values: list[int | None], data_type: pa.DataType) -> None:
+    numbers = pa.array(values, pa.int32() if data_type.bit_width <= 32 else pa.int64())
+    column = numbers.cast(data_type)
+    assert find_incompressible(pa.table({"x": column}), "zstd") in ([], [0])
