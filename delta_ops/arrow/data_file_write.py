@@ -72,7 +72,7 @@ class _Form(NamedTuple):
 
     @property
     def codecs(self) -> str | dict[str, str]:
-        """As Arrow takes them."""
+        """The codecs of all columns, as Arrow takes them."""
         codec = _ARROW_CODECS.get(self.codec, self.codec)
         if not self.uncompressed:
             return codec
