@@ -35,7 +35,7 @@ dev: $(INSTALLED)
 	JAVA_HOME=$$java_home FLIGHTS='$(FLIGHTS)' FIRST_DAY='$(FIRST_DAY)' LAKE='$(LAKE)' $(BIN)/dagster dev -w workspace.yaml
 
 test: $(INSTALLED)
-	@java_home=$$(scripts/ensure_java.sh) && { scripts/ensure_chromium.sh >/dev/null || true; } && JAVA_HOME=$$java_home $(BIN)/pytest -n 3 -m 'not long'
+	@java_home=$$(scripts/ensure_java.sh) && { scripts/ensure_chromium.sh >/dev/null || true; } && JAVA_HOME=$$java_home $(BIN)/pytest -n 3 --no-loadscope-reorder -m 'not long'
 
 test-long: $(INSTALLED)
 	@java_home=$$(scripts/ensure_java.sh) && JAVA_HOME=$$java_home $(BIN)/pytest -n 2 --no-loadscope-reorder -m long --quiet --no-header --durations=0 | tee benchmarks/long_proofs.report.txt

@@ -77,6 +77,11 @@ def _is_of_jvm(nodeid: str) -> bool:
     return nodeid.startswith(_OF_JVM) and not nodeid.startswith(_OF_OTHER_PROCESSES)
 
 
+def pytest_configure() -> None:
+    """Settle the day before there are other processes."""
+    today()
+
+
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """Leave the day its part of the tests, and begin with what takes longest.
 
@@ -85,7 +90,8 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     `--no-loadscope-reorder`.
     """
     by_file: dict[tuple[str, int], list[pytest.Item]] = {}
-    for item in items if all(Path(each).name == "tests" for each in config.args) else ():
+    asks_for_some = config.option.keyword or any(Path(each).name != "tests" for each in config.args)
+    for item in () if asks_for_some else items:
         by_file.setdefault((item.nodeid.partition("::")[0], _days_of(item)), []).append(item)
     of_others = {
         item.nodeid
@@ -94,7 +100,13 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     }
     config.hook.pytest_deselected(items=[item for item in items if item.nodeid in of_others])
     items[:] = [item for item in items if item.nodeid not in of_others]
-    items.sort(key=lambda item: (not item.nodeid.startswith(_LONGEST), not _is_of_jvm(item.nodeid)))
+    first = _LONGEST, _OF_JVM  # those with sessions in processes of their own after the others
+    items.sort(
+        key=lambda item: (
+            *(not item.nodeid.startswith(each) for each in first),
+            not _is_of_jvm(item.nodeid),
+        )
+    )
 
 
 def _days_of(item: pytest.Item) -> int:

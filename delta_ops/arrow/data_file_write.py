@@ -67,7 +67,7 @@ class _Form(NamedTuple):
     """See `_MOST_AT_ONCE`."""
     dictionaries: bool | Sequence[str] = True
     """The columns that get one, as files call them; True: all."""
-    uncompressed: Sequence[str] = ()
+    uncompressed: Collection[str] = ()
     """The columns that are not compressed, as files call them."""
 
     @property
@@ -275,18 +275,22 @@ class DataFileWriter:
         choice = self._choose(rows, form.codec)
         last = range(len(self._schema), len(self._stored))
         coded = [i for i, each in enumerate(rows.schema.types) if is_coded(each)]
-        chosen = sorted({*choice.dictionaries, *coded, *last})
+        chosen, names = {*choice.dictionaries, *coded, *last}, self._stored.names
+        # Of another file each is asked again: one that does compress would be much larger.
+        asked = (i for i in choice.uncompressed if i not in chosen)
         return form._replace(
-            dictionaries=[self._stored.names[i] for i in chosen],
-            uncompressed=[self._stored.names[i] for i in choice.uncompressed if i not in chosen],
+            dictionaries=[names[i] for i in sorted(chosen)],
+            uncompressed={names[i] for i in find_incompressible(rows, asked, form.codec)},
         )
 
     def _choose(self, rows: pa.Table, codec: str) -> _Choice:
         """The choice for a file, looked at anew for some only: a table's files are much alike."""
         number = next(self._large_files)
         if number % _ALIKE_FILES == 0 or self._choice is None:
-            uncompressed = [] if self._is_chosen else find_incompressible(rows, codec)
-            self._choice = _Choice(choose_dictionaries(rows), uncompressed)
+            dictionaries = choose_dictionaries(rows)
+            others = () if self._is_chosen else {*range(rows.num_columns)} - {*dictionaries}
+            uncompressed = find_incompressible(rows, sorted(others), codec)
+            self._choice = _Choice(dictionaries, uncompressed)
         return self._choice
 
     def _encode(

@@ -38,4 +38,4 @@ def choose_dictionaries(rows: pa.Table) -> list[int]:
 
 def _repeats(values: pa.ChunkedArray) -> bool:
     present = values.drop_null()
-    return len(pc.unique(present)) < _MOST_REPEATED * len(present)
+    return not len(present) or len(pc.unique(present)) < _MOST_REPEATED * len(present)
