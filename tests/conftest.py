@@ -85,7 +85,7 @@ def pytest_configure() -> None:
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """Leave the day its part of the tests, and begin with what takes longest.
 
-    A test that is asked for, by its name or by its file, is run on any day.
+    A test that is asked for, by its file or by words of its name, is run on any day.
     So no process is left alone with that in the end, where groups of tests keep this order, by
     `--no-loadscope-reorder`.
     """
@@ -100,13 +100,13 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     }
     config.hook.pytest_deselected(items=[item for item in items if item.nodeid in of_others])
     items[:] = [item for item in items if item.nodeid not in of_others]
-    first = _LONGEST, _OF_JVM  # those with sessions in processes of their own after the others
-    items.sort(
-        key=lambda item: (
-            *(not item.nodeid.startswith(each) for each in first),
-            not _is_of_jvm(item.nodeid),
-        )
-    )
+    items.sort(key=_turn)
+
+
+def _turn(item: pytest.Item) -> tuple[bool, ...]:
+    """The turn of a test: what has sessions in processes of its own after what shares one."""
+    name = item.nodeid
+    return not name.startswith(_LONGEST), not name.startswith(_OF_JVM), not _is_of_jvm(name)
 
 
 def _days_of(item: pytest.Item) -> int:

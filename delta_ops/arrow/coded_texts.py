@@ -1,8 +1,8 @@
 """Coded texts: columns whose texts stand once in a dictionary, and in the rows by number.
 
-Rows that are written again keep them so from the file that they are read of to the next one: to
-make texts of the numbers and look each up again takes a quarter of the time. Nobody sees them
-beyond the writing of files: conditions and expressions are evaluated over plain texts.
+Rows that are written again keep them so from the file that they are read of to the next one, which
+spares to make texts of the numbers and to look each up again. Nobody sees them beyond the writing
+of files: conditions and expressions are evaluated over plain texts.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.types as pt
 
-_MAX_BYTES = 2**31 - 1
+MAX_BYTES = 2**31 - 1
 """Most bytes of text in one array, which counts them with 32 bits."""
 
 
@@ -24,9 +24,9 @@ def is_coded(data_type: pa.DataType) -> bool:
     return bool(pt.is_dictionary(data_type))
 
 
-def decode(values: Any) -> pa.Array:
+def decode(values: Any) -> Any:
     """The texts themselves; what is not coded as it is."""
-    return values.dictionary.take(values.indices) if is_coded(values.type) else values
+    return values.dictionary_decode() if is_coded(values.type) else values
 
 
 def decode_columns(rows: pa.RecordBatch) -> pa.RecordBatch:
@@ -46,7 +46,7 @@ def decoded_bytes(rows: pa.RecordBatch) -> int:
 def fit_in_array(values: Any) -> bool:
     """Whether one array holds the texts of an array of coded ones, decoded."""
     longest = pc.max(pc.binary_length(values.dictionary)).as_py() or 0
-    return longest * len(values) <= _MAX_BYTES or _bytes_of(values) <= _MAX_BYTES
+    return longest * len(values) <= MAX_BYTES or _bytes_of(values) <= MAX_BYTES
 
 
 def _bytes_of(values: Any) -> int:

@@ -171,7 +171,8 @@ class _Rows(NamedTuple):
     columns: pa.RecordBatch | None
     """None: no column is wanted."""
     texts: frozenset[str] = frozenset()
-    """Columns that we chose to read as dictionaries; others are such by their writer's wish."""
+    """Columns that we chose to read as dictionaries, where they may stay so; others are such by
+    their writer's wish."""
 
 
 def _stored_rows(scan: FileScan, stored: StoredFile, use_threads: bool) -> Iterator[_Rows]:
@@ -191,8 +192,8 @@ def _stored_rows(scan: FileScan, stored: StoredFile, use_threads: bool) -> Itera
             buffer_bytes = _buffer_bytes(metadata, leaves, groups) if is_large else 0
             opens_anew = bool(texts or buffer_bytes)
             rows = open_parquet(source, metadata, texts, buffer_bytes) if opens_anew else file
-            for each in _rows_of_groups(rows, source, leaves, asked, groups, use_threads):
-                yield each._replace(texts=_names_of(texts, metadata))
+            names = _names_of(texts, metadata) if scan.coded else frozenset()
+            yield from _rows_of_groups(rows, source, leaves, asked, groups, use_threads, names)
         return
     # Without a time: a cache for what the log is read by is none for the rows.
     info = FileInfo(path, stored.size or storage.stat(path).size, modified_ms=0)
@@ -202,12 +203,13 @@ def _stored_rows(scan: FileScan, stored: StoredFile, use_threads: bool) -> Itera
     validate_chunks(footer.metadata, footer.size, leaves, _all_groups(footer.metadata))
     groups = _row_groups(scan, footer.metadata)
     texts = repeated_texts(footer.metadata, leaves, groups)
+    names = _names_of(texts, footer.metadata) if scan.coded else frozenset()
     for window in plan_windows(footer, leaves, groups, WINDOW_BYTES // 2):
         source = pa.BufferReader(read_window(storage, info, footer, window))
         with closing(open_parquet(source, footer.metadata, texts)) as file:
-            of_window = window.row_groups
-            for each in _rows_of_groups(file, source, leaves, asked, of_window, use_threads):
-                yield each._replace(texts=_names_of(texts, footer.metadata))
+            yield from _rows_of_groups(
+                file, source, leaves, asked, window.row_groups, use_threads, names
+            )
 
 
 def _names_of(leaves: Sequence[int], metadata: pq.FileMetaData) -> frozenset[str]:
@@ -264,6 +266,7 @@ def _rows_of_groups(
     asked: Sequence[int],
     row_groups: Sequence[int],
     use_threads: bool,
+    texts: frozenset[str],
 ) -> Iterator[_Rows]:
     groups = [file.metadata.row_group(i) for i in range(file.metadata.num_row_groups)]
     counts = [group.num_rows for group in groups]
@@ -283,7 +286,7 @@ def _rows_of_groups(
                 yield _Rows(start, min(_BATCH_ROWS, end - start), None)
             continue
         for batch in file.iter_batches(batch_rows, neighbours, leaves, use_threads):
-            yield _Rows(first, len(batch), batch)
+            yield _Rows(first, len(batch), batch, texts)
             first += len(batch)
 
 
@@ -395,8 +398,10 @@ def _table_rows(
     if not values and scan.columns.are_as_read(read):
         # Files may be many and small, and to make a batch anew takes long beside their reading.
         return [rows.columns.replace_schema_metadata(None) if read.metadata else rows.columns]
-    are_ours = all(each.name in rows.texts for each in read if is_coded(each.type))
-    to_columns = (scan.coded if scan.coded and are_ours else scan.columns).converter(read)
+    columns = scan.columns
+    if scan.coded and all(each.name in rows.texts for each in read if is_coded(each.type)):
+        columns = scan.coded
+    to_columns = columns.converter(read)
     return convert_in_pieces(
         rows.columns,
         lambda batch: _join_columns(

@@ -181,6 +181,8 @@ class DataFileWriter:
     ) -> AddFile:
         """Write one small file of new rows that keep the rules; it is not durable, see `write`.
 
+        It is encoded in memory, as small ones of `write` are.
+
         Args:
             free_of_nan: Floating-point columns of which it is known.
             num_bytes: Size of the rows, about.

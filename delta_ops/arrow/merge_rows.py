@@ -87,7 +87,7 @@ class MergedRows:
         """
         has_more = len(self._deciding) < len(self._stored)
         batches = (
-            self._read_all([file])
+            self._read_whole([file])
             if known is None or not has_more
             else _add_columns(self._read_others([file]), known, self._stored)
         )
@@ -149,10 +149,20 @@ class MergedRows:
         return plan_reading_kept(self._snapshot)
 
     @lazy
+    def _read_whole(self) -> ReadFiles:
+        return plan_reading_kept(self._snapshot, coded=self._coded)
+
+    @lazy
     def _read_others(self) -> ReadFiles:
         names = [name for name in self._stored.names if name not in self._deciding]
-        coded = list(filter(self._can_be_coded, names)) if self._has_same_columns else []
-        return plan_reading_kept(self._snapshot, names, coded=coded)
+        return plan_reading_kept(self._snapshot, names, coded=self._coded)
+
+    @lazy
+    def _coded(self) -> list[str]:
+        """The columns whose texts stay in the dictionaries of their files."""
+        return (
+            list(filter(self._can_be_coded, self._stored.names)) if self._has_same_columns else []
+        )
 
     def _can_be_coded(self, name: str) -> bool:
         """Whether it is a column of texts that gets few new ones, be they for all files."""

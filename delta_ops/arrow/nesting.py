@@ -16,14 +16,12 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.types as pt
 
-from delta_ops.arrow.coded_texts import fit_in_array
+from delta_ops.arrow.coded_texts import MAX_BYTES, fit_in_array
 
 Convert = Callable[[Any], Any]
 """From an array of the one type to an array of the other."""
 
 _WITHOUT_VIEWS = {pa.string_view(): pa.large_string(), pa.binary_view(): pa.large_binary()}
-_MAX_BYTES = 2**31 - 1
-"""Most bytes of text in one array, which counts them with 32 bits."""
 
 
 class Rules(NamedTuple):
@@ -119,7 +117,7 @@ def cast(values: pa.Array, target: pa.DataType) -> pa.Array:
         return values.cast(target)
     except pa.ArrowInvalid:
         is_large = pt.is_large_string(values.type) or pt.is_large_binary(values.type)
-        if not is_large or values.nbytes > _MAX_BYTES:
+        if not is_large or values.nbytes > MAX_BYTES:
             raise
     # Of a slice Arrow looks at where it ends in its buffer, not at how long it is.
     return pa.concat_arrays([values, values.slice(0, 0)]).cast(target)

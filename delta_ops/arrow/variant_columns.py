@@ -19,10 +19,10 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.types as pt
 
+from delta_ops.arrow.coded_texts import MAX_BYTES, decode
 from delta_ops.arrow.nesting import Convert, cast, is_list
 from delta_ops.arrow.variant_primitives import (
     Values,
-    decode_dictionary,
     is_binary,
     plan_primitives,
 )
@@ -42,8 +42,6 @@ from delta_ops.protocol.variant import (
 _METADATA, _VALUE, _TYPED_VALUE = "metadata", "value", "typed_value"
 _NULL = primitive_value(Primitive.NULL)
 _NO_NAMES = FieldNames((), {})
-_MAX_BYTES = 2**31 - 1
-"""Most bytes of values in one array, which counts them with 32 bits."""
 
 _Encode = Callable[[Any, Sequence[FieldNames]], Values]
 """From an array and the names that go with each of its values."""
@@ -105,15 +103,13 @@ def plan_variant(stored: StoredVariant) -> Convert:
     def convert(array: Any) -> pa.StructArray:
         rows = _storage(array)
         # Flattened, all parts are null where the struct is.
-        metadata = cast(decode_dictionary(rows.flatten()[metadata_index]), pa.binary())
+        metadata = cast(decode(rows.flatten()[metadata_index]), pa.binary())
         if metadata.null_count > rows.null_count:
             raise ValueError(f"variant {where} has rows without {_METADATA}")
         if is_shredded:
             values = _binary(to_values(rows, _names_of(metadata, where)))
         else:
-            values = cast(
-                decode_dictionary(rows.flatten()[group.get_field_index(_VALUE)]), pa.binary()
-            )
+            values = cast(decode(rows.flatten()[group.get_field_index(_VALUE)]), pa.binary())
         # Whether there is a variant at all, the struct says; one that has no value then is the
         # variant null (VariantShredding.md, "Value Shredding").
         arrays = [metadata, pc.fill_null(values, _NULL)]
@@ -144,7 +140,7 @@ def _plan_parts(group: pa.StructType, where: str, others: Iterable[str] = ()) ->
     def encode_value(members: Sequence[Any], names: Sequence[FieldNames]) -> Values:
         if value_index < 0:
             return [None] * len(names)
-        values = decode_dictionary(members[value_index]).to_pylist()
+        values = decode(members[value_index]).to_pylist()
         with _naming_column(where):
             return [
                 None if value is None else valid_value(value, known)
@@ -257,7 +253,7 @@ def _plan_leaf(data_type: pa.DataType, where: str) -> _Encode:
         )
 
     def encode(array: Any, _names: Sequence[FieldNames]) -> Values:
-        plain = decode_dictionary(array)
+        plain = decode(array)
         with _naming_column(where):
             return to_values(plain)
 
@@ -279,6 +275,6 @@ def _storage(array: Any) -> Any:
 
 def _binary(values: Values) -> pa.BinaryArray:
     """Raises pa.ArrowCapacityError where they are more than one array holds."""
-    if sum(len(each) for each in values if each is not None) > _MAX_BYTES:
+    if sum(len(each) for each in values if each is not None) > MAX_BYTES:
         raise pa.ArrowCapacityError("variants are more than one array holds")
     return pa.array(values, pa.binary())

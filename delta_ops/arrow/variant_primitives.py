@@ -39,11 +39,6 @@ def is_binary(data_type: pa.DataType) -> bool:
     return _is_binary(_type_of(data_type))
 
 
-def decode_dictionary(array: Any) -> Any:
-    """The array itself, or what its dictionary says."""
-    return array.dictionary_decode() if pt.is_dictionary(array.type) else array
-
-
 def _plan_fixed_width(kind: Primitive, width: int) -> Callable[[Any], Values]:
     """For values whose bytes are in Arrow those of a variant."""
     layout = pa.binary(width)

@@ -22,6 +22,7 @@ from delta_ops.arrow.coded_texts import decode, drop_unused_texts, is_coded, rep
 from delta_ops.ddl import add_constraint
 from delta_ops.errors import InvalidRequestError
 from delta_ops.protocol.arrow_types import schema_from_arrow
+from tests.arrow.coding import code_all
 from tests.tables import rows
 
 TEXTS = st.sampled_from([None, "", "a", "bb", "\u00e9", "ccc"])
@@ -32,20 +33,6 @@ CODES = st.integers(0, 3) | st.none()
 def all_coded(monkeypatch: pytest.MonkeyPatch) -> None:
     """Texts come coded of every file with a dictionary, however small."""
     code_all(monkeypatch)
-
-
-def code_all(monkeypatch: pytest.MonkeyPatch) -> None:
-    def texts_in(metadata: pq.FileMetaData, *_: object) -> list[int]:
-        columns = [metadata.schema.column(i) for i in range(metadata.num_columns)]
-        return [
-            i
-            for i, each in enumerate(columns)
-            if each.physical_type == "BYTE_ARRAY"
-            and each.path == each.name
-            and metadata.row_group(0).column(i).has_dictionary_page
-        ]
-
-    monkeypatch.setattr(data_file_read, "repeated_texts", texts_in)
 
 
 @settings(max_examples=200)

@@ -17,6 +17,7 @@ import delta_ops.arrow as da
 from delta_ops import DeltaLog, col, lit, parse_expression
 from delta_ops.errors import InvalidRequestError
 from delta_ops.transaction import CommitResult
+from tests.arrow.coding import code_all
 from tests.arrow.test_vectors import rows_by_query
 from tests.tables import rows, rows_by_deltalake
 
@@ -200,6 +201,7 @@ def table_of(listed: Sequence[Row]) -> pa.Table:
     st.booleans(),
     st.booleans(),
     st.booleans(),
+    st.booleans(),
 )
 def test_a_merge_comes_to_what_its_clauses_say_of_each_row(
     files: list[list[Row]],
@@ -209,13 +211,16 @@ def test_a_merge_comes_to_what_its_clauses_say_of_each_row(
     is_partitioned: bool,
     has_feed: bool,
     has_vectors: bool,
+    is_coded: bool,
 ) -> None:
     properties = {
         "delta.enableChangeDataFeed": str(has_feed).lower(),
         "delta.enableDeletionVectors": str(has_vectors).lower(),
     }
     partition_by = ["t"] if is_partitioned else None
-    with tempfile.TemporaryDirectory() as root:
+    with tempfile.TemporaryDirectory() as root, pytest.MonkeyPatch.context() as monkeypatch:
+        if is_coded:
+            code_all(monkeypatch)
         for listed in files:
             da.write(root, table_of(listed), partition_by=partition_by, configuration=properties)
         before = [row for each in files for row in each]

@@ -82,7 +82,7 @@ def test_an_interrupted_write_cancels_its_job_and_leaves_nothing(
 
 
 def test_an_interrupted_write_leaves_other_jobs_alone(tmp_path: Path, spark: SparkSession) -> None:
-    num_rows = 50  # each takes a fifth of a second, and no processor
+    num_rows = 100  # each takes a fifth of a second, and no processor
     slow = spark.range(0, num_rows, 1, 1).filter(
         "coalesce(java_method('java.lang.Thread', 'sleep', 200L), 'nothing') <> ''"
     )

@@ -1,0 +1,24 @@
+"""Coded texts of every file, however small, for tests."""
+
+from __future__ import annotations
+
+import pyarrow.parquet as pq
+import pytest
+
+from delta_ops.arrow import data_file_read
+
+
+def code_all(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let texts come coded of every file that has them in a dictionary."""
+
+    def texts_in(metadata: pq.FileMetaData, *_: object) -> list[int]:
+        columns = [metadata.schema.column(i) for i in range(metadata.num_columns)]
+        return [
+            i
+            for i, each in enumerate(columns)
+            if each.physical_type == "BYTE_ARRAY"
+            and each.path == each.name
+            and metadata.row_group(0).column(i).has_dictionary_page
+        ]
+
+    monkeypatch.setattr(data_file_read, "repeated_texts", texts_in)
