@@ -160,9 +160,8 @@ class MergedRows:
     @lazy
     def _coded(self) -> list[str]:
         """The columns whose texts stay in the dictionaries of their files."""
-        return (
-            list(filter(self._can_be_coded, self._stored.names)) if self._has_same_columns else []
-        )
+        names = self._stored.names if self._has_same_columns else []
+        return list(filter(self._can_be_coded, names))
 
     def _can_be_coded(self, name: str) -> bool:
         """Whether it is a column of texts that gets few new ones, be they for all files."""
