@@ -12,7 +12,7 @@ import pyarrow.types as pt
 
 from delta_ops.arrow.casting import plan_fit
 from delta_ops.arrow.expressions import evaluate
-from delta_ops.arrow.merge_source import Source, normalize_key, rows_of_source
+from delta_ops.arrow.merge_source import Source, join_chunks, normalize_key, rows_of_source
 from delta_ops.errors import InvalidRequestError
 from delta_ops.planning.key_ranges import cover_keys
 from delta_ops.planning.merge_columns import SOURCE, TARGET, MergeColumns, localize, sides_of
@@ -90,12 +90,12 @@ def load_keys(
         values.append(_fit_key(evaluated, found, table))
     of_target = [each for each in _conjuncts(residual) if sides_of(each, find) == {TARGET}]
     condition = join_conjuncts(tuple(localize(each, find) for each in of_target))
-    covering = cover_keys(paths, values)
+    names = [f"key{i}" for i in range(len(values))]
+    normalized = [*map(normalize_key, values), pa.arange(0, len(source))]
+    rows_by_key = pa.table(normalized, names=[*names, "source_row"]).sort_by("key0")
+    covering = cover_keys(paths, [join_chunks(rows_by_key[name]) for name in names])
     if condition is not None:
         covering = covering & implied_predicate(condition, columns.target)
-    names = [*(f"key{i}" for i in range(len(values))), "source_row"]
-    normalized = [*map(normalize_key, values), pa.arange(0, len(source))]
-    rows_by_key = pa.table(normalized, names=names).sort_by("key0")
     return MergeKeys(paths=paths, pads=pads, table=rows_by_key, covering=covering)
 
 
