@@ -259,7 +259,8 @@ def _columns_of(
     said = {name.lower() for name in partition_columns}
     kept = [each for each in schema if each.name.lower() not in said]
     for each in kept:
-        _refuse_type(each.type, each.name, place)
+        if each.name not in instants:
+            _refuse_type(each.type, each.name, place)
     given = [_instant_column(each, place) if each.name in instants else each for each in kept]
     try:
         return schema_from_arrow(pa.schema(given))
@@ -289,6 +290,11 @@ def _refuse_type(data_type: pa.DataType, name: str, place: str) -> None:
         raise InvalidRequestError(
             f"{place}: column {name} is of type {data_type}, which tables do not have; write the "
             "file anew with another type"
+        )
+    if pt.is_timestamp(data_type) and data_type.unit == "ns":
+        raise InvalidRequestError(
+            f"{place}: column {name} has times in nanoseconds, of which tables have none and which "
+            "other engines refuse; write the file anew with microseconds"
         )
     if pt.is_nested(data_type):
         for number in range(data_type.num_fields):

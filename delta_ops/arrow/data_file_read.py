@@ -376,7 +376,8 @@ def _wanted_rows(
         yield from _table_rows(scan, rows, values)
     elif rows.columns is None or not any(map(has_views, rows.columns.schema.types)):
         columns = None if rows.columns is None else rows.columns.take(places)
-        yield from _table_rows(scan, _Rows(rows.first, len(places), columns), values)
+        wanted = rows._replace(num_rows=len(places), columns=columns)
+        yield from _table_rows(scan, wanted, values)
     else:  # of which Arrow cannot take some
         first = 0
         for batch in _table_rows(scan, rows, values):

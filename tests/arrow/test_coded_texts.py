@@ -19,7 +19,7 @@ import delta_ops.arrow as da
 from delta_ops import DeltaLog, begin, col, parse_expression
 from delta_ops.arrow import data_file_read, data_file_write, nesting
 from delta_ops.arrow.coded_texts import decode, drop_unused_texts, is_coded, replace_codes
-from delta_ops.ddl import add_constraint
+from delta_ops.ddl import add_constraint, set_properties
 from delta_ops.errors import InvalidRequestError
 from delta_ops.protocol.arrow_types import schema_from_arrow
 from tests.arrow.coding import code_all
@@ -242,6 +242,25 @@ def test_no_text_of_a_deleted_row_is_left_in_a_file(tmp_path: Path, all_coded: N
     assert found == kept | {"unknown", "renamed"}
     content = (tmp_path / add.path).read_bytes()
     assert not any(f"person {i}".encode() in content for i in (3, 4, 5))
+
+
+VECTORS = "delta.enableDeletionVectors"
+
+
+def test_files_of_which_some_batches_have_deleted_rows_are_written_again(tmp_path: Path) -> None:
+    numbers = range(200_000)
+    texts = [f"text {i % 50}" for i in numbers]
+    da.write(tmp_path, pa.table({"id": numbers, "s": texts}), configuration={VECTORS: "true"})
+    da.delete(tmp_path, "id < 10")
+    set_properties(tmp_path, {VECTORS: "false"})
+    da.delete(tmp_path, "id = 150000")
+    merge = da.merge(tmp_path, pa.table({"id": [70_000]}), "target.id = source.id")
+    merge.when_matched_delete().execute()
+    da.update(tmp_path, {"id": parse_expression("-1")}, "id = 199999")
+    found = da.to_table(tmp_path)
+    kept = [i for i in numbers if i >= 10 and i not in (70_000, 150_000)]
+    assert found["id"].to_pylist() == [*kept[:-1], -1]
+    assert found["s"].to_pylist() == [texts[i] for i in kept]
 
 
 def test_rules_are_kept_by_coded_texts(tmp_path: Path, all_coded: None) -> None:

@@ -198,6 +198,11 @@ REFUSED = [
         id="an unsigned number",
     ),
     pytest.param(
+        lambda root: write(root / "x.parquet", at=pa.array([1], pa.timestamp("ns"))),
+        "at has times in nanoseconds",
+        id="nanoseconds",
+    ),
+    pytest.param(
         lambda root: write(root / "x.parquet", **{"a b": [1]}), "forbid in names", id="a name"
     ),
     pytest.param(
