@@ -6,6 +6,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.types as pt
@@ -37,7 +38,9 @@ class MergeKeys:
     """Makes of stored keys what readers see, which is longer for CHAR."""
     table: pa.Table
     """Keys of the source, `key0` and so on, with the numbers of their rows as `source_row`; in the
-    order of `key0`, nulls last."""
+    order of `key0`, nulls last. Where keys alone decide, each stands in it once."""
+    stand_ins: np.ndarray | None
+    """For each row of the source the one that stands for all of its key; None: each for itself."""
     covering: Predicate
     """True of every row of the target that can meet one of the source."""
 
@@ -64,6 +67,8 @@ def load_keys(
     columns: MergeColumns,
     source: Source,
     table: str,
+    *,
+    keys_decide: bool,
 ) -> MergeKeys:
     """Evaluate the keys of the source.
 
@@ -73,6 +78,7 @@ def load_keys(
         columns: The columns of both sides.
         source: Its rows.
         table: For messages.
+        keys_decide: Rows of the source with equal keys are as good as one, or too many.
 
     Raises:
         InvalidRequestError: Keys have types that cannot be compared, or a key of the source is no
@@ -96,7 +102,29 @@ def load_keys(
     covering = cover_keys(paths, [join_chunks(rows_by_key[name]) for name in names])
     if condition is not None:
         covering = covering & implied_predicate(condition, columns.target)
-    return MergeKeys(paths=paths, pads=pads, table=rows_by_key, covering=covering)
+    stand_ins = _find_stand_ins(rows_by_key, names) if keys_decide else None
+    if stand_ins is not None:
+        numbers = rows_by_key["source_row"].to_numpy()
+        rows_by_key = rows_by_key.filter(pa.array(stand_ins[numbers] == numbers))
+    return MergeKeys(
+        paths=paths, pads=pads, table=rows_by_key, stand_ins=stand_ins, covering=covering
+    )
+
+
+def _find_stand_ins(rows_by_key: pa.Table, names: Sequence[str]) -> np.ndarray | None:
+    """See `MergeKeys.stand_ins`; a key that is null has none."""
+    first = join_chunks(rows_by_key[names[0]])
+    before, after = first.slice(0, max(len(first) - 1, 0)), first.slice(1)
+    # Neighbours are equal if any are, but for NaN.
+    if not pt.is_floating(first.type) and not pc.any(pc.equal(before, after), min_count=0).as_py():
+        return None
+    firsts = rows_by_key.group_by(names).aggregate([("source_row", "min")])
+    if len(firsts) == len(rows_by_key):
+        return None
+    pairs = rows_by_key.join(firsts, list(names), join_type="inner")
+    stand_ins = np.arange(len(rows_by_key))
+    stand_ins[pairs["source_row"].to_numpy()] = pairs["source_row_min"].to_numpy()
+    return stand_ins
 
 
 def _conjuncts(condition: Node | None) -> Sequence[Node]:

@@ -74,7 +74,8 @@ class FileMatches(NamedTuple):
     clauses: pa.Int8Array
     """The clause that decides about each."""
     met: pa.Int64Array
-    """The rows of the source that meet a row of the file, whatever becomes of it; each once."""
+    """The rows of the source, or their stand-ins, that meet a row of the file, whatever becomes of
+    it; each once."""
     num_rows: int
     """The rows of the file that are not deleted."""
 
@@ -252,11 +253,19 @@ def _decide_matched(
     changes = chosen.is_valid()
     rows, source_rows = pairs.rows.filter(changes), pairs.source_rows.filter(changes)
     chosen = chosen.filter(changes)
+    if (stand_ins := matching.keys.stand_ins) is not None:
+        times = np.bincount(stand_ins)[source_rows.to_numpy()]
+        if not matching.allows_repeats and (repeated := np.flatnonzero(times > 1)).size:
+            row, num_met = rows[int(repeated[0])].as_py(), int(times[repeated[0]])
+            raise _repeat_error(matching, group, row, num_met, table)
+        return rows, source_rows, chosen
     # The rows are in order, so that equal ones are neighbours.
     is_first = pc.not_equal(rows, _shift(rows))
     if not pc.all(is_first, min_count=0).as_py():
         if not matching.allows_repeats:
-            raise _repeat_error(matching, group, rows, table)
+            counted = pc.value_counts(rows)
+            repeated = counted.filter(pc.greater(counted.field("counts"), 1))[0].as_py()
+            raise _repeat_error(matching, group, repeated["values"], repeated["counts"], table)
         rows, source_rows, chosen = (each.filter(is_first) for each in (rows, source_rows, chosen))
     return rows, source_rows, chosen
 
@@ -269,16 +278,13 @@ def _shift(rows: pa.Int64Array) -> pa.Int64Array:
 
 
 def _repeat_error(
-    matching: Matching, group: pa.Table, rows: pa.Int64Array, table: str
+    matching: Matching, group: pa.Table, row: int, num_met: int, table: str
 ) -> InvalidRequestError:
-    counted = pc.value_counts(rows)
-    repeated = counted.filter(pc.greater(counted.field("counts"), 1))
-    row, count = repeated.field("values")[0].as_py(), repeated.field("counts")[0].as_py()
     key = ", ".join(
         f"{'.'.join(path)} = {_target_values(group, path)[row]}" for path in matching.keys.paths
     )
     return InvalidRequestError(
-        f"{table}: the row with {key} meets {count} rows of the source that would change it; "
+        f"{table}: the row with {key} meets {num_met} rows of the source that would change it; "
         "leave one row for each key in the source, nothing was committed"
     )
 

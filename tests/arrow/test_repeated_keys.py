@@ -1,0 +1,123 @@
+"""Merges by keys that stand several times in the source, in the table, or in both."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import tempfile
+from textwrap import dedent
+from typing import Any
+
+import pyarrow as pa
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import delta_ops.arrow as da
+from delta_ops.errors import InvalidRequestError
+
+NUMBERS = st.sampled_from([None, 0, 1, 2])
+TEXTS = st.sampled_from([None, "", "a", "b"])
+FLOATS = st.sampled_from([None, 0.0, -0.0, float("nan"), 1.5])
+KEYS = {
+    "a number": (st.tuples(NUMBERS), [pa.int64()]),
+    "a text": (st.tuples(TEXTS), [pa.string()]),
+    "a floating-point number": (st.tuples(FLOATS), [pa.float64()]),
+    "a number and a text": (st.tuples(NUMBERS, TEXTS), [pa.int64(), pa.string()]),
+    "a float and a number": (st.tuples(FLOATS, NUMBERS), [pa.float64(), pa.int64()]),
+}
+ARGUMENTS: dict[str, list[dict[str, str]]] = {"delete": [], "update": [{"v": "-1"}]}
+
+
+def table_of(keys: list[tuple[Any, ...]], types: list[pa.DataType]) -> pa.Table:
+    columns = [pa.array([key[i] for key in keys], each) for i, each in enumerate(types)]
+    names = [*(f"k{i}" for i in range(len(types))), "v"]
+    return pa.table([*columns, pa.arange(0, len(keys))], names=names)
+
+
+def comparable(key: tuple[Any, ...]) -> tuple[str, ...] | None:
+    """The key as SQL compares it; None for one that meets nothing."""
+    if None in key:
+        return None
+    return tuple(str(each + 0.0 if isinstance(each, float) else each) for each in key)
+
+
+@pytest.mark.parametrize("kind", KEYS)
+@pytest.mark.parametrize("vectors", ["true", "false"])
+def test_rows_are_those_of_the_same_done_in_plain_python(kind: str, vectors: str) -> None:
+    keys, types = KEYS[kind]
+    condition = " AND ".join(f"target.k{i} = source.k{i}" for i in range(len(types)))
+
+    @settings(max_examples=40)
+    @given(
+        of_table=st.lists(keys, min_size=1, max_size=6),
+        of_source=st.lists(keys, max_size=6),
+        action=st.sampled_from(["delete", "update", None]),
+        inserts=st.booleans(),
+    )
+    def merge(of_table: Any, of_source: Any, action: str | None, inserts: bool) -> None:
+        if action is None and not inserts:
+            return
+        with tempfile.TemporaryDirectory() as folder:
+            properties = {"delta.enableDeletionVectors": vectors}
+            da.write(folder, table_of(of_table, types), configuration=properties)
+            call = da.merge(folder, table_of(of_source, types), condition)
+            if action is not None:
+                call = getattr(call, f"when_matched_{action}")(*ARGUMENTS[action])
+            if inserts:
+                call = call.when_not_matched_insert_all()
+            there = [comparable(each) for each in of_table]
+            given_keys = [comparable(each) for each in of_source]
+            met = {each for each in given_keys if each is not None and each in there}
+            if action == "update" and any(given_keys.count(each) > 1 for each in met):
+                with pytest.raises(InvalidRequestError, match=r"meets \d rows of the source"):
+                    call.execute()
+                return
+            call.execute()
+            left = []
+            for place, (key, known) in enumerate(zip(of_table, there, strict=True)):
+                if known not in met or action is None:
+                    left.append((key, place))
+                elif action == "update":
+                    left.append((key, -1))
+            if inserts:
+                pairs = enumerate(zip(of_source, given_keys, strict=True))
+                left += [(key, place) for place, (key, known) in pairs if known not in met]
+            found = [tuple(row.values()) for row in da.to_table(folder).to_pylist()]
+            assert sorted(map(str, found)) == sorted(str((*key, v)) for key, v in left)
+
+    merge()
+
+
+LARGE = """
+    import resource, shutil, sys
+    import pyarrow as pa
+    import delta_ops.arrow as da
+    from delta_ops.errors import InvalidRequestError
+
+    folder, num_rows = sys.argv[1], 20_000
+    for key in (0, "unknown", float("nan")):
+        rows = pa.table({"k": [key] * num_rows, "v": range(num_rows)})
+        da.write(folder, rows)
+        if sys.platform == "linux":
+            resource.setrlimit(resource.RLIMIT_AS, (4 << 30, 4 << 30))
+        def merge():
+            return da.merge(folder, rows, "target.k = source.k")
+        assert merge().when_not_matched_insert_all().execute().version is None
+        try:
+            merge().when_matched_update_all().execute()
+            raise AssertionError("it was not refused")
+        except InvalidRequestError as error:
+            assert f"meets {num_rows} rows of the source" in str(error), error
+        merge().when_matched_delete().execute()
+        assert da.to_table(folder).num_rows == 0
+        shutil.rmtree(folder)
+"""
+
+
+def test_memory_does_not_grow_with_the_pairs_of_rows() -> None:
+    """Of 400 million pairs the numbers alone take 6 GB."""
+    with tempfile.TemporaryDirectory() as folder:
+        call = [sys.executable, "-c", dedent(LARGE), f"{folder}/table"]
+        done = subprocess.run(call, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
