@@ -54,7 +54,7 @@ def _cover(path: ColumnPath, keys: pa.Array) -> Predicate:
         return Always(False)
     if pa.types.is_floating(values.type):
         return TRUE
-    values = _distinct(values)
+    values = _take_distinct(values)
     if len(values) <= _FEW_VALUES:
         try:
             return PredicateColumn(path).isin(values.to_pylist())
@@ -63,7 +63,7 @@ def _cover(path: ColumnPath, keys: pa.Array) -> Predicate:
     return cover_ranges(path, values, values)
 
 
-def _distinct(values: pa.Array) -> pa.Array:
+def _take_distinct(values: pa.Array) -> pa.Array:
     """The values in their order, each once; quickest if they come so."""
     ordered = values.take(pc.sort_indices(values))
     is_other = pc.not_equal(ordered.slice(1), ordered.slice(0, len(ordered) - 1))

@@ -116,7 +116,7 @@ LARGE = """
 
 
 def test_memory_does_not_grow_with_the_pairs_of_rows() -> None:
-    """Of 400 million pairs the numbers alone take 6 GB."""
+    """The numbers of 400 million pairs alone take 6 GB."""
     with tempfile.TemporaryDirectory() as folder:
         call = [sys.executable, "-c", dedent(LARGE), f"{folder}/table"]
         done = subprocess.run(call, capture_output=True, text=True, check=False)
