@@ -258,10 +258,9 @@ def _columns_of(
     """
     said = {name.lower() for name in partition_columns}
     kept = [each for each in schema if each.name.lower() not in said]
-    for each in kept:
-        if each.name not in instants:
-            _refuse_type(each.type, each.name, place)
     given = [_instant_column(each, place) if each.name in instants else each for each in kept]
+    for each in given:
+        _refuse_type(each.type, each.name, place)
     try:
         return schema_from_arrow(pa.schema(given))
     except InvalidRequestError as error:

@@ -16,7 +16,7 @@ from delta_ops.arrow.data_file_write import discard
 from delta_ops.arrow.matching import number_rows
 from delta_ops.arrow.memory_pools import sparing_memory
 from delta_ops.arrow.merge_clauses import PlannedClause
-from delta_ops.arrow.merge_matching import FileMatches, Matching, match_file
+from delta_ops.arrow.merge_matching import FileMatches, match_file
 from delta_ops.arrow.merge_planning import MergePlan, plan_merge
 from delta_ops.arrow.new_files import write_rows
 from delta_ops.arrow.reading import DECODED, go_through
@@ -75,7 +75,7 @@ class ArrowMerge:
         tell_rows(changed, images, moves=plan.moves)
         num_inserted = 0
         if plan.inserts:
-            unmet = _unmet_rows(plan.matching, found)
+            unmet = _unmet_rows(len(plan.matching.source), found)
             inserted = write_rows(transaction, plan.rows.inserted_rows(unmet))
             changed.add(inserted, plan.checks, plan.rows.counted_values)
             num_inserted = sum(num_live_rows(add) or 0 for add in inserted)
@@ -143,13 +143,11 @@ def _change_by_vectors(
     return matched, 0, mixed
 
 
-def _unmet_rows(matching: Matching, found: _Matched) -> pa.Int64Array:
+def _unmet_rows(num_rows: int, found: _Matched) -> pa.Int64Array:
     """The rows of the source that meet no row of the table."""
-    is_unmet = np.ones(len(matching.source), dtype=bool)
+    is_unmet = np.ones(num_rows, dtype=bool)
     for _, matches in found:
         is_unmet[matches.met.to_numpy()] = False
-    if matching.keys.stand_ins is not None:
-        is_unmet = is_unmet[matching.keys.stand_ins]
     return pa.array(np.flatnonzero(is_unmet))
 
 

@@ -37,10 +37,12 @@ class MergeKeys:
     pads: Sequence[Callable[[Any], Any]]
     """Makes of stored keys what readers see, which is longer for CHAR."""
     table: pa.Table
-    """Keys of the source, `key0` and so on, with the numbers of their rows as `source_row`; in the
-    order of `key0`, nulls last. Where keys alone decide, each stands in it once."""
-    stand_ins: np.ndarray | None
-    """For each row of the source the one that stands for all of its key; None: each for itself."""
+    """Each key of the source once, as `key0` and so on, with its number as `key`; in their order,
+    nulls last."""
+    rows: np.ndarray
+    """Numbers of the source's rows, by key."""
+    bounds: np.ndarray
+    """Where the rows of each key begin in `rows`, and where those of the last one end."""
     covering: Predicate
     """True of every row of the target that can meet one of the source."""
 
@@ -60,6 +62,18 @@ class MergeKeys:
         end = pc.sum(pc.less_equal(first, bounds["max"])).as_py() or 0
         return self.table.slice(start, end - start)
 
+    def times(self, keys: np.ndarray) -> np.ndarray:
+        """How many rows of the source have each of these keys, which are given by their numbers."""
+        times: np.ndarray = self.bounds[keys + 1] - self.bounds[keys]
+        return times
+
+    def rows_of(self, keys: np.ndarray) -> np.ndarray:
+        """The rows of the source with these keys, those of one key after those of another."""
+        starts, times = self.bounds[keys], self.times(keys)
+        before = times.cumsum() - times
+        rows: np.ndarray = self.rows[np.repeat(starts - before, times) + np.arange(times.sum())]
+        return rows
+
 
 def load_keys(
     keys: Sequence[tuple[Node, Node]],
@@ -67,8 +81,6 @@ def load_keys(
     columns: MergeColumns,
     source: Source,
     table: str,
-    *,
-    keys_decide: bool,
 ) -> MergeKeys:
     """Evaluate the keys of the source.
 
@@ -78,7 +90,6 @@ def load_keys(
         columns: The columns of both sides.
         source: Its rows.
         table: For messages.
-        keys_decide: Rows of the source with equal keys are as good as one, or too many.
 
     Raises:
         InvalidRequestError: Keys have types that cannot be compared, or a key of the source is no
@@ -98,33 +109,35 @@ def load_keys(
     condition = join_conjuncts(tuple(localize(each, find) for each in of_target))
     names = [f"key{i}" for i in range(len(values))]
     normalized = [*map(normalize_key, values), pa.arange(0, len(source))]
-    rows_by_key = pa.table(normalized, names=[*names, "source_row"]).sort_by("key0")
-    covering = cover_keys(paths, [join_chunks(rows_by_key[name]) for name in names])
+    ordered = pa.table(normalized, names=[*names, "row"]).sort_by([(n, "ascending") for n in names])
+    of_rows = [join_chunks(ordered[name]) for name in names]
+    covering = cover_keys(paths, of_rows)
     if condition is not None:
         covering = covering & implied_predicate(condition, columns.target)
-    stand_ins = _find_stand_ins(rows_by_key, names) if keys_decide else None
-    if stand_ins is not None:
-        numbers = rows_by_key["source_row"].to_numpy()
-        rows_by_key = rows_by_key.filter(pa.array(stand_ins[numbers] == numbers))
+    starts = _find_starts(of_rows)
+    once = ordered.select(names).take(starts).append_column("key", pa.arange(0, len(starts)))
     return MergeKeys(
-        paths=paths, pads=pads, table=rows_by_key, stand_ins=stand_ins, covering=covering
+        paths=paths,
+        pads=pads,
+        table=once,
+        rows=ordered["row"].to_numpy(),
+        bounds=np.append(starts, len(source)),
+        covering=covering,
     )
 
 
-def _find_stand_ins(rows_by_key: pa.Table, names: Sequence[str]) -> np.ndarray | None:
-    """See `MergeKeys.stand_ins`; a key that is null has none."""
-    first = join_chunks(rows_by_key[names[0]])
-    before, after = first.slice(0, max(len(first) - 1, 0)), first.slice(1)
-    # Neighbours are equal if any are, but for NaN.
-    if not pt.is_floating(first.type) and not pc.any(pc.equal(before, after), min_count=0).as_py():
-        return None
-    firsts = rows_by_key.group_by(names).aggregate([("source_row", "min")])
-    if len(firsts) == len(rows_by_key):
-        return None
-    pairs = rows_by_key.join(firsts, list(names), join_type="inner")
-    stand_ins = np.arange(len(rows_by_key))
-    stand_ins[pairs["source_row"].to_numpy()] = pairs["source_row_min"].to_numpy()
-    return stand_ins
+def _find_starts(columns: Sequence[pa.Array]) -> np.ndarray:
+    """Where each key begins among keys in their order; one with a null stands by itself."""
+    num_rows = len(columns[0])
+    is_start = np.zeros(num_rows, dtype=bool)
+    is_start[:1] = True
+    for column in columns:
+        before, after = column.slice(0, max(num_rows - 1, 0)), column.slice(1)
+        is_same = pc.equal(before, after)
+        if pt.is_floating(column.type):
+            is_same = pc.or_(is_same, pc.and_(pc.is_nan(before), pc.is_nan(after)))
+        is_start[1:] |= ~pc.fill_null(is_same, False).to_numpy(zero_copy_only=False)
+    return np.flatnonzero(is_start)
 
 
 def _conjuncts(condition: Node | None) -> Sequence[Node]:

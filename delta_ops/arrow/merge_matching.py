@@ -33,6 +33,9 @@ from delta_ops.protocol.stats import ColumnPath
 
 _GROUP_ROWS = 1 << 20
 _GROUP_BYTES = 256 << 20
+_PAIRS = 1 << 20
+"""Pairs of rows that conditions are evaluated for at once, about: where keys repeat on both sides,
+there are as many as the product."""
 _KEPT_BYTES = 64 << 20
 """Columns of a file that are kept while its others are read."""
 
@@ -63,6 +66,11 @@ class Matching:
                 return True
         return not self.matched
 
+    @property
+    def keys_decide(self) -> bool:
+        """Whether rows of the source with the same key are as good as one, or too many."""
+        return self.residual is None and (not self.matched or self.matched[0].condition is None)
+
 
 class FileMatches(NamedTuple):
     """What becomes of the rows of a file."""
@@ -74,8 +82,7 @@ class FileMatches(NamedTuple):
     clauses: pa.Int8Array
     """The clause that decides about each."""
     met: pa.Int64Array
-    """The rows of the source, or their stand-ins, that meet a row of the file, whatever becomes of
-    it; each once."""
+    """The rows of the source that meet a row of the file, whatever becomes of it; each once."""
     num_rows: int
     """The rows of the file that are not deleted."""
 
@@ -87,6 +94,14 @@ class FileMatches(NamedTuple):
         return self._replace(
             rows=pc.subtract(rows, first), source_rows=source_rows, clauses=clauses
         )
+
+
+class _Hits(NamedTuple):
+    """Rows of the target, ascending, whose key the source has."""
+
+    rows: np.ndarray
+    keys: np.ndarray
+    """The number of the key of each."""
 
 
 class _Pairs(NamedTuple):
@@ -135,27 +150,61 @@ def _groups(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.Table]:
 
 
 def _match_group(matching: Matching, group: pa.Table, first: int, table: str) -> FileMatches:
-    pairs = _join(matching, group)
-    if matching.residual is not None and len(pairs.rows):
-        holds = evaluate_condition(matching.residual, _pair_rows(matching, group, pairs))
-        pairs = _Pairs(pairs.rows.filter(holds), pairs.source_rows.filter(holds))
-    parts = [_decide_matched(matching, group, pairs, table)]
+    hits = _join(matching, group)
+    if matching.keys_decide:
+        pairs = _pair_with_first(matching, group, hits, table)
+        parts = [_decide_matched(matching, group, pairs, table)]
+        met_rows = pairs.rows
+        met = pa.array(matching.keys.rows_of(pc.unique(pa.array(hits.keys)).to_numpy()))
+    else:
+        parts = []
+        met_rows = met = pa.array([], pa.int64())
+        for pairs in _meeting_pairs(matching, group, hits):
+            parts.append(_decide_matched(matching, group, pairs, table))
+            met_rows = pa.concat_arrays([met_rows, pc.unique(pairs.rows)])
+            met = pc.unique(pa.concat_arrays([met, pairs.source_rows]))
     if matching.not_matched_by_source:
-        parts.append(_decide_others(matching, group, pairs))
+        parts.append(_decide_others(matching, group, met_rows))
     rows, source_rows, clauses = (pa.concat_arrays(each) for each in zip(*parts, strict=True))
-    if len(parts) > 1:
+    if matching.not_matched_by_source:
         order = pc.sort_indices(rows)
         rows, source_rows, clauses = (each.take(order) for each in (rows, source_rows, clauses))
-    met = pc.unique(pairs.source_rows)
     numbers = pc.add(rows, pa.scalar(first, pa.int64()))
     return FileMatches(numbers, source_rows, clauses, met, len(group))
 
 
-def _join(matching: Matching, group: pa.Table) -> _Pairs:
-    """The pairs of rows whose keys are equal, in the order of the target's rows."""
-    nothing = pa.array([], pa.int64())
+def _pair_with_first(matching: Matching, group: pa.Table, hits: _Hits, table: str) -> _Pairs:
+    """Each row with the first of the source that has its key."""
+    keys, times = matching.keys, matching.keys.times(hits.keys)
+    if not matching.allows_repeats and (times > 1).any():
+        place = int((times > 1).argmax())
+        raise _repeat_error(matching, group, int(hits.rows[place]), int(times[place]), table)
+    return _Pairs(pa.array(hits.rows), pa.array(keys.rows[keys.bounds[hits.keys]]))
+
+
+def _meeting_pairs(matching: Matching, group: pa.Table, hits: _Hits) -> Iterator[_Pairs]:
+    """The pairs of rows that meet, some at a time, at least once; those of a row together."""
+    times = matching.keys.times(hits.keys)
+    ends = times.cumsum()
+    start = done = 0
+    while True:
+        end = max(start + 1, int(np.searchsorted(ends, done + _PAIRS, "right")))
+        source_rows = matching.keys.rows_of(hits.keys[start:end])
+        rows = np.repeat(hits.rows[start:end], times[start:end])
+        pairs = _Pairs(pa.array(rows), pa.array(source_rows))
+        if matching.residual is not None and len(rows):
+            holds = evaluate_condition(matching.residual, _pair_rows(matching, group, pairs))
+            pairs = _Pairs(pairs.rows.filter(holds), pairs.source_rows.filter(holds))
+        yield pairs
+        if end >= len(ends):
+            return
+        start, done = end, int(ends[end - 1])
+
+
+def _join(matching: Matching, group: pa.Table) -> _Hits:
+    """The rows of a group whose key the source has."""
     if not len(matching.source):
-        return _Pairs(nothing, nothing)
+        return _NO_HITS
     names = [f"key{i}" for i in range(len(matching.keys.paths))]
     keys = [
         normalize_key(pad(_target_values(group, path)))
@@ -165,13 +214,11 @@ def _join(matching: Matching, group: pa.Table) -> _Pairs:
         return _join_numbers(keys[0], matching.keys.table)
     near = matching.keys.near(keys[0])
     left = pa.table([*keys, pa.arange(0, len(group))], names=[*names, "row"])
-    join = HashJoinNodeOptions("inner", names, names, ["row"], ["source_row"])
+    join = HashJoinNodeOptions("inner", names, names, ["row"], ["key"])
     inputs = [Declaration("table_source", TableSourceNodeOptions(each)) for each in (left, near)]
     # Here and now: files are matched beside each other.
-    joined = Declaration("hashjoin", join, inputs).to_table(use_threads=False)
-    rows, source_rows = (join_chunks(joined[name]) for name in ("row", "source_row"))
-    order = pc.sort_indices(rows)
-    return _Pairs(rows.take(order), source_rows.take(order))
+    joined = Declaration("hashjoin", join, inputs).to_table(use_threads=False).sort_by("row")
+    return _Hits(joined["row"].to_numpy(), joined["key"].to_numpy())
 
 
 def _is_number(data_type: pa.DataType) -> bool:
@@ -180,8 +227,8 @@ def _is_number(data_type: pa.DataType) -> bool:
     return any(is_kind(data_type) for is_kind in kinds)
 
 
-def _join_numbers(values: pa.Array, table: pa.Table) -> _Pairs:
-    """The pairs as `_join` gives them, without a hash table for each file.
+def _join_numbers(values: pa.Array, table: pa.Table) -> _Hits:
+    """The hits as `_join` gives them, without a hash table for each file.
 
     Args:
         values: Keys of the target, none of them null.
@@ -191,24 +238,19 @@ def _join_numbers(values: pa.Array, table: pa.Table) -> _Pairs:
     all_keys = _numbers(of_source.slice(0, len(table) - of_source.null_count))  # nulls come last
     wanted = _numbers(values)
     if not len(wanted) or not len(all_keys):
-        nothing = pa.array([], pa.int64())
-        return _Pairs(nothing, nothing)
+        return _NO_HITS
     start = np.searchsorted(all_keys, wanted.min())
     keys = all_keys[start : np.searchsorted(all_keys, wanted.max(), "right")]
-    is_first = np.append(True, keys[1:] != keys[:-1])[: len(keys)]
-    places = _find_places(keys, is_first, wanted)
+    places = _find_places(keys, wanted)
     rows = np.flatnonzero(places >= 0)
-    starts = places[rows].astype(np.int64)
-    if not is_first.all():  # keys stand several times in the source
-        counts = np.searchsorted(keys, wanted[rows], "right") - starts
-        firsts = np.repeat(starts - np.append(0, counts.cumsum()[:-1])[: len(counts)], counts)
-        rows, starts = np.repeat(rows, counts), firsts + np.arange(counts.sum())
-    source_rows = _numbers(join_chunks(table["source_row"]))[start + starts]
-    return _Pairs(pa.array(rows), pa.array(source_rows))
+    return _Hits(rows, start + places[rows].astype(np.int64))
 
 
-def _find_places(keys: Any, is_first: Any, wanted: Any) -> Any:
-    """Where each wanted number stands first among ascending keys; -1 for one that does not."""
+_NO_HITS = _Hits(np.array([], np.int64), np.array([], np.int64))
+
+
+def _find_places(keys: Any, wanted: Any) -> Any:
+    """Where each wanted number stands among ascending keys; -1 for one that does not."""
     if not len(keys):
         return np.full(len(wanted), -1, dtype=np.int32)
     span = int(keys[-1]) - int(keys[0]) + 1
@@ -217,8 +259,7 @@ def _find_places(keys: Any, is_first: Any, wanted: Any) -> Any:
         return np.where(keys[places] == wanted, places, -1)
     # To look up by number is quicker than to search.
     found = np.full(span + 1, -1, dtype=np.int32)
-    firsts = np.flatnonzero(is_first)
-    found[keys[firsts].astype(np.int64) - int(keys[0])] = firsts
+    found[keys.astype(np.int64) - int(keys[0])] = np.arange(len(keys))
     # What is less than all keys becomes a large number.
     offsets = (wanted.astype(np.int64) - int(keys[0])).view(np.uint64)
     return found[np.minimum(offsets, np.uint64(span)).view(np.int64)]
@@ -253,12 +294,6 @@ def _decide_matched(
     changes = chosen.is_valid()
     rows, source_rows = pairs.rows.filter(changes), pairs.source_rows.filter(changes)
     chosen = chosen.filter(changes)
-    if (stand_ins := matching.keys.stand_ins) is not None:
-        times = np.bincount(stand_ins)[source_rows.to_numpy()]
-        if not matching.allows_repeats and (repeated := np.flatnonzero(times > 1)).size:
-            row, num_met = rows[int(repeated[0])].as_py(), int(times[repeated[0]])
-            raise _repeat_error(matching, group, row, num_met, table)
-        return rows, source_rows, chosen
     # The rows are in order, so that equal ones are neighbours.
     is_first = pc.not_equal(rows, _shift(rows))
     if not pc.all(is_first, min_count=0).as_py():
@@ -290,10 +325,10 @@ def _repeat_error(
 
 
 def _decide_others(
-    matching: Matching, group: pa.Table, pairs: _Pairs
+    matching: Matching, group: pa.Table, met_rows: pa.Int64Array
 ) -> tuple[pa.Array, pa.Array, pa.Array]:
     """What becomes of the rows that no row of the source meets."""
-    is_met = pc.is_in(pa.arange(0, len(group)), value_set=pairs.rows)
+    is_met = pc.is_in(pa.arange(0, len(group)), value_set=met_rows)
     others = pc.indices_nonzero(pc.invert(is_met)).cast(pa.int64())
     chosen = choose_clauses(
         matching.not_matched_by_source, Rows(partial(_target_column, group), len(group), others)

@@ -111,8 +111,7 @@ def plan_merge(
     resolved = None if residual is None else resolve_condition(residual, columns.finder())
     source = load_source(reader, source_schema, table)
     validate_source(source, request.source_rules, table)
-    keys_decide = residual is None and (not matched or matched[0].condition is None)
-    merge_keys = load_keys(keys, residual, columns, source, table, keys_decide=keys_decide)
+    merge_keys = load_keys(keys, residual, columns, source, table)
     looked_at = [*(columns_of(resolved) if resolved is not None else ())]
     looked_at += [c for each in (*matched, *others) for c in each.condition_columns]
     names = {path[0] for path in merge_keys.paths} | names_of(looked_at, TARGET)
