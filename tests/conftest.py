@@ -42,8 +42,14 @@ _LONGEST = "tests/long/test_orders_"
 """Tests that take many minutes each and have no session: each by itself, and before all others."""
 _BY_DAYS = "by_days"
 """The mark of tests and cases of which each day has a part, of each file by itself."""
-_PARTED, _DAYS_OF_JVM = ("tests/interop/", "tests/peers/", "tests/spark/"), 3
-"""Tests that need a JVM take two thirds of the time: of each file, each day has a third."""
+_DAYS_OF_FOLDERS = {
+    **dict.fromkeys(("interop", "peers", "spark"), 3),
+    **dict.fromkeys(("browser", "cli", "components", "examples", "interleaving", "maintenance"), 2),
+    **dict.fromkeys(("orchestration", "storage"), 2),
+}
+"""Tests of JVMs, of Dagster's processes and of many interruptions take most of the time."""
+_DAYS_OF_LONG = 2
+"""Of long proofs, each day has at least this part of those of a folder."""
 TIME_ZONE = "spark.sql.session.timeZone"
 # Of all JVMs, also those of steps, clusters and peers: code that runs a few times is not worth
 # another compiler, nor a collector with many threads. With one compiler, Java keeps 48 MB of
@@ -114,8 +120,8 @@ def _days_of(item: pytest.Item) -> int:
     if mark := item.get_closest_marker(_BY_DAYS):
         days: int = mark.args[0]
         return days
-    is_long = item.get_closest_marker("long") is not None
-    return _DAYS_OF_JVM if item.nodeid.startswith(_PARTED) and not is_long else 1
+    days = _DAYS_OF_FOLDERS.get(item.nodeid.split("/")[1], 1)
+    return min(days, _DAYS_OF_LONG) if item.get_closest_marker("long") else days
 
 
 def _day_of(file: str) -> int | None:
