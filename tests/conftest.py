@@ -45,11 +45,11 @@ _BY_DAYS = "by_days"
 _DAYS_OF_FOLDERS = {
     **dict.fromkeys(("interop", "peers", "spark"), 3),
     **dict.fromkeys(("browser", "cli", "components", "examples", "interleaving", "maintenance"), 2),
-    **dict.fromkeys(("orchestration", "storage"), 2),
+    **dict.fromkeys(("long", "orchestration", "storage"), 2),
 }
 """Tests of JVMs, of Dagster's processes and of many interruptions take most of the time."""
 _DAYS_OF_LONG = 2
-"""Of long proofs, each day has at least this part of those of a folder."""
+"""Long proofs of a folder take at most so many days."""
 TIME_ZONE = "spark.sql.session.timeZone"
 # Of all JVMs, also those of steps, clusters and peers: code that runs a few times is not worth
 # another compiler, nor a collector with many threads. With one compiler, Java keeps 48 MB of
