@@ -92,8 +92,8 @@ def load_keys(
         table: For messages.
 
     Raises:
-        InvalidRequestError: Keys have types that cannot be compared, or a key of the source is no
-            value of the target's type.
+        InvalidRequestError: Keys have types that cannot be compared, or a key of the source cannot
+            be compared with the target's exactly.
     """
     find = columns.finder()
     rows = rows_of_source(source, pa.arange(0, len(source)), SOURCE)
@@ -157,8 +157,31 @@ def _plan_padding(found: Found, target: StructType) -> Callable[[Any], Any]:
 
 
 def _fit_key(values: pa.Array, found: Found, table: str) -> pa.Array:
+    """The keys in the target's type; null, which meets nothing, for numbers that it does not have.
+
+    Not where the target has floating-point numbers and the source others: engines take those for
+    equal to the nearest one.
+    """
     name = ".".join(found.path)
-    wanted = pa.schema([(name, arrow_type_from_type(found.data_type))])
-    given = pa.record_batch([values], schema=pa.schema([(name, values.type)]))
-    pieces = list(plan_fit(given.schema, wanted, table)(given))
-    return pa.concat_arrays([each.column(0) for each in pieces])
+    wanted = pa.field(name, arrow_type_from_type(found.data_type))
+    fit = plan_fit(pa.schema([(name, values.type)]), pa.schema([wanted]), table)
+    is_exact = _is_number(values.type) and (
+        pt.is_floating(values.type) or not pt.is_floating(wanted.type)
+    )
+
+    def fit_all(some: pa.Array) -> list[pa.Array]:
+        try:
+            return [each.column(0) for each in fit(pa.record_batch([some], names=[name]))]
+        except InvalidRequestError:
+            if not is_exact:
+                raise
+            half = len(some) // 2
+            if not half:
+                return [pa.nulls(len(some), wanted.type)]
+            return [*fit_all(some.slice(0, half)), *fit_all(some.slice(half))]
+
+    return pa.concat_arrays(fit_all(values))
+
+
+def _is_number(data_type: pa.DataType) -> bool:
+    return bool(pt.is_integer(data_type) or pt.is_floating(data_type) or pt.is_decimal(data_type))

@@ -258,6 +258,10 @@ def _matching_batches(
     partition_time_zone: str,
 ) -> Iterator[pa.RecordBatch]:
     """The rows that a user asked for, as they are shown."""
+    if not wanted.fields:  # nothing is read of files then that says how many rows match
+        one = StructType(snapshot.schema.fields[:1])
+        batches = _matching_batches(snapshot, one, predicate, partition_time_zone)
+        return (batch.select([]) for batch in batches)
     files = plan_scan(snapshot, predicate, partition_time_zone=partition_time_zone)
     record_read(snapshot, predicate)
     read = _plan_batches(snapshot, wanted, predicate, partition_time_zone, snapshot.definition)

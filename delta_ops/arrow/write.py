@@ -292,6 +292,10 @@ def _fit_batches(
     must_match: Predicate | None,
 ) -> Iterator[pa.RecordBatch]:
     """Batches with the table's columns and types, in its order."""
+    if not reader.schema.names:  # such as a frame of no records, which has no rows by mistake
+        raise InvalidRequestError(
+            f"{table}: the data have no columns; to write no rows, give them the table's columns"
+        )
     schema = definition.schema
     completion = missing.plan(reader.schema.names)
     generated = GeneratedColumns(definition, table)

@@ -22,6 +22,9 @@ def main() -> None:
             raise
         sys.stderr.write("delta-ops needs click and rich; run: pip install 'delta_ops[cli]'\n")
         raise SystemExit(1) from None
+    except KeyboardInterrupt:
+        sys.stderr.write("Aborted!\n")
+        raise SystemExit(1) from None
     lines = logging.StreamHandler()
     lines.setFormatter(LogLines())
     logging.basicConfig(level=logging.WARNING, handlers=[lines])

@@ -22,6 +22,7 @@ import re
 import sys
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
+from copy import copy
 from typing import Any
 
 import click
@@ -156,7 +157,14 @@ def _print_no_more() -> None:
 
 
 class LogLines(logging.Formatter):
-    """A line for each warning, printable."""
+    """A line for each warning, printable; where it happened is said of our own faults alone."""
+
+    def format(self, record: logging.LogRecord) -> str:
+        """The line, of a library's warning without the traceback that may come with it."""
+        if record.levelno < logging.CRITICAL:
+            record = copy(record)
+            record.exc_info = record.exc_text = record.stack_info = None
+        return super().format(record)
 
     def formatMessage(self, record: logging.LogRecord) -> str:  # noqa: N802
         """The line, without what an exception adds."""

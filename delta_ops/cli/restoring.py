@@ -199,10 +199,12 @@ def repair_command(
         elif plan.is_healthy:
             say(f"{count_text(plan.num_files, 'file')}, all as they should be.")
     if dry_run:
-        if plan.missing or plan.missing_vectors or (plan.without_statistics and not no_statistics):
+        is_incomplete = plan.missing or plan.missing_vectors or plan.truncated
+        if is_incomplete or (plan.without_statistics and not no_statistics):
             raise click.exceptions.Exit(SOMETHING_DUE)
         return
-    is_left = plan.missing_vectors or result.failures or (plan.missing and not result.removed_files)
+    is_kept = plan.missing and not result.removed_files
+    is_left = is_kept or plan.missing_vectors or plan.truncated or result.failures
     if is_left and not result.already_committed:
         raise command_error(_left_sentence(plan, result.failures))
 
@@ -249,6 +251,7 @@ def _show_repair(plan: RepairPlan) -> None:
     found = [
         *(("gone", add.path, add.size) for add in plan.missing),
         *(("deletion vector gone", add.path, add.size) for add in plan.missing_vectors),
+        *(("cut off", add.path, add.size) for add in plan.truncated),
         *(("no statistics", add.path, add.size) for add in plan.without_statistics),
         *(("orphan", info.path, info.size) for info in plan.orphans),
     ]
@@ -268,6 +271,12 @@ def _left_sentence(plan: RepairPlan, failures: tuple[str, ...]) -> str:
         parts.append(
             f"the deletion vectors of {count_text(len(plan.missing_vectors), 'file')} are gone, "
             f"the first of them {plan.missing_vectors[0].path}: bring back from a backup"
+        )
+    if plan.truncated:
+        parts.append(
+            f"{count_text(len(plan.truncated), 'file')} of the table {_verb(plan.truncated)} "
+            f"shorter than the log says, the first of them {plan.truncated[0].path}: bring back "
+            "from a backup"
         )
     return "; ".join([*parts, *failures[:1]])
 

@@ -21,8 +21,9 @@ from delta_ops.protocol.expression import parse_expression
 from delta_ops.protocol.expression.nodes import columns_of
 from delta_ops.protocol.predicate import TRUE
 from delta_ops.protocol.row_rules import CONSTRAINTS, Check, NotNull
-from delta_ops.protocol.schema import schema_to_json
+from delta_ops.protocol.schema import DataType, StructType, find_field, schema_to_json
 from delta_ops.protocol.schema_changes import replace_field
+from delta_ops.protocol.stats import ColumnPath
 from delta_ops.transaction import CommitResult, Transaction, Txn
 from delta_ops.transaction.alter_table import Alteration, alter
 from delta_ops.transaction.column_changes import field_json, find_column
@@ -69,7 +70,7 @@ def add_constraint(
                 f"{transaction.log.uri} has the constraint {name} already ({there[1]}); drop it "
                 "first, or choose another name"
             )
-        _refuse_unknown_columns(transaction, name, condition)
+        refuse_unknown_columns(transaction, name, condition)
         metadata = transaction.metadata
         configuration = {**metadata.configuration, key: condition}
         transaction.set_metadata(
@@ -136,7 +137,8 @@ def set_not_null(
         engine: Checks the rows that are there; `delta_ops.arrow.check_rows` if None.
 
     Raises:
-        InvalidRequestError: It is null in a row, or there is no such column.
+        InvalidRequestError: It is null in a row, there is no such column, or it lies within an
+            array or a map.
         CommitConflictError: Rows were added meanwhile, or somebody changed the table.
     """
     validate_arguments(set_not_null, locals())
@@ -145,6 +147,7 @@ def set_not_null(
         path, field = find_column(transaction, column)
         if not field.nullable:
             return None
+        _refuse_member(transaction, path)
         required = replace(field, nullable=False)
         schema = replace_field(transaction.schema, path, required)
         metadata = replace(transaction.metadata, schema_string=schema_to_json(schema))
@@ -157,7 +160,19 @@ def set_not_null(
     return alter(target, change, txn, user_metadata, storage_options, dry_run)
 
 
-def _refuse_unknown_columns(transaction: Transaction, name: str, condition: str) -> None:
+def _refuse_member(transaction: Transaction, path: ColumnPath) -> None:
+    """Refuse a field within an array or a map, for which the reference enforces nothing."""
+    data_type: DataType = transaction.schema
+    for part in path:
+        if not isinstance(data_type, StructType):
+            raise InvalidRequestError(
+                f"{transaction.log.uri}: {'.'.join(path)} lies within an array or a map, where "
+                "other engines do not enforce NOT NULL; add a constraint on the column"
+            )
+        data_type = find_field(data_type, part).data_type
+
+
+def refuse_unknown_columns(transaction: Transaction, name: str, condition: str) -> None:
     """Refuse what no engine could check; of what our SQL cannot read, the engine judges."""
     try:
         used = columns_of(parse_expression(condition).root)

@@ -11,16 +11,18 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from typing import Any, Literal
+from typing import Any, Literal, get_args
 
 import pyarrow as pa
 
 from delta_ops.arguments import validate_arguments
-from delta_ops.errors import TableExistsError
+from delta_ops.ddl.constraints import refuse_unknown_columns
+from delta_ops.errors import InvalidRequestError, TableExistsError
 from delta_ops.log import TableOrPlace, log_of
 from delta_ops.planning.replacement import plan_replacement
 from delta_ops.protocol.arrow_types import schema_from_arrow
 from delta_ops.protocol.predicate import TRUE
+from delta_ops.protocol.row_rules import Check
 from delta_ops.protocol.schema import StructType
 from delta_ops.transaction import CommitResult, Transaction, Txn, begin
 from delta_ops.transaction.alter_table import NOTHING_COMMITTED
@@ -66,6 +68,10 @@ def create_table(
         UnsupportedFeatureError: The table uses what we cannot write.
     """
     validate_arguments(create_table, locals())
+    if if_exists not in get_args(IfExists):
+        raise InvalidRequestError(
+            f"if_exists is {if_exists!r}; give {', '.join(map(repr, get_args(IfExists)))}"
+        )
     log = log_of(target, storage_options)
     transaction = begin(log)
     if txn is not None:
@@ -86,6 +92,9 @@ def create_table(
         name=name,
         description=description,
     )
+    for rule in transaction.definition.row_rules:
+        if isinstance(rule, Check):
+            refuse_unknown_columns(transaction, rule.name, rule.expression)
     if not is_there:
         transaction.require_new_table()
     if cluster_by or transaction.definition.has("clustering"):

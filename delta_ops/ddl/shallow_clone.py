@@ -137,7 +137,7 @@ def _name_absolutely(add: AddFile, snapshot: Snapshot) -> AddFile:
 
 def _absolute_vector(vector: DeletionVector, snapshot: Snapshot) -> DeletionVector:
     path = stored_path(vector, snapshot.uri)
-    if path is None:  # it stands in the log itself
+    if path is None or vector.storage_type == "p":  # in the log itself, or named absolutely
         return vector
     place = _absolute_path(encode_path(path), snapshot)
     return replace(vector, storage_type="p", path_or_inline_dv=place)

@@ -287,6 +287,7 @@ def _faults(plan: RepairPlan) -> str:
     """What a comparison with the files has found."""
     found = {
         "gone": len(plan.missing) + len(plan.missing_vectors),
+        "cut off": len(plan.truncated),
         "without statistics": len(plan.without_statistics),
         "unknown to the log": len(plan.orphans),
     }
@@ -315,6 +316,7 @@ def _repair_metadata(result: RepairResult) -> dict[str, Any]:
         "planned_on": plan.version,
         "missing": len(plan.missing),
         "missing_deletion_vectors": len(plan.missing_vectors),
+        "truncated": len(plan.truncated),
         "without_statistics": len(plan.without_statistics),
         "orphans": len(plan.orphans),
         "missing_files": [add.path for add in plan.missing[:_SHOWN]],

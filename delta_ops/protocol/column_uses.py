@@ -19,7 +19,15 @@ from delta_ops.protocol.column_mapping import physical_name
 from delta_ops.protocol.predicate import parse_predicate, resolve
 from delta_ops.protocol.predicate.nodes import leaves_of
 from delta_ops.protocol.row_rules import CONSTRAINTS, GENERATION_EXPRESSION, Invariant
-from delta_ops.protocol.schema import ArrayType, DataType, MapType, StructType, find_field, walk
+from delta_ops.protocol.schema import (
+    FLOAT,
+    ArrayType,
+    DataType,
+    MapType,
+    StructType,
+    find_field,
+    walk,
+)
 from delta_ops.protocol.stats import ColumnPath
 from delta_ops.protocol.table_definition import TableDefinition
 
@@ -48,6 +56,15 @@ def uses_in_expressions(definition: TableDefinition, path: ColumnPath) -> Iterat
                 continue
             if _is_used(generation, path, schema):
                 yield f"the generated column {field.name} ({generation})"
+
+
+def is_float_partition(definition: TableDefinition, path: ColumnPath) -> bool:
+    """Whether a column is FLOAT and its values are texts, such as 0.1.
+
+    Such a text is another number as DOUBLE, while a value in a file stays the same.
+    """
+    is_partition = len(path) == 1 and path[0] in definition.partition_columns
+    return is_partition and find_field(definition.schema, path[0]).data_type == FLOAT
 
 
 def uses_in_clustering(

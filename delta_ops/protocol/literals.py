@@ -112,6 +112,20 @@ def _refusal(value: Any, data_type: DataType, column: str) -> InvalidRequestErro
     )
 
 
+def validate_text(text: str) -> None:
+    """Refuse half of a surrogate pair, which no file can hold.
+
+    Raises:
+        InvalidRequestError: The text has one.
+    """
+    try:
+        text.encode("utf-8")
+    except UnicodeEncodeError as error:
+        raise InvalidRequestError(
+            f"{text!r} has half of a surrogate pair, which no file can hold; leave it out"
+        ) from error
+
+
 def _convert(value: Any, data_type: DataType) -> Any:
     if isinstance(data_type, DecimalType):
         return _decimal(value, data_type)

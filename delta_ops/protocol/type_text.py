@@ -64,7 +64,10 @@ def parse_type(text: str) -> DataType:
         InvalidRequestError: The text is no type; with the names that there are.
     """
     reader = _Reader(text, _tokens(text))
-    data_type = reader.read_type()
+    try:
+        data_type = reader.read_type()
+    except RecursionError as error:
+        raise InvalidRequestError("the type of a column is nested too deeply") from error
     if reader.position < len(reader.tokens):
         raise reader.error()
     return data_type

@@ -8,7 +8,7 @@ No file is touched: in a file without a column, it is null.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 from typing import Any
 
 import pyarrow as pa
@@ -53,6 +53,11 @@ class NewColumn:
     after: str | None = None
     """The field of the same struct that it follows; neither: it comes last."""
 
+    def __post_init__(self) -> None:
+        validate_arguments(
+            NewColumn, {each.name: getattr(self, each.name) for each in fields(self)}
+        )
+
 
 def add_columns(
     target: TableOrPlace,
@@ -91,10 +96,10 @@ def add_columns(
             positions.append(_position(column, after))
         set_schema(transaction, schema)
         # As they are now, with ids where the table is mapped.
-        fields = [find_by_path(transaction.schema, path)[1] for path in paths]
+        added = [find_by_path(transaction.schema, path)[1] for path in paths]
         said = [
             {"column": field_json(path[:-1], field), **position}
-            for path, field, position in zip(paths, fields, positions, strict=True)
+            for path, field, position in zip(paths, added, positions, strict=True)
         ]
         return Alteration(operation="ADD COLUMNS", parameters={"columns": said})
 

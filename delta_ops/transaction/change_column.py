@@ -16,7 +16,7 @@ from delta_ops.errors import InvalidRequestError
 from delta_ops.log import TableOrPlace
 from delta_ops.protocol.column_defaults import default_value, validate_defaults
 from delta_ops.protocol.column_names import name_of_path, path_of_name
-from delta_ops.protocol.column_uses import uses_in_expressions
+from delta_ops.protocol.column_uses import is_float_partition, uses_in_expressions
 from delta_ops.protocol.identity_columns import is_identity
 from delta_ops.protocol.known_properties import TYPE_WIDENING
 from delta_ops.protocol.row_rules import GENERATION_EXPRESSION
@@ -121,6 +121,12 @@ def change_type(
             raise InvalidRequestError(
                 f"{table}: column {name} of type {given.name} cannot become {wanted.name}: not "
                 "every value is one of that type. Write the table anew with overwrite_schema=True"
+            )
+        if is_float_partition(transaction.definition, path):
+            raise InvalidRequestError(
+                f"{table}: column {name} keeps its type: the table is partitioned by it, and the "
+                "texts of its values would mean other numbers. Write the table anew with "
+                "overwrite_schema=True"
             )
         if uses := list(uses_in_expressions(transaction.definition, path)):
             raise InvalidRequestError(

@@ -67,6 +67,7 @@ _NOTHING_WAS_CREATED = {
     errno.EACCES,
     errno.EPERM,
     errno.EROFS,
+    errno.ENOTDIR,
 }
 _LAST_MS = 2**63 - 1
 """Other engines read the time of a commit as a long."""

@@ -30,6 +30,10 @@ from delta_ops.protocol.table_definition import TableDefinition, needed_features
 # Parquet readers of other engines fail on these where column mapping is off; the reference refuses
 # them too.
 _FORBIDDEN = set(" ,;{}()\n\t=")
+_MAX_LEVELS = 98
+"""Arrow reads files of a hundred, with the root, and rows may come to have one struct more."""
+_SHOWN_PARTS = 8
+"""Parts of a name that a message has room for."""
 
 
 def new_metadata(
@@ -85,18 +89,30 @@ def validate_names(
 
     Raises:
         InvalidRequestError: There is none, one is there twice, or one has a name that other
-            engines cannot read, or variants for the keys of a map, which have no equality.
+            engines cannot read, or a type that files cannot have: variants for the keys of a map,
+            a struct without fields, levels beyond those that readers take.
     """
     if not schema.fields:
         raise InvalidRequestError("a table needs at least one column")
-    known_types = list(_types(known))
+    known_types = [data_type for _, data_type in walk(known)]
     for path, data_type in walk(schema):
-        if not isinstance(data_type, MapType) or data_type in known_types:
+        if data_type in known_types:
             continue
-        if VARIANT in _types(data_type.key_type):
+        column = f"column {'.'.join(path[:_SHOWN_PARTS])!r}"
+        if isinstance(data_type, MapType) and VARIANT in _types(data_type.key_type):
             raise InvalidRequestError(
-                f"column {'.'.join(path)!r} is a map whose keys hold variants, which cannot be "
-                "compared; take another type for the keys"
+                f"{column} is a map whose keys hold variants, which cannot be compared; take "
+                "another type for the keys"
+            )
+        if data_type == NO_COLUMNS:
+            raise InvalidRequestError(
+                f"{column} is a struct without fields, which Parquet has not; add one, or leave "
+                "out the column"
+            )
+        if len(path) == 1 and _levels(data_type) > _MAX_LEVELS:
+            raise InvalidRequestError(
+                f"{column} is nested too deeply: a file would have more than {_MAX_LEVELS} levels, "
+                "two for each array or map and one for each struct, and readers would refuse it"
             )
     forbidden = set() if is_mapped else _FORBIDDEN
     kept = {f.name for t in _types(known) if isinstance(t, StructType) for f in t.fields}
@@ -142,6 +158,18 @@ def _validate_partitioning(schema: StructType, partition_by: Sequence[str]) -> N
         raise InvalidRequestError("a partition column is named twice")
     if len(partition_by) == len(by_name):
         raise InvalidRequestError("every column is a partition column; leave one for the files")
+
+
+def _levels(data_type: DataType) -> int:
+    """How many levels of groups, and one of values, a column has in a Parquet file."""
+    match data_type:
+        case StructType(fields=fields):
+            return 1 + max((_levels(each.data_type) for each in fields), default=0)
+        case ArrayType(element_type=element):
+            return 2 + _levels(element)
+        case MapType(key_type=key, value_type=value):
+            return 2 + max(_levels(key), _levels(value))
+    return 1
 
 
 def _types(data_type: DataType) -> Iterator[DataType]:

@@ -25,7 +25,7 @@ from delta_ops.protocol.actions import AddCdcFile, AddFile, Metadata
 from delta_ops.protocol.arrow_schemas import add_files
 from delta_ops.protocol.change_data import validate_feed_columns
 from delta_ops.protocol.column_ids import assign_column_ids
-from delta_ops.protocol.column_uses import uses_in_expressions
+from delta_ops.protocol.column_uses import is_float_partition, uses_in_expressions
 from delta_ops.protocol.expression import parse_expression
 from delta_ops.protocol.expression.nodes import columns_of
 from delta_ops.protocol.features import Engine
@@ -48,6 +48,7 @@ from delta_ops.protocol.schema_evolution import (
     validate_given_once,
     widen_types,
 )
+from delta_ops.protocol.stats import ColumnPath
 from delta_ops.protocol.table_definition import TableDefinition, validate, validate_types
 from delta_ops.transaction import CommitResult, Hook, Staged
 from delta_ops.transaction.create_table import new_metadata, validate_names
@@ -325,11 +326,15 @@ def _merged_metadata(current: TableDefinition, given: StructType, table: str) ->
     validate_given_once(given, table)
     known = current.schema
     if TYPE_WIDENING.value_in(current.metadata.configuration):
-        known = widen_types(known, given, lambda path: any(uses_in_expressions(current, path)))
+        known = widen_types(known, given, lambda path: _keeps_type(current, path))
     merged = merge_schemas(known, given)
     if merged != current.schema:
         validate_names(merged, current.schema, is_mapped=current.is_mapped)
     return replace(current.metadata, schema_string=schema_to_json(merged))
+
+
+def _keeps_type(definition: TableDefinition, path: ColumnPath) -> bool:
+    return is_float_partition(definition, path) or any(uses_in_expressions(definition, path))
 
 
 def _set_changed(transaction: Transaction, changed: Metadata) -> None:

@@ -6,13 +6,13 @@ import math
 from collections.abc import Callable
 from decimal import Decimal
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import pyarrow as pa
 import pytest
 
 import delta_ops.arrow as da
-from delta_ops import DeltaLog, ddl, parse_expression
+from delta_ops import DeltaLog, ddl, lit, parse_expression
 from delta_ops.errors import InvalidRequestError
 from delta_ops.protocol.schema import LONG, VARIANT, MapType, StructField, StructType
 
@@ -32,6 +32,14 @@ ROWS = pa.table(
 
 def columns(name: str, key: str, text: str) -> StructType:
     return StructType((StructField("id", LONG), StructField(name, LONG, metadata={key: text})))
+
+
+def new(data_type: Any = "int", **said: Any) -> ddl.NewColumn:
+    return ddl.NewColumn(name="n", data_type=data_type, **said)
+
+
+def nested(arrays: int) -> str:
+    return "array<" * arrays + "int" + ">" * arrays
 
 
 def merge(table: Path, updates: dict[str, str]) -> da.Merge:
@@ -112,6 +120,54 @@ def merge(table: Path, updates: dict[str, str]) -> da.Merge:
             "nope",
             id="a column that is not there",
         ),
+        *(
+            pytest.param(
+                lambda t, mode=mode: da.write(t, pa.table({}), mode),
+                "the data have no columns",
+                id=f"data without columns, {mode}",
+            )
+            for mode in ("append", "overwrite")
+        ),
+        pytest.param(
+            lambda t: ddl.add_columns(t, [new(data_type=pa.struct([]))]),
+            "'n' is a struct without fields",
+            id="a struct without fields",
+        ),
+        pytest.param(
+            lambda t: ddl.add_columns(t, [new(data_type=nested(50))]),
+            "'n' is nested too deeply",
+            id="a file that readers would refuse",
+        ),
+        pytest.param(
+            lambda t: ddl.add_columns(t, [new(data_type=nested(2000))]),
+            "nested too deeply",
+            id="a type of which Python cannot follow the text",
+        ),
+        pytest.param(
+            lambda t: ddl.add_columns(t, [new(comment=5)]),
+            "comment is 5, of type int; give a text or None",
+            id="a comment that is no text",
+        ),
+        pytest.param(
+            lambda t: ddl.add_columns(t, [new(data_type=None)]),
+            "data_type is None",
+            id="no type",
+        ),
+        pytest.param(
+            lambda t: da.update(t, {"x": lit("\ud800")}),
+            "half of a surrogate pair",
+            id="a text that no file can hold",
+        ),
+        pytest.param(
+            lambda t: da.delete(t, "CAST(x AS STRING) = '\ud800'"),
+            "half of a surrogate pair",
+            id="a condition with such a text",
+        ),
+        pytest.param(
+            lambda t: ddl.create_table(t, ROWS.schema, if_exists=cast(Any, "keep")),
+            "if_exists is 'keep'; give 'error', 'ignore', 'replace'",
+            id="an unknown word",
+        ),
     ],
 )
 def test_what_does_not_fit_a_table_is_refused_before_a_file_is_written(
@@ -156,6 +212,18 @@ def test_what_does_not_fit_a_table_is_refused_before_a_file_is_written(
             lambda t: ddl.create_table(t, columns("g", "delta.generationExpression", "g + 1")),
             "g is generated from g",
             id="a column generated from itself",
+        ),
+        pytest.param(
+            lambda t: ddl.create_table(t, pa.schema([("s", pa.struct([]))])),
+            "'s' is a struct without fields",
+            id="a struct without fields",
+        ),
+        pytest.param(
+            lambda t: ddl.create_table(
+                t, ROWS.schema, properties={"delta.constraints.c": "nope > 1"}
+            ),
+            r"c \(nope > 1\) names the column nope",
+            id="a rule about a column that is not there",
         ),
         pytest.param(
             lambda t: ddl.create_table(

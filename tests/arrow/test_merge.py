@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable
 from datetime import date
+from decimal import Decimal
 from pathlib import Path
 from random import Random
 from typing import Any
@@ -343,3 +344,46 @@ def test_a_file_of_several_groups_of_rows_is_merged_in_one(tmp_path: Path) -> No
     found = da.to_table(tmp_path, predicate=col("n") == 1)
     assert found["id"].to_pylist() == wanted
     assert da.count_rows(tmp_path) == count
+
+
+@pytest.mark.parametrize(
+    ("of_table", "of_source", "fits", "fits_not"),
+    [
+        (pa.int8(), pa.int64(), 5, [2**40, -300]),
+        (pa.int32(), pa.float64(), 5.0, [0.5, 1e300]),
+        (pa.float32(), pa.float64(), 0.5, [0.1, 1e300]),
+        (pa.decimal128(5, 1), pa.decimal128(9, 3), Decimal("1.5"), [Decimal("1.501")]),
+        (pa.decimal128(5, 1), pa.int64(), 5, [2**40]),
+    ],
+)
+def test_a_key_that_the_table_cannot_have_meets_no_row(
+    tmp_path: Path, of_table: Any, of_source: Any, fits: Any, fits_not: list[Any]
+) -> None:
+    kept = pa.array([Decimal(fits) if pa.types.is_decimal(of_table) else fits], of_table)
+    da.write(tmp_path, pa.table({"id": kept, "v": [0]}))
+    keys = [fits_not[0], None, fits, *fits_not[1:]]
+    source = pa.table({"id": pa.array(keys, of_source), "v": range(1, len(keys) + 1)})
+    merge = da.merge(tmp_path, source, "target.id = source.id")
+    merge.when_matched_update({"v": "source.v"}).execute()
+    assert da.to_table(tmp_path)["v"].to_pylist() == [3]
+    assert sorted(row["v"] for row in rows_by_deltalake(tmp_path)) == [3]
+    with pytest.raises(InvalidRequestError, match="does not fit"):
+        upsert(tmp_path, source)
+
+
+def test_keys_that_are_floats_in_the_table_alone_must_be_its_values(tmp_path: Path) -> None:
+    da.write(tmp_path, pa.table({"id": [2.0**53], "v": [0]}))
+    source = pa.table({"id": [2**53 + 1], "v": [1]})
+    merge = da.merge(tmp_path, source, "target.id = source.id")
+    with pytest.raises(InvalidRequestError, match=r"'id' is double .* does not fit"):
+        merge.when_matched_update_all().execute()
+
+
+def test_a_key_beyond_the_type_of_the_table_widens_it(tmp_path: Path) -> None:
+    widening = {"delta.enableTypeWidening": "true"}
+    target = pa.table({"id": pa.array([1, 2], pa.int16()), "v": [0, 0]})
+    da.write(tmp_path, target, configuration=widening)
+    upsert(tmp_path, pa.table({"id": [2, 2**40], "v": [1, 1]}), merge_schema=True)
+    found = da.to_table(tmp_path).sort_by("id")
+    assert found.to_pylist() == [{"id": n, "v": int(n > 1)} for n in (1, 2, 2**40)]
+    assert found.schema.field("id").type == pa.int64()

@@ -207,3 +207,12 @@ def test_a_file_of_which_bits_turned_is_named(tmp_path: Path) -> None:
             said.append(str(error))
     assert len(said) > 50
     assert all("version 0: data file x cannot be read" in text for text in said)
+
+
+@pytest.mark.parametrize("partition_by", [None, ["p"]])
+def test_rows_without_columns_are_as_many(tmp_path: Path, partition_by: list[str] | None) -> None:
+    da.write(tmp_path, pa.table({"id": [1, 2, 3], "p": [1, 1, 2]}), partition_by=partition_by)
+    found = da.to_table(tmp_path, columns=[])
+    assert (found.num_rows, found.num_columns) == (3, 0)
+    assert da.to_table(tmp_path, columns=[], predicate=col("p") == 1).num_rows == 2
+    assert sum(map(len, da.to_batches(tmp_path, columns=[], predicate=col("id") > 1))) == 2

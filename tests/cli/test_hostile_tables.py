@@ -180,11 +180,18 @@ def test_errors_show_a_file_that_is_gone_harmlessly(table: Path) -> None:
 
 
 def test_warnings_are_harmless() -> None:
-    record = logging.makeLogRecord({"msg": "%s", "args": (TEXT,)})
+    given = {"msg": "%s", "args": (TEXT,), "levelno": logging.CRITICAL}
+    record = logging.makeLogRecord(given)
     record.exc_info = (OSError, OSError(TEXT), None)
     lines = LogLines().format(record).splitlines()
     assert [line for line in lines if line.startswith((SHOWN, f"OSError: {SHOWN}"))] == lines[:2]
     assert is_harmless("\n".join(lines))
+
+
+def test_a_warning_of_a_library_has_one_line() -> None:
+    record = logging.makeLogRecord({"msg": "no answer", "levelno": logging.ERROR})
+    record.exc_info = (OSError, OSError("refused"), None)
+    assert LogLines().format(record) == "no answer"
 
 
 def test_the_command_prints_warnings_and_tracebacks_harmlessly(tmp_path: Path) -> None:

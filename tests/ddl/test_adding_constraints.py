@@ -181,3 +181,14 @@ def test_a_field_may_be_null_where_its_struct_is(tmp_path: Path, value: Any, is_
     else:
         with pytest.raises(InvalidRequestError, match=r"column s\.x is null.*id = 2"):
             set_not_null(tmp_path, "s.x")
+
+
+@pytest.mark.parametrize("column", ["a.element.c", "m.value.c"])
+def test_what_arrays_and_maps_hold_is_not_demanded(tmp_path: Path, column: str) -> None:
+    struct = pa.struct([("c", pa.int64())])
+    a = pa.array([[{"c": 1}]], pa.list_(struct))
+    m = pa.array([[("k", {"c": 1})]], pa.map_(pa.string(), struct))
+    da.write(tmp_path, pa.table({"a": a, "m": m}))
+    with pytest.raises(InvalidRequestError, match=f"{column} lies within an array or a map"):
+        set_not_null(tmp_path, column)
+    assert DeltaLog(tmp_path).snapshot().version == 0

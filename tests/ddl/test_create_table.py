@@ -12,7 +12,12 @@ import pytest
 import delta_ops.arrow as da
 from delta_ops import DeltaLog, begin
 from delta_ops.ddl import create_table
-from delta_ops.errors import CommitConflictError, InvalidRequestError, TableExistsError
+from delta_ops.errors import (
+    CommitConflictError,
+    InvalidRequestError,
+    StorageError,
+    TableExistsError,
+)
 from delta_ops.maintenance import restore
 from delta_ops.protocol.predicate import TRUE
 from delta_ops.protocol.schema import DATE, LONG, STRING, TIMESTAMP, StructField, StructType
@@ -164,3 +169,14 @@ def test_the_terminal_clones_and_lists(tmp_path: Path) -> None:
     assert run("manifest", source).stdout == "Version 1: 2 files in 1 list.\n"
     listed = (source / "_symlink_format_manifest" / "manifest").read_text().splitlines()
     assert len(listed) == 2
+
+
+@pytest.mark.parametrize("file", ["table", "table/_delta_log"])
+def test_a_file_in_the_way_leaves_no_doubt_that_there_is_no_table(
+    tmp_path: Path, file: str
+) -> None:
+    (tmp_path / file).parent.mkdir(exist_ok=True)
+    (tmp_path / file).write_text("x")
+    with pytest.raises(StorageError, match="a part of the path is a file"):
+        create_table(tmp_path / "table", SCHEMA)
+    assert (tmp_path / file).read_text() == "x"

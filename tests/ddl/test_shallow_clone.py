@@ -23,6 +23,7 @@ from delta_ops.log.commit_file import create_commit
 from delta_ops.protocol.actions import CommitInfo, DomainMetadata, Protocol
 from delta_ops.storage import open_storage
 from tests.arrow.test_outside_files import source_table
+from tests.arrow.test_vectors import rows_by_query
 from tests.clones import content_of, prefix_naming
 from tests.clones import shallow_clone as clone_of_tests
 from tests.faulty_storage import crashes
@@ -87,6 +88,19 @@ def test_files_and_vectors_are_named_as_delta_spark_names_them(tmp_path: Path) -
     )
     assert ours == theirs
     assert rows(da.to_table(clone)) == rows(da.to_table(source))
+
+
+def test_a_clone_of_a_clone_names_vectors_as_its_source_does(tmp_path: Path) -> None:
+    vectors = {"delta.enableDeletionVectors": "true"}
+    da.write(tmp_path / "root", pa.table({"id": range(9)}), configuration=vectors)
+    da.delete(tmp_path / "root", col("id") == 4)
+    first, second = DeltaLog(tmp_path / "first"), DeltaLog(tmp_path / "second")
+    shallow_clone(tmp_path / "root", first)
+    shallow_clone(first, second)
+    [of_first], [of_second] = (log.snapshot().add_files() for log in (first, second))
+    assert of_first.deletion_vector == of_second.deletion_vector
+    assert of_first.path == of_second.path
+    assert sorted(row["id"] for row in rows_by_query(second)) == [0, 1, 2, 3, 5, 6, 7, 8]
 
 
 def test_features_and_domains_come_along_and_txns_do_not(source: DeltaLog, tmp_path: Path) -> None:

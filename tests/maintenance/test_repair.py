@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import Callable
 from dataclasses import replace
 from datetime import timedelta
@@ -24,6 +25,7 @@ from delta_ops.log.checksum import validate_checksum
 from delta_ops.maintenance import optimize, plan_repair, repair, restore, vacuum
 from delta_ops.transaction.changes import tombstone
 from tests.arrow.foreign_table import data_file, inline_vector, vector_file
+from tests.cli.test_commands import run
 from tests.maintenance.restored_tables import (
     actions,
     commit,
@@ -193,6 +195,33 @@ def test_a_file_that_cannot_be_read_is_reported_and_the_others_are_repaired(
     (failure,) = result.failures
     assert add.path in failure
     assert f"{len(content)} bytes where the log says {add.size}" in failure
+
+
+@pytest.mark.parametrize("size", [0, 200])
+def test_a_file_that_was_cut_off_is_only_reported(tmp_path: Path, size: int) -> None:
+    log = history(tmp_path)
+    (add,) = log.snapshot().add_files(col("id") == 10)
+    os.truncate(tmp_path / add.path, size)
+    for dry_run in (True, False):
+        result = repair(log, remove_missing=True, dry_run=dry_run)
+        assert (result.version, result.plan.missing) == (None, ())
+        assert [each.path for each in result.plan.truncated] == [add.path]
+        assert not result.plan.is_healthy
+    assert (tmp_path / add.path).stat().st_size == size
+    dry, real = (run("repair", tmp_path, *options) for options in (["--dry-run"], []))
+    assert (dry.exit_code, real.exit_code) == (3, 1)
+    assert f"1 file of the table is shorter than the log says, the first of them {add.path}" in (
+        real.stderr
+    )
+
+
+def test_a_file_behind_a_link_that_was_cut_off_is_reported(tmp_path: Path) -> None:
+    log = history(tmp_path)
+    (add,) = log.snapshot().add_files(col("id") == 10)
+    (tmp_path / add.path).rename(tmp_path / "_moved")
+    (tmp_path / add.path).symlink_to("_moved")
+    os.truncate(tmp_path / "_moved", 100)
+    assert [each.path for each in repair(log).plan.truncated] == [add.path]
 
 
 def test_a_deletion_vector_that_is_gone_is_only_reported(tmp_path: Path) -> None:

@@ -108,6 +108,10 @@ def test_a_wider_type_is_read_from_old_files_and_written_to_new_ones(
     properties = {**WIDENING, "delta.columnMapping.mode": mode}
     first = pa.table({"id": [1], "v": pa.array([old], given)})
     da.write(tmp_path, first, partition_by=by, configuration=properties)
+    if by and given == pa.float32():  # 0.1 as a text is another number as a DOUBLE
+        with pytest.raises(InvalidRequestError, match="v keeps its type: the table is partition"):
+            change_type(tmp_path, "v", wanted)
+        return
     assert change_type(tmp_path, "v", wanted).version == 1
     log = DeltaLog(tmp_path)
     data_type = log.snapshot().arrow_schema.field("v").type

@@ -20,6 +20,7 @@ from delta_ops.clock import Clock, system_clock
 from delta_ops.errors import InvalidRequestError, TableNotFoundError
 from delta_ops.events import OnEvent, Progress, ignore
 from delta_ops.log import Snapshot, TableOrPlace, log_of
+from delta_ops.log.outside_files import TableFiles
 from delta_ops.log.transaction_identifiers import version_of_transaction
 from delta_ops.maintenance.data_footers import read_data_footer
 from delta_ops.maintenance.repair.plan import RepairPlan, plan_repair
@@ -179,7 +180,7 @@ def _version_of(snapshot: Snapshot, txn: Txn) -> int | None:
 
 
 def load_repair_plan(snapshot: Snapshot, *, now_ms: int) -> RepairPlan:
-    """List the table and plan; of what the listing does not show, the store is asked by name.
+    """List the table and plan; of what the listing does not show whole, the store is asked by name.
 
     Raises:
         StorageError: The store failed.
@@ -190,15 +191,22 @@ def load_repair_plan(snapshot: Snapshot, *, now_ms: int) -> RepairPlan:
     compared = partial(plan_repair, snapshot, now_ms=now_ms, retention_ms=retention_ms, links=links)
     plan = compared(listed)
     files = snapshot.table_files
-    doubtful = {canonical_path(add.path, snapshot.uri) for add in plan.missing}
+    in_doubt = (*plan.missing, *plan.truncated)  # a link is not as long as its file
+    doubtful = {canonical_path(add.path, snapshot.uri) for add in in_doubt}
     # What is found to be there needs its vector.
     vectors = (vector_path(add, snapshot) for add in (*plan.missing, *plan.missing_vectors))
     doubtful |= {path for path in vectors if path and files.is_admitted(path)}
     there = doubtful - confirm_missing(files, doubtful)
     if not there:
         return plan
-    found = [FileInfo(path, size=0, modified_ms=now_ms) for path in sorted(there)]
-    return compared([*listed, *found])
+    found = [_look_up(files, path, now_ms) for path in sorted(there)]
+    return compared([*(info for info in listed if info.path not in there), *found])
+
+
+def _look_up(files: TableFiles, path: str, now_ms: int) -> FileInfo:
+    """A file that is there, by the path that the log has; as young as one can be."""
+    storage, place = files.find(path)
+    return FileInfo(path, size=storage.stat(place).size, modified_ms=now_ms)
 
 
 def _commit(
@@ -271,4 +279,9 @@ def _remaining_faults(plan: RepairPlan, *, has_removed: bool) -> Iterator[str]:
             f"deletion vectors are gone ({len(plan.missing_vectors):,}), such as that of "
             f"{plan.missing_vectors[0].path}: bring them back from a backup, or restore an older "
             "version"
+        )
+    if plan.truncated:
+        yield (
+            f"data files are shorter than the log says ({len(plan.truncated):,}), such as "
+            f"{plan.truncated[0].path}: bring them back from a backup, or restore an older version"
         )

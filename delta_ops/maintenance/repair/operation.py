@@ -46,6 +46,7 @@ def _json(result: RepairResult) -> dict[str, Any]:
         "num_files": plan.num_files,
         "missing": [add.path for add in plan.missing],
         "missing_deletion_vectors": [add.path for add in plan.missing_vectors],
+        "truncated": [add.path for add in plan.truncated],
         "without_statistics": [add.path for add in plan.without_statistics],
         "orphans": [info.path for info in plan.orphans],
         "outside": plan.outside,

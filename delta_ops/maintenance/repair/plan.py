@@ -7,9 +7,10 @@ Source: PROTOCOL.md, "Action Reconciliation", "Per-file Statistics".
    the table's handle refuses to.
 2. A live file whose deletion vector is missing can only be reported: with the vector left out
    deleted rows would come back, with the file left out live ones would go.
-3. A live file without `numRecords` has no statistics to go by: readers open it for every query.
+3. A live file that is shorter than the log says was cut off, and can only be reported.
+4. A live file without `numRecords` has no statistics to go by: readers open it for every query.
    One outside of the table belongs to somebody else and is not described.
-4. A file that neither a live one nor a tombstone names, however old, is an orphan: the leftover of
+5. A file that neither a live one nor a tombstone names, however old, is an orphan: the leftover of
    a writer that died, or what the log has forgotten. It is reported, never deleted. Vacuum's own
    decision tells which these are: what a vacuum would keep for any other reason is none.
 """
@@ -49,6 +50,8 @@ class RepairPlan:
     """Live files that are gone."""
     missing_vectors: tuple[AddFile, ...] = ()
     """Live files that are there and whose deletion vector is gone."""
+    truncated: tuple[AddFile, ...] = ()
+    """Live files that are shorter than the log says."""
     without_statistics: tuple[AddFile, ...] = ()
     """Live files that are there, and of which the log does not know how many rows they have."""
     orphans: tuple[FileInfo, ...] = ()
@@ -66,7 +69,7 @@ class RepairPlan:
     @property
     def is_healthy(self) -> bool:
         """Whether every row can be read, and every file be skipped by its statistics."""
-        return not (self.has_work or self.missing_vectors)
+        return not (self.has_work or self.missing_vectors or self.truncated)
 
 
 def plan_repair(
@@ -93,7 +96,7 @@ def plan_repair(
     """
     validate_arguments(plan_repair, locals())
     infos = list(listed)
-    there = {info.path for info in infos}
+    there = {info.path: info.size for info in infos}
     live = _suspects(snapshot, there)
     missing = tuple(add for path, add in live.suspects if path not in there)
     present = [(path, add) for path, add in live.suspects if path in there]
@@ -115,6 +118,7 @@ def plan_repair(
         num_files=live.num_files,
         missing=missing,
         missing_vectors=tuple(a for _, a in present if not _has_vector(a, snapshot, there)),
+        truncated=tuple(add for path, add in present if there[path] < add.size),
         without_statistics=tuple(
             add for path, add in present if not is_absolute(path) and not has_row_count(add)
         ),
@@ -136,7 +140,7 @@ class _Live:
     paths: set[str]
     """With those of their deletion vectors, by every name that may be meant."""
     suspects: list[tuple[str, AddFile]]
-    """By canonical path: of files that are gone, have a vector, or lack a row count."""
+    """By canonical path: of files that are gone or cut off, have a vector, or lack a row count."""
     num_files: int
     num_elsewhere: int
     """Outside of the table, among `num_files`."""
@@ -144,19 +148,26 @@ class _Live:
     """Outside of the table, not among `num_files`."""
 
 
-def _suspects(snapshot: Snapshot, there: set[str]) -> _Live:
-    """One pass over the live files; only those that something may be wrong with become values."""
+def _suspects(snapshot: Snapshot, there: Mapping[str, int]) -> _Live:
+    """One pass over the live files; only those that something may be wrong with become values.
+
+    Args:
+        there: Sizes in bytes, by path.
+    """
     known = pa.array(list(there), pa.string())
+    sizes = pa.array(list(there.values()), pa.int64())
     all_paths: set[str] = set()
     suspects: list[tuple[str, AddFile]] = []
     num_files = num_elsewhere = num_refused = 0
     for table in snapshot.stream_live([*ADD.names, CANONICAL_PATH]):
         paths = table[CANONICAL_PATH]
         all_paths.update(protected_paths(table, snapshot))
-        gone = pc.invert(pc.is_in(paths, value_set=known))
+        size = sizes.take(pc.index_in(paths, value_set=known).combine_chunks())
+        gone_or_cut = pc.fill_null(pc.less(size, table["size"].combine_chunks()), True)
         has_vector = pc.is_valid(table["deletionVector"])
         uncounted = [num_records(text) is None for text in table["stats"].to_pylist()]
-        suspect = table.filter(pc.or_(pc.or_(gone, has_vector), pa.array(uncounted, pa.bool_())))
+        is_suspect = pc.or_(pc.or_(gone_or_cut, has_vector), pa.array(uncounted, pa.bool_()))
+        suspect = table.filter(is_suspect)
         outside = absolute_paths(paths)
         refused = {path for path in outside if not snapshot.table_files.is_admitted(path)}
         num_refused += sum(path in refused for path in outside)
@@ -175,6 +186,6 @@ def _suspects(snapshot: Snapshot, there: set[str]) -> _Live:
     )
 
 
-def _has_vector(add: AddFile, snapshot: Snapshot, there: set[str]) -> bool:
+def _has_vector(add: AddFile, snapshot: Snapshot, there: Mapping[str, int]) -> bool:
     path = vector_path(add, snapshot)
     return path is None or path in there or not snapshot.table_files.is_admitted(path)

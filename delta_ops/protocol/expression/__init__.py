@@ -13,6 +13,7 @@ from __future__ import annotations
 from delta_ops.arguments import validate_arguments
 from delta_ops.late_imports import importing
 from delta_ops.protocol.expression.nodes import Expression, Literal
+from delta_ops.protocol.literals import validate_text
 from delta_ops.protocol.schema import STRING
 
 __all__ = ["Expression", "lit", "parse_expression"]
@@ -35,5 +36,6 @@ def parse_expression(text: str) -> Expression:
 def lit(text: str) -> Expression:
     """A text as it is, where a text would be taken for an expression."""
     validate_arguments(lit, locals())
+    validate_text(text)
     escaped = text.replace("\\", "\\\\").replace("'", "\\'")
     return Expression(f"'{escaped}'", Literal(text, STRING))

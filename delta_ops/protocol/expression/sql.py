@@ -15,7 +15,7 @@ from sqlglot import Dialect, exp
 
 from delta_ops.errors import InvalidRequestError
 from delta_ops.protocol.expression.nodes import Call, Case, Cast, Column, Expression, Literal, Node
-from delta_ops.protocol.literals import SqlDouble
+from delta_ops.protocol.literals import SqlDouble, validate_text
 from delta_ops.protocol.predicate.sql import parse_condition
 from delta_ops.protocol.predicate.sql_literals import excerpt, literal, sql_of, type_of, unwrap
 from delta_ops.protocol.schema import (
@@ -90,6 +90,7 @@ def expression_from_sql(text: str) -> Expression:
     Raises:
         InvalidRequestError: The text is no expression, or none of the supported subset.
     """
+    validate_text(text)
     try:
         return Expression(text, _node(parse_condition(text, "expression")))
     except RecursionError as error:
