@@ -240,3 +240,14 @@ def test_clusterings_that_cannot_be_are_refused(tmp_path: Path) -> None:
         with pytest.raises(InvalidRequestError, match=said):
             cluster_by(target, columns)
         assert DeltaLog(target).snapshot().version == 0
+
+
+def test_data_do_not_widen_a_float_by_which_a_table_is_partitioned(tmp_path: Path) -> None:
+    first = pa.table({"id": [1], "v": pa.array([0.1], pa.float32())})
+    da.write(tmp_path, first, partition_by=["v"], configuration=WIDENING)
+    da.write(tmp_path, pa.table({"id": [2], "v": [0.5]}), merge_schema=True)
+    found = da.to_table(tmp_path)
+    assert found.schema.field("v").type == pa.float32()
+    assert sorted(found["id"].to_pylist()) == [1, 2]
+    with pytest.raises(InvalidRequestError, match="'v' is float in the table and double"):
+        da.write(tmp_path, pa.table({"id": [3], "v": [0.1]}), merge_schema=True)
