@@ -96,24 +96,9 @@ def validate_names(
         raise InvalidRequestError("a table needs at least one column")
     known_types = [data_type for _, data_type in walk(known)]
     for path, data_type in walk(schema):
-        if data_type in known_types:
-            continue
-        column = f"column {'.'.join(path[:_SHOWN_PARTS])!r}"
-        if isinstance(data_type, MapType) and VARIANT in _types(data_type.key_type):
-            raise InvalidRequestError(
-                f"{column} is a map whose keys hold variants, which cannot be compared; take "
-                "another type for the keys"
-            )
-        if data_type == NO_COLUMNS:
-            raise InvalidRequestError(
-                f"{column} is a struct without fields, which Parquet has not; add one, or leave "
-                "out the column"
-            )
-        if len(path) == 1 and _levels(data_type) > _MAX_LEVELS:
-            raise InvalidRequestError(
-                f"{column} is nested too deeply: a file would have more than {_MAX_LEVELS} levels, "
-                "two for each array or map and one for each struct, and readers would refuse it"
-            )
+        fault = _fault_of_type(data_type, is_column=len(path) == 1)
+        if fault and data_type not in known_types:
+            raise InvalidRequestError(f"column {'.'.join(path[:_SHOWN_PARTS])!r} is {fault}")
     forbidden = set() if is_mapped else _FORBIDDEN
     kept = {f.name for t in _types(known) if isinstance(t, StructType) for f in t.fields}
     for struct in (t for t in _types(schema) if isinstance(t, StructType)):
@@ -158,6 +143,23 @@ def _validate_partitioning(schema: StructType, partition_by: Sequence[str]) -> N
         raise InvalidRequestError("a partition column is named twice")
     if len(partition_by) == len(by_name):
         raise InvalidRequestError("every column is a partition column; leave one for the files")
+
+
+def _fault_of_type(data_type: DataType, *, is_column: bool) -> str:
+    """Why files cannot have a type; "" where they can."""
+    if isinstance(data_type, MapType) and VARIANT in _types(data_type.key_type):
+        return (
+            "a map whose keys hold variants, which cannot be compared; take another type for the "
+            "keys"
+        )
+    if data_type == NO_COLUMNS:
+        return "a struct without fields, which Parquet has not; add one, or leave out the column"
+    if is_column and _levels(data_type) > _MAX_LEVELS:
+        return (
+            f"nested too deeply: a file would have more than {_MAX_LEVELS} levels, two for each "
+            "array or map and one for each struct, and readers would refuse it"
+        )
+    return ""
 
 
 def _levels(data_type: DataType) -> int:

@@ -32,7 +32,7 @@ from delta_ops.protocol.stats import stats_from_footer, widen_stats
 from delta_ops.storage import FileInfo
 from delta_ops.storage.concurrency import run_parallel
 from delta_ops.transaction import CommitResult, Transaction, Txn, begin
-from delta_ops.transaction.missing_files import confirm_missing, vector_path
+from delta_ops.transaction.missing_files import vector_path
 
 _FOOTERS_AT_A_TIME = 1000
 
@@ -196,17 +196,21 @@ def load_repair_plan(snapshot: Snapshot, *, now_ms: int) -> RepairPlan:
     # What is found to be there needs its vector.
     vectors = (vector_path(add, snapshot) for add in (*plan.missing, *plan.missing_vectors))
     doubtful |= {path for path in vectors if path and files.is_admitted(path)}
-    there = doubtful - confirm_missing(files, doubtful)
-    if not there:
+    asked = run_parallel(partial(_look_up, files, now_ms), sorted(doubtful))
+    found = [info for info in asked if info is not None]
+    if not found:
         return plan
-    found = [_look_up(files, path, now_ms) for path in sorted(there)]
+    there = {info.path for info in found}
     return compared([*(info for info in listed if info.path not in there), *found])
 
 
-def _look_up(files: TableFiles, path: str, now_ms: int) -> FileInfo:
-    """A file that is there, by the path that the log has; as young as one can be."""
-    storage, place = files.find(path)
-    return FileInfo(path, size=storage.stat(place).size, modified_ms=now_ms)
+def _look_up(files: TableFiles, now_ms: int, path: str) -> FileInfo | None:
+    """A file by the path that the log has, as young as one can be; None if it is not there."""
+    try:
+        storage, place = files.find(path)
+        return FileInfo(path, size=storage.stat(place).size, modified_ms=now_ms)
+    except FileNotFoundError:
+        return None
 
 
 def _commit(
