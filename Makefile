@@ -16,7 +16,7 @@ export DAGSTER_DISABLE_TELEMETRY := yes
 export PYSPARK_PYTHON := $(CURDIR)/$(BIN)/python
 export PYTHONPATH := $(CURDIR)
 
-.PHONY: demo dev test test-long lint bench install clean
+.PHONY: demo dev test test-all test-long test-one lint bench install clean
 
 install: $(INSTALLED)
 
@@ -34,11 +34,25 @@ dev: $(INSTALLED)
 	@java_home=$$(scripts/ensure_java.sh) && mkdir -p $(DAGSTER_HOME) && cp dagster.yaml $(DAGSTER_HOME)/dagster.yaml && \
 	JAVA_HOME=$$java_home FLIGHTS='$(FLIGHTS)' FIRST_DAY='$(FIRST_DAY)' LAKE='$(LAKE)' $(BIN)/dagster dev -w workspace.yaml
 
-test: $(INSTALLED)
-	@java_home=$$(scripts/ensure_java.sh) && { scripts/ensure_chromium.sh >/dev/null || true; } && JAVA_HOME=$$java_home $(BIN)/pytest -n 3 --no-loadscope-reorder -m 'not long'
+PYTEST = JAVA_HOME=$$(scripts/ensure_java.sh) $(BIN)/pytest --no-loadscope-reorder
 
+# Every claim once. SEED=random draws other values in random tests; a failure prints the seed.
+test: $(INSTALLED)
+	@scripts/ensure_chromium.sh >/dev/null || true
+	@$(PYTEST) -n 3 -m 'not full and not long'
+
+# All combinations too. SHARD=2/4 runs the second of four parts.
+test-all: $(INSTALLED)
+	@scripts/ensure_chromium.sh >/dev/null || true
+	@$(PYTEST) -n 3 -m 'not long'
+
+# State machines, interleavings, fuzzing, memory and soak.
 test-long: $(INSTALLED)
-	@java_home=$$(scripts/ensure_java.sh) && JAVA_HOME=$$java_home $(BIN)/pytest -n 2 --no-loadscope-reorder -m long --quiet --no-header --durations=0 | tee benchmarks/long_proofs.report.txt
+	@$(PYTEST) -n 2 -m long --quiet --no-header --durations=0 | tee benchmarks/long_proofs.report.txt
+
+# Tests by file, folder or name: make test-one TEST=tests/log, TEST='tests/log/test_replay.py::test_x'
+test-one: $(INSTALLED)
+	@$(PYTEST) $(if $(TEST),'$(TEST)',$(error Name the tests: make test-one TEST=tests/log))
 
 lint: $(INSTALLED)
 	$(BIN)/ruff check .

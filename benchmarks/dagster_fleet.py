@@ -37,7 +37,7 @@ import pyarrow as pa
 
 import delta_ops.arrow as da
 from benchmarks.vacuum import s3_server
-from tests.servers.s3 import S3Server
+from tests.support.servers.s3 import S3Server
 
 SENSOR = "delta_maintenance_sensor"
 LOCATION = """

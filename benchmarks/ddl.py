@@ -25,7 +25,7 @@ from deltalake.schema import Field, PrimitiveType
 from benchmarks.open_table import make_table
 from delta_ops import DeltaLog, ddl
 from delta_ops.storage import Storage, open_storage
-from tests.counting_storage import CountingStorage
+from tests.support.counting_storage import CountingStorage
 
 CHANGES: Mapping[str, Callable[[DeltaLog], Any]] = {
     "set a property": lambda log: ddl.set_properties(log, {"owner": "me"}),

@@ -30,7 +30,7 @@ from benchmarks.dml import CASES, make_table, source_of
 from benchmarks.vacuum import s3_server
 from delta_ops import col, ddl, parse_expression
 from delta_ops.storage import open_storage
-from tests.servers.s3 import S3Server, kinds
+from tests.support.servers.s3 import S3Server, kinds
 
 COUNTED = ("LIST", "HEAD", "GET", "PUT", "POST", "DELETE")
 

@@ -22,7 +22,7 @@ from pathlib import Path
 from benchmarks.layout import CHILD, COLUMNS, WORK, make_table
 from delta_ops import DeltaLog
 from delta_ops.arrow import count_rows
-from tests.memory_limits import memory_limit
+from tests.support.memory_limits import memory_limit
 
 TARGET_BYTES = 64 << 20
 FILE_ROWS = 100_000

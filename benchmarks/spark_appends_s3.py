@@ -27,8 +27,8 @@ from pyspark.sql import DataFrame
 import delta_ops.spark as ds
 from benchmarks.spark_read_write import DAYS, cached_rows, session, time_run
 from benchmarks.vacuum import s3_server
-from tests.servers.connectors import connector_jars
-from tests.servers.s3 import S3Server
+from tests.support.servers.connectors import connector_jars
+from tests.support.servers.s3 import S3Server
 
 
 def main() -> None:

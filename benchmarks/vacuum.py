@@ -32,7 +32,7 @@ from delta_ops import DeltaLog
 from delta_ops.log.checkpoint_write.write import write_checkpoint
 from delta_ops.log.commit_file import create_commit
 from delta_ops.protocol.actions import AddFile
-from tests.servers.s3 import ACCESS_KEY, SECRET_KEY, S3Server
+from tests.support.servers.s3 import ACCESS_KEY, SECRET_KEY, S3Server
 
 OLD_S = 1_000_000_000
 COMMITS = 10
@@ -147,7 +147,7 @@ def make_files(root: Path, names: list[str]) -> None:
 @contextmanager
 def s3_server() -> Iterator[S3Server]:
     with subprocess.Popen(
-        [sys.executable, "-W", "ignore", "-m", "tests.servers.s3_program"],
+        [sys.executable, "-W", "ignore", "-m", "tests.support.servers.s3_program"],
         stdout=subprocess.PIPE,
         stdin=subprocess.DEVNULL,
     ) as process:

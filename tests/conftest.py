@@ -1,133 +1,111 @@
-"""One Spark session for all tests of a process, the servers of `tests/servers`, and the peers."""
+"""Tiers, shards and seeds of the suite; the Spark session of a process; servers and peers."""
 
 from __future__ import annotations
 
 import os
 import sys
+import time
+from collections import Counter
 from collections.abc import Callable, Iterator
-from pathlib import Path
 from typing import TYPE_CHECKING
-from zlib import crc32
 
 import pytest
 from hypothesis import settings
 from xdist.remote import Producer
 from xdist.scheduler import LoadFileScheduling
 
-from tests.days import part_of_day, today
+from tests.support.tiers import DEFAULT_SEED, SEED, parse_seed, parse_shard
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-settings.register_profile("as long as it takes", deadline=None)  # how long says nothing here
-settings.load_profile("as long as it takes")
+# No deadline: a busy machine is no fault. No database: a run repeats no example of an earlier one.
+settings.register_profile("fixed", deadline=None, database=None, print_blob=True)
+settings.load_profile("fixed")
 
 pytest_plugins = [
-    "tests.servers.s3",
-    "tests.servers.gcs",
-    "tests.servers.azure",
-    "tests.servers.postgres",
+    "tests.support.servers.s3",
+    "tests.support.servers.gcs",
+    "tests.support.servers.azure",
+    "tests.support.servers.postgres",
     "tests.peers.delta_spark",
     "tests.spark.ways_of_writing",
 ]
 
-_OF_JVM = tuple(f"tests/{folder}/" for folder in ("examples", "interop", "peers", "spark"))
-_OF_SPARK = "tests/spark/"
-_OF_OTHER_PROCESSES = tuple(
+_SHARES_A_JVM = tuple(f"tests/{folder}/" for folder in ("examples", "interop", "peers", "spark"))
+_USES_SPARK_ALONE = "tests/spark/"
+_STARTS_PROCESSES = tuple(
     f"tests/spark/test_{name}.py"
     for name in ("cluster", "connect", "dead_jvm", "killed_merges", "killed_steps")
 )
-"""Tests whose sessions run in processes of their own."""
+"""Files of tests/spark whose sessions run in processes of their own."""
 _LONGEST = "tests/long/test_orders_"
-"""Tests that take many minutes each and have no session: each by itself, and before all others."""
-_BY_DAYS = "by_days"
-"""The mark of tests and cases of which each day has a part, of each file by itself."""
-_DAYS_OF_FOLDERS = {
-    **dict.fromkeys(("interop", "peers", "spark"), 3),
-    **dict.fromkeys(("browser", "cli", "components", "examples", "interleaving", "maintenance"), 2),
-    **dict.fromkeys(("long", "orchestration", "storage"), 2),
-}
-"""Tests of JVMs, of Dagster's processes and of many interruptions take most of the time."""
-_DAYS_OF_LONG = 2
-"""Long proofs of a folder take at most so many days."""
+"""Tests that take many minutes each: each runs by itself, and first."""
 TIME_ZONE = "spark.sql.session.timeZone"
-# Of all JVMs, also those of steps, clusters and peers: code that runs a few times is not worth
-# another compiler, nor a collector with many threads. With one compiler, Java keeps 48 MB of
-# compiled code: Spark has more, and would throw it away and compile it again and again.
+# Settings of all JVMs, also of steps, clusters and peers. Most code runs a few times only, so it
+# is not worth a second compiler or parallel garbage collection. With one compiler Java keeps
+# 48 MB of compiled code; Spark has more, and would compile it again and again.
 os.environ.setdefault(
     "JAVA_TOOL_OPTIONS",
     "-XX:TieredStopAtLevel=1 -XX:ReservedCodeCacheSize=240m -XX:+UseSerialGC",
 )
 _REPORTED = "reported"
+_STARTED = pytest.StashKey[float]()
 
 
 def pytest_xdist_make_scheduler(config: pytest.Config, log: Producer) -> LoadFileScheduling:
-    """What goes to one process: a file, or one of two parts of what needs a JVM.
-
-    So no process has two sessions. One part is about Spark alone, and the other one about
-    delta-spark and the examples.
-    """
-    return _JvmsInTwoProcesses(config, log)
+    """Send a whole file to one process, and all files that share a JVM to the same one."""
+    return _OneJvmPerProcess(config, log)
 
 
-class _JvmsInTwoProcesses(LoadFileScheduling):  # type: ignore[misc]  # xdist is not typed
+class _OneJvmPerProcess(LoadFileScheduling):  # type: ignore[misc]  # xdist is not typed
+    """Two groups share a JVM: tests of Spark alone, and tests of peers and examples."""
+
     def _split_scope(self, nodeid: str) -> str:
         if nodeid.startswith(_LONGEST):
             return nodeid
-        if not _is_of_jvm(nodeid):
+        if not _shares_a_jvm(nodeid):
             return str(super()._split_scope(nodeid))
-        return "jvm of Spark" if nodeid.startswith(_OF_SPARK) else "jvm beside others"
+        return "JVM of Spark" if nodeid.startswith(_USES_SPARK_ALONE) else "JVM of peers"
 
 
-def _is_of_jvm(nodeid: str) -> bool:
-    return nodeid.startswith(_OF_JVM) and not nodeid.startswith(_OF_OTHER_PROCESSES)
+def _shares_a_jvm(nodeid: str) -> bool:
+    return nodeid.startswith(_SHARES_A_JVM) and not nodeid.startswith(_STARTS_PROCESSES)
 
 
-def pytest_configure() -> None:
-    """Settle the day before there are other processes."""
-    today()
+@pytest.hookimpl(tryfirst=True)  # before Hypothesis reads its seed
+def pytest_configure(config: pytest.Config) -> None:
+    """Fix the seed of Hypothesis and of our own random tests."""
+    config.stash[_STARTED] = time.monotonic()
+    seed = str(parse_seed(os.environ.get(SEED, DEFAULT_SEED)))
+    os.environ[SEED] = seed  # the processes of xdist draw the same
+    if config.option.hypothesis_seed is None:
+        config.option.hypothesis_seed = seed
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Leave the day its part of the tests, and begin with what takes longest.
-
-    A test that is asked for, by its file or by words of its name, is run on any day.
-    So no process is left alone with that in the end, where groups of tests keep this order, by
-    `--no-loadscope-reorder`.
-    """
-    by_file: dict[tuple[str, int], list[pytest.Item]] = {}
-    asks_for_some = config.option.keyword or any(Path(each).name != "tests" for each in config.args)
-    for item in () if asks_for_some else items:
-        by_file.setdefault((item.nodeid.partition("::")[0], _days_of(item)), []).append(item)
-    of_others = {
-        item.nodeid
-        for (file, days), cases in by_file.items()
-        for item in {*cases} - {*part_of_day(cases, days, _day_of(file))}
-    }
-    config.hook.pytest_deselected(items=[item for item in items if item.nodeid in of_others])
-    items[:] = [item for item in items if item.nodeid not in of_others]
-    items.sort(key=_turn)
+    """Select the shard that `SHARD` names, and start with the tests that take longest."""
+    if text := os.environ.get("SHARD"):
+        shard = parse_shard(text)
+        files = sorted({_file_of(item) for item in items})
+        kept = {file for file in files if shard.has(file, files)}
+        config.hook.pytest_deselected(items=[each for each in items if _file_of(each) not in kept])
+        items[:] = [item for item in items if _file_of(item) in kept]
+    items.sort(key=_rank)
 
 
-def _turn(item: pytest.Item) -> tuple[bool, ...]:
-    """The turn of a test: what has sessions in processes of its own after what shares one."""
+def _file_of(item: pytest.Item) -> str:
+    return item.nodeid.partition("::")[0]
+
+
+def _rank(item: pytest.Item) -> tuple[bool, ...]:
+    """Sorts first what takes longest; `--no-loadscope-reorder` keeps this order among processes."""
     name = item.nodeid
-    return not name.startswith(_LONGEST), not name.startswith(_OF_JVM), not _is_of_jvm(name)
-
-
-def _days_of(item: pytest.Item) -> int:
-    """How many days it takes until all tests of its kind and file were run."""
-    if mark := item.get_closest_marker(_BY_DAYS):
-        days: int = mark.args[0]
-        return days
-    days = _DAYS_OF_FOLDERS.get(item.nodeid.split("/")[1], 1)
-    return min(days, _DAYS_OF_LONG) if item.get_closest_marker("long") else days
-
-
-def _day_of(file: str) -> int | None:
-    """The day for the tests of a file: not all files with few of them have theirs on the same."""
-    day = today()
-    return None if day is None else day + crc32(file.encode())
+    return (
+        not name.startswith(_LONGEST),
+        not name.startswith(_SHARES_A_JVM),
+        not _shares_a_jvm(name),
+    )
 
 
 @pytest.fixture
@@ -137,17 +115,36 @@ def report(request: pytest.FixtureRequest) -> Callable[[str], None]:
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
-    for each in (*terminalreporter.getreports("passed"), *terminalreporter.getreports("failed")):
+    """Print what tests measured, how to repeat failures, and the size of the run."""
+    reports = {
+        outcome: terminalreporter.getreports(outcome)
+        for outcome in ("passed", "failed", "error", "skipped")
+    }
+    for each in (*reports["passed"], *reports["failed"]):
         for name, sentence in each.user_properties:
             if name == _REPORTED:
                 terminalreporter.write_line(sentence)
+    failures = sorted({each.nodeid for each in (*reports["failed"], *reports["error"])})
+    for name in failures:
+        terminalreporter.write_line(
+            f"To repeat: SEED={os.environ[SEED]} make test-one TEST='{name}'"
+        )
+    num_tests = len(reports["passed"]) + len(failures) + len(reports["skipped"])
+    minutes, seconds = divmod(round(time.monotonic() - terminalreporter.config.stash[_STARTED]), 60)
+    terminalreporter.write_line(
+        f"{num_tests} tests in {minutes} min {seconds} s, seed {os.environ[SEED]}, "
+        f"{len(reports['skipped'])} skipped"
+    )
+    reasons = Counter(str(each.longrepr[2]) for each in reports["skipped"])
+    for reason, count in sorted(reasons.items()):
+        terminalreporter.write_line(f"  {count} skipped: {reason.removeprefix('Skipped: ')}")
 
 
 @pytest.fixture(scope="session")
 def spark() -> Iterator[SparkSession]:
     from pyspark.sql import SparkSession
 
-    from tests.servers.connectors import connector_jars
+    from tests.support.servers.connectors import connector_jars
 
     os.environ["PYSPARK_PYTHON"] = sys.executable
     session = (
@@ -172,7 +169,7 @@ def spark() -> Iterator[SparkSession]:
 @pytest.fixture
 def store_spark(spark: SparkSession) -> SparkSession:
     """The session, where it has Hadoop's connectors to the servers."""
-    from tests.servers.connectors import connector_jars
+    from tests.support.servers.connectors import connector_jars
 
     if not connector_jars():
         pytest.skip("Hadoop's connectors come by Maven, which cannot be had")

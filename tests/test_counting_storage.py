@@ -6,7 +6,7 @@ from typing import Any, Literal
 import pytest
 
 from delta_ops.storage import FileInfo, Storage, open_storage
-from tests.counting_storage import CountingStorage
+from tests.support.counting_storage import CountingStorage
 
 
 class StopHereError(Exception):

@@ -9,7 +9,7 @@ import pytest
 
 from delta_ops.errors import StorageError
 from delta_ops.storage import Storage, open_storage
-from tests.faulty_storage import Faults, FaultyStorage, Killed, MortalStorage, crashes
+from tests.support.faulty_storage import Faults, FaultyStorage, Killed, MortalStorage, crashes
 
 
 def paths(storage: Storage) -> list[str]:

@@ -14,12 +14,12 @@ import pytest
 
 import delta_ops.arrow as da
 from delta_ops import DeltaLog
-from tests.busy_table import BusyTable, append, look
-from tests.forked import call_in_child, needs_fork
-from tests.gate import PATIENCE_S
-from tests.servers.azure import AzureServer
-from tests.servers.gcs import GcsServer
-from tests.servers.s3 import S3Server
+from tests.support.busy_table import BusyTable, append, look
+from tests.support.forked import call_in_child, needs_fork
+from tests.support.gate import PATIENCE_S
+from tests.support.servers.azure import AzureServer
+from tests.support.servers.gcs import GcsServer
+from tests.support.servers.s3 import S3Server
 
 # From Python 3.12 on. These parents have threads, as that of a user may.
 pytestmark = pytest.mark.filterwarnings(

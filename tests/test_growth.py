@@ -22,8 +22,8 @@ from delta_ops.protocol.actions import Action
 from delta_ops.protocol.file_names import commit_name
 from delta_ops.protocol.json_codec import encode_commit
 from delta_ops.storage import FileInfo, Storage, open_storage
-from tests.counting_storage import CountingStorage
-from tests.tables import PROTOCOL, add, metadata
+from tests.support.counting_storage import CountingStorage
+from tests.support.tables import PROTOCOL, add, metadata
 
 FIRST = 1_000_000
 ARROW = "bytes of Arrow"

@@ -15,13 +15,11 @@ from delta_ops import DeltaLog, ddl
 from delta_ops.log.checksum import validate_checksum
 from delta_ops.transaction.write import Mode
 from tests.arrow import test_convert, test_kills_of_changes
-from tests.commands import COMMANDS, Command, prepared
 from tests.ddl import test_drop_table, test_shallow_clone
-from tests.faulty_storage import copies_of, crashes
-from tests.tables import rows, rows_by_deltalake
+from tests.support.commands import COMMANDS, Command, prepared
+from tests.support.faulty_storage import copies_of, crashes
+from tests.support.tables import rows, rows_by_deltalake
 from tests.transaction.test_commit_crash_points import files_of
-
-pytestmark = pytest.mark.by_days(3)
 
 _DRAWN = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}|\b\d{13}\b")
 """Parts of names, and times."""

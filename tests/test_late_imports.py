@@ -14,8 +14,8 @@ import pytest
 
 from delta_ops.late_imports import importing
 from delta_ops.storage import open_storage
-from tests.forked import call_in_child, needs_fork
-from tests.gate import Gate
+from tests.support.forked import call_in_child, needs_fork
+from tests.support.gate import Gate
 
 A_MOMENT_S = 0.5
 

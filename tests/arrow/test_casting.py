@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import mmap
-import random
 from datetime import UTC, date, datetime, time, timedelta
 from decimal import Decimal
 from pathlib import Path
@@ -18,6 +17,7 @@ import delta_ops.arrow as da
 from delta_ops import DeltaLog
 from delta_ops.arrow.casting import plan_fit
 from delta_ops.errors import InvalidRequestError
+from tests.support.tiers import seeded
 
 GiB = 2**30
 NOON = datetime(2026, 1, 1, 12, tzinfo=UTC)
@@ -294,7 +294,7 @@ def _large_texts(sizes: list[int]) -> pa.RecordBatch:
 
 @pytest.mark.parametrize(("precision", "scale"), [(5, 5), (15, 0), (18, 6), (20, 4), (38, 37)])
 def test_decimals_become_the_nearest_floating_point_numbers(precision: int, scale: int) -> None:
-    draw = random.Random(precision)
+    draw = seeded(precision)
     most = 10 ** min(precision, 15)
     exact = [Decimal(draw.randrange(-most, most)).scaleb(-scale) for _ in range(500)]
     given = pa.array([*exact, None], pa.decimal128(precision, scale))

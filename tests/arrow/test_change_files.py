@@ -15,7 +15,7 @@ import delta_ops.arrow as da
 from delta_ops import DeltaLog, begin, col
 from delta_ops.errors import CommitConflictError, InvalidRequestError
 from delta_ops.maintenance import optimize, vacuum
-from tests.tables import rows
+from tests.support.tables import rows
 
 FEED = {"delta.enableChangeDataFeed": "true"}
 Change = Callable[[Path], Any]

@@ -13,7 +13,7 @@ import delta_ops.arrow as da
 from delta_ops import DeltaLog, begin, col
 from delta_ops.errors import CommitConflictError, InvalidRequestError
 from delta_ops.protocol.schema import LONG, STRING, StructField, StructType
-from tests.tables import rows
+from tests.support.tables import rows
 
 IDENTITY = {
     "delta.identity.start": 1,

@@ -21,7 +21,7 @@ from delta_ops.protocol.actions import Action, AddCdcFile, AddFile, RemoveFile
 from delta_ops.protocol.schema import INTEGER, LONG, STRING, StructField, StructType
 from delta_ops.transaction.changes import tombstone
 from tests.arrow.foreign_table import commit, create, data_file, inline_vector
-from tests.tables import SHARED, needs_shared
+from tests.support.tables import SHARED, needs_shared
 
 FEED = {"delta.enableChangeDataFeed": "true"}
 SCHEMA = StructType((StructField("id", LONG), StructField("p", STRING)))

@@ -21,7 +21,7 @@ from delta_ops.protocol.schema import (
     StructType,
 )
 from tests.arrow.foreign_table import create, data_file, stats
-from tests.limited_texts import FULL, LONGER, create_limited, of_type, rows_of
+from tests.support.limited_texts import FULL, LONGER, create_limited, of_type, rows_of
 
 FEED = {"delta.enableChangeDataFeed": "true"}
 

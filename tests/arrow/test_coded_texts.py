@@ -23,7 +23,7 @@ from delta_ops.ddl import add_constraint, set_properties
 from delta_ops.errors import InvalidRequestError
 from delta_ops.protocol.arrow_types import schema_from_arrow
 from tests.arrow.coding import code_all
-from tests.tables import rows
+from tests.support.tables import rows
 
 TEXTS = st.sampled_from([None, "", "a", "bb", "\u00e9", "ccc"])
 CODES = st.integers(0, 3) | st.none()

@@ -13,7 +13,7 @@ from delta_ops import DeltaLog, col
 from delta_ops.errors import InvalidRequestError, UnsupportedFeatureError
 from delta_ops.log.commit_file import create_commit
 from delta_ops.maintenance import optimize
-from tests.tables import PROTOCOL, metadata, rows
+from tests.support.tables import PROTOCOL, metadata, rows
 
 
 def rule(expression: str) -> dict[str, str]:

@@ -21,9 +21,9 @@ from delta_ops.errors import InvalidRequestError, TableExistsError
 from delta_ops.maintenance import vacuum
 from delta_ops.storage import Storage, open_storage
 from delta_ops.transaction import rename_column
-from tests.counting_storage import CountingStorage
-from tests.faulty_storage import crashes
-from tests.tables import rows, rows_by_deltalake
+from tests.support.counting_storage import CountingStorage
+from tests.support.faulty_storage import crashes
+from tests.support.tables import rows, rows_by_deltalake
 
 
 def write(place: Path, **columns: Any) -> None:

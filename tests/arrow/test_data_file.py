@@ -21,8 +21,8 @@ from delta_ops.protocol.row_rules import not_null_rules
 from delta_ops.protocol.stats import parse_stats
 from delta_ops.storage import Storage, open_storage
 from delta_ops.transaction import RewriteGroup, Staged
-from tests.counting_storage import CountingStorage
-from tests.tables import add, define
+from tests.support.counting_storage import CountingStorage
+from tests.support.tables import add, define
 
 _STRICT = pa.schema([pa.field("a", pa.int64(), nullable=False)])
 

@@ -26,10 +26,10 @@ from delta_ops.log.commit_file import create_commit
 from delta_ops.protocol.arrow_types import arrow_schema_from_schema
 from delta_ops.protocol.predicate import Predicate
 from delta_ops.storage import open_storage
-from tests.counting_storage import CountingStorage
 from tests.protocol.test_predicate_properties import SCHEMA, Row, evaluate, predicates
 from tests.protocol.test_predicate_properties import rows as random_rows
-from tests.tables import live_paths, rows, rows_by_deltalake
+from tests.support.counting_storage import CountingStorage
+from tests.support.tables import live_paths, rows, rows_by_deltalake
 
 ARROW_SCHEMA = arrow_schema_from_schema(SCHEMA)
 

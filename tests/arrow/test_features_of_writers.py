@@ -26,7 +26,7 @@ from delta_ops.protocol.schema import (
     StructType,
     schema_to_json,
 )
-from tests.tables import metadata, rows
+from tests.support.tables import metadata, rows
 
 
 def create(

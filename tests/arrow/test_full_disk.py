@@ -12,7 +12,7 @@ import pyarrow as pa
 import pytest
 
 import delta_ops.arrow as da
-from tests.tables import rows_by_deltalake
+from tests.support.tables import rows_by_deltalake
 
 PROJECT = Path(__file__).resolve().parents[2]
 

@@ -13,7 +13,7 @@ import delta_ops.arrow as da
 from delta_ops import DeltaLog, begin, col
 from delta_ops.errors import InvalidRequestError, UnsupportedFeatureError
 from delta_ops.protocol.schema import DATE, LONG, STRING, TIMESTAMP, StructField, StructType
-from tests.tables import rows
+from tests.support.tables import rows
 
 DAY = datetime(2026, 1, 31, 23, tzinfo=UTC)
 NEXT = datetime(2026, 2, 1, 1, tzinfo=UTC)

@@ -16,8 +16,8 @@ from delta_ops.clock import DAY_MS, system_clock
 from delta_ops.log.checksum import validate_checksum
 from delta_ops.maintenance import vacuum
 from delta_ops.protocol.row_tracking import row_columns
-from tests.faulty_storage import copies_of, crashes
-from tests.tables import rows
+from tests.support.faulty_storage import copies_of, crashes
+from tests.support.tables import rows
 
 TXN = ("changes", 1)
 Rows = set[tuple[int, str]]

@@ -29,7 +29,7 @@ from delta_ops.protocol.schema import (
     schema_to_json,
 )
 from tests.arrow.foreign_table import create, data_file
-from tests.tables import PROTOCOL, metadata
+from tests.support.tables import PROTOCOL, metadata
 
 VERSION = "org.apache.spark.version"
 SPARK_3 = {VERSION: "3.5.0", "org.apache.spark.timeZone": "UTC"}

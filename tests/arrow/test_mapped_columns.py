@@ -31,7 +31,7 @@ from delta_ops.protocol.schema import (
     schema_to_json,
 )
 from delta_ops.protocol.schema_evolution import merge_schemas
-from tests.tables import rows
+from tests.support.tables import rows
 
 MODE, MAX_ID = "delta.columnMapping.mode", "delta.columnMapping.maxColumnId"
 ID, NAME = "delta.columnMapping.id", "delta.columnMapping.physicalName"

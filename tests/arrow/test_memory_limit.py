@@ -18,7 +18,7 @@ from delta_ops import DeltaLog, col
 from delta_ops.protocol.actions import AddFile
 from delta_ops.protocol.arrow_types import schema_from_arrow
 from tests.arrow.foreign_table import create
-from tests.memory_limits import NoLimitError, memory_limit, run_within
+from tests.support.memory_limits import NoLimitError, memory_limit, run_within
 
 MB = 1 << 20
 TAKES_TOO_MUCH = "import sys; print(len(bytearray(int(sys.argv[1]))))"

@@ -7,7 +7,6 @@ from collections.abc import Callable
 from datetime import date
 from decimal import Decimal
 from pathlib import Path
-from random import Random
 from typing import Any
 
 import polars as pl
@@ -22,7 +21,8 @@ from delta_ops.planning.key_ranges import cover_keys
 from delta_ops.protocol.arrow_types import schema_from_arrow
 from delta_ops.protocol.predicate import Or, to_arrow
 from tests.arrow.test_delete import data, last_info, two_partitions
-from tests.tables import live_paths, rows, rows_by_deltalake
+from tests.support.tables import live_paths, rows, rows_by_deltalake
+from tests.support.tiers import seeded
 
 
 def upsert(target: Any, source: pa.Table, on: str = "target.id = source.id", **options: Any) -> Any:
@@ -322,7 +322,7 @@ def test_an_append_only_table_is_refused(tmp_path: Path) -> None:
 )
 @pytest.mark.parametrize("count", [0, 3, 500])
 def test_files_are_chosen_by_ranges_that_hold_every_key(data_type: pa.DataType, count: int) -> None:
-    random = Random(count)
+    random = seeded(count)
     numbers = pa.array([random.choice([7, 1_000]) * random.randrange(10**5) for _ in range(count)])
     if data_type in (pa.int8(), pa.bool_()):
         numbers = pa.array([random.randrange(2) for _ in range(count)], pa.int64())

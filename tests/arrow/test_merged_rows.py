@@ -19,7 +19,7 @@ from delta_ops.errors import InvalidRequestError
 from delta_ops.transaction import CommitResult
 from tests.arrow.coding import code_all
 from tests.arrow.test_vectors import rows_by_query
-from tests.tables import rows, rows_by_deltalake
+from tests.support.tables import rows, rows_by_deltalake
 
 Row = dict[str, Any]
 Test = Callable[[Row | None, Row | None], bool | None]

@@ -22,7 +22,7 @@ from delta_ops.protocol.predicate import Predicate
 from delta_ops.protocol.stats import parse_stats
 from delta_ops.transaction import CurveOrder, RewriteGroup, Staged, cluster_by
 from delta_ops.transaction.rewrite_group import Curve
-from tests.tables import rows, rows_by_deltalake
+from tests.support.tables import rows, rows_by_deltalake
 
 KILOBYTE = 1 << 10
 UTC = pa.timestamp("us", "UTC")

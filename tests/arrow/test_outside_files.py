@@ -27,8 +27,8 @@ from tests.arrow.foreign_table import (
     stored_vector,
     vector_file,
 )
-from tests.clones import Naming, content_of, prefix_naming, shallow_clone
-from tests.tables import rows
+from tests.support.clones import Naming, content_of, prefix_naming, shallow_clone
+from tests.support.tables import rows
 
 SCHEMA = StructType((StructField("id", LONG), StructField("p", STRING)))
 FEED = {"delta.enableChangeDataFeed": "true"}

@@ -12,9 +12,9 @@ import delta_ops.arrow as da
 from delta_ops import DeltaLog
 from delta_ops.errors import DataFileError, OutsideFileError, StorageError
 from delta_ops.maintenance import maintain, repair, vacuum
-from tests.clones import prefix_naming, shallow_clone
-from tests.servers.s3 import ACCESS_KEY, S3Server
-from tests.tables import rows
+from tests.support.clones import prefix_naming, shallow_clone
+from tests.support.servers.s3 import ACCESS_KEY, S3Server
+from tests.support.tables import rows
 
 DATA = pa.table({"id": pa.array(range(10), pa.int64()), "p": ["a b"] * 10})
 

@@ -12,7 +12,7 @@ from delta_ops import DeltaLog
 from delta_ops.arrow.partitioning import split
 from delta_ops.errors import InvalidRequestError
 from delta_ops.protocol.arrow_types import schema_from_arrow
-from tests.tables import rows
+from tests.support.tables import rows
 
 
 def test_every_row_goes_to_the_partition_of_its_values_in_order() -> None:

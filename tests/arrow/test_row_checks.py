@@ -11,7 +11,7 @@ import pytest
 import delta_ops.arrow as da
 from delta_ops import DeltaLog
 from delta_ops.errors import InvalidRequestError
-from tests.tables import rows, rows_by_deltalake
+from tests.support.tables import rows, rows_by_deltalake
 
 _LONG = pa.field("v", pa.int64(), nullable=False)
 _STRUCT = pa.struct([_LONG.with_name("x")])

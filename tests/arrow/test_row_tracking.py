@@ -21,7 +21,7 @@ from delta_ops.log.checksum import validate_checksum
 from delta_ops.maintenance import create_checkpoint, optimize, restore
 from delta_ops.protocol.row_tracking import row_columns
 from delta_ops.transaction import NewColumn, add_columns, set_properties
-from tests.tables import rows, rows_by_deltalake
+from tests.support.tables import rows, rows_by_deltalake
 
 TRACKED = {"delta.enableRowTracking": "true"}
 Tracked = dict[int, tuple[int, int]]

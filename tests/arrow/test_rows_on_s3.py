@@ -9,7 +9,7 @@ import pytest
 
 import delta_ops.arrow as da
 from delta_ops import DeltaLog, Snapshot, col
-from tests.servers.s3 import Request, S3Server
+from tests.support.servers.s3 import Request, S3Server
 
 ROWS = 20_000
 

@@ -26,7 +26,7 @@ from delta_ops.protocol.variant import (
     primitive_value,
     string_value,
 )
-from tests.variants import (
+from tests.support.variants import (
     NO_NAMES,
     NULL,
     dictionary,

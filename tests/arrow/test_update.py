@@ -25,7 +25,7 @@ from tests.protocol.test_predicate_properties import (
     predicates,
 )
 from tests.protocol.test_predicate_properties import rows as random_rows
-from tests.tables import live_paths, rows, rows_by_deltalake
+from tests.support.tables import live_paths, rows, rows_by_deltalake
 
 
 @st.composite

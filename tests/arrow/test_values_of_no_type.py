@@ -10,7 +10,7 @@ import pytest
 import delta_ops.arrow as da
 from delta_ops import DeltaLog, col
 from delta_ops.errors import InvalidRequestError
-from tests.tables import rows_by_deltalake
+from tests.support.tables import rows_by_deltalake
 
 BYTES = [b"ok", b"\xff\xfe", None]
 TEXT = pa.array(BYTES).view(pa.string())

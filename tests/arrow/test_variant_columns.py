@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import random
 import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager, nullcontext
@@ -37,9 +36,10 @@ from delta_ops.protocol.schema import (
 )
 from delta_ops.protocol.variant import FieldNames, field_names, valid_value
 from delta_ops.storage import open_storage
-from tests.mutations import cut_gap, flip, repeat_piece, truncate
-from tests.tables import SHARED, needs_shared
-from tests.variants import (
+from tests.support.mutations import cut_gap, flip, repeat_piece, truncate
+from tests.support.tables import SHARED, needs_shared
+from tests.support.tiers import seeded
+from tests.support.variants import (
     NO_NAMES,
     NULL,
     decode,
@@ -339,7 +339,7 @@ def test_what_was_taken_apart_is_put_together_again(
 def test_damaged_bytes_are_refused_or_put_together_to_something_valid(
     tmp_path: Path, seed: int
 ) -> None:
-    rnd = random.Random(seed)
+    rnd = seeded(seed)
     names = dictionary(["c", "b", "a"], 1)
     rest = encode({"b": [1, "x", {"c": None}]}, field_names(names))
     element = encode({"c": "y" * 70}, field_names(names))

@@ -24,8 +24,8 @@ from delta_ops.log.commit_file import create_commit
 from delta_ops.maintenance import create_checkpoint, optimize, vacuum
 from delta_ops.protocol.actions import DeletionVector
 from delta_ops.protocol.predicate import Predicate
-from tests.counting_storage import CountingStorage
-from tests.tables import live_paths, rows
+from tests.support.counting_storage import CountingStorage
+from tests.support.tables import live_paths, rows
 
 ENABLED = {"delta.enableDeletionVectors": "true"}
 Step = tuple[str, int, int]

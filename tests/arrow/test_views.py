@@ -16,7 +16,7 @@ from delta_ops.maintenance import optimize, purge
 from delta_ops.protocol.arrow_types import schema_from_arrow
 from delta_ops.transaction import set_properties
 from tests.arrow.foreign_table import create, data_file, inline_vector
-from tests.tables import rows, rows_by_polars
+from tests.support.tables import rows, rows_by_polars
 
 VIEW = pa.string_view()
 KINDS = {

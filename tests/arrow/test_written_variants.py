@@ -17,8 +17,8 @@ from delta_ops.protocol.schema import (
     StructField,
     StructType,
 )
-from tests.tables import rows
-from tests.variants import NO_NAMES, NULL
+from tests.support.tables import rows
+from tests.support.variants import NO_NAMES, NULL
 
 INNER = StructType((StructField("w", VARIANT), StructField("n", LONG)))
 

@@ -12,7 +12,7 @@ import delta_ops.arrow as da
 from delta_ops import DeltaLog
 from delta_ops.cli.altering import alter_command
 from tests.cli.test_commands import output, run
-from tests.tables import rows, rows_by_deltalake
+from tests.support.tables import rows, rows_by_deltalake
 
 
 @pytest.fixture

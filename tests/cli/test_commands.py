@@ -20,8 +20,8 @@ from delta_ops import DeltaLog, col
 from delta_ops.cli.main import cli
 from delta_ops.protocol.file_names import checkpoint_part_name
 from delta_ops.transaction import cluster_by
-from tests.clones import prefix_naming, shallow_clone
-from tests.tables import rows, rows_by_deltalake
+from tests.support.clones import prefix_naming, shallow_clone
+from tests.support.tables import rows, rows_by_deltalake
 
 DAY_S = 86_400
 

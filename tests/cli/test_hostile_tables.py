@@ -32,7 +32,7 @@ from delta_ops.protocol.far_times import date_text, time_text, timestamp_text
 from delta_ops.transaction import Staged, begin
 from tests.cli.hostile_tables import NAME, PLACE, SHOWN, TEXT, create_hostile, odd_rows
 from tests.cli.terminals import text_sent
-from tests.tables import add, metadata, write_log
+from tests.support.tables import add, metadata, write_log
 
 PROJECT = Path(__file__).resolve().parents[2]
 COMMANDS = {

@@ -87,7 +87,6 @@ def test_a_reader_that_stops_reading_is_no_error(table: Path) -> None:
     assert process.wait() == 1
 
 
-@pytest.mark.by_days(2)
 @pytest.mark.parametrize("arguments", [("files",), ("files", "--json"), ("count",), ("health",)])
 @pytest.mark.parametrize("closed", [">&-", "2>&-", ">&- 2>&-"])
 def test_a_command_does_its_work_where_its_streams_are_closed(

@@ -14,7 +14,7 @@ from delta_ops import DeltaLog
 from delta_ops.log.commit_file import create_commit
 from delta_ops.protocol.actions import CommitInfo
 from tests.cli.test_commands import output, run
-from tests.tables import rows_by_deltalake
+from tests.support.tables import rows_by_deltalake
 
 
 @pytest.fixture

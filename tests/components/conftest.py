@@ -8,7 +8,7 @@ import dagster as dg
 import pytest
 from dagster.components.testing.utils import DefsFolderSandbox, create_defs_folder_sandbox
 
-from tests.instances import new_instance
+from tests.support.instances import new_instance
 
 
 @pytest.fixture

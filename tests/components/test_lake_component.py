@@ -21,7 +21,7 @@ from delta_ops.components.lake_state import LakeTable, write_lake_state
 from delta_ops.components.maintenance_policies import PolicyAttributes
 from delta_ops.orchestration import DeltaIOManager
 from tests.components.defs_files import loaded, specs_by_key
-from tests.tables import add, write_log
+from tests.support.tables import add, write_log
 
 ROWS = pa.table({"id": [1, 2], "day": ["a", "b"]})
 

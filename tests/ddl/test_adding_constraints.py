@@ -23,8 +23,8 @@ from delta_ops.errors import CommitConflictError, InvalidRequestError
 from delta_ops.log import Snapshot
 from delta_ops.maintenance import optimize
 from delta_ops.protocol.row_rules import Check
-from tests.counting_storage import CountingStorage
-from tests.tables import rows_by_deltalake
+from tests.support.counting_storage import CountingStorage
+from tests.support.tables import rows_by_deltalake
 
 
 @pytest.fixture

@@ -11,8 +11,8 @@ import pytest
 from delta_ops import DeltaLog, ddl
 from delta_ops.maintenance import create_checkpoint
 from delta_ops.storage import open_storage
-from tests.commands import COMMANDS, prepared
-from tests.counting_storage import CountingStorage
+from tests.support.commands import COMMANDS, prepared
+from tests.support.counting_storage import CountingStorage
 
 CHANGES = [
     name

@@ -23,7 +23,7 @@ from delta_ops.protocol.predicate import TRUE
 from delta_ops.protocol.schema import DATE, LONG, STRING, TIMESTAMP, StructField, StructType
 from tests.arrow.test_vectors import rows_by_query
 from tests.cli.test_commands import output, run
-from tests.tables import rows, rows_by_deltalake
+from tests.support.tables import rows, rows_by_deltalake
 
 SCHEMA = pa.schema([("id", pa.int64()), ("p", pa.string())])
 

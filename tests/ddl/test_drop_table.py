@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import random
 import shutil
 from collections.abc import Callable
 from functools import partial
@@ -24,9 +23,10 @@ from delta_ops.errors import (
 )
 from delta_ops.maintenance import create_checkpoint
 from delta_ops.storage import Storage, open_storage
-from tests.counting_storage import CountingStorage
-from tests.faulty_storage import crashes
-from tests.tables import rows_by_deltalake
+from tests.support.counting_storage import CountingStorage
+from tests.support.faulty_storage import crashes
+from tests.support.tables import rows_by_deltalake
+from tests.support.tiers import seeded
 
 ROW = pa.table({"id": [9], "p": [1]})
 
@@ -215,7 +215,7 @@ def test_whatever_is_gone_of_the_log_before_its_last_commit_nobody_opens_the_tab
 ) -> None:
     storage = open_storage(root)
     next(left for _, left in crashes(lambda: storage, drop_by) if is_marked(left))
-    chance = random.Random(1)
+    chance = seeded(1)
     log_files = sorted(each.name for each in files(root / "_delta_log"))
     (mark,) = [name for name in log_files if name.startswith(f"{4:020}")]
     for number in range(60):

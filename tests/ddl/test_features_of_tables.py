@@ -32,8 +32,8 @@ from delta_ops.protocol.actions import (
     RemoveFile,
 )
 from delta_ops.storage import Storage
-from tests.counting_storage import CountingStorage
-from tests.tables import rows_by_deltalake
+from tests.support.counting_storage import CountingStorage
+from tests.support.tables import rows_by_deltalake
 
 OLDEST = Protocol(min_reader_version=1, min_writer_version=2)
 VECTOR = DeletionVector(

@@ -24,10 +24,10 @@ from delta_ops.protocol.actions import CommitInfo, DomainMetadata, Protocol
 from delta_ops.storage import open_storage
 from tests.arrow.test_outside_files import source_table
 from tests.arrow.test_vectors import rows_by_query
-from tests.clones import content_of, prefix_naming
-from tests.clones import shallow_clone as clone_of_tests
-from tests.faulty_storage import crashes
-from tests.tables import rows
+from tests.support.clones import content_of, prefix_naming
+from tests.support.clones import shallow_clone as clone_of_tests
+from tests.support.faulty_storage import crashes
+from tests.support.tables import rows
 
 
 @pytest.fixture

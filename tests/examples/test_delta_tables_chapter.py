@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 import delta_ops.arrow as da
-from tests.tables import rows
+from tests.support.tables import rows
 
 PAGE = Path(__file__).resolve().parents[2] / "docs" / "delta-tables.md"
 

@@ -13,7 +13,7 @@ from examples.flights.accounting import account
 from examples.flights.generate import generate_month
 from examples.flights.weather import append_hours
 from tests.examples.flights_location import load_definitions
-from tests.servers.s3 import ACCESS_KEY, SECRET_KEY, S3Server
+from tests.support.servers.s3 import ACCESS_KEY, SECRET_KEY, S3Server
 
 pytestmark = pytest.mark.spark
 

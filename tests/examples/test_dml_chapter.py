@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 import delta_ops.arrow as da
-from tests.tables import rows, rows_by_deltalake
+from tests.support.tables import rows, rows_by_deltalake
 
 PAGE = Path(__file__).resolve().parents[2] / "docs" / "dml.md"
 

@@ -17,7 +17,7 @@ from examples.flights.settings import first_day
 from examples.flights.sources import InputError, list_inputs
 from examples.flights.weather import HOURS, append_hours
 from tests.examples.flights_location import evaluate, load_definitions
-from tests.instances import new_instance
+from tests.support.instances import new_instance
 
 
 @pytest.fixture

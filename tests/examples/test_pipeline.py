@@ -21,7 +21,7 @@ from examples.flights import demo
 from examples.flights.accounting import account
 from examples.flights.generate import generate_month
 from tests.examples.flights_location import evaluate, load_definitions
-from tests.tables import SHARED, needs_shared, rows, rows_by_deltalake, rows_by_polars
+from tests.support.tables import SHARED, needs_shared, rows, rows_by_deltalake, rows_by_polars
 
 pytestmark = pytest.mark.spark
 

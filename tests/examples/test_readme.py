@@ -17,8 +17,8 @@ from pyspark.sql import SparkSession
 
 import delta_ops.arrow as da
 from delta_ops import DeltaLog
-from tests.servers.connectors import connector_jars
-from tests.servers.s3 import S3Server
+from tests.support.servers.connectors import connector_jars
+from tests.support.servers.s3 import S3Server
 
 PROJECT = Path(__file__).resolve().parents[2]
 README = PROJECT / "README.md"

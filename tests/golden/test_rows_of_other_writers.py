@@ -12,7 +12,7 @@ from deltalake import DeltaTable, QueryBuilder
 import delta_ops.arrow as da
 from delta_ops import DeltaLog
 from tests.golden.catalogue import EXPECTED, SECOND_OPINION, TABLES, Alone, Refused
-from tests.tables import SHARED, needs_shared
+from tests.support.tables import SHARED, needs_shared
 
 ROOT = SHARED / "data" / "tables"
 

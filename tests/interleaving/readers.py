@@ -14,7 +14,7 @@ from delta_ops import DeltaLog
 from delta_ops.log import Snapshot
 from tests.interleaving.cases import Case
 from tests.interleaving.scenes import paths_in
-from tests.tables import rows
+from tests.support.tables import rows
 
 
 def deltalake_differences(case: Case, table: pa.Table) -> Iterator[str]:

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from random import Random
 
 from tests.interleaving.enumeration import Counts
 from tests.interleaving.search import pairs, searching
+from tests.support.tiers import seeded
 
 SEED = 16
 OF_EACH = 1
@@ -15,7 +15,7 @@ EVERY = 3
 
 def test_some_orders_of_some_pairs_keep_every_promise(report: Callable[[str], None]) -> None:
     counts = Counts()
-    chance = Random(SEED)
+    chance = seeded(SEED)
     some = pairs()[::EVERY]
     with searching() as search:
         for pair in some:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import random
 import threading
 import uuid
 from collections.abc import Callable
@@ -15,6 +14,7 @@ from delta_ops.storage.concurrency import run_parallel
 from tests.interleaving.enumeration import kills, two_changes
 from tests.interleaving.schedule import Order, alternating
 from tests.interleaving.turns import Operate, Run, run_in_turns
+from tests.support.tiers import seeded
 
 Fresh = Callable[[], Storage]
 
@@ -147,7 +147,7 @@ def random_operation(seed: int) -> Operate:
     """Looks and writes; what it writes, and under which name, depends on what it has seen."""
 
     def run(storage: Storage) -> int:
-        chance = random.Random(seed)
+        chance = seeded(seed)
         seen = 0
         for _ in range(5):
             path = f"{chance.choice('dde')}/{chance.choice('xyz')}"

@@ -21,11 +21,11 @@ from queue import Empty, SimpleQueue
 from delta_ops.errors import StorageError
 from delta_ops.storage import Storage
 from delta_ops.storage.concurrency import work_in_sequence
-from tests.faulty_storage import Killed
 from tests.interleaving.calls import Call
 from tests.interleaving.late_listing import History, Journal
 from tests.interleaving.schedule import Order
 from tests.interleaving.stepped_storage import SteppedStorage
+from tests.support.faulty_storage import Killed
 
 PATIENCE_S = 2.0
 """Longer than a busy machine takes from one call to the next."""

@@ -14,7 +14,7 @@ import delta_ops.arrow as da
 from delta_ops import DeltaLog, col
 from delta_ops.maintenance import create_checkpoint, optimize, vacuum
 from tests.peers.delta_spark import DeltaSpark
-from tests.tables import rows, rows_by_deltalake
+from tests.support.tables import rows, rows_by_deltalake
 
 Txn = tuple[str, int]
 

@@ -11,7 +11,7 @@ import pytest
 
 from tests.interop.engines import ByDeltaSpark, Deltalake, Engine, Ours, Seen
 from tests.peers.delta_spark import DeltaSpark
-from tests.tables import Row
+from tests.support.tables import Row
 
 APPLICATIONS = ("ours", "deltalake", "delta-spark")
 
@@ -63,7 +63,6 @@ def test_what_one_engine_commits_the_others_read_and_continue(
 
 
 @pytest.mark.long
-@pytest.mark.by_days(2)
 @pytest.mark.parametrize("order", list(itertools.permutations(APPLICATIONS)), ids=" then ".join)
 def test_any_order_of_writers_and_of_maintenance_comes_to_the_same(
     engines: Mapping[str, Engine], tmp_path: Path, order: tuple[str, ...]

@@ -13,9 +13,9 @@ import delta_ops.arrow as da
 from delta_ops import DeltaLog
 from delta_ops.maintenance import create_checkpoint
 from delta_ops.storage import Storage
-from tests.faulty_storage import crashes
 from tests.peers.delta_spark import DeltaSpark
-from tests.tables import rows
+from tests.support.faulty_storage import crashes
+from tests.support.tables import rows
 
 V2 = {"delta.checkpointPolicy": "v2"}
 STRUCTS = {

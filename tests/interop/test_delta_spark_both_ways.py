@@ -16,7 +16,7 @@ from delta_ops import DeltaLog
 from delta_ops.errors import InvalidRequestError
 from delta_ops.maintenance import create_checkpoint
 from tests.peers.delta_spark import DeltaSpark
-from tests.tables import rows
+from tests.support.tables import rows
 
 PARTITIONS = pa.schema(
     [

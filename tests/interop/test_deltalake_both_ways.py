@@ -12,7 +12,7 @@ from deltalake import CommitProperties, DeltaTable, Transaction, write_deltalake
 import delta_ops.arrow as da
 from delta_ops import DeltaLog, col
 from delta_ops.maintenance import create_checkpoint
-from tests.tables import rows, rows_by_deltalake
+from tests.support.tables import rows, rows_by_deltalake
 
 BEFORE_1970 = datetime(1969, 12, 31, 23, 59, 59, 999999, UTC)
 # No negative decimal: deltalake writes -12.50 as "-12.-50" and fails.

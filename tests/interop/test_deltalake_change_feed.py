@@ -15,7 +15,7 @@ from deltalake import DeltaTable, write_deltalake
 import delta_ops.arrow as da
 from delta_ops import DeltaLog
 from delta_ops.errors import InvalidRequestError
-from tests.tables import rows
+from tests.support.tables import rows
 
 _IN_UTC = {"_commit_timestamp": pa.timestamp("us", "UTC")}
 FEED = {"delta.enableChangeDataFeed": "true"}

@@ -12,7 +12,7 @@ from delta_ops import DeltaLog, Snapshot, col
 from delta_ops.errors import LogCorruptError
 from delta_ops.log.checkpoint_write.write import write_checkpoint
 from delta_ops.log.commit_file import create_commit
-from tests.tables import add, metadata, write_log
+from tests.support.tables import add, metadata, write_log
 
 READS = pytest.mark.parametrize(
     "read",

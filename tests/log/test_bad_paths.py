@@ -14,7 +14,7 @@ from delta_ops.errors import LogCorruptError
 from delta_ops.log.checkpoint_write.write import write_checkpoint
 from delta_ops.log.commit_file import create_commit
 from delta_ops.protocol.actions import FileAction
-from tests.tables import add, remove, write_log
+from tests.support.tables import add, remove, write_log
 
 BAD = pytest.mark.parametrize(
     ("action", "reason"),

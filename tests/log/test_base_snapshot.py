@@ -17,7 +17,7 @@ from delta_ops.log.checkpoint_write.write import write_checkpoint
 from delta_ops.log.transaction_identifiers import version_of_transaction
 from delta_ops.maintenance import vacuum
 from delta_ops.protocol.actions import SetTransaction
-from tests.tables import add, live_paths, remove, stage_files, write_log
+from tests.support.tables import add, live_paths, remove, stage_files, write_log
 
 IN_COMMIT = "delta.enableInCommitTimestamps"
 

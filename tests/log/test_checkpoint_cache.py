@@ -21,7 +21,6 @@ from delta_ops.log.checkpoint_write.write import write_checkpoint
 from delta_ops.log.commit_file import create_commit
 from delta_ops.protocol.file_names import checkpoint_name
 from delta_ops.storage import FileInfo, open_storage
-from tests.counting_storage import CountingStorage
 from tests.log.test_v2_checkpoints import (
     classic_name_with_sidecars,
     json_alone,
@@ -29,10 +28,11 @@ from tests.log.test_v2_checkpoints import (
     parquet_with_sidecars,
     table,
 )
-from tests.servers.azure import AzureServer
-from tests.servers.gcs import GcsServer
-from tests.servers.s3 import Request, S3Server, kinds
-from tests.tables import add, live_paths, write_log
+from tests.support.counting_storage import CountingStorage
+from tests.support.servers.azure import AzureServer
+from tests.support.servers.gcs import GcsServer
+from tests.support.servers.s3 import Request, S3Server, kinds
+from tests.support.tables import add, live_paths, write_log
 
 LOG = "_delta_log"
 NUM_FILES = 3_000

@@ -18,7 +18,7 @@ from delta_ops import DeltaLog
 from delta_ops.errors import LogCorruptError
 from delta_ops.log.checkpoint_write.write import write_checkpoint
 from delta_ops.protocol.actions import SetTransaction
-from tests.tables import add, live_paths, write_log
+from tests.support.tables import add, live_paths, write_log
 
 STATS = '{"numRecords":2,"minValues":{"id":1},"maxValues":{"id":2},"nullCount":{"id":0}}'
 

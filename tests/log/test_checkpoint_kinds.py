@@ -28,7 +28,7 @@ from delta_ops.protocol.actions import (
     SetTransaction,
 )
 from tests.log.test_replay import histories, model, replayed
-from tests.tables import add, metadata, remove
+from tests.support.tables import add, metadata, remove
 
 V2 = Protocol(
     min_reader_version=3,

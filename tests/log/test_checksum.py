@@ -12,7 +12,7 @@ from delta_ops.errors import LogCorruptError
 from delta_ops.log.checksum import validate_checksum
 from delta_ops.log.snapshot import Snapshot
 from delta_ops.protocol.json_codec import json_body
-from tests.tables import PROTOCOL, add, metadata, write_log
+from tests.support.tables import PROTOCOL, add, metadata, write_log
 
 
 @pytest.fixture

@@ -16,8 +16,8 @@ from delta_ops.log.commit_file import create_commit
 from delta_ops.protocol.actions import Protocol, SetTransaction
 from delta_ops.protocol.json_codec import json_body
 from delta_ops.storage import open_storage
-from tests.counting_storage import CountingStorage
-from tests.tables import PROTOCOL, add, live_paths, metadata, write_log
+from tests.support.counting_storage import CountingStorage
+from tests.support.tables import PROTOCOL, add, live_paths, metadata, write_log
 
 CHECKPOINT = 2
 NEWER = metadata(id="1" * 36)

@@ -27,8 +27,8 @@ from delta_ops.protocol.actions import (
 from delta_ops.protocol.file_names import checksum_name
 from delta_ops.protocol.json_codec import json_body
 from delta_ops.storage import open_storage
-from tests.counting_storage import CountingStorage
-from tests.tables import PROTOCOL, SHARED, add, metadata, needs_shared, remove
+from tests.support.counting_storage import CountingStorage
+from tests.support.tables import PROTOCOL, SHARED, add, metadata, needs_shared, remove
 
 FUTURE = 2**42
 """Milliseconds: younger than any checkpoint that a test writes."""

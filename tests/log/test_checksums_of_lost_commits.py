@@ -14,9 +14,9 @@ from delta_ops.log.checksum import validate_checksum
 from delta_ops.log.lost_commits import find_lost_commits
 from delta_ops.protocol.file_names import checksum_name, commit_name
 from delta_ops.storage import open_storage
-from tests.counting_storage import CountingStorage
-from tests.lost_commits import append, commit_to_be_lost, replace_commit
-from tests.tables import PROTOCOL, add, metadata, write_log
+from tests.support.counting_storage import CountingStorage
+from tests.support.lost_commits import append, commit_to_be_lost, replace_commit
+from tests.support.tables import PROTOCOL, add, metadata, write_log
 
 THEIRS = add("theirs", size=3)
 

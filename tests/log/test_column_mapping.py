@@ -18,7 +18,7 @@ from delta_ops.protocol.schema import (
     StructType,
     schema_to_json,
 )
-from tests.tables import SHARED, add, needs_shared
+from tests.support.tables import SHARED, add, needs_shared
 
 GOLDEN = SHARED / "data" / "tables" / "golden"
 

@@ -13,8 +13,8 @@ from delta_ops.log.checkpoint_write.write import write_checkpoint
 from delta_ops.log.transaction_identifiers import version_of_transaction
 from delta_ops.protocol.actions import SetTransaction
 from delta_ops.storage import open_storage
-from tests.counting_storage import CountingStorage
-from tests.tables import add, live_paths, write_log
+from tests.support.counting_storage import CountingStorage
+from tests.support.tables import add, live_paths, write_log
 
 
 def commit_file(root: Path, version: int) -> Path:

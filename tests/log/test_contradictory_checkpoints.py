@@ -17,7 +17,7 @@ from delta_ops.errors import LogCorruptError
 from delta_ops.log.checkpoint_write.write import write_checkpoint
 from delta_ops.protocol.actions import DomainMetadata, Protocol, SetTransaction
 from delta_ops.protocol.json_codec import json_body
-from tests.tables import add, metadata, remove, write_log
+from tests.support.tables import add, metadata, remove, write_log
 
 Change = Callable[[pa.Table], pa.Table]
 

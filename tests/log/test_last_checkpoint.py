@@ -10,7 +10,7 @@ import pytest
 from delta_ops import DeltaLog
 from delta_ops.log.checkpoint_write.write import write_checkpoint
 from delta_ops.log.last_checkpoint import checksum_of, hint_from_json, load_hint
-from tests.tables import SHARED, add, live_paths, needs_shared, write_log
+from tests.support.tables import SHARED, add, live_paths, needs_shared, write_log
 
 SAMPLE = (
     b'{"k0":"\'v 0\'", "checksum": "adsaskfljadfkjadfkj", "k1":{"k2": 2, "k3": ["v3", [1, 2], '

@@ -17,9 +17,9 @@ from delta_ops.lazy import lazy
 from delta_ops.log.checkpoint_write.content import Content
 from delta_ops.log.snapshot import Snapshot
 from delta_ops.maintenance import create_checkpoint
-from tests.counting_storage import CountingStorage
-from tests.forked import call_in_child, needs_fork
-from tests.gate import PATIENCE_S, Gate, Gated, call_in_thread
+from tests.support.counting_storage import CountingStorage
+from tests.support.forked import call_in_child, needs_fork
+from tests.support.gate import PATIENCE_S, Gate, Gated, call_in_thread
 
 CALLERS = 8
 VALUES = [

@@ -16,8 +16,9 @@ from delta_ops.errors import DeltaOpsError, LogCorruptError
 from delta_ops.log.checkpoint_write.write import write_checkpoint
 from delta_ops.protocol.actions import SetTransaction
 from delta_ops.protocol.json_codec import json_body
-from tests.mutations import cut_gap, flip, mutate, truncate
-from tests.tables import PROTOCOL, add, metadata, remove, write_log
+from tests.support.mutations import cut_gap, flip, mutate, truncate
+from tests.support.tables import PROTOCOL, add, metadata, remove, write_log
+from tests.support.tiers import seeded
 
 LATEST = 2
 Damage = Callable[[bytes, random.Random], bytes]
@@ -70,7 +71,7 @@ def whole(root: Path) -> tuple[Any, ...]:
 
 def damaged(root: Path, name: str, damage: Damage, seed: int, cases: int) -> Iterator[None]:
     """The table with that file damaged, again and again; it is whole afterwards."""
-    path, rnd = root / "_delta_log" / name, random.Random(seed)
+    path, rnd = root / "_delta_log" / name, seeded(seed)
     intact = path.read_bytes()
     try:
         for _ in range(cases):

@@ -16,8 +16,8 @@ from delta_ops import DeltaLog
 from delta_ops.log.checkpoint_write.multi_part import part_of
 from delta_ops.log.checkpoint_write.write import write_checkpoint
 from delta_ops.protocol.file_names import checkpoint_name
-from tests.counting_storage import CountingStorage, OnCall
 from tests.log.test_checkpoint_kinds import PARTS, busy, by_deltalake, state
+from tests.support.counting_storage import CountingStorage, OnCall
 
 PART_ROWS = 2
 

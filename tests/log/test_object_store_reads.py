@@ -23,9 +23,9 @@ from delta_ops.log.checkpoint_write.write import write_checkpoint
 from delta_ops.log.snapshot import Snapshot
 from delta_ops.protocol.actions import SetTransaction
 from delta_ops.protocol.file_names import LAST_CHECKPOINT, checkpoint_name, commit_name
-from tests.counting_storage import CountingStorage
-from tests.servers.s3 import Request, S3Server, kinds
-from tests.tables import add, live_paths, write_log
+from tests.support.counting_storage import CountingStorage
+from tests.support.servers.s3 import Request, S3Server, kinds
+from tests.support.tables import add, live_paths, write_log
 
 LOG = "_delta_log"
 

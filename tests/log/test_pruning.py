@@ -25,7 +25,7 @@ from tests.protocol.test_predicate_properties import (
     evaluate,
     predicates,
 )
-from tests.tables import define
+from tests.support.tables import define
 
 VALUES = st.none() | st.text(max_size=2)
 UNIFORM = st.lists(st.sampled_from("pqr"), unique=True, min_size=1).flatmap(

@@ -17,7 +17,7 @@ from delta_ops.log.repeated_files import drop_repeated, mark_keys
 from delta_ops.maintenance import health, optimize, plan_maintenance
 from delta_ops.protocol.actions import DeletionVector
 from delta_ops.protocol.arrow_schemas import ADD
-from tests.tables import add, write_log
+from tests.support.tables import add, write_log
 
 
 def twice(log: DeltaLog, *, keep_checksum: bool) -> DeltaLog:

@@ -30,8 +30,8 @@ from delta_ops.protocol.actions import (
     SetTransaction,
 )
 from delta_ops.protocol.arrow_schemas import ADD, REMOVE, add_files, remove_files
-from tests.counting_storage import CountingStorage
-from tests.tables import add, live_paths, remove, write_log
+from tests.support.counting_storage import CountingStorage
+from tests.support.tables import add, live_paths, remove, write_log
 
 NAMES = [f"f{i}.parquet" for i in range(6)] + ["a b.parquet", "ü.parquet"]
 ENCODED = {

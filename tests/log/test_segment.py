@@ -18,7 +18,7 @@ from delta_ops.errors import (
 from delta_ops.log.checkpoint_write.write import write_checkpoint
 from delta_ops.protocol.file_names import commit_name
 from delta_ops.storage import FileInfo, Storage
-from tests.tables import add, live_paths, write_log
+from tests.support.tables import add, live_paths, write_log
 
 
 def log_of(root: Path, versions: int = 6) -> DeltaLog:

@@ -7,7 +7,7 @@ import pytest
 from delta_ops import DeltaLog
 from delta_ops.errors import LogCorruptError, UnsupportedFeatureError, VersionNotFoundError
 from delta_ops.log.checksum import validate_checksum
-from tests.tables import SHARED, needs_shared
+from tests.support.tables import SHARED, needs_shared
 
 TABLES = SHARED / "data" / "tables"
 FOUND = sorted(str(p.parent.relative_to(TABLES)) for p in TABLES.rglob("_delta_log"))

@@ -20,9 +20,9 @@ from delta_ops.log.checkpoint_write.write import WrittenCheckpoint, write_checkp
 from delta_ops.log.commit_file import create_commit
 from delta_ops.protocol.actions import DeletionVector
 from delta_ops.storage import FileInfo
-from tests.counting_storage import CountingStorage
 from tests.log.test_checkpoint_kinds import DAY, SIDECARS, V2, by_deltalake, state, table
-from tests.tables import add, metadata, remove
+from tests.support.counting_storage import CountingStorage
+from tests.support.tables import add, metadata, remove
 
 ROWS = 10
 VECTOR = DeletionVector(

@@ -18,9 +18,9 @@ from delta_ops.protocol.actions import CommitInfo
 from delta_ops.protocol.file_names import LAST_CHECKPOINT
 from delta_ops.storage import Storage, open_storage
 from delta_ops.storage.concurrency import MAX_CONCURRENCY
-from tests.counting_storage import CountingStorage
-from tests.gate import PATIENCE_S, Gate, call_in_thread
-from tests.tables import add, write_log
+from tests.support.counting_storage import CountingStorage
+from tests.support.gate import PATIENCE_S, Gate, call_in_thread
+from tests.support.tables import add, write_log
 
 
 class RemoteStorage(CountingStorage):

@@ -15,7 +15,7 @@ from delta_ops.log.checkpoint_write.write import write_checkpoint
 from delta_ops.log.commit_file import create_commit
 from delta_ops.log.time_travel import version_at
 from delta_ops.protocol.actions import Action, CommitInfo, Protocol
-from tests.tables import PROTOCOL, add, metadata
+from tests.support.tables import PROTOCOL, add, metadata
 
 START = datetime(2026, 1, 31, 12, tzinfo=UTC)
 

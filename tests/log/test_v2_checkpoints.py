@@ -16,7 +16,7 @@ from delta_ops.errors import LogCorruptError
 from delta_ops.log.checkpoint_write.write import write_checkpoint
 from delta_ops.log.commit_file import create_commit
 from delta_ops.protocol.actions import Protocol, SetTransaction
-from tests.tables import add, live_paths, metadata, remove
+from tests.support.tables import add, live_paths, metadata, remove
 
 UUID = "80a083e8-7026-4e79-81be-64bd76c43a11"
 V2 = Protocol(

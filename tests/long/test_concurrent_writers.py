@@ -12,7 +12,7 @@ import pytest
 
 import delta_ops.arrow as da
 from delta_ops import DeltaLog
-from tests.tables import rows, rows_by_deltalake, rows_by_polars
+from tests.support.tables import rows, rows_by_deltalake, rows_by_polars
 
 pytestmark = pytest.mark.long
 

@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 
 from delta_ops import DeltaLog
-from tests.racing_writers import check, race
-from tests.servers.s3 import S3Server
-from tests.tables import rows_by_deltalake
+from tests.support.racing_writers import check, race
+from tests.support.servers.s3 import S3Server
+from tests.support.tables import rows_by_deltalake
 
 pytestmark = pytest.mark.long
 

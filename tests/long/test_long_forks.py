@@ -8,9 +8,9 @@ import pytest
 
 import delta_ops.arrow as da
 from delta_ops import DeltaLog
-from tests.busy_table import BusyTable
-from tests.forked import call_in_child, needs_fork
-from tests.servers.s3 import S3Server
+from tests.support.busy_table import BusyTable
+from tests.support.forked import call_in_child, needs_fork
+from tests.support.servers.s3 import S3Server
 
 pytestmark = [pytest.mark.long, needs_fork]
 ROUNDS = 20

@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 from tests.log import test_log_fuzz as log_fuzz
-from tests.mutations import mutate
 from tests.protocol.test_codec_fuzz import check_codec
+from tests.support.mutations import mutate
 
 pytestmark = pytest.mark.long
 

@@ -1,36 +1,35 @@
 """Orders with any number of changes of turn, drawn for every pair and for three operations.
 
-Each day has a part of the pairs and of the threes.
+The tier runs every second pair and every second group of three. `EVERY = 1` runs all of them.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from random import Random
 
 import pytest
 
-from tests.days import part_of_day, today
 from tests.interleaving.enumeration import Counts
 from tests.interleaving.operations import OPERATIONS
 from tests.interleaving.search import Meeting, can_meet, pairs, searching
+from tests.support.tiers import seeded
 
 pytestmark = pytest.mark.long
 
 SEED = 17
-DAYS = 2
+EVERY = 2
 OF_EACH = 15
 TRIOS = 150
 
 
 def test_drawn_orders_of_every_pair_keep_every_promise(report: Callable[[str], None]) -> None:
     counts = Counts()
-    chance = Random(SEED)
-    part = part_of_day(pairs(), DAYS, today())
+    chance = seeded(SEED)
+    part = pairs()[::EVERY]
     with searching() as search:
         for pair in part:
             counts += search.draw(pair, OF_EACH, chance)
-        report(search.report(f"{len(part)} pairs (a part of {DAYS}, day {today()}), drawn", counts))
+        report(search.report(f"{len(part)} of {len(pairs())} pairs, drawn", counts))
         assert not search.failures, search.verdict()
 
 
@@ -38,10 +37,10 @@ def test_drawn_orders_of_three_operations_keep_every_promise(
     report: Callable[[str], None],
 ) -> None:
     counts = Counts()
-    chance = Random(SEED)
+    chance = seeded(SEED)
     drawn = [tuple(chance.choices(list(OPERATIONS), k=3)) for _ in range(TRIOS)]
     with searching() as search:
-        for kinds in part_of_day(drawn, DAYS, today()):
+        for kinds in drawn[::EVERY]:
             if can_meet(kinds):
                 counts += search.draw(Meeting(kinds), OF_EACH, chance)
         report(search.report("three operations, drawn", counts))

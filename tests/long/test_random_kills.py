@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import random
 import subprocess
 import sys
 import time
@@ -18,7 +17,8 @@ from delta_ops import DeltaLog
 from delta_ops.clock import DAY_MS, system_clock
 from delta_ops.maintenance import vacuum
 from tests.long.mortal_writer import APP_ID, main, rows_of
-from tests.tables import rows, rows_by_deltalake
+from tests.support.tables import rows, rows_by_deltalake
+from tests.support.tiers import seeded
 
 pytestmark = pytest.mark.long
 
@@ -46,7 +46,7 @@ def run_until_killed(table: Path, life_s: float) -> list[int]:
 
 def test_a_writer_killed_at_random_moments_loses_and_doubles_nothing(tmp_path: Path) -> None:
     table = tmp_path / "t"
-    chance = random.Random(SEED)
+    chance = seeded(SEED)
     foreign: list[tuple[str, str]] = []
     acknowledged = -1
     for number in range(ROUNDS):

@@ -15,7 +15,7 @@ import delta_ops.arrow as da
 from delta_ops import CommitResult, DeltaLog, begin
 from delta_ops.clock import DAY_MS
 from delta_ops.log.commit_file import create_commit
-from tests.tables import rows
+from tests.support.tables import rows
 
 NOW = 1_600_000_000_000
 """Long before the tests run, so that what they write is told from what was given an age."""

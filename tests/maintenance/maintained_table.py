@@ -26,7 +26,7 @@ from delta_ops.log.checksum import validate_checksum
 from delta_ops.protocol.actions import AddFile
 from delta_ops.protocol.file_names import commit_name
 from delta_ops.protocol.file_paths import canonical_path
-from tests.tables import live_paths
+from tests.support.tables import live_paths
 from tests.transaction.row_changes import Row, rows_in
 
 LOG_RETENTION_MS = 30 * DAY_MS

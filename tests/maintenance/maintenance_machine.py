@@ -42,9 +42,9 @@ from delta_ops.maintenance import (
     vacuum,
 )
 from delta_ops.transaction import DEFAULT_HOOKS, set_properties
-from tests.counting_storage import CountingStorage
-from tests.faulty_storage import Killed, MortalStorage
 from tests.maintenance.maintained_table import MaintainedTable, State
+from tests.support.counting_storage import CountingStorage
+from tests.support.faulty_storage import Killed, MortalStorage
 from tests.transaction.row_changes import Row, table_of
 
 Kind = Literal["classic", "v2", "vectors", "vectors and v2"]

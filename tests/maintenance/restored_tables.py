@@ -17,7 +17,7 @@ from delta_ops.log.commit_file import create_commit
 from delta_ops.protocol.actions import Action, AddFile, CommitInfo, Protocol
 from delta_ops.transaction.changes import tombstone
 from tests.arrow.foreign_table import stored_vector
-from tests.counting_storage import CountingStorage
+from tests.support.counting_storage import CountingStorage
 
 TXN = ("loader", 7)
 VECTORS = Protocol(

@@ -15,7 +15,7 @@ from delta_ops import DeltaLog, begin
 from delta_ops.errors import InvalidRequestError
 from delta_ops.maintenance import auto_compact, optimize
 from delta_ops.transaction import DEFAULT_HOOKS, CommitResult, cluster_by, set_properties
-from tests.tables import rows
+from tests.support.tables import rows
 
 ON = {"delta.autoOptimize.autoCompact": "true"}
 

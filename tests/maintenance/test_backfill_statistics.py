@@ -19,7 +19,7 @@ from delta_ops.errors import CommitConflictError
 from delta_ops.log.checksum import validate_checksum
 from delta_ops.maintenance import backfill_statistics, optimize, repair
 from delta_ops.transaction import NewColumn, add_columns, cluster_by, set_properties
-from tests.tables import rows, rows_by_deltalake
+from tests.support.tables import rows, rows_by_deltalake
 
 NONE = {"delta.dataSkippingNumIndexedCols": "0"}
 DATA = pa.table(

@@ -18,8 +18,8 @@ from delta_ops.log.commit_file import create_commit
 from delta_ops.maintenance import restore, revert
 from delta_ops.protocol.actions import CommitInfo
 from delta_ops.storage import open_storage
-from tests.counting_storage import CountingStorage
 from tests.maintenance.restored_tables import history, ids, write
+from tests.support.counting_storage import CountingStorage
 
 
 def disturbed(log: DeltaLog, times: int, act: Callable[[], object]) -> DeltaLog:

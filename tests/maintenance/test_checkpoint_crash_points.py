@@ -10,9 +10,9 @@ from delta_ops import DeltaLog
 from delta_ops.log.checkpoint_write.write import write_checkpoint
 from delta_ops.log.commit_file import create_commit
 from delta_ops.storage import Storage
-from tests.faulty_storage import crashes
 from tests.log.test_checkpoint_kinds import KINDS, SIDECARS, Kind, busy, by_deltalake, state
-from tests.tables import add, remove
+from tests.support.faulty_storage import crashes
+from tests.support.tables import add, remove
 
 
 @KINDS

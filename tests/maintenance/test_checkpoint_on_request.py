@@ -11,7 +11,7 @@ from delta_ops.errors import InvalidRequestError, TableNotFoundError
 from delta_ops.events import Progress
 from delta_ops.maintenance import checkpoint_due, create_checkpoint, plan_checkpoint
 from tests.maintenance.aged_tables import Table
-from tests.tables import rows_by_deltalake
+from tests.support.tables import rows_by_deltalake
 
 
 def commits(root: Path, count: int, interval: int = 100) -> Table:

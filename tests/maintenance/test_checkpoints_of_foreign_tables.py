@@ -13,7 +13,7 @@ from delta_ops.maintenance import create_checkpoint
 from delta_ops.protocol.arrow_schemas import REMOVE
 from delta_ops.protocol.features import FEATURES
 from delta_ops.protocol.stats import num_records
-from tests.tables import SHARED, needs_shared
+from tests.support.tables import SHARED, needs_shared
 
 pytestmark = needs_shared
 

@@ -14,9 +14,9 @@ from delta_ops import DeltaLog
 from delta_ops.clock import DAY_MS
 from delta_ops.log.checkpoint_write import v2
 from delta_ops.maintenance import clean_up_log, create_checkpoint, vacuum
-from tests.faulty_storage import Killed, MortalStorage
 from tests.maintenance.test_on_object_stores import theirs
-from tests.servers.s3 import S3Server, kinds
+from tests.support.faulty_storage import Killed, MortalStorage
+from tests.support.servers.s3 import S3Server, kinds
 
 V2 = {"delta.checkpointPolicy": "v2"}
 

@@ -18,7 +18,6 @@ from delta_ops.log.checkpoint_write.write import write_checkpoint
 from delta_ops.maintenance import clean_up_log, create_checkpoint, maintain
 from delta_ops.protocol.file_names import checkpoint_name
 from delta_ops.storage import Storage
-from tests.faulty_storage import crashes
 from tests.maintenance.aged_tables import Table
 from tests.maintenance.unfinished import (
     LATEST,
@@ -29,7 +28,8 @@ from tests.maintenance.unfinished import (
     make_old,
     part,
 )
-from tests.tables import rows_by_deltalake
+from tests.support.faulty_storage import crashes
+from tests.support.tables import rows_by_deltalake
 
 
 def deltalake_cleans_up(root: Path) -> None:

@@ -14,7 +14,7 @@ from delta_ops.maintenance import clean_up_log, create_checkpoint, health, vacuu
 from delta_ops.maintenance.plan import plan_maintenance
 from delta_ops.protocol.actions import SetTransaction
 from tests.maintenance.aged_tables import NOW, Table, overwritten
-from tests.tables import add, metadata, remove, rows_by_deltalake, write_log
+from tests.support.tables import add, metadata, remove, rows_by_deltalake, write_log
 
 YEAR_10000 = 253_402_300_800_000
 STEPS = [

@@ -29,10 +29,10 @@ from delta_ops.maintenance import (
 from delta_ops.protocol.actions import AddFile
 from delta_ops.transaction.changes import tombstone
 from tests.arrow.foreign_table import data_file
-from tests.clones import content_of, prefix_naming, shallow_clone
-from tests.file_lock import FileLock
 from tests.maintenance.restored_tables import commit, ids, make_with_vectors, write
-from tests.tables import stage_files
+from tests.support.clones import content_of, prefix_naming, shallow_clone
+from tests.support.file_lock import FileLock
+from tests.support.tables import stage_files
 
 NOW: dict[str, Any] = {"retention": timedelta(0), "enforce_retention": False}
 NAMINGS = pytest.mark.parametrize(

@@ -17,7 +17,7 @@ from delta_ops.log.commit_file import create_commit
 from delta_ops.maintenance import optimize, purge
 from delta_ops.protocol.actions import CommitInfo
 from delta_ops.transaction import cluster_by, rename_column
-from tests.tables import rows
+from tests.support.tables import rows
 
 MAPPED = {"delta.columnMapping.mode": "name"}
 FILE = 3_000

@@ -28,10 +28,10 @@ from delta_ops.maintenance import (
 from delta_ops.maintenance.fleet import find_tables_in
 from delta_ops.protocol.actions import Protocol
 from delta_ops.storage import open_storage
-from tests.counting_storage import CountingStorage
 from tests.maintenance.aged_tables import Table, fragmented, overwritten, undescribed
-from tests.servers.s3 import S3Server
-from tests.tables import PROTOCOL, add, metadata, write_log
+from tests.support.counting_storage import CountingStorage
+from tests.support.servers.s3 import S3Server
+from tests.support.tables import PROTOCOL, add, metadata, write_log
 
 SMALL = HealthThresholds(small_files=2)
 

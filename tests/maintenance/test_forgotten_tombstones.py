@@ -16,7 +16,7 @@ from delta_ops.log.commit_file import create_commit
 from delta_ops.maintenance import create_checkpoint, vacuum
 from delta_ops.protocol.file_names import commit_name
 from tests.maintenance.aged_tables import NOW, Table
-from tests.tables import add, remove, write_log
+from tests.support.tables import add, remove, write_log
 
 RETENTION = "delta.deletedFileRetentionDuration"
 

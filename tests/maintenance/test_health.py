@@ -42,10 +42,10 @@ from delta_ops.protocol.actions import Action, DeletionVector, Protocol
 from delta_ops.protocol.file_names import checksum_name, commit_name
 from delta_ops.protocol.stats import num_records, parse_stats
 from delta_ops.storage import FileInfo
-from tests.counting_storage import CountingStorage
-from tests.lost_commits import append, commit_to_be_lost, replace_commit
 from tests.maintenance.aged_tables import NOW, Table, fragmented, overwritten, undescribed
-from tests.tables import add, metadata, remove, write_log
+from tests.support.counting_storage import CountingStorage
+from tests.support.lost_commits import append, commit_to_be_lost, replace_commit
+from tests.support.tables import add, metadata, remove, write_log
 
 STATS = '{"numRecords":10}'
 MIB = 1 << 20

@@ -25,8 +25,6 @@ from delta_ops.maintenance import (
 )
 from delta_ops.protocol.file_names import checkpoint_name, commit_name
 from delta_ops.storage import FileInfo, Storage
-from tests.counting_storage import CountingStorage
-from tests.faulty_storage import crashes
 from tests.maintenance.aged_tables import Table
 from tests.maintenance.unfinished import (
     HINT,
@@ -38,7 +36,9 @@ from tests.maintenance.unfinished import (
     leave,
     part,
 )
-from tests.tables import rows_by_deltalake
+from tests.support.counting_storage import CountingStorage
+from tests.support.faulty_storage import crashes
+from tests.support.tables import rows_by_deltalake
 
 
 @pytest.mark.parametrize(

@@ -73,7 +73,6 @@ class Late:
         self.bytes_rewritten += optimize(self.log).bytes_added
 
 
-@pytest.mark.by_days(2)
 @pytest.mark.parametrize("share", [0.02, 0.2])
 @pytest.mark.parametrize("kind", VALUES)
 def test_late_data_cost_little_and_leave_few_files_to_a_value(
@@ -83,7 +82,6 @@ def test_late_data_cost_little_and_leave_few_files_to_a_value(
 
 
 @pytest.mark.long
-@pytest.mark.by_days(4)
 @pytest.mark.parametrize("share", [0.05, 0.2])
 @pytest.mark.parametrize("target_size", [20_000, 400_000])
 @pytest.mark.parametrize("kind", ["number", "time"])

@@ -17,7 +17,7 @@ from delta_ops import DeltaLog, Snapshot, col
 from delta_ops.errors import CommitConflictError, InvalidRequestError
 from delta_ops.maintenance import optimize, purge
 from delta_ops.transaction import RewriteGroup, Staged, cluster_by, set_properties
-from tests.tables import live_paths, rows, rows_by_deltalake
+from tests.support.tables import live_paths, rows, rows_by_deltalake
 
 FILE = 4_000
 

@@ -13,8 +13,8 @@ from delta_ops import DeltaLog, col
 from delta_ops.maintenance import OptimizeResult, optimize, purge
 from delta_ops.protocol.arrow_types import arrow_schema_from_schema
 from delta_ops.protocol.schema import LONG, StructField, StructType
-from tests.random_tables import COMPARABLE, Drawn
-from tests.tables import rows, rows_by_deltalake
+from tests.support.random_tables import COMPARABLE, Drawn
+from tests.support.tables import rows, rows_by_deltalake
 
 ROWS = 40
 KEY = StructField("key", LONG)

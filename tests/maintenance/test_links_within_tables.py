@@ -13,7 +13,7 @@ from delta_ops.log.commit_file import create_commit
 from delta_ops.maintenance import health, repair, vacuum
 from delta_ops.storage import open_storage
 from tests.maintenance.aged_tables import Table
-from tests.tables import add, remove
+from tests.support.tables import add, remove
 
 Move = Callable[[Path], None]
 

@@ -21,9 +21,9 @@ from delta_ops.errors import (
 from delta_ops.events import Event, Progress
 from delta_ops.maintenance import clean_up_log, create_checkpoint
 from delta_ops.protocol.file_names import checkpoint_name, commit_name
-from tests.counting_storage import CountingStorage
 from tests.maintenance.aged_tables import Table
-from tests.tables import rows_by_deltalake
+from tests.support.counting_storage import CountingStorage
+from tests.support.tables import rows_by_deltalake
 
 
 @pytest.fixture(scope="module")

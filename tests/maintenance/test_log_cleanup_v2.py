@@ -16,9 +16,9 @@ from delta_ops import DeltaLog
 from delta_ops.errors import LogCorruptError, VersionNotFoundError
 from delta_ops.maintenance import clean_up_log
 from delta_ops.protocol.file_names import checkpoint_name, commit_name
-from tests.counting_storage import CountingStorage
-from tests.faulty_storage import crashes
 from tests.maintenance.v2_logs import DAY_ZERO, V2Log, daily
+from tests.support.counting_storage import CountingStorage
+from tests.support.faulty_storage import crashes
 
 SHARED = {"shared0.parquet", "shared1.parquet"}
 

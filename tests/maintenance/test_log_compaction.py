@@ -26,8 +26,8 @@ from delta_ops.protocol.actions import (
     SetTransaction,
 )
 from delta_ops.protocol.file_names import commit_name, compaction_name
-from tests.faulty_storage import crashes
-from tests.tables import add, live_paths, metadata, remove, write_log
+from tests.support.faulty_storage import crashes
+from tests.support.tables import add, live_paths, metadata, remove, write_log
 
 VECTOR = DeletionVector(
     storage_type="i", path_or_inline_dv="x" * 20, size_in_bytes=8, cardinality=1

@@ -13,8 +13,8 @@ import pytest
 import delta_ops.arrow as da
 from delta_ops import DeltaLog, col
 from delta_ops.maintenance import clean_up_log, create_checkpoint, optimize, purge, vacuum
-from tests.counting_storage import CountingStorage
 from tests.maintenance.aged_tables import Table, fragmented, overwritten
+from tests.support.counting_storage import CountingStorage
 
 Operation = Callable[..., Any]
 

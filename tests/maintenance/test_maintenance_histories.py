@@ -13,7 +13,7 @@ from delta_ops import col
 from delta_ops.clock import DAY_MS
 from delta_ops.maintenance import clean_up_log, create_checkpoint, optimize, vacuum
 from tests.maintenance.aged_tables import Table
-from tests.tables import live_paths, rows_by_deltalake
+from tests.support.tables import live_paths, rows_by_deltalake
 
 WEEK = 7 * DAY_MS
 MONTH = 30 * DAY_MS

@@ -16,10 +16,10 @@ import delta_ops.arrow as da
 from delta_ops import DeltaLog, begin
 from delta_ops.errors import TableReplacedError, UnsupportedStorageError
 from delta_ops.maintenance import clean_up_log, create_checkpoint, optimize, vacuum
-from tests.file_lock import FileLock
-from tests.servers.azure import AzureServer
-from tests.servers.gcs import GcsServer
-from tests.servers.s3 import ACCESS_KEY, SECRET_KEY, Failure, S3Server, kinds
+from tests.support.file_lock import FileLock
+from tests.support.servers.azure import AzureServer
+from tests.support.servers.gcs import GcsServer
+from tests.support.servers.s3 import ACCESS_KEY, SECRET_KEY, Failure, S3Server, kinds
 
 AN_HOUR_MS = 3_600_000
 

@@ -35,9 +35,9 @@ from delta_ops.maintenance import OptimizeResult, optimize
 from delta_ops.protocol.actions import AddFile
 from delta_ops.protocol.file_paths import canonical_path
 from delta_ops.transaction import RewriteGroup, Staged
-from tests.counting_storage import CountingStorage
 from tests.maintenance.aged_tables import Table, fragmented
-from tests.tables import live_paths, rows, rows_by_deltalake, rows_by_polars
+from tests.support.counting_storage import CountingStorage
+from tests.support.tables import live_paths, rows, rows_by_deltalake, rows_by_polars
 
 SMALL = 10_000
 VECTORS = {"delta.enableDeletionVectors": "true"}

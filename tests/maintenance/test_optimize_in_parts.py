@@ -14,7 +14,7 @@ from delta_ops import DeltaLog, Snapshot, begin, col
 from delta_ops.events import Event, Progress
 from delta_ops.maintenance import optimize, purge
 from delta_ops.transaction import RewriteGroup, Staged, set_properties
-from tests.tables import live_paths, rows
+from tests.support.tables import live_paths, rows
 
 
 def of_small_files(root: Path, num_files: int = 24, **options: Any) -> tuple[DeltaLog, int]:

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from delta_ops.errors import InvalidRequestError
 from delta_ops.maintenance import plan_optimize
 from delta_ops.protocol.actions import AddFile
-from tests.tables import add
+from tests.support.tables import add
 
 
 def file(path: str, size: int, partition: str | None = "a", time: int = 0) -> AddFile:

@@ -26,8 +26,8 @@ from delta_ops.maintenance import (
     vacuum,
 )
 from delta_ops.protocol.actions import Protocol
-from tests.counting_storage import CountingStorage
 from tests.maintenance.aged_tables import Table, fragmented, overwritten, undescribed
+from tests.support.counting_storage import CountingStorage
 
 
 def plan(table: Table) -> MaintenancePlan:

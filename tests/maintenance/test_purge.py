@@ -16,7 +16,7 @@ from delta_ops.errors import InvalidRequestError
 from delta_ops.maintenance import purge
 from delta_ops.protocol.actions import AddFile
 from delta_ops.transaction import change_type, drop_columns, set_properties
-from tests.tables import rows
+from tests.support.tables import rows
 
 UTC = pa.timestamp("us", "UTC")
 PROPERTIES = {"delta.enableDeletionVectors": "true"}

@@ -37,7 +37,7 @@ from tests.maintenance.restored_tables import (
     write,
     writer_protocol,
 )
-from tests.tables import rows, rows_by_deltalake
+from tests.support.tables import rows, rows_by_deltalake
 
 
 def later() -> int:

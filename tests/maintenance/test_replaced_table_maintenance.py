@@ -15,9 +15,9 @@ import delta_ops.arrow as da
 from delta_ops import DeltaLog
 from delta_ops.errors import DeltaOpsError, TableReplacedError
 from delta_ops.maintenance import clean_up_log, compact_log, create_checkpoint, vacuum
-from tests.counting_storage import CountingStorage
 from tests.maintenance.aged_tables import Table
-from tests.tables import rows, rows_by_deltalake
+from tests.support.counting_storage import CountingStorage
+from tests.support.tables import rows, rows_by_deltalake
 
 OTHER = pa.table({"name": ["a", "b"]})
 _IRREVOCABLE = ("delete_many",)

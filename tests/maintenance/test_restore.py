@@ -42,7 +42,7 @@ from tests.maintenance.restored_tables import (
     write,
     writer_protocol,
 )
-from tests.tables import rows, rows_by_deltalake
+from tests.support.tables import rows, rows_by_deltalake
 
 YEAR_MS = 365 * 24 * 3600 * 1000
 

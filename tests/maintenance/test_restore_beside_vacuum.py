@@ -16,10 +16,10 @@ from delta_ops.errors import CommitConflictError, DataFileError
 from delta_ops.log.commit_file import create_commit
 from delta_ops.maintenance import restore, revert, vacuum
 from delta_ops.protocol.actions import CommitInfo
-from tests.counting_storage import CountingStorage
-from tests.faulty_storage import Killed, MortalStorage
 from tests.maintenance.restored_tables import ids, write
-from tests.tables import rows_by_deltalake
+from tests.support.counting_storage import CountingStorage
+from tests.support.faulty_storage import Killed, MortalStorage
+from tests.support.tables import rows_by_deltalake
 
 BringBack = Callable[..., object]
 

@@ -15,9 +15,9 @@ import delta_ops.arrow as da
 from delta_ops import DeltaLog, col
 from delta_ops.maintenance import repair, restore, revert
 from delta_ops.storage import Storage, open_storage
-from tests.faulty_storage import crashes
 from tests.maintenance.restored_tables import commit, history, ids, make_with_vectors, write
-from tests.tables import rows, rows_by_deltalake
+from tests.support.faulty_storage import crashes
+from tests.support.tables import rows, rows_by_deltalake
 
 Operation = Callable[[DeltaLog], Any]
 

@@ -25,7 +25,6 @@ from delta_ops.log.checksum import validate_checksum
 from delta_ops.maintenance import optimize, restore, revert
 from delta_ops.protocol.actions import DomainMetadata
 from delta_ops.transaction.changes import tombstone
-from tests.counting_storage import CountingStorage
 from tests.maintenance.restored_tables import (
     TXN,
     actions,
@@ -38,7 +37,8 @@ from tests.maintenance.restored_tables import (
     write,
     writer_protocol,
 )
-from tests.tables import rows, rows_by_deltalake
+from tests.support.counting_storage import CountingStorage
+from tests.support.tables import rows, rows_by_deltalake
 
 
 @pytest.mark.parametrize(

@@ -29,7 +29,7 @@ from delta_ops import DeltaLog, Transaction, begin, col
 from delta_ops.errors import CommitConflictError
 from delta_ops.log.checksum import validate_checksum
 from delta_ops.maintenance import create_checkpoint, optimize
-from tests.tables import rows_by_deltalake
+from tests.support.tables import rows_by_deltalake
 from tests.transaction.row_changes import (
     Append,
     ChangeProperty,

@@ -26,9 +26,9 @@ from delta_ops.events import Committed, Event, Progress
 from delta_ops.log.commit_file import create_commit
 from delta_ops.maintenance import clean_up_log, create_checkpoint, vacuum
 from delta_ops.protocol.actions import Action, Metadata, Protocol
-from tests.counting_storage import CountingStorage
 from tests.maintenance.aged_tables import NOW, Table, overwritten
-from tests.tables import add, metadata, remove, rows_by_deltalake, write_log
+from tests.support.counting_storage import CountingStorage
+from tests.support.tables import add, metadata, remove, rows_by_deltalake, write_log
 
 
 def test_removed_files_go_when_their_retention_is_over_and_not_before(tmp_path: Path) -> None:

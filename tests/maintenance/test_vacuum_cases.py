@@ -20,7 +20,7 @@ from delta_ops.maintenance import vacuum
 from delta_ops.protocol.actions import Action, AddCdcFile, AddFile, DeletionVector, Protocol
 from delta_ops.protocol.deletion_vectors import stored_path
 from tests.maintenance.aged_tables import NOW, Table
-from tests.tables import add, metadata, remove
+from tests.support.tables import add, metadata, remove
 
 
 class File(NamedTuple):

@@ -18,11 +18,11 @@ from delta_ops.maintenance import vacuum
 from delta_ops.maintenance.vacuum.commits import commit_start
 from delta_ops.protocol.actions import Protocol
 from delta_ops.transaction.vacuum_runs import VacuumRun, open_runs
-from tests.counting_storage import CountingStorage
-from tests.faulty_storage import Killed
 from tests.maintenance.aged_tables import NOW, Table, overwritten
 from tests.maintenance.test_vacuum_cases import file, gone, with_vectors
-from tests.tables import rows_by_deltalake
+from tests.support.counting_storage import CountingStorage
+from tests.support.faulty_storage import Killed
+from tests.support.tables import rows_by_deltalake
 
 WEEK_MS = 7 * 24 * 3_600_000
 

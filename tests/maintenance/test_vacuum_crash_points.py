@@ -13,10 +13,10 @@ import pytest
 from delta_ops import DeltaLog
 from delta_ops.maintenance import vacuum
 from delta_ops.storage import Storage
-from tests.faulty_storage import crashes
 from tests.maintenance.aged_tables import Table, overwritten
 from tests.maintenance.test_vacuum_sources import inventory_of
-from tests.tables import rows_by_deltalake
+from tests.support.faulty_storage import crashes
+from tests.support.tables import rows_by_deltalake
 
 Options = Callable[[Table], dict[str, Any]]
 

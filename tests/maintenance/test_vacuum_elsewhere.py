@@ -14,8 +14,8 @@ from delta_ops import DeltaLog
 from delta_ops.clock import DAY_MS
 from delta_ops.log.commit_file import create_commit
 from delta_ops.maintenance import vacuum
-from tests.servers.s3 import Request, S3Server, kinds
-from tests.tables import PROTOCOL, SHARED, add, metadata, needs_shared, rows
+from tests.support.servers.s3 import Request, S3Server, kinds
+from tests.support.tables import PROTOCOL, SHARED, add, metadata, needs_shared, rows
 
 TABLES = SHARED / "data" / "tables"
 YEARS_LATER_MS = 2_000_000_000_000

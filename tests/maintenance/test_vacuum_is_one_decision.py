@@ -15,9 +15,9 @@ from delta_ops.maintenance import create_checkpoint, plan_maintenance, vacuum
 from delta_ops.maintenance.repair.act import load_repair_plan
 from delta_ops.protocol.actions import Action, Metadata, Protocol
 from delta_ops.storage.paths import staged_name
-from tests.counting_storage import CountingStorage
 from tests.maintenance.aged_tables import Table, overwritten
-from tests.tables import PROTOCOL, add, metadata, remove
+from tests.support.counting_storage import CountingStorage
+from tests.support.tables import PROTOCOL, add, metadata, remove
 
 Build = Callable[[Path], Table]
 

@@ -21,9 +21,9 @@ from delta_ops.maintenance import create_checkpoint, vacuum
 from delta_ops.maintenance.vacuum.inventory import load_inventory
 from delta_ops.protocol.actions import AddCdcFile
 from delta_ops.storage import FileInfo
-from tests.counting_storage import CountingStorage
 from tests.maintenance.aged_tables import NOW, Table, overwritten
-from tests.tables import add, remove, write_log
+from tests.support.counting_storage import CountingStorage
+from tests.support.tables import add, remove, write_log
 
 OLD = NOW - 30 * DAY_MS
 

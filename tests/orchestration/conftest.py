@@ -7,7 +7,7 @@ from collections.abc import Iterator
 import dagster as dg
 import pytest
 
-from tests.instances import new_instance
+from tests.support.instances import new_instance
 
 
 @pytest.fixture

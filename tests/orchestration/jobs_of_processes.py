@@ -17,7 +17,7 @@ from delta_ops.orchestration import (
     build_maintenance_job,
     maintenance_config,
 )
-from tests.instances import new_instance
+from tests.support.instances import new_instance
 
 LAKE, KILLED = "DELTA_OPS_TEST_LAKE", "DELTA_OPS_TEST_KILLED"
 """Variables of the environment: where the tables are, and a file: while it is there, the step of an

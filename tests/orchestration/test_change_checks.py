@@ -22,8 +22,8 @@ from delta_ops.orchestration import (
     build_row_count_checks,
     external_table,
 )
-from tests.instances import new_instance
 from tests.orchestration.rendered_markdown import links, plain_words, tokens
+from tests.support.instances import new_instance
 
 FOUR = pa.table({"x": [1, 2, 3, 4], "y": [1, 2, 3, 4]})
 HOSTILE = (

@@ -17,7 +17,7 @@ from delta_ops.errors import InvalidRequestError
 from delta_ops.log import DeltaLog
 from delta_ops.maintenance import create_checkpoint, optimize
 from delta_ops.orchestration import TableRef, build_freshness_checks, external_table
-from tests.instances import new_instance
+from tests.support.instances import new_instance
 
 ROWS = pa.table({"x": [1, 2, 3]})
 HOUR = timedelta(hours=1)

@@ -26,8 +26,8 @@ from delta_ops.orchestration import (
     build_table_checks,
     external_table,
 )
-from tests.lost_commits import replace_commit
 from tests.orchestration.rendered_markdown import links, plain_words, tokens
+from tests.support.lost_commits import replace_commit
 
 MEASURES = get_args(Measure)
 

@@ -17,8 +17,8 @@ from delta_ops.maintenance import optimize, vacuum
 from delta_ops.orchestration import DeltaIOManager, DeltaLogResource, SourcePart
 from delta_ops.storage import FileInfo
 from delta_ops.storage.local_storage import LocalStorage
-from tests.lost_commits import replace_commit
-from tests.tables import rows, rows_by_deltalake
+from tests.support.lost_commits import replace_commit
+from tests.support.tables import rows, rows_by_deltalake
 
 DAYS = dg.DailyPartitionsDefinition(start_date="2026-01-01", end_date="2026-02-01")
 

@@ -11,7 +11,7 @@ import pytest
 
 from tests.orchestration import killed_reruns
 from tests.orchestration.killed_reruns import AFTER, BEFORE, BETWEEN, WAYS
-from tests.tables import rows_by_deltalake
+from tests.support.tables import rows_by_deltalake
 
 NO_TAGS: Mapping[str, str] = {}
 KEPT, AGAIN, BOTH, JOINED = ["first"], ["second"], ["first", "second"], ["first second"]
@@ -93,7 +93,6 @@ def run_again(
     return execute(instance, lake, "second", again=again, job=job, tags=tags)[1]
 
 
-@pytest.mark.by_days(3)
 @pytest.mark.parametrize(("rerun", "point", "rows"), CELLS)
 def test_a_killed_step_that_is_run_again_leaves_the_rows_of_one(
     tmp_path: Path,

@@ -33,10 +33,10 @@ from delta_ops.orchestration import (
     maintenance_config,
     maintenance_jobs,
 )
-from tests.lost_commits import replace_commit
 from tests.orchestration.closed_store import closed_table
 from tests.orchestration.jobs_of_processes import maintain_side_by_side
-from tests.tables import rows_by_deltalake
+from tests.support.lost_commits import replace_commit
+from tests.support.tables import rows_by_deltalake
 
 ROWS = pa.table({"x": [1, 2, 3]})
 

@@ -15,8 +15,8 @@ import pytest
 from delta_ops import DeltaLog, col
 from delta_ops.errors import InvalidRequestError
 from delta_ops.orchestration import DeltaIOManager, SourcePart, TableRef, build_commit_sensor
-from tests.instances import new_instance
-from tests.tables import rows_by_deltalake
+from tests.support.instances import new_instance
+from tests.support.tables import rows_by_deltalake
 
 PAGE = Path(__file__).resolve().parents[2] / "docs" / "merging.md"
 DAYS = dg.DailyPartitionsDefinition("2026-01-01")

@@ -12,7 +12,7 @@ import pytest
 from delta_ops import DeltaLog
 from delta_ops.errors import InvalidRequestError
 from delta_ops.orchestration import DeltaIOManager
-from tests.tables import rows_by_deltalake
+from tests.support.tables import rows_by_deltalake
 
 DAYS = dg.DailyPartitionsDefinition(start_date="2026-01-01", end_date="2026-02-01")
 REGIONS = dg.MultiPartitionsDefinition(

@@ -18,7 +18,7 @@ from delta_ops.orchestration.metadata import data_version
 from delta_ops.pipes import write_asset
 from tests.orchestration import pipes_location
 from tests.orchestration.pipes_location import LAKE, both, daily, resources, write_by_script
-from tests.tables import rows_by_deltalake
+from tests.support.tables import rows_by_deltalake
 
 # By Dagster's own Pipes.
 pytestmark = [

@@ -24,7 +24,7 @@ from delta_ops.orchestration.fleet_jobs import fleet_config
 from delta_ops.orchestration.maintenance_settings import maintenance_config
 from delta_ops.orchestration.policy_choice import POLICY_PROPERTY, due_operations
 from delta_ops.storage import open_storage
-from tests.counting_storage import CountingStorage
+from tests.support.counting_storage import CountingStorage
 
 ROWS = pa.table({"x": [1, 2, 3]})
 HOT = MaintenancePolicy(tables=(), name="hot", thresholds=HealthThresholds(small_files=2))

@@ -19,8 +19,8 @@ from tests.orchestration import postgres_location
 from tests.orchestration.daemon_home import DaemonHome
 from tests.orchestration.postgres_location import KILLED, LAKE, MARKER, RUN, STEP
 from tests.orchestration.test_instance_settings import PRODUCTION_SETTINGS
-from tests.servers.postgres import PostgresServer
-from tests.servers.s3 import ACCESS_KEY, SECRET_KEY, S3Server
+from tests.support.servers.postgres import PostgresServer
+from tests.support.servers.s3 import ACCESS_KEY, SECRET_KEY, S3Server
 
 ORDERS, RETURNS = dg.AssetKey("orders"), dg.AssetKey("returns")
 ROWS = pa.table({"run": ["of another writer"]})

@@ -11,9 +11,7 @@ import pytest
 
 from delta_ops.errors import InvalidRequestError
 from delta_ops.orchestration import DeltaIOManager, SourcePart
-from tests.tables import rows_by_deltalake
-
-pytestmark = pytest.mark.by_days(2)
+from tests.support.tables import rows_by_deltalake
 
 FAILS_BEFORE, FAILS_AFTER, SUCCEEDS = "fails before its commit", "fails after it", "succeeds"
 

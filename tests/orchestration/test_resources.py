@@ -16,7 +16,7 @@ import delta_ops.arrow as da
 from delta_ops import DeltaLog, RangeCache
 from delta_ops.maintenance import create_checkpoint
 from delta_ops.orchestration import DeltaIOManager, DeltaLogResource, TableRef
-from tests.servers.s3 import S3Server
+from tests.support.servers.s3 import S3Server
 
 KEY = dg.AssetKey("numbers")
 

@@ -14,7 +14,7 @@ import dagster as dg
 import pytest
 
 from tests.orchestration.killed_reruns import AFTER, BETWEEN, WAYS
-from tests.tables import rows_by_deltalake
+from tests.support.tables import rows_by_deltalake
 
 PROJECT = Path(__file__).resolve().parents[2]
 LOCATION = ["-m", "tests.orchestration.daemon_location"]

@@ -26,7 +26,7 @@ from delta_ops.orchestration import (
     build_fleet_maintenance_job,
     fleet_config,
 )
-from tests.servers.s3 import ACCESS_KEY, SECRET_KEY, S3Server
+from tests.support.servers.s3 import ACCESS_KEY, SECRET_KEY, S3Server
 
 TOKEN = "token-of-the-test"
 SECRETS = (ACCESS_KEY, SECRET_KEY, TOKEN)

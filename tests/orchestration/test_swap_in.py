@@ -13,7 +13,7 @@ import pytest
 
 import delta_ops.arrow as da
 from delta_ops import DeltaLog
-from tests.tables import rows_by_deltalake
+from tests.support.tables import rows_by_deltalake
 
 PROJECT = Path(__file__).resolve().parents[2]
 HERE = "delta_ops.orchestration.swap_in."
@@ -480,7 +480,6 @@ def sort_rows(rows: Rows) -> Rows:
     return sorted(rows, key=lambda row: json.dumps(row, sort_keys=True, default=str))
 
 
-@pytest.mark.by_days(2)
 @pytest.mark.parametrize("name", EXAMPLES)
 def test_an_example_runs_with_its_imports_changed(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, instance: dg.DagsterInstance, name: str

@@ -26,7 +26,7 @@ from delta_ops.orchestration.swap_in.storage_configs import (
     S3Config,
     StorageConfig,
 )
-from tests.instances import new_instance
+from tests.support.instances import new_instance
 
 Make = Callable[..., DeltaIOManager]
 DELTALAKE: Make = dagster_deltalake.DeltaLakePyarrowIOManager

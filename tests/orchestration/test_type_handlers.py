@@ -24,7 +24,7 @@ from delta_ops.orchestration import (
     register_type_handler,
 )
 from delta_ops.orchestration import type_handlers as registry
-from tests.tables import rows
+from tests.support.tables import rows
 
 BIG = 2**53 + 1
 DATA = pa.table({"id": pa.array([1, None, BIG], pa.int64()), "name": ["a", "b", None]})

@@ -24,7 +24,7 @@ from delta_ops import DeltaLog
 from delta_ops.errors import DeltaOpsError, InvalidRequestError, VersionNotFoundError
 from tests.peers.delta_spark import DeltaSpark, DeltaSparkError
 from tests.spark.frames import rows_of
-from tests.tables import rows
+from tests.support.tables import rows
 
 FEED = "'delta.enableChangeDataFeed' = 'true'"
 VECTORS = "'delta.enableDeletionVectors' = 'true'"

@@ -23,7 +23,7 @@ from delta_ops.log.checksum import validate_checksum
 from delta_ops.maintenance import health
 from delta_ops.protocol.file_names import checksum_name, commit_name
 from tests.peers.delta_spark import DeltaSpark
-from tests.tables import rows
+from tests.support.tables import rows
 
 Append = Callable[[Path, pa.Table], object]
 

@@ -11,7 +11,7 @@ from delta_ops import DeltaLog, begin
 from delta_ops.maintenance import compact_log, create_checkpoint
 from delta_ops.protocol.file_names import commit_name, compaction_name
 from tests.peers.delta_spark import DeltaSpark
-from tests.tables import rows, rows_by_deltalake
+from tests.support.tables import rows, rows_by_deltalake
 
 
 def written(root: Path) -> DeltaLog:

@@ -32,7 +32,7 @@ from delta_ops.protocol.schema import (
     StructType,
 )
 from tests.peers.delta_spark import DeltaSpark, DeltaSparkError
-from tests.tables import rows
+from tests.support.tables import rows
 
 MODE = "delta.columnMapping.mode"
 _PHYSICAL = re.compile(r"col-[0-9a-f]{8}-[0-9a-f-]{27}")

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import random
 from pathlib import Path
 from typing import Any
 
@@ -31,7 +30,8 @@ from tests.peers.test_features_written import (
     tracked_by_spark,
     tracked_by_us,
 )
-from tests.tables import rows
+from tests.support.tables import rows
+from tests.support.tiers import seeded
 
 
 @pytest.mark.parametrize("mode", ["name", pytest.param("id", marks=pytest.mark.long)])
@@ -205,7 +205,7 @@ def test_null_counts_of_variants_are_the_same(
     delta_spark.sql(
         f"CREATE TABLE delta.`{theirs}` (id BIGINT, v VARIANT, s STRUCT<w: VARIANT>) USING delta"
     )
-    chance = random.Random(seed)
+    chance = seeded(seed)
     texts = [None, "null", "7", '"x"', "[1, null]", '{"a": {"b": null}}', "{}"]
     given = [
         (number, chance.choice(texts), chance.choice(texts), chance.random() < 0.5)

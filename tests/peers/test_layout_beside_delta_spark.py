@@ -35,11 +35,10 @@ OPERATIONS: dict[str, Layout] = {
     ),
     "purged": lambda log, engine: purge(log, old_schema=True, engine=engine),
 }
-BY_DAYS = [pytest.mark.long, pytest.mark.by_days(2)]
 CASES = [
     pytest.param(
         *(seed, mode, operation, engine),
-        marks=() if (seed, mode, operation) == (0, "name", "sorted") else BY_DAYS,
+        marks=() if (seed, mode, operation) == (0, "name", "sorted") else pytest.mark.long,
     )
     for seed in range(3)
     for mode in ("none", "name")

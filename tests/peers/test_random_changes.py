@@ -5,7 +5,6 @@ Rows, what the change data feed tells and how many rows the metrics count are th
 
 from __future__ import annotations
 
-import random
 import shutil
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -31,10 +30,10 @@ from tests.arrow.test_merged_rows import (
     table_of,
 )
 from tests.peers.delta_spark import DeltaSpark, DeltaSparkError
-from tests.tables import rows
+from tests.support.tables import rows
+from tests.support.tiers import seeded
 
-BY_DAYS = [pytest.mark.long, pytest.mark.by_days(3)]
-SEEDS = [*range(3), *(pytest.param(seed, marks=BY_DAYS) for seed in range(3, 40))]
+SEEDS = [*range(3), *(pytest.param(seed, marks=pytest.mark.long) for seed in range(3, 40))]
 CONDITIONS = (
     "n = 1",
     "n <= 1 OR t = 'a'",
@@ -78,7 +77,7 @@ class Drawn:
     """A table twice, and what a seed draws of its rows."""
 
     def __init__(self, seed: int, folder: Path) -> None:
-        self.random = random.Random(seed)
+        self.random = seeded(seed)
         self.ours, self.theirs = folder / "ours", folder / "theirs"
         self.by_vectors = self.random.random() < 0.5
         properties = {

@@ -51,14 +51,13 @@ from tests.peers.file_statistics import (
     is_same_by_deltalake,
     value_at,
 )
-from tests.random_tables import COMPARABLE, DrawnAtEdges, edges_of
 from tests.spark.frames import rows_of, sorted_texts
+from tests.support.random_tables import COMPARABLE, DrawnAtEdges, edges_of
 
 pytestmark = pytest.mark.spark
 
 ZONE = "spark.sql.session.timeZone"
-BY_DAYS = [pytest.mark.long, pytest.mark.by_days(3)]
-SEEDS = [0, *(pytest.param(seed, marks=BY_DAYS) for seed in range(1, 20))]
+SEEDS = [0, *(pytest.param(seed, marks=pytest.mark.long) for seed in range(1, 20))]
 FEWER_SEEDS = SEEDS[:9]
 
 Rows = list[dict[str, Any]]

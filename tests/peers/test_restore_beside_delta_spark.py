@@ -17,7 +17,7 @@ from delta_ops.log import Snapshot
 from delta_ops.maintenance import repair, restore, revert
 from tests.maintenance.restored_tables import TXN, actions, commit, describe_files, history, ids
 from tests.peers.delta_spark import DeltaSpark
-from tests.tables import rows
+from tests.support.tables import rows
 
 PROPERTIES = "'delta.enableDeletionVectors'='true','delta.enableChangeDataFeed'='true'"
 LATEST = 5

@@ -16,8 +16,8 @@ from delta_ops import DeltaLog
 from delta_ops.protocol.predicate import parse_predicate
 from tests.peers.delta_spark import DeltaSpark
 from tests.spark.frames import rows_of
-from tests.tables import rows
-from tests.variants import decode
+from tests.support.tables import rows
+from tests.support.variants import decode
 
 VECTORS = "'delta.enableDeletionVectors' = 'true'"
 ROWS_OF_A_GROUP = "parquet.block.row.count.limit"

@@ -8,9 +8,9 @@ from pathlib import Path
 import delta_ops.arrow as da
 from delta_ops import DeltaLog, Snapshot
 from delta_ops.maintenance import restore, vacuum
-from tests.clones import content_of, prefix_naming, shallow_clone
 from tests.peers.delta_spark import DeltaSpark
-from tests.tables import rows
+from tests.support.clones import content_of, prefix_naming, shallow_clone
+from tests.support.tables import rows
 
 
 def make_source(delta_spark: DeltaSpark, table: Path) -> None:

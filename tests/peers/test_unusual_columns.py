@@ -14,7 +14,7 @@ from delta_ops.errors import InvalidRequestError
 from delta_ops.protocol.predicate import parse_predicate
 from tests.peers.delta_spark import DeltaSpark
 from tests.peers.test_rows_it_wrote import assert_same_rows, run
-from tests.tables import rows
+from tests.support.tables import rows
 
 REBASE = "spark.sql.parquet.datetimeRebaseModeInWrite"
 REBASE_96 = "spark.sql.parquet.int96RebaseModeInWrite"

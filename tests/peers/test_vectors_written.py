@@ -15,7 +15,7 @@ from delta_ops import DeltaLog, begin, col, parse_expression, parse_predicate
 from delta_ops.log import Snapshot
 from delta_ops.log.deletion_vector_read import load_deletion_vector
 from tests.peers.delta_spark import DeltaSpark
-from tests.tables import rows
+from tests.support.tables import rows
 
 ENABLED = "TBLPROPERTIES ('delta.enableDeletionVectors'='true')"
 SAME_METRICS = (

@@ -21,7 +21,7 @@ from delta_ops import DeltaLog, col
 from delta_ops.errors import InvalidRequestError
 from delta_ops.protocol.schema import StructType
 from tests.peers.delta_spark import DeltaSpark, DeltaSparkError
-from tests.tables import rows
+from tests.support.tables import rows
 
 FrameOf = Callable[[pa.Table], DataFrame]
 

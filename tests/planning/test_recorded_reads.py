@@ -23,7 +23,7 @@ from delta_ops.planning.recorded_reads import (
 from delta_ops.protocol.predicate import Predicate, parse_predicate, resolve
 from delta_ops.storage import open_storage
 from delta_ops.transaction import set_properties
-from tests.counting_storage import CountingStorage
+from tests.support.counting_storage import CountingStorage
 
 Read = Callable[[Any, Predicate], object]
 READS_OF_ROWS = [

@@ -21,7 +21,7 @@ from delta_ops.planning.stream_slices import SliceLimits
 from delta_ops.planning.table_stream import StreamRequest, TableStream
 from delta_ops.protocol.actions import Action, AddFile, CommitInfo
 from delta_ops.protocol.stream_offset import StreamOffset, stream_offset_from_json
-from tests.tables import SCHEMA, add, metadata, remove, write_log
+from tests.support.tables import SCHEMA, add, metadata, remove, write_log
 
 WIDER = SCHEMA.replace(
     '"fields":[', '"fields":[{"name":"x","type":"long","nullable":true,"metadata":{}},'

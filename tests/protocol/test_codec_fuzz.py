@@ -23,7 +23,8 @@ from delta_ops.protocol.actions import (
 )
 from delta_ops.protocol.arrow_schemas import ADD, REMOVE
 from delta_ops.protocol.json_codec import LineError, decode_commits, encode_commit
-from tests.mutations import mutate
+from tests.support.mutations import mutate
+from tests.support.tiers import seeded
 
 ENDS = (b"\n", b"\n", b"\r\n", b"\n\n")
 BOM = b"\xef\xbb\xbf"
@@ -135,7 +136,7 @@ def assert_as_said(text: bytes, found: Outcome) -> None:
 
 def check_codec(seed: int, cases: int) -> None:
     """Raises AssertionError where many commits together say something else than their lines."""
-    rnd = random.Random(seed)
+    rnd = seeded(seed)
     many = b"\n".join([line(rnd) for _ in range(200)])
     of_many = line_by_line(many)
     for _ in range(cases):

@@ -10,7 +10,7 @@ from delta_ops.protocol.actions import DomainMetadata
 from delta_ops.protocol.column_uses import uses_in_clustering, uses_in_expressions
 from delta_ops.protocol.schema import LONG, STRING, DataType, StructField, StructType
 from delta_ops.protocol.table_definition import TableDefinition
-from tests.tables import define
+from tests.support.tables import define
 
 
 def field(name: str, data_type: DataType = LONG, **metadata: object) -> StructField:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import base64
-import random
 import zlib
 from dataclasses import replace
 
@@ -25,6 +24,7 @@ from delta_ops.protocol.deletion_vectors import (
     stored_path,
     stored_range,
 )
+from tests.support.tiers import seeded
 
 MAGIC = bytes.fromhex("d1d33964")
 Z85 = "0123456789abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ.-:+=^!/*?&<>()[]{}@%$#"
@@ -219,7 +219,7 @@ def test_damage_in_a_file_is_refused(damage: object, reason: str) -> None:
 
 @pytest.mark.parametrize("seed", range(4))
 def test_bytes_that_are_no_vector_are_refused_or_name_as_many_rows_as_the_log(seed: int) -> None:
-    chance = random.Random(seed)
+    chance = seeded(seed)
     for _ in range(500):
         rows = BitMap64(chance.randrange(2 ** chance.choice([8, 17, 33, 50])) for _ in range(20))
         data = bytearray(data_of(rows))

@@ -15,7 +15,7 @@ from delta_ops.protocol.actions import AddFile, DeletionVector, RemoveFile
 from delta_ops.protocol.arrow_schemas import ADD, STRING_MAP, add_files, remove_files
 from delta_ops.protocol.json_codec import decode_commit, encode_commit
 from tests.protocol.test_json_file_actions import LINES
-from tests.tables import add
+from tests.support.tables import add
 
 VECTOR = DeletionVector(
     storage_type="u", path_or_inline_dv="ab", size_in_bytes=3, cardinality=2, offset=1

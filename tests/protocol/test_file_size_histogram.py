@@ -18,7 +18,7 @@ from delta_ops.protocol.file_size_histogram import (
     histogram_of_sizes,
     histogram_to_json,
 )
-from tests.tables import SHARED, needs_shared
+from tests.support.tables import SHARED, needs_shared
 
 # So few that their sum is a number of 64 bits, as the log has it.
 SIZES = st.lists(st.one_of(st.integers(0, 2**58), st.sampled_from(BOUNDARIES)), max_size=15)

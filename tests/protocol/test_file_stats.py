@@ -39,7 +39,7 @@ from delta_ops.protocol.schema import (
 )
 from delta_ops.protocol.stats import FileStats, StatsSettings, parse_stats, stats_from_footer
 from tests.protocol.typed_values import FEW, VALUES
-from tests.tables import SHARED, needs_shared
+from tests.support.tables import SHARED, needs_shared
 
 LAST_MS = datetime(9999, 12, 31, 23, 59, 59, 999000, UTC)
 

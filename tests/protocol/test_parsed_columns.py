@@ -30,7 +30,7 @@ from delta_ops.protocol.schema import (
     StructField,
     StructType,
 )
-from tests.tables import define
+from tests.support.tables import define
 
 
 def table(data_type: DataType, name: str = "c", metadata: dict[str, Any] | None = None) -> Any:

@@ -31,7 +31,7 @@ from delta_ops.protocol.schema import (
     walk,
 )
 from tests.protocol.typed_values import VALUES
-from tests.tables import SHARED, needs_shared
+from tests.support.tables import SHARED, needs_shared
 
 NESTED = StructType(
     (

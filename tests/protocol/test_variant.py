@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import random
 import struct
 from datetime import UTC, date, datetime, timedelta
 from decimal import Decimal
@@ -25,8 +24,9 @@ from delta_ops.protocol.variant import (
     string_value,
     valid_value,
 )
-from tests.mutations import cut_gap, flip, repeat_piece, truncate
-from tests.variants import NO_NAMES, NULL, decode, dictionary, encode, names_in, values
+from tests.support.mutations import cut_gap, flip, repeat_piece, truncate
+from tests.support.tiers import seeded
+from tests.support.variants import NO_NAMES, NULL, decode, dictionary, encode, names_in, values
 
 ONE = primitive_value(Primitive.INT8, b"\x01")
 AB = field_names(dictionary(["a", "b"]))
@@ -273,7 +273,7 @@ def test_values_may_be_nested_deeper_than_functions() -> None:
 
 @pytest.mark.parametrize("seed", range(20))
 def test_damaged_values_are_refused_or_mean_something(seed: int) -> None:
-    rnd = random.Random(seed)
+    rnd = seeded(seed)
     original = {"a": [1, "x", None, {"b": 2.5}], "b": {"a": "y" * 70, "b": [True, b"z"]}}
     metadata = dictionary(["b", "a"], 1)
     seeds = [
@@ -293,7 +293,7 @@ def test_damaged_values_are_refused_or_mean_something(seed: int) -> None:
 
 @pytest.mark.parametrize("seed", range(5))
 def test_damaged_dictionaries_are_refused_or_have_names(seed: int) -> None:
-    rnd = random.Random(seed)
+    rnd = seeded(seed)
     for _ in range(500):
         damaged = rnd.choice([flip, truncate, cut_gap, repeat_piece])(
             dictionary(["a", "bc", "é"]), rnd

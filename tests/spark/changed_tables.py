@@ -21,12 +21,11 @@ from delta_ops.log.checksum import validate_checksum
 from delta_ops.protocol.row_rules import GENERATION_EXPRESSION
 from delta_ops.protocol.row_tracking import row_columns
 from delta_ops.protocol.schema import LONG, STRING, StructField, StructType
-from tests.tables import rows
+from tests.support.tables import rows
 
 VECTORS = {"delta.enableDeletionVectors": "true"}
 FEED = {"delta.enableChangeDataFeed": "true"}
 TRACKING = {"delta.enableRowTracking": "true"}
-BY_DAYS = [pytest.mark.long, pytest.mark.by_days(2)]
 KINDS: Mapping[str, Mapping[str, str]] = {
     "files": {},
     "vectors": VECTORS,
@@ -63,7 +62,7 @@ def cases(*choices: Iterable[str], every: int) -> pytest.MarkDecorator:
                 partitioned,
                 *chosen,
                 id="-".join((kind, "partitioned" if partitioned else "one", *chosen)),
-                marks=() if number % every == 0 else BY_DAYS,
+                marks=() if number % every == 0 else pytest.mark.long,
             )
         )
     names = ["kind", "partitioned", *(f"choice{i}" for i in range(len(choices)))]

@@ -36,10 +36,10 @@ from delta_ops.spark.column_lineage import column_lineage, remember_input
 from delta_ops.tables import DeltaTable
 from tests.arrow import foreign_table
 from tests.arrow.foreign_table import data_file, inline_vector, stored_vector
-from tests.servers.connectors import connector_jars
-from tests.servers.s3 import ACCESS_KEY, SECRET_KEY, S3Server
 from tests.spark.frames import files_under, rows_of
-from tests.tables import SHARED, needs_shared, rows
+from tests.support.servers.connectors import connector_jars
+from tests.support.servers.s3 import ACCESS_KEY, SECRET_KEY, S3Server
+from tests.support.tables import SHARED, needs_shared, rows
 
 GOLDEN = SHARED / "data" / "tables" / "golden"
 N = StructType((StructField("n", LONG), StructField("p", STRING)))

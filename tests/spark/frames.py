@@ -12,7 +12,7 @@ import pyarrow.types as pt
 from pyspark.sql import DataFrame
 
 from delta_ops.spark.session import is_connect
-from tests.tables import rows
+from tests.support.tables import rows
 
 
 def rows_of(frame: DataFrame) -> list[dict[str, Any]]:

@@ -37,7 +37,6 @@ PROJECT = Path(__file__).resolve().parents[2]
 START_S = 60
 PROGRAM_S = 240
 CHANGES_S = 1200
-BY_DAYS = (pytest.mark.long, pytest.mark.by_days(2))
 SMALL = 400_000
 """Bytes: less than a data file has, more than all else that executors write."""
 HOSTS = ("127.0.0.1", "127.0.0.2")
@@ -199,7 +198,7 @@ def test_each_row_is_there_once_whenever_an_executor_is_killed(
         pytest.param("vectors", (), id="vectors"),
         pytest.param("files", (), id="files", marks=pytest.mark.long),
         *(
-            pytest.param(kind, (0.2, 0.5, 0.8), id=f"{kind}, killed", marks=BY_DAYS)
+            pytest.param(kind, (0.2, 0.5, 0.8), id=f"{kind}, killed", marks=pytest.mark.long)
             for kind in KINDS
         ),
     ],

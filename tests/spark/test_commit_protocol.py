@@ -20,8 +20,8 @@ from delta_ops.spark import commit_protocol
 from delta_ops.spark.commit_protocol import ProtocolUnavailableError, write_parquet
 from delta_ops.spark.places import remove_directory
 from delta_ops.storage import open_storage
-from tests.counting_storage import CountingStorage
 from tests.spark.frames import files_under
+from tests.support.counting_storage import CountingStorage
 
 pytestmark = pytest.mark.spark
 

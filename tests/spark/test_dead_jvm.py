@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from delta_ops import DeltaLog
-from tests.tables import rows_by_deltalake
+from tests.support.tables import rows_by_deltalake
 
 pytestmark = [pytest.mark.spark, pytest.mark.long]
 PROJECT = Path(__file__).resolve().parents[2]

@@ -29,7 +29,7 @@ from delta_ops.tables import (
     configure_spark_with_delta_pip,
 )
 from delta_ops.tables.exceptions import exception_of
-from tests.tables import rows
+from tests.support.tables import rows
 
 pytestmark = pytest.mark.spark
 

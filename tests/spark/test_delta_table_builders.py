@@ -17,7 +17,7 @@ import delta_ops.arrow as da
 import delta_ops.spark as ds
 from delta_ops import DeltaLog
 from delta_ops.tables import DeltaTable, IdentityGenerator
-from tests.tables import rows
+from tests.support.tables import rows
 
 pytestmark = pytest.mark.spark
 

@@ -15,7 +15,7 @@ import delta_ops.spark as ds
 from delta_ops import DeltaLog, col
 from delta_ops.maintenance import backfill_statistics
 from delta_ops.transaction import set_properties
-from tests.tables import rows
+from tests.support.tables import rows
 
 pytestmark = pytest.mark.spark
 

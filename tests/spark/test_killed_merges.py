@@ -14,11 +14,11 @@ import pytest
 
 import delta_ops.arrow as da
 from delta_ops import DeltaLog
-from tests.instances import new_instance
 from tests.orchestration.killed_reruns import AFTER, BEFORE, BETWEEN
 from tests.orchestration.test_killed_reruns import AFTERWARDS, OF_README, execute, run_again
 from tests.spark.killed_merges import MERGES, merge_all, merge_by_clauses
-from tests.tables import rows_by_deltalake
+from tests.support.instances import new_instance
+from tests.support.tables import rows_by_deltalake
 
 pytestmark = pytest.mark.spark
 
@@ -77,7 +77,6 @@ def test_a_merge_that_was_killed_after_its_commit_is_not_done_twice(tmp_path: Pa
 
 
 @pytest.mark.long
-@pytest.mark.by_days(6)
 @pytest.mark.parametrize("rerun", RERUNS)
 @pytest.mark.parametrize("point", POINTS)
 @pytest.mark.parametrize(

@@ -6,9 +6,9 @@ from pathlib import Path
 import dagster as dg
 import pytest
 
-from tests.instances import new_instance
 from tests.spark import killed_steps
-from tests.tables import rows_by_deltalake
+from tests.support.instances import new_instance
+from tests.support.tables import rows_by_deltalake
 
 pytestmark = pytest.mark.spark
 

@@ -14,8 +14,8 @@ from pyspark.sql import DataFrame, SparkSession
 
 import delta_ops.arrow as da
 from delta_ops.orchestration import DeltaIOManager
-from tests.instances import new_instance
 from tests.spark.lineage_location import LAKE, prepare, write
+from tests.support.instances import new_instance
 
 pytestmark = pytest.mark.spark
 

@@ -22,6 +22,7 @@ from delta_ops.events import Committed, Event
 from delta_ops.maintenance import optimize
 from tests.spark.streams import append
 from tests.spark.test_stream_write import POINTS, KilledError
+from tests.support.tiers import seeded
 
 pytestmark = [pytest.mark.spark, pytest.mark.long]
 
@@ -76,11 +77,10 @@ class Source:
             self.widen()
 
 
-@pytest.mark.by_days(2)
 def test_each_row_is_written_once_through_thousands_of_batches(
     spark: SparkSession, tmp_path: Path, report: Callable[[str], None]
 ) -> None:
-    chance = random.Random(46)
+    chance = seeded(46)
     source, target = Source(tmp_path / "source", chance), DeltaLog(tmp_path / "target")
     batches = kills = stops = 0
 

@@ -21,7 +21,7 @@ from delta_ops.spark.session import overriding
 from delta_ops.transaction import set_properties
 from delta_ops.transaction.merge import Merge
 from tests.spark.changed_tables import data, seen, twins
-from tests.tables import live_paths
+from tests.support.tables import live_paths
 
 ON_ID = "target.id = source.id"
 KINDS = (

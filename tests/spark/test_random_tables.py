@@ -22,8 +22,8 @@ from delta_ops.protocol.partition_values import serialize
 from delta_ops.protocol.schema import StructType
 from delta_ops.transaction.changes import tombstone
 from tests.arrow.foreign_table import commit, create, data_file, inline_vector, stored_vector
-from tests.random_tables import COMPARABLE, Drawn
 from tests.spark.frames import rows_of, sorted_texts
+from tests.support.random_tables import COMPARABLE, Drawn
 
 pytestmark = pytest.mark.spark
 

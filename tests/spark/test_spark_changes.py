@@ -38,7 +38,7 @@ from tests.arrow.test_changes_of_altered_tables import (
     partitioned_anew,
 )
 from tests.spark.frames import plan_of, rows_of
-from tests.tables import SHARED, needs_shared, rows
+from tests.support.tables import SHARED, needs_shared, rows
 
 pytestmark = pytest.mark.spark
 

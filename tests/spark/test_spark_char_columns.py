@@ -15,7 +15,7 @@ import delta_ops.spark as ds
 from delta_ops import DeltaLog, col
 from delta_ops.errors import InvalidRequestError
 from delta_ops.spark.schema import spark_schema_from_schema
-from tests.limited_texts import FULL, LENGTHS, LONGER, create_limited, rows_of
+from tests.support.limited_texts import FULL, LENGTHS, LONGER, create_limited, rows_of
 
 
 @pytest.fixture

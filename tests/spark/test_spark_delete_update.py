@@ -28,7 +28,7 @@ from tests.spark.changed_tables import (
     seen,
     twins,
 )
-from tests.tables import live_paths
+from tests.support.tables import live_paths
 
 CONDITIONS: dict[str, tuple[Predicate | None, Any]] = {
     "a row": (col("id") == 2, "id = 2"),

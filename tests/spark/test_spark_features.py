@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import random
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -27,12 +26,13 @@ from delta_ops.protocol.schema import (
     StructType,
 )
 from delta_ops.protocol.variant import field_names
-from tests import variants
 from tests.arrow import foreign_table
 from tests.arrow.foreign_table import data_file, inline_vector, stored_vector, vector_file
 from tests.spark.frames import plan_of, rows_of
-from tests.tables import rows
-from tests.variants import dictionary, encode
+from tests.support import variants
+from tests.support.tables import rows
+from tests.support.tiers import seeded
+from tests.support.variants import dictionary, encode
 
 pytestmark = pytest.mark.spark
 
@@ -58,7 +58,7 @@ def numbers(first: int, count: int) -> pa.Table:
 def test_deleted_rows_are_those_of_the_vectors(
     tmp_path: Path, spark: SparkSession, way: str, seed: int
 ) -> None:
-    drawn = random.Random(seed)
+    drawn = seeded(seed)
     adds = []
     for number, count in enumerate((1, 70, 32_768, 32_769, 100_000, 5)):
         share = drawn.choice((0.0, 0.001, 0.3, 1.0))

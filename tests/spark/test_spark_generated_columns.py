@@ -14,7 +14,7 @@ from delta_ops import DeltaLog, begin, col
 from delta_ops.errors import InvalidRequestError
 from delta_ops.protocol.schema import DATE, LONG, STRING, TIMESTAMP, StructField, StructType
 from tests.spark.frames import files_under
-from tests.tables import rows
+from tests.support.tables import rows
 
 pytestmark = pytest.mark.spark
 

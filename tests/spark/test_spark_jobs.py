@@ -20,7 +20,7 @@ from pyspark.sql import DataFrame, SparkSession
 import delta_ops.spark as ds
 from delta_ops.spark import jobs
 from tests.spark.frames import files_under
-from tests.tables import rows_by_deltalake
+from tests.support.tables import rows_by_deltalake
 
 pytestmark = pytest.mark.spark
 

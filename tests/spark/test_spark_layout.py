@@ -21,7 +21,7 @@ from delta_ops.errors import InvalidRequestError
 from delta_ops.maintenance import optimize
 from delta_ops.protocol.predicate import resolve, to_arrow
 from delta_ops.transaction import CurveOrder, RewriteGroup
-from tests.tables import rows
+from tests.support.tables import rows
 
 pytestmark = pytest.mark.spark
 

@@ -23,7 +23,7 @@ from delta_ops.spark import jobs, merge_source
 from delta_ops.spark.session import overriding
 from delta_ops.transaction.merge import Merge
 from tests.spark.changed_tables import by_id, cases, data, make, rows_changed, seen, twins
-from tests.tables import live_paths
+from tests.support.tables import live_paths
 
 ON_ID = "target.id = source.id"
 SOURCE = data((2, "b", 21), (4, "b", 41), (7, "c d", None), (11, "a", 110), (12, None, 120))

@@ -38,13 +38,13 @@ from delta_ops.spark.stores import known_stores, put_settings
 from delta_ops.storage import open_storage
 from delta_ops.storage.hadoop_options import hadoop_store
 from tests.arrow.foreign_table import create, data_file, inline_vector, stored_vector
-from tests.clones import prefix_naming, shallow_clone
-from tests.instances import new_instance
-from tests.servers.azure import OTHER_ACCOUNT, AzureServer
-from tests.servers.connectors import connector_jars
-from tests.servers.s3 import ACCESS_KEY, SECRET_KEY, Request, S3Server, kinds
 from tests.spark.frames import rows_of
-from tests.tables import rows
+from tests.support.clones import prefix_naming, shallow_clone
+from tests.support.instances import new_instance
+from tests.support.servers.azure import OTHER_ACCOUNT, AzureServer
+from tests.support.servers.connectors import connector_jars
+from tests.support.servers.s3 import ACCESS_KEY, SECRET_KEY, Request, S3Server, kinds
+from tests.support.tables import rows
 
 pytestmark = pytest.mark.spark
 

@@ -22,7 +22,7 @@ from delta_ops.spark import file_index
 from delta_ops.spark.file_index import IndexUnavailableError
 from delta_ops.spark.partition_text import partition_text_checks
 from tests.spark.frames import files_under, make_nan, rows_of
-from tests.tables import rows, rows_by_deltalake, rows_by_polars
+from tests.support.tables import rows, rows_by_deltalake, rows_by_polars
 
 pytestmark = [pytest.mark.spark, pytest.mark.usefixtures("way_of_writing")]
 

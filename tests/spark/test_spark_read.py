@@ -42,11 +42,11 @@ from delta_ops.spark.schema import spark_schema_from_schema
 from tests.arrow.foreign_table import create as create_foreign
 from tests.arrow.foreign_table import data_file as foreign_file
 from tests.arrow.foreign_table import inline_vector
-from tests.clones import content_of, prefix_naming, shallow_clone
 from tests.spark.added_files import add_file
 from tests.spark.conftest import switch_off_file_index
 from tests.spark.frames import make_nan, plan_of, rows_of, sorted_texts
-from tests.tables import PROTOCOL, SHARED, metadata, needs_shared, rows
+from tests.support.clones import content_of, prefix_naming, shallow_clone
+from tests.support.tables import PROTOCOL, SHARED, metadata, needs_shared, rows
 
 pytestmark = pytest.mark.spark
 

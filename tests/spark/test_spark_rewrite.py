@@ -27,9 +27,9 @@ from delta_ops.protocol.actions import AddFile
 from delta_ops.spark.data_files import rewrite_rows
 from delta_ops.storage import open_storage
 from delta_ops.transaction import RewriteGroup
-from tests.counting_storage import CountingStorage
 from tests.spark.frames import files_under, rows_of
-from tests.tables import rows, rows_by_deltalake
+from tests.support.counting_storage import CountingStorage
+from tests.support.tables import rows, rows_by_deltalake
 
 pytestmark = [pytest.mark.spark, pytest.mark.usefixtures("way_of_writing")]
 

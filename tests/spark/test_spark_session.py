@@ -17,8 +17,8 @@ from delta_ops.errors import InvalidRequestError, StorageError
 from delta_ops.spark import get_session
 from delta_ops.spark.failures import failure_of
 from delta_ops.spark.session import overriding
-from tests.forked import call_in_child, needs_fork
-from tests.gate import Gate
+from tests.support.forked import call_in_child, needs_fork
+from tests.support.gate import Gate
 
 pytestmark = pytest.mark.spark
 

@@ -12,7 +12,7 @@ from pyspark.sql import DataFrame, SparkSession
 import delta_ops.arrow as da
 from delta_ops import DeltaLog
 from delta_ops.orchestration import DeltaIOManager
-from tests.instances import new_instance
+from tests.support.instances import new_instance
 
 
 @pytest.mark.parametrize(

@@ -36,10 +36,10 @@ from delta_ops.protocol.row_rules import NotNull, not_null_rules
 from delta_ops.protocol.schema import LONG, StructField, StructType, schema_to_json
 from delta_ops.spark.row_checks import checked_rules, null_checks
 from delta_ops.storage import open_storage
-from tests.counting_storage import CountingStorage
 from tests.spark.frames import files_under, rows_of
 from tests.spark.ways_of_writing import LISTING
-from tests.tables import metadata, rows, rows_by_deltalake, rows_by_polars, write_log
+from tests.support.counting_storage import CountingStorage
+from tests.support.tables import metadata, rows, rows_by_deltalake, rows_by_polars, write_log
 
 pytestmark = [pytest.mark.spark, pytest.mark.usefixtures("way_of_writing")]
 

@@ -17,7 +17,7 @@ from delta_ops.errors import CommitConflictError, InvalidRequestError, TableExis
 from delta_ops.events import DataFilesStaged, Event
 from delta_ops.protocol.predicate import Predicate
 from tests.spark.frames import files_under, rows_of
-from tests.tables import rows_by_deltalake, rows_by_polars
+from tests.support.tables import rows_by_deltalake, rows_by_polars
 
 pytestmark = pytest.mark.spark
 

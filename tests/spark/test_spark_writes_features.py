@@ -34,7 +34,7 @@ from delta_ops.protocol.schema import (
     StructField,
     StructType,
 )
-from tests.tables import rows
+from tests.support.tables import rows
 
 MODE = "delta.columnMapping.mode"
 FEED = {"delta.enableChangeDataFeed": "true"}

@@ -17,7 +17,7 @@ from delta_ops import DeltaLog, col
 from delta_ops.errors import InvalidRequestError
 from delta_ops.maintenance import optimize
 from delta_ops.protocol.variant import field_names
-from tests.variants import NO_NAMES, dictionary, encode
+from tests.support.variants import NO_NAMES, dictionary, encode
 
 VALUES = ['{"a":1,"b":[true,null]}', "7", '"text"', "null"]
 

@@ -16,8 +16,8 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as sf
 
 from delta_ops.orchestration import DeltaIOManager
-from tests.instances import new_instance
 from tests.spark.frames import files_under
+from tests.support.instances import new_instance
 
 pytestmark = pytest.mark.spark
 

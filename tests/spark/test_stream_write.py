@@ -17,9 +17,9 @@ import delta_ops.spark as ds
 from delta_ops import DeltaLog
 from delta_ops.errors import InvalidRequestError
 from delta_ops.events import Event
-from tests.servers.s3 import S3Server
 from tests.spark.streams import append
-from tests.tables import rows
+from tests.support.servers.s3 import S3Server
+from tests.support.tables import rows
 
 pytestmark = pytest.mark.spark
 

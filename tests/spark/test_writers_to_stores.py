@@ -20,13 +20,12 @@ import delta_ops.spark as ds
 from delta_ops import DeltaLog
 from delta_ops.clock import DAY_MS, system_clock
 from delta_ops.maintenance import vacuum
-from tests.servers.azure import AzureServer
-from tests.servers.connectors import connector_jars
-from tests.servers.s3 import S3Server
 from tests.spark.killed_writers import DEATHS, NUM_ROWS
+from tests.support.servers.azure import AzureServer
+from tests.support.servers.connectors import connector_jars
+from tests.support.servers.s3 import S3Server
 
 pytestmark = pytest.mark.spark
-BY_DAYS = (pytest.mark.long, pytest.mark.by_days(2))
 
 PROJECT = Path(__file__).resolve().parents[2]
 
@@ -58,8 +57,8 @@ def write_and_die(log: DeltaLog, options: dict[str, object], point: str) -> int:
     ("store", "points"),
     [
         pytest.param("s3", DEATHS[1:2], id="S3, one point"),
-        pytest.param("s3", DEATHS, id="S3, every point", marks=BY_DAYS),
-        pytest.param("azure", DEATHS, id="Azure, every point", marks=BY_DAYS),
+        pytest.param("s3", DEATHS, id="S3, every point", marks=pytest.mark.long),
+        pytest.param("azure", DEATHS, id="Azure, every point", marks=pytest.mark.long),
     ],
 )
 def test_a_batch_is_there_once_whenever_its_writer_is_killed(

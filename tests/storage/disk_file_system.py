@@ -8,7 +8,7 @@ import fsspec
 from fsspec.implementations.local import LocalFileSystem
 
 from delta_ops.storage import Storage, open_storage
-from tests.file_lock import FileLock
+from tests.support.file_lock import FileLock
 
 
 class DiskFileSystem(LocalFileSystem):  # type: ignore[misc]

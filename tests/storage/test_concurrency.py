@@ -12,8 +12,8 @@ from functools import partial
 import pytest
 
 from delta_ops.storage.concurrency import MAX_CONCURRENCY, run_ahead, run_behind, run_parallel
-from tests.forked import call_in_child, needs_fork
-from tests.gate import PATIENCE_S, Gate, call_in_thread
+from tests.support.forked import call_in_child, needs_fork
+from tests.support.gate import PATIENCE_S, Gate, call_in_thread
 
 
 class Busy:

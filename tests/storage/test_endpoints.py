@@ -21,9 +21,9 @@ from delta_ops.cli.main import cli
 from delta_ops.errors import InvalidRequestError, StorageError
 from delta_ops.storage import open_storage
 from delta_ops.storage.endpoints import drop_credentials, split_user_info
-from tests.servers.azure import AzureServer
-from tests.servers.gcs import GcsServer
-from tests.servers.s3 import S3Server
+from tests.support.servers.azure import AzureServer
+from tests.support.servers.gcs import GcsServer
+from tests.support.servers.s3 import S3Server
 
 USER, PASSWORD = "a-user", "pass word@1"
 USER_INFO = "a-user:pass%20word%401"

@@ -17,8 +17,8 @@ from delta_ops.storage.create_azure import AZURE
 from delta_ops.storage.create_gcs import GCS
 from delta_ops.storage.create_s3 import S3
 from delta_ops.storage.create_way import PART_BYTES, Way
-from tests.servers.azure import AzureServer
-from tests.servers.s3 import Failure, S3Server, kinds
+from tests.support.servers.azure import AzureServer
+from tests.support.servers.s3 import Failure, S3Server, kinds
 
 CONFLICT = Failure(409, "ConditionalRequestConflict")
 PATH = "_delta_log/a"

@@ -25,10 +25,10 @@ from fsspec.implementations.memory import MemoryFileSystem
 
 from delta_ops.errors import StorageError, UnsupportedStorageError
 from delta_ops.storage import Storage, open_storage
-from tests.forked import call_in_child, needs_fork
-from tests.gate import Gate
-from tests.servers.azure import AzureServer
-from tests.servers.s3 import S3Server
+from tests.support.forked import call_in_child, needs_fork
+from tests.support.gate import Gate
+from tests.support.servers.azure import AzureServer
+from tests.support.servers.s3 import S3Server
 
 SECRET = "sig-0123456789"
 

@@ -14,7 +14,7 @@ from delta_ops.storage.hadoop_names import translate_hadoop_names
 from delta_ops.storage.hadoop_options import hadoop_store
 from delta_ops.storage.option_names import client_options
 from delta_ops.storage.paths import split_uri
-from tests.servers.s3 import ACCESS_KEY, SECRET_KEY, S3Server
+from tests.support.servers.s3 import ACCESS_KEY, SECRET_KEY, S3Server
 
 SECRET = "a-secret-of-the-test"
 S3 = "s3a://bucket/t"

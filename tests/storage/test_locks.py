@@ -22,9 +22,9 @@ from delta_ops import DeltaLog
 from delta_ops.errors import StorageError, UnsupportedStorageError
 from delta_ops.storage import Storage, open_storage
 from delta_ops.storage.create_way import PART_BYTES
-from tests.file_lock import FileLock
-from tests.servers.s3 import S3Server, kinds
 from tests.storage.disk_file_system import open_disk
+from tests.support.file_lock import FileLock
+from tests.support.servers.s3 import S3Server, kinds
 
 PATHS = [f"_delta_log/{number:02}" for number in range(25)]
 Open = Callable[[], Storage]

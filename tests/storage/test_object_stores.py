@@ -14,8 +14,8 @@ import pytest
 from delta_ops.errors import StorageError
 from delta_ops.storage import Storage, open_storage
 from delta_ops.storage.object_stores import options_to_open
-from tests.servers.gcs import GcsServer
-from tests.servers.s3 import S3Server, kinds
+from tests.support.servers.gcs import GcsServer
+from tests.support.servers.s3 import S3Server, kinds
 
 NAMES = ["!", "-", "0", "00", "01", "09~", "0é", "1", "10", "A", "a b", "a~", "~", "é", "漢"]
 STARTS = [*NAMES, " ", "0/", "0~", "2", "a", "a ", "ê", "\u0080", "~~", "\U0001f600"]

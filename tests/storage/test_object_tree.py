@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from delta_ops.storage.object_tree import Listing, Page, list_objects
 from delta_ops.storage.opening import open_remote
-from tests.servers.s3 import S3Server, kinds
+from tests.support.servers.s3 import S3Server, kinds
 
 
 class Store:

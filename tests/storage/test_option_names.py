@@ -12,7 +12,7 @@ from delta_ops import DeltaLog
 from delta_ops.errors import InvalidRequestError
 from delta_ops.storage.option_names import client_options
 from tests.cli.test_commands import run
-from tests.servers.s3 import ACCESS_KEY, SECRET_KEY, S3Server
+from tests.support.servers.s3 import ACCESS_KEY, SECRET_KEY, S3Server
 
 SECRET = "wJalrXUtnFEMI"
 

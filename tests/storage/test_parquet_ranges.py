@@ -22,7 +22,7 @@ from delta_ops.storage.parquet_ranges import (
     read_footer,
     read_window,
 )
-from tests.counting_storage import CountingStorage
+from tests.support.counting_storage import CountingStorage
 
 PATH = "a.parquet"
 COLUMNS = ["s.x", "s.y", "s", "list", "text", "number", "never"]

@@ -19,9 +19,9 @@ from delta_ops.storage.create_gcs import GCS
 from delta_ops.storage.create_s3 import S3
 from delta_ops.storage.create_way import PART_BYTES, Endpoint, Way
 from delta_ops.storage.probe import honours_put
-from tests.forked import call_in_child, needs_fork
-from tests.gate import PATIENCE_S, Gate, call_in_thread
-from tests.servers.s3 import ACCESS_KEY, SECRET_KEY, Failure, S3Server, kinds
+from tests.support.forked import call_in_child, needs_fork
+from tests.support.gate import PATIENCE_S, Gate, call_in_thread
+from tests.support.servers.s3 import ACCESS_KEY, SECRET_KEY, Failure, S3Server, kinds
 
 PATH = "_delta_log/a"
 PUT_TWICE = 2

@@ -22,9 +22,9 @@ import pytest
 from delta_ops.errors import InvalidRequestError, StorageError
 from delta_ops.storage import Storage, open_storage
 from delta_ops.storage.paths import is_hidden_staged, staged_name
-from tests.servers.azure import AzureServer
-from tests.servers.gcs import GcsServer
-from tests.servers.s3 import S3Server
+from tests.support.servers.azure import AzureServer
+from tests.support.servers.gcs import GcsServer
+from tests.support.servers.s3 import S3Server
 
 LOG = "_delta_log"
 FIRST_VERSION = "0" * 20

@@ -16,7 +16,7 @@ from delta_ops.storage.unchanging import (
     read_unchanging,
     read_unchanging_whole,
 )
-from tests.counting_storage import CountingStorage
+from tests.support.counting_storage import CountingStorage
 
 CONTENT = bytes(range(100))
 FILE = FileInfo("a", len(CONTENT), 0)

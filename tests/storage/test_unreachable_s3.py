@@ -15,7 +15,7 @@ import pytest
 from delta_ops import DeltaLog
 from delta_ops.errors import StorageError
 from delta_ops.storage import open_storage
-from tests.servers.s3 import Failure, S3Server
+from tests.support.servers.s3 import Failure, S3Server
 
 KEYS = {"key": "access", "secret": "of-the-test"}
 

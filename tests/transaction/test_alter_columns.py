@@ -33,8 +33,8 @@ from delta_ops.transaction import (
     set_properties,
     set_table_comment,
 )
-from tests.counting_storage import CountingStorage
-from tests.tables import rows, rows_by_deltalake
+from tests.support.counting_storage import CountingStorage
+from tests.support.tables import rows, rows_by_deltalake
 
 NESTED = pa.struct([("x", pa.int64()), ("y", pa.string())])
 

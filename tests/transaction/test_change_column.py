@@ -18,7 +18,7 @@ from delta_ops.log import Snapshot
 from delta_ops.maintenance import create_checkpoint
 from delta_ops.protocol.schema import LONG, StructField, StructType
 from delta_ops.transaction import change_type, cluster_by, set_default, set_properties
-from tests.tables import rows
+from tests.support.tables import rows
 
 WIDENING = {"delta.enableTypeWidening": "true"}
 

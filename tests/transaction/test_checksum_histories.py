@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import random
 import tempfile
 from bisect import bisect_right
 from collections.abc import Iterator, Mapping
@@ -27,6 +26,7 @@ from delta_ops.protocol.actions import Action, AddFile, CommitInfo, RemoveFile
 from delta_ops.protocol.file_names import checksum_name, commit_name
 from delta_ops.protocol.file_size_histogram import BOUNDARIES
 from delta_ops.transaction.changes import tombstone
+from tests.support.tiers import seeded
 
 STEPS = st.sampled_from(
     [
@@ -43,7 +43,7 @@ class History:
     """A table, and what is done to it."""
 
     def __init__(self, root: Path, interval: int, seed: int) -> None:
-        self.root, self.random = root, random.Random(seed)
+        self.root, self.random = root, seeded(seed)
         self.log = DeltaLog(root)
         self.number = 0
         self.damaged: set[int] = set()

@@ -26,8 +26,8 @@ from delta_ops.log.checksum import validate_checksum
 from delta_ops.maintenance import optimize, vacuum
 from delta_ops.storage import Storage, open_storage
 from delta_ops.storage.paths import is_hidden_staged
-from tests.faulty_storage import crashes
-from tests.tables import rows, rows_by_deltalake
+from tests.support.faulty_storage import crashes
+from tests.support.tables import rows, rows_by_deltalake
 
 _UUID = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}|[0-9a-f]{32}")
 
@@ -276,7 +276,6 @@ def places(request: pytest.FixtureRequest, tmp_path: Path) -> Places:
     return Places(tmp_path, request.param)
 
 
-@pytest.mark.by_days(2)
 @pytest.mark.parametrize("name", SCENARIOS)
 def test_a_commit_killed_anywhere_leaves_the_old_rows_or_the_new(places: Places, name: str) -> None:
     scenario = SCENARIOS[name]

@@ -21,7 +21,7 @@ import delta_ops.arrow as da
 from delta_ops import DeltaLog, begin
 from delta_ops.maintenance import create_checkpoint
 from delta_ops.transaction.write import Mode
-from tests.tables import SHARED, needs_shared
+from tests.support.tables import SHARED, needs_shared
 
 pytestmark = needs_shared
 

@@ -20,7 +20,7 @@ from delta_ops.protocol.predicate import TRUE, Predicate
 from delta_ops.protocol.schema import LONG, TIMESTAMP, StructField, StructType
 from delta_ops.transaction.write import Mode
 from tests.arrow.foreign_table import create, data_file
-from tests.tables import add, live_paths, metadata, remove, rows, stage_files, write_log
+from tests.support.tables import add, live_paths, metadata, remove, rows, stage_files, write_log
 
 WITH_DOMAINS = Protocol(
     min_reader_version=1, min_writer_version=7, writer_features=("domainMetadata",)

@@ -12,7 +12,7 @@ import delta_ops.arrow as da
 from delta_ops import DeltaLog, col
 from delta_ops.errors import CommitConflictError
 from delta_ops.events import CommitAttempted, Event, OnEvent
-from tests.tables import rows
+from tests.support.tables import rows
 
 
 def data(*values: int, day: str = "monday") -> pa.Table:

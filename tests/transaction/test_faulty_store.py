@@ -6,8 +6,8 @@ from pathlib import Path
 
 import delta_ops.arrow as da
 from delta_ops import DeltaLog
-from tests.racing_writers import check, race
-from tests.tables import rows, rows_by_deltalake
+from tests.support.racing_writers import check, race
+from tests.support.tables import rows, rows_by_deltalake
 
 
 def test_every_acknowledged_commit_is_there_once_whatever_the_store_does(tmp_path: Path) -> None:

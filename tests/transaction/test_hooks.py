@@ -23,8 +23,16 @@ from delta_ops.protocol.file_names import checkpoint_name, checksum_name
 from delta_ops.storage import open_storage
 from delta_ops.transaction import DEFAULT_HOOKS, Hook, checkpoint_if_due, write_checksum
 from delta_ops.transaction.hooks import CommittedVersion
-from tests.counting_storage import CountingStorage
-from tests.tables import add, live_paths, metadata, rows, rows_by_deltalake, stage_files, write_log
+from tests.support.counting_storage import CountingStorage
+from tests.support.tables import (
+    add,
+    live_paths,
+    metadata,
+    rows,
+    rows_by_deltalake,
+    stage_files,
+    write_log,
+)
 
 INTERVAL = 3
 FUTURE = 2**42

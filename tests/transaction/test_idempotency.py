@@ -12,8 +12,8 @@ from delta_ops.errors import InvalidRequestError, StaleRunError
 from delta_ops.log.transaction_identifiers import version_of_transaction
 from delta_ops.maintenance import create_checkpoint
 from delta_ops.transaction import Txn
-from tests.counting_storage import CountingStorage
-from tests.tables import add, live_paths, stage_files, write_log
+from tests.support.counting_storage import CountingStorage
+from tests.support.tables import add, live_paths, stage_files, write_log
 
 
 def with_txns(log: DeltaLog, *txns: Txn | tuple[str, int]) -> Transaction:

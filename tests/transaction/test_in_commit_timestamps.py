@@ -19,7 +19,7 @@ from delta_ops.log.commit_file import create_commit
 from delta_ops.maintenance import clean_up_log
 from delta_ops.protocol.actions import CommitInfo
 from delta_ops.transaction import Transaction
-from tests.tables import rows, rows_by_deltalake
+from tests.support.tables import rows, rows_by_deltalake
 
 ENABLED = {"delta.enableInCommitTimestamps": "true"}
 

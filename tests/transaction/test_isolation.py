@@ -15,7 +15,7 @@ from delta_ops import DeltaLog, Transaction, begin, col
 from delta_ops.errors import CommitConflictError, InvalidRequestError
 from delta_ops.protocol.predicate import TRUE
 from delta_ops.transaction import Staged
-from tests.tables import live_paths, rows, write_log
+from tests.support.tables import live_paths, rows, write_log
 
 LEVELS = ("Serializable", "WriteSerializable")
 

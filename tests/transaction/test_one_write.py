@@ -19,8 +19,8 @@ from delta_ops.events import ignore
 from delta_ops.maintenance import create_checkpoint
 from delta_ops.protocol.file_names import commit_name
 from delta_ops.transaction import Staged, Transaction
-from tests.counting_storage import CountingStorage
-from tests.tables import rows
+from tests.support.counting_storage import CountingStorage
+from tests.support.tables import rows
 
 
 class Interrupted(Transaction):

@@ -18,7 +18,7 @@ from delta_ops.errors import (
 )
 from delta_ops.protocol.actions import Protocol
 from delta_ops.protocol.schema import LONG, StructField, StructType
-from tests.tables import rows, rows_by_deltalake
+from tests.support.tables import rows, rows_by_deltalake
 
 
 def table(root: Path) -> DeltaLog:

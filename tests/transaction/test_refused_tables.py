@@ -18,7 +18,7 @@ from delta_ops.maintenance import optimize
 from delta_ops.protocol import features, table_properties
 from delta_ops.protocol.actions import Protocol
 from delta_ops.protocol.features import FEATURES, Feature
-from tests.tables import PROTOCOL, add, metadata
+from tests.support.tables import PROTOCOL, add, metadata
 
 
 def with_feature(name: str) -> Protocol:

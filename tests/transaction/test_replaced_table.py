@@ -18,8 +18,8 @@ from delta_ops.maintenance import create_checkpoint
 from delta_ops.protocol.file_names import commit_name
 from delta_ops.protocol.predicate import TRUE
 from delta_ops.transaction.hooks import CommittedVersion
-from tests.counting_storage import CountingStorage
-from tests.tables import rows, rows_by_deltalake
+from tests.support.counting_storage import CountingStorage
+from tests.support.tables import rows, rows_by_deltalake
 
 OLD, NEW = pa.table({"id": [1]}), pa.table({"name": ["a"]})
 

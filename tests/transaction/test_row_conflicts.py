@@ -16,7 +16,7 @@ from delta_ops.log.deletion_vector_write import write_deletion_vectors
 from delta_ops.protocol.actions import AddFile, Protocol
 from delta_ops.protocol.predicate import TRUE, Predicate
 from delta_ops.transaction import Transaction
-from tests.tables import add, live_paths, stage_files, write_log
+from tests.support.tables import add, live_paths, stage_files, write_log
 
 VECTORS = Protocol(
     min_reader_version=3,

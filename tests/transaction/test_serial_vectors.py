@@ -6,7 +6,6 @@ file by vectors, none is refused.
 
 from __future__ import annotations
 
-import random
 import uuid
 from collections.abc import Sequence
 from itertools import permutations, product
@@ -18,6 +17,7 @@ from delta_ops import DeltaLog, Transaction, begin, col, lit
 from delta_ops.errors import CommitConflictError
 from delta_ops.protocol.predicate import Predicate
 from delta_ops.storage import open_storage
+from tests.support.tiers import seeded
 from tests.transaction.row_changes import FIRST, Matches, Row, rows_in, table_of
 
 Rows = tuple[Row, ...]
@@ -143,7 +143,7 @@ def test_pairs_come_to_what_a_serial_order_gives(template: DeltaLog) -> None:
 
 def test_triples_come_to_what_a_serial_order_gives(template: DeltaLog) -> None:
     triples = list(product(OPERATIONS, repeat=3))
-    for triple in random.Random(7).sample(triples, 12):
+    for triple in seeded(7).sample(triples, 12):
         run(template, triple)
 
 

@@ -6,7 +6,6 @@ that of their commits), and each that is refused overlaps with one that committe
 
 from __future__ import annotations
 
-import random
 import uuid
 from collections.abc import Sequence
 from itertools import permutations, product
@@ -17,6 +16,7 @@ import delta_ops.arrow as da
 from delta_ops import DeltaLog, Transaction, begin, col
 from delta_ops.errors import CommitConflictError
 from delta_ops.storage import open_storage
+from tests.support.tiers import seeded
 from tests.transaction.row_changes import (
     FIRST,
     Append,
@@ -122,7 +122,7 @@ def test_pairs_come_to_what_a_serial_order_gives(template: DeltaLog) -> None:
 
 def check_triples(template: DeltaLog, number: int, seed: int) -> None:
     triples = list(product(OPERATIONS, repeat=3))
-    for triple in random.Random(seed).sample(triples, number):
+    for triple in seeded(seed).sample(triples, number):
         check(template, triple)
 
 

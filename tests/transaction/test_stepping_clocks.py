@@ -22,7 +22,7 @@ from delta_ops.protocol.actions import CommitInfo, SetTransaction
 from delta_ops.protocol.file_names import commit_name
 from delta_ops.transaction import Staged
 from delta_ops.transaction.vacuum_runs import is_vacuum_open, run_app_id
-from tests.tables import rows, rows_by_deltalake, write_log
+from tests.support.tables import rows, rows_by_deltalake, write_log
 
 NOW = 1_600_000_000_000
 YEAR_10000 = 253_402_300_800_000

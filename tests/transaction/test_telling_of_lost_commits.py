@@ -19,9 +19,9 @@ from delta_ops.protocol.actions import CommitInfo
 from delta_ops.protocol.file_names import checksum_name, commit_name
 from delta_ops.protocol.json_codec import encode_commit
 from delta_ops.storage import open_storage
-from tests.counting_storage import CountingStorage
-from tests.lost_commits import FUTURE, append, commit_to_be_lost, replace_commit
-from tests.tables import add, live_paths, metadata, stage_files, write_log
+from tests.support.counting_storage import CountingStorage
+from tests.support.lost_commits import FUTURE, append, commit_to_be_lost, replace_commit
+from tests.support.tables import add, live_paths, metadata, stage_files, write_log
 
 THEIRS = add("theirs", size=3)
 

@@ -19,7 +19,7 @@ from delta_ops.errors import CommitConflictError, InvalidRequestError, TableExis
 from delta_ops.events import CommitAttempted, DataFilesStaged, Event, OnEvent
 from delta_ops.log.commit_file import create_commit
 from delta_ops.protocol.schema import schema_from_json
-from tests.tables import PROTOCOL, metadata, rows, rows_by_deltalake
+from tests.support.tables import PROTOCOL, metadata, rows, rows_by_deltalake
 
 MODES = ("append", "overwrite", "error", "ignore")
 

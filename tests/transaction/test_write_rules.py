@@ -31,7 +31,16 @@ from delta_ops.transaction.write_rules import (
     validate_actions,
     validate_footer,
 )
-from tests.tables import PROTOCOL, add, define, live_paths, metadata, remove, stage_files, write_log
+from tests.support.tables import (
+    PROTOCOL,
+    add,
+    define,
+    live_paths,
+    metadata,
+    remove,
+    stage_files,
+    write_log,
+)
 
 DEFINITION = TableDefinition(protocol=PROTOCOL, metadata=metadata())
 _X = StructType((StructField("x", LONG, nullable=False), StructField("y", LONG)))

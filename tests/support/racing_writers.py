@@ -1,7 +1,7 @@
 """Processes that append to one table over a store that fails by chance, and what must come of it.
 
-As a program it is one of them: `python -m tests.racing_writers`, with its `Task` as JSON in stdin.
-It prints one line of JSON for each commit, and at last what went wrong on purpose.
+`python -m tests.support.racing_writers` runs one writer, with its `Task` as JSON in stdin. It
+prints a line of JSON for each commit, and at last the faults that happened on purpose.
 """
 
 from __future__ import annotations
@@ -32,9 +32,10 @@ from delta_ops.errors import (
 )
 from delta_ops.log.checksum import validate_checksum
 from delta_ops.storage import open_storage
-from tests.faulty_storage import Faults, FaultyStorage
+from tests.support.faulty_storage import Faults, FaultyStorage
+from tests.support.tiers import seeded
 
-PROJECT = Path(__file__).resolve().parents[1]
+PROJECT = Path(__file__).resolve().parents[2]
 ROWS_OF_A_COMMIT = 3
 TEN_PERCENT = Faults(lost_requests=0.1, lost_answers=0.1, late_requests=0.1, delays=0.1)
 
@@ -101,7 +102,7 @@ def race(
     started = time.perf_counter()
     processes = [
         subprocess.Popen(
-            [sys.executable, "-m", "tests.racing_writers"],
+            [sys.executable, "-m", "tests.support.racing_writers"],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
@@ -221,7 +222,7 @@ def main() -> None:
     inner = open_storage(task.uri, task.storage_options)
     storage = FaultyStorage(inner, Faults(**task.faults), task.seed)
     log = DeltaLog("", storage=storage)
-    chance = random.Random(task.seed)
+    chance = seeded(task.seed)
     for number in range(task.commits):
         print(json.dumps(asdict(write(log, task, number, chance))))
     storage.settle()

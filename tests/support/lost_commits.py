@@ -12,7 +12,7 @@ from delta_ops.protocol.actions import Action, CommitInfo
 from delta_ops.protocol.file_names import commit_name
 from delta_ops.protocol.json_codec import encode_commit
 from delta_ops.transaction import write_checksum
-from tests.tables import add, stage_files
+from tests.support.tables import add, stage_files
 
 FUTURE = 2**42
 """Milliseconds: younger than any checkpoint that a test writes."""

@@ -128,7 +128,7 @@ def _request(seen: Mapping[str, str]) -> Request:
 @pytest.fixture(scope="session")
 def s3_server() -> Iterator[S3Server]:
     with subprocess.Popen(
-        [sys.executable, "-W", "ignore", "-m", "tests.servers.s3_program"],
+        [sys.executable, "-W", "ignore", "-m", "tests.support.servers.s3_program"],
         stdout=subprocess.PIPE,
         stdin=subprocess.DEVNULL,
     ) as process:

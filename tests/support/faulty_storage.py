@@ -15,7 +15,7 @@ from typing import Literal
 
 from delta_ops.errors import StorageError
 from delta_ops.storage import Storage, open_storage
-from tests.counting_storage import CountingStorage
+from tests.support.counting_storage import CountingStorage
 
 Moment = Literal["before", "after"]
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import random
 import string
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
@@ -38,7 +37,8 @@ from delta_ops.protocol.schema import (
     StructType,
 )
 from delta_ops.protocol.variant import field_names
-from tests.variants import NO_NAMES, encode
+from tests.support.tiers import seeded
+from tests.support.variants import NO_NAMES, encode
 
 COMPARABLE: Sequence[DataType] = (
     *(STRING, BINARY, BOOLEAN, BYTE, SHORT, INTEGER, LONG, FLOAT, DOUBLE, DATE),
@@ -57,7 +57,7 @@ class Drawn:
     """A character of every column's name."""
 
     def __init__(self, seed: int, is_mapped: bool) -> None:
-        self.random = random.Random(seed)
+        self.random = seeded(seed)
         self.is_mapped = is_mapped
         self._number = 0
 

@@ -16,7 +16,7 @@ from typing import Any
 
 import pytest
 
-from tests.servers.starting import wait_until_it_answers
+from tests.support.servers.starting import wait_until_it_answers
 
 # gcsfs asks for the layout of a bucket by gRPC, which this server does not speak; the variable
 # counts when gcsfs is imported.

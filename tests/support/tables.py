@@ -16,7 +16,7 @@ from delta_ops.protocol.schema import StructType, schema_from_json, schema_to_js
 from delta_ops.protocol.table_definition import TableDefinition
 from delta_ops.transaction import Staged
 
-SHARED = Path(__file__).resolve().parents[2] / "shared"
+SHARED = Path(__file__).resolve().parents[3] / "shared"
 """Tables by other writers and real records; only where they lie beside the project."""
 
 needs_shared = pytest.mark.skipif(not SHARED.exists(), reason="../shared is absent")

@@ -28,7 +28,7 @@ from delta_ops.protocol.variant import (
     primitive_value,
     string_value,
 )
-from tests.tables import add
+from tests.support.tables import add
 
 NO_NAMES = b"\x01\x00\x00"
 NULL = b"\x00"

@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 
 VERSION = "3.37.0"
-_FOLDER = Path(__file__).resolve().parents[2] / ".servers" / f"azurite-{VERSION}"
+_FOLDER = Path(__file__).resolve().parents[3] / ".servers" / f"azurite-{VERSION}"
 _PROGRAM = _FOLDER / "node_modules" / "azurite" / "dist" / "src" / "blob" / "main.js"
 _LISTENS = re.compile(rb"listens on http://[^:]*:([0-9]+)")
 _ACCOUNT = "devstoreaccount1"

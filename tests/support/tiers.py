@@ -1,0 +1,70 @@
+"""Shards and seeds: which tests a run selects, and what its random tests draw.
+
+Nothing here depends on the date, on the machine or on chance, except `SEED=random`.
+"""
+
+from __future__ import annotations
+
+import os
+import random
+import secrets
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import pytest
+
+SEED, DEFAULT_SEED = "SEED", "0"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Shard:
+    """One of `count` parts of the test files."""
+
+    number: int
+    """From 1 to `count`."""
+    count: int
+
+    def has(self, file: str, files: Sequence[str]) -> bool:
+        """Whether this shard runs a file.
+
+        Args:
+            file: A member of `files`.
+            files: All test files of the run, sorted. Neighbours go to different shards, because
+                the files of one folder take about the same time.
+        """
+        return files.index(file) % self.count == self.number - 1
+
+
+def parse_shard(text: str) -> Shard:
+    """Parse `2/4`, the second of four shards.
+
+    Raises:
+        pytest.UsageError: The text is not `K/N` with 1 <= K <= N.
+    """
+    number, slash, count = text.partition("/")
+    if slash and number.isdecimal() and count.isdecimal() and 1 <= int(number) <= int(count):
+        return Shard(number=int(number), count=int(count))
+    raise pytest.UsageError(f"SHARD={text} is not a shard. Give K/N with 1 <= K <= N: SHARD=2/4")
+
+
+def parse_seed(text: str) -> int:
+    """Parse the seed of a run: a whole number, or `random` for a new one.
+
+    Raises:
+        pytest.UsageError: The text is neither.
+    """
+    if text == "random":
+        return secrets.randbelow(2**31)
+    if text.isdecimal():
+        return int(text)
+    raise pytest.UsageError(f"SEED={text} is not a seed. Give a whole number, or SEED=random")
+
+
+def seeded(number: int) -> random.Random:
+    """Random numbers of one test case, by the seed of the run.
+
+    Args:
+        number: Tells the cases of a run apart. The same number and seed give the same values.
+    """
+    seed = os.environ.get(SEED, DEFAULT_SEED)  # the environment reaches processes of tests, too
+    return random.Random(number if seed == DEFAULT_SEED else f"{seed}/{number}")

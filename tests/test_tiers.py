@@ -1,0 +1,74 @@
+"""What a run selects: the shards are the whole, and a seed decides what random tests draw."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.support.tiers import Shard, parse_seed, parse_shard, seeded
+
+PROJECT = Path(__file__).resolve().parents[1]
+FILES = [f"tests/test_{number:02}.py" for number in range(11)]
+
+
+@pytest.mark.parametrize("count", [1, 2, 4, 11, 12])
+def test_the_shards_hold_each_file_once(count: int) -> None:
+    shards = [Shard(number=number, count=count) for number in range(1, count + 1)]
+    parts = [[file for file in FILES if shard.has(file, FILES)] for shard in shards]
+    assert sorted(file for part in parts for file in part) == FILES
+
+
+def test_the_shards_of_a_collection_hold_each_test_once() -> None:
+    whole = collected_tests("")
+    parts = [collected_tests(f"{number}/3") for number in (1, 2, 3)]
+    assert len(whole) > 100
+    assert all(parts)
+    assert sorted(name for part in parts for name in part) == whole
+
+
+def collected_tests(shard: str) -> list[str]:
+    """Tests of one folder in a tier, collected by a process of its own."""
+    done = subprocess.run(
+        [
+            sys.executable,
+            "-m",
+            "pytest",
+            "--collect-only",
+            "-qq",
+            "-m",
+            "not long",
+            "tests/planning",
+        ],
+        cwd=PROJECT,
+        env={"PATH": "", "SHARD": shard, "PYTHONPATH": str(PROJECT)},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+    return sorted(line for line in done.stdout.splitlines() if "::" in line)
+
+
+@pytest.mark.parametrize("text", ["0/4", "5/4", "4", "1/", "/4", "a/b", "-1/4", "1/4/2"])
+def test_a_shard_that_does_not_exist_is_an_error(text: str) -> None:
+    with pytest.raises(pytest.UsageError, match="Give K/N"):
+        parse_shard(text)
+
+
+def test_a_seed_is_a_number_or_random() -> None:
+    assert parse_seed("17") == 17
+    assert parse_seed("random") != parse_seed("random")
+    with pytest.raises(pytest.UsageError, match="whole number"):
+        parse_seed("soon")
+
+
+def test_a_seed_decides_what_is_drawn(monkeypatch: pytest.MonkeyPatch) -> None:
+    drawn = {}
+    for seed in ("0", "5", "6"):
+        monkeypatch.setenv("SEED", seed)
+        drawn[seed] = [seeded(case).random() for case in range(3)]
+        assert [seeded(case).random() for case in range(3)] == drawn[seed]
+    assert len({value for values in drawn.values() for value in values}) == 9
