@@ -116,6 +116,8 @@ def report(request: pytest.FixtureRequest) -> Callable[[str], None]:
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
     """Print what tests measured, how to repeat failures, and the size of the run."""
+    if terminalreporter.config.option.collectonly:
+        return
     reports = {
         outcome: terminalreporter.getreports(outcome)
         for outcome in ("passed", "failed", "error", "skipped")

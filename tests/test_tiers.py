@@ -37,7 +37,7 @@ def collected_tests(shard: str) -> list[str]:
             "-m",
             "pytest",
             "--collect-only",
-            "-qq",
+            "-q",
             "-m",
             "not long",
             "tests/planning",
