@@ -16,7 +16,7 @@ export DAGSTER_DISABLE_TELEMETRY := yes
 export PYSPARK_PYTHON := $(CURDIR)/$(BIN)/python
 export PYTHONPATH := $(CURDIR)
 
-.PHONY: demo dev test test-all test-long test-one lint bench install clean
+.PHONY: demo dev test test-all test-long test-one test-tools lint bench install clean
 
 install: $(INSTALLED)
 
@@ -36,22 +36,25 @@ dev: $(INSTALLED)
 
 PYTEST = JAVA_HOME=$$(scripts/ensure_java.sh) $(BIN)/pytest --no-loadscope-reorder
 
-# Every claim once. SEED=random draws other values in random tests; a failure prints the seed.
-test: $(INSTALLED)
+# Chromium, delta-spark, Hadoop's connectors and Azurite, where they can be installed.
+test-tools: $(INSTALLED)
 	@scripts/ensure_chromium.sh >/dev/null || true
+	@$(BIN)/python -m tests.support.prepare
+
+# Every claim once. SEED=random draws other values in random tests; a failure prints the seed.
+test: test-tools
 	@$(PYTEST) -n 3 -m 'not full and not long'
 
 # All combinations too. SHARD=2/4 runs the second of four parts.
-test-all: $(INSTALLED)
-	@scripts/ensure_chromium.sh >/dev/null || true
+test-all: test-tools
 	@$(PYTEST) -n 3 -m 'not long'
 
 # State machines, interleavings, fuzzing, memory and soak.
-test-long: $(INSTALLED)
+test-long: test-tools
 	@$(PYTEST) -n 2 -m long --quiet --no-header --durations=0 | tee benchmarks/long_proofs.report.txt
 
 # Tests by file, folder or name: make test-one TEST=tests/log, TEST='tests/log/test_replay.py::test_x'
-test-one: $(INSTALLED)
+test-one: test-tools
 	@$(PYTEST) $(if $(TEST),'$(TEST)',$(error Name the tests: make test-one TEST=tests/log))
 
 lint: $(INSTALLED)

@@ -24,6 +24,10 @@ _KEY = "Eby8vdM02xNOcqFlqUwJPLlmEtlCDXJ1OUzFT50uSRZ6IFsuFq2UVErCz4I6tq/K1SZFPTOt
 """The key of every Azurite, by its documentation."""
 
 
+class AzuriteMissingError(Exception):
+    """There is no Node.js, or its registry does not have Azurite."""
+
+
 class AzureServer:
     """A server in a process of its own, which keeps its blobs in memory."""
 
@@ -48,15 +52,16 @@ class AzureServer:
 
 @pytest.fixture(scope="session")
 def azure_server() -> Iterator[AzureServer]:
-    node, npm = shutil.which("node"), shutil.which("npm")
-    if node is None or npm is None:
-        pytest.skip("Azurite needs node and npm")
-    if not _PROGRAM.exists():
-        _install(npm)
+    node = shutil.which("node")
+    try:
+        program = ensure_azurite()
+    except AzuriteMissingError as error:
+        pytest.skip(str(error))
+    assert node is not None
     place = ["--blobHost", "127.0.0.1", "--blobPort", "0"]
     quietly = ["--inMemoryPersistence", "--disableTelemetry", "--silent", "--skipApiVersionCheck"]
     with subprocess.Popen(
-        [node, str(_PROGRAM), *place, *quietly],
+        [node, str(program), *place, *quietly],
         stdin=subprocess.DEVNULL,
         stdout=subprocess.PIPE,
         env={**os.environ, "AZURITE_ACCOUNTS": f"{_ACCOUNT}:{_KEY};{OTHER_ACCOUNT}:{_KEY}"},
@@ -69,8 +74,22 @@ def azure_server() -> Iterator[AzureServer]:
             process.kill()  # it may have inherited that other signals are ignored
 
 
+def ensure_azurite() -> Path:
+    """The program of Azurite; installed if it is not there.
+
+    Raises:
+        AzuriteMissingError: There is no Node.js, or npm cannot install Azurite.
+    """
+    npm = shutil.which("npm")
+    if npm is None or shutil.which("node") is None:
+        raise AzuriteMissingError("Azurite needs Node.js and npm")
+    if not _PROGRAM.exists():
+        _install(npm)
+    return _PROGRAM
+
+
 def _install(npm: str) -> None:
-    """Into a folder that gets its name when it is complete, since several runs may begin here."""
+    """Install into a folder that is renamed when it is complete: several processes may install."""
     folder = _FOLDER.with_name(f".{_FOLDER.name}-{uuid.uuid4().hex}")
     folder.mkdir(parents=True)
     command = [npm, "install", "--prefix", str(folder), "--no-audit", "--no-fund"]
@@ -79,7 +98,8 @@ def _install(npm: str) -> None:
             [*command, f"azurite@{VERSION}"], check=False, capture_output=True, timeout=600
         )
         if done.returncode:
-            pytest.skip(f"npm cannot install Azurite: {done.stderr.decode()[-300:]}")
+            said = done.stderr.decode(errors="replace")
+            raise AzuriteMissingError(f"npm cannot install Azurite: {said[-300:]}")
         with contextlib.suppress(OSError):  # of another run that was quicker
             os.replace(folder, _FOLDER)
     finally:
