@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import socket
 import stat
 import subprocess
 import urllib.request
@@ -16,7 +15,7 @@ from typing import Any
 
 import pytest
 
-from tests.support.servers.starting import wait_until_it_answers
+from tests.support.servers.starting import free_port, wait_until_it_answers
 
 # gcsfs asks for the layout of a bucket by gRPC, which this server does not speak; the variable
 # counts when gcsfs is imported.
@@ -52,9 +51,7 @@ def gcs_server() -> Iterator[GcsServer]:
     assert spec.origin is not None
     (binary,) = Path(spec.origin).parent.glob("vendor/fake-gcs-server/bin/*")
     binary.chmod(binary.stat().st_mode | stat.S_IXUSR)
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        port = free.getsockname()[1]
+    port = free_port()
     server = GcsServer(port)
     place = ["-scheme", "http", "-host", "127.0.0.1", "-port", str(port)]
     command = [str(binary), *place, "-backend", "memory", "-external-url", server.url]

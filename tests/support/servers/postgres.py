@@ -7,7 +7,6 @@ import pwd
 import secrets
 import shutil
 import signal
-import socket
 import subprocess
 import tempfile
 import time
@@ -18,6 +17,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+
+from tests.support.servers.starting import free_port
 
 USER = "dagster"
 _LONGEST_START_S = 60.0
@@ -88,9 +89,7 @@ def _serve(programs: Path, folder: Path, run_as: dict[str, Any]) -> Iterator[Pos
     )
     if made.returncode:
         raise RuntimeError(f"initdb failed: {made.stderr}")
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        port = free.getsockname()[1]
+    port = free_port()
     settings = ["fsync=off", "unix_socket_directories=", "listen_addresses=127.0.0.1"]
     options = [part for each in settings for part in ("-c", each)]
     with (

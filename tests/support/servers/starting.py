@@ -1,13 +1,29 @@
-"""Waiting for a server that was started."""
+"""Ports for servers, and waiting until a server answers."""
 
 from __future__ import annotations
 
+import secrets
+import socket
 import subprocess
 import time
 import urllib.error
 import urllib.request
 
 _LONGEST_START_S = 60.0
+_PORTS = range(20_000, 32_000)
+"""Below the ports that systems give to clients: nothing takes a port between choice and start."""
+
+
+def free_port() -> int:
+    """A port of the loopback interface that no server listens on."""
+    while True:
+        with socket.socket() as probe:
+            port = secrets.choice(_PORTS)
+            try:
+                probe.bind(("127.0.0.1", port))
+            except OSError:
+                continue
+            return port
 
 
 def wait_until_it_answers(process: subprocess.Popen[bytes], url: str) -> None:
