@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import random
 import sys
 import time
 from collections import Counter
@@ -84,14 +85,23 @@ def pytest_configure(config: pytest.Config) -> None:
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Select the shard that `SHARD` names, and start with the tests that take longest."""
+    """Select the shard that `SHARD` names, and order the files.
+
+    The tests that take longest come first. With `SHUFFLE=7` the files come in a random order, the
+    same for each run with that number.
+    """
     if text := os.environ.get("SHARD"):
         shard = parse_shard(text)
         files = sorted({_file_of(item) for item in items})
         kept = {file for file in files if shard.has(file, files)}
         config.hook.pytest_deselected(items=[each for each in items if _file_of(each) not in kept])
         items[:] = [item for item in items if _file_of(item) in kept]
-    items.sort(key=_rank)
+    if text := os.environ.get("SHUFFLE"):
+        files = sorted({_file_of(item) for item in items})
+        random.Random(text).shuffle(files)
+        items.sort(key=lambda item: files.index(_file_of(item)))
+    else:
+        items.sort(key=_rank)
 
 
 def _file_of(item: pytest.Item) -> str:

@@ -161,7 +161,7 @@ def record_suite(checkout: Path, folder: Path, options: Iterable[str]) -> int:
 @contextlib.contextmanager
 def _coverage_in_every_process() -> Iterator[None]:
     """Let each Python of this environment start coverage, where the environment variable asks."""
-    start = Path(site.getsitepackages()[0]) / "start_coverage.pth"
+    start = Path(site.getsitepackages()[0]) / f"start_coverage_{os.getpid()}.pth"
     start.write_text(_STARTS_COVERAGE + "\n", encoding="utf-8")
     try:
         yield
