@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import json
 import os
-import site
 import sqlite3
 import subprocess
 import sys
@@ -27,9 +26,6 @@ data_file = {folder}/data/arcs
 context = ${{{test}-}}
 sigterm = true
 """
-_STARTS_COVERAGE = (
-    "import os; os.getenv('COVERAGE_PROCESS_START') and __import__('coverage').process_startup()"
-)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -145,28 +141,16 @@ def record_suite(checkout: Path, folder: Path, options: Iterable[str]) -> int:
     settings.write_text(
         _SETTINGS.format(package=checkout / PACKAGE, folder=folder, test=TEST), encoding="utf-8"
     )
-    with _coverage_in_every_process():
-        environment = {
+    return subprocess.call(
+        [sys.executable, "-m", "pytest", "-p", "scripts.suite.recording", *options],
+        cwd=checkout,
+        env={
             **suite_environment(checkout),
+            # coverage installs a .pth file, by which each Python process obeys this variable
             "COVERAGE_PROCESS_START": str(settings),
             OUTCOMES: str(folder / "outcomes.jsonl"),
-        }
-        return subprocess.call(
-            [sys.executable, "-m", "pytest", "-p", "scripts.suite.recording", *options],
-            cwd=checkout,
-            env=environment,
-        )
-
-
-@contextlib.contextmanager
-def _coverage_in_every_process() -> Iterator[None]:
-    """Let each Python of this environment start coverage, where the environment variable asks."""
-    start = Path(site.getsitepackages()[0]) / f"start_coverage_{os.getpid()}.pth"
-    start.write_text(_STARTS_COVERAGE + "\n", encoding="utf-8")
-    try:
-        yield
-    finally:
-        start.unlink()
+        },
+    )
 
 
 def suite_environment(checkout: Path) -> Mapping[str, str]:
