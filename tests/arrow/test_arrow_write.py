@@ -115,16 +115,6 @@ def test_a_row_that_is_stored_outside_of_what_is_replaced_is_refused(
     assert len(da.to_table(DeltaLog(tmp_path))) == 1
 
 
-def test_the_same_txn_writes_once(tmp_path: Path) -> None:
-    first = da.write(tmp_path, ROWS, txn=("app", 3))
-    again = da.write(tmp_path, ROWS, txn=("app", 3))
-    older = da.write(tmp_path, ROWS, txn=("app", 2))
-    assert (first.version, first.already_committed) == (0, False)
-    assert (again.version, again.already_committed) == (0, True)
-    assert older.already_committed
-    assert len(rows_by_deltalake(tmp_path)) == 3
-
-
 def test_a_txn_survives_the_checkpoint(tmp_path: Path) -> None:
     da.write(tmp_path, ROWS, txn=("app", 1), configuration={"delta.checkpointInterval": "2"})
     for _ in range(4):
@@ -207,12 +197,6 @@ def test_a_null_in_a_column_that_forbids_it_is_refused(tmp_path: Path) -> None:
     with pytest.raises(InvalidRequestError, match="NOT NULL"):
         da.write(tmp_path, pa.table({"id": pa.array([None], pa.int64())}))
     assert len(rows_by_deltalake(tmp_path)) == 1
-
-
-def test_an_append_only_table_refuses_an_overwrite(tmp_path: Path) -> None:
-    da.write(tmp_path, ROWS, configuration={"delta.appendOnly": "true"})
-    with pytest.raises(InvalidRequestError, match="append-only"):
-        da.write(tmp_path, ROWS, mode="overwrite")
 
 
 def test_appends_that_race_all_succeed(tmp_path: Path) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import tempfile
 from collections.abc import Sequence
 from dataclasses import replace
@@ -126,18 +125,6 @@ def test_all_rows_are_deleted_without_a_predicate(tmp_path: Path) -> None:
     assert da.to_table(log).num_rows == 0
 
 
-def test_what_the_commit_says(tmp_path: Path) -> None:
-    log = two_partitions(tmp_path)
-    da.delete(log, col("id") == 2, user_metadata="why", txn=("app", 1))
-    info = last_info(log)
-    assert info["operation"] == "DELETE"
-    assert info["operationParameters"] == {"predicate": '["`id` = 2"]'}
-    assert info["userMetadata"] == "why"
-    assert info["isBlindAppend"] is False
-    assert info["operationMetrics"]["numDeletedRows"] == "1"
-    assert json.loads(info["operationParameters"]["predicate"])
-
-
 def test_a_delete_with_a_txn_is_done_once_even_where_no_row_matches(tmp_path: Path) -> None:
     log = two_partitions(tmp_path)
     assert da.delete(log, col("id") == 99, txn=("app", 1)).version == 3
@@ -209,12 +196,6 @@ def test_what_does_not_fit_is_refused_in_one_sentence(
     with pytest.raises(InvalidRequestError, match=said):
         da.delete(log, predicate)
     assert sorted(tmp_path.rglob("*")) == before
-
-
-def test_an_append_only_table_is_refused(tmp_path: Path) -> None:
-    log = two_partitions(tmp_path, appendOnly="true")
-    with pytest.raises(InvalidRequestError, match="append-only"):
-        da.delete(log, col("id") == 2)
 
 
 def test_there_must_be_a_table(tmp_path: Path) -> None:

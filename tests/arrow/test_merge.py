@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable
 from datetime import date
 from decimal import Decimal
@@ -99,35 +98,6 @@ def test_an_insert_alone_removes_no_file(tmp_path: Path) -> None:
     assert before < live_paths(log)
     assert da.count_rows(log) == 9
     assert last_info(log)["operationMetrics"]["numTargetFilesRemoved"] == "0"
-
-
-def test_what_the_commit_says(tmp_path: Path) -> None:
-    log = two_partitions(tmp_path)
-    merge = da.merge(log, data(2), "target.id = source.id", txn=("app", 1), user_metadata="why")
-    merge = merge.when_matched_update_all("source.id > 1").when_matched_delete()
-    merge.when_not_matched_insert_all().when_not_matched_by_source_delete("target.id = 4").execute()
-    info = last_info(log)
-    said = {name: json.loads(text) for name, text in info["operationParameters"].items()}
-    assert info["operation"] == "MERGE"
-    assert info["userMetadata"] == "why"
-    assert said == {
-        "predicate": ["target.id = source.id"],
-        "matchedPredicates": [
-            {"actionType": "update", "predicate": "source.id > 1"},
-            {"actionType": "delete"},
-        ],
-        "notMatchedPredicates": [{"actionType": "insert"}],
-        "notMatchedBySourcePredicates": [{"actionType": "delete", "predicate": "target.id = 4"}],
-    }
-
-
-def test_a_merge_with_a_txn_is_done_once(tmp_path: Path) -> None:
-    log = two_partitions(tmp_path)
-    first = upsert(log, data(77), txn=("app", 1))
-    da.delete(log, col("id") == 77)
-    again = upsert(log, data(77), txn=("app", 1))
-    assert (again.already_committed, again.version) == (True, first.version)
-    assert da.count_rows(log, col("id") == 77) == 0
 
 
 def test_a_source_is_taken_once(tmp_path: Path) -> None:
@@ -304,12 +274,6 @@ def test_partition_columns_among_the_keys_stay_and_others_move(
     da.merge(tmp_path, moved, keys).when_matched_update(other).execute()
     first = da.to_table(tmp_path, predicate=col("id") == 1).to_pylist()
     assert first == [{"p": values[1], "id": 1, "v": 9}]
-
-
-def test_an_append_only_table_is_refused(tmp_path: Path) -> None:
-    log = two_partitions(tmp_path, appendOnly="true")
-    with pytest.raises(InvalidRequestError, match="append-only"):
-        upsert(log, data(2))
 
 
 @pytest.mark.parametrize(

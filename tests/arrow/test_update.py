@@ -14,7 +14,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import delta_ops.arrow as da
-from delta_ops import DeltaLog, begin, col, lit, parse_expression
+from delta_ops import begin, col, lit, parse_expression
 from delta_ops.errors import CommitConflictError, InvalidRequestError
 from delta_ops.protocol.predicate import Predicate
 from tests.arrow.test_delete import as_rows, data, last_info, two_partitions, typed
@@ -186,20 +186,6 @@ def test_a_concurrent_append_that_matches_wins(tmp_path: Path) -> None:
     da.write(log, data(2))
     with pytest.raises(CommitConflictError, match="added rows"):
         da.update(transaction, {"id": 0}, col("id") == 2)
-
-
-def test_an_append_only_table_is_refused(tmp_path: Path) -> None:
-    log = two_partitions(tmp_path, appendOnly="true")
-    with pytest.raises(InvalidRequestError, match="append-only"):
-        da.update(log, {"id": 1})
-
-
-def test_an_update_with_a_txn_is_done_once(tmp_path: Path) -> None:
-    log = two_partitions(tmp_path)
-    for _ in range(2):
-        da.update(log, {"id": parse_expression("id + 100")}, txn=("app", 1))
-    assert DeltaLog(tmp_path).snapshot().version == 3
-    assert da.count_rows(log, col("id") > 200) == 0
 
 
 def test_the_time_of_a_statement_is_one_for_all_its_rows(tmp_path: Path) -> None:

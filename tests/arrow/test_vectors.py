@@ -209,14 +209,6 @@ def test_what_is_refused_leaves_no_file(tmp_path: Path) -> None:
     assert sorted(tmp_path.rglob("*")) == before
 
 
-def test_a_rerun_with_the_same_txn_does_nothing(tmp_path: Path) -> None:
-    log = table(tmp_path, range(10))
-    da.delete(log, col("id") == 1, txn=("job", 1))
-    again = da.delete(log, col("id") == 2, txn=("job", 1))
-    assert again.already_committed
-    assert 2 in ids_of(log)
-
-
 def test_compaction_and_vacuum_take_vectors_away(tmp_path: Path) -> None:
     log = table(tmp_path, range(10), range(10, 20))
     da.delete(log, between(5, 15))

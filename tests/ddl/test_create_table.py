@@ -116,14 +116,6 @@ def test_what_is_there_is_left_or_told(tmp_path: Path) -> None:
     assert DeltaLog(tmp_path).snapshot().version == 0
 
 
-def test_a_rerun_replaces_nothing_again(tmp_path: Path) -> None:
-    create_table(tmp_path, SCHEMA, if_exists="replace", txn=("setup", 1))
-    da.write(tmp_path, pa.table({"id": [1], "p": ["a"]}))
-    again = create_table(tmp_path, SCHEMA, if_exists="replace", txn=("setup", 1))
-    assert again.already_committed
-    assert da.count_rows(tmp_path) == 1
-
-
 def test_rows_that_somebody_adds_meanwhile_are_not_lost(tmp_path: Path) -> None:
     create_table(tmp_path, SCHEMA, properties={"delta.isolationLevel": "Serializable"})
     late = begin(DeltaLog(tmp_path))
@@ -149,13 +141,6 @@ def test_definitions_that_cannot_be_are_refused(
     with pytest.raises(InvalidRequestError, match=said):
         create_table(tmp_path, SCHEMA, **arguments)
     assert list(tmp_path.iterdir()) == []
-
-
-def test_an_append_only_table_is_not_replaced(tmp_path: Path) -> None:
-    da.write(tmp_path, pa.table({"id": [1]}), configuration={"delta.appendOnly": "true"})
-    with pytest.raises(InvalidRequestError, match="append-only"):
-        create_table(tmp_path, SCHEMA, if_exists="replace")
-    assert da.count_rows(tmp_path) == 1
 
 
 def test_the_terminal_clones_and_lists(tmp_path: Path) -> None:

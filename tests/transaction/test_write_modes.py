@@ -84,15 +84,6 @@ def test_every_mode_makes_the_table_as_it_is_asked_for(tmp_path: Path, mode: Any
     assert info["userMetadata"] == "why"
 
 
-@pytest.mark.parametrize("mode", MODES)
-def test_a_rerun_with_the_same_txn_does_nothing_in_any_mode(tmp_path: Path, mode: Any) -> None:
-    da.write(tmp_path, data(1), mode, txn=("app", 1))
-    before = data_files(tmp_path)
-    again = da.write(tmp_path, data(1), mode, txn=("app", 1))
-    assert (again.version, again.already_committed, again.ignored) == (0, True, False)
-    assert data_files(tmp_path) == before
-
-
 def test_a_table_that_is_there_is_an_error_or_left_alone(tmp_path: Path) -> None:
     da.write(tmp_path, data(1))
     before = data_files(tmp_path)

@@ -171,20 +171,6 @@ def test_files_that_do_not_fit_the_table_are_refused(
         begin(log).stage(replace(fits, **changes))
 
 
-@pytest.mark.parametrize("is_data_change", [True, False])
-def test_an_append_only_table_loses_no_row(tmp_path: Path, is_data_change: bool) -> None:
-    log = write_log(tmp_path, [[metadata(configuration={"delta.appendOnly": "true"}), add("old")]])
-    txn = begin(log)
-    txn.remove(log.snapshot().add_files(), data_change=is_data_change)
-    txn.stage(stage_files(add("new", data_change=is_data_change)))
-    if is_data_change:
-        with pytest.raises(InvalidRequestError, match="append-only"):
-            txn.commit(operation="DELETE")
-    else:
-        txn.commit(operation="OPTIMIZE")
-    assert live_paths(log) == ({"old"} if is_data_change else {"new"})
-
-
 VECTOR = DeletionVector(
     storage_type="u", path_or_inline_dv="ab", offset=1, size_in_bytes=3, cardinality=2
 )
