@@ -19,55 +19,56 @@ import pytest
 from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name as canonical_name
 
+import delta_ops
 import delta_ops.arrow as da
 
 PROJECT = Path(__file__).resolve().parents[1]
 
 
-@pytest.mark.parametrize(
-    "module",
-    [
+def printed(code: str) -> str:
+    """What a new process prints that runs the code."""
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    return done.stdout
+
+
+def test_an_import_brings_no_spark_dagster_or_sql() -> None:
+    modules = (
         "delta_ops",
         "delta_ops.arrow",
         "delta_ops.ddl",
         "delta_ops.maintenance",
         "delta_ops.pipes",
         "delta_ops.cli.entry",
-    ],
-)
-def test_an_import_brings_no_spark_dagster_or_sql(module: str) -> None:
+    )
     heavy = ("pyspark", "dagster", "sqlglot")
-    code = f"import sys, {module}; print([m for m in {heavy} if m in sys.modules])"
-    shown = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    assert shown.stdout.strip() == "[]"
+    code = f"import sys, {', '.join(modules)}; print([m for m in {heavy} if m in sys.modules])"
+    assert printed(code).strip() == "[]"
 
 
-@pytest.mark.parametrize("module", ["delta_ops.orchestration", "delta_ops.components"])
-def test_importing_what_is_for_dagster_starts_no_spark(module: str) -> None:
-    code = f"import sys, {module}; print('pyspark' in sys.modules)"
-    shown = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    assert shown.stdout.strip() == "False"
+def test_importing_what_is_for_dagster_starts_no_spark() -> None:
+    modules = "delta_ops.orchestration, delta_ops.components"
+    assert printed(f"import sys, {modules}; print('pyspark' in sys.modules)").strip() == "False"
 
 
-@pytest.mark.parametrize(
-    ("module", "package", "extra"),
-    [
-        pytest.param("delta_ops.orchestration", "dagster", "dagster", id="Dagster"),
-        pytest.param("delta_ops.components", "dagster", "dagster", id="components of Dagster"),
-        pytest.param("delta_ops.spark", "pyspark", "spark", id="Spark"),
-    ],
-)
-def test_without_its_extra_a_package_says_what_to_install(
-    module: str, package: str, extra: str
-) -> None:
-    code = (
-        f"import sys; sys.modules['{package}'] = None\n"
-        f"try:\n    import {module}\nexcept ImportError as error:\n    print(error)"
-    )
-    shown = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    assert shown.stdout == (
-        f"{module} needs the package {package}; install it with: pip install 'delta_ops[{extra}]'\n"
-    )
+def test_without_its_extra_a_package_says_what_to_install() -> None:
+    needs = {
+        "delta_ops.orchestration": ("dagster", "dagster"),
+        "delta_ops.components": ("dagster", "dagster"),
+        "delta_ops.spark": ("pyspark", "spark"),
+    }
+    code = f"""
+import importlib, sys
+for module, (package, _) in {needs}.items():
+    sys.modules[package] = None
+    try:
+        importlib.import_module(module)
+    except ImportError as error:
+        print(error)
+"""
+    assert printed(code).splitlines() == [
+        f"{module} needs the package {package}; install it with: pip install 'delta_ops[{extra}]'"
+        for module, (package, extra) in needs.items()
+    ]
 
 
 HIDING = """
@@ -162,9 +163,7 @@ def distributions_for(name: str, extras: Iterable[str] = ()) -> set[str]:
 
 
 def test_the_package_says_its_version() -> None:
-    code = "import delta_ops; print(delta_ops.__version__)"
-    shown = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    assert shown.stdout.strip() == version("delta_ops")
+    assert delta_ops.__version__ == version("delta_ops")
 
 
 @pytest.fixture(scope="module")
@@ -201,10 +200,16 @@ def test_the_wheel_tells_dagster_of_its_components(wheel: Path) -> None:
     assert {"DeltaTableComponent", "DeltaLakeComponent", "DeltaMaintenanceComponent"} <= set(found)
 
 
-def test_a_wheel_installed_elsewhere_runs_the_command(wheel: Path, tmp_path: Path) -> None:
-    site = tmp_path / "site"
-    pip = [sys.executable, "-m", "pip", "install", "--quiet", "--no-deps", "--target"]
-    subprocess.run([*pip, str(site), str(wheel)], check=True)
+@pytest.fixture(scope="module")
+def site(wheel: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder in which the wheel is installed."""
+    folder = tmp_path_factory.mktemp("site")
+    pip = [sys.executable, "-m", "pip", "install", "--quiet", "--no-deps", "--no-compile"]
+    subprocess.run([*pip, "--target", str(folder), str(wheel)], check=True)
+    return folder
+
+
+def test_a_wheel_installed_elsewhere_runs_the_command(site: Path, tmp_path: Path) -> None:
     da.write(tmp_path / "t", pa.table({"x": [1, 2]}))
     shown = subprocess.run(
         [sys.executable, site / "bin" / "delta-ops", "show", tmp_path / "t", "--json"],
@@ -217,20 +222,18 @@ def test_a_wheel_installed_elsewhere_runs_the_command(wheel: Path, tmp_path: Pat
     assert json.loads(shown.stdout)["num_files"] == 1
 
 
-def test_without_its_extra_the_command_says_what_to_install(wheel: Path, tmp_path: Path) -> None:
-    site = tmp_path / "site"
-    pip = [sys.executable, "-m", "pip", "install", "--quiet", "--no-deps", "--target"]
-    subprocess.run([*pip, str(site), str(wheel)], check=True)
+def test_without_its_extra_the_command_says_what_to_install(site: Path, tmp_path: Path) -> None:
     # Modules that cannot be imported stand for packages that are not installed.
     for name in ("click", "rich"):
-        (site / f"{name}.py").write_text(f"raise ModuleNotFoundError('no {name}', name='{name}')")
+        module = tmp_path / f"{name}.py"
+        module.write_text(f"raise ModuleNotFoundError('no {name}', name='{name}')")
     shown = subprocess.run(
         [sys.executable, site / "bin" / "delta-ops", "--help"],
         capture_output=True,
         text=True,
         check=False,
         cwd=tmp_path,
-        env={"PYTHONPATH": str(site)},
+        env={"PYTHONPATH": os.pathsep.join((str(tmp_path), str(site)))},
     )
     assert shown.returncode == 1
     assert "delta_ops[cli]" in shown.stderr
