@@ -21,7 +21,7 @@ from tests.support.instances import new_instance
 
 LAKE, KILLED = "DELTA_OPS_TEST_LAKE", "DELTA_OPS_TEST_KILLED"
 """Variables of the environment: where the tables are, and a file: while it is there, the step of an
-asset is killed between its commit and its event."""
+asset ends between its commit and its event."""
 
 
 def fleet_in_processes() -> dg.JobDefinition:
@@ -32,11 +32,13 @@ def fleet_in_processes() -> dg.JobDefinition:
 
 
 class KilledAfterItsCommit(DeltaIOManager):
-    """Ends the process that has committed, as long as a file says so."""
+    """Ends a step that has committed, and its process if it has one, while a file is there."""
 
     def handle_output(self, context: dg.OutputContext, obj: Any) -> None:
         super().handle_output(context, obj)
         if os.path.exists(os.environ[KILLED]):
+            if multiprocessing.parent_process() is None:
+                raise RuntimeError("killed after its commit")
             os._exit(9)
 
 
@@ -46,11 +48,11 @@ def orders() -> pa.Table:
 
 
 def orders_in_processes() -> dg.JobDefinition:
-    """The asset `orders`, whose step is killed after its commit."""
+    """The asset `orders`, whose step is killed after its commit, in a process of its own or not."""
     defs = dg.Definitions(
         assets=[orders],
-        jobs=[dg.define_asset_job("write_orders", executor_def=dg.multiprocess_executor)],
-        resources={"io_manager": KilledAfterItsCommit(root=os.environ[LAKE])},
+        jobs=[dg.define_asset_job("write_orders", executor_def=dg.multi_or_in_process_executor)],
+        resources={"io_manager": KilledAfterItsCommit(root=dg.EnvVar(LAKE))},
     )
     return defs.resolve_job_def("write_orders")
 

@@ -1,9 +1,11 @@
 """Run by the test of killed reruns: assets, one for each way to write, whose steps die once.
 
 Tags of the run say where (`test/kill_at`) and which code it runs (`test/code`), since a step of a
-fork server has the environment of the first one. The kills are counted by files in the lake.
+fork server has the environment of the first one. The kills are counted by files in the lake. A step
+in a process of its own is killed; a step in the process of the test fails at the same point.
 """
 
+import multiprocessing
 import os
 import signal
 from collections.abc import Iterator
@@ -39,11 +41,17 @@ WAYS: dict[str, dict[str, Any]] = {
 }
 
 
+class StepKilledError(Exception):
+    """Ends a step that shares its process with the test."""
+
+
 def die_once(lake: str, name: str, tags: Any, point: str) -> None:
-    """Kill this process, if it is where the run is to die and has not yet."""
+    """End this step, if it is where the run is to die and has not yet."""
     marker = Path(lake) / f"{name}.killed"
     if tags.get("test/kill_at") == point and not marker.exists():
         marker.touch()
+        if multiprocessing.parent_process() is None:
+            raise StepKilledError(point)
         os.kill(os.getpid(), signal.SIGKILL)
 
 
@@ -80,13 +88,20 @@ def written_asset(way: str, retry_policy: dg.RetryPolicy | None) -> dg.AssetsDef
     return asset
 
 
+IN_PROCESS: dict[str, Any] = {"in_process": {}}
+IN_PROCESSES: dict[str, Any] = {
+    "multiprocess": {
+        "max_concurrent": 2,
+        "start_method": {"forkserver": {"preload_modules": [__name__]}},
+    }
+}
+"""Config of the executor: steps in the process of the run, or in one each."""
+
+
 def job_of(retry_policy: dg.RetryPolicy | None) -> dg.JobDefinition:
-    executor = dg.multiprocess_executor.configured(
-        {"max_concurrent": 2, "start_method": {"forkserver": {"preload_modules": [__name__]}}}
-    )
     return dg.Definitions(
         assets=[written_asset(way, retry_policy) for way in WAYS],
-        jobs=[dg.define_asset_job("write_all", executor_def=executor)],
+        jobs=[dg.define_asset_job("write_all", executor_def=dg.multi_or_in_process_executor)],
         resources={"io_manager": FatalIOManager.configure_at_launch()},
     ).resolve_job_def("write_all")
 

@@ -23,7 +23,6 @@ from delta_ops.orchestration import (
     external_table,
 )
 from tests.orchestration.rendered_markdown import links, plain_words, tokens
-from tests.support.instances import new_instance
 
 FOUR = pa.table({"x": [1, 2, 3, 4], "y": [1, 2, 3, 4]})
 HOSTILE = (
@@ -40,7 +39,7 @@ WARN, ERROR = dg.AssetCheckSeverity.WARN, dg.AssetCheckSeverity.ERROR
 @pytest.fixture(scope="module")
 def instance() -> Iterator[dg.DagsterInstance]:
     """One for all tests, whose tables have different names."""
-    with new_instance() as real:
+    with dg.DagsterInstance.ephemeral() as real:
         yield real
 
 

@@ -17,7 +17,6 @@ from delta_ops.errors import InvalidRequestError
 from delta_ops.log import DeltaLog
 from delta_ops.maintenance import create_checkpoint, optimize
 from delta_ops.orchestration import TableRef, build_freshness_checks, external_table
-from tests.support.instances import new_instance
 
 ROWS = pa.table({"x": [1, 2, 3]})
 HOUR = timedelta(hours=1)
@@ -27,7 +26,7 @@ WARN, ERROR = dg.AssetCheckSeverity.WARN, dg.AssetCheckSeverity.ERROR
 @pytest.fixture(scope="module")
 def instance() -> Iterator[dg.DagsterInstance]:
     """One for all tests: these checks remember nothing."""
-    with new_instance() as real:
+    with dg.DagsterInstance.ephemeral() as real:
         yield real
 
 

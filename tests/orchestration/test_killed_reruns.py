@@ -1,16 +1,17 @@
-"""Steps of the multiprocess executor, killed around a commit and run again in each way there is.
+"""Steps that are killed around a commit and run again in each way there is.
 
 The README's table of reruns says the same.
 """
 
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 import dagster as dg
 import pytest
 
 from tests.orchestration import killed_reruns
-from tests.orchestration.killed_reruns import AFTER, BEFORE, BETWEEN, WAYS
+from tests.orchestration.killed_reruns import AFTER, BEFORE, BETWEEN, IN_PROCESS, IN_PROCESSES, WAYS
 from tests.support.tables import rows_by_deltalake
 
 NO_TAGS: Mapping[str, str] = {}
@@ -36,14 +37,14 @@ def rows_afterwards(of_readme: Sequence[Sequence[str]]) -> dict[str, Sequence[st
 
 
 CELLS = [
-    pytest.param(rerun, point, rows, id=f"{rerun}, killed {point}", marks=marks)
+    pytest.param(rerun, point, rows, id=f"{rerun}, killed {point}")
     for rerun, (between, after) in AFTERWARDS.items()
+    for point, rows in ((BEFORE, [AGAIN] * 4), (BETWEEN, between), (AFTER, after))
+]
+CELLS_OF_PROCESSES = [
     # The commit is there and Dagster does not know of it: that is what most can go wrong about.
-    for point, rows, marks in (
-        (BEFORE, [AGAIN] * 4, pytest.mark.long),
-        (BETWEEN, between, ()),
-        (AFTER, after, pytest.mark.long),
-    )
+    pytest.param(*cell, id=name, marks=pytest.mark.full if BETWEEN in cell else pytest.mark.long)
+    for cell, _, name in CELLS
 ]
 
 
@@ -52,6 +53,7 @@ def execute(
     lake: Path,
     code: str,
     *,
+    executor: Mapping[str, Any],
     kill_at: str = "",
     again: dg.ReexecutionOptions | None = None,
     job: Callable[[], dg.JobDefinition] = killed_reruns.write_all,
@@ -61,7 +63,10 @@ def execute(
     with dg.execute_job(
         dg.reconstructable(job),
         instance=instance,
-        run_config={"resources": {"io_manager": {"config": {"root": str(lake)}}}},
+        run_config={
+            "execution": {"config": executor},
+            "resources": {"io_manager": {"config": {"root": str(lake)}}},
+        },
         tags={"test/lake": str(lake), "test/code": code, "test/kill_at": kill_at, **tags},
         reexecution_options=again,
     ) as result:
@@ -73,7 +78,7 @@ def run_again(
     instance: dg.DagsterInstance,
     lake: Path,
     killed_id: str,
-    job: Callable[[], dg.JobDefinition] = killed_reruns.write_all,
+    executor: Mapping[str, Any],
 ) -> bool:
     """Whether the rerun of a killed run succeeds."""
     again, tags = None, NO_TAGS
@@ -90,31 +95,56 @@ def run_again(
                 "dagster/parent_backfill_id": "earlier",
                 "dagster/root_backfill_id": "earlier",
             }
-    return execute(instance, lake, "second", again=again, job=job, tags=tags)[1]
+    return execute(instance, lake, "second", again=again, tags=tags, executor=executor)[1]
+
+
+def check_cell(
+    rerun: str,
+    point: str,
+    rows: Sequence[Sequence[str]],
+    instance: dg.DagsterInstance,
+    lake: Path,
+    executor: Mapping[str, Any],
+) -> None:
+    """Kill each way to write once, run it again, and compare what is in its table."""
+    if rerun == "op retry":
+        job = killed_reruns.write_all_with_retries
+        assert execute(instance, lake, "first", kill_at=point, job=job, executor=executor)[1]
+    else:
+        tags = {"dagster/backfill": "earlier"} if rerun == "backfill retry" else NO_TAGS
+        killed_id, succeeded = execute(
+            instance, lake, "first", kill_at=point, tags=tags, executor=executor
+        )
+        assert not succeeded
+        assert run_again(rerun, instance, lake, killed_id, executor)
+    assert all((lake / f"{way}.killed").exists() for way in WAYS)
+    found = [sorted(r["code"] for r in rows_by_deltalake(lake / way)) for way in WAYS]
+    assert dict(zip(WAYS, found, strict=True)) == rows_afterwards(rows)
+    for way in WAYS:
+        event = instance.get_latest_materialization_event(dg.AssetKey(way))
+        assert event is not None
 
 
 @pytest.mark.parametrize(("rerun", "point", "rows"), CELLS)
-def test_a_killed_step_that_is_run_again_leaves_the_rows_of_one(
+def test_a_failed_step_that_is_run_again_leaves_the_rows_of_one(
     tmp_path: Path,
     instance: dg.DagsterInstance,
     rerun: str,
     point: str,
     rows: Sequence[Sequence[str]],
 ) -> None:
-    if rerun == "op retry":
-        job = killed_reruns.write_all_with_retries
-        assert execute(instance, tmp_path, "first", kill_at=point, job=job)[1]
-    else:
-        tags = {"dagster/backfill": "earlier"} if rerun == "backfill retry" else NO_TAGS
-        killed_id, succeeded = execute(instance, tmp_path, "first", kill_at=point, tags=tags)
-        assert not succeeded
-        assert run_again(rerun, instance, tmp_path, killed_id)
-    assert all((tmp_path / f"{way}.killed").exists() for way in WAYS)
-    found = [sorted(r["code"] for r in rows_by_deltalake(tmp_path / way)) for way in WAYS]
-    assert dict(zip(WAYS, found, strict=True)) == rows_afterwards(rows)
-    for way in WAYS:
-        event = instance.get_latest_materialization_event(dg.AssetKey(way))
-        assert event is not None
+    check_cell(rerun, point, rows, instance, tmp_path, IN_PROCESS)
+
+
+@pytest.mark.parametrize(("rerun", "point", "rows"), CELLS_OF_PROCESSES)
+def test_a_killed_step_that_is_run_again_leaves_the_rows_of_one(
+    tmp_path: Path,
+    instance_on_disk: dg.DagsterInstance,
+    rerun: str,
+    point: str,
+    rows: Sequence[Sequence[str]],
+) -> None:
+    check_cell(rerun, point, rows, instance_on_disk, tmp_path, IN_PROCESSES)
 
 
 def test_the_table_of_the_readme_says_what_reruns_leave() -> None:

@@ -15,7 +15,6 @@ import pytest
 from delta_ops import DeltaLog, col
 from delta_ops.errors import InvalidRequestError
 from delta_ops.orchestration import DeltaIOManager, SourcePart, TableRef, build_commit_sensor
-from tests.support.instances import new_instance
 from tests.support.tables import rows_by_deltalake
 
 PAGE = Path(__file__).resolve().parents[2] / "docs" / "merging.md"
@@ -38,7 +37,7 @@ def to_rows(request: pytest.FixtureRequest) -> ToRows:
 
 @pytest.fixture(scope="module")
 def instance() -> Iterator[dg.DagsterInstance]:
-    with new_instance() as real:
+    with dg.DagsterInstance.ephemeral() as real:
         yield real
 
 

@@ -15,7 +15,6 @@ import pytest
 import delta_ops.arrow as da
 from delta_ops.orchestration import DeltaIOManager
 from delta_ops.orchestration.swap_in import dagster_delta, dagster_deltalake
-from tests.support.instances import new_instance
 from tests.support.tables import rows_by_deltalake
 
 NEW_YORK = dg.DailyPartitionsDefinition("2026-03-07", timezone="America/New_York")
@@ -23,7 +22,7 @@ NEW_YORK = dg.DailyPartitionsDefinition("2026-03-07", timezone="America/New_York
 
 @pytest.fixture(scope="module")
 def instance() -> Iterator[dg.DagsterInstance]:
-    with new_instance() as one:
+    with dg.DagsterInstance.ephemeral() as one:
         yield one
 
 

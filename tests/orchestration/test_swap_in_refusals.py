@@ -26,7 +26,6 @@ from delta_ops.orchestration.swap_in.storage_configs import (
     S3Config,
     StorageConfig,
 )
-from tests.support.instances import new_instance
 
 Make = Callable[..., DeltaIOManager]
 DELTALAKE: Make = dagster_deltalake.DeltaLakePyarrowIOManager
@@ -37,7 +36,7 @@ ICEBERG: Make = dagster_iceberg.DeltaLakeIOManager
 
 @pytest.fixture(scope="module")
 def instance() -> Iterator[dg.DagsterInstance]:
-    with new_instance() as one:
+    with dg.DagsterInstance.ephemeral() as one:
         yield one
 
 
