@@ -14,6 +14,7 @@ import delta_ops.arrow as da
 import delta_ops.maintenance as dm
 from delta_ops import DeltaLog, begin
 from delta_ops.errors import InvalidRequestError, TableNotFoundError
+from delta_ops.log.delta_log import log_of, snapshot_of
 from delta_ops.transaction import NewColumn, change_type, set_properties
 from tests.test_arguments import public_functions
 
@@ -103,21 +104,28 @@ def test_the_functions_of_tables_are_these() -> None:
     }
 
 
-@pytest.mark.parametrize("function", OF_TABLES, ids=lambda function: function.__name__)
 @pytest.mark.parametrize("kind", [DeltaLog, str, Path, lambda path: f"file://{path}"])
-def test_a_table_has_the_same_names_everywhere(
-    function: Callable[..., Any], kind: Callable[[Path], Any], table: Path
+def test_a_table_is_named_by_a_handle_a_path_or_a_uri(
+    kind: Callable[[Path], Any], table: Path
 ) -> None:
+    assert log_of(kind(table)).uri == DeltaLog(table).uri
+    assert snapshot_of(kind(table)).version == 2
+    assert da.count_rows(kind(table)) == 3
+
+
+@pytest.mark.parametrize("function", OF_TABLES, ids=lambda function: function.__name__)
+def test_a_table_has_the_same_names_everywhere(function: Callable[..., Any], table: Path) -> None:
+    uri = f"file://{table}"
     refusals = {da.read_changes: "delta.enableChangeDataFeed", dm.advise: "delta_ops.recordReads"}
     if function in refusals:
         with pytest.raises(InvalidRequestError, match=f"{table}: .*{refusals[function]}"):
-            called(function, kind(table), table.parent)
+            called(function, uri, table.parent)
         return
     if function.__name__ in MAPPED:
         set_properties(table, {"delta.columnMapping.mode": "name"})
     if function is change_type:
         set_properties(table, {"delta.enableTypeWidening": "true"})
-    result = called(function, kind(table), table.parent)
+    result = called(function, uri, table.parent)
     if function.__name__ in ("fleet_health", "maintain_fleet"):
         assert result[0].failure is None
     if function is begin:

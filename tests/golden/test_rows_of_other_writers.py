@@ -7,6 +7,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from _pytest.mark import ParameterSet
 from deltalake import DeltaTable, QueryBuilder
 
 import delta_ops.arrow as da
@@ -15,6 +16,8 @@ from tests.golden.catalogue import EXPECTED, SECOND_OPINION, TABLES, Alone, Refu
 from tests.support.tables import SHARED, needs_shared
 
 ROOT = SHARED / "data" / "tables"
+LARGE = ("delta_rs/COVID-19_NYT", "golden/parquet-decimal-dictionaries/delta")
+"""Tables of so many rows that each takes seconds; smaller tables have their types and logs."""
 
 pytestmark = needs_shared
 
@@ -24,7 +27,16 @@ def test_the_catalogue_names_every_table() -> None:
     assert found == set(TABLES) - {"golden/no-delta-log-folder/delta"}
 
 
-@pytest.mark.parametrize("name", [n for n, what in TABLES.items() if what == EXPECTED])
+def named(kind: str) -> list[ParameterSet]:
+    """Tables whose entry in the catalogue is of this kind."""
+    return [
+        pytest.param(name, marks=[pytest.mark.full] if name in LARGE else [])
+        for name, entry in TABLES.items()
+        if entry == kind
+    ]
+
+
+@pytest.mark.parametrize("name", named(EXPECTED))
 def test_the_rows_are_those_that_spark_wrote_beside_the_table(name: str) -> None:
     files = sorted((ROOT / name).parent.joinpath("expected").rglob("*.parquet"))
     expected = pa.concat_tables(
@@ -38,7 +50,7 @@ def test_the_rows_are_those_that_spark_wrote_beside_the_table(name: str) -> None
     assert rows(table) == rows(expected.rename_columns(table.column_names))
 
 
-@pytest.mark.parametrize("name", [n for n, what in TABLES.items() if what == SECOND_OPINION])
+@pytest.mark.parametrize("name", named(SECOND_OPINION))
 def test_the_rows_are_those_that_another_implementation_reads(name: str) -> None:
     query = QueryBuilder().register("t", DeltaTable(str(ROOT / name)))
     expected = pa.table(query.execute("SELECT * FROM t"))

@@ -23,7 +23,7 @@ VECTOR = DeletionVector(
 
 
 @given(LINES)
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=80, deadline=None)
 def test_what_was_written_is_read_as_it_was(actions: list[AddFile | RemoveFile]) -> None:
     decoded = decode_commit(encode_commit(actions))
     assert add_files(decoded.adds) == [a for a in actions if isinstance(a, AddFile)]
@@ -31,7 +31,7 @@ def test_what_was_written_is_read_as_it_was(actions: list[AddFile | RemoveFile])
 
 
 @given(LINES)
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=80, deadline=None)
 def test_lines_are_those_of_the_standard_library(actions: list[AddFile | RemoveFile]) -> None:
     for line in encode_commit(actions).splitlines():
         again = json.dumps(json.loads(line), ensure_ascii=False, separators=(",", ":"))

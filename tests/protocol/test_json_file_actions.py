@@ -87,7 +87,7 @@ def assert_decoded(decoded: CommitActions, actions: Sequence[AddFile | RemoveFil
 
 
 @given(st.lists(LINES, min_size=1, max_size=4), st.integers(1, 40))
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=80, deadline=None)
 def test_commits_that_are_decoded_together_stay_apart(commits: list[Any], many: int) -> None:
     datas = [encode_commit([CommitInfo(values={"n": i}), *c]) for i, c in enumerate(commits)]
     with (

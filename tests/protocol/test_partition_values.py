@@ -301,7 +301,7 @@ _HOSTILE_TEXTS = st.sampled_from(_SPELLINGS) | st.tuples(
 
 
 @given(st.data(), st.sampled_from(list(VALUES)), st.sampled_from(["UTC", "America/New_York"]))
-@settings(max_examples=500)
+@settings(max_examples=200)
 def test_parse_array_reads_and_refuses_hostile_texts_as_parse_does(
     data: st.DataObject, data_type: DataType, zone: str
 ) -> None:

@@ -238,7 +238,7 @@ def damage(draw: st.DrawFn, parts: dict[str, Any], values: st.SearchStrategy[Any
                 place[column] = draw(values)
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=100, deadline=None)
 @given(predicates(), st.lists(judged_files(), max_size=5))
 def test_files_are_judged_rightly_whatever_their_statistics(
     predicate: Predicate, judged: list[Judged]
@@ -246,7 +246,7 @@ def test_files_are_judged_rightly_whatever_their_statistics(
     check(predicate, judged)
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=50, deadline=None)
 @given(predicates(), st.lists(judged_files(), min_size=2, max_size=4))
 def test_a_file_is_judged_as_it_would_be_alone(predicate: Predicate, judged: list[Judged]) -> None:
     for question in (might_match, must_match):
@@ -254,7 +254,7 @@ def test_a_file_is_judged_as_it_would_be_alone(predicate: Predicate, judged: lis
         assert judge(question, predicate, judged) == alone
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=50, deadline=None)
 @given(st.lists(judged_files(), min_size=1, max_size=4))
 def test_statistics_say_the_same_read_at_once_as_one_by_one(judged: list[Judged]) -> None:
     texts = pa.array([text for _, text in judged], pa.string())

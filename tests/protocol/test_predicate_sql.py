@@ -310,7 +310,7 @@ WORDS = (
 PIECES = st.sampled_from(WORDS.split(" "))
 
 
-@settings(max_examples=500, deadline=None)
+@settings(max_examples=200, deadline=None)
 @given(st.lists(PIECES, max_size=12).map(" ".join) | TEXTS)
 @example("{ { 3BD")
 def test_any_text_is_a_predicate_or_refused(text: str) -> None:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import contextlib
 import multiprocessing
 import pickle
+import re
 import threading
 import time
 import uuid
@@ -20,7 +21,7 @@ from typing import IO
 import pytest
 
 from delta_ops.errors import InvalidRequestError, StorageError
-from delta_ops.storage import Storage, open_storage
+from delta_ops.storage import FileInfo, Storage, open_storage
 from delta_ops.storage.paths import is_hidden_staged, staged_name
 from tests.support.servers.azure import AzureServer
 from tests.support.servers.gcs import GcsServer
@@ -161,14 +162,10 @@ def test_a_file_of_many_parts_is_created_once_and_whole(storage: Storage) -> Non
 
 @both_ways_to_create
 def test_what_was_created_reads_back(storage: Storage, create: Create) -> None:
-    create(storage, f"{LOG}/a", b"content")
-    assert storage.read(f"{LOG}/a") == b"content"
-
-
-@both_ways_to_create
-def test_an_empty_file_can_be_created(storage: Storage, create: Create) -> None:
-    create(storage, "a", b"")
-    assert (storage.read("a"), storage.stat("a").size) == (b"", 0)
+    for name, content in (("full", b"content"), ("empty", b"")):
+        create(storage, f"{LOG}/{name}", content)
+        assert storage.read(f"{LOG}/{name}") == content
+        assert storage.stat(f"{LOG}/{name}").size == len(content)
 
 
 @both_ways_to_create
@@ -279,21 +276,16 @@ def test_another_content_has_another_etag(storage: Storage) -> None:
     assert not any('"' in etag for etag in etags if etag)
 
 
-@pytest.mark.parametrize(
-    ("start", "listed"),
-    [
-        pytest.param("", ["-", "0", "10", "9", "A", "a", "é"], id="an empty start lists all"),
-        pytest.param("10", ["10", "9", "A", "a", "é"], id="the start itself is listed"),
-        pytest.param("1", ["10", "9", "A", "a", "é"], id="a start that is no file"),
-        pytest.param("é~", [], id="nothing comes after the last name"),
-    ],
-)
-def test_list_from_is_ordered_by_name_from_start(
-    storage: Storage, start: str, listed: list[str]
-) -> None:
+def test_list_from_is_ordered_by_name_from_start(storage: Storage) -> None:
     for name in ["9", "é", "a", "10", "A", "0", "-"]:
         storage.replace(f"{LOG}/{name}", b"")
-    assert [info.path for info in storage.list_from(LOG, start)] == [f"{LOG}/{n}" for n in listed]
+
+    def listed(start: str) -> list[str]:
+        return [info.path.removeprefix(f"{LOG}/") for info in storage.list_from(LOG, start)]
+
+    assert listed("") == ["-", "0", "10", "9", "A", "a", "é"]
+    assert listed("10") == listed("1") == ["10", "9", "A", "a", "é"]
+    assert listed("é~") == []
 
 
 def test_list_from_lists_files_directly_in_the_directory(storage: Storage) -> None:
@@ -310,12 +302,14 @@ def test_list_tree_lists_files_in_the_directory_and_below(storage: Storage) -> N
     assert names(storage) == ["d", "p=1/a", "p=1/q=2/b", "p=11/c"]
 
 
-@pytest.mark.parametrize("directory", ["", "missing", "a/b", "file", "file/below"])
-def test_a_directory_that_is_not_there_lists_empty(storage: Storage, directory: str) -> None:
-    if directory:
-        storage.replace("file", b"")
-    listed = [*storage.list_from(directory, ""), *storage.list_tree(directory)]
-    assert listed == []
+def test_a_directory_that_is_not_there_lists_empty(storage: Storage) -> None:
+    def listed(directory: str) -> list[FileInfo]:
+        return [*storage.list_from(directory, ""), *storage.list_tree(directory)]
+
+    assert listed("") == []
+    storage.replace("file", b"")
+    for directory in ("missing", "a/b", "file", "file/below"):
+        assert listed(directory) == []
 
 
 def test_a_new_file_is_in_the_next_listing_and_a_deleted_one_is_not(storage: Storage) -> None:
@@ -343,68 +337,56 @@ def test_listing_while_others_delete_raises_nothing(storage: Storage) -> None:
         assert deleting.result() == []
 
 
-reads = pytest.mark.parametrize(
-    "read",
-    [
-        pytest.param(lambda storage, path: storage.stat(path), id="stat"),
-        pytest.param(lambda storage, path: storage.read(path), id="read"),
-        pytest.param(lambda storage, path: storage.read_ranges(path, [(0, 1)]), id="read_ranges"),
-        pytest.param(lambda storage, path: storage.open_input(path), id="open_input"),
-    ],
-)
+READS: dict[str, Callable[[Storage, str], object]] = {
+    "stat": lambda storage, path: storage.stat(path),
+    "read": lambda storage, path: storage.read(path),
+    "read_ranges": lambda storage, path: storage.read_ranges(path, [(0, 1)]),
+    "open_input": lambda storage, path: storage.open_input(path),
+}
+IS_NOT_THERE = {
+    "gone": "a missing file",
+    "a/gone": "a missing file beside another",
+    "gone/gone": "a missing directory",
+    "a": "a directory",
+    "a/b/gone": "something below a file",
+}
 
 
-@reads
-@pytest.mark.parametrize(
-    "path",
-    [
-        pytest.param("gone", id="a missing file"),
-        pytest.param("a/gone", id="a missing file beside another"),
-        pytest.param("gone/gone", id="a missing directory"),
-        pytest.param("a", id="a directory"),
-        pytest.param("a/b/gone", id="something below a file"),
-    ],
-)
-def test_reading_what_is_not_there_raises_file_not_found(
-    storage: Storage, read: Callable[[Storage, str], object], path: str
-) -> None:
+def test_reading_what_is_not_there_raises_file_not_found(storage: Storage) -> None:
     storage.replace("a/b", b"content")
-    with pytest.raises(FileNotFoundError) as caught:
-        read(storage, path)
-    assert storage.locate(path) in str(caught.value)
+    for path in IS_NOT_THERE:
+        for read in READS.values():
+            with pytest.raises(FileNotFoundError, match=re.escape(storage.locate(path))):
+                read(storage, path)
 
 
-@pytest.mark.parametrize(
-    ("ranges", "parts"),
-    [
-        pytest.param([], [], id="no range"),
-        pytest.param([(0, 10)], [b"0123456789"], id="all of it"),
-        pytest.param([(7, 9), (0, 3)], [b"78", b"012"], id="in the order asked for"),
-        pytest.param([(2, 6), (4, 8)], [b"2345", b"4567"], id="ranges that overlap"),
-        pytest.param([(3, 3), (3, 4), (10, 10)], [b"", b"3", b""], id="empty ranges"),
-    ],
-)
-def test_ranges_are_read(
-    storage: Storage, ranges: list[tuple[int, int]], parts: list[bytes]
-) -> None:
+RANGES_OF_DIGITS: list[tuple[list[tuple[int, int]], list[bytes]]] = [
+    ([], []),
+    ([(0, 10)], [b"0123456789"]),
+    ([(7, 9), (0, 3)], [b"78", b"012"]),  # in the order of the request
+    ([(2, 6), (4, 8)], [b"2345", b"4567"]),  # ranges overlap
+    ([(3, 3), (3, 4), (10, 10)], [b"", b"3", b""]),  # ranges are empty
+]
+
+
+def test_ranges_are_read(storage: Storage) -> None:
     storage.replace("a", b"0123456789")
-    assert storage.read_ranges("a", ranges) == parts
+    for ranges, parts in RANGES_OF_DIGITS:
+        assert storage.read_ranges("a", ranges) == parts
 
 
-@pytest.mark.parametrize("given", [(8, 11), (20, 30)])
-def test_a_range_past_the_end_is_an_error_and_not_a_short_answer(
-    storage: Storage, given: tuple[int, int]
-) -> None:
+def test_a_range_past_the_end_is_an_error_and_not_a_short_answer(storage: Storage) -> None:
     storage.replace("a", b"0123456789")
-    with pytest.raises(StorageError, match="could not be read"):
-        storage.read_ranges("a", [given])
+    for given in ((8, 11), (20, 30)):
+        with pytest.raises(StorageError, match="could not be read"):
+            storage.read_ranges("a", [given])
 
 
-@pytest.mark.parametrize("given", [(-1, 3), (5, 4)])
-def test_a_negative_or_backward_range_is_refused(storage: Storage, given: tuple[int, int]) -> None:
+def test_a_negative_or_backward_range_is_refused(storage: Storage) -> None:
     storage.replace("a", b"0123456789")
-    with pytest.raises(InvalidRequestError):
-        storage.read_ranges("a", [given])
+    for given in ((-1, 3), (5, 4)):
+        with pytest.raises(InvalidRequestError):
+            storage.read_ranges("a", [given])
 
 
 def test_open_input_reads_at_random_and_from_several_handles(storage: Storage) -> None:
@@ -460,13 +442,13 @@ def test_delete_removes_the_file_and_is_idempotent(storage: Storage) -> None:
     assert names(storage) == ["b"]
 
 
-@pytest.mark.parametrize("path", ["gone", "gone/gone", "file/below", "directory"])
-def test_deleting_what_is_no_file_changes_nothing(storage: Storage, path: str) -> None:
+def test_deleting_what_is_no_file_changes_nothing(storage: Storage) -> None:
     storage.replace("file", b"")
     storage.replace("directory/file", b"")
-    storage.delete(path)
-    assert storage.delete_many([path]) == []
-    assert names(storage) == ["directory/file", "file"]
+    for path in ("gone", "gone/gone", "file/below", "directory"):
+        storage.delete(path)
+        assert storage.delete_many([path]) == []
+        assert names(storage) == ["directory/file", "file"]
 
 
 def test_delete_many_deletes_what_is_there(storage: Storage) -> None:
@@ -485,40 +467,34 @@ def test_persist_takes_files_of_others(storage: Storage) -> None:
     assert names(storage) == ["b", "p=1/a"]
 
 
-@pytest.mark.parametrize(
-    "name",
-    [
-        "a b",
-        "a%20b",
-        "ä漢",
-        "a+b",
-        "a#b",
-        "a&b",
-        "a'b",
-        "p=x:y",
-        "a;b",
-        "~a",
-        "a*",
-        "[ab]",
-        "{a}",
-    ],
-)
-def test_a_name_means_itself(storage: Storage, name: str) -> None:
-    check_a_name(storage, name)
+NAMES = [
+    "a b",
+    "a%20b",
+    "ä漢",
+    "a+b",
+    "a#b",
+    "a&b",
+    "a'b",
+    "p=x:y",
+    "a;b",
+    "~a",
+    "a*",
+    "[ab]",
+    "{a}",
+]
 
 
-@pytest.mark.parametrize("storage", ["local", "memory", "s3", "gcs"], indirect=True)
-def test_a_question_mark_means_itself(storage: Storage) -> None:
-    check_a_name(storage, "a?")
-
-
-def check_a_name(storage: Storage, name: str) -> None:
-    storage.replace(f"d/{name}", b"content")
+def test_a_name_means_itself(storage: Storage) -> None:
+    # The client of Azure takes what follows a question mark for a query.
+    named = NAMES if storage.uri.startswith("az:") else [*NAMES, "a?"]
     storage.replace("d/ab", b"")
-    assert names(storage) == sorted([f"d/{name}", "d/ab"])
-    assert storage.read(f"d/{name}") == b"content"
-    assert storage.delete_many([f"d/{name}"]) == []
-    assert names(storage) == ["d/ab"]
+    for name in named:
+        storage.replace(f"d/{name}", name.encode())
+    assert names(storage) == sorted(["d/ab", *(f"d/{name}" for name in named)])
+    assert [storage.read(f"d/{name}") for name in named] == [name.encode() for name in named]
+    for number, name in enumerate(named, 1):
+        assert storage.delete_many([f"d/{name}"]) == []
+        assert names(storage) == sorted(["d/ab", *(f"d/{left}" for left in named[number:])])
 
 
 @pytest.mark.parametrize(
@@ -537,55 +513,28 @@ def test_a_name_that_a_client_takes_for_another_is_refused(storage: Storage, nam
     assert storage.read("d/a") == b"content"
 
 
-@pytest.mark.parametrize(
-    "path",
-    [
-        pytest.param("", id="empty"),
-        pytest.param("/etc/passwd", id="absolute"),
-        pytest.param("../a", id="above the root"),
-        pytest.param("a/../../b", id="climbing in the middle"),
-        pytest.param("a/..", id="climbing at the end"),
-        pytest.param("./a", id="a dot"),
-        pytest.param("a//b", id="an empty part"),
-        pytest.param("a/", id="a slash at the end"),
-        pytest.param("a\0b", id="NUL"),
-        pytest.param("a\\..\\..\\b", id="climbing with backslashes"),
-        pytest.param("\\\\host\\share", id="a network path of Windows"),
-        pytest.param("C:/a", id="a drive"),
-        pytest.param("a\udcff", id="not Unicode"),
-    ],
-)
-@pytest.mark.parametrize(
-    "call",
-    [
-        pytest.param(lambda storage, path: storage.stat(path), id="stat"),
-        pytest.param(lambda storage, path: storage.read(path), id="read"),
-        pytest.param(lambda storage, path: storage.read_ranges(path, []), id="read_ranges"),
-        pytest.param(lambda storage, path: storage.open_input(path), id="open_input"),
-        pytest.param(lambda storage, path: storage.create(path, b""), id="create"),
-        pytest.param(lambda storage, path: storage.replace(path, b""), id="replace"),
-        pytest.param(lambda storage, path: storage.persist([path]), id="persist"),
-        pytest.param(lambda storage, path: storage.delete(path), id="delete"),
-        pytest.param(lambda storage, path: storage.delete_many([path]), id="delete_many"),
-        pytest.param(
-            lambda storage, path: storage.create_from_stream(path, writing(b"")),
-            id="create_from_stream",
-        ),
-    ],
-)
-def test_a_path_that_could_leave_the_root_is_refused(
-    storage: Storage, call: Callable[[Storage, str], object], path: str
-) -> None:
-    with pytest.raises(InvalidRequestError, match="refused"):
-        call(storage, path)
+TAKE_PATHS: dict[str, Callable[[Storage, str], object]] = {
+    "stat": lambda storage, path: storage.stat(path),
+    "read": lambda storage, path: storage.read(path),
+    "read_ranges": lambda storage, path: storage.read_ranges(path, []),
+    "open_input": lambda storage, path: storage.open_input(path),
+    "create": lambda storage, path: storage.create(path, b""),
+    "create_from_stream": lambda storage, path: storage.create_from_stream(path, writing(b"")),
+    "replace": lambda storage, path: storage.replace(path, b""),
+    "persist": lambda storage, path: storage.persist([path]),
+    "delete": lambda storage, path: storage.delete(path),
+    "delete_many": lambda storage, path: storage.delete_many([path]),
+    "find": lambda storage, path: list(storage.find([path])),
+    "list_from": lambda storage, path: list(storage.list_from(path, "")),
+    "list_tree": lambda storage, path: list(storage.list_tree(path)),
+}
+"""What a storage does with a path. `test_storage_paths.py` has the paths that are refused."""
 
 
-@pytest.mark.parametrize("directory", ["..", "/", "a/../..", "a/"])
-def test_a_directory_outside_the_root_is_not_listed(storage: Storage, directory: str) -> None:
-    with pytest.raises(InvalidRequestError):
-        list(storage.list_from(directory, ""))
-    with pytest.raises(InvalidRequestError):
-        list(storage.list_tree(directory))
+def test_a_path_that_could_leave_the_root_is_refused(storage: Storage) -> None:
+    for call in TAKE_PATHS.values():
+        with pytest.raises(InvalidRequestError, match="refused because it"):
+            call(storage, "a/../../b")
 
 
 def test_directories_are_listed_apart_from_files_and_from_what_is_below(storage: Storage) -> None:
@@ -657,8 +606,6 @@ def test_files_are_found_where_they_are_there(storage: Storage) -> None:
     found = list(storage.find(asked))
     assert [(info.path, info.size) for info in found] == [("z", 1), ("p=1/a b%20ü", 2)]
     assert found[0].modified_ms == storage.stat("z").modified_ms
-    with pytest.raises(InvalidRequestError):
-        list(storage.find(["../z"]))
 
 
 def test_no_directory_with_something_in_it_is_deleted(storage: Storage) -> None:
