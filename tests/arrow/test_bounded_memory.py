@@ -70,7 +70,14 @@ def file(root: Path, name: str) -> AddFile:
     return AddFile(path=name, size=size, partition_values={}, modification_time=0)
 
 
-@pytest.mark.parametrize("make", [many_files, one_large_file, files_that_swell])
+@pytest.mark.parametrize(
+    "make",
+    [
+        one_large_file,
+        pytest.param(many_files, marks=pytest.mark.long),
+        pytest.param(files_that_swell, marks=pytest.mark.long),
+    ],
+)
 def test_a_table_passes_by_in_a_tenth_of_its_size(
     tmp_path: Path, make: Callable[[Path, int], list[AddFile]]
 ) -> None:

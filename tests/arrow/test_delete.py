@@ -10,7 +10,6 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
-from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import delta_ops.arrow as da
@@ -28,6 +27,7 @@ from delta_ops.storage import open_storage
 from tests.protocol.test_predicate_properties import SCHEMA, Row, evaluate, predicates
 from tests.protocol.test_predicate_properties import rows as random_rows
 from tests.support.counting_storage import CountingStorage
+from tests.support.examples import check_examples, few_or_many
 from tests.support.tables import live_paths, rows, rows_by_deltalake
 
 ARROW_SCHEMA = arrow_schema_from_schema(SCHEMA)
@@ -59,15 +59,20 @@ def typed(listed: Sequence[Row]) -> pa.Table:
     return pa.Table.from_pylist(list(listed), schema=ARROW_SCHEMA)
 
 
-@settings(max_examples=40, deadline=None)
-@given(
-    predicates(),
-    st.lists(st.lists(random_rows, min_size=1, max_size=4), min_size=1, max_size=3),
-    st.booleans(),
-)
+@few_or_many(15, 40)
 def test_a_delete_leaves_the_rows_for_which_the_predicate_is_not_true(
-    predicate: Predicate, files: list[list[Row]], is_partitioned: bool
+    num_examples: int,
 ) -> None:
+    check_examples(
+        num_examples,
+        check_delete,
+        predicates(),
+        st.lists(st.lists(random_rows, min_size=1, max_size=4), min_size=1, max_size=3),
+        st.booleans(),
+    )
+
+
+def check_delete(predicate: Predicate, files: list[list[Row]], is_partitioned: bool) -> None:
     with tempfile.TemporaryDirectory() as root:
         for listed in files:
             da.write(root, typed(listed), partition_by=["flag"] if is_partitioned else None)

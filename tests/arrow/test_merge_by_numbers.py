@@ -8,10 +8,10 @@ from pathlib import Path
 
 import pyarrow as pa
 import pytest
-from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import delta_ops.arrow as da
+from tests.support.examples import check_examples, few_or_many
 
 TYPES = [pa.int8(), pa.int32(), pa.int64(), pa.date32(), pa.timestamp("us")]
 BITS = {"date32[day]": 19, "timestamp[us]": 55}
@@ -43,10 +43,16 @@ def counted(path: Path) -> Counter[tuple[int | None, int]]:
 
 
 @pytest.mark.parametrize("data_type", TYPES, ids=str)
-@settings(max_examples=40, deadline=None)
-@given(data=st.data())
-def test_rows_meet_those_of_the_same_number(data_type: pa.DataType, data: st.DataObject) -> None:
-    target, source = data.draw(keys_of(data_type)), data.draw(keys_of(data_type))
+@few_or_many(8, 40)
+def test_rows_meet_those_of_the_same_number(data_type: pa.DataType, num_examples: int) -> None:
+    def check(target: Keys, source: Keys) -> None:
+        check_merges(data_type, target, source)
+
+    keys = keys_of(data_type)
+    check_examples(num_examples, check, keys, keys)
+
+
+def check_merges(data_type: pa.DataType, target: Keys, source: Keys) -> None:
     distinct = [*dict.fromkeys(source)]
     with tempfile.TemporaryDirectory() as folder:
         taken, updated = Path(folder, "taken"), Path(folder, "updated")

@@ -10,7 +10,6 @@ from typing import Any, NamedTuple
 
 import pyarrow as pa
 import pytest
-from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import delta_ops.arrow as da
@@ -19,6 +18,7 @@ from delta_ops.errors import InvalidRequestError
 from delta_ops.transaction import CommitResult
 from tests.arrow.coding import code_all
 from tests.arrow.test_vectors import rows_by_query
+from tests.support.examples import check_examples, few_or_many
 from tests.support.tables import rows, rows_by_deltalake
 
 Row = dict[str, Any]
@@ -192,18 +192,23 @@ def table_of(listed: Sequence[Row]) -> pa.Table:
     return pa.Table.from_pylist(list(listed), schema=SCHEMA)
 
 
-@settings(max_examples=80, deadline=None)
-@given(
-    st.lists(st.lists(ROWS, min_size=1, max_size=5), min_size=1, max_size=3),
-    st.lists(ROWS, max_size=5),
-    st.sampled_from(ON),
-    CLAUSES,
-    st.booleans(),
-    st.booleans(),
-    st.booleans(),
-    st.booleans(),
-)
-def test_a_merge_comes_to_what_its_clauses_say_of_each_row(
+@few_or_many(30, 80)
+def test_a_merge_comes_to_what_its_clauses_say_of_each_row(num_examples: int) -> None:
+    check_examples(
+        num_examples,
+        check_merge,
+        st.lists(st.lists(ROWS, min_size=1, max_size=5), min_size=1, max_size=3),
+        st.lists(ROWS, max_size=5),
+        st.sampled_from(ON),
+        CLAUSES,
+        st.booleans(),
+        st.booleans(),
+        st.booleans(),
+        st.booleans(),
+    )
+
+
+def check_merge(
     files: list[list[Row]],
     sources: list[Row],
     on: Condition,

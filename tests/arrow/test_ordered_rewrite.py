@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from datetime import date, datetime
 from decimal import Decimal
-from itertools import pairwise
+from itertools import cycle, pairwise
 from math import nan
 from pathlib import Path
 from typing import Any
@@ -62,7 +62,6 @@ def ranges(staged: Staged, column: str) -> list[tuple[Any, Any]]:
 MEMORIES = [
     pytest.param(1 << 30, id="all rows in memory"),
     pytest.param(64 * KILOBYTE, id="rows through files"),
-    pytest.param(1 * KILOBYTE, id="buckets of buckets"),
 ]
 
 
@@ -83,8 +82,16 @@ def test_by_one_column_no_two_files_overlap(tmp_path: Path, memory_bytes: int) -
         assert ids == sorted(ids)
 
 
-@pytest.mark.parametrize("memory_bytes", MEMORIES)
-@pytest.mark.parametrize("last", [-1.0, 100.0, 19_000.0, 19_999.0, 10.0**9])
+@pytest.mark.parametrize(
+    ("memory_bytes", "last"),
+    [
+        pytest.param(1 << 30, 100.0, id="all rows in memory"),
+        pytest.param(64 * KILOBYTE, -1.0, id="all rows of numbers"),
+        pytest.param(64 * KILOBYTE, 19_000.0, id="rows through files"),
+        pytest.param(64 * KILOBYTE, 10.0**9, id="only NaN"),
+        pytest.param(1 * KILOBYTE, 19_999.0, id="buckets of buckets", marks=pytest.mark.full),
+    ],
+)
 def test_rows_that_are_wanted_apart_share_no_file_with_others(
     tmp_path: Path, memory_bytes: int, last: float
 ) -> None:
@@ -102,8 +109,14 @@ def test_rows_that_are_wanted_apart_share_no_file_with_others(
     assert sorted(map(repr, da.to_table(tmp_path)["v"].to_pylist())) == before
 
 
-@pytest.mark.parametrize("curve", ["zorder", "hilbert"])
-@pytest.mark.parametrize("memory_bytes", MEMORIES)
+@pytest.mark.parametrize(
+    ("curve", "memory_bytes"),
+    [
+        pytest.param("zorder", 64 * KILOBYTE, id="Z-order, rows through files"),
+        pytest.param("hilbert", 1 << 30, id="Hilbert, all rows in memory"),
+        pytest.param("hilbert", 1 * KILOBYTE, id="buckets of buckets", marks=pytest.mark.full),
+    ],
+)
 def test_by_two_columns_files_are_narrow_in_both(
     tmp_path: Path, memory_bytes: int, curve: Curve
 ) -> None:
@@ -154,8 +167,10 @@ ALL_TYPES = pa.table(
 )  # fmt: skip
 
 
-@pytest.mark.parametrize("memory_bytes", [1 << 30, 1])
-@pytest.mark.parametrize("column", ["i", "f", "d", "day", "t", "n", "s", "y", "b", "st.x"])
+@pytest.mark.parametrize(
+    ("column", "memory_bytes"),
+    list(zip(["i", "f", "d", "day", "t", "n", "s", "y", "b", "st.x"], cycle([1 << 30, 1]))),
+)
 def test_rows_of_all_types_are_kept_whatever_orders_them(
     tmp_path: Path, column: str, memory_bytes: int
 ) -> None:

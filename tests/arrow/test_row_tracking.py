@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import json
+import tempfile
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
 import pytest
-from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import delta_ops.arrow as da
@@ -21,6 +21,7 @@ from delta_ops.log.checksum import validate_checksum
 from delta_ops.maintenance import create_checkpoint, optimize, restore
 from delta_ops.protocol.row_tracking import row_columns
 from delta_ops.transaction import NewColumn, add_columns, set_properties
+from tests.support.examples import check_examples, few_or_many
 from tests.support.tables import rows, rows_by_deltalake
 
 TRACKED = {"delta.enableRowTracking": "true"}
@@ -51,27 +52,37 @@ def mark(place: Path) -> int:
     return -1 if domain is None else json.loads(domain.configuration)["rowIdHighWaterMark"]
 
 
-@pytest.fixture(params=["files", "vectors", "partitioned", "mapped", "by id", "feed"])
+@pytest.fixture(params=["vectors", "mapped", "feed", pytest.param("by id", marks=pytest.mark.full)])
 def table(request: pytest.FixtureRequest, tmp_path: Path) -> Path:
+    """A table whose layout decides how rows that stay are written."""
     properties = {
         "vectors": {"delta.enableDeletionVectors": "true"},
         "mapped": {"delta.columnMapping.mode": "name"},
         "by id": {"delta.columnMapping.mode": "id"},
         "feed": {"delta.enableChangeDataFeed": "true"},
-    }.get(request.param, {})
-    by = ["p"] if request.param in ("partitioned", "mapped") else None
-    da.write(tmp_path, data(1, 2, 3), partition_by=by, configuration={**TRACKED, **properties})
-    da.write(tmp_path, data(4, 5, 6, part="b"))
-    return tmp_path
+    }[request.param]
+    return create(tmp_path, properties, ["p"] if request.param == "mapped" else None)
+
+
+@pytest.fixture
+def any_table(tmp_path: Path) -> Path:
+    """A table for claims on which its layout has no influence."""
+    return create(tmp_path, {"delta.enableDeletionVectors": "true"}, None)
+
+
+def create(place: Path, properties: dict[str, str], by: list[str] | None) -> Path:
+    da.write(place, data(1, 2, 3), partition_by=by, configuration={**TRACKED, **properties})
+    da.write(place, data(4, 5, 6, part="b"))
+    return place
 
 
 FIRST = {1: (0, 0), 2: (1, 0), 3: (2, 0), 4: (3, 1), 5: (4, 1), 6: (5, 1)}
 
 
-def test_new_rows_get_ids_that_nobody_had(table: Path) -> None:
-    assert tracked(table) == FIRST
-    assert mark(table) == 5
-    definition = DeltaLog(table).snapshot().definition
+def test_new_rows_get_ids_that_nobody_had(any_table: Path) -> None:
+    assert tracked(any_table) == FIRST
+    assert mark(any_table) == 5
+    definition = DeltaLog(any_table).snapshot().definition
     assert definition.has("rowTracking")
     assert definition.has("domainMetadata")
 
@@ -121,31 +132,33 @@ def test_rows_that_are_merged_keep_theirs_and_new_ones_get_theirs(table: Path) -
         }
 
 
-def test_two_at_once_give_no_id_twice(table: Path) -> None:
-    begun = [begin(DeltaLog(table)) for _ in range(3)]
+def test_two_at_once_give_no_id_twice(any_table: Path) -> None:
+    begun = [begin(DeltaLog(any_table)) for _ in range(3)]
     for number, each in enumerate(begun):
         da.write(each, data(100 + number, 200 + number))
-    found = tracked(table)
+    found = tracked(any_table)
     assert len(found) == 12
     assert [found[100 + n] for n in range(3)] == [(6 + 2 * n, 2 + n) for n in range(3)]
-    validate_checksum(DeltaLog(table).snapshot())
+    validate_checksum(DeltaLog(any_table).snapshot())
 
 
-def test_a_restored_row_is_the_one_it_was(table: Path) -> None:
-    da.delete(table, col("id") < 5)
-    da.write(table, data(50))
-    restore(DeltaLog(table), version=1)
-    assert tracked(table) == FIRST
-    assert mark(table) >= 6
-    da.write(table, data(51))
-    assert tracked(table)[51][0] == mark(table) > 6
+def test_a_restored_row_is_the_one_it_was(any_table: Path) -> None:
+    da.delete(any_table, col("id") < 5)
+    da.write(any_table, data(50))
+    restore(DeltaLog(any_table), version=1)
+    assert tracked(any_table) == FIRST
+    assert mark(any_table) >= 6
+    da.write(any_table, data(51))
+    assert tracked(any_table)[51][0] == mark(any_table) > 6
 
 
-def test_a_clone_goes_on_counting(table: Path, tmp_path_factory: pytest.TempPathFactory) -> None:
-    da.delete(table, col("id") == 2)
+def test_a_clone_goes_on_counting(
+    any_table: Path, tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    da.delete(any_table, col("id") == 2)
     clone = tmp_path_factory.mktemp("clone") / "t"
-    shallow_clone(table, clone)
-    assert tracked(clone) == tracked(table)
+    shallow_clone(any_table, clone)
+    assert tracked(clone) == tracked(any_table)
     da.write(clone, data(60))
     assert tracked(clone)[60][0] == mark(clone) > 5
 
@@ -164,10 +177,10 @@ def test_no_reader_sees_the_columns(table: Path) -> None:
     assert {row["id"]: row["w"] for row in rows(da.to_table(table))} == expected
 
 
-def test_each_commit_says_that_it_keeps_the_ids(table: Path) -> None:
-    da.update(table, {"v": 1}, col("id") == 1)
-    optimize(DeltaLog(table))
-    said = [each.commit_info.get("tags") for each in DeltaLog(table).history()]
+def test_each_commit_says_that_it_keeps_the_ids(any_table: Path) -> None:
+    da.update(any_table, {"v": 1}, col("id") == 1)
+    optimize(DeltaLog(any_table))
+    said = [each.commit_info.get("tags") for each in DeltaLog(any_table).history()]
     assert said == [{"delta.rowTracking.preserved": "true"}] * len(said)
 
 
@@ -256,15 +269,17 @@ def numbers() -> Iterator[int]:
     yield from range(100, 10_000, 2)
 
 
-@settings(max_examples=40, deadline=None)
-@given(STEPS, st.booleans(), st.booleans())
-def test_an_id_is_of_one_row_for_life(
-    tmp_path_factory: pytest.TempPathFactory,
-    steps: list[Step],
-    has_vectors: bool,
-    is_partitioned: bool,
-) -> None:
-    place = tmp_path_factory.mktemp("tracked")
+@few_or_many(12, 40)
+def test_an_id_is_of_one_row_for_life(num_examples: int) -> None:
+    check_examples(num_examples, check_ids, STEPS, st.booleans(), st.booleans())
+
+
+def check_ids(steps: list[Step], has_vectors: bool, is_partitioned: bool) -> None:
+    with tempfile.TemporaryDirectory() as folder:
+        check_ids_in(Path(folder), steps, has_vectors, is_partitioned)
+
+
+def check_ids_in(place: Path, steps: list[Step], has_vectors: bool, is_partitioned: bool) -> None:
     properties = {**TRACKED, "delta.enableDeletionVectors": str(has_vectors).lower()}
     by = ["p"] if is_partitioned else None
     da.write(place, data(*range(10)), partition_by=by, configuration=properties)

@@ -10,7 +10,6 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
-from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import delta_ops.arrow as da
@@ -25,6 +24,7 @@ from tests.protocol.test_predicate_properties import (
     predicates,
 )
 from tests.protocol.test_predicate_properties import rows as random_rows
+from tests.support.examples import check_examples, few_or_many
 from tests.support.tables import live_paths, rows, rows_by_deltalake
 
 
@@ -65,14 +65,21 @@ def updated(row: Row, models: dict[str, Any]) -> Row:
     return {**row, **{name: m(row) if callable(m) else m for name, m in models.items()}}
 
 
-@settings(max_examples=40, deadline=None)
-@given(
-    assignments(),
-    predicates(),
-    st.lists(st.lists(random_rows, min_size=1, max_size=4), min_size=1, max_size=3),
-    st.booleans(),
-)
+@few_or_many(15, 40)
 def test_an_update_changes_the_rows_for_which_the_predicate_is_true(
+    num_examples: int,
+) -> None:
+    check_examples(
+        num_examples,
+        check_update,
+        assignments(),
+        predicates(),
+        st.lists(st.lists(random_rows, min_size=1, max_size=4), min_size=1, max_size=3),
+        st.booleans(),
+    )
+
+
+def check_update(
     values: tuple[dict[str, Any], dict[str, Any]],
     predicate: Predicate,
     files: list[list[Row]],

@@ -14,7 +14,6 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from hypothesis import given, settings
 from hypothesis import strategies as st
 from pyspark.sql.variant_utils import VariantUtils
 
@@ -36,6 +35,7 @@ from delta_ops.protocol.schema import (
 )
 from delta_ops.protocol.variant import FieldNames, field_names, valid_value
 from delta_ops.storage import open_storage
+from tests.support.examples import check_examples, few_or_many
 from tests.support.mutations import cut_gap, flip, repeat_piece, truncate
 from tests.support.tables import SHARED, needs_shared
 from tests.support.tiers import seeded
@@ -311,11 +311,13 @@ def type_of(part: pa.StructType) -> pa.DataType | None:
     return part.field("typed_value").type if part.num_fields > 1 else None
 
 
-@settings(deadline=None)
-@given(st.lists(values | st.just(...), min_size=1, max_size=5), types)
-def test_what_was_taken_apart_is_put_together_again(
-    variants: list[Any], typed: pa.DataType | None
-) -> None:
+@few_or_many(25, 100)
+def test_what_was_taken_apart_is_put_together_again(num_examples: int) -> None:
+    variants = st.lists(values | st.just(...), min_size=1, max_size=5)
+    check_examples(num_examples, check_round_trip, variants, types)
+
+
+def check_round_trip(variants: list[Any], typed: pa.DataType | None) -> None:
     """Every variant has a dictionary of its own; `...` is none at all."""
     metadata = [dictionary(sorted(names_in(each), reverse=True)) for each in variants]
     stored = [
@@ -335,7 +337,9 @@ def test_what_was_taken_apart_is_put_together_again(
     ]
 
 
-@pytest.mark.parametrize("seed", range(10))
+@pytest.mark.parametrize(
+    "seed", [0, 1, *(pytest.param(seed, marks=pytest.mark.full) for seed in range(2, 6))]
+)
 def test_damaged_bytes_are_refused_or_put_together_to_something_valid(
     tmp_path: Path, seed: int
 ) -> None:

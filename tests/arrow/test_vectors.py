@@ -12,7 +12,6 @@ from typing import Any
 import pyarrow as pa
 import pytest
 from deltalake import DeltaTable, QueryBuilder
-from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import delta_ops.arrow as da
@@ -25,6 +24,7 @@ from delta_ops.maintenance import create_checkpoint, optimize, vacuum
 from delta_ops.protocol.actions import DeletionVector
 from delta_ops.protocol.predicate import Predicate
 from tests.support.counting_storage import CountingStorage
+from tests.support.examples import check_examples, few_or_many
 from tests.support.tables import live_paths, rows
 
 ENABLED = {"delta.enableDeletionVectors": "true"}
@@ -66,23 +66,26 @@ def between(low: int, high: int) -> Predicate:
     return (col("id") >= low) & (col("id") < high)
 
 
-@settings(max_examples=40, deadline=None)
-@given(
-    st.lists(st.lists(st.integers(0, 30), min_size=1, max_size=8), min_size=1, max_size=3),
-    st.lists(
-        st.tuples(
-            st.sampled_from(["delete", "update", "compact", "checkpoint"]),
-            st.integers(0, 30),
-            st.integers(1, 12),
+@few_or_many(12, 40)
+def test_any_steps_leave_what_they_do_to_plain_rows(num_examples: int) -> None:
+    check_examples(
+        num_examples,
+        check_steps,
+        st.lists(st.lists(st.integers(0, 30), min_size=1, max_size=8), min_size=1, max_size=3),
+        st.lists(
+            st.tuples(
+                st.sampled_from(["delete", "update", "compact", "checkpoint"]),
+                st.integers(0, 30),
+                st.integers(1, 12),
+            ),
+            min_size=1,
+            max_size=6,
         ),
-        min_size=1,
-        max_size=6,
-    ),
-    st.booleans(),
-)
-def test_any_steps_leave_what_they_do_to_plain_rows(
-    files: list[list[int]], steps: list[Step], is_partitioned: bool
-) -> None:
+        st.booleans(),
+    )
+
+
+def check_steps(files: list[list[int]], steps: list[Step], is_partitioned: bool) -> None:
     with tempfile.TemporaryDirectory() as root:
         log = table(Path(root), *files, partition_by=["odd"] if is_partitioned else None)
         model = rows(da.to_table(log))

@@ -87,8 +87,9 @@ def test_a_default_that_does_not_fit_is_refused(
     assert DeltaLog(tmp_path).snapshot().version == 0
 
 
-@pytest.mark.parametrize("by", [None, ["v"]], ids=["column", "partition"])
-@pytest.mark.parametrize("mode", ["none", "name"])
+@pytest.mark.parametrize(
+    ("mode", "by"), [("none", None), ("name", ["v"])], ids=["column", "mapped partition column"]
+)
 @pytest.mark.parametrize(
     ("given", "wanted", "old", "new", "read"),
     [

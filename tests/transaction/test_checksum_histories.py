@@ -233,7 +233,7 @@ def _present(body: Mapping[str, Any]) -> dict[str, Any]:
     st.booleans(),
     st.integers(0, 99),
 )
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=15, deadline=None)
 def test_a_checksum_equals_the_replay(
     steps: list[str], interval: int, is_large: bool, seed: int
 ) -> None:
