@@ -56,11 +56,17 @@ def create(place: Path, *fields: StructField, **properties: str) -> None:
 
 
 @CHANGES
-@pytest.mark.parametrize("partition_by", [None, ["p"]], ids=["whole", "partitioned"])
-@pytest.mark.parametrize("vectors", ["false", "true"], ids=["files", "vectors"])
-@pytest.mark.parametrize("mode", ["name", "id"])
+@pytest.mark.parametrize(
+    ("mode", "partition_by", "vectors"),
+    [
+        pytest.param("name", None, "false", id="by name"),
+        pytest.param("name", ["p"], "true", id="by name, partitioned, vectors"),
+        pytest.param("id", ["p"], "false", id="by id, partitioned"),
+        pytest.param("id", None, "true", id="by id, vectors"),
+    ],
+)
 def test_rows_of_mapped_tables_are_changed(
-    tmp_path: Path, change: Change, partition_by: list[str] | None, vectors: str, mode: str
+    tmp_path: Path, change: Change, mode: str, partition_by: list[str] | None, vectors: str
 ) -> None:
     properties = {"delta.columnMapping.mode": mode, "delta.enableDeletionVectors": vectors}
     da.write(tmp_path, DATA, partition_by=partition_by, configuration=properties)

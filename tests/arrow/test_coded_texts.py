@@ -6,6 +6,7 @@ from __future__ import annotations
 import shutil
 import tempfile
 from collections.abc import Callable, Mapping
+from itertools import product
 from pathlib import Path
 from typing import Any
 
@@ -132,6 +133,7 @@ PROPERTIES: Mapping[str, Mapping[str, str]] = {
     "with a change feed": {"delta.enableChangeDataFeed": "true"},
     "with row tracking": {"delta.enableRowTracking": "true"},
 }
+WITHOUT_FEED = [name for name in PROPERTIES if name != "with a change feed"]
 
 
 def make(path: Path, properties: Mapping[str, str], given_rows: list[dict[str, Any]]) -> None:
@@ -153,8 +155,13 @@ def changes_of(path: Path) -> list[dict[str, Any]]:
     return rows(found.drop_columns(["_commit_timestamp"]))
 
 
-@pytest.mark.parametrize("properties", PROPERTIES)
-@pytest.mark.parametrize("change", CHANGES)
+@pytest.mark.parametrize(
+    ("change", "properties"),
+    [
+        *((change, "with a change feed") for change in CHANGES),
+        *product(("upsert", "delete by number", "update of a text"), WITHOUT_FEED),
+    ],
+)
 def test_changes_leave_the_same_rows_and_statistics_as_with_plain_texts(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, all_coded: None, change: str, properties: str
 ) -> None:

@@ -19,6 +19,19 @@ CHANGES = [
     for name, command in COMMANDS.items()
     if command.function.__name__ in ddl.__all__ and not (command.reads_files or command.is_new)
 ]
+IN_EACH_RUN = (
+    "set properties",
+    "upgrade to column mapping",
+    "add columns",
+    "rename column",
+    "drop columns",
+    "widen a type",
+    "cluster by",
+    "drop constraint",
+    "add feature",
+    "drop feature",
+)
+"""Changes of `make test`: one of each module that alters tables."""
 
 
 def without_files(root: Path) -> int:
@@ -40,7 +53,10 @@ def without_files(root: Path) -> int:
         pytest.param(False, id="no checksum", marks=pytest.mark.long),
     ],
 )
-@pytest.mark.parametrize("name", CHANGES)
+@pytest.mark.parametrize(
+    "name",
+    [pytest.param(name, marks=() if name in IN_EACH_RUN else pytest.mark.full) for name in CHANGES],
+)
 def test_a_change_opens_no_list_of_files(tmp_path: Path, name: str, has_checksum: bool) -> None:
     command = COMMANDS[name]
     with_sidecars = {"delta.checkpointPolicy": "v2", "delta.checkpointInterval": "1000"}

@@ -75,10 +75,10 @@ def test_a_table_goes_with_all_of_its_files(root: Path) -> None:
     assert rows_by_deltalake(root) == [{"other": "a"}]
 
 
-@pytest.mark.parametrize("name", ["", "order", "lake/orders", "ORDERS", "orders/"])
-def test_the_name_must_be_the_tables(root: Path, name: str) -> None:
-    with pytest.raises(InvalidRequestError, match="give its name, 'orders'"):
-        drop_table(root, name)
+def test_the_name_must_be_the_tables(root: Path) -> None:
+    for name in ("", "order", "lake/orders", "ORDERS", "orders/"):
+        with pytest.raises(InvalidRequestError, match="give its name, 'orders'"):
+            drop_table(root, name)
     assert DeltaLog(root).snapshot().version == 3
 
 
@@ -146,9 +146,13 @@ def test_a_kill_leaves_the_table_as_it_was_or_none_that_can_be_opened(
         shutil.copytree(root, place)
         return open_storage(place)
 
-    seen = set()
+    seen, searched = set(), set()
     for where, left in crashes(fresh, drop_by):
         place = Path(left.uri)
+        names = frozenset(str(each.relative_to(place)) for each in place.rglob("*"))
+        if names in searched:
+            continue
+        searched.add(names)
         log = DeltaLog("", storage=left)
         try:
             ours: list[int] | None = sorted(da.to_table(log)["id"].to_pylist())
@@ -218,7 +222,7 @@ def test_whatever_is_gone_of_the_log_before_its_last_commit_nobody_opens_the_tab
     chance = seeded(1)
     log_files = sorted(each.name for each in files(root / "_delta_log"))
     (mark,) = [name for name in log_files if name.startswith(f"{4:020}")]
-    for number in range(60):
+    for number in range(20):
         place = tmp_path / str(number) / "orders"
         shutil.copytree(root, place)
         share = chance.random()

@@ -162,10 +162,14 @@ def test_a_clone_is_clustered_as_its_source_is(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     "properties",
     [
-        pytest.param({"owner": "me"}, id="one of the user's own"),
+        pytest.param({"owner": "me"}, id="one of the user's own", marks=pytest.mark.full),
         pytest.param({"delta.columnMapping.mode": "name"}, id="columns that may be renamed"),
         pytest.param({"delta.enableDeletionVectors": "true"}, id="deletion vectors"),
-        pytest.param({"delta.enableInCommitTimestamps": "true"}, id="times in commits"),
+        pytest.param(
+            {"delta.enableInCommitTimestamps": "true"},
+            id="times in commits",
+            marks=pytest.mark.full,
+        ),
         pytest.param({"delta.enableChangeDataFeed": "true"}, id="a change data feed"),
     ],
 )

@@ -33,7 +33,6 @@ from delta_ops.transaction import (
     set_properties,
     set_table_comment,
 )
-from tests.support.counting_storage import CountingStorage
 from tests.support.tables import rows, rows_by_deltalake
 
 NESTED = pa.struct([("x", pa.int64()), ("y", pa.string())])
@@ -398,38 +397,6 @@ def test_a_new_field_gets_ids_after_the_last_one(mapped: DeltaLog) -> None:
     assert snapshot.metadata.configuration[key] == str(last + 2)
     (said,) = parameters(mapped)[1]["columns"]
     assert said["column"]["metadata"] == field.metadata
-
-
-ADD_Z = [NewColumn(name="z", data_type="int")]
-CHANGES = [
-    pytest.param(lambda log: rename_table(log, "a"), id="a name"),
-    pytest.param(lambda log: set_properties(log, {"owner": "me"}), id="a property"),
-    pytest.param(lambda log: add_columns(log, ADD_Z), id="a column"),
-]
-
-
-@pytest.mark.parametrize("change", CHANGES)
-def test_a_change_reads_no_list_of_files(tmp_path: Path, change: Any) -> None:
-    calls = []
-    for many in (2, 400):
-        root = tmp_path / str(many)
-        data = pa.table({"id": pa.array(range(many), pa.int64()), "p": list(range(many))})
-        da.write(root, data, partition_by=["p"], configuration={"delta.checkpointInterval": "2"})
-        rename_table(root, "x")
-        rename_table(root, "y")
-        log = DeltaLog(root)
-        assert log.snapshot().checkpoint
-        read: list[tuple[str, str]] = []
-
-        def note(_number: int, method: str, path: str, when: str, read: Any = read) -> None:
-            if when == "before":
-                read.append((method, Path(path).name))
-
-        counted = log.over(CountingStorage(log.storage, note))
-        assert change(counted).version == 3
-        calls.append(read)
-        assert not [name for method, name in read if ".parquet" in name and "read" in method]
-    assert calls[0] == calls[1]
 
 
 @pytest.mark.parametrize("name", ["a b", "`a b`", "v.w", "`v.w`", "`s`.`x y`", "s.x y", "s.`c.d`"])
