@@ -1,4 +1,4 @@
-"""A terminal for a command that is run as a process."""
+"""A terminal for a command, which runs in this process or as a process of its own."""
 
 from __future__ import annotations
 
@@ -6,32 +6,67 @@ import os
 import pty
 import subprocess
 from collections.abc import Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import redirect_stderr, redirect_stdout
+
+import pytest
+
+from delta_ops.cli.main import cli
 
 
-def text_sent(
-    command: Sequence[str], environment: Mapping[str, str], *, status: int = 0, errors: bool = True
+def text_shown(
+    arguments: Sequence[str],
+    *,
+    columns: int,
+    lines: int = 24,
+    status: int | None = 0,
+    errors: bool = True,
 ) -> str:
-    """What a terminal is sent by a command that ends with this status.
+    """Run a command in this process, and return what a terminal is sent.
 
     Args:
+        arguments: What follows `delta-ops`.
+        columns: Width of the terminal.
+        lines: Height of the terminal.
+        status: The exit code that the command must have; None for any.
         errors: Whether standard error is the terminal too; otherwise it is dropped.
     """
     ours, theirs = pty.openpty()
-    process = subprocess.Popen(
-        command,
-        stdin=theirs,
-        stdout=theirs,
-        stderr=theirs if errors else subprocess.DEVNULL,
-        env=environment,
-    )
+    with ThreadPoolExecutor(1) as reader, pytest.MonkeyPatch.context() as environment:
+        for name, value in (("COLUMNS", columns), ("LINES", lines), ("TERM", "xterm")):
+            environment.setenv(name, str(value))
+        sent = reader.submit(_read_to_the_end, ours)
+        with (
+            open(os.devnull, "w") as nowhere,
+            open(theirs, "w", encoding="utf-8") as terminal,
+            redirect_stdout(terminal),
+            redirect_stderr(terminal if errors else nowhere),
+            pytest.raises(SystemExit) as ended,
+        ):
+            cli(list(arguments), prog_name="delta-ops")
+        text = sent.result().decode()
+    assert status in (None, ended.value.code)
+    return text
+
+
+def text_sent(command: Sequence[str], environment: Mapping[str, str]) -> str:
+    """Run a command as a process, and return what a terminal is sent on both streams."""
+    ours, theirs = pty.openpty()
+    process = subprocess.Popen(command, stdin=theirs, stdout=theirs, stderr=theirs, env=environment)
     os.close(theirs)
+    sent = _read_to_the_end(ours)
+    assert process.wait() == 0
+    return sent.decode()
+
+
+def _read_to_the_end(terminal: int) -> bytes:
+    """Read what the terminal is sent until the other end is closed; closes this end."""
     sent = b""
     try:
-        while chunk := os.read(ours, 65536):
+        while chunk := os.read(terminal, 65536):
             sent += chunk
     except OSError:  # Linux's way to say that the other end is closed
         pass
     finally:
-        os.close(ours)
-    assert process.wait() == status
-    return sent.decode()
+        os.close(terminal)
+    return sent

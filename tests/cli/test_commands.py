@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib
 import json
 import os
+import shutil
 import time
 from datetime import date
 from pathlib import Path
@@ -26,10 +27,10 @@ from tests.support.tables import rows, rows_by_deltalake
 DAY_S = 86_400
 
 
-@pytest.fixture
-def table(tmp_path: Path) -> Path:
+@pytest.fixture(scope="module")
+def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Three files in two partitions; one more was removed nine days ago."""
-    root = tmp_path / "t"
+    root = tmp_path_factory.mktemp("made") / "t"
     days = [date(2026, 1, 1), date(2026, 1, 2)]
     data = pa.table({"id": [1, 2], "day": days})
     properties = {"delta.checkpointInterval": "100", "delta.deletedFileRetentionDuration": "0 days"}
@@ -39,6 +40,11 @@ def table(tmp_path: Path) -> Path:
     for place in root.rglob("*.parquet"):
         age(place, 9)
     return root
+
+
+@pytest.fixture
+def table(made: Path, tmp_path: Path) -> Path:
+    return Path(shutil.copytree(made, tmp_path / "t"))
 
 
 def age(place: Path, days: float) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -33,12 +34,18 @@ def table(root: Path, *, files: int = 1) -> Path:
     return root
 
 
-@pytest.fixture
-def lake(tmp_path: Path) -> Path:
+@pytest.fixture(scope="module")
+def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A table that is well, and one with small files."""
-    table(tmp_path / "lake" / "well")
-    table(tmp_path / "lake" / "zone" / "busy", files=4)
-    return tmp_path / "lake"
+    root = tmp_path_factory.mktemp("made")
+    table(root / "well")
+    table(root / "zone" / "busy", files=4)
+    return root
+
+
+@pytest.fixture
+def lake(made: Path, tmp_path: Path) -> Path:
+    return Path(shutil.copytree(made, tmp_path / "lake"))
 
 
 SMALL = ("--threshold", "small_files=2")

@@ -9,7 +9,6 @@ import re
 import shutil
 import subprocess
 import sys
-from collections.abc import Sequence
 from datetime import UTC, date, datetime, timedelta
 from pathlib import Path
 from typing import Any
@@ -31,7 +30,7 @@ from delta_ops.protocol.actions import CommitInfo
 from delta_ops.protocol.far_times import date_text, time_text, timestamp_text
 from delta_ops.transaction import Staged, begin
 from tests.cli.hostile_tables import NAME, PLACE, SHOWN, TEXT, create_hostile, odd_rows
-from tests.cli.terminals import text_sent
+from tests.cli.terminals import text_shown
 from tests.support.tables import add, metadata, write_log
 
 PROJECT = Path(__file__).resolve().parents[2]
@@ -216,26 +215,11 @@ def test_the_command_prints_warnings_and_tracebacks_harmlessly(tmp_path: Path) -
     assert is_harmless(done.stderr.decode())
 
 
-def on_terminal(arguments: Sequence[Sequence[str]]) -> str:
-    """What a terminal of 300 columns is sent by these commands, both streams together."""
-    program = (
-        "import json, sys\n"
-        "from delta_ops.cli.main import cli\n"
-        "for arguments in json.loads(sys.argv[1]):\n"
-        "    try: cli(arguments)\n"
-        "    except SystemExit: pass\n"
-    )
-    environment = {"PYTHONPATH": str(PROJECT), "PATH": os.environ["PATH"]}
-    return text_sent(
-        [sys.executable, "-c", program, json.dumps(arguments)],
-        {**environment, "TERM": "xterm", "COLUMNS": "300", "PYTHONIOENCODING": "utf-8"},
-    )
-
-
 def test_a_terminal_is_sent_nothing_that_a_table_holds(table: Path) -> None:
-    commands = [[command, str(table), *options] for command, *options in COMMANDS.values()]
-    sent = on_terminal(commands)
-    assert "Traceback" not in sent
+    sent = "".join(
+        text_shown([command, str(table), *options], columns=300, status=None)
+        for command, *options in COMMANDS.values()
+    )
     assert sent.count(SHOWN) > 10
     # What is left without the bold face, the colours and the cursor of the program's own.
     rest = re.sub(r"\x1b\[(?:\d+(?:;\d+)*m|\?25[lh]|2K|1A)", "", sent)
@@ -244,20 +228,12 @@ def test_a_terminal_is_sent_nothing_that_a_table_holds(table: Path) -> None:
 
 def test_what_a_stream_cannot_encode_is_shown_by_number(table: Path) -> None:
     for arguments in (["schema", str(table)], ["schema", str(table), "--json"]):
-        shown = subprocess.run(
-            [sys.executable, "-m", "delta_ops.cli", *arguments],
-            capture_output=True,
-            check=True,
-            env={
-                "PYTHONPATH": str(PROJECT),
-                "PATH": os.environ["PATH"],
-                "PYTHONIOENCODING": "ascii",
-            },
-        ).stdout.decode("ascii")
+        result = CliRunner(charset="ascii").invoke(cli, arguments)
+        assert result.exit_code == 0
         if "--json" in arguments:
-            assert NAME in [field["name"] for field in strict_json(shown)["fields"]]
+            assert NAME in [field["name"] for field in strict_json(result.stdout)["fields"]]
         else:
-            assert r"[red]x[/]\xe9" in shown
+            assert r"[red]x[/]\xe9" in result.stdout
 
 
 VALUES = {

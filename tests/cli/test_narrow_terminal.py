@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 import json
-import os
 import re
-import sys
 from pathlib import Path
 
 import pyarrow as pa
 
 import delta_ops.arrow as da
-from tests.cli.terminals import text_sent
+from tests.cli.terminals import text_shown
 
 COLUMNS, LINES = 80, 24
 _STYLE = re.compile(r"\x1b\[[0-9;?]*[a-zA-Z]")
@@ -19,9 +17,13 @@ _STYLE = re.compile(r"\x1b\[[0-9;?]*[a-zA-Z]")
 
 def lines_seen(*arguments: str | Path, status: int = 0) -> list[str]:
     """The lines of standard output, without styles."""
-    size = {"COLUMNS": str(COLUMNS), "LINES": str(LINES), "TERM": "xterm"}
-    command = [sys.executable, "-m", "delta_ops.cli", *map(str, arguments)]
-    sent = text_sent(command, {**os.environ, **size}, status=status, errors=False)
+    sent = text_shown(
+        [str(argument) for argument in arguments],
+        columns=COLUMNS,
+        lines=LINES,
+        status=status,
+        errors=False,
+    )
     return _STYLE.sub("", sent).replace("\r", "").splitlines()
 
 

@@ -13,7 +13,7 @@ import pyarrow as pa
 import pytest
 
 import delta_ops.arrow as da
-from tests.cli.terminals import text_sent
+from tests.cli.terminals import text_sent, text_shown
 
 PROJECT = Path(__file__).resolve().parents[2]
 COMMAND = (sys.executable, "-m", "delta_ops.cli")
@@ -26,69 +26,64 @@ def start(*arguments: str) -> subprocess.CompletedProcess[str]:
     )
 
 
-@pytest.fixture
-def table(tmp_path: Path) -> Path:
+@pytest.fixture(scope="module")
+def table(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    root = tmp_path_factory.mktemp("tables") / "t"
     for number in range(3):
-        da.write(tmp_path / "t", pa.table({"id": [number], "p": ["[red]x"]}), partition_by=["p"])
-    return tmp_path / "t"
+        da.write(root, pa.table({"id": [number], "p": ["[red]x"]}), partition_by=["p"])
+    return root
 
 
-def test_it_runs_as_a_module(table: Path) -> None:
-    done = start(*COMMAND, "history", str(table))
-    assert (done.returncode, done.stderr) == (0, "")
-    assert [line.split("\t")[0] for line in done.stdout.splitlines()] == ["version", "2", "1", "0"]
+@pytest.fixture(scope="module")
+def long_names(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A table of which each listing is longer than what a pipe holds."""
+    root = tmp_path_factory.mktemp("tables") / "t"
+    rows = pa.table({"id": range(400), "p": [f"{number:0250d}" for number in range(400)]})
+    da.write(root, rows, partition_by=["p"])
+    return root
 
 
-def test_it_fails_with_one_line_and_no_traceback(tmp_path: Path) -> None:
-    done = start(*COMMAND, "show", str(tmp_path))
-    assert (done.returncode, done.stdout) == (1, "")
+def test_it_runs_as_a_module_without_dagster_and_spark(table: Path, tmp_path: Path) -> None:
+    script = (
+        "import runpy, sys\n"
+        "sys.modules['dagster'] = sys.modules['pyspark'] = None\n"
+        f"for arguments in {[['history', str(table)], ['show', str(tmp_path)]]!r}:\n"
+        "    sys.argv = ['delta-ops', *arguments]\n"
+        "    try: runpy.run_module('delta_ops.cli', run_name='__main__')\n"
+        "    except SystemExit as ended: print(ended.code)\n"
+    )
+    done = start(sys.executable, "-c", script)
+    *history, failure = done.stdout.splitlines()
+    assert [line.split("\t")[0] for line in history] == ["version", "2", "1", "0", "0"]
+    assert failure == "1"
     assert done.stderr.count("\n") == 1
+    assert "is no Delta table" in done.stderr
 
 
-@pytest.mark.parametrize("package", ["click", "rich"])
-def test_without_its_packages_it_says_what_to_install(package: str) -> None:
+def test_without_its_packages_it_says_what_to_install() -> None:
     script = (
-        f"import sys; sys.modules['{package}'] = None; from delta_ops.cli.entry import main; main()"
+        "import sys\n"
+        "from delta_ops.cli.entry import main\n"
+        "for package in ('click', 'rich'):\n"
+        "    sys.modules[package] = None\n"
+        "    try: main()\n"
+        "    except SystemExit as ended: print(ended.code)\n"
+        "    del sys.modules[package]\n"
     )
     done = start(sys.executable, "-c", script)
-    assert (done.returncode, done.stdout) == (1, "")
-    assert done.stderr == "delta-ops needs click and rich; run: pip install 'delta_ops[cli]'\n"
+    sentence = "delta-ops needs click and rich; run: pip install 'delta_ops[cli]'\n"
+    assert (done.stdout, done.stderr) == ("1\n1\n", sentence * 2)
 
 
-def test_it_needs_neither_dagster_nor_spark(table: Path) -> None:
-    script = (
-        "import sys; sys.modules['dagster'] = sys.modules['pyspark'] = None; "
-        f"sys.argv = ['delta-ops', 'optimize', {str(table)!r}]; "
-        "from delta_ops.cli.entry import main; main()"
-    )
-    done = start(sys.executable, "-c", script)
-    assert (done.returncode, done.stderr) == (0, "")
-    assert done.stdout.startswith("Version 3: 3 files (")
-
-
-def test_a_reader_that_stops_reading_is_no_error(table: Path) -> None:
-    for _ in range(3):
-        os.makedirs(table / "junk", exist_ok=True)
-    for number in range(3000):
-        (table / "junk" / f"{number:0200d}").touch()
-        os.utime(table / "junk" / f"{number:0200d}", (0, 0))
-    process = subprocess.Popen(
-        [*COMMAND, "vacuum", "--dry-run", str(table)],
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        env=ENVIRONMENT,
-    )
-    assert process.stdout
-    assert process.stderr
-    process.stdout.readline()
-    process.stdout.close()
-    assert process.stderr.read() == b""
-    process.stderr.close()
-    assert process.wait() == 1
-
-
-@pytest.mark.parametrize("arguments", [("files",), ("files", "--json"), ("count",), ("health",)])
-@pytest.mark.parametrize("closed", [">&-", "2>&-", ">&- 2>&-"])
+@pytest.mark.parametrize(
+    ("arguments", "closed"),
+    [
+        pytest.param(("files",), ">&- 2>&-", id="rows, no stream"),
+        pytest.param(("files", "--json"), "2>&-", id="JSON, no standard error"),
+        pytest.param(("count",), "2>&-", marks=pytest.mark.full, id="count, no standard error"),
+        pytest.param(("health",), ">&-", marks=pytest.mark.full, id="health, no standard output"),
+    ],
+)
 def test_a_command_does_its_work_where_its_streams_are_closed(
     table: Path, arguments: tuple[str, ...], closed: str
 ) -> None:
@@ -98,7 +93,14 @@ def test_a_command_does_its_work_where_its_streams_are_closed(
 
 
 @pytest.mark.skipif(not os.path.exists("/dev/full"), reason="it takes a device that is full")
-@pytest.mark.parametrize("arguments", [("files",), ("files", "--json"), ("count",), ("--help",)])
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        pytest.param(("files",), id="rows"),
+        pytest.param(("files", "--json"), marks=pytest.mark.full, id="JSON"),
+        pytest.param(("--help",), marks=pytest.mark.full, id="help"),
+    ],
+)
 def test_output_that_cannot_be_written_is_one_sentence(
     table: Path, arguments: tuple[str, ...]
 ) -> None:
@@ -108,29 +110,40 @@ def test_output_that_cannot_be_written_is_one_sentence(
     assert done.stderr == "Error: Standard output cannot be written: No space left on device.\n"
 
 
-@pytest.mark.parametrize("arguments", [("files",), ("files", "--json"), ("head", "--limit", "99")])
-def test_whoever_reads_one_line_of_many_sees_no_error(
-    tmp_path: Path, arguments: tuple[str, ...]
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        pytest.param(("files",), id="rows of the log"),
+        pytest.param(("files", "--json"), marks=pytest.mark.full, id="JSON"),
+        pytest.param(("head", "--limit", "1000"), marks=pytest.mark.full, id="rows of the table"),
+    ],
+)
+def test_a_reader_that_stops_after_one_line_sees_no_error(
+    long_names: Path, arguments: tuple[str, ...]
 ) -> None:
-    names = [f"{number:0100d}" for number in range(1000)]
-    da.write(tmp_path, pa.table({"id": range(1000), "p": names}), partition_by=["p"])
-    done = start("sh", "-c", '"$@" | head -1', "sh", *COMMAND, *arguments, str(tmp_path))
-    assert (done.stdout.count("\n"), done.stderr) == (1, "")
-
-
-def on_terminal(*arguments: str) -> str:
-    """What a person would see, both streams together."""
-    return text_sent([*COMMAND, *arguments], ENVIRONMENT)
+    process = subprocess.Popen(
+        [*COMMAND, *arguments, str(long_names)],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        env=ENVIRONMENT,
+    )
+    assert process.stdout
+    assert process.stderr
+    assert process.stdout.readline()
+    process.stdout.close()
+    assert process.stderr.read() == b""
+    process.stderr.close()
+    assert process.wait() == 1
 
 
 def test_on_a_terminal_rows_are_a_table_and_names_are_shown_as_they_are(table: Path) -> None:
-    seen = on_terminal("files", str(table))
+    seen = text_shown(["files", str(table)], columns=80)
     assert "[red]" in seen
     assert "─" in seen
 
 
 def test_on_a_terminal_progress_is_shown(table: Path) -> None:
-    seen = on_terminal("optimize", str(table))
+    seen = text_sent([*COMMAND, "optimize", str(table)], ENVIRONMENT)
     assert "optimize" in seen
     assert "Version 3: 3 files (" in seen
 
