@@ -9,7 +9,8 @@ import dagster as dg
 import pytest
 
 from delta_ops.errors import StorageError
-from examples.flights.demo import first_cause
+from examples.flights import demo
+from tests.examples.flights_location import load_definitions
 
 PROJECT = Path(__file__).resolve().parents[2]
 
@@ -32,6 +33,16 @@ def run_demo(tmp_path: Path, flights: Path) -> subprocess.CompletedProcess[str]:
     )
 
 
+def test_the_demo_of_an_input_that_cannot_be_read_ends_with_one_sentence(tmp_path: Path) -> None:
+    path = tmp_path / "absent.json"
+    shown = run_demo(tmp_path, path)
+    assert shown.returncode == 1
+    said = [line for line in shown.stdout.splitlines() if not line.startswith("Input:")]
+    assert len(said) == 1
+    assert "does not exist" in said[0]
+    assert "Traceback" not in shown.stdout + shown.stderr
+
+
 @pytest.mark.parametrize(
     ("name", "content", "problem"),
     [
@@ -41,18 +52,21 @@ def run_demo(tmp_path: Path, flights: Path) -> subprocess.CompletedProcess[str]:
     ],
 )
 def test_an_input_that_cannot_be_read_is_one_sentence(
-    tmp_path: Path, name: str, content: str | None, problem: str
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+    name: str,
+    content: str | None,
+    problem: str,
 ) -> None:
     path = tmp_path / name
     if content is not None:
         path.write_text(content)
-    shown = run_demo(tmp_path, path)
-    assert shown.returncode == 1
-    said = [line for line in shown.stdout.splitlines() if not line.startswith("Input:")]
-    assert len(said) == 1
-    assert str(path) in said[0]
-    assert problem in said[0]
-    assert "Traceback" not in shown.stdout + shown.stderr
+    load_definitions(monkeypatch, path, str(tmp_path / "lake"))
+    assert demo.main() == 1
+    (said,) = capsys.readouterr().out.splitlines()
+    assert str(path) in said
+    assert problem in said
     assert not (tmp_path / "lake").exists()
 
 
@@ -73,4 +87,4 @@ def test_a_run_that_failed_is_told_by_the_sentence_of_its_error() -> None:
     result = write_all.execute_in_process(
         raise_on_error=False, instance=dg.DagsterInstance.ephemeral()
     )
-    assert first_cause(result) == str(full)
+    assert demo.first_cause(result) == str(full)

@@ -9,6 +9,8 @@ import sys
 from pathlib import Path
 from textwrap import dedent
 
+import pytest
+
 import delta_ops.arrow as da
 from delta_ops import DeltaLog
 
@@ -19,7 +21,8 @@ _NOT_RUN = ("python3 -m venv", "dagster dev")
 """What installs and what goes on; tests/browser has the second."""
 
 
-def test_the_page_does_what_it_says(tmp_path: Path) -> None:
+def test_the_page_does_what_it_says(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
     tools = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
     environment = {**os.environ, "PATH": tools, "PYTHONPATH": str(PROJECT)}
     blocks = [(found["language"], dedent(found["code"])) for found in _BLOCK.finditer(PAGE)]
@@ -29,9 +32,14 @@ def test_the_page_does_what_it_says(tmp_path: Path) -> None:
         if "Definitions" in code:
             (tmp_path / "shop.py").write_text(code)
             continue
-        command = [sys.executable, "-c", code] if language == "python" else ["bash", "-ec", code]
+        if language == "python":
+            exec(
+                compile(code, "docs/first-table.md", "exec", dont_inherit=True),
+                {"__name__": "__main__"},
+            )
+            continue
         done = subprocess.run(
-            command, cwd=tmp_path, env=environment, capture_output=True, text=True, check=False
+            ["bash", "-ec", code], env=environment, capture_output=True, text=True, check=False
         )
         assert done.returncode == 0, done.stdout + done.stderr
     orders = da.to_table(DeltaLog(tmp_path / "lake" / "orders"))

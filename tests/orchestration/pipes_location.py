@@ -77,6 +77,6 @@ def write_by_script() -> dg.JobDefinition:
     """The job of the asset that a script appends to, and of the one that reads it."""
     return dg.Definitions(
         assets=[appended, follower],
-        jobs=[dg.define_asset_job("write_by_script", executor_def=dg.multiprocess_executor)],
+        jobs=[dg.define_asset_job("write_by_script", executor_def=dg.multi_or_in_process_executor)],
         resources=resources(os.environ[LAKE]),
     ).resolve_job_def("write_by_script")

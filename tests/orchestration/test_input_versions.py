@@ -73,8 +73,15 @@ class Assets:
         assert job.execute_in_process(instance=self.instance, run_config=run_config).success
 
 
-@pytest.mark.parametrize("tells_layout", [True, False], ids=["known", "unknown"])
-@pytest.mark.parametrize("kind", ["restore", "revert"])
+@pytest.mark.parametrize(
+    ("kind", "tells_layout"),
+    [
+        pytest.param("restore", True, id="restore, known"),
+        pytest.param("revert", False, id="revert, unknown"),
+        pytest.param("restore", False, id="restore, unknown", marks=pytest.mark.full),
+        pytest.param("revert", True, id="revert, known", marks=pytest.mark.full),
+    ],
+)
 def test_who_reads_a_partition_finds_the_rows_that_were_brought_back(
     tmp_path: Path, instance: dg.DagsterInstance, kind: str, tells_layout: bool
 ) -> None:

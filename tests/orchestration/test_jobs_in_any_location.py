@@ -42,9 +42,10 @@ class BrokenIOManager(dg.ConfigurableIOManager):
         raise AssertionError(self.why)
 
 
+FAILS = "an IO manager that fails"
 RESOURCES: dict[str, Callable[[Path], Mapping[str, Any]]] = {
     "our IO manager": lambda root: {"io_manager": DeltaIOManager(root=str(root))},
-    "an IO manager that fails": lambda _: {"io_manager": BrokenIOManager()},
+    FAILS: lambda _: {"io_manager": BrokenIOManager()},
     "none": lambda _: {},
 }
 
@@ -70,8 +71,14 @@ def jobs(root: Path) -> dict[str, tuple[dg.JobDefinition, dict[str, Any]]]:
     }
 
 
-@pytest.mark.parametrize("resources", RESOURCES)
-@pytest.mark.parametrize("name", ["fleet", "maintenance", "restore", "revert", "repair"])
+@pytest.mark.parametrize(
+    ("name", "resources"),
+    [
+        *((name, FAILS) for name in ("fleet", "maintenance", "restore", "revert", "repair")),
+        ("fleet", "our IO manager"),
+        ("fleet", "none"),
+    ],
+)
 def test_a_job_runs_beside_any_io_manager(
     tmp_path: Path, instance: dg.DagsterInstance, name: str, resources: str
 ) -> None:
@@ -83,13 +90,14 @@ def test_a_job_runs_beside_any_io_manager(
         assert DeltaLog(tmp_path / "t").snapshot().num_files in (1, 2, 3)
 
 
+@pytest.mark.full
 def test_batches_in_processes_of_their_own_hand_their_counts_over(
-    tmp_path: Path, instance: dg.DagsterInstance
+    tmp_path: Path, instance_on_disk: dg.DagsterInstance
 ) -> None:
     table(tmp_path)
     job = dg.reconstructable(fleet_in_processes)
     config = fleet_config([str(tmp_path)], small_files=2)
-    with dg.execute_job(job, instance=instance, run_config=config) as result:
+    with dg.execute_job(job, instance=instance_on_disk, run_config=config) as result:
         assert result.success
     assert DeltaLog(tmp_path / "t").snapshot().num_files == 1
 

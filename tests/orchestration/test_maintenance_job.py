@@ -400,6 +400,7 @@ def test_of_two_runs_at_once_each_says_what_became_of_it_and_no_row_is_lost(
     assert len(DeltaTable(table.uri).file_uris()) == 1
 
 
+@pytest.mark.full
 def test_two_runs_in_processes_at_once_each_end_well_and_no_row_is_lost(tmp_path: Path) -> None:
     tables = [small_files(tmp_path, f"t{number}", 12) for number in range(3)]
     said = maintain_side_by_side([table.uri for table in tables])

@@ -158,18 +158,23 @@ def test_a_tick_asks_for_so_many_runs_at_most(tmp_path: Path, instance: dg.Dagst
 
 
 @pytest.mark.parametrize(
-    ("status", "said"),
+    ("settings", "status", "said"),
     [
-        pytest.param(STARTED, "is being maintained by run {} since", id="under way"),
-        pytest.param(WAITING, "waits for run {}, in the queue since", id="in a queue"),
-    ],
-)
-@pytest.mark.parametrize(
-    "settings",
-    [
-        pytest.param({"tags": {"delta_ops/table": "busy"}}, id="by its tag"),
-        pytest.param({"run_config": maintenance_config(["other", "busy"])}, id="by its config"),
-        pytest.param({}, id="of all tables of the job"),
+        pytest.param(
+            {"tags": {"delta_ops/table": "busy"}},
+            STARTED,
+            "is being maintained by run {} since",
+            id="by its tag, under way",
+        ),
+        pytest.param(
+            {"run_config": maintenance_config(["other", "busy"])},
+            WAITING,
+            "waits for run {}, in the queue since",
+            id="by its config, in a queue",
+        ),
+        pytest.param(
+            {}, STARTED, "is being maintained by run {} since", id="of all tables of the job"
+        ),
     ],
 )
 def test_a_table_that_has_a_run_is_left_out(
@@ -202,18 +207,20 @@ def test_a_table_that_cannot_be_looked_at_in_time_is_passed_over(
     tmp_path: Path, instance: dg.DagsterInstance, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     tables = [fine(tmp_path, "huge"), scattered(tmp_path, "small")]
-    done = threading.Event()
+    other_was_seen = threading.Event()
 
     def look_slowly(log: DeltaLog, *args: Any, **settings: Any) -> Any:
         if log.uri.endswith("huge"):
-            done.wait(60)
-        return due_operations(log, *args, **settings)
+            other_was_seen.wait(300)
+            return due_operations(log, *args, **settings)
+        due = due_operations(log, *args, **settings)
+        other_was_seen.set()
+        return due
 
     monkeypatch.setattr(maintenance_sensor, "due_operations", look_slowly)
     first = tick(tables, instance, clock=system_clock, tick_seconds=1)
     assert "huge: it takes longer to look at than a tick may take" in str(first.skip_message)
-    second = tick(tables, instance, first.cursor, clock=system_clock, tick_seconds=20)
-    done.set()
+    second = tick(tables, instance, first.cursor, clock=system_clock, tick_seconds=300)
     assert len(second.run_requests) == 1
 
 

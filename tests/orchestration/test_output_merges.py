@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
 from pathlib import Path
@@ -15,9 +14,9 @@ import pytest
 from delta_ops import DeltaLog, col
 from delta_ops.errors import InvalidRequestError
 from delta_ops.orchestration import DeltaIOManager, SourcePart, TableRef, build_commit_sensor
+from delta_ops.orchestration.output_settings import settings_from
 from tests.support.tables import rows_by_deltalake
 
-PAGE = Path(__file__).resolve().parents[2] / "docs" / "merging.md"
 DAYS = dg.DailyPartitionsDefinition("2026-01-01")
 BY_ID = {"delta/mode": "merge", "delta/merge_keys": "id"}
 BY_ID_AND_DAY: Mapping[str, Any] = {**BY_ID, "partition_expr": "day", "delta/partition_by": "day"}
@@ -25,7 +24,10 @@ ToRows = Callable[[pa.Table], Any]
 NO_METADATA: Mapping[str, Any] = {}
 
 
-@pytest.fixture(params=["arrow", pytest.param("spark", marks=pytest.mark.spark)])
+# Spark on its main path: tests/examples/test_merging_chapter.py, which has a JVM.
+@pytest.fixture(
+    params=["arrow", pytest.param("spark", marks=[pytest.mark.spark, pytest.mark.full])]
+)
 def to_rows(request: pytest.FixtureRequest) -> ToRows:
     """Makes an output of Arrow data, for an engine."""
     if request.param == "arrow":
@@ -251,12 +253,24 @@ CLAUSE = {"when": "matched", "then": "update"}
         ),
         ({"delta/overwrite_schema": True}, "use delta/merge_schema"),
         ({"delta/idempotency": "partition"}, "which is for overwrites"),
+    ],
+)
+def test_settings_that_say_no_merge_are_refused(metadata: dict[str, Any], says: str) -> None:
+    place = ("the metadata of asset t", {**BY_ID, **metadata})
+    with pytest.raises(InvalidRequestError, match=says):
+        settings_from([place], {}, dg.AssetKey("t"), has_partitions=False)
+
+
+@pytest.mark.parametrize(
+    ("metadata", "says"),
+    [
+        ({"delta/merge_clauses": []}, "give a list of clauses"),
         ({"delta/merge_keys": ["ident"]}, "has no column 'ident'.*; it has id"),
         ({"delta/merge_predicate": "target.id = "}, "target.id = "),
         ({"delta/merge_clauses": [{**CLAUSE, "if": "target.id = "}]}, "target.id = "),
     ],
 )
-def test_settings_that_say_no_merge_are_refused_before_a_table_is_made(
+def test_a_merge_that_cannot_be_is_refused_before_a_table_is_made(
     tmp_path: Path, instance: dg.DagsterInstance, metadata: dict[str, Any], says: str
 ) -> None:
     asset = Asset(tmp_path, instance, BY_ID)
@@ -292,21 +306,3 @@ def test_a_table_that_is_laid_out_otherwise_is_not_merged_into(
     with pytest.raises(InvalidRequestError, match="is partitioned by nothing, not by v"):
         asset.materialize(table(id=[1], v=[2]), more={"delta/partition_by": "v"})
     assert asset.rows == [(1, 1)]
-
-
-def test_the_examples_of_the_docs_merge_as_they_say(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.chdir(tmp_path)
-    first, second = re.findall(r"^```python\n(.*?)^```", PAGE.read_text(), re.DOTALL | re.MULTILINE)
-    found: dict[str, Any] = {"__name__": "__main__"}
-    for example in (first, second):
-        exec(compile(example, PAGE.name, "exec"), found)
-    for _ in range(2):
-        dg.materialize([found["customers"], found["members"]], resources=found["resources"])
-    rows = [
-        [tuple(row.values()) for row in rows_by_deltalake(tmp_path / "lake" / name)]
-        for name in ("customers", "members")
-    ]
-    assert sorted(rows[0]) == [(2, "Bert", 1), (3, "Cem", 1)]
-    assert rows[1] == [(1, 2)]

@@ -11,6 +11,7 @@ import pytest
 from delta_ops import DeltaLog
 from delta_ops.errors import InvalidRequestError
 from delta_ops.orchestration import DeltaIOManager
+from delta_ops.orchestration.output_settings import settings_from
 from tests.support.tables import rows_by_deltalake
 
 DAYS = dg.DailyPartitionsDefinition(start_date="2026-01-01", end_date="2026-02-01")
@@ -44,12 +45,6 @@ def write(
 @pytest.mark.parametrize(
     ("metadata", "num_rows"),
     [
-        pytest.param({OUTPUT: {"delta/mode": "append"}}, 2, id="the Output says it"),
-        pytest.param(
-            {OUTPUT: {"delta/mode": "append"}, ASSET: {"delta/mode": "overwrite"}},
-            2,
-            id="the Output overrides the asset",
-        ),
         pytest.param(
             {OUTPUT: {"delta/mode": "append"}, ADDED: {"delta/mode": "overwrite"}},
             2,
@@ -134,13 +129,13 @@ def test_what_is_added_for_one_partition_is_heard_where_the_run_writes_no_other(
     assert len(rows_by_deltalake(tmp_path / "t")) == 2
 
 
-@pytest.mark.parametrize("place", [OUTPUT, ADDED, ASSET, MANAGER])
 @pytest.mark.parametrize(
-    ("key", "nearest"),
+    ("place", "key", "nearest"),
     [
-        ("delta/mod", "delta/mode"),
-        ("delta/partitionBy", "delta/partition_by"),
-        ("delta/idempotence", "delta/idempotency"),
+        (OUTPUT, "delta/mod", "delta/mode"),
+        (ADDED, "delta/partitionBy", "delta/partition_by"),
+        (ASSET, "delta/idempotence", "delta/idempotency"),
+        (MANAGER, "delta/mod", "delta/mode"),
     ],
 )
 def test_an_unknown_key_is_refused_with_the_nearest_before_anything_is_written(
@@ -165,12 +160,17 @@ def test_an_unknown_key_is_refused_with_the_nearest_before_anything_is_written(
         ({"delta/idempotency": "partition", "delta/mode": "append"}, "is for overwrites"),
     ],
 )
-def test_a_value_that_makes_no_sense_is_refused_before_anything_is_written(
-    tmp_path: Path, instance: dg.DagsterInstance, metadata: dict[str, Any], says: str
-) -> None:
+def test_a_value_that_makes_no_sense_is_refused(metadata: dict[str, Any], says: str) -> None:
     with pytest.raises(InvalidRequestError) as refused:
-        write(tmp_path, instance, pa.table({"x": [1]}), {OUTPUT: metadata})
+        settings_from([(OUTPUT, metadata)], {}, dg.AssetKey("t"), has_partitions=False)
     assert says in str(refused.value)
+
+
+def test_a_value_is_refused_before_anything_is_written(
+    tmp_path: Path, instance: dg.DagsterInstance
+) -> None:
+    with pytest.raises(InvalidRequestError, match="give True or False"):
+        write(tmp_path, instance, pa.table({"x": [1]}), {OUTPUT: {"delta/overwrite_schema": 1}})
     assert not (tmp_path / "t").exists()
 
 

@@ -25,6 +25,7 @@ pytestmark = [
     pytest.mark.filterwarnings("ignore:AssetExecutionContext.run_id is deprecated"),
     pytest.mark.filterwarnings("ignore:Function `PipesMessageReader.expected_writer_count`"),
 ]
+KEYS = ("2026-01-01", "2026-01-02")
 HERE = str(Path(__file__).resolve().parents[2])
 
 
@@ -50,18 +51,21 @@ def computed(lake: Path) -> list[str]:
 def test_a_script_that_is_killed_after_its_commit_is_adopted_by_the_rerun(
     lake: Path, instance: dg.DagsterInstance
 ) -> None:
+    here: dict[str, Any] = {"execution": {"config": {"in_process": {}}}}
     table = DeltaLog(lake / "appended")
     da.write(table, pa.table({"key": ["before"], "run": ["none"]}))
     _, cursor = look_for_commits(instance, table, None)
     (lake / "marker").touch()
     job = dg.reconstructable(write_by_script)
-    with dg.execute_job(job, instance=instance) as killed:
+    with dg.execute_job(job, instance=instance, run_config=here) as killed:
         assert not killed.success
     assert instance.get_latest_materialization_event(dg.AssetKey("appended")) is None
     assert table.snapshot().version == 1
     da.write(table, pa.table({"key": ["meanwhile"], "run": ["none"]}))
     again = dg.ReexecutionOptions.from_failure(killed.run_id, instance)
-    with dg.execute_job(job, instance=instance, reexecution_options=again) as rerun:
+    with dg.execute_job(
+        job, instance=instance, reexecution_options=again, run_config=here
+    ) as rerun:
         assert rerun.success
     assert computed(lake) == ["all"], "nothing is computed again"
     rows = rows_by_deltalake(lake / "appended")
@@ -92,13 +96,15 @@ def test_each_partition_and_each_asset_of_a_step_has_its_own_write(
     lake: Path, instance: dg.DagsterInstance
 ) -> None:
     given: dict[str, Any] = {"resources": resources(str(lake)), "instance": instance}
-    for key in ("2026-01-01", "2026-01-02", "2026-01-01"):
-        assert dg.materialize([daily], partition_key=key, **given).success
-    found = sorted(row["key"] for row in rows_by_deltalake(lake / "daily"))
-    assert found == ["2026-01-01", "2026-01-02"]
-    assert materialized(instance, "daily").partition == "2026-01-01"
-    for _ in range(2):
-        assert dg.materialize([both], **given).success
+    da.write(lake / "daily", pa.table({"key": list(KEYS), "run": ["before", "before"]}))
+    ran = dg.materialize([daily], partition_key=KEYS[0], **given)
+    assert ran.success
+    found = {row["key"]: row["run"] for row in rows_by_deltalake(lake / "daily")}
+    assert found == {KEYS[0]: ran.run_id, KEYS[1]: "before"}
+    assert materialized(instance, "daily").partition == KEYS[0]
+    for name in ("left", "right"):
+        da.write(lake / name, pa.table({"key": ["all"], "run": ["before"]}))
+    assert dg.materialize([both], **given).success
     assert len(rows_by_deltalake(lake / "left")) == 1
     assert len(rows_by_deltalake(lake / "right")) == 2
     (commit,) = DeltaLog(lake / "left").commits(1, 1)

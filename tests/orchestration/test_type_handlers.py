@@ -62,59 +62,79 @@ def taken(annotation: Any, found: list[Any], **settings: Any) -> Any:
     return dg.asset(**settings)(follower)
 
 
+def as_it_is(table: pa.Table) -> pa.Table:
+    return table
+
+
 @pytest.mark.parametrize(
-    ("annotation", "value"),
+    ("annotation", "value", "read_as", "to_arrow"),
     [
-        pytest.param(pa.Table, DATA, id="a table"),
-        pytest.param(Optional[pa.Table], DATA, id="a table or None"),  # noqa: UP045
-        pytest.param(pa.Table | None, DATA, id="a table or None by a bar"),
-        pytest.param(pa.RecordBatchReader, DATA.to_reader, id="a reader"),
-        pytest.param(pa.RecordBatch, DATA.to_batches()[0], id="a batch"),
+        pytest.param(pa.Table, DATA, pa.Table, as_it_is, id="a table"),
         pytest.param(
-            pyarrow.dataset.Dataset, lambda: pyarrow.dataset.dataset(DATA), id="a dataset"
+            Optional[pa.Table],  # noqa: UP045
+            DATA,
+            Optional[pa.Table],  # noqa: UP045
+            as_it_is,
+            id="a table or None",
+        ),
+        pytest.param(
+            pa.Table | None, DATA, DeltaLog, da.to_table, id="a table or None by a bar, a log"
+        ),
+        pytest.param(
+            pa.RecordBatchReader, DATA.to_reader, pa.RecordBatchReader, as_it_is, id="a reader"
+        ),
+        pytest.param(
+            pa.RecordBatch, DATA.to_batches()[0], Snapshot, da.to_table, id="a batch, a snapshot"
+        ),
+        pytest.param(
+            pyarrow.dataset.Dataset,
+            lambda: pyarrow.dataset.dataset(DATA),
+            pyarrow.dataset.Dataset,
+            lambda each: each.to_table(),
+            id="a dataset",
         ),
         pytest.param(
             pd.DataFrame,
             lambda: DATA.to_pandas(integer_object_nulls=True).astype({"id": "Int64"}),
+            pd.DataFrame,
+            pa.Table.from_pandas,
             id="pandas",
         ),
-        pytest.param(pl.DataFrame, lambda: pl.from_arrow(DATA), id="polars"),
-        pytest.param(pl.LazyFrame, lambda: pl.DataFrame(DATA).lazy(), id="lazy polars"),
-        pytest.param(Any, lambda: pl.DataFrame(DATA), id="polars without an annotation"),
+        pytest.param(
+            pl.DataFrame,
+            lambda: pl.from_arrow(DATA),
+            pl.DataFrame,
+            lambda frame: frame.to_arrow(),
+            id="polars",
+        ),
+        pytest.param(
+            pl.LazyFrame,
+            lambda: pl.DataFrame(DATA).lazy(),
+            pl.LazyFrame,
+            lambda frame: frame.collect().to_arrow(),
+            id="lazy polars",
+        ),
+        pytest.param(
+            Any,
+            lambda: pl.DataFrame(DATA),
+            Optional[DeltaLog],  # noqa: UP045
+            da.to_table,
+            id="polars without an annotation, a log or None",
+        ),
     ],
 )
-def test_a_value_is_written(
-    tmp_path: Path, instance: dg.DagsterInstance, annotation: Any, value: Any
-) -> None:
-    assert run(instance, tmp_path, returned(value, annotation)).success
-    assert rows(da.to_table(DeltaLog(tmp_path / "numbers"))) == rows(DATA)
-
-
-@pytest.mark.parametrize(
-    ("annotation", "to_arrow"),
-    [
-        pytest.param(pa.Table, lambda table: table, id="a table"),
-        pytest.param(Optional[pa.Table], lambda table: table, id="a table or None"),  # noqa: UP045
-        pytest.param(pa.RecordBatchReader, lambda table: table, id="a reader"),
-        pytest.param(pyarrow.dataset.Dataset, lambda each: each.to_table(), id="a dataset"),
-        pytest.param(pd.DataFrame, pa.Table.from_pandas, id="pandas"),
-        pytest.param(pl.DataFrame, lambda frame: frame.to_arrow(), id="polars"),
-        pytest.param(pl.LazyFrame, lambda frame: frame.collect().to_arrow(), id="lazy polars"),
-        pytest.param(Snapshot, da.to_table, id="a snapshot"),
-        pytest.param(DeltaLog, da.to_table, id="a log"),
-        pytest.param(Optional[DeltaLog], da.to_table, id="a log or None"),  # noqa: UP045
-    ],
-)
-def test_an_input_is_what_its_annotation_says(
+def test_a_value_is_written_and_an_input_is_what_its_annotation_says(
     tmp_path: Path,
     instance: dg.DagsterInstance,
     annotation: Any,
+    value: Any,
+    read_as: Any,
     to_arrow: Callable[[Any], pa.Table],
 ) -> None:
     found: list[Any] = []
-    assert run(instance, tmp_path, returned(DATA, pa.Table), taken(annotation, found)).success
-    (value,) = found
-    assert sorted(map(repr, rows(to_arrow(value)))) == sorted(map(repr, rows(DATA)))
+    assert run(instance, tmp_path, returned(value, annotation), taken(read_as, found)).success
+    assert rows(da.to_table(DeltaLog(tmp_path / "numbers"))) == rows(DATA)
+    assert sorted(map(repr, rows(to_arrow(found[0])))) == sorted(map(repr, rows(DATA)))
 
 
 @pytest.mark.parametrize("annotation", [pa.RecordBatchReader, pd.DataFrame, pl.DataFrame])
