@@ -23,7 +23,7 @@ from playwright.sync_api import Browser, sync_playwright
 
 PROJECT = Path(__file__).resolve().parents[2]
 PATIENCE_S = 300
-END_S = 15
+END_S = 5
 INSTANCE = """
 telemetry:
   enabled: false

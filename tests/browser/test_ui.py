@@ -18,9 +18,11 @@ import pytest
 from deltalake import DeltaTable, write_deltalake
 from playwright.sync_api import Browser, Locator, Page, expect
 
+import delta_ops.arrow as da
 from tests.browser.dagster_ui import DagsterUI, open_chromium
 
 COMMITS = 12
+ROWS = pa.table({"country": ["BE", "DE", "NL"], "amount": [10, 20, 30]})
 WAIT_MS = 120_000
 JOB = "/locations/shop/jobs/delta_maintenance"
 SENSOR = """
@@ -65,7 +67,9 @@ def ui(tmp_path_factory: pytest.TempPathFactory) -> Iterator[DagsterUI]:
 def fill(home: Path, defs: dg.Definitions, orders: dg.AssetsDefinition) -> None:
     """Small commits, checks that find them too many, and a look of the job at what is due."""
     with dg.DagsterInstance.from_config(str(home)) as instance:
-        for _ in range(COMMITS - 1):
+        for _ in range(COMMITS - 4):
+            da.write(home / "lake" / "orders", ROWS, hooks=())
+        for _ in range(3):  # some points of a plot
             dg.materialize([orders], instance=instance, resources=defs.resources)
         everything = defs.resolve_implicit_global_asset_job_def()
         assert everything.execute_in_process(instance=instance).success

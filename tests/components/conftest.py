@@ -8,12 +8,11 @@ import dagster as dg
 import pytest
 from dagster.components.testing.utils import DefsFolderSandbox, create_defs_folder_sandbox
 
-from tests.support.instances import new_instance
-
 
 @pytest.fixture
 def instance() -> Iterator[dg.DagsterInstance]:
-    with new_instance() as real:
+    """An instance in memory, for runs in this process."""
+    with dg.DagsterInstance.ephemeral() as real:
         yield real
 
 
