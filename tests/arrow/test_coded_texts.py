@@ -24,6 +24,7 @@ from delta_ops.ddl import add_constraint, set_properties
 from delta_ops.errors import InvalidRequestError
 from delta_ops.protocol.arrow_types import schema_from_arrow
 from tests.arrow.coding import code_all
+from tests.support.examples import check_examples, few_or_many
 from tests.support.tables import rows
 
 TEXTS = st.sampled_from([None, "", "a", "bb", "\u00e9", "ccc"])
@@ -205,14 +206,13 @@ def count_coded(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     return found
 
 
-@settings(max_examples=40)
-@given(
-    data=st.lists(st.tuples(TEXTS, TEXTS, st.integers(0, 9)), min_size=1, max_size=30),
-    bound=st.integers(0, 9),
-)
-def test_random_rows_are_changed_as_plain_python_ones(
-    data: list[tuple[str | None, str | None, int]], bound: int
-) -> None:
+@few_or_many(12, 40)
+def test_random_rows_are_changed_as_plain_python_ones(num_examples: int) -> None:
+    some_rows = st.lists(st.tuples(TEXTS, TEXTS, st.integers(0, 9)), min_size=1, max_size=30)
+    check_examples(num_examples, check_changes, some_rows, st.integers(0, 9))
+
+
+def check_changes(data: list[tuple[str | None, str | None, int]], bound: int) -> None:
     with tempfile.TemporaryDirectory() as folder, pytest.MonkeyPatch.context() as patched:
         code_all(patched)
         table = pa.table(

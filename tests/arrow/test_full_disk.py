@@ -34,12 +34,11 @@ WRITE = """
 """
 
 
-@pytest.mark.parametrize("exists", [True, False], ids=["a table", "no table yet"])
 @pytest.mark.parametrize(
-    ("limit", "rows"),
+    ("exists", "limit", "rows"),
     [
-        pytest.param(10_000, 100_000, id="no room for the data"),
-        pytest.param(1_000, 1, id="room for the data and none for the commit"),
+        pytest.param(False, 10_000, 100_000, id="no table yet, no room for the data"),
+        pytest.param(True, 1_000, 1, id="a table, room for the data and none for the commit"),
     ],
 )
 def test_without_room_nothing_is_half_written(

@@ -19,7 +19,7 @@ from tests.support.tables import rows
 DATA = pa.table({"id": pa.array(range(10), pa.int64()), "p": ["a b"] * 10})
 
 
-@pytest.fixture
+@pytest.fixture(scope="module")
 def source(s3_server: S3Server) -> DeltaLog:
     log = DeltaLog(f"s3://{s3_server.new_bucket()}/lake/source", s3_server.storage_options)
     da.write(log, DATA, partition_by=["p"])

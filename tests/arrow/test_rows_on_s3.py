@@ -14,14 +14,19 @@ from tests.support.servers.s3 import Request, S3Server
 ROWS = 20_000
 
 
-@pytest.fixture
-def snapshot(s3_server: S3Server) -> Snapshot:
+@pytest.fixture(scope="module")
+def log(s3_server: S3Server) -> DeltaLog:
     """Two files with a small column and one of 2 MB that nothing compresses."""
     log = DeltaLog(f"s3://{s3_server.new_bucket()}/t", s3_server.storage_options)
     for first in (0, ROWS):
         ids = pa.array(range(first, first + ROWS), pa.int64())
         noise = pa.array([os.urandom(100) for _ in range(ROWS)])
         da.write(log, pa.table({"id": ids, "noise": noise}))
+    return log
+
+
+@pytest.fixture
+def snapshot(log: DeltaLog) -> Snapshot:
     return log.snapshot()
 
 
