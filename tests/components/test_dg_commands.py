@@ -32,12 +32,32 @@ def project(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return root
 
 
-def dg(project: Path, command: str, *, fails: bool = False) -> str:
-    """What a command of `dg` prints."""
+# Imports once what each command needs, and runs each in a child, which writes to a file.
+PROGRAM = """
+import os
+import sys
+import dagster
+import delta_ops.components
+from dagster_dg_cli.cli import main
+
+for number, command in enumerate(sys.argv[1:]):
+    child = os.fork()
+    if not child:
+        with open(f"{number}.printed", "w") as printed:
+            for stream in (1, 2):
+                os.dup2(printed.fileno(), stream)
+        sys.argv = command.split()
+        main()
+    print(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]))
+"""
+
+
+def run_all(project: Path, *commands: str) -> list[tuple[int, str]]:
+    """The exit code of each command of `dg` and what it prints."""
     tools = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
     paths = f"{PROJECT}{os.pathsep}{project / 'src'}"
     done = subprocess.run(
-        command.split(),
+        [sys.executable, "-c", PROGRAM, *commands],
         cwd=project,
         env={
             **os.environ,
@@ -46,13 +66,13 @@ def dg(project: Path, command: str, *, fails: bool = False) -> str:
             "DAGSTER_HOME": str(project),
             "COLUMNS": "200",
         },
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
+        capture_output=True,
         text=True,
         check=False,
     )
-    assert (done.returncode != 0) is fails, done.stdout
-    return done.stdout
+    assert done.returncode == 0, done.stderr
+    codes = [int(line) for line in done.stdout.split()]
+    return [(code, (project / f"{n}.printed").read_text()) for n, code in enumerate(codes)]
 
 
 def attributes_of(project: Path, name: str) -> dict[str, object]:
@@ -62,7 +82,9 @@ def attributes_of(project: Path, name: str) -> dict[str, object]:
 
 def test_the_commands_of_the_documentation_follow_each_other(project: Path) -> None:
     (block,) = re.findall(r"```bash\n(dg scaffold [^`]*)```", PAGE)
-    printed = {line: dg(project, line) for line in block.splitlines()}
+    commands = block.splitlines()
+    done = dict(zip(commands, run_all(project, *commands), strict=True))
+    assert {code for code, _ in done.values()} == {0}, done
     assert attributes_of(project, "orders") == {
         "uri": "{{ context.project_root }}/lake/orders",
         "asset": {"key": "orders"},
@@ -71,22 +93,24 @@ def test_the_commands_of_the_documentation_follow_each_other(project: Path) -> N
         "root": "{{ context.project_root }}/lake/silver",
         "key_prefix": "silver",
     }
-    shutil.rmtree(project / "lake")  # what follows is loaded from state
-    listed = printed["dg list defs"]
+    _, listed = done["dg list defs"]
     for key in ("orders", "silver/sales/returns", "silver/tmp_1"):
         assert key in listed
 
 
+@pytest.mark.full
 def test_a_project_lists_the_components_and_checks_their_files(project: Path) -> None:
-    listed = dg(project, "dg list components")
-    for name in components.__all__:
-        assert f"delta_ops.components.{name}" in listed
     folder = project / "src" / "my_lake" / "defs" / "wrong"
     folder.mkdir()
     (folder / "defs.yaml").write_text(
         "type: delta_ops.components.DeltaTableComponent\nattributes:\n  url: s3://lake/orders\n"
     )
-    said = dg(project, f"dg check yaml {folder.relative_to(project)}", fails=True)
+    check = f"dg check yaml {folder.relative_to(project)}"
+    (listed, names), (checked, said) = run_all(project, "dg list components", check)
     shutil.rmtree(folder)
+    assert listed == 0, names
+    for name in components.__all__:
+        assert f"delta_ops.components.{name}" in names
+    assert checked != 0
     assert "wrong/defs.yaml:3" in said
     assert "url" in said
