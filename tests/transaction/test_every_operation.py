@@ -423,6 +423,16 @@ SAID: Mapping[str, Json] = {
 }
 REARRANGE = ("backfill statistics", "optimize", "optimize, Z-order", "purge", "vacuum")
 """Operations that conflict with no append, at any isolation level."""
+OWN_TXNS = {
+    "backfill statistics": "delta_ops:backfill-statistics:",
+    "optimize": "delta_ops:optimize:",
+    "optimize, Z-order": "delta_ops:optimize:",
+    "purge": "delta_ops:optimize:",
+    "repair": "delta_ops:repair:",
+    "restore": "delta_ops:restore:",
+    "revert": "delta_ops:revert:",
+}
+"""Beginnings of the application ids of maintenance; the version is the one that it read."""
 BLIND = (
     "convert",
     "vacuum",
@@ -503,6 +513,12 @@ def test_the_commit_says_what_it_did(tmp_path: Path, name: str) -> None:
     assert info["engineInfo"] == engine_info()
     assert info.get("userMetadata") == (None if name in COMMANDS else _WHY)
     check_metrics(info["operationMetrics"], actions, name)
+    files = [each.get("add") or each.get("remove") for each in actions]
+    assert {file["dataChange"] for file in files if file} <= {name not in REARRANGE}
+    if name in OWN_TXNS:
+        (txn,) = [each["txn"] for each in actions if "txn" in each]
+        assert txn["appId"].startswith(OWN_TXNS[name])
+        assert txn["version"] == info["readVersion"]
 
 
 def check_metrics(metrics: Json, actions: list[Json], name: str) -> None:
