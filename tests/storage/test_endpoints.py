@@ -137,21 +137,32 @@ def by_fsspec(address: str, patch: pytest.MonkeyPatch, _: Path) -> dict[str, Any
     return {}
 
 
+WAYS_TO_SAY = (
+    as_option,
+    of_client,
+    as_both,
+    by_environment,
+    by_environment_of_s3,
+    by_file,
+    by_service_of_profile,
+    by_credentials_file,
+    by_fsspec,
+)
+
+
 @pytest.mark.parametrize(
-    "say",
+    ("say", "is_signed"),
     [
-        as_option,
-        of_client,
-        as_both,
-        by_environment,
-        by_environment_of_s3,
-        by_file,
-        by_service_of_profile,
-        by_credentials_file,
-        by_fsspec,
+        *(pytest.param(say, True, id=f"{say.__name__}, signed") for say in WAYS_TO_SAY),
+        pytest.param(as_option, False, id="as_option, not signed"),
+        pytest.param(by_file, False, id="by_file, not signed"),
+        *(
+            pytest.param(say, False, id=f"{say.__name__}, not signed", marks=pytest.mark.full)
+            for say in WAYS_TO_SAY
+            if say not in (as_option, by_file)
+        ),
     ],
 )
-@pytest.mark.parametrize("is_signed", [True, False], ids=["signed", "not signed"])
 def test_a_password_in_the_endpoint_of_s3_stands_nowhere(
     s3_server: S3Server,
     logged: Everything,

@@ -54,7 +54,7 @@ def compete(uri: str, rounds: int, barrier: Barrier, caller: int, out: str) -> N
 
 
 def test_exactly_one_of_several_processes_creates(root: Path, tmp_path: Path) -> None:
-    callers, rounds = 4, 150
+    callers, rounds = 2, 100
     context = multiprocessing.get_context("spawn")
     barrier = context.Barrier(callers)
     out = tmp_path / "won"

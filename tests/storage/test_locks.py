@@ -30,7 +30,7 @@ PATHS = [f"_delta_log/{number:02}" for number in range(25)]
 Open = Callable[[], Storage]
 
 
-CALLERS = 3
+CALLERS = 2
 
 
 def create_each(opened: Open, caller: int, started: Path) -> list[str]:

@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import subprocess
 import sys
+from collections.abc import Iterable
 from pathlib import Path
 
 import pytest
@@ -108,34 +109,35 @@ def test_a_step_up_from_a_link_is_refused(tmp_path: Path) -> None:
         open_storage(tmp_path / "link" / ".." / "t")
 
 
-def run_without(package: str, code: str) -> str:
-    program = f"import sys; sys.modules[{package!r}] = None\n{code}"
+def run_without(packages: Iterable[str], code: str) -> str:
+    program = f"import sys; sys.modules.update(dict.fromkeys({sorted(packages)}))\n{code}"
     done = subprocess.run(
         [sys.executable, "-c", program], check=True, capture_output=True, text=True
     )
     return done.stdout
 
 
-@pytest.mark.parametrize(
-    ("address", "package", "cure"),
-    [
-        ("s3://bucket/t", "s3fs", "pip install 'delta_ops[s3]'"),
-        ("s3a://bucket/t", "s3fs", "pip install 'delta_ops[s3]'"),
-        ("gs://bucket/t", "gcsfs", "pip install 'delta_ops[gcs]'"),
-        ("abfss://box@account.dfs.core.windows.net/t", "adlfs", "pip install 'delta_ops[azure]'"),
-    ],
-)
-def test_a_missing_package_is_named_with_its_extra(address: str, package: str, cure: str) -> None:
+def test_a_missing_package_is_named_with_its_extra() -> None:
+    needs = {
+        "s3://bucket/t": ("s3fs", "pip install 'delta_ops[s3]'"),
+        "s3a://bucket/t": ("s3fs", "pip install 'delta_ops[s3]'"),
+        "gs://bucket/t": ("gcsfs", "pip install 'delta_ops[gcs]'"),
+        "abfss://box@account.dfs.core.windows.net/t": ("adlfs", "pip install 'delta_ops[azure]'"),
+    }
     said = run_without(
-        package,
+        {package for package, _ in needs.values()},
         "from delta_ops.storage import open_storage\n"
         "from delta_ops.errors import MissingDependencyError\n"
-        "try:\n"
-        f"    open_storage({address!r})\n"
-        "except MissingDependencyError as error:\n"
-        "    print(error)\n",
+        f"for address in {list(needs)}:\n"
+        "    try:\n"
+        "        open_storage(address)\n"
+        "    except MissingDependencyError as error:\n"
+        "        print(error)\n",
     )
-    assert said == f"{address} needs the package {package}; install it with: {cure}.\n"
+    assert said.splitlines() == [
+        f"{address} needs the package {package}; install it with: {cure}."
+        for address, (package, cure) in needs.items()
+    ]
 
 
 def test_a_package_of_no_extra_is_named_by_fsspec(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -146,7 +148,7 @@ def test_a_package_of_no_extra_is_named_by_fsspec(monkeypatch: pytest.MonkeyPatc
 
 def test_no_package_of_a_store_is_imported_before_it_is_needed(tmp_path: Path) -> None:
     said = run_without(
-        "",
+        [],
         "from delta_ops.storage import open_storage\n"
         f"open_storage({str(tmp_path)!r}).create('a', b'')\n"
         "open_storage('memory://t').create('a', b'')\n"

@@ -195,7 +195,7 @@ def create(storage: Storage, number: int) -> None:
 
 
 def test_processes_that_begin_together_do_not_disturb_each_other(s3_server: S3Server) -> None:
-    storage, callers = opened(s3_server), 3
+    storage, callers = opened(s3_server), 2
     context = multiprocessing.get_context("spawn")
     with s3_server.recording() as requests, ProcessPoolExecutor(callers, context) as pool:
         list(pool.map(create, [storage] * callers, range(callers)))

@@ -305,13 +305,14 @@ HAMMER = """
 
 def test_processes_at_once_never_exceed_the_bound_or_read_what_is_not_so(directory: Path) -> None:
     bound = 40 * BLOCK
-    processes = [run(HAMMER, directory, bound, seed, 600) for seed in range(3)]
-    most = 0
-    while any(process.poll() is None for process in processes):
+    processes = [run(HAMMER, directory, bound, seed, 600) for seed in range(2)]
+    most, are_running = 0, True
+    while are_running:  # once more when they have ended
+        are_running = any(process.poll() is None for process in processes)
         found = files_now(directory)
         if found == files_now(directory):  # so all of them were there at one moment
             most = max(most, sum(-(-size // BLOCK) * BLOCK for *_, size in found))
-    assert [process.wait() for process in processes] == [0, 0, 0]
+    assert [process.wait() for process in processes] == [0, 0]
     assert bound / 2 < most <= bound
 
 
@@ -327,7 +328,7 @@ def files_now(directory: Path) -> set[tuple[str, int, int, int]]:
 
 def test_processes_that_are_killed_leave_a_cache_that_works(directory: Path) -> None:
     bound = 40 * BLOCK
-    for seed in range(5):
+    for seed in range(3):
         process = run(HAMMER, directory, bound, seed, 1_000_000)
         while not (directory.exists() and entries(directory)):
             time.sleep(0.01)

@@ -15,6 +15,7 @@ import time
 import uuid
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor, ThreadPoolExecutor
+from multiprocessing.synchronize import Barrier
 from pathlib import Path
 from typing import IO
 
@@ -23,6 +24,7 @@ import pytest
 from delta_ops.errors import InvalidRequestError, StorageError
 from delta_ops.storage import FileInfo, Storage, open_storage
 from delta_ops.storage.paths import is_hidden_staged, staged_name
+from tests.support.gate import PATIENCE_S
 from tests.support.servers.azure import AzureServer
 from tests.support.servers.gcs import GcsServer
 from tests.support.servers.s3 import S3Server
@@ -131,15 +133,38 @@ def create_each(storage: Storage, caller: int, paths: list[str]) -> list[str]:
     return won
 
 
-@pytest.mark.parametrize("storage", ["local", "s3", "gcs", "azure"], indirect=True)
+@pytest.fixture(scope="module")
+def two_processes() -> Iterator[ProcessPoolExecutor]:
+    """Processes that begin each task together: the first waits until the second has one, too."""
+    context = multiprocessing.get_context("spawn")
+    barrier = context.Barrier(2)
+    with ProcessPoolExecutor(2, context, initializer=set_barrier, initargs=(barrier,)) as pool:
+        yield pool
+
+
+BARRIER: list[Barrier] = []
+"""The barrier of a process of `two_processes`."""
+
+
+def set_barrier(barrier: Barrier) -> None:
+    BARRIER.append(barrier)
+
+
+def create_each_together(storage: Storage, caller: int, paths: list[str]) -> list[str]:
+    BARRIER[0].wait(PATIENCE_S)
+    return create_each(storage, caller, paths)
+
+
+# `test_local_storage.py` has the same of the local one.
+@pytest.mark.parametrize("storage", ["s3", "gcs", "azure"], indirect=True)
 def test_exactly_one_of_several_processes_succeeds_and_the_next_listing_shows_it(
-    storage: Storage,
+    storage: Storage, two_processes: ProcessPoolExecutor
 ) -> None:
-    callers, paths = 3, [f"{LOG}/{number:02}" for number in range(12)]
-    with ProcessPoolExecutor(callers, multiprocessing.get_context("spawn")) as pool:
-        # A process is started only when all others have something to do.
-        racing = [pool.submit(create_each, storage, caller, paths) for caller in range(callers)]
-        won_by = [race.result() for race in racing]
+    paths = [f"{LOG}/{number:02}" for number in range(12)]
+    racing = [
+        two_processes.submit(create_each_together, storage, caller, paths) for caller in range(2)
+    ]
+    won_by = [race.result() for race in racing]
     assert sorted(path for won in won_by for path in won) == paths
     assert [info.path for info in storage.list_from(LOG, "")] == paths
     assert all(path in won_by[int(storage.read(path))] for path in paths)
@@ -325,16 +350,15 @@ def test_a_new_file_is_in_the_next_listing_and_a_deleted_one_is_not(storage: Sto
 
 
 def test_listing_while_others_delete_raises_nothing(storage: Storage) -> None:
-    paths = [f"{LOG}/{number}" for number in range(100)]
-    for _ in range(2):
-        for path in paths:
-            storage.replace(path, b"x")
-        with ThreadPoolExecutor(1) as pool:
-            deleting = pool.submit(storage.delete_many, paths)
-            while not deleting.done():
-                assert all(info.size == 1 for info in storage.list_from(LOG, ""))
-                assert all(info.size == 1 for info in storage.list_tree(""))
-        assert deleting.result() == []
+    paths = [f"{LOG}/{number}" for number in range(60)]
+    for path in paths:
+        storage.replace(path, b"x")
+    with ThreadPoolExecutor(1) as pool:
+        deleting = pool.submit(storage.delete_many, paths)
+        while not deleting.done():
+            assert all(info.size == 1 for info in storage.list_from(LOG, ""))
+            assert all(info.size == 1 for info in storage.list_tree(""))
+    assert deleting.result() == []
 
 
 READS: dict[str, Callable[[Storage, str], object]] = {
@@ -420,7 +444,7 @@ def test_readers_of_a_replaced_file_see_one_or_the_other(storage: Storage) -> No
 
     with ThreadPoolExecutor(3) as pool:
         readers = [pool.submit(read) for _ in range(3)]
-        for number in range(150):
+        for number in range(50):
             storage.replace("hint", versions[number % 2])
         done.set()
     assert set().union(*(reader.result() for reader in readers)) <= set(versions)
@@ -452,7 +476,9 @@ def test_deleting_what_is_no_file_changes_nothing(storage: Storage) -> None:
 
 
 def test_delete_many_deletes_what_is_there(storage: Storage) -> None:
-    paths = [f"p={number % 3}/{number}" for number in range(2_100)]
+    paths = [
+        f"p={number % 3}/{number}" for number in range(1_050)
+    ]  # stores take 1,000 by one request
     for path in paths[:50]:
         storage.replace(path, b"")
     storage.replace("kept", b"")
