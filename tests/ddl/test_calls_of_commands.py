@@ -47,15 +47,17 @@ def without_files(root: Path) -> int:
 
 
 @pytest.mark.parametrize(
-    "has_checksum",
+    ("name", "has_checksum"),
     [
-        pytest.param(True, id="a checksum"),
-        pytest.param(False, id="no checksum", marks=pytest.mark.long),
+        *(
+            pytest.param(name, True, id=name, marks=() if name in IN_EACH_RUN else pytest.mark.full)
+            for name in CHANGES
+        ),
+        *(
+            pytest.param(name, False, id=f"{name} without a checksum", marks=pytest.mark.full)
+            for name in ("set properties", "drop columns", "cluster by", "drop feature")
+        ),
     ],
-)
-@pytest.mark.parametrize(
-    "name",
-    [pytest.param(name, marks=() if name in IN_EACH_RUN else pytest.mark.full) for name in CHANGES],
 )
 def test_a_change_opens_no_list_of_files(tmp_path: Path, name: str, has_checksum: bool) -> None:
     command = COMMANDS[name]
