@@ -7,8 +7,8 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import signal
-import socket
 import subprocess
 import sys
 import time
@@ -35,6 +35,7 @@ run_coordinator:
 """
 """Runs begin at once; the queue looks for them every few seconds."""
 _REPOSITORIES = "{ repositoriesOrError { ... on RepositoryConnection { nodes { id } } } }"
+_ADDRESS = re.compile(r"Serving dagster-webserver on (http://[\w.:]+)")
 _WORKSPACE = """
 load_from:
   - python_file:
@@ -49,7 +50,7 @@ class DagsterUI:
 
     def __init__(self, home: Path, code: Path, location: str) -> None:
         self.home, self.location = home, location
-        self.url = f"http://127.0.0.1:{_free_port()}"
+        self.url = ""  # Dagster chooses a free port when it starts
         workspace = home / "workspace.yaml"
         workspace.write_text(_WORKSPACE.format(code=code, location=location, project=PROJECT))
         (home / "dagster.yaml").write_text(INSTANCE)
@@ -57,11 +58,10 @@ class DagsterUI:
     @contextmanager
     def serving(self) -> Iterator[None]:
         """Within it the processes run, in a group of their own."""
-        port = self.url.rpartition(":")[2]
         command = [str(Path(sys.executable).parent / "dagster"), "dev", "-h", "127.0.0.1"]
         with (self.home / "dagster.log").open("a") as output:
             process = subprocess.Popen(
-                [*command, "-p", port, "-w", str(self.home / "workspace.yaml")],
+                [*command, "-w", str(self.home / "workspace.yaml")],
                 env={**os.environ, "DAGSTER_HOME": str(self.home), "PYTHONPATH": str(PROJECT)},
                 cwd=self.home,
                 stdout=output,
@@ -87,11 +87,13 @@ class DagsterUI:
             time.sleep(0.1)
 
     def is_up(self) -> bool:
-        """Whether the code location is loaded."""
+        """Whether Dagster has said at which address it serves, and the code location is loaded."""
+        address = _ADDRESS.search((self.home / "dagster.log").read_text())
+        if address is None:
+            return False
+        self.url = address[1]
         try:
-            answer = self.ask(
-                "{ repositoriesOrError { ... on RepositoryConnection { nodes { id } } } }"
-            )
+            answer = self.ask(_REPOSITORIES)
         except OSError:
             return False
         return bool(answer["repositoriesOrError"].get("nodes"))
@@ -134,10 +136,3 @@ def open_chromium() -> Iterator[Browser]:
         )
         yield browser
         browser.close()
-
-
-def _free_port() -> int:
-    with socket.socket() as server:
-        server.bind(("127.0.0.1", 0))
-        port: int = server.getsockname()[1]
-        return port
