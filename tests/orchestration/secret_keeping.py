@@ -57,12 +57,20 @@ upkeep = build_maintenance_sensor(maintenance, TABLES)
 defs = dg.Definitions(
     assets=[numbers, follower, lost],
     asset_checks=[*build_table_checks(TABLES), *build_health_checks(TABLES)],
-    jobs=[dg.define_asset_job("everything"), maintenance],
+    jobs=[
+        dg.define_asset_job("everything", executor_def=dg.in_process_executor),
+        dg.define_asset_job("lost_in_a_process", [lost], executor_def=dg.multiprocess_executor),
+        maintenance,
+    ],
     sensors=[commits, upkeep],
     resources={"io_manager": DeltaIOManager(lake=lake), "no_lake": NO_LAKE, "lake": lake},
-    executor=dg.multiprocess_executor.configured({"max_concurrent": 1}),
 )
 
 
 def everything() -> dg.JobDefinition:
     return defs.resolve_job_def("everything")
+
+
+def lost_in_a_process() -> dg.JobDefinition:
+    """The job that fails, with its step in a process of its own."""
+    return defs.resolve_job_def("lost_in_a_process")

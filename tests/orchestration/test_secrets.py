@@ -106,6 +106,8 @@ def test_secrets_stay_out_of_all_that_dagster_keeps_and_shows(
         succeeded = {step for step, last in outcomes.items() if last == "STEP_SUCCESS"}
         assert succeeded >= {"follower", *(f"numbers_{check}" for check in checks)}
         assert outcomes["lost"] == "STEP_FAILURE"
+        in_a_process = dg.build_reconstructable_job(location.__name__, "lost_in_a_process")
+        assert not dg.execute_job(in_a_process, instance=instance).success
         upkeep = location.defs.resolve_job_def("delta_maintenance")
         assert upkeep.execute_in_process(instance=instance).success
         ticks = [
@@ -165,7 +167,6 @@ def test_variables_are_asked_for_when_a_table_is_opened(
     assert fleet.execute_in_process(run_config=config).success
 
 
-@pytest.mark.parametrize("make", [DeltaLogResource, DeltaIOManager])
 @pytest.mark.parametrize(
     ("options", "name"),
     [
@@ -184,10 +185,9 @@ def test_variables_are_asked_for_when_a_table_is_opened(
         pytest.param({"a": f"AccountName=a;AccountKey={LITERAL}"}, "a", id="in a text"),
     ],
 )
-def test_a_secret_that_is_written_out_is_refused(
-    make: Any, options: dict[str, Any], name: str
-) -> None:
-    for attempt in (make, make.configure_at_launch):
+def test_a_secret_that_is_written_out_is_refused(options: dict[str, Any], name: str) -> None:
+    makers: list[Any] = [DeltaLogResource, DeltaIOManager]
+    for attempt in (*makers, *(make.configure_at_launch for make in makers)):
         with pytest.raises(InvalidRequestError) as refused:
             attempt(root="s3://bucket", storage_options=options)
         assert str(refused.value) == (
