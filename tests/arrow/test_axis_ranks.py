@@ -47,7 +47,7 @@ def test_ranks_never_contradict_the_order_of_values(kind: str) -> None:
         check_ranks(pa.array(of_sample, data_type), pa.array(of_column, data_type))
 
     lists = st.lists(st.none() | values, max_size=20)
-    check_examples(60, check, lists, lists)
+    check_examples(40, check, lists, lists)
 
 
 def check_ranks(sample: pa.Array, column: pa.Array) -> None:

@@ -59,7 +59,7 @@ def typed(listed: Sequence[Row]) -> pa.Table:
     return pa.Table.from_pylist(list(listed), schema=ARROW_SCHEMA)
 
 
-@few_or_many(15, 40)
+@few_or_many(10, 40)
 def test_a_delete_leaves_the_rows_for_which_the_predicate_is_not_true(
     num_examples: int,
 ) -> None:

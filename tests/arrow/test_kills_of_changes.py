@@ -86,7 +86,7 @@ def assert_told_once(log: DeltaLog, after: Rows) -> None:
 @pytest.mark.parametrize(
     "change",
     [
-        delete,
+        pytest.param(delete, marks=pytest.mark.full),
         merge,
         pytest.param(update, marks=pytest.mark.full),
         pytest.param(overwrite, marks=pytest.mark.full),

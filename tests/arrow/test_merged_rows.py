@@ -192,7 +192,7 @@ def table_of(listed: Sequence[Row]) -> pa.Table:
     return pa.Table.from_pylist(list(listed), schema=SCHEMA)
 
 
-@few_or_many(30, 80)
+@few_or_many(20, 80)
 def test_a_merge_comes_to_what_its_clauses_say_of_each_row(num_examples: int) -> None:
     check_examples(
         num_examples,

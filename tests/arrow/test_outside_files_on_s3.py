@@ -26,12 +26,11 @@ def source(s3_server: S3Server) -> DeltaLog:
     return log
 
 
-@pytest.mark.parametrize("scheme", ["s3", "s3a"])
 def test_another_bucket_is_read_with_the_options_of_the_table(
-    source: DeltaLog, s3_server: S3Server, scheme: str
+    source: DeltaLog, s3_server: S3Server
 ) -> None:
     clone = DeltaLog(f"s3://{s3_server.new_bucket()}/clone", s3_server.storage_options)
-    name = prefix_naming(source.uri.replace("s3:", f"{scheme}:"))
+    name = prefix_naming(source.uri.replace("s3:", "s3a:"))  # other tests name s3
     shallow_clone(source.snapshot(), clone, name)
     assert rows(da.to_table(clone)) == rows(DATA)
     assert rows(da.to_table(pickle.loads(pickle.dumps(clone)))) == rows(DATA)

@@ -65,7 +65,7 @@ def updated(row: Row, models: dict[str, Any]) -> Row:
     return {**row, **{name: m(row) if callable(m) else m for name, m in models.items()}}
 
 
-@few_or_many(15, 40)
+@few_or_many(8, 40)
 def test_an_update_changes_the_rows_for_which_the_predicate_is_true(
     num_examples: int,
 ) -> None:
