@@ -160,7 +160,7 @@ def test_a_checkpoint_of_any_kind_is_the_replay_to_us_and_to_deltalake(
 
 
 @given(commits=histories(), at=st.lists(st.integers(0, 7), min_size=1, max_size=4), data=st.data())
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=25, deadline=None)
 def test_checkpoints_on_checkpoints_change_nothing(
     commits: list[list[FileAction]], at: list[int], data: st.DataObject
 ) -> None:

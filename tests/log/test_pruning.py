@@ -99,7 +99,7 @@ def adds_of(judged: Sequence[Judged], shape: TableDefinition) -> pa.Table:
     )
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=80, deadline=None)
 @given(predicates(), st.lists(judged_files(), max_size=4), st.booleans())
 def test_no_file_that_holds_a_matching_row_is_left_out(
     predicate: Predicate, judged: list[Judged], is_mapped: bool

@@ -106,7 +106,7 @@ def replayed(snapshot: Snapshot) -> tuple[dict[Key, int], set[Key]]:
 
 
 @given(commits=histories(), checkpoint_at=st.integers(0, 7))
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=30, deadline=None)
 def test_replay_equals_the_model_and_a_checkpoint_at_any_version_changes_nothing(
     commits: list[list[FileAction]], checkpoint_at: int
 ) -> None:
@@ -114,7 +114,7 @@ def test_replay_equals_the_model_and_a_checkpoint_at_any_version_changes_nothing
 
 
 @given(commits=histories(), group=st.integers(1, 1500), share=st.sampled_from([1, 16]))
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=30, deadline=None)
 def test_replay_in_groups_equals_the_model(
     commits: list[list[FileAction]], group: int, share: int
 ) -> None:

@@ -476,9 +476,9 @@ def test_deleting_what_is_no_file_changes_nothing(storage: Storage) -> None:
 
 
 def test_delete_many_deletes_what_is_there(storage: Storage) -> None:
-    paths = [
-        f"p={number % 3}/{number}" for number in range(1_050)
-    ]  # stores take 1,000 by one request
+    # S3 takes 1,000 by one request, Azure 256, GCS 100.
+    num_paths = 300 if storage.uri.startswith(("az:", "gs:")) else 1_050
+    paths = [f"p={number % 3}/{number}" for number in range(num_paths)]
     for path in paths[:50]:
         storage.replace(path, b"")
     storage.replace("kept", b"")
