@@ -57,8 +57,8 @@ def written(root: Path, properties: dict[str, str], part_rows: int | None) -> pa
 @pytest.mark.parametrize(
     ("properties", "part_rows"),
     [
-        pytest.param({}, None, id="classic"),
-        pytest.param({}, 4, id="multi-part"),
+        pytest.param({}, None, id="classic", marks=pytest.mark.full),
+        pytest.param({}, 4, id="multi-part", marks=pytest.mark.full),
         pytest.param(V2, None, id="v2"),
     ],
 )
@@ -87,6 +87,7 @@ def test_delta_spark_reads_it_skips_by_it_and_goes_on(
     assert len(delta_spark.read(root)) == len(da.to_table(DeltaLog(root))) == len(expected) + 2
 
 
+@pytest.mark.full
 def test_delta_spark_reads_the_table_at_every_moment_of_a_checkpoint_of_parts(
     delta_spark: DeltaSpark, tmp_path: Path
 ) -> None:

@@ -110,6 +110,7 @@ def test_a_txn_of_either_stops_the_other_from_writing_twice(
     assert da.to_table(DeltaLog(table)).num_rows == 2
 
 
+@pytest.mark.full
 def test_its_changes_and_its_restore_are_ours_to_read(
     delta_spark: DeltaSpark, tmp_path: Path
 ) -> None:
@@ -137,6 +138,7 @@ def test_its_changes_and_its_restore_are_ours_to_read(
         assert theirs == ids(version)
 
 
+@pytest.mark.full
 def test_the_properties_and_columns_it_sets_hold_for_us(
     delta_spark: DeltaSpark, tmp_path: Path
 ) -> None:

@@ -51,7 +51,13 @@ def by_id(table: Path) -> list[dict[str, Any]]:
     return list(da.to_table(table).sort_by("id").to_pylist())
 
 
-@pytest.mark.parametrize("name", UPDATES)
+@pytest.mark.parametrize(
+    "name",
+    [
+        pytest.param(name, marks=() if name == "two fields at two depths" else pytest.mark.full)
+        for name in UPDATES
+    ],
+)
 def test_an_update_of_fields_is_that_of_delta_spark(
     delta_spark: DeltaSpark, spark: SparkSession, tmp_path: Path, name: str
 ) -> None:
@@ -64,6 +70,7 @@ def test_an_update_of_fields_is_that_of_delta_spark(
     assert by_id(by_spark) == by_id(theirs)
 
 
+@pytest.mark.full
 def test_a_merge_of_fields_is_that_of_delta_spark(
     delta_spark: DeltaSpark, spark: SparkSession, tmp_path: Path
 ) -> None:

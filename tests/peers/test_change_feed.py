@@ -110,6 +110,7 @@ def test_every_operation_has_the_same_changes(
     assert rows(ours(table, 2, 5)) == rows(part.select(ours(table, 2, 5).column_names))
 
 
+@pytest.mark.full
 def test_times_choose_the_same_commits(
     delta_spark: DeltaSpark, spark: SparkSession, tmp_path: Path
 ) -> None:

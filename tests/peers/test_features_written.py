@@ -131,6 +131,7 @@ def test_mapped_tables_say_the_same(tmp_path: Path, delta_spark: DeltaSpark, mod
     assert told(ours, 2) == told(theirs, 2)
 
 
+@pytest.mark.full
 @pytest.mark.parametrize(
     ("mode", "maker"), [("name", "ours"), pytest.param("id", "theirs", marks=pytest.mark.long)]
 )
@@ -169,6 +170,7 @@ def schema_of(root: Path) -> list[dict[str, Any]]:
     return found
 
 
+@pytest.mark.full
 def test_a_table_that_becomes_mapped_says_the_same(tmp_path: Path, delta_spark: DeltaSpark) -> None:
     ours, theirs = tmp_path / "ours", tmp_path / "theirs"
     plain = data(1, 2).rename_columns(["id", "part", "s"])
@@ -185,6 +187,7 @@ def test_a_table_that_becomes_mapped_says_the_same(tmp_path: Path, delta_spark: 
     assert same_rows(delta_spark, ours) == same_rows(delta_spark, theirs)
 
 
+@pytest.mark.full
 def test_identity_columns_are_counted_in_turn(tmp_path: Path, delta_spark: DeltaSpark) -> None:
     ours, theirs = tmp_path / "ours", tmp_path / "theirs"
     metadata = {
@@ -218,6 +221,7 @@ def create(root: Path, *fields: StructField, **configuration: str) -> None:
     transaction.commit(operation="CREATE TABLE")
 
 
+@pytest.mark.full
 def test_defaults_are_filled_by_both(tmp_path: Path, delta_spark: DeltaSpark) -> None:
     ours, theirs = tmp_path / "ours", tmp_path / "theirs"
     columns: list[tuple[str, DataType, str]] = [("d", LONG, "7"), ("t", STRING, "'it'")]
@@ -236,6 +240,7 @@ def test_defaults_are_filled_by_both(tmp_path: Path, delta_spark: DeltaSpark) ->
         assert [(row["d"], row["t"]) for row in same_rows(delta_spark, root)] == [(7, "it")] * 2
 
 
+@pytest.mark.full
 def test_a_clustered_table_is_written_in_turn(tmp_path: Path, delta_spark: DeltaSpark) -> None:
     table = tmp_path / "t"
     delta_spark.sql(
@@ -249,6 +254,7 @@ def test_a_clustered_table_is_written_in_turn(tmp_path: Path, delta_spark: Delta
     assert [row["id"] for row in same_rows(delta_spark, table)] == [1, 2, 3, 4]
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("mode", [pytest.param("none", marks=pytest.mark.long), "name"])
 def test_changes_of_columns_say_what_the_reference_says(
     tmp_path: Path, delta_spark: DeltaSpark, mode: str
@@ -359,6 +365,7 @@ GENERATED = {
 }
 
 
+@pytest.mark.full
 @pytest.mark.parametrize(
     ("mode", "by"),
     [
@@ -416,6 +423,7 @@ def tracked_by_spark(delta_spark: DeltaSpark, table: Path) -> set[tuple[Any, ...
     return {(row["id"], row["r"], row["v"]) for row in told}
 
 
+@pytest.mark.full
 @pytest.mark.parametrize(
     ("vectors", "mode"),
     [

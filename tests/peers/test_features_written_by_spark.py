@@ -34,6 +34,7 @@ from tests.support.tables import rows
 from tests.support.tiers import seeded
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("mode", ["name", pytest.param("id", marks=pytest.mark.long)])
 def test_mapped_tables_say_the_same(
     tmp_path: Path, spark: SparkSession, delta_spark: DeltaSpark, mode: str
@@ -78,6 +79,7 @@ def frame(spark: SparkSession, table: pa.Table) -> DataFrame:
     return spark.createDataFrame(table)
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("mode", [pytest.param("none", marks=pytest.mark.long), "name"])
 def test_the_change_data_feed_is_the_same(
     tmp_path: Path, spark: SparkSession, delta_spark: DeltaSpark, mode: str
@@ -99,6 +101,7 @@ def test_the_change_data_feed_is_the_same(
     assert [row["id"] for row in same_rows(delta_spark, tmp_path)] == [3, 9]
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("vectors", [pytest.param("false", marks=pytest.mark.long), "true"])
 def test_rows_keep_their_ids_in_turn(
     tmp_path: Path, spark: SparkSession, delta_spark: DeltaSpark, vectors: str
@@ -129,6 +132,7 @@ def test_rows_keep_their_ids_in_turn(
     same_rows(delta_spark, tmp_path)
 
 
+@pytest.mark.full
 def test_counted_and_default_columns_are_written_in_turn(
     tmp_path: Path, spark: SparkSession, delta_spark: DeltaSpark
 ) -> None:
@@ -162,6 +166,7 @@ def test_counted_and_default_columns_are_written_in_turn(
         assert mark == max(row["id"] for row in found)
 
 
+@pytest.mark.full
 def test_a_clustered_table_is_written_in_turn(
     tmp_path: Path, spark: SparkSession, delta_spark: DeltaSpark
 ) -> None:
@@ -175,6 +180,7 @@ def test_a_clustered_table_is_written_in_turn(
     assert [row["id"] for row in same_rows(delta_spark, tmp_path)] == [0, 1, 10, 11]
 
 
+@pytest.mark.full
 def test_variants_are_written_in_turn(
     tmp_path: Path, spark: SparkSession, delta_spark: DeltaSpark
 ) -> None:
@@ -197,7 +203,9 @@ def test_variants_are_written_in_turn(
         assert delta_spark.validate(root)
 
 
-@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize(
+    "seed", [0, *(pytest.param(seed, marks=pytest.mark.full) for seed in (1, 2))]
+)
 def test_null_counts_of_variants_are_the_same(
     tmp_path: Path, spark: SparkSession, delta_spark: DeltaSpark, seed: int
 ) -> None:

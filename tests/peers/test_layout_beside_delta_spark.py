@@ -38,7 +38,9 @@ OPERATIONS: dict[str, Layout] = {
 CASES = [
     pytest.param(
         *(seed, mode, operation, engine),
-        marks=() if (seed, mode, operation) == (0, "name", "sorted") else pytest.mark.long,
+        marks=pytest.mark.full
+        if (seed, mode, operation) == (0, "name", "sorted")
+        else pytest.mark.long,
     )
     for seed in range(3)
     for mode in ("none", "name")

@@ -33,7 +33,10 @@ from tests.peers.delta_spark import DeltaSpark, DeltaSparkError
 from tests.support.tables import rows
 from tests.support.tiers import seeded
 
-SEEDS = [*range(3), *(pytest.param(seed, marks=pytest.mark.long) for seed in range(3, 40))]
+SEEDS = [
+    *(pytest.param(seed, marks=pytest.mark.full) for seed in range(3)),
+    *(pytest.param(seed, marks=pytest.mark.long) for seed in range(3, 40)),
+]
 CONDITIONS = (
     "n = 1",
     "n <= 1 OR t = 'a'",

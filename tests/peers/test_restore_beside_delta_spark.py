@@ -56,6 +56,7 @@ def definition(snapshot: Snapshot) -> tuple[Any, ...]:
     return snapshot.metadata, protocol.min_reader_version, protocol.min_writer_version, features
 
 
+@pytest.mark.full
 def test_a_restored_table_is_the_one_that_the_reference_restores(
     delta_spark: DeltaSpark, by_spark: Path, tmp_path: Path
 ) -> None:
@@ -117,6 +118,7 @@ def test_what_we_reverted_and_repaired_is_read_by_the_reference(
     assert all(each["numRecords"] == 1 for each in stats)
 
 
+@pytest.mark.full
 def test_the_reference_writes_again_what_a_restore_has_undone(
     delta_spark: DeltaSpark, tmp_path: Path
 ) -> None:

@@ -92,6 +92,7 @@ def test_nested_rows_of_every_type_are_the_same_in_every_version(
         assert_same_rows(delta_spark, spark, table, 9)
 
 
+@pytest.mark.full
 def test_partition_values_without_a_zone_are_of_the_zone_asked_for(
     delta_spark: DeltaSpark, tmp_path: Path
 ) -> None:
@@ -228,6 +229,7 @@ CONDITIONS = (
 )
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("mode", [pytest.param("none", marks=pytest.mark.long), "name"])
 def test_conditions_choose_the_same_rows(
     delta_spark: DeltaSpark, tmp_path: Path, mode: str

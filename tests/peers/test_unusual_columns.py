@@ -16,6 +16,8 @@ from tests.peers.delta_spark import DeltaSpark
 from tests.peers.test_rows_it_wrote import assert_same_rows, run
 from tests.support.tables import rows
 
+pytestmark = pytest.mark.full
+
 REBASE = "spark.sql.parquet.datetimeRebaseModeInWrite"
 REBASE_96 = "spark.sql.parquet.int96RebaseModeInWrite"
 TYPE_CHECK = "spark.databricks.delta.schema.typeCheck.enabled"

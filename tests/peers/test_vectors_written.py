@@ -17,6 +17,8 @@ from delta_ops.log.deletion_vector_read import load_deletion_vector
 from tests.peers.delta_spark import DeltaSpark
 from tests.support.tables import rows
 
+pytestmark = pytest.mark.full
+
 ENABLED = "TBLPROPERTIES ('delta.enableDeletionVectors'='true')"
 SAME_METRICS = (
     "numRemovedFiles",
@@ -62,7 +64,7 @@ def info_of(log: DeltaLog) -> dict[str, Any]:
 
 @pytest.mark.parametrize(
     "condition",
-    ["id = 7", "id % 2 = 0", "id >= 95 AND id < 105", "id < 100", "v > 3.05D AND id < 150"],
+    ["id % 2 = 0", "id >= 95 AND id < 105", "id < 100", "v > 3.05D AND id < 150"],
 )
 def test_a_delete_says_what_the_reference_says(
     delta_spark: DeltaSpark, by_spark: Path, tmp_path: Path, condition: str
@@ -123,7 +125,7 @@ def test_by_turns_each_goes_on_from_the_other(
     shutil.copytree(by_spark, place)
     name, log = f"delta.`{place}`", DeltaLog(place)
     model = {i: i / 10 for i in range(200)}
-    for turn in range(3):
+    for turn in range(2):
         low = 30 * turn
         da.delete(log, (col("id") >= low) & (col("id") < low + 3))
         delta_spark.sql(f"DELETE FROM {name} WHERE id >= {low + 3} AND id < {low + 6}")

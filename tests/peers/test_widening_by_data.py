@@ -77,6 +77,7 @@ def test_an_append_widens_as_delta_sparks_does(
         assert delta_spark.read(table).num_rows == 4
 
 
+@pytest.mark.full
 def test_a_merge_widens_as_delta_sparks_does(
     delta_spark: DeltaSpark, tmp_path: Path, wide_frame: Any
 ) -> None:
