@@ -21,14 +21,11 @@ CHANGES = [
 ]
 IN_EACH_RUN = (
     "set properties",
-    "upgrade to column mapping",
     "add columns",
-    "rename column",
     "drop columns",
     "widen a type",
     "cluster by",
     "drop constraint",
-    "add feature",
     "drop feature",
 )
 """Changes of `make test`: one of each module that alters tables."""

@@ -275,12 +275,10 @@ CASES = {
     ("disk", "the append that creates the table"),
     ("disk", "an append that makes a checkpoint due"),
     ("disk", "an overwrite"),
-    ("disk", "an update"),
     ("memory", "an append that loses a race"),
-    ("memory", "an overwrite of a partition"),
 }
 """Places and scenarios of `make test`: each place, and each kind of commit."""
-IN_MEMORY_TOO = ("the append that creates the table", "optimize")
+IN_MEMORY_TOO = ("the append that creates the table", "an overwrite of a partition", "optimize")
 """Scenarios that are also searched in memory, where the store has no staged files."""
 
 
