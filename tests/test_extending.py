@@ -8,8 +8,9 @@ from __future__ import annotations
 import ast
 import json
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import cache
 from inspect import signature
 from pathlib import Path
 from typing import Any, cast, get_args
@@ -44,11 +45,22 @@ OPERATION_NAMES = {"clean_up_log", "compact_log"}
 SCHEMES = {"gs"}
 
 
+@cache
+def nodes_of(path: Path) -> Sequence[ast.AST]:
+    """The syntax of a module, parsed once for all tests of this file."""
+    return list(ast.walk(ast.parse(path.read_text())))
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _forget_nodes() -> Iterator[None]:
+    yield
+    nodes_of.cache_clear()
+
+
 def texts_in(path: Path) -> Iterator[str]:
     """The texts of a module, but for those that are its documentation."""
-    tree = ast.parse(path.read_text())
-    documentation = {id(node.value) for node in ast.walk(tree) if isinstance(node, ast.Expr)}
-    for node in ast.walk(tree):
+    documentation = {id(node.value) for node in nodes_of(path) if isinstance(node, ast.Expr)}
+    for node in nodes_of(path):
         if isinstance(node, ast.Constant) and id(node) not in documentation:
             yield from [node.value] if isinstance(node.value, str) else []
 
@@ -56,7 +68,7 @@ def texts_in(path: Path) -> Iterator[str]:
 def words_in(path: Path) -> Iterator[str]:
     """The texts and the names of a module, in lower case."""
     yield from map(str.lower, texts_in(path))
-    for node in ast.walk(ast.parse(path.read_text())):
+    for node in nodes_of(path):
         match node:
             case ast.Name(id=word) | ast.Attribute(attr=word) | ast.alias(name=word):
                 yield word.lower()
@@ -88,13 +100,15 @@ def listed_under(heading: str) -> set[str]:
 @pytest.mark.parametrize(
     ("heading", "expected"),
     [
-        pytest.param("A table feature", files_with(FEATURE_NAMES, all_of=False), id="feature"),
-        pytest.param("A maintenance operation", files_that_know_operations(), id="operation"),
-        pytest.param("A storage", files_with(SCHEMES, all_of=True), id="storage"),
+        pytest.param(
+            "A table feature", lambda: files_with(FEATURE_NAMES, all_of=False), id="feature"
+        ),
+        pytest.param("A maintenance operation", files_that_know_operations, id="operation"),
+        pytest.param("A storage", lambda: files_with(SCHEMES, all_of=True), id="storage"),
     ],
 )
-def test_a_list_names_every_file(heading: str, expected: set[str]) -> None:
-    assert listed_under(heading) == expected
+def test_a_list_names_every_file(heading: str, expected: Callable[[], set[str]]) -> None:
+    assert listed_under(heading) == expected()
 
 
 LISTS = {"reader_features", "writer_features", "features_of_readers", "features_of_writers"}
@@ -119,7 +133,7 @@ def test_only_what_is_about_the_lists_of_a_protocol_looks_at_them() -> None:
     found = {
         path.relative_to(package).as_posix()
         for path in package.rglob("*.py")
-        for node in ast.walk(ast.parse(path.read_text()))
+        for node in nodes_of(path)
         if (isinstance(node, ast.Name) and node.id in LISTS)
         or (isinstance(node, ast.Attribute) and node.attr in LISTS)
     }

@@ -32,6 +32,12 @@ def parse(source: str) -> ast.Module:
     return ast.parse(source)
 
 
+@pytest.fixture(scope="module", autouse=True)
+def _forget_modules() -> Iterator[None]:
+    yield
+    parse.cache_clear()
+
+
 def docstrings(tree: ast.AST) -> Iterator[tuple[int, str]]:
     """Line and text of the docstrings of modules, classes, functions and attributes."""
     for node in ast.walk(tree):

@@ -165,14 +165,14 @@ def test_expired_tombstones_go_and_the_others_stay(tmp_path: Path) -> None:
 
 def test_small_sidecars_are_folded_so_that_they_stay_few(tmp_path: Path) -> None:
     log = checkpointed(tmp_path, [files(0, 1)])
-    counts = []
-    for number in range(1, 40):
+    num_files, counts = 24, []
+    for number in range(1, num_files):
         _, _, after = again(log, files(number, 1))
         counts.append(len(after))
     sizes = [len(rows_of(log, name)) for name in named(log.snapshot())]
-    assert sum(sizes) == 40
+    assert sum(sizes) == num_files
     assert max(sizes) <= ROWS
-    assert max(counts) <= 40 // (ROWS // 2) + 4
+    assert max(counts) <= num_files // (ROWS // 2) + 4
 
 
 @pytest.mark.parametrize(
