@@ -1,6 +1,7 @@
 """The search: operations that meet, each order run on a fresh copy of its scene and judged.
 
-One order again, with its calls: `python -m tests.interleaving.search "restore[0:7] vacuum[0:]"`.
+A failure prints the command that runs its order again and shows the calls:
+`python -m tests.interleaving.search "restore[0:7] vacuum[0:]" restore vacuum`.
 """
 
 from __future__ import annotations
@@ -79,6 +80,29 @@ def pairs() -> list[Meeting]:
     ]
 
 
+def covering_pairs(distance: int) -> list[Meeting]:
+    """A few pairs that together have each operation.
+
+    Args:
+        distance: Pairs whose operations are so many places apart in `OPERATIONS` are taken first,
+            and each next distance after them. Other distances give other pairs.
+    """
+    kinds = list(OPERATIONS)
+
+    def distance_beyond(meeting: Meeting) -> int:
+        first, second = map(kinds.index, meeting.kinds)
+        return (second - first - distance) % len(kinds)
+
+    chosen: list[Meeting] = []
+    met: set[str] = set()
+    for least_new in (2, 1):
+        for meeting in sorted(pairs(), key=distance_beyond):
+            if len(set(meeting.kinds) - met) >= least_new:
+                chosen.append(meeting)
+                met.update(meeting.kinds)
+    return chosen
+
+
 def can_meet(kinds: Collection[str]) -> bool:
     """Whether there is a table on which all mean something, and one at most deletes it.
 
@@ -103,6 +127,12 @@ class Failure:
     order: Order
     complaints: tuple[str, ...]
     run: Run
+
+    @property
+    def command(self) -> str:
+        """The command that runs the order again."""
+        kinds = " ".join(self.meeting.kinds)
+        return f'To repeat: .venv/bin/python -m tests.interleaving.search "{self.order}" {kinds}'
 
     @property
     def kind(self) -> str:
@@ -193,11 +223,12 @@ class Search:
         alike: dict[tuple[Meeting, str], list[Failure]] = {}
         for failure in self.failures:
             alike.setdefault((failure.meeting, failure.kind), []).append(failure)
-        return "\n".join(
-            f"{meeting}: {len(found)} orders break a promise, such as\n  "
-            f"{min(found, key=lambda failure: len(failure.run.steps))}"
-            for (meeting, _), found in alike.items()
-        )
+        lines = []
+        for (meeting, _), found in alike.items():
+            shortest = min(found, key=lambda failure: len(failure.run.steps))
+            lines.append(f"{meeting}: {len(found)} orders break a promise, such as\n  {shortest}")
+            lines.append(shortest.command)
+        return "\n".join(lines)
 
 
 def _operate(actor: Actor, scene: Scene, storage: Storage) -> object:
@@ -212,11 +243,17 @@ def searching() -> Iterator[Search]:
         yield Search(Path(place))
 
 
-def replay(text: str) -> str:
-    """What is wrong with an order, and its calls."""
+def replay(text: str, *in_places: str) -> str:
+    """What is wrong with an order, and its calls.
+
+    Args:
+        text: The order.
+        in_places: The kinds of the operations by their places in the meeting, by which some choose
+            their rows. Without them: as `OPERATIONS` has them.
+    """
     order = Order.from_text(text)
     names = {turn.who.removesuffix(AGAIN) for turn in order.turns}
-    kinds = sorted((name.rstrip("'") for name in names), key=list(OPERATIONS).index)
+    kinds = in_places or sorted((name.rstrip("'") for name in names), key=list(OPERATIONS).index)
     with searching() as search:
         run = search.run(Meeting(tuple(kinds)), order)
         calls = "\n".join(map(str, run.steps))
@@ -224,4 +261,4 @@ def replay(text: str) -> str:
 
 
 if __name__ == "__main__":
-    print(replay(sys.argv[1]))
+    print(replay(*sys.argv[1:]))

@@ -229,6 +229,7 @@ def test_a_broken_operation_is_found(
             "two changes of turn",
             "which is not there",
             ("stat p=a/", "create _delta_log/00000000000000000007.json", "delete_many p=a/"),
+            marks=pytest.mark.full,
             id="a restore that looks which files are there, and a vacuum",
         ),
         pytest.param(
@@ -253,6 +254,7 @@ def test_a_broken_operation_is_found(
             "a kill",
             "not anything that the two can have come to",
             ("broken[0]", "create _delta_log/0", "broken again[0]", "create _delta_log/0"),
+            marks=pytest.mark.full,
             id="an append that is run again",
         ),
     ],
@@ -271,6 +273,8 @@ def test_what_is_broken_in_some_orders_is_found_with_the_order_and_its_calls(
     found = next(f for f in search.failures if any(complaint in text for text in f.complaints))
     assert str(found.order) in str(found)
     assert f"broken and {other}: " in search.verdict()
+    assert f'tests.interleaving.search "{found.order}" broken {other}' in found.command
+    assert "To repeat: " in search.verdict()
     rest = str(found)
     for call in calls:
         _, seen, rest = rest.partition(call)

@@ -28,7 +28,7 @@ ROLES = [
 ]
 
 
-@pytest.mark.parametrize("round_number", range(4))
+@pytest.mark.parametrize("round_number", range(2))
 def test_every_acknowledged_row_is_there_once_whatever_runs_beside(
     tmp_path: Path, round_number: int
 ) -> None:

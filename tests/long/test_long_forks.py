@@ -13,7 +13,7 @@ from tests.support.forked import call_in_child, needs_fork
 from tests.support.servers.s3 import S3Server
 
 pytestmark = [pytest.mark.long, needs_fork]
-ROUNDS = 20
+ROUNDS = 8
 CHILDREN = 25
 
 

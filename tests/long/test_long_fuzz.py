@@ -13,12 +13,11 @@ from tests.support.mutations import mutate
 pytestmark = pytest.mark.long
 
 
-@pytest.mark.parametrize("seed", range(1000, 1008))
+@pytest.mark.parametrize("seed", range(1000, 1004))
 def test_every_line_says_the_same_among_others(seed: int) -> None:
     check_codec(seed, 1_000)
 
 
-@pytest.mark.parametrize("seed", range(1000, 1002))
 @pytest.mark.parametrize(
     ("name", "damage"),
     [
@@ -28,12 +27,11 @@ def test_every_line_says_the_same_among_others(seed: int) -> None:
     ],
 )
 def test_what_is_read_of_a_damaged_log_is_right_or_refused(
-    tmp_path: Path, name: str, damage: log_fuzz.Damage, seed: int
+    tmp_path: Path, name: str, damage: log_fuzz.Damage
 ) -> None:
     root = log_fuzz.table(tmp_path)
-    log_fuzz.check_reads_right_or_refuses(root, name, damage, seed, 1_000)
+    log_fuzz.check_reads_right_or_refuses(root, name, damage, 1000, 1_000)
 
 
-@pytest.mark.parametrize("seed", range(1000, 1002))
-def test_a_damaged_commit_is_refused_in_our_own_words(tmp_path: Path, seed: int) -> None:
-    log_fuzz.check_commit(log_fuzz.table(tmp_path), seed, 2_000)
+def test_a_damaged_commit_is_refused_in_our_own_words(tmp_path: Path) -> None:
+    log_fuzz.check_commit(log_fuzz.table(tmp_path), 1000, 2_000)

@@ -13,7 +13,7 @@ pytestmark = pytest.mark.long
 
 
 @given(commits=histories(), checkpoint_at=st.integers(0, 7))
-@settings(max_examples=1000, deadline=None)
+@settings(max_examples=400, deadline=None)
 def test_replay_equals_the_model_on_many_histories(
     commits: list[list[FileAction]], checkpoint_at: int
 ) -> None:
@@ -21,7 +21,7 @@ def test_replay_equals_the_model_on_many_histories(
 
 
 @given(commits=histories(), split=st.integers(0, 7))
-@settings(max_examples=1000, deadline=None)
+@settings(max_examples=400, deadline=None)
 def test_a_refreshed_snapshot_equals_a_new_one_on_many_histories(
     commits: list[list[FileAction]], split: int
 ) -> None:

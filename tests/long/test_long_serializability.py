@@ -13,4 +13,4 @@ __all__ = ["template"]
 
 
 def test_many_triples_come_to_what_a_serial_order_gives(template: DeltaLog) -> None:
-    check_triples(template, 400, seed=6)
+    check_triples(template, 250, seed=6)

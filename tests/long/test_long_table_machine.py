@@ -10,7 +10,7 @@ from tests.maintenance.test_table_machine import TableMachine
 
 pytestmark = pytest.mark.long
 
-EXAMPLES, STEPS = 80, 30
+EXAMPLES, STEPS = 40, 30
 
 
 def test_thousands_of_steps_keep_every_version_as_the_model_has_it() -> None:

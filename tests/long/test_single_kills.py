@@ -1,4 +1,4 @@
-"""A step of the multiprocess executor, killed once and executed again, for each of the points."""
+"""A step of the multiprocess executor that is killed once, before, while or after it commits."""
 
 from __future__ import annotations
 
@@ -6,13 +6,12 @@ from pathlib import Path
 
 import pytest
 
-from tests.spark.killed_steps import POINTS
 from tests.spark.test_killed_steps import check_kills
 
 pytestmark = pytest.mark.long
 
 
-@pytest.mark.parametrize("point", POINTS)
+@pytest.mark.parametrize("point", ["WriteStarted", "DataFilesStaged", "Committed"])
 def test_a_step_killed_once_leaves_the_rows_of_an_unharmed_one(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, point: str
 ) -> None:
