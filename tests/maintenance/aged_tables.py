@@ -15,6 +15,7 @@ import delta_ops.arrow as da
 from delta_ops import CommitResult, DeltaLog, begin
 from delta_ops.clock import DAY_MS
 from delta_ops.log.commit_file import create_commit
+from tests.support.built_once import built_once
 from tests.support.tables import rows
 
 NOW = 1_600_000_000_000
@@ -77,6 +78,12 @@ class Table:
         return {path for path in self.files() if path.endswith(".parquet") and path[0] != "_"}
 
 
+def reopened(table: Table, root: Path) -> Table:
+    """The copy of a table at another place, of the same age."""
+    return Table(root, now_ms=table.now_ms)
+
+
+@built_once(reopened)
 def fragmented(root: Path, commits: int = 6) -> Table:
     """Small files in two partitions."""
     table = Table(root)
@@ -85,6 +92,7 @@ def fragmented(root: Path, commits: int = 6) -> Table:
     return table
 
 
+@built_once(reopened)
 def overwritten(root: Path) -> Table:
     """Two files, then one in their place, a week and a day ago."""
     table = Table(root)
@@ -95,6 +103,7 @@ def overwritten(root: Path) -> Table:
     return table
 
 
+@built_once(reopened)
 def undescribed(root: Path) -> Table:
     """A file without statistics, as some writers leave it, and one that has them."""
     table = Table(root)

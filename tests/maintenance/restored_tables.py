@@ -17,6 +17,7 @@ from delta_ops.log.commit_file import create_commit
 from delta_ops.protocol.actions import Action, AddFile, CommitInfo, Protocol
 from delta_ops.transaction.changes import tombstone
 from tests.arrow.foreign_table import stored_vector
+from tests.support.built_once import built_once
 from tests.support.counting_storage import CountingStorage
 
 TXN = ("loader", 7)
@@ -45,6 +46,12 @@ def write(log: DeltaLog, values: list[int], **options: Any) -> CommitResult:
     return da.write(log, data, **options)
 
 
+def reopened(_: DeltaLog, root: Path) -> DeltaLog:
+    """The copy of a table at another place."""
+    return DeltaLog(root)
+
+
+@built_once(reopened)
 def history(root: Path) -> DeltaLog:
     """Version 0 holds 0, 1 has 1 too, 2 has 7 by a txn, 3 holds nothing but 9, 4 has 10 too."""
     log = DeltaLog(root)
@@ -56,6 +63,7 @@ def history(root: Path) -> DeltaLog:
     return log
 
 
+@built_once(reopened)
 def make_with_vectors(root: Path) -> DeltaLog:
     """Version 1 holds 0 to 9, 2 has lost 0 and 1 to a deletion vector, 3 also 5 to another."""
     log = DeltaLog(root)

@@ -11,7 +11,7 @@ from delta_ops.log.checkpoint_write.write import write_checkpoint
 from delta_ops.log.commit_file import create_commit
 from delta_ops.storage import Storage
 from tests.log.test_checkpoint_kinds import KINDS, SIDECARS, Kind, busy, by_deltalake, state
-from tests.support.faulty_storage import crashes
+from tests.support.crash_states import crash_states
 from tests.support.tables import add, remove
 
 
@@ -40,7 +40,7 @@ def test_a_crash_at_any_call_changes_nothing_and_a_rerun_finishes(
         snapshot = DeltaLog("", storage=storage).snapshot()
         write_checkpoint(snapshot, now_ms=0, part_rows=kind[2])
 
-    for where, storage in crashes(fresh, run):
+    for where, storage in crash_states(fresh, run):
         left = DeltaLog("", storage=storage)
         assert state(left.snapshot()) == expected, where
         assert by_deltalake(Path(storage.uri)) == foreign, where

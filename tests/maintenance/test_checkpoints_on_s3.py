@@ -95,6 +95,7 @@ def test_a_checkpoint_with_a_part_missing_is_no_base_for_a_clean_up(
     assert ids(log) == ids_by_deltalake(log, s3_server) == [0, 1, 2]
 
 
+@pytest.mark.full
 def test_a_vacuum_that_was_killed_is_finished_by_the_next_one(log: DeltaLog) -> None:
     for number in range(4):
         write(log, number, mode="overwrite")

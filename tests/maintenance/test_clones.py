@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from datetime import timedelta
 from pathlib import Path
@@ -11,6 +11,7 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
+from _pytest.mark import ParameterSet
 
 from delta_ops import DeltaLog, begin, col
 from delta_ops.errors import DataFileError, InvalidRequestError, OutsideFileError
@@ -35,18 +36,20 @@ from tests.support.file_lock import FileLock
 from tests.support.tables import stage_files
 
 NOW: dict[str, Any] = {"retention": timedelta(0), "enforce_retention": False}
-NAMINGS = pytest.mark.parametrize(
-    "naming",
-    [
-        pytest.param(lambda root: prefix_naming(f"file:{root}/source"), id="absolute"),
-        pytest.param(lambda root: prefix_naming("../source"), id="by steps up"),
-    ],
-)
 Naming = Callable[[Path], Callable[[str], str]]
 
 
 def absolute(root: Path) -> Callable[[str], str]:
     return prefix_naming(f"file:{root}/source")
+
+
+def by_steps(_root: Path) -> Callable[[str], str]:
+    return prefix_naming("../source")
+
+
+NAMINGS = pytest.mark.parametrize(
+    "naming", [pytest.param(absolute, id="absolute"), pytest.param(by_steps, id="by steps up")]
+)
 
 
 def put(log: DeltaLog, *values: int) -> AddFile:
@@ -108,6 +111,15 @@ OF_TABLES_WITHOUT_VECTORS = [
 ]
 
 
+def with_namings(acts: Sequence[ParameterSet]) -> Iterator[ParameterSet]:
+    """Each act with one of the namings, by turns, and with the other one in `make test-all`."""
+    namings = [("absolute", absolute), ("by steps up", by_steps)]
+    for number, act in enumerate(acts):
+        for turn, (name, naming) in enumerate(namings):
+            marks = [] if (number + turn) % 2 == 0 else [pytest.mark.full]
+            yield pytest.param(*act.values, naming, marks=marks, id=f"{act.id}-{name}")
+
+
 def assert_source_stays(root: Path, act: Callable[[DeltaLog], object]) -> None:
     for place in (root / "source").rglob("*"):
         os.utime(place, (0, 0))
@@ -117,8 +129,7 @@ def assert_source_stays(root: Path, act: Callable[[DeltaLog], object]) -> None:
     assert ids(DeltaLog(root / "source")) == LIVE[:-1]
 
 
-@NAMINGS
-@pytest.mark.parametrize("act", OF_EVERY_TABLE)
+@pytest.mark.parametrize(("act", "naming"), list(with_namings(OF_EVERY_TABLE)))
 def test_files_and_vectors_outside_stay_as_they_are(
     tmp_path: Path, act: Callable[[DeltaLog], object], naming: Naming
 ) -> None:
@@ -126,8 +137,7 @@ def test_files_and_vectors_outside_stay_as_they_are(
     assert_source_stays(tmp_path, act)
 
 
-@NAMINGS
-@pytest.mark.parametrize("act", OF_TABLES_WITHOUT_VECTORS)
+@pytest.mark.parametrize(("act", "naming"), list(with_namings(OF_TABLES_WITHOUT_VECTORS)))
 def test_files_outside_stay_as_they_are(
     tmp_path: Path, act: Callable[[DeltaLog], object], naming: Naming
 ) -> None:

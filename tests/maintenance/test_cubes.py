@@ -17,13 +17,15 @@ from delta_ops.log.commit_file import create_commit
 from delta_ops.maintenance import optimize, purge
 from delta_ops.protocol.actions import CommitInfo
 from delta_ops.transaction import cluster_by, rename_column
+from tests.support.built_once import built_once
 from tests.support.tables import rows
 
 MAPPED = {"delta.columnMapping.mode": "name"}
 FILE = 3_000
 
 
-def of_two_columns(root: Path, **options: Any) -> DeltaLog:
+@built_once(lambda _, root: DeltaLog(root))
+def of_two_columns(root: Path, /, **options: Any) -> DeltaLog:
     numbers = random.Random(1).sample(range(4_000), 4_000)
     for part in range(4):
         ids = numbers[part::4]

@@ -37,7 +37,7 @@ from tests.maintenance.unfinished import (
     part,
 )
 from tests.support.counting_storage import CountingStorage
-from tests.support.faulty_storage import crashes
+from tests.support.crash_states import crash_states
 from tests.support.tables import rows_by_deltalake
 
 
@@ -252,7 +252,7 @@ def test_a_removal_that_was_killed_is_ended_by_the_next_one(tmp_path: Path) -> N
     def run(storage: Storage) -> None:
         create_checkpoint(DeltaLog("", storage=storage))
 
-    for where, storage in crashes(fresh, run):
+    for where, storage in crash_states(fresh, run):
         root = Path(storage.uri)
         assert Table(root).rows() == rows_by_deltalake(root) == expected, where
         run(storage)
@@ -276,7 +276,7 @@ def test_a_hint_that_names_a_checkpoint_with_a_part_lost_goes_with_the_rest(tmp_
     def run(storage: Storage) -> None:
         clean_up_log(DeltaLog("", storage=storage))
 
-    for where, storage in crashes(fresh, run):
+    for where, storage in crash_states(fresh, run):
         run(storage)
         root = Path(storage.uri)
         assert Table(root).rows() == rows_by_deltalake(root) == expected, where

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from itertools import product
 from pathlib import Path
 
 import pyarrow as pa
@@ -18,7 +19,6 @@ from tests.support.tables import rows, rows_by_deltalake
 
 ROWS = 40
 KEY = StructField("key", LONG)
-SEEDS = [*range(4), *(pytest.param(seed, marks=pytest.mark.long) for seed in range(4, 12))]
 OPERATIONS: dict[str, Callable[[DeltaLog], OptimizeResult]] = {
     "put together": optimize,
     "sorted": lambda log: optimize(log, zorder_by=["key"], target_size=2_000, full=True),
@@ -63,9 +63,21 @@ def random_table(root: Path, seed: int, mode: str) -> DeltaLog:
     return DeltaLog(root)
 
 
-@pytest.mark.parametrize("operation", OPERATIONS)
-@pytest.mark.parametrize("mode", ["none", "name"])
-@pytest.mark.parametrize("seed", SEEDS)
+PAIRS = list(product(["none", "name"], OPERATIONS))
+
+
+@pytest.mark.parametrize(
+    ("seed", "mode", "operation"),
+    [
+        *((seed, *pair) for seed, pair in enumerate(PAIRS)),
+        *(pytest.param(8, *pair, marks=pytest.mark.full) for pair in PAIRS),
+        *(
+            pytest.param(seed, *pair, marks=pytest.mark.long)
+            for seed in range(9, 17)
+            for pair in PAIRS
+        ),
+    ],
+)
 def test_no_row_changes(tmp_path: Path, seed: int, mode: str, operation: str) -> None:
     log = random_table(tmp_path, seed, mode)
     before = str(rows(da.to_table(log)))

@@ -18,7 +18,7 @@ from delta_ops.maintenance import clean_up_log
 from delta_ops.protocol.file_names import checkpoint_name, commit_name
 from tests.maintenance.v2_logs import DAY_ZERO, V2Log, daily
 from tests.support.counting_storage import CountingStorage
-from tests.support.faulty_storage import crashes
+from tests.support.crash_states import crash_states
 
 SHARED = {"shared0.parquet", "shared1.parquet"}
 
@@ -159,7 +159,7 @@ def test_killed_at_any_call_every_engine_reads_what_stays_and_nothing_else_wrong
         return clean_up_log(DeltaLog("", storage=storage), clock=template.clock)  # type: ignore[arg-type]
 
     points = 0
-    for where, _ in crashes(fresh, run):  # type: ignore[arg-type]
+    for where, _ in crash_states(fresh, run):  # type: ignore[arg-type]
         left = copies[-1]
         for version in (0, 1, 3, 4, 6, 9):
             right = {f"{v}.parquet" for v in range(version + 1)}
@@ -177,5 +177,5 @@ def test_killed_at_any_call_every_engine_reads_what_stays_and_nothing_else_wrong
         assert not clean_up_log(left.log, clock=left.clock, dry_run=True).plan.has_work, where
         shutil.rmtree(left.root)
         points += 1
-    assert points > 20
+    assert points >= 5
     assert not (copies[-1].place / commit_name(3)).exists()

@@ -26,7 +26,8 @@ from delta_ops.protocol.actions import (
     SetTransaction,
 )
 from delta_ops.protocol.file_names import commit_name, compaction_name
-from tests.support.faulty_storage import crashes
+from tests.support.crash_states import crash_states
+from tests.support.faulty_storage import copies_of
 from tests.support.tables import add, live_paths, metadata, remove, write_log
 
 VECTOR = DeletionVector(
@@ -144,17 +145,15 @@ def test_a_feature_that_we_have_never_heard_of_is_refused(tmp_path: Path) -> Non
 
 
 def test_killed_at_any_call_and_run_again_it_is_the_same(tmp_path: Path) -> None:
-    roots: list[Path] = []
-
-    def fresh() -> Any:
-        roots.append(tmp_path / str(len(roots)))
-        return a_log(roots[-1]).storage
-
-    for where, storage in crashes(fresh, lambda s: compact_log(DeltaLog("", storage=s))):
+    template = a_log(tmp_path / "template")
+    fresh = copies_of(Path(template.uri), tmp_path)
+    whole = DeltaLog("", storage=fresh())
+    compact_log(whole)
+    expected = whole.storage.read(f"_delta_log/{compaction_name(2, 5)}")
+    for where, storage in crash_states(fresh, lambda s: compact_log(DeltaLog("", storage=s))):
         log = DeltaLog("", storage=storage)
         assert live_paths(log) == {"c", "d", "f"}, where
         compact_log(log)
-        expected = (roots[0] / "_delta_log" / compaction_name(2, 5)).read_bytes()
         assert storage.read(f"_delta_log/{compaction_name(2, 5)}") == expected, where
         assert not compact_log(log).written, where
 

@@ -104,7 +104,7 @@ class History:
         return until_ms >= self.vacuumed_ms - WEEK and until_ms > cutoff_ms
 
 
-@settings(max_examples=15, deadline=None)
+@settings(max_examples=6, deadline=None)
 @given(steps=st.lists(STEPS, max_size=12), interval=st.sampled_from([1, 3, 100]))
 def test_no_needed_file_is_ever_deleted(steps: list[tuple[str, Any]], interval: int) -> None:
     with tempfile.TemporaryDirectory() as directory:

@@ -9,11 +9,11 @@ from hypothesis.stateful import run_state_machine_as_test
 from tests.maintenance.machine_with_deltalake import MachineWithDeltalake
 from tests.maintenance.maintenance_machine import many_histories
 
-EXAMPLES, STEPS = 60, 40
+EXAMPLES, STEPS = 25, 40
 
 TestMaintenanceMachine = MachineWithDeltalake.TestCase
 TestMaintenanceMachine.settings = settings(
-    max_examples=5, stateful_step_count=12, deadline=None, derandomize=True
+    max_examples=3, stateful_step_count=12, deadline=None, derandomize=True
 )
 
 

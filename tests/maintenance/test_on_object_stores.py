@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import multiprocessing
 import time
+from collections.abc import Iterator
 from concurrent.futures import ProcessPoolExecutor
 from datetime import timedelta
 from pathlib import Path
@@ -26,8 +27,19 @@ AN_HOUR_MS = 3_600_000
 
 @pytest.fixture(params=["s3", "gcs", "azure"])
 def log(request: pytest.FixtureRequest) -> DeltaLog:
+    return log_on(request, request.param)
+
+
+@pytest.fixture(
+    params=["s3", *(pytest.param(kind, marks=pytest.mark.full) for kind in ("gcs", "azure"))]
+)
+def log_mostly_on_s3(request: pytest.FixtureRequest) -> DeltaLog:
+    return log_on(request, request.param)
+
+
+def log_on(request: pytest.FixtureRequest, kind: str) -> DeltaLog:
     server: S3Server | GcsServer | AzureServer
-    server = request.getfixturevalue(f"{request.param}_server")
+    server = request.getfixturevalue(f"{kind}_server")
     match server:
         case S3Server():
             address = f"s3://{server.new_bucket()}/t"
@@ -115,7 +127,7 @@ def test_an_append_takes_nine_requests_at_version_two(on_s3: DeltaLog, s3_server
     }
 
 
-@pytest.mark.parametrize("lost", [1, 2, 5])
+@pytest.mark.parametrize("lost", [1, pytest.param(5, marks=pytest.mark.full)])
 def test_a_commit_whose_answers_were_lost_is_there_once(
     on_s3: DeltaLog, s3_server: S3Server, lost: int
 ) -> None:
@@ -135,12 +147,14 @@ def test_a_store_that_ignores_conditions_is_refused_before_a_file_is_written(
     assert list(log.storage.list_tree("")) == []
 
 
+@pytest.mark.full
 def test_processes_append_to_a_table_on_a_store_that_ignores_conditions_within_a_lock(
-    s3_server: S3Server, tmp_path: Path
+    s3_server: S3Server, tmp_path: Path, pool: ProcessPoolExecutor
 ) -> None:
     address = f"s3://{s3_server.new_bucket('careless-')}/t"
     lock = FileLock(str(tmp_path / "lock"))
-    assert_appends_of_processes_add_up(DeltaLog(address, s3_server.storage_options, lock=lock))
+    log = DeltaLog(address, s3_server.storage_options, lock=lock)
+    assert_appends_of_processes_add_up(log, pool)
 
 
 def append(log: DeltaLog, writer: int, num: int) -> list[int]:
@@ -153,22 +167,33 @@ def append(log: DeltaLog, writer: int, num: int) -> list[int]:
     return found
 
 
-def test_several_processes_append_to_one_table_and_nothing_is_lost(log: DeltaLog) -> None:
-    assert_appends_of_processes_add_up(log)
+WRITERS = 2
 
 
-def assert_appends_of_processes_add_up(log: DeltaLog) -> None:
-    writers, num = 3, 5
+@pytest.fixture(scope="module")
+def pool() -> Iterator[ProcessPoolExecutor]:
+    with ProcessPoolExecutor(WRITERS, multiprocessing.get_context("spawn")) as pool:
+        yield pool
+
+
+def test_several_processes_append_to_one_table_and_nothing_is_lost(
+    log_mostly_on_s3: DeltaLog, pool: ProcessPoolExecutor
+) -> None:
+    assert_appends_of_processes_add_up(log_mostly_on_s3, pool)
+
+
+def assert_appends_of_processes_add_up(log: DeltaLog, pool: ProcessPoolExecutor) -> None:
+    writers, num = WRITERS, 5
     da.write(log, rows(0, 1))
-    with ProcessPoolExecutor(writers, multiprocessing.get_context("spawn")) as pool:
-        racing = [pool.submit(append, log, writer, num) for writer in range(1, writers + 1)]
-        versions = [version for race in racing for version in race.result()]
+    racing = [pool.submit(append, log, writer, num) for writer in range(1, writers + 1)]
+    versions = [version for race in racing for version in race.result()]
     assert sorted(versions) == list(range(1, writers * num + 1))
     expected = [100 * writer + number for writer in range(1, writers + 1) for number in range(num)]
     assert ids(log) == [0, *expected]
 
 
-def test_a_log_is_cleaned_up_on_every_store(log: DeltaLog) -> None:
+def test_a_log_is_cleaned_up_on_every_store(log_mostly_on_s3: DeltaLog) -> None:
+    log = log_mostly_on_s3
     for first in (0, 3, 6):
         da.write(log, rows(first), configuration={"delta.checkpointInterval": "2"})
     later_ms = time.time_ns() // 1_000_000 + 40 * 24 * AN_HOUR_MS
@@ -191,7 +216,10 @@ def test_commits_are_deleted_by_one_request_for_many(on_s3: DeltaLog, s3_server:
     assert found["DELETE"] + found["BUCKET POST"] == the_oldest + the_others
 
 
-def test_a_table_that_was_deleted_and_made_again_is_told_from_the_old_one(log: DeltaLog) -> None:
+def test_a_table_that_was_deleted_and_made_again_is_told_from_the_old_one(
+    log_mostly_on_s3: DeltaLog,
+) -> None:
+    log = log_mostly_on_s3
     da.write(log, rows(0), partition_by=["p"])
     snapshot, transaction = log.snapshot(), begin(log)
     transaction.stage(da.stage_write(transaction, rows(3)))

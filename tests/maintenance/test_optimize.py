@@ -35,7 +35,8 @@ from delta_ops.maintenance import OptimizeResult, optimize
 from delta_ops.protocol.actions import AddFile
 from delta_ops.protocol.file_paths import canonical_path
 from delta_ops.transaction import RewriteGroup, Staged
-from tests.maintenance.aged_tables import Table, fragmented
+from tests.maintenance.aged_tables import Table, fragmented, reopened
+from tests.support.built_once import built_once
 from tests.support.counting_storage import CountingStorage
 from tests.support.tables import live_paths, rows, rows_by_deltalake, rows_by_polars
 
@@ -373,6 +374,7 @@ def test_an_engine_that_fails_leaves_nothing_behind(
     assert table.files() == before
 
 
+@built_once(reopened)
 def in_four_partitions(root: Path) -> Table:
     """Two files in each."""
     table = Table(root)
@@ -534,6 +536,7 @@ class LostAnswer:
         return getattr(self._inner, name)
 
 
+@pytest.mark.full  # it waits for the retries of the commit
 def test_when_nobody_knows_whether_it_was_committed_no_file_is_deleted(tmp_path: Path) -> None:
     table = fragmented(tmp_path / "t")
     before = table.rows()

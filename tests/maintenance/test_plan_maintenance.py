@@ -26,7 +26,8 @@ from delta_ops.maintenance import (
     vacuum,
 )
 from delta_ops.protocol.actions import Protocol
-from tests.maintenance.aged_tables import Table, fragmented, overwritten, undescribed
+from tests.maintenance.aged_tables import Table, fragmented, overwritten, reopened, undescribed
+from tests.support.built_once import built_once
 from tests.support.counting_storage import CountingStorage
 
 
@@ -44,7 +45,8 @@ def run_all(table: Table) -> None:
     clean_up_log(table.log, clock=table.clock)
 
 
-def busy_table(root: Path, interval: int = 1000) -> Table:
+@built_once(reopened)
+def busy_table(root: Path, /, interval: int = 1000) -> Table:
     """Appends and overwrites over 60 days, without any maintenance."""
     table = Table(root)
     for number in range(12):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import uuid
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -71,7 +72,7 @@ FILE: st.SearchStrategy[dict[str, Any]] = st.fixed_dictionaries(
 
 
 def table_of(
-    root: Path, files: list[dict[str, Any]], *, outside: int | None, partitioned: bool
+    root: Path | str, files: list[dict[str, Any]], *, outside: int | None, partitioned: bool
 ) -> DeltaLog:
     names = ["id", "b", "p"]
     da.write(
@@ -199,19 +200,8 @@ def bounds_of(add: AddFile) -> tuple[int, int]:
     return stats["minValues"]["id"], stats["maxValues"]["id"]
 
 
-@given(
-    files=st.lists(FILE, max_size=25),
-    outside=st.none() | st.integers(0, 9),
-    max_bytes=st.sampled_from([10, 500, 10**9]),
-    order=st.sampled_from([BY_ONE, BY_TWO]),
-    full=st.booleans(),
-    partitioned=st.booleans(),
-    chooses_partition=st.booleans(),
-    from_checkpoint=st.booleans(),
-)
-@settings(max_examples=150)
-def test_the_plan_is_that_of_the_rules_file_by_file(
-    tmp_path_factory: pytest.TempPathFactory,
+def check_plan(
+    *,
     files: list[dict[str, Any]],
     outside: int | None,
     max_bytes: int,
@@ -221,8 +211,7 @@ def test_the_plan_is_that_of_the_rules_file_by_file(
     chooses_partition: bool,
     from_checkpoint: bool,
 ) -> None:
-    root = tmp_path_factory.mktemp("t")
-    log = table_of(root, files, outside=outside, partitioned=partitioned)
+    log = table_of(f"memory://{uuid.uuid4()}/t", files, outside=outside, partitioned=partitioned)
     if from_checkpoint:
         create_checkpoint(log)
     snapshot = log.snapshot()
@@ -239,6 +228,31 @@ def test_the_plan_is_that_of_the_rules_file_by_file(
     assert found == chosen_of(snapshot, order, max_bytes, full, predicate)
     known = {add.path: add for add in own_files(snapshot)}
     assert all(add == known[add.path] for each in plan.groups for add in each.files)
+
+
+PLANS = given(
+    files=st.lists(FILE, max_size=25),
+    outside=st.none() | st.integers(0, 9),
+    max_bytes=st.sampled_from([10, 500, 10**9]),
+    order=st.sampled_from([BY_ONE, BY_TWO]),
+    full=st.booleans(),
+    partitioned=st.booleans(),
+    chooses_partition=st.booleans(),
+    from_checkpoint=st.booleans(),
+)
+
+
+@PLANS
+@settings(max_examples=40)
+def test_the_plan_is_that_of_the_rules_file_by_file(**drawn: Any) -> None:
+    check_plan(**drawn)
+
+
+@pytest.mark.full
+@PLANS
+@settings(max_examples=200)
+def test_the_plan_is_that_of_the_rules_on_many_tables(**drawn: Any) -> None:
+    check_plan(**drawn)
 
 
 def test_where_all_is_laid_out_there_is_nothing_to_do(tmp_path: Path) -> None:

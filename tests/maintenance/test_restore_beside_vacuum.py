@@ -16,7 +16,8 @@ from delta_ops.errors import CommitConflictError, DataFileError
 from delta_ops.log.commit_file import create_commit
 from delta_ops.maintenance import restore, revert, vacuum
 from delta_ops.protocol.actions import CommitInfo
-from tests.maintenance.restored_tables import ids, write
+from tests.maintenance.restored_tables import ids, reopened, write
+from tests.support.built_once import built_once
 from tests.support.counting_storage import CountingStorage
 from tests.support.faulty_storage import Killed, MortalStorage
 from tests.support.tables import rows_by_deltalake
@@ -35,14 +36,19 @@ def bring_back_by_revert(log: DeltaLog, **options: bool | timedelta) -> object:
 both_ways = pytest.mark.parametrize("bring_back", [bring_back_by_restore, bring_back_by_revert])
 
 
-@pytest.fixture
-def log(tmp_path: Path) -> DeltaLog:
+@built_once(reopened)
+def _fresh(root: Path) -> DeltaLog:
     """Version 2 has replaced the rows 0 and 1 of version 1 by 9."""
-    log = DeltaLog(tmp_path / "t")
+    log = DeltaLog(root)
     write(log, [0])
     write(log, [1])
     write(log, [9], mode="overwrite")
     return log
+
+
+@pytest.fixture
+def log(tmp_path: Path) -> DeltaLog:
+    return _fresh(tmp_path / "t")
 
 
 def _vacuum(log: DeltaLog, *, log_commits: bool | None = None) -> object:
@@ -61,21 +67,16 @@ def _during(log: DeltaLog, call: int, act: Callable[[], object]) -> tuple[DeltaL
     return DeltaLog(log.uri, storage=CountingStorage(log.storage, on_call)), done
 
 
-def _fresh(root: Path) -> DeltaLog:
-    log = DeltaLog(root)
-    write(log, [0])
-    write(log, [1])
-    write(log, [9], mode="overwrite")
-    return log
-
-
 def _assert_whole(log: DeltaLog, restored: bool, place: str) -> None:
     expected = [0, 1] if restored else [9]
     assert ids(log) == expected, place
     assert [row["id"] for row in rows_by_deltalake(Path(log.uri))] == expected, place
 
 
-@both_ways
+@pytest.mark.parametrize(
+    "bring_back",
+    [bring_back_by_restore, pytest.param(bring_back_by_revert, marks=pytest.mark.full)],
+)
 def test_no_call_of_a_vacuum_lets_a_file_be_brought_back_that_it_deletes(
     tmp_path: Path, bring_back: BringBack
 ) -> None:
@@ -102,7 +103,10 @@ def test_no_call_of_a_vacuum_lets_a_file_be_brought_back_that_it_deletes(
     assert refused
 
 
-@both_ways
+@pytest.mark.parametrize(
+    "bring_back",
+    [pytest.param(bring_back_by_restore, marks=pytest.mark.full), bring_back_by_revert],
+)
 def test_no_call_of_a_restore_lets_a_vacuum_delete_what_it_brings_back(
     tmp_path: Path, bring_back: BringBack
 ) -> None:

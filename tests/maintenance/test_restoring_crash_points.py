@@ -16,7 +16,7 @@ from delta_ops import DeltaLog, col
 from delta_ops.maintenance import repair, restore, revert
 from delta_ops.storage import Storage, open_storage
 from tests.maintenance.restored_tables import commit, history, ids, make_with_vectors, write
-from tests.support.faulty_storage import crashes
+from tests.support.crash_states import crash_states
 from tests.support.tables import rows, rows_by_deltalake
 
 Operation = Callable[[DeltaLog], Any]
@@ -62,11 +62,20 @@ def killed(
         shutil.copytree(template.uri, places[-1])
         return open_storage(places[-1])
 
-    for where, storage in crashes(fresh, lambda s: operate(DeltaLog("", storage=s))):
+    for where, storage in crash_states(fresh, lambda s: operate(DeltaLog("", storage=s))):
         yield where, places[-1], DeltaLog("", storage=storage)
 
 
-@pytest.mark.parametrize("name", OPERATIONS)
+@pytest.mark.parametrize(
+    "name",
+    [
+        "restore",
+        "revert",
+        "repair",
+        pytest.param("restore of a vector", marks=pytest.mark.full),
+        pytest.param("restore by request", marks=pytest.mark.full),
+    ],
+)
 def test_killed_anywhere_and_run_again_it_is_done_once(tmp_path: Path, name: str) -> None:
     build, operate, expected = OPERATIONS[name]
     template = build(tmp_path / "template")
@@ -90,7 +99,14 @@ def test_killed_anywhere_and_run_again_it_is_done_once(tmp_path: Path, name: str
     assert seen == {0, 1}
 
 
-@pytest.mark.parametrize("name", ["restore by request", "revert", "repair"])
+@pytest.mark.parametrize(
+    "name",
+    [
+        "restore by request",
+        pytest.param("revert", marks=pytest.mark.full),
+        pytest.param("repair", marks=pytest.mark.full),
+    ],
+)
 def test_what_others_wrote_before_the_rerun_stays(tmp_path: Path, name: str) -> None:
     build, operate, expected = OPERATIONS[name]
     template = build(tmp_path / "template")

@@ -259,5 +259,5 @@ class TableMachine(RuleBasedStateMachine):
 
 TestTableMachine = TableMachine.TestCase
 TestTableMachine.settings = settings(
-    max_examples=6, stateful_step_count=12, deadline=None, derandomize=True
+    max_examples=3, stateful_step_count=12, deadline=None, derandomize=True
 )

@@ -117,14 +117,6 @@ def test_links_are_not_followed(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    "name",
-    [
-        pytest.param("a b.parquet", id="a space"),
-        pytest.param("100%.parquet", id="a percent sign"),
-        pytest.param("ü=#?.parquet", id="letters and signs"),
-    ],
-)
-@pytest.mark.parametrize(
     "log_path",
     [
         pytest.param(lambda root, name: quote(name), id="relative"),
@@ -139,8 +131,9 @@ def test_links_are_not_followed(tmp_path: Path) -> None:
     ],
 )
 def test_a_live_file_stays_however_the_log_names_it(
-    tmp_path: Path, name: str, log_path: Callable[[Path, str], str]
+    tmp_path: Path, log_path: Callable[[Path, str], str]
 ) -> None:
+    name = "a b 100% ü=#?.parquet"
     table = Table(tmp_path / "t")
     write_log(table.root, [[add(log_path(table.root, name))]])
     live, orphan = table.put(name), table.put("orphan.parquet")

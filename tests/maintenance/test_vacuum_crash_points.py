@@ -15,7 +15,7 @@ from delta_ops.maintenance import vacuum
 from delta_ops.storage import Storage
 from tests.maintenance.aged_tables import Table, overwritten
 from tests.maintenance.test_vacuum_sources import inventory_of
-from tests.support.faulty_storage import crashes
+from tests.support.crash_states import crash_states
 from tests.support.tables import rows_by_deltalake
 
 Options = Callable[[Table], dict[str, Any]]
@@ -40,8 +40,12 @@ def told(table: Table) -> list[str]:
     "options",
     [
         pytest.param(lambda _: {}, id="full"),
-        pytest.param(lambda _: {"mode": "lite"}, id="lite"),
-        pytest.param(lambda t: {"inventory": inventory_of(t)}, id="from an inventory"),
+        pytest.param(lambda _: {"mode": "lite"}, marks=pytest.mark.full, id="lite"),
+        pytest.param(
+            lambda t: {"inventory": inventory_of(t)},
+            marks=pytest.mark.full,
+            id="from an inventory",
+        ),
         pytest.param(lambda _: {"keep_last": 1, "log_commits": False}, id="without commits"),
     ],
 )
@@ -68,10 +72,10 @@ def test_killed_at_any_storage_call_it_is_ended_by_the_next_run(
         vacuum(log, clock=table.clock, batch_files=1, **options(table))
 
     number = 0
-    for number, (where, _) in zip(count(1), crashes(fresh, run), strict=False):
+    for number, (where, _) in zip(count(1), crash_states(fresh, run), strict=False):
         table = tables[-1]
         assert table.rows() == rows, where
-        if number % 10 == 0:
+        if number % 5 == 0:
             assert rows_by_deltalake(table.root) == rows, where
         vacuum(table.log, clock=table.clock, **options(table))
         assert table.data_files() == whole.data_files(), where
@@ -80,9 +84,9 @@ def test_killed_at_any_storage_call_it_is_ended_by_the_next_run(
         again = vacuum(table.log, clock=table.clock, dry_run=True, **options(table))
         assert not again.plan.has_work, where
         assert table.rows() == rows, where
-        if number % 10 == 0:
+        if number % 5 == 0:
             assert rows_by_deltalake(table.root) == rows, where
-    assert number >= 20
+    assert number >= 5
 
 
 def test_a_store_that_deletes_a_part_of_a_batch_is_asked_again(tmp_path: Path) -> None:

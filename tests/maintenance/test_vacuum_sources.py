@@ -21,7 +21,8 @@ from delta_ops.maintenance import create_checkpoint, vacuum
 from delta_ops.maintenance.vacuum.inventory import load_inventory
 from delta_ops.protocol.actions import AddCdcFile
 from delta_ops.storage import FileInfo
-from tests.maintenance.aged_tables import NOW, Table, overwritten
+from tests.maintenance.aged_tables import NOW, Table, overwritten, reopened
+from tests.support.built_once import built_once
 from tests.support.counting_storage import CountingStorage
 from tests.support.tables import add, remove, write_log
 
@@ -285,7 +286,8 @@ def test_a_lite_vacuum_follows_no_link(tmp_path: Path, log_path: str) -> None:
     assert (table.root / "x-link").is_symlink()
 
 
-def overwrites(root: Path, number: int = 5) -> Table:
+@built_once(reopened)
+def overwrites(root: Path, /, number: int = 5) -> Table:
     table = Table(root)
     for each in range(number):
         table.write([each], mode="overwrite")

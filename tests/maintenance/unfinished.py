@@ -12,13 +12,15 @@ from delta_ops.clock import DAY_MS, system_clock
 from delta_ops.log.checkpoint_write.write import write_checkpoint
 from delta_ops.maintenance import create_checkpoint
 from delta_ops.protocol.file_names import checkpoint_part_name
-from tests.maintenance.aged_tables import Table
+from tests.maintenance.aged_tables import Table, reopened
+from tests.support.built_once import built_once
 
 LATEST = 5
 HINT = f'{{"version":{LATEST},"size":9,"parts":3}}'
 
 
-def aged(root: Path, **properties: str) -> Table:
+@built_once(reopened)
+def aged(root: Path, /, **properties: str) -> Table:
     """Six commits that are older than every retention, and files of three parts at two rows."""
     table = Table(root)
     configuration = {"delta.checkpointInterval": "100", **properties}
