@@ -69,8 +69,8 @@ def test_a_child_reads_and_commits_and_so_does_its_parent_after_it(
     assert ids(log) == [0, 1, 2, 3]
 
 
-# A pair of a way to start and a place that other cases have is `full`.
-FULL = [("forkserver", "on S3"), ("spawn", "on a disk")]
+FULL = [("forkserver", "on S3"), ("spawn", "on S3")]
+"""Each of their parts is in another case."""
 
 
 @pytest.mark.parametrize(

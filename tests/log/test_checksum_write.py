@@ -121,7 +121,14 @@ NEW = add("new", size=5, modification_time=FUTURE)
         pytest.param([], id="nothing"),
     ],
 )
-@pytest.mark.parametrize("previous", [True, False], ids=["after a checksum", "after none"])
+@pytest.mark.parametrize(
+    "previous",
+    [
+        pytest.param(True, id="after a checksum"),
+        # Files are counted without it, whatever the commit does to them.
+        pytest.param(False, id="after none", marks=pytest.mark.full),
+    ],
+)
 def test_a_small_table_gets_a_checksum_that_is_right(
     table: Table, actions: list[Action], previous: bool
 ) -> None:
@@ -129,6 +136,14 @@ def test_a_small_table_gets_a_checksum_that_is_right(
         table.crc().unlink()
     assert table.commit(*actions)
     assert validate_checksum(table.log.snapshot())
+
+
+def test_a_small_table_without_a_checksum_gets_one(table: Table) -> None:
+    table.crc().unlink()
+    for actions in ([NEW, remove("old")], [], [remove("a b", size=20)]):
+        assert table.commit(*actions)
+        assert validate_checksum(table.log.snapshot())
+        table.crc().unlink()
 
 
 @pytest.mark.usefixtures("large")

@@ -104,17 +104,32 @@ def test_an_answer_that_does_not_name_the_condition_is_understood(
         impatient.create(PATH, b"ours")
 
 
+FAILURES = {
+    "throttled": Failure(503, "SlowDown"),
+    "unavailable": Failure(503, "ServiceUnavailable"),
+    "an error of its own": Failure(500, "InternalError"),
+    "too slow": Failure(400, "RequestTimeout"),
+    "forbidden": Failure(403, "AccessDenied"),
+}
+OF_PARTS = ("throttled", "forbidden")
+"""One failure that is sent again and one that is not; the others of parts are `full`."""
+
+
 @pytest.mark.parametrize(
-    "failure",
+    ("failure", "write"),
     [
-        pytest.param(Failure(503, "SlowDown"), id="throttled"),
-        pytest.param(Failure(503, "ServiceUnavailable"), id="unavailable"),
-        pytest.param(Failure(500, "InternalError"), id="an error of its own"),
-        pytest.param(Failure(400, "RequestTimeout"), id="too slow"),
-        pytest.param(Failure(403, "AccessDenied"), id="forbidden"),
+        *(pytest.param(each, write_small, id=f"{name}, small") for name, each in FAILURES.items()),
+        *(
+            pytest.param(
+                each,
+                write_large,
+                id=f"{name}, in parts",
+                marks=[] if name in OF_PARTS else [pytest.mark.full],
+            )
+            for name, each in FAILURES.items()
+        ),
     ],
 )
-@both_sizes
 def test_a_store_that_fails_is_a_storage_error_and_nothing_is_there(
     impatient: Storage, s3_server: S3Server, failure: Failure, write: Write
 ) -> None:

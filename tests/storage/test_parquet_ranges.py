@@ -108,7 +108,7 @@ def test_columns_far_apart_are_asked_for_apart_and_near_ones_together() -> None:
 
 
 def test_a_long_range_is_asked_for_in_parts() -> None:
-    content = parquet(500_000, 500_000)
+    content = parquet(250_000, 250_000)
     storage = put(content)
     footer = read_footer(storage, storage.stat(PATH))
     ranges: list[tuple[int, int]] = []
