@@ -10,11 +10,18 @@ import pytest
 from tests.support.instances import new_instance
 
 
-@pytest.fixture
-def instance() -> Iterator[dg.DagsterInstance]:
-    """An instance in memory, for runs in this process."""
+@pytest.fixture(scope="session")
+def instance_in_memory() -> Iterator[dg.DagsterInstance]:
+    """An instance that tests share: to make its tables takes longer than most tests."""
     with dg.DagsterInstance.ephemeral() as real:
         yield real
+
+
+@pytest.fixture
+def instance(instance_in_memory: dg.DagsterInstance) -> Iterator[dg.DagsterInstance]:
+    """An instance in memory without runs or events, for runs in this process."""
+    yield instance_in_memory
+    instance_in_memory.wipe()
 
 
 @pytest.fixture

@@ -75,16 +75,24 @@ def execute(
         pytest.param([FAILS_AFTER], {0}, 1, id="the run before"),
         pytest.param([FAILS_AFTER, FAILS_BEFORE], {1}, 1, id="one in the middle"),
         pytest.param([FAILS_AFTER, FAILS_BEFORE], {0}, 1, id="the root"),
-        pytest.param([FAILS_AFTER, FAILS_BEFORE], {0, 1}, 1, id="all before"),
+        pytest.param(
+            [FAILS_AFTER, FAILS_BEFORE], {0, 1}, 1, id="all before", marks=pytest.mark.full
+        ),
         pytest.param([FAILS_BEFORE, FAILS_AFTER], {1}, 1, id="one that did what the root was to"),
-        pytest.param([FAILS_BEFORE], {0}, 1, id="one that committed nothing"),
+        pytest.param(
+            [FAILS_BEFORE], {0}, 1, id="one that committed nothing", marks=pytest.mark.full
+        ),
         pytest.param([SUCCEEDS, FAILS_AFTER], {1}, 2, id="a second that was wanted"),
         pytest.param([SUCCEEDS, FAILS_BEFORE], {1}, 2, id="a second that committed nothing"),
         pytest.param(
             [SUCCEEDS, FAILS_AFTER, FAILS_BEFORE], {2}, 2, id="one that continued a second"
         ),
         pytest.param(
-            [SUCCEEDS, FAILS_AFTER, FAILS_BEFORE], {1, 2}, 2, id="a second and what continued it"
+            [SUCCEEDS, FAILS_AFTER, FAILS_BEFORE],
+            {1, 2},
+            2,
+            id="a second and what continued it",
+            marks=pytest.mark.full,
         ),
         pytest.param(
             [SUCCEEDS, FAILS_AFTER, FAILS_BEFORE], {0, 1, 2}, 2, id="all, the root did well"

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import dagster as dg
 import pyarrow as pa
+import pytest
 from deltalake import DeltaTable, write_deltalake
 
 from tests.orchestration.daemon_home import DaemonHome
@@ -46,7 +47,14 @@ defs = dg.Definitions(
 SETTINGS = "telemetry:\n  enabled: false\n"
 
 
-def test_commits_of_others_become_events_and_runs(tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    "is_restarted",
+    [
+        pytest.param(False, id="a daemon that goes on"),
+        pytest.param(True, id="and one that was off for a while", marks=pytest.mark.full),
+    ],
+)
+def test_commits_of_others_become_events_and_runs(tmp_path: Path, is_restarted: bool) -> None:
     table = tmp_path / "orders"
     write_deltalake(table, ROWS)
     home = DaemonHome(
@@ -97,17 +105,20 @@ def test_commits_of_others_become_events_and_runs(tmp_path: Path) -> None:
             home.wait_until(lambda: told() == [0, 1, 2])
             wait_for_evaluations()
             assert num_runs() == before + 1
-        write_deltalake(table, ROWS, mode="append")
-        DeltaTable(table).optimize.compact()
-        assert told() == [0, 1, 2]
-        with home.daemon():
-            home.wait_until(lambda: told()[-1] == 4)
-            home.wait_until(lambda: num_runs() == before + 2 and all_have_ended())
-        assert told() == [0, 1, 2, 3, 4]
+        changed = 1
+        if is_restarted:
+            write_deltalake(table, ROWS, mode="append")
+            DeltaTable(table).optimize.compact()
+            assert told() == [0, 1, 2]
+            with home.daemon():
+                home.wait_until(lambda: told()[-1] == 4)
+                home.wait_until(lambda: num_runs() == before + 2 and all_have_ended())
+            assert told() == [0, 1, 2, 3, 4]
+            changed = 3
         assert all(run.is_success for run in instance.get_runs())
         latest = instance.get_latest_materialization_event(KEY)
     assert latest is not None
     assert latest.asset_materialization is not None
     tag = latest.asset_materialization.tags
     assert tag is not None
-    assert tag["dagster/data_version"].endswith("@3")
+    assert tag["dagster/data_version"].endswith(f"@{changed}")

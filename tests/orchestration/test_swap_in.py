@@ -480,7 +480,21 @@ def sort_rows(rows: Rows) -> Rows:
     return sorted(rows, key=lambda row: json.dumps(row, sort_keys=True, default=str))
 
 
-@pytest.mark.parametrize("name", EXAMPLES)
+PARTS_ARE_TESTED_ELSEWHERE = (
+    "deltalake: some columns of an input",
+    "deltalake: a partition for each day",
+    "deltalake: beside another IO manager",
+    "delta: the Output overrides the asset",
+)
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        pytest.param(name, marks=pytest.mark.full if name in PARTS_ARE_TESTED_ELSEWHERE else ())
+        for name in EXAMPLES
+    ],
+)
 def test_an_example_runs_with_its_imports_changed(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, instance: dg.DagsterInstance, name: str
 ) -> None:
