@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import shutil
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from itertools import product
 from pathlib import Path
 from typing import Any
@@ -46,27 +46,26 @@ SCHEMA = StructType(
 )
 
 
-def cases(*choices: Iterable[str], every: int) -> pytest.MarkDecorator:
-    """A case for each kind of table and choice, in either layout by turns.
+def cases(kind_by_choice: Mapping[str, str]) -> pytest.MarkDecorator:
+    """A case for each kind of table and choice, every second one with partitions.
 
     Args:
-        every: Which of them, counted over, are run each time; the others are long proofs, and each
-            day has a half of these.
+        kind_by_choice: The kind of table that `make test` runs a choice on. The other kinds are
+            left to `make test-all`; a choice without a kind (`""`) is left to it altogether.
     """
     found = []
-    for number, (kind, *chosen) in enumerate(product(KINDS, *choices)):
-        partitioned = number // every % 2 == 1
+    for number, (choice, kind) in enumerate(product(kind_by_choice, KINDS)):
+        partitioned = (number + number // len(KINDS) // 2) % 2 == 1
         found.append(
             pytest.param(
                 kind,
                 partitioned,
-                *chosen,
-                id="-".join((kind, "partitioned" if partitioned else "one", *chosen)),
-                marks=() if number % every == 0 else pytest.mark.long,
+                choice,
+                id="-".join((kind, "partitioned" if partitioned else "one", choice)),
+                marks=() if kind == kind_by_choice[choice] else pytest.mark.full,
             )
         )
-    names = ["kind", "partitioned", *(f"choice{i}" for i in range(len(choices)))]
-    return pytest.mark.parametrize(names, found)
+    return pytest.mark.parametrize(("kind", "partitioned", "choice"), found)
 
 
 def data(*given: tuple[int, str | None, int | None]) -> pa.Table:

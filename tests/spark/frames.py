@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
+from functools import reduce
 from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
 import pyarrow.types as pt
 from pyspark.sql import DataFrame
+from pyspark.sql import functions as sf
 
 from delta_ops.spark.session import is_connect
 from tests.support.tables import rows
@@ -25,6 +27,15 @@ def rows_of(frame: DataFrame) -> list[dict[str, Any]]:
         table = pa.Table.from_batches(collect(empty_list_if_zero_records=False))
     schema = pa.schema([(each.name, _to_utc_type(each.type)) for each in table.schema])
     return rows(table.cast(schema))
+
+
+def rows_of_each(frames: Sequence[DataFrame]) -> list[list[dict[str, Any]]]:
+    """The rows of each frame; all have the same columns and are computed by one job."""
+    numbered = (frame.withColumn("frame", sf.lit(i)) for i, frame in enumerate(frames))
+    found: list[list[dict[str, Any]]] = [[] for _ in frames]
+    for row in rows_of(reduce(DataFrame.unionAll, numbered)):
+        found[row.pop("frame")].append(row)
+    return found
 
 
 def sorted_texts(found: Iterable[Any]) -> list[str]:

@@ -28,28 +28,36 @@ def merged_asset(way: str) -> dg.AssetsDefinition:
     return asset
 
 
-def merge_all() -> dg.JobDefinition:
-    """The job, for a process that makes it anew."""
-    executor = dg.multiprocess_executor.configured(
-        {"max_concurrent": 1, "start_method": {"forkserver": {"preload_modules": [__name__]}}}
-    )
-    spark = LazyPySparkResource(
-        spark_config={
-            "spark.master": "local[1]",
-            "spark.driver.bindAddress": "127.0.0.1",
-            "spark.driver.host": "127.0.0.1",
-            "spark.ui.enabled": "false",
-            "spark.sql.shuffle.partitions": "1",
-        }
-    )
+ONE_BY_ONE: dict[str, Any] = {
+    "multiprocess": {
+        "max_concurrent": 1,
+        "start_method": {"forkserver": {"preload_modules": [__name__]}},
+    }
+}
+"""Config of the executor: steps in a process each, one after the other."""
+ONE_CORE = {
+    "spark.master": "local[1]",
+    "spark.driver.bindAddress": "127.0.0.1",
+    "spark.driver.host": "127.0.0.1",
+    "spark.ui.enabled": "false",
+    "spark.sql.shuffle.partitions": "1",
+}
+
+
+def job_of(spark_config: dict[str, Any]) -> dg.JobDefinition:
+    spark = LazyPySparkResource(spark_config=spark_config)
     return dg.Definitions(
         assets=[merged_asset(way) for way in MERGES],
-        jobs=[dg.define_asset_job("merge_all", executor_def=executor)],
+        jobs=[dg.define_asset_job("merge_all", executor_def=dg.multi_or_in_process_executor)],
         resources={"io_manager": FatalIOManager.configure_at_launch(), "spark": spark},
     ).resolve_job_def("merge_all")
 
 
-def merge_by_clauses() -> dg.JobDefinition:
-    """The job of the merge alone that a careless rerun would do twice."""
-    job = merge_all()
-    return job.get_subset(asset_selection={dg.AssetKey("merge_by_clauses")})
+def merge_all() -> dg.JobDefinition:
+    """The job, for a process that makes it anew."""
+    return job_of(ONE_CORE)
+
+
+def merge_in_this_session() -> dg.JobDefinition:
+    """The job, for steps in a process that has a session."""
+    return job_of({})

@@ -6,7 +6,9 @@ They leave what the README's table of reruns says: by keys alone as an overwrite
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from functools import partial
 from pathlib import Path
+from typing import Any
 
 import dagster as dg
 import pyarrow as pa
@@ -15,12 +17,12 @@ import pytest
 import delta_ops.arrow as da
 from delta_ops import DeltaLog
 from tests.orchestration.killed_reruns import AFTER, BEFORE, BETWEEN
-from tests.orchestration.test_killed_reruns import AFTERWARDS, OF_README, execute, run_again
-from tests.spark.killed_merges import MERGES, merge_all, merge_by_clauses
+from tests.orchestration.test_killed_reruns import AFTERWARDS, OF_README, execute
+from tests.spark.killed_merges import MERGES, ONE_BY_ONE, merge_all
 from tests.support.instances import new_instance
 from tests.support.tables import rows_by_deltalake
 
-pytestmark = pytest.mark.spark
+pytestmark = [pytest.mark.spark, pytest.mark.long]
 
 IN_PLACE: Mapping[str, str] = {}
 BY_VECTORS = {"delta.enableDeletionVectors": "true"}
@@ -61,22 +63,22 @@ def kill_and_run_again(
     lake: Path,
     rerun: str,
     point: str,
-    job: Callable[[], dg.JobDefinition],
+    *,
+    executor: Mapping[str, Any] = ONE_BY_ONE,
+    job: Callable[[], dg.JobDefinition] = merge_all,
 ) -> None:
-    killed_id, succeeded = execute(instance, lake, "first", kill_at=point, job=job)
+    run = partial(execute, instance, lake, executor=executor, job=job)
+    killed_id, succeeded = run("first", kill_at=point)
     assert not succeeded
-    assert run_again(rerun, instance, lake, killed_id, job)
+    again: dg.ReexecutionOptions | None = None
+    match rerun:
+        case "re-execute from failure":
+            again = dg.ReexecutionOptions.from_failure(killed_id, instance)
+        case "re-execute all":
+            again = dg.ReexecutionOptions(killed_id)
+    assert run("second", again=again)[1]
 
 
-def test_a_merge_that_was_killed_after_its_commit_is_not_done_twice(tmp_path: Path) -> None:
-    make_tables(tmp_path, IN_PLACE)
-    with new_instance() as instance:
-        kill_and_run_again(instance, tmp_path, "re-execute from failure", BETWEEN, merge_by_clauses)
-    assert codes(tmp_path, "merge_by_clauses") == {"a.csv": "made first", "b.csv": "made"}
-    assert DeltaLog(tmp_path / "merge_by_clauses").snapshot().version == 1
-
-
-@pytest.mark.long
 @pytest.mark.parametrize("rerun", RERUNS)
 @pytest.mark.parametrize("point", POINTS)
 @pytest.mark.parametrize(
@@ -91,7 +93,7 @@ def test_a_killed_merge_that_is_run_again_leaves_what_the_readme_says(
 ) -> None:
     make_tables(tmp_path, configuration)
     with new_instance() as instance:
-        kill_and_run_again(instance, tmp_path, rerun, point, merge_all)
+        kill_and_run_again(instance, tmp_path, rerun, point)
         for way in MERGES:
             assert (tmp_path / f"{way}.killed").exists()
             assert instance.get_latest_materialization_event(dg.AssetKey(way)) is not None

@@ -24,15 +24,7 @@ from tests.spark.changed_tables import data, seen, twins
 from tests.support.tables import live_paths
 
 ON_ID = "target.id = source.id"
-KINDS = (
-    ("files", False),
-    ("mapped by name", True),
-    ("tracking", False),
-    *(
-        pytest.param(*each, marks=pytest.mark.long)
-        for each in (("files", True), ("mapped by name", False), ("tracking", True))
-    ),
-)
+KINDS = (("files", True), ("mapped by name", False), ("tracking", False))
 SOURCE = data((2, "b", 21), (4, "b", 41), (6, "a", 61), (8, "d", 81), (11, "a", 110), (20, None, 5))
 CLAUSES: dict[str, Callable[[Merge], Merge]] = {
     "all": lambda m: m.when_matched_update_all().when_not_matched_insert_all(),
@@ -101,8 +93,14 @@ def assert_nothing_else_is_there(root: Path) -> None:
     }
 
 
-@pytest.mark.parametrize("chosen", CLAUSES)
-@pytest.mark.parametrize(("kind", "partitioned"), KINDS)
+@pytest.mark.parametrize(
+    ("kind", "partitioned", "chosen"),
+    [
+        pytest.param(*kind, chosen, marks=() if (i + 1) % 3 == j else pytest.mark.full)
+        for i, kind in enumerate(KINDS)
+        for j, chosen in enumerate(CLAUSES)
+    ],
+)
 def test_it_is_what_the_arrow_engine_makes(
     spark: SparkSession,
     tmp_path: Path,
@@ -125,9 +123,7 @@ def test_it_is_what_the_arrow_engine_makes(
 
 def make(spark: SparkSession, root: Path, ids: str, num_rows: int = 3_000) -> None:
     """Three files whose values are 0."""
-    for first in range(0, num_rows, num_rows // 3):
-        rows = spark.range(first, first + num_rows // 3).coalesce(1)
-        ds.write(rows.selectExpr(f"{ids} AS id", "0L AS v"), root)
+    ds.write(spark.range(0, num_rows, 1, 3).selectExpr(f"{ids} AS id", "0L AS v"), root)
 
 
 def test_rows_are_written_at_once_where_all_files_are_sure_to_be_touched(
@@ -196,6 +192,7 @@ def test_rows_of_the_source_that_were_not_met_are_inserted(
     assert int(entry.operation_metrics["numTargetRowsCopied"]) == 0
 
 
+@pytest.mark.full
 def test_a_row_that_many_meet_does_not_stand_for_others(
     spark: SparkSession, tmp_path: Path, passes: Passes
 ) -> None:
@@ -209,7 +206,13 @@ def test_a_row_that_many_meet_does_not_stand_for_others(
     assert set(found["v"].to_pylist()) == {1}
 
 
-@pytest.mark.parametrize("num_tasks", [1, 7, 20])  # some of 20 have no row
+@pytest.mark.parametrize(
+    "num_tasks",
+    [
+        pytest.param(1, marks=pytest.mark.full),
+        20,  # some of which have no row
+    ],
+)
 def test_rows_of_the_source_in_many_blocks_and_tasks_are_told_apart(
     spark: SparkSession, tmp_path: Path, passes: Passes, num_tasks: int
 ) -> None:
@@ -239,6 +242,7 @@ def test_keys_that_are_null_or_beyond_the_tables_type_are_new(
     assert found["id"].null_count == 3
 
 
+@pytest.mark.full
 def test_other_keys_beside_the_number_are_heeded(
     spark: SparkSession, tmp_path: Path, passes: Passes
 ) -> None:
@@ -255,16 +259,17 @@ def test_rows_that_statistics_hide_are_not_doubled(
     spark: SparkSession, tmp_path: Path, passes: Passes
 ) -> None:
     make(spark, tmp_path, "id")
-    commit = tmp_path / "_delta_log" / f"{2:020}.json"
-    text = commit.read_text()
-    assert text.count("2999") == 1
-    commit.write_text(text.replace("2999", "2899"))
+    commit = tmp_path / "_delta_log" / f"{0:020}.json"
+    text, last = commit.read_text(), r"{\"id\":2999"
+    assert text.count(last) == 1
+    commit.write_text(text.replace(last, r"{\"id\":2899"))
     upsert(tmp_path, spark.range(0, 3_000, 10).selectExpr("id", "1L AS v"))
     assert (passes.stood, passes.num_pairings) == ([False], 1)
     assert values(tmp_path) == {each: int(each % 10 == 0) for each in range(3_000)}
     assert_nothing_else_is_there(tmp_path)
 
 
+@pytest.mark.full
 def test_keys_between_the_ranges_of_files_are_written_with_the_others(
     spark: SparkSession, tmp_path: Path, passes: Passes
 ) -> None:
@@ -313,6 +318,7 @@ def test_rows_that_vectors_have_deleted_stay_so(
     assert int(entry.operation_metrics["numTargetRowsCopied"]) == 810
 
 
+@pytest.mark.full
 def test_files_that_are_written_after_a_shuffle_are_told_of(
     spark: SparkSession, tmp_path: Path, passes: Passes
 ) -> None:
@@ -326,7 +332,7 @@ def test_files_that_are_written_after_a_shuffle_are_told_of(
     assert int(entry.operation_metrics["numTargetRowsUpdated"]) == 200
 
 
-@pytest.mark.parametrize("first_key", [-10, 0])
+@pytest.mark.parametrize("first_key", [-10, pytest.param(0, marks=pytest.mark.full)])
 def test_late_rows_and_others_get_defaults(
     spark: SparkSession, tmp_path: Path, passes: Passes, first_key: int
 ) -> None:
@@ -350,7 +356,7 @@ def test_late_rows_and_others_get_defaults(
     assert found == {each: "new" if each in new else "old" for each in {*range(1_000), *new}}
 
 
-@pytest.mark.parametrize("first_key", [-10, 0])
+@pytest.mark.parametrize("first_key", [-10, pytest.param(0, marks=pytest.mark.full)])
 def test_values_that_are_counted_on_are_so_by_way_of_pairs(
     spark: SparkSession, tmp_path: Path, passes: Passes, first_key: int
 ) -> None:
@@ -376,6 +382,7 @@ def test_values_that_are_counted_on_are_so_by_way_of_pairs(
     assert len(set(numbers)) == len(numbers) == 1_000 - first_key // 10
 
 
+@pytest.mark.full
 def test_fields_and_names_with_dots_are_keys(
     spark: SparkSession, tmp_path: Path, passes: Passes
 ) -> None:
@@ -387,26 +394,51 @@ def test_fields_and_names_with_dots_are_keys(
     assert sum(da.to_table(tmp_path)["v"].to_pylist()) == 100
 
 
+VECTORS = {"delta.enableDeletionVectors": "true"}
+
+
 @pytest.mark.parametrize(
     ("given", "on", "clauses"),
     [
-        ({"delta.enableChangeDataFeed": "true"}, ON_ID, CLAUSES["all"]),
-        ({"delta.enableDeletionVectors": "true"}, ON_ID, CLAUSES["all"]),
-        ({}, f"{ON_ID} AND target.v < 5", CLAUSES["all"]),
-        ({}, ON_ID, lambda m: m.when_matched_update_all("source.v > 0")),
-        ({}, ON_ID, lambda m: m.when_matched_delete()),
-        ({}, ON_ID, lambda m: m.when_not_matched_insert_all()),
-        (
+        pytest.param(VECTORS, ON_ID, CLAUSES["all"], id="vectors"),
+        pytest.param({}, f"{ON_ID} AND target.v < 5", CLAUSES["all"], id="a condition"),
+        pytest.param({}, ON_ID, lambda m: m.when_matched_delete(), id="a delete"),
+        pytest.param(
+            {"delta.enableChangeDataFeed": "true"},
+            ON_ID,
+            CLAUSES["all"],
+            id="the feed",
+            marks=pytest.mark.full,
+        ),
+        pytest.param(
+            {},
+            ON_ID,
+            lambda m: m.when_matched_update_all("source.v > 0"),
+            id="an update of some",
+            marks=pytest.mark.full,
+        ),
+        pytest.param(
+            {},
+            ON_ID,
+            lambda m: m.when_not_matched_insert_all(),
+            id="inserts alone",
+            marks=pytest.mark.full,
+        ),
+        pytest.param(
             {},
             ON_ID,
             lambda m: m.when_matched_update_all().when_not_matched_by_source_update({"v": "3"}),
+            id="rows that none meets",
+            marks=pytest.mark.full,
         ),
-        (
+        pytest.param(
             {},
             ON_ID,
             lambda m: m.when_matched_update(
                 {"v": "unix_seconds(current_timestamp())"}
             ).when_not_matched_insert_all(),
+            id="a value of the time",
+            marks=pytest.mark.full,
         ),
     ],
 )
@@ -441,6 +473,7 @@ def test_a_source_of_few_rows_for_a_file_looks_for_pairs(
     assert sum(values(tmp_path).values()) == 110
 
 
+@pytest.mark.full
 def test_sources_that_are_not_sent_whole_or_have_many_rows_look_for_pairs(
     spark: SparkSession, tmp_path: Path, passes: Passes
 ) -> None:
@@ -455,8 +488,8 @@ def test_sources_that_are_not_sent_whole_or_have_many_rows_look_for_pairs(
 @pytest.mark.parametrize(
     "broken",
     [
-        pytest.param(10, id="of the table"),
-        pytest.param(-7, id="of the source, outside the range"),
+        pytest.param(10, id="of the table", marks=pytest.mark.full),
+        pytest.param(-7, id="of the source, outside the range", marks=pytest.mark.full),
         pytest.param(500, id="of the source, and late"),
     ],
 )

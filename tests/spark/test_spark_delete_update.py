@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +20,7 @@ from delta_ops.protocol.predicate import Predicate
 from delta_ops.transaction import set_properties
 from tests.spark.changed_tables import (
     FEED,
+    KINDS,
     VECTORS,
     by_id,
     cases,
@@ -47,45 +49,52 @@ def made(given: Any) -> Any:
     return given() if callable(given) else given
 
 
-@cases(CONDITIONS, every=5)
+@cases(dict(zip(CONDITIONS, KINDS, strict=True)))
 def test_a_delete_is_that_of_the_arrow_engine(
-    spark: SparkSession, tmp_path: Path, kind: str, choice0: str, *, partitioned: bool
+    spark: SparkSession, tmp_path: Path, kind: str, choice: str, *, partitioned: bool
 ) -> None:
     first, second = twins(tmp_path, kind, partitioned=partitioned)
-    predicate, condition = CONDITIONS[choice0]
+    predicate, condition = CONDITIONS[choice]
     expected, found = da.delete(first, predicate), ds.delete(spark, second, made(condition))
     assert (found.version, seen(second)) == (expected.version, seen(first))
 
 
-ASSIGNMENTS: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {
-    "a literal": ({"v": 7}, {"v": 7}),
-    "an expression": ({"v": "v + id"}, {"v": "v + id"}),
-    "a null": ({"p": None}, {"P": None}),
-    "a move": ({"p": lit("c d"), "v": 1}, {"p": lambda: sf.lit("c d"), "v": parse_expression("1")}),
-    "a key": ({"id": "id + 100"}, {"id": lambda: sf.col("id") + 100}),
+ASSIGNMENTS: dict[str, tuple[str, dict[str, Any], dict[str, Any]]] = {
+    "a literal": ("all", {"v": 7}, {"v": 7}),
+    "an expression": ("rows of every file", {"v": "v + id"}, {"v": "v + id"}),
+    "a null": ("all", {"p": None}, {"P": None}),
+    "a move": (
+        "rows of every file",
+        {"p": lit("c d"), "v": 1},
+        {"p": lambda: sf.lit("c d"), "v": parse_expression("1")},
+    ),
+    "a key": ("a null", {"id": "id + 100"}, {"id": lambda: sf.col("id") + 100}),
 }
+"""The rows that are updated, by a name of `CONDITIONS`; values for Arrow; the same for Spark."""
 
 
-@cases(ASSIGNMENTS, ["rows of every file", "a null", "all"], every=11)
+@cases(
+    {
+        "a literal": "vectors",
+        "an expression": "feed and vectors",
+        "a null": "mapped by name",
+        "a move": "tracking, feed and vectors",
+        "a key": "files",
+    }
+)
 def test_an_update_is_that_of_the_arrow_engine(
-    spark: SparkSession,
-    tmp_path: Path,
-    kind: str,
-    choice0: str,
-    choice1: str,
-    *,
-    partitioned: bool,
+    spark: SparkSession, tmp_path: Path, kind: str, choice: str, *, partitioned: bool
 ) -> None:
     first, second = twins(tmp_path, kind, partitioned=partitioned)
-    values, same_values = ASSIGNMENTS[choice0]
-    predicate, condition = CONDITIONS[choice1]
+    condition_name, values, same_values = ASSIGNMENTS[choice]
+    predicate, condition = CONDITIONS[condition_name]
     expected = da.update(first, values, predicate)
     same = {name: made(each) for name, each in same_values.items()}
     found = ds.update(spark, second, same, made(condition))
     assert (found.version, seen(second)) == (expected.version, seen(first))
 
 
-@pytest.mark.parametrize("way", ["files", "vectors"])
+@pytest.mark.parametrize("way", [pytest.param("files", marks=pytest.mark.full), "vectors"])
 def test_a_condition_on_the_time_is_asked_once(
     spark: SparkSession, tmp_path: Path, way: str
 ) -> None:
@@ -96,7 +105,9 @@ def test_a_condition_on_the_time_is_asked_once(
     assert [row["v"] for row in by_id(da.to_table(tmp_path))] == [1, 1, 50, 70]
 
 
-@pytest.mark.parametrize("kind", ["feed", "feed and vectors", "tracking, feed and vectors"])
+@pytest.mark.parametrize(
+    "kind", [pytest.param("feed", marks=pytest.mark.full), "tracking, feed and vectors"]
+)
 def test_readers_of_changes_are_told_the_very_values_that_stand_in_the_rows(
     spark: SparkSession, tmp_path: Path, kind: str
 ) -> None:
@@ -118,6 +129,14 @@ def test_a_rerun_does_nothing(spark: SparkSession, tmp_path: Path) -> None:
     assert by_id(da.to_table(tmp_path))[0]["v"] == 11
     deleted = ds.delete(spark, tmp_path, "id = 77", txn=("app", 2))
     assert deleted.version == (first.version or 0) + 1
+
+
+@pytest.fixture(scope="module")
+def unchanged(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A table for calls that are refused."""
+    table = tmp_path_factory.mktemp("unchanged")
+    make(table, "files", partitioned=False)
+    return table
 
 
 def refuses(run: Callable[[], object], path: Path, said: str) -> None:
@@ -148,12 +167,17 @@ def refuses(run: Callable[[], object], path: Path, said: str) -> None:
         pytest.param({"twice": 1}, "twice", id="a generated column"),
     ],
 )
-@pytest.mark.parametrize("kind", ["files", "vectors"])
 def test_an_update_that_does_not_fit_is_refused(
-    spark: SparkSession, tmp_path: Path, kind: str, given: dict[str, Any], said: str
+    spark: SparkSession, unchanged: Path, given: dict[str, Any], said: str
 ) -> None:
-    make(tmp_path, kind, partitioned=False)
-    refuses(lambda: ds.update(spark, tmp_path, given, "id > 1"), tmp_path, said)
+    refuses(lambda: ds.update(spark, unchanged, given, "id > 1"), unchanged, said)
+
+
+def test_rows_that_break_a_rule_leave_no_vector(spark: SparkSession, tmp_path: Path) -> None:
+    make(tmp_path, "vectors", partitioned=False)
+    update = partial(ds.update, spark, tmp_path)
+    refuses(lambda: update({"v": "v * 100"}, "id > 1"), tmp_path, "CHECK constraint small")
+    refuses(lambda: update({"id": None}, "id > 1"), tmp_path, "NOT NULL")
 
 
 @pytest.mark.parametrize("value", ["3000000000", "'red'", "1.5D"])
@@ -179,11 +203,10 @@ def test_a_partition_column_gets_no_value_that_its_type_cannot_hold(
     ],
 )
 def test_a_condition_that_is_none_is_refused(
-    spark: SparkSession, tmp_path: Path, condition: Any, said: str
+    spark: SparkSession, unchanged: Path, condition: Any, said: str
 ) -> None:
-    make(tmp_path, "files", partitioned=False)
-    refuses(lambda: ds.delete(spark, tmp_path, condition), tmp_path, said)
-    refuses(lambda: ds.update(spark, tmp_path, {"v": 1}, condition), tmp_path, said)
+    refuses(lambda: ds.delete(spark, unchanged, condition), unchanged, said)
+    refuses(lambda: ds.update(spark, unchanged, {"v": 1}, condition), unchanged, said)
 
 
 def test_what_cannot_be_changed_is_refused(spark: SparkSession, tmp_path: Path) -> None:

@@ -13,6 +13,7 @@ from functools import partial
 from pathlib import Path
 from types import FrameType
 
+import pyarrow as pa
 import pytest
 from dagster import DagsterExecutionInterruptedError
 from pyspark.sql import DataFrame, SparkSession
@@ -82,23 +83,28 @@ def test_an_interrupted_write_cancels_its_job_and_leaves_nothing(
 
 
 def test_an_interrupted_write_leaves_other_jobs_alone(tmp_path: Path, spark: SparkSession) -> None:
-    num_rows = 100  # each takes a fifth of a second, and no processor
-    slow = spark.range(0, num_rows, 1, 1).filter(
-        "coalesce(java_method('java.lang.Thread', 'sleep', 200L), 'nothing') <> ''"
-    )
+    interrupted = tmp_path / "interrupted"
+
+    def wait(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        while not interrupted.exists():
+            time.sleep(0.05)
+        yield from batches
+
+    waiting = spark.range(0, 3, 1, 1).mapInArrow(wait, "id long")
     counted: list[int] = []
-    other = threading.Thread(target=lambda: counted.append(slow.count()))
+    other = threading.Thread(target=lambda: counted.append(waiting.count()))
     on_one_core = spark.range(0, 10**15, 1, 1).filter("id % 1000000 = 0")
 
     def write_beside_the_other() -> None:
         other.start()
-        ds.write(on_one_core, tmp_path)
+        ds.write(on_one_core, tmp_path / "t")
 
     with interrupted_at_a_job(spark, KeyboardInterrupt, 2), pytest.raises(KeyboardInterrupt):
         write_beside_the_other()
     assert other.is_alive()
+    interrupted.touch()
     other.join()
-    assert counted == [num_rows]
+    assert counted == [3]
 
 
 def test_a_call_inherits_the_job_group_of_its_thread(spark: SparkSession) -> None:

@@ -61,18 +61,39 @@ def frame_of(spark: SparkSession, table: pa.Table) -> DataFrame:
     return spark.createDataFrame(table)
 
 
-@cases(CLAUSES, every=5)
+@cases(
+    {
+        "upsert": "files",
+        "update": "",
+        "update some": "vectors",
+        "delete": "",
+        "delete some": "mapped by id with vectors",
+        "insert": "",
+        "insert values": "tracking",
+        "in order": "feed",
+        "others deleted": "mapped by name",
+        "others updated": "",
+        "all of it": "tracking, feed and vectors",
+    }
+)
 def test_a_merge_is_that_of_the_arrow_engine(
-    spark: SparkSession, tmp_path: Path, kind: str, choice0: str, *, partitioned: bool
+    spark: SparkSession, tmp_path: Path, kind: str, choice: str, *, partitioned: bool
 ) -> None:
     first, second = twins(tmp_path, kind, partitioned=partitioned)
-    expected = CLAUSES[choice0](da.merge(first, SOURCE, ON_ID)).execute()
-    found = CLAUSES[choice0](ds.merge(second, frame_of(spark, SOURCE), ON_ID)).execute()
+    expected = CLAUSES[choice](da.merge(first, SOURCE, ON_ID)).execute()
+    found = CLAUSES[choice](ds.merge(second, frame_of(spark, SOURCE), ON_ID)).execute()
     assert (found.version, seen(second)) == (expected.version, seen(first))
 
 
-@pytest.mark.parametrize("kind", ["files", "feed and vectors"])
-@pytest.mark.parametrize("chosen", ["upsert", "delete", "in order", "all of it"])
+@pytest.mark.parametrize(
+    ("kind", "chosen"),
+    [
+        ("feed and vectors", "all of it"),
+        pytest.param("files", "upsert", marks=pytest.mark.full),
+        pytest.param("files", "in order", marks=pytest.mark.full),
+        pytest.param("feed and vectors", "delete", marks=pytest.mark.full),
+    ],
+)
 def test_a_merge_of_many_pairs_is_that_of_few(
     spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, kind: str, chosen: str
 ) -> None:
@@ -121,16 +142,35 @@ def test_rows_that_stay_are_counted_without_statistics_too(
 
 
 @pytest.mark.parametrize(
-    "on",
+    ("on", "kind", "chosen"),
     [
-        "target.id = source.id AND target.p = source.p",
-        "target.id = source.id AND source.v > 30",
-        "target.id = source.id AND target.p = 'b' AND target.v > source.v",
-        "target.v = source.v - 1",
+        ("target.id = source.id AND target.p = source.p", "files", "upsert"),
+        (
+            "target.id = source.id AND target.p = 'b' AND target.v > source.v",
+            "feed and vectors",
+            "all of it",
+        ),
+        pytest.param("target.v = source.v - 1", "files", "all of it", marks=pytest.mark.full),
+        pytest.param(
+            "target.id = source.id AND source.v > 30",
+            "feed and vectors",
+            "upsert",
+            marks=pytest.mark.full,
+        ),
+        pytest.param(
+            "target.id = source.id AND source.v > 30", "files", "all of it", marks=pytest.mark.full
+        ),
+        pytest.param(
+            "target.id = source.id AND target.p = source.p",
+            "feed and vectors",
+            "all of it",
+            marks=pytest.mark.full,
+        ),
+        pytest.param(
+            "target.v = source.v - 1", "feed and vectors", "upsert", marks=pytest.mark.full
+        ),
     ],
 )
-@pytest.mark.parametrize("kind", ["files", "feed and vectors"])
-@pytest.mark.parametrize("chosen", ["upsert", "all of it"])
 def test_conditions_beside_the_key_are_heeded(
     spark: SparkSession, tmp_path: Path, kind: str, chosen: str, on: str
 ) -> None:
@@ -140,7 +180,7 @@ def test_conditions_beside_the_key_are_heeded(
     assert seen(second) == seen(first)
 
 
-@pytest.mark.parametrize("kind", ["files", "vectors"])
+@pytest.mark.parametrize("kind", ["files", pytest.param("vectors", marks=pytest.mark.full)])
 def test_a_condition_without_an_equality_works(
     spark: SparkSession, tmp_path: Path, kind: str
 ) -> None:
@@ -152,7 +192,7 @@ def test_a_condition_without_an_equality_works(
     assert found == {1: 10, 2: 20, 3: 0, 4: 0, 5: 0, 6: 0, 7: 70, 8: 80, 10: 100}
 
 
-@pytest.mark.parametrize("kind", ["files", "vectors"])
+@pytest.mark.parametrize("kind", [pytest.param("files", marks=pytest.mark.full), "vectors"])
 def test_a_row_that_meets_two_is_refused_where_both_would_change_it(
     spark: SparkSession, tmp_path: Path, kind: str
 ) -> None:
@@ -169,7 +209,9 @@ def test_a_row_that_meets_two_is_refused_where_both_would_change_it(
     assert [row["id"] for row in by_id(da.to_table(tmp_path))] == [1, 4, 5, 6, 7, 8, 10]
 
 
-@pytest.mark.parametrize("kind", ["files", "tracking, feed and vectors", "mapped by name"])
+@pytest.mark.parametrize(
+    "kind", [pytest.param("tracking, feed and vectors", marks=pytest.mark.full), "mapped by name"]
+)
 def test_columns_of_the_source_are_added(spark: SparkSession, tmp_path: Path, kind: str) -> None:
     first, second = twins(tmp_path, kind, partitioned=False)
     wider = SOURCE.append_column("w", pa.array([f"w{i}" for i in range(5)]))
@@ -186,7 +228,9 @@ def test_columns_of_the_source_are_added(spark: SparkSession, tmp_path: Path, ki
         ).when_matched_update_all().execute()
 
 
-@pytest.mark.parametrize("kind", [{}, {"delta.enableChangeDataFeed": "true"}])
+@pytest.mark.parametrize(
+    "kind", [pytest.param({}, marks=pytest.mark.full), {"delta.enableChangeDataFeed": "true"}]
+)
 def test_inserted_rows_are_counted_and_get_defaults(
     spark: SparkSession, tmp_path: Path, kind: dict[str, str]
 ) -> None:
@@ -228,6 +272,7 @@ def test_inserted_rows_are_counted_and_get_defaults(
         assert told == {4: numbers[3], 5: numbers[4]}
 
 
+@pytest.mark.full
 def test_files_are_left_out_by_the_keys_of_the_source(
     spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -247,17 +292,34 @@ def test_files_are_left_out_by_the_keys_of_the_source(
     assert done.metrics["numTargetRowsUpdated"] == 10
 
 
-@pytest.mark.parametrize("few_rows", [2, 100, 1000])  # of a source of 50 rows in each task
+KEYS = {
+    "whole number": "id",
+    "small number": "CAST(id AS int)",
+    "date": "date_from_unix_date(CAST(id AS int))",
+    "time": "timestamp_seconds(id)",
+    "local time": "CAST(timestamp_seconds(id) AS timestamp_ntz)",
+    "decimal": "CAST(id AS decimal(20, 2))",
+    "text": "lpad(id, 7, '0')",
+}
+AS_VALUES, AS_RANGES, IN_ONE_JOB = 100, 2, 1000
+"""Thresholds by which keys of 50 rows in each of two tasks are looked at in three ways."""
+
+
 @pytest.mark.parametrize(
-    "key",
+    ("key", "few_rows"),
     [
-        "id",
-        "CAST(id AS int)",
-        "date_from_unix_date(CAST(id AS int))",
-        "timestamp_seconds(id)",
-        "CAST(timestamp_seconds(id) AS timestamp_ntz)",
-        "CAST(id AS decimal(20, 2))",
-        "lpad(id, 7, '0')",
+        pytest.param(
+            key,
+            few_rows,
+            id=f"{key}, up to {few_rows} rows",
+            marks=()
+            if (key, few_rows)
+            in {("whole number", AS_VALUES), ("date", AS_RANGES), ("text", IN_ONE_JOB)}
+            else pytest.mark.full,
+        )
+        for key in KEYS
+        for few_rows in (AS_RANGES, AS_VALUES, IN_ONE_JOB)
+        if few_rows != AS_VALUES or key in ("whole number", "text")
     ],
 )
 def test_keys_of_every_type_leave_files_out(
@@ -265,9 +327,7 @@ def test_keys_of_every_type_leave_files_out(
 ) -> None:
     for name in ("FEW_ROWS", "FEW_ROWS_OF_NUMBERS"):
         monkeypatch.setattr(merge_source, name, few_rows)
-    for number in range(5):
-        rows = spark.range(number * 100, number * 100 + 100)
-        ds.write(rows.coalesce(1).selectExpr(f"{key} AS id", "0L AS v"), tmp_path)
+    ds.write(spark.range(0, 500, 1, 5).selectExpr(f"{KEYS[key]} AS id", "0L AS v"), tmp_path)
     read: list[int] = []
 
     def planned(*given: Any, **options: Any) -> Any:
@@ -276,7 +336,7 @@ def test_keys_of_every_type_leave_files_out(
         return files
 
     monkeypatch.setattr("delta_ops.spark.merge_execution.plan_scan", planned)
-    source = spark.range(210, 310).selectExpr(f"{key} AS id", "1L AS v")
+    source = spark.range(210, 310).selectExpr(f"{KEYS[key]} AS id", "1L AS v")
     done = ds.merge(tmp_path, source, ON_ID).when_matched_update_all().execute()
     assert (read, done.metrics["numTargetRowsUpdated"]) == ([2], 100)
     assert done.metrics["numSourceRows"] == 100
@@ -297,7 +357,9 @@ def test_a_null_in_a_source_meets_nothing_and_two_meet_no_more(
         ds.merge(tmp_path, source, "target.id <=> source.id").when_matched_update_all().execute()
 
 
-@pytest.mark.parametrize("text", ["lpad(id, 7, '0')", "CAST(NULL AS string)"])
+@pytest.mark.parametrize(
+    "text", ["lpad(id, 7, '0')", pytest.param("CAST(NULL AS string)", marks=pytest.mark.full)]
+)
 def test_many_keys_that_are_texts_or_null(spark: SparkSession, tmp_path: Path, text: str) -> None:
     ds.write(
         spark.sql("SELECT lpad(id, 7, '0') AS id, 0L AS v FROM range(0, 300000, 50000)"), tmp_path
@@ -322,7 +384,7 @@ def test_a_source_that_is_never_the_same_is_taken_once(spark: SparkSession, tmp_
     assert len(set(found["id"].to_pylist())) == found.num_rows
 
 
-@pytest.mark.parametrize("kind", ["feed", "feed and vectors"])
+@pytest.mark.parametrize("kind", [pytest.param("feed", marks=pytest.mark.full), "feed and vectors"])
 def test_readers_of_changes_are_told_the_very_values_that_stand_in_the_rows(
     spark: SparkSession, tmp_path: Path, kind: str
 ) -> None:
@@ -354,6 +416,14 @@ def test_a_rerun_does_nothing(spark: SparkSession, tmp_path: Path) -> None:
     assert (again.version, again.already_committed) == (first.version, True)
 
 
+@pytest.fixture(scope="module")
+def unchanged(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A table for merges that are refused."""
+    table = tmp_path_factory.mktemp("unchanged")
+    make(table, "vectors", partitioned=False)
+    return table
+
+
 @pytest.mark.parametrize(
     ("build", "said"),
     [
@@ -373,25 +443,23 @@ def test_a_rerun_does_nothing(spark: SparkSession, tmp_path: Path) -> None:
     ],
 )
 def test_what_does_not_fit_is_refused(
-    spark: SparkSession, tmp_path: Path, build: Callable[[Merge], Merge], said: str
+    spark: SparkSession, unchanged: Path, build: Callable[[Merge], Merge], said: str
 ) -> None:
-    make(tmp_path, "vectors", partitioned=False)
-    before = sorted(map(str, tmp_path.rglob("*")))
+    before = sorted(map(str, unchanged.rglob("*")))
     with pytest.raises(InvalidRequestError, match=said):
-        build(ds.merge(tmp_path, frame_of(spark, SOURCE), ON_ID)).execute()
-    assert sorted(map(str, tmp_path.rglob("*"))) == before
+        build(ds.merge(unchanged, frame_of(spark, SOURCE), ON_ID)).execute()
+    assert sorted(map(str, unchanged.rglob("*"))) == before
 
 
-def test_arguments_of_other_kinds_are_refused(spark: SparkSession, tmp_path: Path) -> None:
-    make(tmp_path, "files", partitioned=False)
+def test_arguments_of_other_kinds_are_refused(spark: SparkSession, unchanged: Path) -> None:
     frame = frame_of(spark, SOURCE)
     with pytest.raises(InvalidRequestError, match="both called"):
-        ds.merge(tmp_path, frame, ON_ID, source_alias="t", target_alias="T")
+        ds.merge(unchanged, frame, ON_ID, source_alias="t", target_alias="T")
     with pytest.raises(InvalidRequestError, match="predicate"):
-        ds.merge(tmp_path, frame, 5)  # type: ignore[arg-type]
+        ds.merge(unchanged, frame, 5)  # type: ignore[arg-type]
     stream = spark.readStream.format("rate").load()
     with pytest.raises(InvalidRequestError, match="foreachBatch"):
-        ds.merge(tmp_path, stream, ON_ID)
+        ds.merge(unchanged, stream, ON_ID)
 
 
 def test_keys_beyond_the_tables_type_meet_nothing(spark: SparkSession, tmp_path: Path) -> None:

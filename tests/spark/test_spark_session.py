@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
-from collections.abc import Callable
 from pathlib import Path
 from types import SimpleNamespace
 from typing import cast
@@ -24,13 +23,12 @@ pytestmark = pytest.mark.spark
 
 SETTING = "spark.sql.files.maxRecordsPerFile"
 PROJECT = Path(__file__).resolve().parents[2]
-START = "from delta_ops.spark import get_session; get_session()"
 
 
-def run(code: str, **environment: str) -> subprocess.CompletedProcess[str]:
+def run(code: str, *arguments: str, **environment: str) -> subprocess.CompletedProcess[str]:
     kept = {k: v for k, v in os.environ.items() if not k.startswith(("LC_", "LANG", "JAVA"))}
     return subprocess.run(
-        [sys.executable, "-c", code],
+        [sys.executable, "-c", code, *arguments],
         cwd=PROJECT,
         env={**kept, **environment},
         capture_output=True,
@@ -43,43 +41,46 @@ def run(code: str, **environment: str) -> subprocess.CompletedProcess[str]:
 def fake_java(folder: Path, version: str) -> Path:
     """A Java that says it is of this version."""
     java = folder / "bin" / "java"
-    java.parent.mkdir()
+    java.parent.mkdir(parents=True)
     java.write_text(f"#!/bin/sh\necho 'openjdk version \"{version}\"' >&2\n")
     java.chmod(0o755)
     return folder
 
 
-@pytest.mark.parametrize(
-    ("prepare", "problem"),
-    [
-        pytest.param(lambda _: {"PATH": ""}, "Java, which is not on PATH", id="no Java"),
-        pytest.param(
-            lambda folder: {"JAVA_HOME": str(folder / "absent")},
-            "to which JAVA_HOME leads, cannot be run",
-            id="JAVA_HOME that leads nowhere",
-        ),
-        pytest.param(
-            lambda folder: {"JAVA_HOME": str(fake_java(folder, "1.8.0_402"))},
-            "is Java 8;",
-            id="Java 8",
-        ),
-        pytest.param(
-            lambda folder: {"JAVA_HOME": str(fake_java(folder, "11.0.2"))},
-            "is Java 11;",
-            id="Java 11",
-        ),
-    ],
-)
-def test_without_a_fitting_java_one_sentence_says_what_to_install(
-    tmp_path: Path, prepare: Callable[[Path], dict[str, str]], problem: str
-) -> None:
-    ran = run(START, **prepare(tmp_path))
-    last = ran.stderr.strip().splitlines()[-1]
-    assert last.startswith("delta_ops.errors.MissingDependencyError: Spark needs Java")
-    assert problem in last
-    assert "install Java 17 or later" in last
+START_IN_EACH = """
+import os, sys
+from delta_ops.errors import MissingDependencyError
+from delta_ops.spark import get_session
+
+path = os.environ["PATH"]
+for variable in sys.argv[1:]:
+    os.environ.pop("JAVA_HOME", None)
+    os.environ["PATH"] = path
+    name, _, value = variable.partition("=")
+    os.environ[name] = value
+    try:
+        get_session()
+    except MissingDependencyError as error:
+        print(error)
+"""
 
 
+def test_without_a_fitting_java_one_sentence_says_what_to_install(tmp_path: Path) -> None:
+    problems = {
+        "PATH=": "Java, which is not on PATH",
+        f"JAVA_HOME={tmp_path / 'absent'}": "to which JAVA_HOME leads, cannot be run",
+        f"JAVA_HOME={fake_java(tmp_path / '8', '1.8.0_402')}": "is Java 8;",
+        f"JAVA_HOME={fake_java(tmp_path / '11', '11.0.2')}": "is Java 11;",
+    }
+    ran = run(START_IN_EACH, *problems)
+    assert ran.returncode == 0, ran.stderr[-2000:]
+    for said, problem in zip(ran.stdout.splitlines(), problems.values(), strict=True):
+        assert said.startswith("Spark needs Java")
+        assert problem in said
+        assert "install Java 17 or later" in said
+
+
+@pytest.mark.full
 def test_file_names_beyond_ascii_work_where_the_environment_has_no_locale(tmp_path: Path) -> None:
     ran = run(
         "import sys, delta_ops.spark as ds\n"
