@@ -68,6 +68,7 @@ def test_a_version_of_pyspark_that_remembers_nothing_is_left_alone(
         spark.sql("SELECT nothing_of_this_name")
 
 
+@pytest.mark.full
 def test_a_merge_is_spared_a_third_of_its_calls_and_more(
     spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

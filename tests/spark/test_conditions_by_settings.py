@@ -29,7 +29,14 @@ CASES = {
 }
 
 
-@pytest.fixture(params=CASES)
+IN_EACH_RUN = ("a variable", "a name in double quotes")
+
+
+@pytest.fixture(
+    params=[
+        pytest.param(name, marks=() if name in IN_EACH_RUN else pytest.mark.full) for name in CASES
+    ]
+)
 def text(request: pytest.FixtureRequest, spark: SparkSession) -> Iterator[str]:
     """SQL that Spark reads by a setting."""
     setting, value, text = CASES[request.param]
@@ -81,9 +88,15 @@ def test_a_merge_does_not_insert_again_what_is_there(
 @pytest.mark.parametrize(
     "change",
     [
-        pytest.param(lambda t, rows: ds.delete(rows.sparkSession, t, "v = 0"), id="delete"),
         pytest.param(
-            lambda t, rows: ds.update(rows.sparkSession, t, {"v": "5"}, "v = 0"), id="update"
+            lambda t, rows: ds.delete(rows.sparkSession, t, "v = 0"),
+            id="delete",
+            marks=pytest.mark.full,
+        ),
+        pytest.param(
+            lambda t, rows: ds.update(rows.sparkSession, t, {"v": "5"}, "v = 0"),
+            id="update",
+            marks=pytest.mark.full,
         ),
         pytest.param(
             lambda t, rows: (

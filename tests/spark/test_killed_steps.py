@@ -16,7 +16,7 @@ pytestmark = pytest.mark.spark
 @pytest.mark.parametrize(
     "points",
     [
-        pytest.param(killed_steps.POINTS[-1:], id="after the commit"),
+        pytest.param(killed_steps.POINTS[-1:], id="after the commit", marks=pytest.mark.full),
         pytest.param(killed_steps.POINTS, id="every point", marks=pytest.mark.long),
     ],
 )

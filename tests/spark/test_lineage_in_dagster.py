@@ -86,7 +86,9 @@ def test_steps_of_the_multiprocess_executor_tell_it_of_each_partition(
             {"one": [dg.TableColumnDep(ORDERS, "pieces")]},
             id="what is declared is all that is shown",
         ),
-        pytest.param({}, {}, id="nothing is shown if nothing is what is declared"),
+        pytest.param(
+            {}, {}, id="nothing is shown if nothing is what is declared", marks=pytest.mark.full
+        ),
     ],
 )
 def test_what_is_declared_counts(
@@ -119,7 +121,9 @@ def test_rows_that_left_spark_have_none(tmp_path: Path, instance: dg.DagsterInst
 
 
 @pytest.mark.usefixtures("spark")
-@pytest.mark.parametrize("step", ["mark_input", "describe_plan"])
+@pytest.mark.parametrize(
+    "step", [pytest.param("mark_input", marks=pytest.mark.full), "describe_plan"]
+)
 def test_what_fails_about_it_is_one_line_and_fails_no_step(
     tmp_path: Path, instance: dg.DagsterInstance, monkeypatch: pytest.MonkeyPatch, step: str
 ) -> None:

@@ -30,7 +30,18 @@ pytestmark = pytest.mark.spark
 FEED = {"delta.enableChangeDataFeed": "true"}
 
 
-@pytest.mark.parametrize("seed", range(8))
+@pytest.mark.parametrize(
+    ("way", "seed"),
+    [
+        ("file index", 0),
+        ("file list", 1),
+        *(
+            pytest.param(way, seed, marks=pytest.mark.full)
+            for seed, way in enumerate(["file index", "file list"] * 3, start=2)
+        ),
+    ],
+    indirect=["way"],
+)
 def test_rows_and_changes_of_random_tables_are_those_of_arrow(
     tmp_path: Path, in_new_york: SparkSession, way: str, seed: int
 ) -> None:

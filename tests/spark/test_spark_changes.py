@@ -44,15 +44,21 @@ pytestmark = pytest.mark.spark
 
 TABLES = SHARED / "data" / "tables"
 WITH_FEED = (
-    "delta_rs/cdc_ict_table",
-    "delta_rs/cdf-table",
-    "kernel/cdf-column-mapping-name-mode-3-7",
-    "kernel/cdf-table",
-    "kernel/cdf-table-backtick-column-names",
-    "kernel/cdf-table-delete-conditional-all-rows",
-    "kernel/cdf-table-delete-conditional-two-rows",
-    "kernel/cdf-table-update-ops",
-    "kernel/cdf-table-with-cdc-and-dvs",
+    ("file index", "delta_rs/cdc_ict_table"),
+    ("file index", "kernel/cdf-table"),
+    ("file list", "kernel/cdf-column-mapping-name-mode-3-7"),
+    ("file list", "kernel/cdf-table-with-cdc-and-dvs"),
+    pytest.param("file index", "kernel/cdf-table-with-cdc-and-dvs", marks=pytest.mark.full),
+    pytest.param("file index", "kernel/cdf-column-mapping-name-mode-3-7", marks=pytest.mark.full),
+    pytest.param("file list", "delta_rs/cdf-table", marks=pytest.mark.full),
+    pytest.param("file index", "kernel/cdf-table-backtick-column-names", marks=pytest.mark.full),
+    pytest.param(
+        "file list", "kernel/cdf-table-delete-conditional-all-rows", marks=pytest.mark.full
+    ),
+    pytest.param(
+        "file index", "kernel/cdf-table-delete-conditional-two-rows", marks=pytest.mark.full
+    ),
+    pytest.param("file list", "kernel/cdf-table-update-ops", marks=pytest.mark.full),
 )
 
 
@@ -68,7 +74,7 @@ def assert_as_by_arrow(spark: SparkSession, source: Any, *args: Any, **options: 
 
 
 @needs_shared
-@pytest.mark.parametrize("name", WITH_FEED)
+@pytest.mark.parametrize(("way", "name"), WITH_FEED, indirect=["way"])
 def test_changes_of_tables_by_other_writers_are_those_of_arrow(
     spark: SparkSession, way: str, name: str
 ) -> None:
@@ -113,6 +119,10 @@ def of_every_kind(root: Path) -> DeltaLog:
     return log
 
 
+LIST_IN_FULL = ["file index", pytest.param("file list", marks=pytest.mark.full)]
+
+
+@pytest.mark.parametrize("way", LIST_IN_FULL, indirect=True)
 def test_changes_of_every_kind_are_those_of_arrow(
     tmp_path: Path, spark: SparkSession, way: str
 ) -> None:
@@ -127,6 +137,7 @@ def test_changes_of_every_kind_are_those_of_arrow(
     assert_as_by_arrow(spark, log, last, predicate=col("_change_type") == "delete")
 
 
+@pytest.mark.parametrize("way", LIST_IN_FULL, indirect=True)
 def test_columns_of_the_feed_can_be_asked_for_alone_and_compared(
     tmp_path: Path, spark: SparkSession, way: str
 ) -> None:

@@ -55,7 +55,7 @@ def opened(log: DeltaLog) -> int:
     return count
 
 
-@pytest.mark.parametrize("curve", ["zorder", "hilbert"])
+@pytest.mark.parametrize("curve", ["zorder", pytest.param("hilbert", marks=pytest.mark.full)])
 def test_reads_open_as_few_files_as_after_the_arrow_engine(
     spark: SparkSession, tmp_path: Path, curve: str
 ) -> None:
@@ -84,7 +84,13 @@ VALUES = {
 }
 
 
-@pytest.mark.parametrize("kind", list(VALUES))
+@pytest.mark.parametrize(
+    "kind",
+    [
+        pytest.param(kind, marks=() if kind in ("doubles", "texts") else pytest.mark.full)
+        for kind in VALUES
+    ],
+)
 def test_every_kind_of_value_has_its_place(spark: SparkSession, tmp_path: Path, kind: str) -> None:
     chance = random.Random(3)
     for _ in range(3):
@@ -101,7 +107,13 @@ def test_every_kind_of_value_has_its_place(spark: SparkSession, tmp_path: Path, 
     assert shown(log) == before
 
 
-@pytest.mark.parametrize("kind", ["numbers", "doubles", "texts", "times"])
+@pytest.mark.parametrize(
+    "kind",
+    [
+        "doubles",
+        *(pytest.param(kind, marks=pytest.mark.full) for kind in ("numbers", "texts", "times")),
+    ],
+)
 def test_rows_that_are_wanted_apart_share_no_file_with_others(
     spark: SparkSession, tmp_path: Path, kind: str
 ) -> None:
@@ -124,7 +136,7 @@ def test_rows_that_are_wanted_apart_share_no_file_with_others(
     assert sum(count for _, count in counts) == 20 * len(VALUES[kind])
 
 
-@pytest.mark.parametrize("has_vectors", [False, True])
+@pytest.mark.parametrize("has_vectors", [pytest.param(False, marks=pytest.mark.full), True])
 def test_a_large_file_is_cut_and_its_rows_keep_their_order_and_ids(
     spark: SparkSession, tmp_path: Path, has_vectors: bool
 ) -> None:

@@ -44,11 +44,13 @@ def test_a_call_tells_how_many_of_its_tasks_are_done(spark: SparkSession) -> Non
     assert any(0 < done < total for done, total in seen)
 
 
+@pytest.mark.full
 def test_tasks_of_other_calls_do_not_count(spark: SparkSession) -> None:
     seen: list[tuple[int, int]] = []
     other = threading.Thread(target=lambda: slow_count(spark, 16))
     other.start()
-    time.sleep(0.5)
+    while not spark.sparkContext.statusTracker().getActiveJobsIds():
+        time.sleep(0.05)
     jobs.run(spark, lambda: slow_count(spark, 4), lambda done, total: seen.append((done, total)))
     other.join()
     assert seen

@@ -39,6 +39,7 @@ def test_the_log_says_how_far_a_write_is(
     assert any("of 4 tasks done" in each for each in said)
 
 
+@pytest.mark.full
 def test_a_terminated_step_ends_its_jobs_and_leaves_nothing(tmp_path: Path) -> None:
     lake, home = tmp_path / "lake", tmp_path / "home"
     home.mkdir()

@@ -30,7 +30,10 @@ KINDS = {
 }
 
 
-@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize(
+    "kind",
+    [pytest.param(kind, marks=() if kind == "vectors" else pytest.mark.full) for kind in KINDS],
+)
 def test_a_stream_reads_what_is_there_and_then_what_is_committed(
     spark: SparkSession, tmp_path: Path, kind: str
 ) -> None:
@@ -118,7 +121,11 @@ def test_rows_of_before_a_column_was_renamed_have_its_new_name(
     assert read_available(stream, tmp_path / "c") == [[{"m": 1}, {"m": 2}]]
 
 
-@pytest.mark.parametrize("starting_version", [0, None], ids=["from its first commit", "snapshot"])
+@pytest.mark.parametrize(
+    "starting_version",
+    [pytest.param(0, marks=pytest.mark.full), None],
+    ids=["from its first commit", "snapshot"],
+)
 def test_a_stream_of_changes_has_those_that_read_changes_has(
     spark: SparkSession, tmp_path: Path, starting_version: int | None
 ) -> None:

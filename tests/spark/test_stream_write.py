@@ -51,7 +51,9 @@ def run(spark: SparkSession, folder: Path, **options: Any) -> None:
     ds.write_stream(stream, folder / "target", **arguments).awaitTermination()
 
 
-@pytest.mark.parametrize("point", POINTS)
+@pytest.mark.parametrize(
+    "point", [*(pytest.param(each, marks=pytest.mark.full) for each in POINTS[:-1]), POINTS[-1]]
+)
 def test_each_batch_is_there_once_wherever_the_query_was_killed(
     spark: SparkSession, tmp_path: Path, point: str
 ) -> None:
@@ -110,7 +112,11 @@ def test_complete_replaces_all_rows_by_those_of_the_batch(
     ]
 
 
-@pytest.mark.parametrize("point", [None, "Committed"], ids=["undisturbed", "killed"])
+@pytest.mark.parametrize(
+    "point",
+    [pytest.param(None, marks=pytest.mark.full), "Committed"],
+    ids=["undisturbed", "killed"],
+)
 def test_update_merges_rows_by_their_keys(
     spark: SparkSession, tmp_path: Path, point: str | None
 ) -> None:
@@ -141,7 +147,10 @@ def test_update_merges_rows_by_their_keys(
 
 @pytest.mark.parametrize(
     ("key", "told"),
-    [("key", r"rows whose key is null.*\(rows: 1\)"), ("id", "no column")],
+    [
+        ("key", r"rows whose key is null.*\(rows: 1\)"),
+        pytest.param("id", "no column", marks=pytest.mark.full),
+    ],
 )
 def test_a_first_batch_without_a_key_makes_no_table(
     spark: SparkSession, tmp_path: Path, key: str, told: str
@@ -198,7 +207,7 @@ def test_the_first_batch_makes_the_table_and_later_ones_may_widen_it(
     ]
 
 
-@pytest.mark.parametrize("stops_other", ["true", "false"])
+@pytest.mark.parametrize("stops_other", ["true", pytest.param("false", marks=pytest.mark.full)])
 def test_two_queries_on_one_checkpoint_never_run_at_once(
     spark: SparkSession, tmp_path: Path, stops_other: str
 ) -> None:

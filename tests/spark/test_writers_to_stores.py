@@ -56,7 +56,7 @@ def write_and_die(log: DeltaLog, options: dict[str, object], point: str) -> int:
 @pytest.mark.parametrize(
     ("store", "points"),
     [
-        pytest.param("s3", DEATHS[1:2], id="S3, one point"),
+        pytest.param("s3", DEATHS[1:2], id="S3, one point", marks=pytest.mark.full),
         pytest.param("s3", DEATHS, id="S3, every point", marks=pytest.mark.long),
         pytest.param("azure", DEATHS, id="Azure, every point", marks=pytest.mark.long),
     ],
@@ -81,7 +81,7 @@ def test_a_batch_is_there_once_whenever_its_writer_is_killed(
     assert left == live
 
 
-@pytest.mark.parametrize("store", ["s3", "azure"])
+@pytest.mark.parametrize("store", ["s3", pytest.param("azure", marks=pytest.mark.full)])
 def test_writers_at_the_same_time_all_commit(
     request: pytest.FixtureRequest, store_spark: SparkSession, store: str
 ) -> None:
