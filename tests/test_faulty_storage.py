@@ -9,7 +9,9 @@ import pytest
 
 from delta_ops.errors import StorageError
 from delta_ops.storage import Storage, open_storage
+from tests.support.counting_storage import CountingStorage
 from tests.support.faulty_storage import Faults, FaultyStorage, Killed, MortalStorage, crashes
+from tests.support.gate import PATIENCE_S
 
 
 def paths(storage: Storage) -> list[str]:
@@ -21,19 +23,24 @@ def paths(storage: Storage) -> list[str]:
     [
         pytest.param(Faults(lost_requests=1), [], [], id="a request that is lost does nothing"),
         pytest.param(Faults(lost_answers=1), ["a"], ["a"], id="a lost answer leaves the file"),
-        pytest.param(
-            Faults(late_requests=1, longest_delay_s=0.2), [], ["a"], id="a late one comes to it"
-        ),
+        pytest.param(Faults(late_requests=1), [], ["a"], id="a late one comes to it"),
     ],
 )
 def test_what_a_fault_leaves(
     tmp_path: Path, faults: Faults, at_once: list[str], at_last: list[str]
 ) -> None:
-    inner = open_storage(tmp_path)
-    storage = FaultyStorage(inner, faults, seed=2)
+    inner, is_seen = open_storage(tmp_path), threading.Event()
+
+    def hold_late_request(_number: int, method: str, _path: str, moment: str) -> None:
+        if threading.current_thread() is not caller and (method, moment) == ("create", "before"):
+            assert is_seen.wait(PATIENCE_S)
+
+    caller = threading.current_thread()
+    storage = FaultyStorage(CountingStorage(inner, hold_late_request), faults, seed=2)
     with pytest.raises(StorageError):
         storage.create("a", b"one")
     assert paths(inner) == at_once
+    is_seen.set()
     storage.settle()
     assert paths(inner) == at_last
 

@@ -22,6 +22,7 @@ from delta_ops.protocol.actions import DeletionVector
 from delta_ops.storage import FileInfo
 from tests.log.test_checkpoint_kinds import DAY, SIDECARS, V2, by_deltalake, state, table
 from tests.support.counting_storage import CountingStorage
+from tests.support.gate import PATIENCE_S
 from tests.support.tables import add, metadata, remove
 
 ROWS = 10
@@ -264,7 +265,7 @@ def test_a_checkpoint_that_lost_a_sidecar_meanwhile_is_taken_back(tmp_path: Path
 
 def test_new_ones_are_written_several_at_a_time(tmp_path: Path) -> None:
     log = table(tmp_path, [files(0, 8 * ROWS)], SIDECARS)
-    meet = Barrier(4, timeout=10)
+    meet = Barrier(4, timeout=PATIENCE_S)
 
     def on_call(_number: int, method: str, path: str, moment: str) -> None:
         if (method, moment) == ("create_from_stream", "before") and "_sidecars" in path:

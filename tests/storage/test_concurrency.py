@@ -34,7 +34,7 @@ class Busy:
 
 
 def test_as_many_calls_run_at_once_as_the_pool_has_threads() -> None:
-    barrier = threading.Barrier(MAX_CONCURRENCY, timeout=10)
+    barrier = threading.Barrier(MAX_CONCURRENCY, timeout=PATIENCE_S)
     assert run_parallel(lambda i: (barrier.wait(), i)[1], range(32)) == list(range(32))
 
 
@@ -89,7 +89,7 @@ def test_the_next_read_is_under_way_before_the_last_one_is_used() -> None:
     second_began = threading.Event()
     reads = run_ahead([(100, lambda: None), (100, second_began.set)], 1, num_threads)
     next(reads)
-    assert second_began.wait(10)
+    assert second_began.wait(PATIENCE_S)
     reads.close()
 
 

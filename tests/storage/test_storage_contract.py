@@ -225,7 +225,7 @@ def test_no_part_of_a_file_is_visible_while_it_is_written(storage: Storage) -> N
     storage.create(f"{LOG}/other", b"")
     num_chunks, chunk = 40, bytes(100_000)
     seen: set[int | None] = set()
-    done = threading.Event()
+    polled, done = threading.Event(), threading.Event()
 
     def poll() -> None:
         while not done.is_set():
@@ -234,11 +234,14 @@ def test_no_part_of_a_file_is_visible_while_it_is_written(storage: Storage) -> N
                 seen.add(len(storage.read(f"{LOG}/whole")))
             except FileNotFoundError:
                 seen.add(None)
+            polled.set()
 
     def write(stream: IO[bytes]) -> None:
-        for _ in range(num_chunks):
+        for number in range(num_chunks):
             stream.write(chunk)
-            time.sleep(0.005)
+            if number % 10 == 9:  # the first time it may be a poll that began before the write
+                polled.clear()
+                assert polled.wait(PATIENCE_S)
 
     poller = threading.Thread(target=poll)
     poller.start()
