@@ -87,8 +87,12 @@ def overlap(one: tuple[float, float], other: tuple[float, float]) -> bool:
     return one[0] < other[1] and other[0] < one[1]
 
 
+@pytest.mark.parametrize(
+    "executor", ["in_process", pytest.param("multiprocess", marks=pytest.mark.full)]
+)
 def test_reruns_sensor_and_maintenance_go_by_what_postgres_keeps(
     tmp_path: Path,
+    executor: str,
     settings: str,
     database: str,
     postgres_server: PostgresServer,
@@ -103,7 +107,8 @@ def test_reruns_sensor_and_maintenance_go_by_what_postgres_keeps(
     location = importlib.reload(postgres_location)
     job = dg.build_reconstructable_job(postgres_location.__name__, "write_all")
     with dg.DagsterInstance.from_config(str(home)) as instance:
-        with dg.execute_job(job, instance=instance) as killed:
+        first: dict[str, Any] = {"execution": {"config": {executor: {}}}}
+        with dg.execute_job(job, instance=instance, run_config=first) as killed:
             assert not killed.success
         steps = spans(instance, killed.run_id)
         assert not overlap(steps["orders"], steps["returns"])  # they are of one pool
