@@ -55,6 +55,7 @@ def test_no_command_is_left_out() -> None:
     searched = {command.function for command in COMMANDS.values()} | set(ELSEWHERE)
     assert public - COMMITS_NOTHING <= searched
     assert public >= COMMITS_NOTHING
+    assert COMMANDS.keys() >= IN_MAKE_TEST
     for mode in get_args(Mode):
         assert any(name.startswith(f"write, mode {mode}") for name in COMMANDS), mode
 
@@ -92,13 +93,24 @@ def state(log: DeltaLog) -> Any:
     )
 
 
-@pytest.mark.parametrize(
-    "name",
-    [
-        pytest.param(name, marks=[pytest.mark.long] if command.is_slow else [])
-        for name, command in COMMANDS.items()
-    ],
-)
+IN_MAKE_TEST = {
+    "create table",
+    "create or replace table",
+    "rename table",
+    "symlink manifest",
+    "backfill statistics",
+    "write, mode overwrite of the schema",
+}
+"""Commands that make a table, replace one, and change metadata, lists, statistics and rows."""
+
+
+def mark_of(name: str) -> list[pytest.MarkDecorator]:
+    if COMMANDS[name].is_slow:
+        return [pytest.mark.long]
+    return [] if name in IN_MAKE_TEST else [pytest.mark.full]
+
+
+@pytest.mark.parametrize("name", [pytest.param(name, marks=mark_of(name)) for name in COMMANDS])
 def test_a_kill_leaves_the_command_done_or_not(tmp_path: Path, name: str) -> None:
     command = COMMANDS[name]
     fresh = copies_of(prepared(tmp_path / "table", command), tmp_path)
