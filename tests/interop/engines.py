@@ -40,8 +40,6 @@ class Engine(Protocol):
 
     def replace_partition(self, table: Path, data: pa.Table, p: str) -> None: ...
 
-    def overwrite(self, table: Path, data: pa.Table) -> None: ...
-
     def optimize(self, table: Path) -> None: ...
 
     def checkpoint(self, table: Path) -> None: ...
@@ -62,9 +60,6 @@ class Ours:
 
     def replace_partition(self, table: Path, data: pa.Table, p: str) -> None:
         da.write(table, data, "overwrite", replace_where=col("p") == p)
-
-    def overwrite(self, table: Path, data: pa.Table) -> None:
-        da.write(table, data, "overwrite")
 
     def optimize(self, table: Path) -> None:
         optimize(DeltaLog(table))
@@ -105,9 +100,6 @@ class Deltalake:
 
     def replace_partition(self, table: Path, data: pa.Table, p: str) -> None:
         self._write(table, data, "overwrite", predicate=f"p = '{p}'")
-
-    def overwrite(self, table: Path, data: pa.Table) -> None:
-        self._write(table, data, "overwrite")
 
     def optimize(self, table: Path) -> None:
         self._table(table).optimize.compact()
@@ -159,9 +151,6 @@ class ByDeltaSpark:
 
     def replace_partition(self, table: Path, data: pa.Table, p: str) -> None:
         self._peer.write(table, data, "overwrite", replaceWhere=f"p = '{p}'")
-
-    def overwrite(self, table: Path, data: pa.Table) -> None:
-        self._peer.write(table, data, "overwrite")
 
     def optimize(self, table: Path) -> None:
         self._peer.sql(f"OPTIMIZE delta.`{table}`")

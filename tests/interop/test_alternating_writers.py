@@ -41,25 +41,17 @@ def test_what_one_engine_commits_the_others_read_and_continue(
     ours.append(table, data(range(3), "a b"), ("ours", 1), ["p"])
     spark.append(table, data(range(3, 6), "ü%/="), ("delta-spark", 1))
     deltalake.append(table, data(range(6, 9), None), ("deltalake", 1))
-    seen = the_same_for_all(engines, table)
-    assert seen.version == 2
-    assert ids(seen) == list(range(9))
-    assert seen.transactions == {"ours": 1, "delta-spark": 1, "deltalake": 1}
-
     ours.replace_partition(table, data(range(10, 12), "ü%/="), "ü%/=")
     spark.checkpoint(table)
     spark.replace_partition(table, data(range(20, 22), "a b"), "a b")
     ours.checkpoint(table)
     deltalake.append(table, data(range(22, 23), "a b"), ("deltalake", 2))
     ours.optimize(table)
+    ours.vacuum(table)
     seen = the_same_for_all(engines, table)
-    assert seen.operations == ["OPTIMIZE", "WRITE", "WRITE", "WRITE", "WRITE", "WRITE", "WRITE"]
+    assert seen.operations == ["VACUUM END", "VACUUM START", "OPTIMIZE", *["WRITE"] * 6]
     assert ids(seen) == [6, 7, 8, 10, 11, 20, 21, 22]
     assert seen.transactions == {"ours": 1, "delta-spark": 1, "deltalake": 2}
-
-    ours.vacuum(table)
-    spark.overwrite(table, data(range(30, 33), "a b"))
-    assert ids(the_same_for_all(engines, table)) == [30, 31, 32]
 
 
 @pytest.mark.long

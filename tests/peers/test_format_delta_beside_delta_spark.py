@@ -12,9 +12,11 @@ import pyarrow.parquet as pq
 import pytest
 from pyspark.sql import SparkSession
 
+import delta_ops.arrow as da
 import delta_ops.spark as ds
 from delta_ops import DeltaLog
 from tests.peers.delta_spark import DeltaSpark
+from tests.support.tables import rows as rows_in_order
 
 pytestmark = pytest.mark.spark
 
@@ -65,12 +67,11 @@ def test_the_same_calls_make_the_same_table(
         delta_spark.write(
             theirs, call.rows, call.mode, partition_by=call.partition_by, **call.options
         )
-        found = delta_spark.read(ours).to_pylist()
-        assert sorted(found, key=str) == sorted(delta_spark.read(theirs).to_pylist(), key=str)
-        assert sorted(found, key=str) == sorted(
-            (row.asDict() for row in delta.read.format("delta").load(str(ours)).collect()), key=str
-        )
+        expected = rows_in_order(da.to_table(theirs))
+        assert rows_in_order(da.to_table(ours)) == expected
         assert commit_of(ours) == commit_of(theirs)
+    by_spark = delta.read.format("delta").load(str(ours)).toArrow()
+    assert rows_in_order(by_spark) == expected == rows_in_order(delta_spark.read(ours))
 
 
 def commit_of(table: Path) -> dict[str, Any]:

@@ -17,14 +17,16 @@ from tests.spark.streams import append
 pytestmark = pytest.mark.spark
 
 
-@pytest.mark.parametrize("first", ["delta-spark", "delta_ops"])
+@pytest.mark.parametrize(
+    "first", [pytest.param("delta-spark", marks=pytest.mark.full), "delta_ops"]
+)
 def test_a_query_goes_on_from_the_checkpoint_of_the_other(
     spark: SparkSession, delta_spark: DeltaSpark, tmp_path: Path, first: str
 ) -> None:
     source, target, checkpoint = (tmp_path / name for name in ("source", "target", "checkpoint"))
     for number in range(3):
         append(source, 10 * number, 10 * number + 3)
-    for turn in range(4):
+    for turn in range(3):
         if (first == "delta-spark") is (turn % 2 == 0):
             delta_spark.stream(source, target, checkpoint, maxFilesPerTrigger="2")
         else:
