@@ -54,6 +54,7 @@ def delta(spark: SparkSession) -> Iterator[SparkSession]:
     ds.unregister(spark)
 
 
+@pytest.mark.full
 def test_the_same_calls_make_the_same_table(
     tmp_path: Path, delta: SparkSession, delta_spark: DeltaSpark
 ) -> None:
