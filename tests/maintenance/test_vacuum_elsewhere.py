@@ -54,7 +54,7 @@ def test_all_rows_are_there_afterwards(tmp_path: Path, name: str) -> None:
     assert set(sidecars) <= set((root / "_delta_log").rglob("*.parquet"))
 
 
-@pytest.fixture
+@pytest.fixture(scope="module")
 def of_many_folders(s3_server: S3Server) -> DeltaLog:
     return log_of_folders(s3_server, files=60)
 
@@ -105,7 +105,8 @@ def test_a_table_of_small_folders_is_listed_by_few_requests(
     assert len(listings_in(requests)) <= of_the_log + of_the_tree
 
 
-def test_objects_are_deleted_many_at_a_time(s3_server: S3Server, of_many_folders: DeltaLog) -> None:
+def test_objects_are_deleted_many_at_a_time(s3_server: S3Server) -> None:
+    of_many_folders = log_of_folders(s3_server, files=60)
     with s3_server.recording() as requests:
         result = vacuum(of_many_folders, clock=lambda: days_later(8), log_commits=False)
     assert (result.deleted_files, result.failures) == (40 * 59, ())
