@@ -87,21 +87,21 @@ def _kill(given: argparse.Namespace) -> None:
         mutants[number - 1 :: count],
         given.checkout.resolve(),
         record,
-        _of_tier(record.outcomes(), given.tier),
+        _outcomes_of_tier(record.outcomes(), given.tier),
         given.verdicts,
         known={each.mutant: each.killer for each in known if each.killer},
         budget_seconds=given.budget_seconds,
     )
 
 
-def _of_tier(outcomes: dict[str, Outcome], tier: str) -> dict[str, Outcome]:
+def _outcomes_of_tier(outcomes: dict[str, Outcome], tier: str) -> dict[str, Outcome]:
     return {name: each for name, each in outcomes.items() if each.tier in TIERS[tier]}
 
 
 def _report(checkout: Path, record: Record, verdicts: list[Path]) -> None:
     outcomes = record.outcomes()
     for tier in TIERS:
-        chosen = _of_tier(outcomes, tier)
+        chosen = _outcomes_of_tier(outcomes, tier)
         failed = sum(not each.passed for each in chosen.values())
         print(
             f"{tier}: {len(chosen)} tests, {sum(each.seconds for each in chosen.values()):.0f} s, "

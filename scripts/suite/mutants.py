@@ -77,7 +77,7 @@ def choose_mutants(
         checkout: Root of the checkout.
         folders: Folders below it, such as `delta_ops/log`.
         count: How many mutants.
-        seed: The same seed and code give the same mutants.
+        seed: Decides the choice. One seed and code always give the same mutants.
     """
     files = sorted(file for folder in folders for file in (checkout / folder).rglob("*.py"))
     mutants = [mutant for file in files for mutant in mutants_of(checkout, file)]
@@ -111,10 +111,10 @@ def _changeable(tree: ast.Module) -> Iterator[ast.expr | ast.stmt]:
     for function in ast.walk(tree):
         if isinstance(function, ast.FunctionDef | ast.AsyncFunctionDef):
             for statement in function.body:
-                yield from _below(statement)
+                yield from _nodes_below(statement)
 
 
-def _below(node: ast.AST) -> Iterator[ast.expr | ast.stmt]:
+def _nodes_below(node: ast.AST) -> Iterator[ast.expr | ast.stmt]:
     match node:
         case ast.FunctionDef() | ast.AsyncFunctionDef() | ast.ClassDef():
             return  # functions inside of functions are visited by themselves
@@ -127,7 +127,7 @@ def _below(node: ast.AST) -> Iterator[ast.expr | ast.stmt]:
             if isinstance(node, ast.expr | ast.stmt):
                 yield node
     for child in children:
-        yield from _below(child)
+        yield from _nodes_below(child)
 
 
 def _replacements(
