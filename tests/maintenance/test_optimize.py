@@ -59,19 +59,6 @@ def test_the_rows_stay_and_the_files_become_fewer(tmp_path: Path) -> None:
     assert table.rows() == before == rows_by_deltalake(table.root) == rows_by_polars(table.root)
 
 
-def test_the_commit_changes_no_data_and_says_what_it_is(tmp_path: Path) -> None:
-    table = fragmented(tmp_path / "t")
-    optimize(table.log, target_size=SMALL)
-    commit = actions(table, 6)
-    files = [line.get("add") or line.get("remove") for line in commit]
-    assert {file["dataChange"] for file in files if file} == {False}
-    (txn,) = [line["txn"] for line in commit if "txn" in line]
-    assert txn["appId"].startswith("delta_ops:optimize:")
-    assert txn["version"] == 5
-    (info,) = [line["commitInfo"] for line in commit if "commitInfo" in line]
-    assert (info["operation"], info["operationMetrics"]["numRemovedFiles"]) == ("OPTIMIZE", "6")
-
-
 def test_statistics_stay(tmp_path: Path) -> None:
     table = fragmented(tmp_path / "t")
     optimize(table.log, target_size=SMALL)
@@ -183,13 +170,6 @@ def test_the_target_size_of_the_table(
         table.write([number], "ab"[number % 2], partition_by=["p"], configuration=properties)
     optimize(table.log)
     assert table.log.snapshot().num_files == files
-
-
-def test_an_append_only_table_is_optimized(tmp_path: Path) -> None:
-    table = Table(tmp_path / "t")
-    for number in range(3):
-        table.write([number], configuration={"delta.appendOnly": "true"})
-    assert optimize(table.log).files_added == 1
 
 
 def while_rewriting(do: Callable[[], object]) -> Callable[[Snapshot, RewriteGroup], Staged]:

@@ -84,17 +84,6 @@ def test_a_share_is_from_0_to_1(tmp_path: Path) -> None:
         purge(marked(tmp_path), deleted_share=2.0)
 
 
-def test_the_commit_says_what_it_is(tmp_path: Path) -> None:
-    log = marked(tmp_path)
-    version = purge(log).version
-    text = (tmp_path / "_delta_log" / f"{version:020d}.json").read_text()
-    (info,) = [
-        line["commitInfo"] for line in map(json.loads, text.splitlines()) if "commitInfo" in line
-    ]
-    assert info["operation"] == "REORG"
-    assert info["operationMetrics"]["numDeletionVectorsRemoved"] == "2"
-
-
 def stored_with(root: Path) -> list[str]:
     """Compressions of the live files' columns."""
     return [

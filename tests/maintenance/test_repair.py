@@ -13,7 +13,7 @@ import pyarrow as pa
 import pytest
 
 import delta_ops.arrow as da
-from delta_ops import DeltaLog, begin, col
+from delta_ops import DeltaLog, col
 from delta_ops.clock import DAY_MS, system_clock
 from delta_ops.errors import (
     CommitConflictError,
@@ -98,17 +98,6 @@ def test_a_table_that_is_gone_as_a_whole_is_not_emptied(tmp_path: Path) -> None:
         repair(log, remove_missing=True)
     assert len(repair(log).plan.missing) == 2
     assert log.snapshot().version == 4
-
-
-@pytest.mark.parametrize("dry_run", [False, True])
-def test_an_append_only_table_loses_no_rows(tmp_path: Path, dry_run: bool) -> None:
-    log = history(tmp_path)
-    txn = begin(log)
-    txn.set_properties({"delta.appendOnly": "true"})
-    txn.commit(operation="SET TBLPROPERTIES")
-    lose(log, 10)
-    with pytest.raises(InvalidRequestError, match="append-only"):
-        repair(log, remove_missing=True, dry_run=dry_run)
 
 
 def test_a_file_behind_a_link_is_not_missing(tmp_path: Path) -> None:

@@ -12,7 +12,7 @@ import pytest
 from deltalake import DeltaTable
 
 import delta_ops.arrow as da
-from delta_ops import DeltaLog, begin, col
+from delta_ops import DeltaLog, col
 from delta_ops.errors import (
     CommitConflictError,
     DataFileError,
@@ -239,16 +239,6 @@ def test_rows_come_back_only_under_the_rules_of_then(tmp_path: Path) -> None:
         revert(log, 3)
     revert(log, 4)
     assert ids(log) == [9]
-
-
-@pytest.mark.parametrize("dry_run", [False, True])
-def test_an_append_only_table_loses_no_rows(tmp_path: Path, dry_run: bool) -> None:
-    log = history(tmp_path)
-    txn = begin(log)
-    txn.set_properties({"delta.appendOnly": "true"})
-    txn.commit(operation="SET TBLPROPERTIES")
-    with pytest.raises(InvalidRequestError, match="append-only"):
-        revert(log, 4, dry_run=dry_run)
 
 
 def test_files_that_are_gone_are_named(tmp_path: Path) -> None:

@@ -192,7 +192,7 @@ def write_orders(instance: dg.DagsterInstance, **settings: Any) -> dg.DagsterRun
 
 
 def write_orders_here(instance: dg.DagsterInstance, **settings: Any) -> dg.DagsterRun:
-    """The same with the step in this process: a kill is a failure."""
+    """Write orders with the step in this process, where a kill is a failure."""
     config: dict[str, Any] = {"execution": {"config": {"in_process": {}}}}
     return write_orders(instance, run_config=config, **settings)
 

@@ -1,6 +1,7 @@
 """Checks on a session of Spark Connect, run by the test of Connect in a process of their own.
 
-The server is PySpark's, started for them; a process has sessions of one kind only.
+The server is PySpark's, started for them; a process has sessions of one kind only. `make test` runs
+the checks of what is different on a client: reads, writes, changes of rows, streams, a store.
 """
 
 from __future__ import annotations
@@ -110,6 +111,7 @@ def test_rows_are_replaced(tmp_path: Path, remote: SparkSession) -> None:
     assert ds.read(remote, tmp_path, version=0).count() == 10
 
 
+@pytest.mark.full
 def test_features_of_writers_are_kept(tmp_path: Path, remote: SparkSession) -> None:
     properties = {
         "delta.columnMapping.mode": "name",
@@ -134,6 +136,7 @@ def test_features_of_writers_are_kept(tmp_path: Path, remote: SparkSession) -> N
     assert sorted(row["id"] for row in changes) == [2, 9]
 
 
+@pytest.mark.full
 def test_columns_fill_themselves(tmp_path: Path, remote: SparkSession) -> None:
     counted = {
         "delta.identity.start": 1,
@@ -171,6 +174,7 @@ def test_deleted_rows_are_left_out(tmp_path: Path, remote: SparkSession) -> None
     assert_as_by_arrow(remote, log)
 
 
+@pytest.mark.full
 @needs_shared
 def test_tables_of_other_writers_have_their_rows(remote: SparkSession) -> None:
     for name in (
@@ -189,6 +193,7 @@ def test_a_failing_row_leaves_nothing(tmp_path: Path, remote: SparkSession) -> N
     assert files_under(tmp_path) == set()
 
 
+@pytest.mark.full
 def test_an_interrupt_ends_the_work_of_the_server(tmp_path: Path, remote: SparkSession) -> None:
     endless = remote.range(0, 10**15, 1, 2).filter("id % 1000000 = 0")
 
@@ -203,7 +208,9 @@ def test_an_interrupt_ends_the_work_of_the_server(tmp_path: Path, remote: SparkS
     with pytest.raises(KeyboardInterrupt):
         ds.write(endless, tmp_path)
     sender.join()
-    time.sleep(2)
+    ends = time.monotonic() + 60
+    while files_under(tmp_path) and time.monotonic() < ends:
+        time.sleep(0.05)
     assert files_under(tmp_path) == set()
     assert remote.range(3).count() == 3
 
@@ -227,6 +234,7 @@ def test_tables_in_a_store_are_written_and_read(
     assert_as_by_arrow(remote, log)
 
 
+@pytest.mark.full
 def test_a_store_that_the_server_cannot_reach_is_one_sentence(
     remote: SparkSession, s3_server: S3Server, bucket: str, unreached: str
 ) -> None:
@@ -244,6 +252,7 @@ def test_a_client_knows_no_column_lineage(remote: SparkSession) -> None:
     assert column_lineage(rows.selectExpr("id + 1 AS x")) == {}
 
 
+@pytest.mark.full
 def test_progress_is_told(tmp_path: Path, remote: SparkSession) -> None:
     events: list[Event] = []
     with ds.show_progress(remote, events.append):
@@ -258,9 +267,12 @@ def test_progress_is_told(tmp_path: Path, remote: SparkSession) -> None:
 @pytest.mark.parametrize(
     "properties",
     [
-        {},
+        pytest.param({}, marks=pytest.mark.full),
         {"delta.enableDeletionVectors": "true"},
-        {"delta.enableChangeDataFeed": "true", "delta.enableRowTracking": "true"},
+        pytest.param(
+            {"delta.enableChangeDataFeed": "true", "delta.enableRowTracking": "true"},
+            marks=pytest.mark.full,
+        ),
     ],
 )
 def test_rows_are_deleted_updated_and_merged(
@@ -290,6 +302,7 @@ def test_rows_are_deleted_updated_and_merged(
         ds.update(remote, tmp_path, {"n": "nowhere"})
 
 
+@pytest.mark.full
 def test_a_source_may_be_a_join_of_the_table_itself(remote: SparkSession, tmp_path: Path) -> None:
     da.write(tmp_path, pa.table({"n": pa.array(range(6), pa.int64()), "p": list("aabbcc")}))
     names = remote.createDataFrame([("a", "x"), ("b", "y")], "p string, name string")
@@ -371,6 +384,7 @@ def test_a_session_says_once_that_it_reads_streams_slowly(
     assert said.endswith("it is a session of Spark Connect")
 
 
+@pytest.mark.full
 def test_a_table_is_a_stream_through_python_workers(remote: SparkSession, tmp_path: Path) -> None:
     source, target = DeltaLog(tmp_path / "source"), DeltaLog(tmp_path / "target")
     moment = datetime(2026, 1, 31, 12, tzinfo=UTC)
@@ -395,6 +409,7 @@ def test_changes_are_no_stream_here(remote: SparkSession, tmp_path: Path) -> Non
         ds.read_stream(remote, tmp_path / "t", read_change_feed=True)
 
 
+@pytest.mark.full
 def test_tables_are_spoken_of_as_by_delta_spark(tmp_path: Path, remote: SparkSession) -> None:
     da.write(tmp_path, pa.table({"k": ["a", "b"], "v": [1, 2]}))
     table = DeltaTable.forPath(remote, str(tmp_path))

@@ -58,6 +58,6 @@ def merge_all() -> dg.JobDefinition:
     return job_of(ONE_CORE)
 
 
-def merge_in_this_session() -> dg.JobDefinition:
-    """The job, for steps in a process that has a session."""
-    return job_of({})
+def merge_by_clauses_here() -> dg.JobDefinition:
+    """The job of the merge that a careless rerun would do twice, in a process with a session."""
+    return job_of({}).get_subset(asset_selection={dg.AssetKey("merge_by_clauses")})

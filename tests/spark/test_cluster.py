@@ -166,36 +166,33 @@ def marks(folder: Path) -> set[str]:
     return {path.name for path in (folder / "marks").iterdir()}
 
 
-def test_each_row_is_there_once_whatever_happens_to_tasks(cluster: Cluster, tmp_path: Path) -> None:
-    steps = ["plain", "partitions", "retry"]
+def test_each_row_is_there_once_whatever_happens_to_tasks_and_executors(
+    cluster: Cluster, tmp_path: Path
+) -> None:
+    killed = executor_step("twice in one split")
+    steps = ["partitions", "retry", killed]
     assert run_driver(cluster.master, tmp_path, *steps, "vectors") == 0
     for step in steps:
         assert_each_row_is_there_once(tmp_path / step)
-    assert marks(tmp_path) >= {"retry 0", "retry 1", "retry 2"}
+    expected = {f"{step} {attempt}" for step in ("retry", killed) for attempt in range(3)}
+    assert marks(tmp_path) >= expected
 
 
-@pytest.mark.parametrize(
-    "points",
-    [
-        pytest.param(["twice in one split"], id="one point"),
-        pytest.param(list(EXECUTOR_DEATHS), id="all points", marks=pytest.mark.long),
-    ],
-)
+@pytest.mark.long
 def test_each_row_is_there_once_whenever_an_executor_is_killed(
-    cluster: Cluster, tmp_path: Path, points: list[str]
+    cluster: Cluster, tmp_path: Path
 ) -> None:
-    assert run_driver(cluster.master, tmp_path, *map(executor_step, points)) == 0
-    for point in points:
+    assert run_driver(cluster.master, tmp_path, *map(executor_step, EXECUTOR_DEATHS)) == 0
+    for point, (_, _, times) in EXECUTOR_DEATHS.items():
         step = executor_step(point)
         assert_each_row_is_there_once(tmp_path / step)
-        _, _, times = EXECUTOR_DEATHS[point]
         assert marks(tmp_path) >= {f"{step} {attempt}" for attempt in range(times + 1)}
 
 
 @pytest.mark.parametrize(
     ("kind", "moments"),
     [
-        pytest.param("vectors", (), id="vectors"),
+        pytest.param("vectors", (), id="vectors", marks=pytest.mark.full),
         pytest.param("files", (), id="files", marks=pytest.mark.long),
         *(
             pytest.param(kind, (0.2, 0.5, 0.8), id=f"{kind}, killed", marks=pytest.mark.long)

@@ -13,8 +13,15 @@ pytestmark = pytest.mark.spark
 CHECKS = Path(__file__).with_name("connect_checks.py")
 
 
-def test_all_checks_hold_on_a_session_of_connect(tmp_path: Path) -> None:
-    command = [sys.executable, "-m", "pytest", "-q", "-rs", "-p", "no:cacheprovider"]
+@pytest.mark.parametrize(
+    "checks",
+    [
+        pytest.param("not full", id="what is different on a client"),
+        pytest.param("full", id="all others", marks=pytest.mark.full),
+    ],
+)
+def test_checks_hold_on_a_session_of_connect(tmp_path: Path, checks: str) -> None:
+    command = [sys.executable, "-m", "pytest", "-q", "-rs", "-p", "no:cacheprovider", "-m", checks]
     done = subprocess.run(
         [*command, f"--basetemp={tmp_path / 'checks'}", str(CHECKS)],
         check=False,

@@ -9,8 +9,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 from pathlib import Path
 
+import pyarrow as pa
 import pytest
-from pyspark.sql import SparkSession
+from pyspark.sql import DataFrame, SparkSession
 
 import delta_ops.arrow as da
 import delta_ops.spark as ds
@@ -82,14 +83,17 @@ def test_tables_by_other_writers_have_the_rows_of_arrow(by_ids: SparkSession, na
         with pytest.raises(told):
             ds.read(by_ids, table).collect()
         return
-    read = ds.read(by_ids, table)
-    assert read.columns == by_arrow.column_names
+    assert_same_rows(ds.read(by_ids, table), by_arrow)
+
+
+def assert_same_rows(found: DataFrame, by_arrow: pa.Table) -> None:
+    assert found.columns == by_arrow.column_names
     if len(by_arrow) > 50_000:  # these are flat
-        order = [(name, "ascending") for name in read.columns]
-        found = read.toArrow().cast(by_arrow.schema)
-        assert found.sort_by(order).equals(by_arrow.sort_by(order))
+        order = [(name, "ascending") for name in found.columns]
+        of_spark = found.toArrow().cast(by_arrow.schema)
+        assert of_spark.sort_by(order).equals(by_arrow.sort_by(order))
     else:
-        assert sorted_texts(rows_of(read)) == sorted_texts(by_arrow.to_pylist())
+        assert sorted_texts(rows_of(found)) == sorted_texts(by_arrow.to_pylist())
 
 
 @pytest.mark.parametrize(
@@ -123,10 +127,9 @@ def test_tables_of_each_feature_have_the_rows_of_arrow(
     tmp_path: Path, by_ids: SparkSession, name: str
 ) -> None:
     made = MADE_TABLES[name](tmp_path)
-    by_arrow, by_spark = da.to_table(made.log), ds.read(by_ids, made.log)
-    assert by_spark.columns == by_arrow.column_names
-    assert sorted_texts(rows_of(by_spark)) == sorted_texts(by_arrow.to_pylist())
-    first = by_spark.columns[:1]
+    by_arrow = da.to_table(made.log)
+    assert_same_rows(ds.read(by_ids, made.log), by_arrow)
+    first = by_arrow.column_names[:1]
     assert ds.read(by_ids, made.log, first).count() == len(by_arrow)
     for predicate in made.predicates:
         found = ds.read(by_ids, made.log, first, predicate)

@@ -9,7 +9,6 @@ import logging
 import os
 import re
 import shutil
-import socket
 import subprocess
 import sys
 import traceback
@@ -58,7 +57,7 @@ def table_on_s3(server: S3Server, name: str = "lake/t", **options: Any) -> Delta
     return DeltaLog(f"s3://{server.new_bucket()}/{name}", {**server.storage_options, **options})
 
 
-@pytest.fixture(params=["s3", "azure"])
+@pytest.fixture
 def new_table(request: pytest.FixtureRequest) -> NewTable:
     """A place for a table by its name, in a bucket of its own."""
 
@@ -95,7 +94,16 @@ def keys_used(requests: Iterable[Request]) -> set[str]:
     return {match[1] for match in found if match}
 
 
-@pytest.mark.parametrize("name", ["t", "lake/a b%20ü#x", "日/{a}[b]"])
+@pytest.mark.parametrize(
+    ("new_table", "way", "name"),
+    [
+        ("s3", "file index", "lake/a b%20ü#x"),
+        ("azure", "file list", "日/{a}[b]"),
+        pytest.param("s3", "file list", "日/{a}[b]", marks=pytest.mark.full),
+        pytest.param("azure", "file index", "lake/a b%20ü#x", marks=pytest.mark.full),
+    ],
+    indirect=["new_table", "way"],
+)
 def test_rows_are_those_by_arrow(
     store_spark: SparkSession, new_table: NewTable, way: str, name: str
 ) -> None:
@@ -106,6 +114,9 @@ def test_rows_are_those_by_arrow(
     assert_same_rows(ds.read(store_spark, log, ["id"], few), log, columns=["id"], predicate=few)
 
 
+@pytest.mark.parametrize(
+    "way", ["file index", pytest.param("file list", marks=pytest.mark.full)], indirect=True
+)
 def test_rows_that_vectors_delete_are_left_out(
     tmp_path: Path, store_spark: SparkSession, s3_server: S3Server, way: str
 ) -> None:
@@ -259,7 +270,9 @@ def test_what_the_session_says_of_a_bucket_counts(
     assert keys_used(requests) == {"of-the-session"}
 
 
-@pytest.mark.parametrize("is_first", [True, False], ids=["first", "last"])
+@pytest.mark.parametrize(
+    "is_first", [True, pytest.param(False, marks=pytest.mark.full)], ids=["first", "last"]
+)
 def test_a_bucket_that_only_one_of_two_sessions_configures_is_refused(
     store_spark: SparkSession, s3_server: S3Server, is_first: bool
 ) -> None:
@@ -318,10 +331,8 @@ def test_credentials_that_options_no_longer_give_are_those_of_all_buckets(
         put_settings(store_spark, without, None, known)
 
 
-def closed_port() -> int:
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        return int(free.getsockname()[1])
+NOBODY = "http://127.0.0.1:9"
+"""No server of the tests listens there."""
 
 
 @pytest.mark.parametrize(
@@ -330,7 +341,7 @@ def closed_port() -> int:
         pytest.param({}, "no-such-bucket", "bucket or container is not there", id="no bucket"),
         pytest.param({"key": "wrong-key"}, None, "refuses the credentials", id="a wrong key"),
         pytest.param(
-            {"endpoint_url": f"http://127.0.0.1:{closed_port()}"},
+            {"endpoint_url": NOBODY},
             None,
             "endpoint does not answer",
             id="nobody there",
@@ -340,6 +351,7 @@ def closed_port() -> int:
             None,
             "endpoint does not answer",
             id="no host",
+            marks=pytest.mark.full,
         ),
     ],
 )
@@ -440,6 +452,11 @@ def test_no_credential_is_in_a_plan_a_log_or_on_the_page_of_the_environment(
     assert [name for name in holding if not re.search(hidden, name)] == []
 
 
+S3_IN_FULL = [pytest.param("s3", marks=pytest.mark.full), "azure"]
+AZURE_IN_FULL = ["s3", pytest.param("azure", marks=pytest.mark.full)]
+
+
+@pytest.mark.parametrize("new_table", S3_IN_FULL, indirect=True)
 def test_rows_are_written(store_spark: SparkSession, new_table: NewTable) -> None:
     log = new_table("lake/a b%20ü#x")
     values = ("a b", "100%", "#1", None)
@@ -462,6 +479,7 @@ def test_rows_are_written(store_spark: SparkSession, new_table: NewTable) -> Non
     assert len(log.snapshot().files()) == len(values)
 
 
+@pytest.mark.parametrize("new_table", AZURE_IN_FULL, indirect=True)
 def test_a_write_that_fails_leaves_nothing(store_spark: SparkSession, new_table: NewTable) -> None:
     log = new_table("t")
     ds.write(store_spark.range(3), log)
@@ -473,6 +491,7 @@ def test_a_write_that_fails_leaves_nothing(store_spark: SparkSession, new_table:
     assert sorted(file.path for file in log.storage.list_tree("")) == before
 
 
+@pytest.mark.parametrize("new_table", S3_IN_FULL, indirect=True)
 def test_a_file_that_is_gone_is_one_sentence(
     store_spark: SparkSession, new_table: NewTable
 ) -> None:
@@ -557,6 +576,7 @@ for uri, options in (("s3://b/t", {"anon": True}), ("gs://b/t", {"token": "anon"
 """
 
 
+@pytest.mark.full
 def test_a_session_without_the_right_connector_is_told_which(
     store_spark: SparkSession, tmp_path: Path
 ) -> None:

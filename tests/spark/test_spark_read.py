@@ -20,7 +20,7 @@ from pyspark.sql import types as spark_types
 import delta_ops.arrow as da
 import delta_ops.spark as ds
 from delta_ops import DeltaLog, col
-from delta_ops.errors import DataFileError, DeltaOpsError, InvalidRequestError, OutsideFileError
+from delta_ops.errors import DataFileError, InvalidRequestError, OutsideFileError
 from delta_ops.log.commit_file import create_commit
 from delta_ops.planning.recorded_reads import recorded_reads
 from delta_ops.protocol.arrow_types import arrow_schema_from_schema
@@ -44,52 +44,16 @@ from tests.arrow.foreign_table import data_file as foreign_file
 from tests.arrow.foreign_table import inline_vector
 from tests.spark.added_files import add_file
 from tests.spark.conftest import switch_off_file_index
-from tests.spark.frames import make_nan, plan_of, rows_of, sorted_texts
+from tests.spark.frames import make_nan, plan_of, rows_of, rows_of_each
 from tests.support.clones import content_of, prefix_naming, shallow_clone
-from tests.support.tables import PROTOCOL, SHARED, metadata, needs_shared, rows
+from tests.support.tables import PROTOCOL, metadata, rows
 
 pytestmark = pytest.mark.spark
 
 ROWS = pa.table({"id": [1, 2, 3, 4], "p": ["a", "a", "b", None], "x": [1.0, None, 3.0, 4.0]})
 TIME_ZONE = "spark.sql.session.timeZone"
-IDS = "spark.sql.parquet.fieldId.read.enabled"
 CASE_SENSITIVE = "spark.sql.caseSensitive"
 LISTING = "spark.sql.sources.parallelPartitionDiscovery.threshold"
-
-
-def tables_by_other_writers() -> list[Path]:
-    folders = sorted(SHARED.glob("data/tables/*/*"))
-    return [each / "delta" if (each / "delta").exists() else each for each in folders]
-
-
-def name_of(table: Path) -> str:
-    return table.parent.name if table.name == "delta" else table.name
-
-
-@needs_shared
-@pytest.mark.parametrize("table", tables_by_other_writers(), ids=name_of)
-def test_tables_by_other_writers_have_the_rows_of_arrow(
-    spark: SparkSession, way: str, table: Path
-) -> None:
-    spark.conf.set(IDS, str(way == "file list").lower())
-    try:
-        by_arrow = da.to_table(DeltaLog(table))
-    except DeltaOpsError as error:
-        # Spark tells by errors of its own of files that are gone.
-        told = Exception if isinstance(error, DataFileError) else type(error)
-        with pytest.raises(told):
-            ds.read(spark, table).collect()
-    else:
-        read = ds.read(spark, table)
-        assert read.columns == by_arrow.column_names
-        if len(by_arrow) > 50_000:  # these are flat
-            order = [(name, "ascending") for name in read.columns]
-            found = read.toArrow().cast(by_arrow.schema)
-            assert found.sort_by(order).equals(by_arrow.sort_by(order))
-        else:
-            assert sorted_texts(rows_of(read)) == sorted_texts(by_arrow.to_pylist())
-    finally:
-        spark.conf.unset(IDS)
 
 
 def test_columns_come_in_the_tables_order_with_its_types(
@@ -110,6 +74,9 @@ def test_a_version_of_the_past_is_read_from_its_snapshot(
     assert ds.read(spark, DeltaLog(tmp_path)).count() == 1
 
 
+@pytest.mark.parametrize(
+    "way", ["file index", pytest.param("file list", marks=pytest.mark.full)], indirect=True
+)
 def test_a_read_leaves_its_predicate_where_the_table_asks_for_it(
     tmp_path: Path, spark: SparkSession, way: str
 ) -> None:
@@ -163,6 +130,9 @@ def test_a_file_without_a_column_has_null_in_it(
     assert rows_of(read) == [{"id": 9, "p": None, "x": None}]
 
 
+@pytest.mark.parametrize(
+    "way", [pytest.param("file index", marks=pytest.mark.full), "file list"], indirect=True
+)
 def test_char_columns_are_read_and_compared_with_their_padding(
     tmp_path: Path, spark: SparkSession, way: str
 ) -> None:
@@ -184,6 +154,9 @@ def test_char_columns_are_read_and_compared_with_their_padding(
     assert found == [{"c": "a  ", "p": "x  "}]
 
 
+@pytest.mark.parametrize(
+    "way", ["file index", pytest.param("file list", marks=pytest.mark.full)], indirect=True
+)
 def test_nested_char_values_are_read_and_compared_with_their_padding(
     tmp_path: Path, spark: SparkSession, way: str
 ) -> None:
@@ -229,7 +202,16 @@ def test_the_logs_partition_value_wins_over_the_files(
     assert rows_of(read) == [{"id": 9, "p": "of the log", "x": 0.5}]
 
 
-@pytest.mark.parametrize("zone", ["America/New_York", "-05:00", "UTC"])
+@pytest.mark.parametrize(
+    ("way", "zone"),
+    [
+        ("file index", "America/New_York"),
+        ("file list", "America/New_York"),
+        ("file index", "-05:00"),
+        ("file list", "UTC"),
+    ],
+    indirect=["way"],
+)
 def test_a_time_without_a_zone_in_the_log_is_of_the_sessions(
     tmp_path: Path, spark: SparkSession, way: str, request: pytest.FixtureRequest, zone: str
 ) -> None:
@@ -248,31 +230,20 @@ def test_a_time_without_a_zone_in_the_log_is_of_the_sessions(
     ]
 
 
-def test_files_of_one_directory_may_have_different_partition_values(
-    tmp_path: Path, spark: SparkSession, way: str
-) -> None:
-    da.write(tmp_path, ROWS.slice(0, 0), partition_by=["p"])
-    for number in range(70):  # more than the list of files looks up in a map
-        data = pa.table({"id": [number], "x": [0.0]})
-        add_file(tmp_path, data, f"flat/{number}.parquet", p=f"value {number}")
-    expected = [{"id": n, "p": f"value {n}", "x": 0.0} for n in range(70)]
-    assert sorted(rows_of(ds.read(spark, tmp_path)), key=lambda row: row["id"]) == expected
-
-
-@pytest.mark.parametrize(
-    "name",
-    [
-        "a b", "50%", "50%25", "x=y", "a+b", "#1", "q?", "[a]{b,c}*", "züri\u00a0東京", "a:b", "~",
-        "'\"", "\\n",
-    ],
+NAMES = (
+    "a b", "50%", "50%25", "x=y", "a+b", "#1", "q?", "[a]{b,c}*", "züri\u00a0東京", "a:b", "~",
+    "'\"", "\\n",
 )  # fmt: skip
-def test_paths_may_hold_any_letter(
-    tmp_path: Path, spark: SparkSession, way: str, name: str
-) -> None:
-    root = tmp_path / name
+
+
+def test_paths_may_hold_any_letter(tmp_path: Path, spark: SparkSession, way: str) -> None:
+    root = tmp_path.joinpath(*NAMES)
     da.write(root, ROWS, partition_by=["p"])
-    add_file(root, pa.table({"id": [9], "x": [0.5]}), f"w/{name}/f.parquet", p=name)
-    expected = [*ROWS.to_pylist(), {"id": 9, "p": name, "x": 0.5}]
+    expected = ROWS.to_pylist()
+    for number, name in enumerate(NAMES, start=9):
+        data = pa.table({"id": [number], "x": [0.5]})
+        add_file(root, data, f"w/{name}/f.parquet", p=name)
+        expected.append({"id": number, "p": name, "x": 0.5})
     read = sorted(rows_of(ds.read(spark, root)), key=lambda row: row["id"])
     assert read == expected
 
@@ -287,7 +258,15 @@ def test_a_file_may_lie_outside_of_the_table(tmp_path: Path, spark: SparkSession
     assert rows_of(ds.read(spark, tmp_path / "two")) == rows(ROWS)
 
 
-@pytest.mark.parametrize("way_up", [False, True], ids=["absolute", "by steps up"])
+@pytest.mark.parametrize(
+    ("way", "way_up"),
+    [
+        pytest.param("file index", False, id="absolute, by the index"),
+        pytest.param("file list", True, id="by steps up, by the list"),
+        pytest.param("file index", True, id="by steps up, by the index", marks=pytest.mark.full),
+    ],
+    indirect=["way"],
+)
 def test_a_shallow_clone_has_the_rows_of_its_source(
     tmp_path: Path, spark: SparkSession, way: str, way_up: bool
 ) -> None:
@@ -336,22 +315,32 @@ def test_a_pipe_outside_of_the_table_is_not_waited_for(
 HIDDEN = ["_hidden.parquet", ".hidden.parquet", "_metadata", "_common_metadata", "x._COPYING_"]
 
 
-@pytest.mark.parametrize("name", [*HIDDEN, "_dir/f.parquet", ".dir/f.parquet", "_a=b.parquet"])
+UNUSUAL = ["_dir/f.parquet", ".dir/f.parquet", "_a=b.parquet"]
+
+
 @pytest.mark.parametrize("partition_by", [[], ["p"]], ids=["", "partitioned"])
-def test_a_file_is_read_whatever_its_name_as_delta_spark_does(
-    tmp_path: Path, spark: SparkSession, way: str, name: str, partition_by: list[str]
+def test_files_are_read_whatever_their_names_as_delta_spark_does(
+    tmp_path: Path, spark: SparkSession, way: str, partition_by: list[str]
 ) -> None:
     da.write(tmp_path, ROWS, partition_by=partition_by)
     data = ROWS.drop_columns(partition_by)
-    add_file(tmp_path, data, name, **dict.fromkeys(partition_by, "a"))
-    if name in HIDDEN and way == "file list":
-        with pytest.raises(DataFileError, match="has a hidden name, and this session has no file"):
-            ds.read(spark, tmp_path)
-        return
+    for name in [*HIDDEN, *UNUSUAL] if way == "file index" else UNUSUAL:
+        add_file(tmp_path, data, name, **dict.fromkeys(partition_by, "a"))
     log = DeltaLog(tmp_path)
     for predicate in (None, col("p") == "a", col("id") > 2):
         found = ds.read(spark, log, predicate=predicate)
         assert rows_of(found) == rows(da.to_table(log, predicate=predicate))
+
+
+@pytest.mark.parametrize("name", HIDDEN)
+def test_a_hidden_name_is_refused_where_files_are_listed(
+    tmp_path: Path, spark: SparkSession, monkeypatch: pytest.MonkeyPatch, name: str
+) -> None:
+    switch_off_file_index(monkeypatch)
+    da.write(tmp_path, ROWS)
+    add_file(tmp_path, ROWS, name)
+    with pytest.raises(DataFileError, match="has a hidden name, and this session has no file"):
+        ds.read(spark, tmp_path)
 
 
 def test_a_file_with_a_hidden_name_is_known_to_sparks_metadata(
@@ -522,6 +511,9 @@ def test_a_scan_can_be_joined_with_itself_and_cached(tmp_path: Path, spark: Spar
     read.unpersist()
 
 
+@pytest.mark.parametrize(
+    "way", ["file index", pytest.param("file list", marks=pytest.mark.full)], indirect=True
+)
 def test_a_cached_scan_stays_at_its_version(tmp_path: Path, spark: SparkSession, way: str) -> None:
     da.write(tmp_path, ROWS)
     cached = ds.read(spark, tmp_path).cache()
@@ -641,15 +633,17 @@ def test_what_partition_values_decide_is_asked_of_no_row(
         (col("d") > date(2026, 1, 1)) & (col("s") < "b"),
         col("d") > date(2030, 1, 1),
     ]
-    for predicate in decided:
-        found = ds.read(spark, log, predicate=predicate)
+    asked: list[Predicate] = [
+        (col("s") == "a") & (col("x") == 2),
+        (col("s") == "a") | (col("x") == 3),
+    ]
+    predicates = [*decided, *asked]
+    frames = [ds.read(spark, log, predicate=each) for each in predicates]
+    for predicate, frame, found in zip(predicates, frames, rows_of_each(frames), strict=True):
         expected = rows(da.to_table(log, predicate=predicate))
-        assert repr(rows_of(found)) == repr(expected), predicate
-        assert " Filter (" not in plan_of(found), predicate
-    for asked in ((col("s") == "a") & (col("x") == 2), (col("s") == "a") | (col("x") == 3)):
-        found = ds.read(spark, log, predicate=asked)
-        assert rows_of(found) == rows(da.to_table(log, predicate=asked))
-        assert " Filter (" in plan_of(found)
+        assert (predicate, repr(found)) == (predicate, repr(expected))
+        is_asked = any(predicate is each for each in asked)
+        assert (predicate, " Filter (" in plan_of(frame)) == (predicate, is_asked)
 
 
 def test_a_predicate_loses_no_row_of_a_file_whose_statistics_hide_nan(
@@ -668,13 +662,12 @@ def test_a_predicate_loses_no_row_of_a_file_whose_statistics_hide_nan(
             col("x") >= number,
         )
     ]
-    differing = [
-        predicate
-        for predicate in (*compared, *(~each for each in compared))
-        if repr(rows_of(ds.read(spark, tmp_path, predicate=predicate)))
-        != repr(rows(da.to_table(DeltaLog(tmp_path), predicate=predicate)))
-    ]
-    assert differing == []
+    predicates = (*compared, *(~each for each in compared))
+    log = DeltaLog(tmp_path)
+    found = rows_of_each([ds.read(spark, log, predicate=each) for each in predicates])
+    for predicate, of_spark in zip(predicates, found, strict=True):
+        expected = rows(da.to_table(log, predicate=predicate))
+        assert (predicate, repr(of_spark)) == (predicate, repr(expected))
 
 
 def write_values(root: Path) -> tuple[DeltaLog, StructType]:

@@ -7,7 +7,7 @@ import dagster as dg
 import pyarrow as pa
 import pytest
 from dagster_pyspark import LazyPySparkResource
-from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import DataFrame
 
 import delta_ops.arrow as da
 from delta_ops import DeltaLog
@@ -15,14 +15,8 @@ from delta_ops.orchestration import DeltaIOManager
 from tests.support.instances import new_instance
 
 
-@pytest.mark.parametrize(
-    "annotation",
-    [
-        pytest.param(DataFrame, id="a frame"),
-        pytest.param(Optional[DataFrame], id="a frame or None"),  # noqa: UP045
-    ],
-)
-def test_a_frame_goes_through_a_table(tmp_path: Path, spark: SparkSession, annotation: Any) -> None:
+@pytest.mark.usefixtures("spark")
+def test_a_value_that_is_a_frame_or_none_goes_through_a_table(tmp_path: Path) -> None:
     @dg.asset
     def numbers() -> pa.Table:
         return pa.table({"id": [1, 2]})
@@ -30,7 +24,8 @@ def test_a_frame_goes_through_a_table(tmp_path: Path, spark: SparkSession, annot
     def doubled(numbers: Any) -> Any:
         return numbers.selectExpr("id * 2 AS id")
 
-    doubled.__annotations__.update({"numbers": annotation, "return": annotation})
+    either = Optional[DataFrame]  # noqa: UP045
+    doubled.__annotations__.update({"numbers": either, "return": either})
     manager = DeltaIOManager(root=str(tmp_path), spark=LazyPySparkResource(spark_config={}))
     with new_instance() as instance:
         assets = [numbers, dg.asset(doubled)]

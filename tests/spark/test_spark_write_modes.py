@@ -22,9 +22,12 @@ from tests.support.tables import rows_by_deltalake, rows_by_polars
 pytestmark = pytest.mark.spark
 
 
+LETTERS = "SELECT * FROM VALUES (1L, 'a'), (2L, 'b'), (3L, null) AS t(id, p)"
+
+
 @pytest.fixture
 def letters(spark: SparkSession) -> DataFrame:
-    return spark.sql("SELECT * FROM VALUES (1L, 'a'), (2L, 'b'), (3L, null) AS t(id, p)")
+    return spark.sql(LETTERS)
 
 
 def meanwhile(act: Callable[[], object]) -> Callable[[Event], None]:
@@ -68,7 +71,10 @@ def test_a_table_that_appears_before_the_commit_counts_as_there(
         assert rows_by_deltalake(root) == [{"id": 4, "p": "d"}]
 
 
-@pytest.mark.parametrize("mode", ["append", "overwrite", "error", "ignore"])
+@pytest.mark.parametrize(
+    "mode",
+    ["overwrite", *(pytest.param(mode, marks=pytest.mark.full) for mode in ("error", "ignore"))],
+)
 def test_a_rerun_with_the_same_txn_does_nothing_in_any_mode(
     tmp_path: Path, letters: DataFrame, mode: Any
 ) -> None:
@@ -94,7 +100,9 @@ def test_only_the_partitions_of_the_data_are_replaced(
     assert sorted(row["id"] for row in rows_by_deltalake(tmp_path)) == [2, 10, 20, 30]
 
 
-@pytest.mark.parametrize(("rival", "conflicts"), [("a", True), ("b", False)])
+@pytest.mark.parametrize(
+    ("rival", "conflicts"), [("a", True), pytest.param("b", False, marks=pytest.mark.full)]
+)
 def test_a_dynamic_overwrite_rests_on_its_partitions_alone(
     tmp_path: Path, letters: DataFrame, rival: str, conflicts: bool
 ) -> None:
@@ -159,7 +167,12 @@ def da_rows(root: Path) -> list[dict[str, Any]]:
 
 
 @pytest.mark.parametrize(
-    ("replaced", "kept"), [(None, []), (col("id") >= 2, [1]), (col("p") == "b", [1, 3])]
+    ("replaced", "kept"),
+    [
+        pytest.param(None, [], marks=pytest.mark.full),
+        (col("id") >= 2, [1]),
+        pytest.param(col("p") == "b", [1, 3], marks=pytest.mark.full),
+    ],
 )
 def test_an_overwrite_may_bring_columns_too(
     tmp_path: Path,
@@ -198,6 +211,14 @@ def test_a_table_can_be_overwritten_from_itself_with_another_schema(
     assert [row["id"] for row in rows_of(ds.read(spark, tmp_path))] == ["1", "2", "3"]
 
 
+@pytest.fixture(scope="module")
+def by_letter(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A table for writes that are refused."""
+    table = tmp_path_factory.mktemp("by letter")
+    ds.write(spark.sql(LETTERS), table, partition_by=["p"])
+    return table
+
+
 @pytest.mark.parametrize(
     ("select", "options", "says"),
     [
@@ -217,15 +238,14 @@ def test_a_table_can_be_overwritten_from_itself_with_another_schema(
     ],
 )
 def test_what_cannot_be_done_is_one_sentence(
-    tmp_path: Path, letters: DataFrame, select: str, options: dict[str, Any], says: str
+    by_letter: Path, letters: DataFrame, select: str, options: dict[str, Any], says: str
 ) -> None:
-    ds.write(letters, tmp_path, partition_by=["p"])
-    before = files_under(tmp_path)
+    before = files_under(by_letter)
     columns = [each.strip() for each in select.split(", ")]
     with pytest.raises(InvalidRequestError) as refused:
-        ds.write(letters.selectExpr(*columns), tmp_path, **options)
+        ds.write(letters.selectExpr(*columns), by_letter, **options)
     assert says in str(refused.value)
-    assert files_under(tmp_path) == before
+    assert files_under(by_letter) == before
 
 
 @pytest.mark.parametrize("mode", ["append", "error"])

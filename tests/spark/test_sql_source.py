@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import shutil
 from collections.abc import Iterator
 from datetime import UTC, datetime
 from pathlib import Path
@@ -31,16 +32,22 @@ def delta(spark: SparkSession) -> Iterator[SparkSession]:
     ds.unregister(spark)
 
 
-@pytest.fixture
-def table(delta: SparkSession, tmp_path: Path) -> Path:
+@pytest.fixture(scope="module")
+def made(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Rows 0 to 9 but 4, of two partitions, with a vector and a renamed column."""
-    root = tmp_path / "A table"
-    rows = delta.sql("SELECT id, id % 2 AS p, named_struct('s', string(id)) AS t FROM range(10)")
+    root = tmp_path_factory.mktemp("made") / "t"
+    rows = spark.sql("SELECT id, id % 2 AS p, named_struct('s', string(id)) AS t FROM range(10)")
     properties = {"delta.enableDeletionVectors": "true", "delta.columnMapping.mode": "name"}
     ds.write(rows.coalesce(1), root, partition_by=["p"], configuration=properties)
-    ds.delete(delta, root, "id = 4")
+    ds.delete(spark, root, "id = 4")
     rename_column(root, "t", "T2")
     return root
+
+
+@pytest.fixture
+def table(made: Path, tmp_path: Path) -> Path:
+    """A copy of that table."""
+    return shutil.copytree(made, tmp_path / "A table")
 
 
 def found(rows: DataFrame) -> list[tuple[object, ...]]:
@@ -230,6 +237,7 @@ def test_columns_that_changed_meanwhile_are_refused(delta: SparkSession, table: 
         query.select("s").collect()
 
 
+@pytest.mark.full
 def test_a_new_query_has_the_columns_that_another_writer_gave(
     delta: SparkSession, table: Path
 ) -> None:

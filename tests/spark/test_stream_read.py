@@ -168,6 +168,7 @@ def test_a_running_query_reads_what_is_committed_meanwhile(
     assert found == [1, 2]
 
 
+@pytest.mark.full
 def test_a_table_joins_its_own_stream_and_aggregates_are_kept(
     spark: SparkSession, tmp_path: Path
 ) -> None:

@@ -170,6 +170,7 @@ def test_a_first_batch_without_a_key_makes_no_table(
     assert not [each for each in (tmp_path / "target").rglob("*") if each.is_file()]
 
 
+@pytest.mark.full
 def test_rows_without_a_key_are_refused(spark: SparkSession, tmp_path: Path) -> None:
     stored = tmp_path / "target"
 
@@ -258,6 +259,7 @@ def test_rows_that_are_no_stream_are_refused(spark: SparkSession, tmp_path: Path
         ds.write_stream(spark.range(1), tmp_path / "t", checkpoint_location=str(tmp_path / "c"))
 
 
+@pytest.mark.full
 def test_a_stream_goes_from_one_bucket_to_another(
     store_spark: SparkSession, s3_server: S3Server, tmp_path: Path
 ) -> None:

@@ -93,6 +93,6 @@ def test_writers_at_the_same_time_all_commit(
         return ds.write(rows, DeltaLog(log.uri, log.storage.client_options)).version
 
     with ThreadPoolExecutor(4) as pool:
-        versions = list(pool.map(append, range(8)))
-    assert sorted(version or 0 for version in versions) == list(range(1, 9))
-    assert sorted(da.to_table(log)["id"].to_pylist()) == list(range(80))
+        versions = list(pool.map(append, range(4)))
+    assert sorted(version or 0 for version in versions) == list(range(1, 5))
+    assert sorted(da.to_table(log)["id"].to_pylist()) == list(range(40))
