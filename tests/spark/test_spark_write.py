@@ -35,7 +35,6 @@ from delta_ops.events import (
 from delta_ops.protocol.row_rules import NotNull, not_null_rules
 from delta_ops.protocol.schema import LONG, StructField, StructType, schema_to_json
 from delta_ops.spark.row_checks import checked_rules, null_checks
-from delta_ops.spark.session import overriding
 from delta_ops.storage import open_storage
 from tests.spark.frames import files_under, rows_of
 from tests.spark.ways_of_writing import LISTING
@@ -124,9 +123,15 @@ def test_the_sessions_settings_do_not_change_what_is_written(
     frame = spark.sql(
         "SELECT date'0001-01-01' AS d, timestamp'1500-01-01T00:00:00Z' AS t, 1.5BD AS c"
     )
-    with overriding(spark, SETTINGS):
+    before = {name: spark.conf.get(name) or "" for name in SETTINGS}
+    try:
+        for name, value in SETTINGS.items():
+            spark.conf.set(name, value)
         ds.write(frame, tmp_path)
         assert {name: spark.conf.get(name) for name in SETTINGS} == SETTINGS
+    finally:
+        for name, value in before.items():
+            spark.conf.set(name, value)
     assert rows(da.to_table(DeltaLog(tmp_path))) == rows_of(frame)
     (stats,) = stats_of(tmp_path)
     assert stats["minValues"]["t"] == "1500-01-01T00:00:00.000Z"
