@@ -147,6 +147,7 @@ assert da.to_table(folder).num_rows == 0
 """
 
 
+@pytest.mark.full
 @pytest.mark.parametrize(
     "key",
     [

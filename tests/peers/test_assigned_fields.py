@@ -51,6 +51,7 @@ def by_id(table: Path) -> list[dict[str, Any]]:
     return list(da.to_table(table).sort_by("id").to_pylist())
 
 
+@pytest.mark.full
 @pytest.mark.parametrize(
     "name",
     [

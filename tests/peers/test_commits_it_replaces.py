@@ -61,6 +61,7 @@ def test_a_commit_that_was_acknowledged_is_replaced_by_one_of_delta_spark(
     assert rows(da.to_table(DeltaLog(root))) == [{"id": 0}, {"id": 2}]
 
 
+@pytest.mark.full
 def test_what_delta_spark_replaced_is_reported_and_both_go_on_rightly(
     delta_spark: DeltaSpark, tmp_path: Path
 ) -> None:

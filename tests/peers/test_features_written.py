@@ -115,6 +115,7 @@ def same_rows(delta_spark: DeltaSpark, root: Path) -> list[dict[str, Any]]:
     return found
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("mode", ["name", pytest.param("id", marks=pytest.mark.long)])
 def test_mapped_tables_say_the_same(tmp_path: Path, delta_spark: DeltaSpark, mode: str) -> None:
     ours, theirs = tmp_path / "ours", tmp_path / "theirs"
@@ -308,6 +309,7 @@ def told_without_ids(root: Path, version: int) -> tuple[Any, Any]:
     return entry.operation, _PHYSICAL.sub("col", said)
 
 
+@pytest.mark.full
 def test_partition_columns_are_in_the_files_of_both(
     tmp_path: Path, delta_spark: DeltaSpark
 ) -> None:
@@ -485,6 +487,7 @@ def merge(table: Path) -> Any:
     )
 
 
+@pytest.mark.full
 @pytest.mark.parametrize(
     ("mode", "vectors"), [("none", "true"), pytest.param("name", "false", marks=pytest.mark.long)]
 )
@@ -514,6 +517,7 @@ def test_changes_of_rows_are_told_as_the_reference_tells_them(
     assert same_rows(delta_spark, ours) == rows(da.to_table(theirs))
 
 
+@pytest.mark.full
 def test_a_table_of_old_versions_stays_one(tmp_path: Path, delta_spark: DeltaSpark) -> None:
     table = tmp_path / "t"
     delta_spark.sql(

@@ -58,6 +58,7 @@ def test_mapped_tables_say_the_same(
     assert sorted(row["my id"] for row in found) == [1, 3, 4, 5, 8]
 
 
+@pytest.mark.full
 def test_partition_columns_are_in_the_files_of_both(
     tmp_path: Path, spark: SparkSession, delta_spark: DeltaSpark
 ) -> None:
@@ -203,6 +204,7 @@ def test_variants_are_written_in_turn(
         assert delta_spark.validate(root)
 
 
+@pytest.mark.full
 @pytest.mark.parametrize(
     "seed", [0, *(pytest.param(seed, marks=pytest.mark.full) for seed in (1, 2))]
 )

@@ -97,6 +97,7 @@ def test_a_restored_table_is_the_one_that_the_reference_restores(
     assert 30 in ids(log)
 
 
+@pytest.mark.full
 def test_what_we_reverted_and_repaired_is_read_by_the_reference(
     delta_spark: DeltaSpark, tmp_path: Path
 ) -> None:

@@ -17,6 +17,7 @@ from tests.spark.streams import append
 pytestmark = pytest.mark.spark
 
 
+@pytest.mark.full
 @pytest.mark.parametrize(
     "first", [pytest.param("delta-spark", marks=pytest.mark.full), "delta_ops"]
 )

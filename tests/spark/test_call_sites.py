@@ -29,6 +29,7 @@ def is_told(spark: SparkSession) -> bool:
     return any(Path(__file__).name in each.callSite() for each in raised.value.getQueryContext())
 
 
+@pytest.mark.full
 def test_steps_of_the_user_keep_theirs_whatever_an_engine_does(
     spark: SparkSession, tmp_path: Path
 ) -> None:

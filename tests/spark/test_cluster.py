@@ -166,6 +166,7 @@ def marks(folder: Path) -> set[str]:
     return {path.name for path in (folder / "marks").iterdir()}
 
 
+@pytest.mark.full
 def test_each_row_is_there_once_whatever_happens_to_tasks_and_executors(
     cluster: Cluster, tmp_path: Path
 ) -> None:

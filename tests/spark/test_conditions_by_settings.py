@@ -85,6 +85,7 @@ def test_a_merge_does_not_insert_again_what_is_there(
     assert sorted(da.to_table(tmp_path / "t")["v"].to_pylist()) == [0, 1, 2]
 
 
+@pytest.mark.full
 @pytest.mark.parametrize(
     "change",
     [

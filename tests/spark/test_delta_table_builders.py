@@ -131,6 +131,7 @@ def evolved(table: DeltaTable) -> list[tuple[Any, ...]]:
 AS_EVOLVED = [("a", 1, -1), ("b", 2, -1), ("c", 3, None), ("d", 4, None), ("e", None, -5)]
 
 
+@pytest.mark.full
 def test_a_source_that_was_joined_keeps_its_aliases(
     spark: SparkSession, items: DeltaTable, news: DataFrame
 ) -> None:

@@ -120,6 +120,7 @@ def test_rows_that_left_spark_have_none(tmp_path: Path, instance: dg.DagsterInst
     assert SHOWN not in metadata
 
 
+@pytest.mark.full
 @pytest.mark.usefixtures("spark")
 @pytest.mark.parametrize(
     "step", [pytest.param("mark_input", marks=pytest.mark.full), "describe_plan"]

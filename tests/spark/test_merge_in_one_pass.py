@@ -206,6 +206,7 @@ def test_a_row_that_many_meet_does_not_stand_for_others(
     assert set(found["v"].to_pylist()) == {1}
 
 
+@pytest.mark.full
 @pytest.mark.parametrize(
     "num_tasks",
     [
@@ -283,6 +284,7 @@ def test_keys_between_the_ranges_of_files_are_written_with_the_others(
     assert int(entry.operation_metrics["numTargetRowsInserted"]) == 1_000
 
 
+@pytest.mark.full
 def test_columns_of_the_source_are_added(
     spark: SparkSession, tmp_path: Path, passes: Passes
 ) -> None:
@@ -332,6 +334,7 @@ def test_files_that_are_written_after_a_shuffle_are_told_of(
     assert int(entry.operation_metrics["numTargetRowsUpdated"]) == 200
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("first_key", [-10, pytest.param(0, marks=pytest.mark.full)])
 def test_late_rows_and_others_get_defaults(
     spark: SparkSession, tmp_path: Path, passes: Passes, first_key: int
@@ -356,6 +359,7 @@ def test_late_rows_and_others_get_defaults(
     assert found == {each: "new" if each in new else "old" for each in {*range(1_000), *new}}
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("first_key", [-10, pytest.param(0, marks=pytest.mark.full)])
 def test_values_that_are_counted_on_are_so_by_way_of_pairs(
     spark: SparkSession, tmp_path: Path, passes: Passes, first_key: int
@@ -397,6 +401,7 @@ def test_fields_and_names_with_dots_are_keys(
 VECTORS = {"delta.enableDeletionVectors": "true"}
 
 
+@pytest.mark.full
 @pytest.mark.parametrize(
     ("given", "on", "clauses"),
     [
@@ -455,6 +460,7 @@ def test_other_merges_look_for_pairs(
     assert (passes.stood, passes.num_pairings) == ([], 1)
 
 
+@pytest.mark.full
 def test_a_source_of_which_rows_of_the_table_meet_two_looks_for_pairs(
     spark: SparkSession, tmp_path: Path, passes: Passes
 ) -> None:
@@ -464,6 +470,7 @@ def test_a_source_of_which_rows_of_the_table_meet_two_looks_for_pairs(
     assert (passes.stood, passes.num_pairings) == ([], 1)
 
 
+@pytest.mark.full
 def test_a_source_of_few_rows_for_a_file_looks_for_pairs(
     spark: SparkSession, tmp_path: Path, passes: Passes
 ) -> None:

@@ -47,6 +47,7 @@ def test_a_large_partition_becomes_files_of_the_size_that_the_table_asks_for(
     assert sorted(da.to_table(DeltaLog(tmp_path))["id"].to_pylist()) == list(range(NUM_ROWS))
 
 
+@pytest.mark.full
 def test_rows_that_turn_out_to_be_none_are_written_and_checked(
     tmp_path: Path, spark: SparkSession
 ) -> None:

@@ -30,6 +30,7 @@ pytestmark = pytest.mark.spark
 FEED = {"delta.enableChangeDataFeed": "true"}
 
 
+@pytest.mark.full
 @pytest.mark.parametrize(
     ("way", "seed"),
     [

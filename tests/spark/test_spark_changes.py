@@ -73,6 +73,7 @@ def assert_as_by_arrow(spark: SparkSession, source: Any, *args: Any, **options: 
     assert rows_of(found) == rows(wanted)
 
 
+@pytest.mark.full
 @needs_shared
 @pytest.mark.parametrize(("way", "name"), WITH_FEED, indirect=["way"])
 def test_changes_of_tables_by_other_writers_are_those_of_arrow(

@@ -68,6 +68,7 @@ def test_an_update_to_a_longer_value_is_refused(spark: SparkSession, limited: De
     assert found.to_pylist() == [{"c": "a  ", "v": "éöü"}]
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("as_text", [True, pytest.param(False, marks=pytest.mark.full)])
 def test_conditions_of_spark_compare_with_the_padding(
     spark: SparkSession, limited: DeltaLog, *, as_text: bool

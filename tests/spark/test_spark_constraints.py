@@ -52,6 +52,7 @@ def test_rows_for_which_a_constraint_is_not_true_are_refused(
     assert ds.read(spark, tmp_path).count() == 4
 
 
+@pytest.mark.full
 @pytest.mark.parametrize(
     ("plain", "data", "expression"),
     [

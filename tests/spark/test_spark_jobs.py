@@ -82,6 +82,7 @@ def test_an_interrupted_write_cancels_its_job_and_leaves_nothing(
     assert rows_by_deltalake(tmp_path) == [{"id": 0}, {"id": 1}]
 
 
+@pytest.mark.full
 def test_an_interrupted_write_leaves_other_jobs_alone(tmp_path: Path, spark: SparkSession) -> None:
     interrupted = tmp_path / "interrupted"
 

@@ -145,6 +145,7 @@ def test_update_merges_rows_by_their_keys(
     assert rows(da.to_table(tmp_path / "target")) == wanted
 
 
+@pytest.mark.full
 @pytest.mark.parametrize(
     ("key", "told"),
     [
@@ -208,6 +209,7 @@ def test_the_first_batch_makes_the_table_and_later_ones_may_widen_it(
     ]
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("stops_other", ["true", pytest.param("false", marks=pytest.mark.full)])
 def test_two_queries_on_one_checkpoint_never_run_at_once(
     spark: SparkSession, tmp_path: Path, stops_other: str

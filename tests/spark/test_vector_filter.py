@@ -76,6 +76,7 @@ def test_no_row_needs_a_join_or_a_python_worker(spark: SparkSession) -> None:
     assert "Python" not in plan
 
 
+@pytest.mark.full
 def test_rows_are_found_without_compiled_stages(spark: SparkSession) -> None:
     session = spark.newSession()
     for name, value in {"wholeStage": "false", "factoryMode": "NO_CODEGEN"}.items():
@@ -88,6 +89,7 @@ def test_rows_are_found_without_compiled_stages(spark: SparkSession) -> None:
     assert keep_live(rows, vectors).count() == 200_000 - 3
 
 
+@pytest.mark.full
 def test_sessions_that_keep_jars_from_executors_join(spark: SparkSession) -> None:
     session = spark.newSession()
     session.conf.set("spark.sql.artifact.isolation.enabled", "true")

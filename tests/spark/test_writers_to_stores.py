@@ -81,6 +81,7 @@ def test_a_batch_is_there_once_whenever_its_writer_is_killed(
     assert left == live
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("store", ["s3", pytest.param("azure", marks=pytest.mark.full)])
 def test_writers_at_the_same_time_all_commit(
     request: pytest.FixtureRequest, store_spark: SparkSession, store: str
