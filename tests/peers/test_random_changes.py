@@ -35,7 +35,7 @@ from tests.support.tiers import seeded
 
 SEEDS = [
     *(pytest.param(seed, marks=pytest.mark.full) for seed in range(3)),
-    *(pytest.param(seed, marks=pytest.mark.long) for seed in range(3, 40)),
+    *(pytest.param(seed, marks=pytest.mark.long) for seed in range(3, 28)),
 ]
 CONDITIONS = (
     "n = 1",

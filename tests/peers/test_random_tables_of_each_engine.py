@@ -57,8 +57,8 @@ from tests.support.random_tables import COMPARABLE, DrawnAtEdges, edges_of
 pytestmark = pytest.mark.spark
 
 ZONE = "spark.sql.session.timeZone"
-SEEDS = [0, *(pytest.param(seed, marks=pytest.mark.long) for seed in range(1, 20))]
-FEWER_SEEDS = [pytest.param(0, marks=pytest.mark.full), *SEEDS[1:9]]
+SEEDS = [0, *(pytest.param(seed, marks=pytest.mark.long) for seed in range(1, 15))]
+FEWER_SEEDS = [pytest.param(0, marks=pytest.mark.full), *SEEDS[1:6]]
 
 Rows = list[dict[str, Any]]
 Readers = Mapping[str, Callable[[Path], Rows]]

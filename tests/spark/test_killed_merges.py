@@ -5,6 +5,7 @@ They leave what the README's table of reruns says: by keys alone as an overwrite
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable, Mapping
 from functools import partial
 from pathlib import Path
@@ -79,19 +80,18 @@ def kill_and_run_again(
     assert run("second", again=again)[1]
 
 
-@pytest.mark.parametrize("rerun", RERUNS)
-@pytest.mark.parametrize("point", POINTS)
+# All pairs: each point with each kind of rerun, and each of both with each way to change rows.
 @pytest.mark.parametrize(
-    "configuration",
+    ("point", "rerun", "by_vectors"),
     [
-        pytest.param(IN_PLACE, id="files are written anew"),
-        pytest.param(BY_VECTORS, id="by deletion vectors"),
+        (point, rerun, number % 2 == 1)
+        for number, (point, rerun) in enumerate(itertools.product(POINTS, RERUNS))
     ],
 )
 def test_a_killed_merge_that_is_run_again_leaves_what_the_readme_says(
-    tmp_path: Path, configuration: Mapping[str, str], point: str, rerun: str
+    tmp_path: Path, point: str, rerun: str, by_vectors: bool
 ) -> None:
-    make_tables(tmp_path, configuration)
+    make_tables(tmp_path, BY_VECTORS if by_vectors else IN_PLACE)
     with new_instance() as instance:
         kill_and_run_again(instance, tmp_path, rerun, point)
         for way in MERGES:
