@@ -167,7 +167,11 @@ def spark() -> Iterator[SparkSession]:
         .config("spark.sql.shuffle.partitions", "2")
         .config("spark.driver.bindAddress", "127.0.0.1")
         .config("spark.driver.host", "127.0.0.1")
-        .config("spark.driver.memory", "2g")
+        .config("spark.driver.memory", "1g")
+        # Spark keeps a thousand of each in memory for its UI, which no test opens.
+        .config("spark.ui.retainedJobs", "100")
+        .config("spark.ui.retainedStages", "100")
+        .config("spark.sql.ui.retainedExecutions", "20")
         .config("spark.driver.extraClassPath", os.pathsep.join(map(str, connector_jars())))
         .config("spark.executorEnv.PYTHONPATH", os.getcwd())
         .config(TIME_ZONE, "UTC")
