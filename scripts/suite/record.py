@@ -67,7 +67,8 @@ class Record:
             with contextlib.closing(
                 sqlite3.connect(f"file:{path}?mode=ro", uri=True)
             ) as connection:
-                yield connection
+                if _is_readable(connection):
+                    yield connection
 
     def tests_by_place(self, places: Iterable[tuple[str, int]]) -> dict[tuple[str, int], set[str]]:
         """Names of the tests that run a line.
@@ -123,6 +124,15 @@ class Record:
         report.get_data().update(data)
         with open(os.devnull, "w", encoding="utf-8") as nothing:
             return report.report(file=nothing)
+
+
+def _is_readable(database: sqlite3.Connection) -> bool:
+    """Whether a process wrote all of its file; one that was killed may not have."""
+    try:
+        database.execute("select * from arc, context, file limit 1").fetchall()
+    except sqlite3.DatabaseError:
+        return False
+    return True
 
 
 def record_suite(checkout: Path, folder: Path, options: Iterable[str]) -> int:
