@@ -103,7 +103,7 @@ print(pickle.load(sys.stdin.buffer).snapshot().files(["path"]).num_rows)
             input=pickle.dumps(log),
             check=True,
             capture_output=True,
-            timeout=60,
+            timeout=300,
         )
     assert int(done.stdout) == NUM_FILES + 1
     assert kinds(requests) == {"GET": 2, "LIST": 1}

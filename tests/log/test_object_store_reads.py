@@ -164,7 +164,7 @@ raise SystemExit(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]))
 """
     with s3_server.holding(until=16):
         done = subprocess.run(
-            [sys.executable, "-c", program], check=False, stderr=subprocess.PIPE, timeout=60
+            [sys.executable, "-c", program], check=False, stderr=subprocess.PIPE, timeout=300
         )
         assert s3_server.most_held == 16
     assert done.returncode == 0, done.stderr

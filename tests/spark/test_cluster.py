@@ -34,8 +34,8 @@ from tests.spark.cluster_program import (
 pytestmark = pytest.mark.spark
 
 PROJECT = Path(__file__).resolve().parents[2]
-START_S = 60
-PROGRAM_S = 240
+START_S = 300
+PROGRAM_S = 600
 CHANGES_S = 1200
 SMALL = 400_000
 """Bytes: less than a data file has, more than all else that executors write."""

@@ -589,7 +589,7 @@ def test_a_session_without_the_right_connector_is_told_which(
         cwd=PROJECT,
         capture_output=True,
         text=True,
-        timeout=120,
+        timeout=600,
         check=False,
     )
     assert ran.returncode == 0, ran.stderr[-3000:]

@@ -33,7 +33,7 @@ def run(code: str, *arguments: str, **environment: str) -> subprocess.CompletedP
         env={**kept, **environment},
         capture_output=True,
         text=True,
-        timeout=120,
+        timeout=600,
         check=False,
     )
 

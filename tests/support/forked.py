@@ -17,7 +17,7 @@ import pytest
 
 T = TypeVar("T")
 
-PATIENCE_S = 60
+PATIENCE_S = 300
 """Far more than a child needs: one that takes longer hangs."""
 
 needs_fork = pytest.mark.skipif(not hasattr(os, "fork"), reason="this system does not fork")

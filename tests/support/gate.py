@@ -9,7 +9,7 @@ from concurrent.futures import Future
 from contextlib import contextmanager
 from typing import Any, Literal
 
-PATIENCE_S = 60
+PATIENCE_S = 300
 """Far more than a thread needs to come by: one that takes longer is held up elsewhere."""
 READS = ("read", "read_ranges", "open_input")
 

@@ -39,7 +39,7 @@ class GcsServer:
             data=json.dumps({"name": name}).encode(),
             headers={"Content-Type": "application/json"},
         )
-        with urllib.request.urlopen(request, timeout=10):
+        with urllib.request.urlopen(request, timeout=60):
             return name
 
 

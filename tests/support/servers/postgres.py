@@ -21,7 +21,7 @@ import pytest
 from tests.support.servers.starting import free_port
 
 USER = "dagster"
-_LONGEST_START_S = 60.0
+_LONGEST_START_S = 300.0
 
 
 class PostgresServer:
@@ -50,7 +50,7 @@ class PostgresServer:
 
         place = {"host": "127.0.0.1", "port": self.port, "dbname": database}
         with closing(
-            psycopg2.connect(user=USER, password=self.password, connect_timeout=10, **place)
+            psycopg2.connect(user=USER, password=self.password, connect_timeout=60, **place)
         ) as connection:
             connection.autocommit = True  # of which CREATE DATABASE cannot do without
             with connection.cursor() as cursor:

@@ -107,7 +107,7 @@ class S3Server:
 
     def _ask(self, method: str, path: str, body: bytes | None = None) -> bytes:
         request = urllib.request.Request(self.url + path, data=body, method=method)
-        with urllib.request.urlopen(request, timeout=60) as answer:
+        with urllib.request.urlopen(request, timeout=300) as answer:
             return answer.read()  # type: ignore[no-any-return]
 
 
