@@ -25,7 +25,7 @@ from tests.support.tables import rows_by_deltalake
 
 pytestmark = pytest.mark.spark
 
-SOON_S = 20
+SOON_S = 120
 """A cancelled job ends in less than a second; the endless one never would."""
 
 
