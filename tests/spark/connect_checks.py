@@ -223,6 +223,7 @@ def bucket(s3_server: S3Server) -> str:
     return s3_server.new_bucket()
 
 
+@pytest.mark.full
 def test_tables_in_a_store_are_written_and_read(
     remote: SparkSession, s3_server: S3Server, bucket: str
 ) -> None:
@@ -353,6 +354,7 @@ def test_the_format_delta_is_ours(remote: SparkSession, tmp_path: Path) -> None:
         remote.read.format("delta").load(root).count()
 
 
+@pytest.mark.full
 def test_a_stream_is_written_once_by_the_id_of_its_query(
     remote: SparkSession, tmp_path: Path
 ) -> None:
