@@ -34,7 +34,8 @@ dev: $(INSTALLED)
 	@java_home=$$(scripts/ensure_java.sh) && mkdir -p $(DAGSTER_HOME) && cp dagster.yaml $(DAGSTER_HOME)/dagster.yaml && \
 	JAVA_HOME=$$java_home FLIGHTS='$(FLIGHTS)' FIRST_DAY='$(FIRST_DAY)' LAKE='$(LAKE)' $(BIN)/dagster dev -w workspace.yaml
 
-PYTEST = JAVA_HOME=$$(scripts/ensure_java.sh) $(BIN)/pytest --no-loadscope-reorder
+PYTEST = java_home=$$(scripts/ensure_java.sh) && JAVA_HOME=$$java_home $(BIN)/pytest --no-loadscope-reorder \
+	$(if $(SHARD),--shard=$(SHARD)) $(if $(SHUFFLE),--shuffle=$(SHUFFLE))
 
 # Chromium, delta-spark, Hadoop's connectors and Azurite, where they can be installed.
 test-tools: $(INSTALLED)

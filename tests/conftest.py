@@ -15,7 +15,7 @@ from hypothesis import settings
 from xdist.remote import Producer
 from xdist.scheduler import LoadFileScheduling
 
-from tests.support.tiers import DEFAULT_SEED, SEED, parse_seed, parse_shard
+from tests.support.tiers import DEFAULT_SEED, JVM_FOLDERS, SEED, parse_seed, parse_shard
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -33,7 +33,6 @@ pytest_plugins = [
     "tests.spark.ways_of_writing",
 ]
 
-_SHARES_A_JVM = tuple(f"tests/{folder}/" for folder in ("examples", "interop", "peers", "spark"))
 _USES_SPARK_ALONE = "tests/spark/"
 _STARTS_PROCESSES = tuple(
     f"tests/spark/test_{name}.py"
@@ -71,7 +70,13 @@ class _OneJvmPerProcess(LoadFileScheduling):  # type: ignore[misc]  # xdist is n
 
 
 def _shares_a_jvm(nodeid: str) -> bool:
-    return nodeid.startswith(_SHARES_A_JVM) and not nodeid.startswith(_STARTS_PROCESSES)
+    return nodeid.startswith(JVM_FOLDERS) and not nodeid.startswith(_STARTS_PROCESSES)
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    """Options, not variables: a pytest that a test starts must not inherit them."""
+    parser.addoption("--shard", help="K/N: run every N-th file, beginning with the K-th")
+    parser.addoption("--shuffle", help="run the files in a random order, by this seed")
 
 
 @pytest.hookimpl(tryfirst=True)  # before Hypothesis reads its seed
@@ -85,18 +90,18 @@ def pytest_configure(config: pytest.Config) -> None:
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Select the shard that `SHARD` names, and order the files.
+    """Select the shard, and order the files.
 
-    The tests that take longest come first. With `SHUFFLE=7` the files come in a random order, the
+    The tests that take longest come first. With `--shuffle=7` the files come in a random order, the
     same for each run with that number.
     """
-    if text := os.environ.get("SHARD"):
+    if text := config.getoption("--shard"):
         shard = parse_shard(text)
         files = sorted({_file_of(item) for item in items})
         kept = {file for file in files if shard.has(file, files)}
         config.hook.pytest_deselected(items=[each for each in items if _file_of(each) not in kept])
         items[:] = [item for item in items if _file_of(item) in kept]
-    if text := os.environ.get("SHUFFLE"):
+    if text := config.getoption("--shuffle"):
         files = sorted({_file_of(item) for item in items})
         random.Random(text).shuffle(files)
         items.sort(key=lambda item: files.index(_file_of(item)))
@@ -113,7 +118,7 @@ def _rank(item: pytest.Item) -> tuple[bool, ...]:
     name = item.nodeid
     return (
         not name.startswith(_LONGEST),
-        not name.startswith(_SHARES_A_JVM),
+        not name.startswith(JVM_FOLDERS),
         not _shares_a_jvm(name),
     )
 
@@ -141,7 +146,7 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
         terminalreporter.write_line(
             f"To repeat: SEED={os.environ[SEED]} make test-one TEST='{name}'"
         )
-    num_tests = len(reports["passed"]) + len(failures) + len(reports["skipped"])
+    num_tests = len({each.nodeid for outcome in reports.values() for each in outcome})
     minutes, seconds = divmod(round(time.monotonic() - terminalreporter.config.stash[_STARTED]), 60)
     terminalreporter.write_line(
         f"{num_tests} tests in {minutes} min {seconds} s, seed {os.environ[SEED]}, "

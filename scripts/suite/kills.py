@@ -14,10 +14,10 @@ from pathlib import Path
 from scripts.suite.mutants import Mutant
 from scripts.suite.record import Outcome, Record, suite_environment
 from scripts.suite.recording import ONLY, OUTCOMES
+from tests.support.tiers import JVM_FOLDERS
 
 BATCH = 60
 """Tests of one run of pytest; the first failure ends it."""
-_OF_A_JVM = tuple(f"tests/{folder}/" for folder in ("examples", "interop", "peers", "spark"))
 _START_SECONDS = 90.0
 """Allowed for pytest to start and to import."""
 
@@ -58,7 +58,7 @@ def judge(
     if not usable:
         return Verdict(mutant=mutant, status="uncovered")
     usable.sort(
-        key=lambda name: (name not in first, name.startswith(_OF_A_JVM), outcomes[name].seconds)
+        key=lambda name: (name not in first, name.startswith(JVM_FOLDERS), outcomes[name].seconds)
     )
     original = mutant.apply(checkout)
     spent = 0.0
@@ -93,7 +93,6 @@ def _first_failure(checkout: Path, names: Sequence[str], timeout: float) -> str 
                     **suite_environment(checkout),
                     ONLY: str(only),
                     OUTCOMES: str(outcomes),
-                    "DELTA_OPS_DAY": "all",
                 },
                 stdout=subprocess.DEVNULL,
                 stderr=subprocess.DEVNULL,

@@ -6,29 +6,34 @@ its tests skip.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 
 from tests.peers.environment import MavenMissingError, ensure_delta_spark
 from tests.support.servers.azure import AzuriteMissingError, ensure_azurite
 from tests.support.servers.connectors import connector_jars
 
+# Two processes of Maven at once could spoil the folder in which it keeps what it has downloaded.
+_SIDE_BY_SIDE: tuple[Sequence[Callable[[], object]], ...] = (
+    (connector_jars, ensure_delta_spark),
+    (ensure_azurite,),
+)
 
-def _obstacle(install: Callable[[], object]) -> str | None:
-    """Why a tool cannot be installed; None if it is there."""
+
+def _obstacle(installs: Sequence[Callable[[], object]]) -> str | None:
+    """Why a tool cannot be installed; None if all are there."""
     try:
-        install()
+        for install in installs:
+            install()
     except (MavenMissingError, AzuriteMissingError) as error:
         return str(error)
     return None
 
 
 def main() -> None:
-    """Install all tools, side by side."""
+    """Install all tools, and name what cannot be had."""
     with ThreadPoolExecutor() as threads:
-        for obstacle in threads.map(
-            _obstacle, (ensure_delta_spark, connector_jars, ensure_azurite)
-        ):
+        for obstacle in threads.map(_obstacle, _SIDE_BY_SIDE):
             if obstacle:
                 print(f"Some tests will skip: {obstacle}")
 

@@ -14,6 +14,8 @@ from dataclasses import dataclass
 import pytest
 
 SEED, DEFAULT_SEED = "SEED", "0"
+JVM_FOLDERS = tuple(f"tests/{name}/" for name in ("examples", "interop", "peers", "spark"))
+"""Folders whose tests share a JVM, which takes long to start."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
