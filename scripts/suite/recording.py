@@ -38,12 +38,21 @@ def pytest_runtest_protocol(item: pytest.Item) -> Iterator[None]:
             measured.switch_context("")
 
 
-def pytest_runtest_logreport(report: pytest.TestReport) -> None:
-    """Write a line for each step of a test: node id, step, outcome, seconds, tier."""
-    if OUTCOMES in os.environ and "PYTEST_XDIST_WORKER" not in os.environ:
+def pytest_configure(config: pytest.Config) -> None:
+    """Let one process write the outcomes: not the workers of xdist, which send theirs to it."""
+    if OUTCOMES in os.environ and not hasattr(config, "workerinput"):
+        config.pluginmanager.register(_OutcomesFile(Path(os.environ[OUTCOMES])))
+
+
+class _OutcomesFile:
+    def __init__(self, path: Path) -> None:
+        self._path = path
+
+    def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
+        """Write a line for each step of a test: node id, step, outcome, seconds, tier."""
         tier = dict(report.user_properties).get(_TIER, "test")
         line = [report.nodeid, report.when, report.outcome, round(report.duration, 4), tier]
-        with Path(os.environ[OUTCOMES]).open("a", encoding="utf-8") as file:
+        with self._path.open("a", encoding="utf-8") as file:
             file.write(json.dumps(line) + "\n")
 
 
