@@ -37,10 +37,11 @@ dev: $(INSTALLED)
 PYTEST = java_home=$$(scripts/ensure_java.sh) && JAVA_HOME=$$java_home $(BIN)/pytest --no-loadscope-reorder \
 	$(if $(SHARD),--shard=$(SHARD)) $(if $(SHUFFLE),--shuffle=$(SHUFFLE))
 
-# Chromium, delta-spark, Hadoop's connectors and Azurite, where they can be installed.
+# Chromium, delta-spark, Hadoop's connectors and Azurite, where they can be installed; and archives
+# of Spark's classes, by which Java starts faster.
 test-tools: $(INSTALLED)
 	@scripts/ensure_chromium.sh >/dev/null || true
-	@$(BIN)/python -m tests.support.prepare
+	@java_home=$$(scripts/ensure_java.sh) && JAVA_HOME=$$java_home $(BIN)/python -m tests.support.prepare
 
 # Every claim once. SEED=random draws other values in random tests; a failure prints the seed.
 test: test-tools

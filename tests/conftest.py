@@ -15,6 +15,7 @@ from hypothesis import settings
 from xdist.remote import Producer
 from xdist.scheduler import LoadFileScheduling
 
+from tests.support.class_archive import java_options
 from tests.support.tiers import DEFAULT_SEED, JVM_FOLDERS, SEED, parse_seed, parse_shard
 
 if TYPE_CHECKING:
@@ -42,13 +43,8 @@ _STARTS_PROCESSES = tuple(
 _LONGEST = "tests/long/test_orders_"
 """Tests that take many minutes each: each runs by itself, and first."""
 TIME_ZONE = "spark.sql.session.timeZone"
-# Settings of all JVMs, also of steps, clusters and peers. Most code runs a few times only, so it
-# is not worth a second compiler or parallel garbage collection. With one compiler Java keeps
-# 48 MB of compiled code; Spark has more, and would compile it again and again.
-os.environ.setdefault(
-    "JAVA_TOOL_OPTIONS",
-    "-XX:TieredStopAtLevel=1 -XX:ReservedCodeCacheSize=240m -XX:+UseSerialGC",
-)
+# All JVMs of the tests, also of steps and clusters.
+os.environ.setdefault("JAVA_TOOL_OPTIONS", java_options())
 _REPORTED = "reported"
 _STARTED = pytest.StashKey[float]()
 
@@ -161,10 +157,10 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
 def spark() -> Iterator[SparkSession]:
     from pyspark.sql import SparkSession
 
-    from tests.support.servers.connectors import connector_jars
+    from tests.support.servers.connectors import connectors_on_class_path
 
     os.environ["PYSPARK_PYTHON"] = sys.executable
-    session = (
+    builder = (
         SparkSession.builder.master("local[2]")
         .appName("delta_ops tests")
         .config("spark.ui.enabled", "false")
@@ -177,11 +173,11 @@ def spark() -> Iterator[SparkSession]:
         .config("spark.ui.retainedJobs", "100")
         .config("spark.ui.retainedStages", "100")
         .config("spark.sql.ui.retainedExecutions", "20")
-        .config("spark.driver.extraClassPath", os.pathsep.join(map(str, connector_jars())))
         .config("spark.executorEnv.PYTHONPATH", os.getcwd())
         .config(TIME_ZONE, "UTC")
-        .getOrCreate()
     )
+    with connectors_on_class_path():
+        session = builder.getOrCreate()
     session.sparkContext.setLogLevel("OFF")
     yield session
     session.stop()

@@ -17,6 +17,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from tests.peers.environment import MavenMissingError, ensure_delta_spark
+from tests.support.class_archive import java_options
 
 T = TypeVar("T")
 
@@ -152,6 +153,7 @@ def delta_spark() -> Iterator[DeltaSpark]:
         pytest.skip(str(error))
     jars = ",".join(str(jar) for jar in environment.jars)
     variables = {k: v for k, v in os.environ.items() if not k.startswith(_OURS)}
+    variables["JAVA_TOOL_OPTIONS"] = java_options(environment.python)
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         with (

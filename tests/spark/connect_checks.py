@@ -38,7 +38,7 @@ from delta_ops.tables import DeltaTable
 from tests.arrow import foreign_table
 from tests.arrow.foreign_table import data_file, inline_vector, stored_vector
 from tests.spark.frames import files_under, rows_of
-from tests.support.servers.connectors import connector_jars
+from tests.support.servers.connectors import connector_jars, connectors_on_class_path
 from tests.support.servers.s3 import ACCESS_KEY, SECRET_KEY, S3Server
 from tests.support.tables import SHARED, needs_shared, rows
 
@@ -62,7 +62,6 @@ def remote(s3_server: S3Server, unreached: str) -> Iterator[SparkSession]:
         .config("spark.driver.host", "127.0.0.1")
         .config("spark.sql.shuffle.partitions", "2")
         .config("spark.sql.session.timeZone", "America/New_York")
-        .config("spark.driver.extraClassPath", os.pathsep.join(map(str, connector_jars())))
         .config("spark.hadoop.fs.s3a.endpoint", s3_server.url)
         .config("spark.hadoop.fs.s3a.endpoint.region", "us-east-1")
         .config("spark.hadoop.fs.s3a.path.style.access", "true")
@@ -72,7 +71,7 @@ def remote(s3_server: S3Server, unreached: str) -> Iterator[SparkSession]:
         .config("spark.hadoop.fs.s3a.retry.limit", "1")
         .config(f"spark.hadoop.fs.s3a.bucket.{unreached}.endpoint", "http://127.0.0.1:9")
     )
-    with warnings.catch_warnings():
+    with warnings.catch_warnings(), connectors_on_class_path():
         # The server starts with all of them, and then says of some that they cannot change.
         warnings.simplefilter("ignore", UserWarning)
         session = builder.getOrCreate()

@@ -1,6 +1,6 @@
 """Run by the test of killed writes to a store: one batch, written as one transaction.
 
-    python -m tests.spark.killed_writers CLASS_PATH URI OPTIONS EVENT
+    python -m tests.spark.killed_writers URI OPTIONS EVENT
 
 The process and its JVM are killed at the event of that name, or when it is "a file is there", as
 soon as a data file is; "" lets them live.
@@ -19,22 +19,23 @@ from pyspark.sql import SparkSession
 import delta_ops.spark as ds
 from delta_ops import DeltaLog
 from tests.spark.cluster_program import kill_driver, killer
+from tests.support.servers.connectors import connectors_on_class_path
 
 NUM_ROWS = 20_000
 A_FILE = "a file is there"
 DEATHS = ("WriteStarted", A_FILE, "DataFilesWritten", "DataFilesStaged", "Committed")
 
 
-def main(class_path: str, uri: str, options: dict[str, Any], point: str) -> None:
+def main(uri: str, options: dict[str, Any], point: str) -> None:
     """Write the batch."""
-    spark = (
+    builder = (
         SparkSession.builder.master("local[1]")
         .config("spark.ui.enabled", "false")
         .config("spark.driver.bindAddress", "127.0.0.1")
         .config("spark.driver.host", "127.0.0.1")
-        .config("spark.driver.extraClassPath", class_path)
-        .getOrCreate()
     )
+    with connectors_on_class_path():
+        spark = builder.getOrCreate()
     spark.sparkContext.setLogLevel("OFF")
     log = DeltaLog(uri, options)
     rows = spark.range(0, NUM_ROWS, 1, 40)
@@ -51,4 +52,4 @@ def die_beside_file(spark: SparkSession, log: DeltaLog) -> None:
 
 
 if __name__ == "__main__":
-    main(sys.argv[1], sys.argv[2], json.loads(sys.argv[3]), sys.argv[4])
+    main(sys.argv[1], json.loads(sys.argv[2]), sys.argv[3])

@@ -29,14 +29,19 @@ CASES = {
 }
 
 
-IN_EACH_RUN = ("a variable", "a name in double quotes")
+def texts(in_each_run: str) -> pytest.MarkDecorator:
+    """One text in `make test`, the others too in `make test-all`."""
+    return pytest.mark.parametrize(
+        "text",
+        [
+            pytest.param(name, marks=() if name == in_each_run else pytest.mark.full)
+            for name in CASES
+        ],
+        indirect=True,
+    )
 
 
-@pytest.fixture(
-    params=[
-        pytest.param(name, marks=() if name in IN_EACH_RUN else pytest.mark.full) for name in CASES
-    ]
-)
+@pytest.fixture
 def text(request: pytest.FixtureRequest, spark: SparkSession) -> Iterator[str]:
     """SQL that Spark reads by a setting."""
     setting, value, text = CASES[request.param]
@@ -63,6 +68,7 @@ def make(table: Path, day: str) -> None:
         da.write(table, pa.table(rows), mode="append")
 
 
+@texts(in_each_run="a variable")
 def test_delete_and_update_change_the_rows_that_are_meant(
     spark: SparkSession, tmp_path: Path, text: str, day: str
 ) -> None:
@@ -73,6 +79,7 @@ def test_delete_and_update_change_the_rows_that_are_meant(
     assert sorted(da.to_table(tmp_path / "t")["v"].to_pylist()) == [0, 2]
 
 
+@texts(in_each_run="a name in double quotes")
 def test_a_merge_does_not_insert_again_what_is_there(
     spark: SparkSession, tmp_path: Path, text: str, day: str
 ) -> None:

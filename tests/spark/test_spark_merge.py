@@ -88,8 +88,8 @@ def test_a_merge_is_that_of_the_arrow_engine(
 @pytest.mark.parametrize(
     ("kind", "chosen"),
     [
-        ("feed and vectors", "all of it"),
-        pytest.param("files", "upsert", marks=pytest.mark.full),
+        pytest.param("feed and vectors", "all of it", marks=pytest.mark.full),
+        ("files", "upsert"),
         pytest.param("files", "in order", marks=pytest.mark.full),
         pytest.param("feed and vectors", "delete", marks=pytest.mark.full),
     ],

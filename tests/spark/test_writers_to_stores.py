@@ -22,7 +22,6 @@ from delta_ops.clock import DAY_MS, system_clock
 from delta_ops.maintenance import vacuum
 from tests.spark.killed_writers import DEATHS, NUM_ROWS
 from tests.support.servers.azure import AzureServer
-from tests.support.servers.connectors import connector_jars
 from tests.support.servers.s3 import S3Server
 
 pytestmark = pytest.mark.spark
@@ -40,8 +39,7 @@ def new_table(request: pytest.FixtureRequest, store: str) -> DeltaLog:
 
 
 def write_and_die(log: DeltaLog, options: dict[str, object], point: str) -> int:
-    class_path = os.pathsep.join(map(str, connector_jars()))
-    program = [sys.executable, "-m", "tests.spark.killed_writers", class_path, log.uri]
+    program = [sys.executable, "-m", "tests.spark.killed_writers", log.uri]
     environment = {**os.environ, "PYTHONPATH": str(PROJECT), "PYSPARK_PYTHON": sys.executable}
     return subprocess.run(
         [*program, json.dumps(options), point],

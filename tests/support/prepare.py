@@ -1,4 +1,4 @@
-"""Install what the tests need beside Python packages: delta-spark, Hadoop's connectors, Azurite.
+"""Prepare what tests need beside Python packages: delta-spark, connectors, Azurite, archives.
 
 `make test` runs it first, so that no test waits for a download. What cannot be installed is named;
 its tests skip.
@@ -10,13 +10,14 @@ from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 
 from tests.peers.environment import MavenMissingError, ensure_delta_spark
+from tests.support.class_archive import ensure_class_archive
 from tests.support.servers.azure import AzuriteMissingError, ensure_azurite
 from tests.support.servers.connectors import connector_jars
 
 # Two processes of Maven at once could spoil the folder in which it keeps what it has downloaded.
 _SIDE_BY_SIDE: tuple[Sequence[Callable[[], object]], ...] = (
-    (connector_jars, ensure_delta_spark),
-    (ensure_azurite,),
+    (connector_jars, lambda: ensure_class_archive(ensure_delta_spark().python)),
+    (ensure_azurite, ensure_class_archive),
 )
 
 

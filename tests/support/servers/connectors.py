@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import fcntl
 import hashlib
+import os
 import shutil
+from collections.abc import Iterator
+from contextlib import contextmanager
 from functools import cache
 from pathlib import Path
 
@@ -30,3 +33,14 @@ def connector_jars() -> tuple[Path, ...]:
                 return ()
             complete.touch()
     return tuple(sorted((folder / "jars").glob("*.jar")))
+
+
+@contextmanager
+def connectors_on_class_path() -> Iterator[None]:
+    """Start a session in it, and it has the jars behind Spark's own, so Java uses its archive."""
+    variable = "SPARK_DIST_CLASSPATH"
+    os.environ[variable] = os.pathsep.join(map(str, connector_jars()))
+    try:
+        yield
+    finally:
+        del os.environ[variable]
