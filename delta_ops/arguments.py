@@ -15,7 +15,7 @@ import os
 import reprlib
 import types
 from collections.abc import Callable, Collection, Mapping, Sequence, Set
-from datetime import datetime, timedelta
+from datetime import date, timedelta
 from functools import cache
 from numbers import Real
 from typing import Any, Literal, SupportsIndex, Union, get_args, get_origin, get_type_hints
@@ -30,7 +30,7 @@ _WORDS: Mapping[Any, str] = {
     float: "a number",
     str: "a text",
     timedelta: "a duration, such as timedelta(hours=168)",
-    datetime: "a datetime with a time of day",
+    date: "a date or datetime",
     type(None): "None",
 }
 

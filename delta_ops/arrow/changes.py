@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
-from datetime import datetime
+from datetime import date
 from typing import Any, Literal
 
 import pyarrow as pa
@@ -42,8 +42,8 @@ def read_changes(
     start_version: int | None = None,
     end_version: int | None = None,
     *,
-    start_timestamp: str | datetime | None = None,
-    end_timestamp: str | datetime | None = None,
+    start_timestamp: str | date | None = None,
+    end_timestamp: str | date | None = None,
     columns: Sequence[str] | None = None,
     predicate: Predicate | None = None,
     schema: Literal["end", "latest"] = "end",

@@ -10,7 +10,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from dataclasses import replace
-from datetime import datetime
+from datetime import date
 from functools import partial
 from typing import Any, NamedTuple
 
@@ -57,7 +57,7 @@ def to_table(
     predicate: Predicate | None = None,
     *,
     version: int | None = None,
-    timestamp: str | datetime | None = None,
+    timestamp: str | date | None = None,
     partition_time_zone: str = "UTC",
 ) -> pa.Table:
     """The rows of a version of the table, or of a snapshot; of the latest one if none is named.
@@ -89,7 +89,7 @@ def to_batches(
     predicate: Predicate | None = None,
     *,
     version: int | None = None,
-    timestamp: str | datetime | None = None,
+    timestamp: str | date | None = None,
     partition_time_zone: str = "UTC",
 ) -> Iterator[pa.RecordBatch]:
     """The rows of `to_table` as batches; a few of them are in memory at a time."""
@@ -103,7 +103,7 @@ def count_rows(
     predicate: Predicate | None = None,
     *,
     version: int | None = None,
-    timestamp: str | datetime | None = None,
+    timestamp: str | date | None = None,
     partition_time_zone: str = "UTC",
 ) -> int:
     """How many rows a version has, or a snapshot; or for how many the predicate is true.

@@ -13,7 +13,7 @@ from __future__ import annotations
 import uuid
 from collections.abc import Mapping
 from dataclasses import replace
-from datetime import datetime
+from datetime import date
 from typing import Any
 
 from delta_ops.arguments import validate_arguments
@@ -41,7 +41,7 @@ def shallow_clone(
     target: TableOrPlace,
     *,
     version: int | None = None,
-    timestamp: str | datetime | None = None,
+    timestamp: str | date | None = None,
     properties: Mapping[str, str] | None = None,
     txn: Txn | tuple[str, int] | None = None,
     user_metadata: str | None = None,

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator, Mapping
 from copy import copy
-from datetime import datetime
+from datetime import date
 from typing import Any
 
 from delta_ops.arguments import validate_arguments
@@ -87,10 +87,10 @@ class DeltaLog:
         latest = list_log(self.storage, self.log_directory).latest_version
         return latest is not None or self.base is not None
 
-    def snapshot(
-        self, version: int | None = None, timestamp: str | datetime | None = None
-    ) -> Snapshot:
-        """The table at a version, at a time (UTC unless it has a zone), or at its latest version.
+    def snapshot(self, version: int | None = None, timestamp: str | date | None = None) -> Snapshot:
+        """The table at a version, at a time, or at its latest version.
+
+        A time is UTC unless it has a zone; a date is its midnight.
 
         Raises:
             InvalidRequestError: What was given is no version or no time.
@@ -155,7 +155,7 @@ def log_of(table: TableOrPlace, storage_options: Mapping[str, Any] | None = None
 
 
 def snapshot_of(
-    source: Source, version: int | None = None, timestamp: str | datetime | None = None
+    source: Source, version: int | None = None, timestamp: str | date | None = None
 ) -> Snapshot:
     """The snapshot that was given, or one of a table as `DeltaLog.snapshot` has it.
 

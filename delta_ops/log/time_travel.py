@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Sequence
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, date, datetime, timedelta
 
 from delta_ops.errors import InvalidRequestError, TableNotFoundError, VersionNotFoundError
 from delta_ops.log.commit_times import CommitTimes, raised_times
@@ -20,7 +20,7 @@ from delta_ops.log.snapshot import Snapshot
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
-def version_at(snapshot: Snapshot, timestamp: str | datetime) -> int:
+def version_at(snapshot: Snapshot, timestamp: str | date) -> int:
     """The last version committed at or before a time.
 
     Args:
@@ -36,7 +36,7 @@ def version_at(snapshot: Snapshot, timestamp: str | datetime) -> int:
     )
 
 
-def version_from(snapshot: Snapshot, timestamp: str | datetime) -> int:
+def version_from(snapshot: Snapshot, timestamp: str | date) -> int:
     """The first version committed at or after a time.
 
     Args:
@@ -59,13 +59,15 @@ def version_from(snapshot: Snapshot, timestamp: str | datetime) -> int:
     return times.versions[found]
 
 
-def timestamp_ms(timestamp: str | datetime) -> int:
-    """A time as ms since the Unix epoch; without a zone it is UTC.
+def timestamp_ms(timestamp: str | date) -> int:
+    """A time as ms since the Unix epoch; without a zone it is UTC, a date is its midnight.
 
     Raises:
         InvalidRequestError: The text is no ISO 8601 timestamp.
     """
     if not isinstance(timestamp, datetime):
+        if isinstance(timestamp, date):
+            timestamp = timestamp.isoformat()
         try:
             timestamp = datetime.fromisoformat(timestamp)
         except (ValueError, TypeError) as error:

@@ -5,7 +5,7 @@ are read or written.
 """
 
 from collections.abc import Mapping, Sequence
-from datetime import datetime
+from datetime import date
 from typing import Any
 
 import dagster as dg
@@ -132,7 +132,7 @@ class DeltaLogResource(dg.ConfigurableResource[None]):
         self,
         table: TableName,
         version: int | None = None,
-        timestamp: str | datetime | None = None,
+        timestamp: str | date | None = None,
     ) -> Snapshot:
         """The table at a version, at a time, or at its latest version."""
         return self.log(table).snapshot(version, timestamp)

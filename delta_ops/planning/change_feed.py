@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, date, datetime, timedelta
 from typing import Any
 
 from delta_ops.errors import InvalidRequestError, LogCorruptError, VersionNotFoundError
@@ -269,8 +269,8 @@ def plan_changes(
     log: DeltaLog,
     start_version: int | None,
     end_version: int | None,
-    start_timestamp: str | datetime | None,
-    end_timestamp: str | datetime | None,
+    start_timestamp: str | date | None,
+    end_timestamp: str | date | None,
     schema: str,
     *,
     engine: Engine,
@@ -319,8 +319,8 @@ def _range(
     latest: Snapshot,
     start_version: int | None,
     end_version: int | None,
-    start_timestamp: str | datetime | None,
-    end_timestamp: str | datetime | None,
+    start_timestamp: str | date | None,
+    end_timestamp: str | date | None,
 ) -> tuple[int, int]:
     if (start_version is None) == (start_timestamp is None):
         raise InvalidRequestError("give either start_version or start_timestamp")
@@ -342,7 +342,7 @@ def _range(
     return first, last
 
 
-def _is_pause(start: str | datetime | None, end: str | datetime | None) -> bool:
+def _is_pause(start: str | date | None, end: str | date | None) -> bool:
     """Whether a range without a commit is one nevertheless: that of a time when nobody wrote."""
     return start is not None and end is not None and timestamp_ms(start) <= timestamp_ms(end)
 

@@ -12,7 +12,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass, field
-from datetime import datetime
+from datetime import date
 from itertools import takewhile
 from typing import Literal
 
@@ -60,7 +60,7 @@ class StreamRequest:
 
     starting_version: int | Literal["latest"] | None = None
     """The first commit to read, or those to come; None: the first snapshot, and then commits."""
-    starting_timestamp: str | datetime | None = None
+    starting_timestamp: str | date | None = None
     """Instead: the first commit at or after a time."""
     limits: SliceLimits = field(default_factory=SliceLimits)
     rules: StreamRules = field(default_factory=StreamRules)

@@ -9,7 +9,7 @@ their bits, see `live_rows`.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from datetime import datetime
+from datetime import date
 from typing import Literal
 
 from pyspark.sql import DataFrame, SparkSession
@@ -41,8 +41,8 @@ def read_changes(
     start_version: int | None = None,
     end_version: int | None = None,
     *,
-    start_timestamp: str | datetime | None = None,
-    end_timestamp: str | datetime | None = None,
+    start_timestamp: str | date | None = None,
+    end_timestamp: str | date | None = None,
     columns: Sequence[str] | None = None,
     predicate: Predicate | None = None,
     schema: Literal["end", "latest"] = "end",

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import weakref
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from datetime import datetime
+from datetime import date
 from typing import NamedTuple
 
 import pyarrow as pa
@@ -53,7 +53,7 @@ def read(
     predicate: Predicate | None = None,
     *,
     version: int | None = None,
-    timestamp: str | datetime | None = None,
+    timestamp: str | date | None = None,
 ) -> DataFrame:
     """The rows of a version of the table, or of a snapshot; of the latest one if none is named.
 

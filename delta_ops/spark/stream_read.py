@@ -7,7 +7,7 @@ Which files a batch reads is decided in `planning.table_stream`; how they reach 
 from __future__ import annotations
 
 import re
-from datetime import datetime
+from datetime import date
 from typing import Literal
 
 from pyspark.sql import DataFrame, SparkSession
@@ -38,7 +38,7 @@ def read_stream(
     source: TableOrPlace,
     *,
     starting_version: int | Literal["latest"] | None = None,
-    starting_timestamp: str | datetime | None = None,
+    starting_timestamp: str | date | None = None,
     max_files_per_trigger: int | None = None,
     max_bytes_per_trigger: int | None = None,
     ignore_deletes: bool = False,
@@ -140,7 +140,7 @@ def _pattern(text: str | None) -> re.Pattern[str] | None:
         ) from error
 
 
-def _validate_start(version: int | str | None, timestamp: str | datetime | None) -> None:
+def _validate_start(version: int | str | None, timestamp: str | date | None) -> None:
     if version is not None and timestamp is not None:
         raise InvalidRequestError("give either starting_version or starting_timestamp, not both")
     if version != "latest" and version is not None and (isinstance(version, str) or version < 0):

@@ -18,6 +18,7 @@ from delta_ops.protocol.actions import Action, CommitInfo, Protocol
 from tests.support.tables import PROTOCOL, add, metadata
 
 START = datetime(2026, 1, 31, 12, tzinfo=UTC)
+HALF_DAY_S = 12 * 3600
 
 
 def at(seconds: float) -> datetime:
@@ -108,6 +109,15 @@ def test_after_a_clean_up_the_earliest_that_is_left_is_named(tmp_path: Path) -> 
         log.snapshot(timestamp=at(15))
 
 
+@pytest.mark.parametrize(("day", "version"), [(date(2026, 1, 31), 1), (date(2026, 2, 1), 3)])
+def test_a_date_stands_for_its_midnight_as_its_text_does(
+    tmp_path: Path, day: date, version: int
+) -> None:
+    log = table(tmp_path, -2 * HALF_DAY_S, -HALF_DAY_S, 1, HALF_DAY_S, 2 * HALF_DAY_S)
+    assert log.snapshot(timestamp=day).version == version
+    assert log.snapshot(timestamp=day.isoformat()).version == version
+
+
 def test_a_text_that_is_no_time_is_refused(tmp_path: Path) -> None:
     log = table(tmp_path, 0)
     with pytest.raises(InvalidRequestError, match="'yesterday' is no timestamp"):
@@ -126,7 +136,6 @@ def test_a_text_that_is_no_time_is_refused(tmp_path: Path) -> None:
             "1.0, of type float",
             id="a version of a fraction",
         ),
-        pytest.param(None, date(2026, 1, 31), "of type date", id="a day"),
         pytest.param(None, 1769860800, "of type int", id="seconds since 1970"),
     ],
 )

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from datetime import datetime, timedelta
+from datetime import date, timedelta
 from operator import index
 from typing import Any
 
@@ -51,7 +51,7 @@ def restore(
     log: TableOrPlace,
     *,
     version: int | None = None,
-    timestamp: str | datetime | None = None,
+    timestamp: str | date | None = None,
     ignore_missing_files: bool = False,
     request_id: str | None = None,
     timeout: timedelta = timedelta(0),
@@ -140,7 +140,7 @@ def restore(
 
 
 def _wanted_snapshot(
-    log: DeltaLog, latest: Snapshot, version: int | None, timestamp: str | datetime | None
+    log: DeltaLog, latest: Snapshot, version: int | None, timestamp: str | date | None
 ) -> Snapshot:
     """The version to go back to."""
     wanted = log.snapshot(version, timestamp)
@@ -154,7 +154,7 @@ def _wanted_snapshot(
     return wanted
 
 
-def _request_text(version: int | None, timestamp: str | datetime | None) -> str:
+def _request_text(version: int | None, timestamp: str | date | None) -> str:
     """The request in words that do not depend on what can still be read."""
     return f"at {timestamp_ms(timestamp)}" if timestamp is not None else str(version)
 
@@ -223,7 +223,7 @@ def _metrics(plan: RestorePlan, wanted: Snapshot, missing: Sequence[AddFile]) ->
     }
 
 
-def _parameters(version: int | None, timestamp: str | datetime | None) -> dict[str, Any]:
+def _parameters(version: int | None, timestamp: str | date | None) -> dict[str, Any]:
     """The version or time, as it was asked for."""
-    text = timestamp.isoformat() if isinstance(timestamp, datetime) else timestamp
+    text = timestamp.isoformat() if isinstance(timestamp, date) else timestamp
     return {"version": None if version is None else index(version), "timestamp": text}
