@@ -21,6 +21,7 @@ from delta_ops.arrow.nesting import (
     Rules,
     cast,
     convert_in_pieces,
+    decimal_to_decimal,
     integer_to_decimal,
     plan_fields,
 )
@@ -104,7 +105,8 @@ def _decimal_to_float(values: pa.Array, target: pa.DataType) -> pa.Array:
 
 
 def _float_to_decimal(values: pa.Array, target: pa.DataType) -> pa.Array:
-    fitted = values.cast(target)
+    """The digits that stand for a number; Arrow's own cast makes 0.1 0.100000000000000006."""
+    fitted = values.cast(pa.string()).cast(target)
     return _require_unchanged(values, fitted, _nearest_float(fitted, values.type))
 
 
@@ -143,7 +145,7 @@ _CASTS: Mapping[tuple[str, str], _Cast] = {
     ("float", "decimal"): _float_to_decimal,
     ("decimal", "integer"): cast,
     ("decimal", "float"): _decimal_to_float,
-    ("decimal", "decimal"): cast,
+    ("decimal", "decimal"): decimal_to_decimal,
     ("text", "text"): cast,
     ("bytes", "bytes"): cast,
     ("date", "date"): cast,

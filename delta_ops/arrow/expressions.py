@@ -16,6 +16,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from delta_ops.arrow.coded_texts import decode
+from delta_ops.arrow.nesting import decimal_to_decimal, integer_to_decimal
 from delta_ops.arrow.text_functions import lower, pad, substring, trim, upper
 from delta_ops.arrow.time_functions import format_time, time_of_day, truncate
 from delta_ops.errors import InvalidRequestError
@@ -282,9 +283,9 @@ def _cast(values: Any, given: DataType, wanted: DataType, is_exact: bool) -> Any
     if given == STRING:
         return _parse(values, wanted, target)
     if given in INTEGERS and isinstance(wanted, DecimalType):
-        digits_of_any = 20
-        wide = pa.decimal256(digits_of_any + wanted.scale, wanted.scale)
-        return values.cast(wide).cast(target)
+        return integer_to_decimal(values, target)
+    if isinstance(given, DecimalType) and isinstance(wanted, DecimalType):
+        return decimal_to_decimal(values, target)
     if given in FLOATS or wanted in FLOATS:
         converted = values.cast(target, safe=False)
         if is_exact:

@@ -134,6 +134,23 @@ def integer_to_decimal(values: pa.Array, target: pa.DataType) -> pa.Array:
     return values.cast(pa.decimal256(digits_of_any + target.scale, target.scale)).cast(target)
 
 
+def decimal_to_decimal(values: pa.Array, target: pa.DataType) -> pa.Array:
+    """Decimals as decimals of another precision and scale.
+
+    Raises:
+        pa.ArrowException: A number has too many digits.
+    """
+    fitted = values.cast(target)
+    given = values.type
+    if target.precision - target.scale >= given.precision - given.scale:
+        return fitted
+    # Arrow appends zeros without a look at whether the bits suffice; what it wrapped does not come
+    # back.
+    if not fitted.cast(given).equals(values):
+        raise pa.ArrowInvalid(f"a number has too many digits for {target}")
+    return fitted
+
+
 def is_list(data_type: pa.DataType) -> bool:
     """Whether the type is one of lists, in any of Arrow's layouts."""
     return bool(

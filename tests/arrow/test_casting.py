@@ -87,6 +87,17 @@ def test_a_value_that_keeps_its_meaning_is_taken(given: pa.Array, target: pa.Dat
         pytest.param(pa.array([0.123]), pa.decimal128(5, 2), id="a double of many digits"),
         pytest.param(pa.array([1000]), pa.decimal128(5, 2), id="an integer of many digits"),
         pytest.param(pa.array([Decimal("0.5")]), pa.int64(), id="a decimal with a fraction"),
+        pytest.param(
+            pa.array([Decimal("1E+30")], pa.decimal128(31, 0)),
+            pa.decimal128(38, 18),
+            id="a decimal whose digits do not fit beside the fraction",
+        ),
+        pytest.param(
+            pa.array([[Decimal("374.1290473")]], pa.list_(pa.decimal128(16, 7))),
+            pa.list_(pa.decimal128(38, 36)),
+            id="an element that is such a decimal",
+        ),
+        pytest.param(pa.array([1e30]), pa.decimal128(38, 18), id="a double of too many digits"),
         pytest.param(pa.array([1], pa.timestamp("ns")), LOCAL, id="a nanosecond"),
         pytest.param(pa.array([2**62], pa.timestamp("s")), LOCAL, id="a time too far away"),
         pytest.param(pa.array([[300]]), pa.list_(pa.int8()), id="an element out of range"),
@@ -301,6 +312,30 @@ def test_decimals_become_the_nearest_floating_point_numbers(precision: int, scal
     floats = fitted(given, pa.float64())
     assert floats == [*map(float, exact), None]
     assert fitted(pa.array(floats), given.type) == given.to_pylist()
+
+
+@pytest.mark.parametrize("given", [pa.float32(), pa.float64()])
+def test_a_floating_point_number_becomes_the_decimal_that_it_is_written_as(
+    given: pa.DataType,
+) -> None:
+    numbers = pa.array([0.1, -2.5, 1e-7, None], given)
+    assert fitted(numbers, pa.decimal128(38, 18)) == [
+        Decimal("0.1"), Decimal("-2.5"), Decimal("1E-7"), None
+    ]  # fmt: skip
+
+
+def test_a_decimal_with_a_wider_scale_is_the_same_or_refused() -> None:
+    draw = seeded(7)
+    for _ in range(400):
+        precision, wanted_precision = draw.randint(1, 38), draw.randint(1, 38)
+        scale, wanted_scale = draw.randint(0, precision), draw.randint(0, wanted_precision)
+        value = Decimal(draw.randrange(10 ** draw.randint(0, precision))).scaleb(-scale)
+        given = pa.array([value], pa.decimal128(precision, scale))
+        try:
+            found = fitted(given, pa.decimal128(wanted_precision, wanted_scale))
+        except InvalidRequestError:
+            continue
+        assert found == [value]
 
 
 def test_keys_and_values_that_are_decimals_meet_floating_point_columns(tmp_path: Path) -> None:

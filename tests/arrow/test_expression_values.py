@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping
+from decimal import Decimal
 from typing import Any
 
 import pyarrow as pa
@@ -83,6 +84,7 @@ def test_what_is_not_supported_is_refused_by_name(text: str, said: str) -> None:
         ("CAST(i AS TINYINT)", {"i": 128}),
         ("CAST(n AS DOUBLE)", {"n": 2**53 + 1}),
         ("CAST(d AS FLOAT)", {"d": 0.1}),
+        ("CAST(big AS DECIMAL(38, 18))", {"big": Decimal("1E+30")}),
         ("CAST(s AS INT)", {"s": "0x1F"}),
         ("CAST(s AS INT)", {"s": "1.0"}),
         ("CAST(s AS DATE)", {"s": "2026-02-30"}),
