@@ -234,16 +234,21 @@ def find_tables_in(storage: Storage, *, nested: bool) -> FoundTables:
         looks = run_parallel(partial(_look_into, storage, nested), level)
         below: list[str] = []
         for directory, (is_table, inner, failure) in zip(level, looks, strict=True):
-            place = storage.locate(directory)
             if is_table:
-                found.append(place)
+                found.append(storage.locate(directory))
             if failure is not None:
-                failures[place] = failure_of(failure)
+                failures[_shown_place(storage, directory)] = failure_of(failure)
                 if not directory:
                     raise failure
             below += inner
         level = below
     return FoundTables(tables=tuple(sorted(found)), failures=failures)
+
+
+def _shown_place(storage: Storage, directory: str) -> str:
+    """The place of a directory for messages; its name may be one that no path can have."""
+    place = f"{storage.uri.rstrip('/')}/{directory}" if directory else storage.uri
+    return place.encode(errors="backslashreplace").decode()
 
 
 def _look_into(

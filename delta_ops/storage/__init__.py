@@ -29,8 +29,8 @@ def open_storage(
     """The storage rooted at `uri`; nothing is read, and the root need not exist.
 
     Args:
-        uri: A local path, which may start with "~"; a `file:` URI, taken literally, as Spark and
-            fsspec take it; or a URI of a store that fsspec knows.
+        uri: A local path, which may start with "~"; a `file:` URI, as `Path.as_uri()` makes it or
+            without escapes; or a URI of a store that fsspec knows.
         storage_options: For fsspec's file system; a local path needs none and ignores them.
         lock: Within which files are created, for a store that cannot do so exclusively by itself.
         cache: Where ranges of unchanging files are kept that were read from S3, GCS or Azure; any

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+from itertools import accumulate
 from urllib.parse import unquote
 
 from delta_ops.errors import InvalidRequestError
@@ -12,6 +13,7 @@ from delta_ops.storage.paths import redact, split_uri
 _LOCAL_SCHEMES = frozenset({"file", "local"})
 _ONE_SLASH = re.compile(r"([A-Za-z][A-Za-z0-9+.\-]+):/(?!/)")
 _CHAIN = re.compile(r"[A-Za-z][A-Za-z0-9+.\-]*::")
+_NO_ESCAPE = re.compile(r"%(?![0-9A-Fa-f]{2})|\s")
 _DRIVE = re.compile(r"/?[A-Za-z]:[/\\]")
 
 
@@ -43,13 +45,36 @@ def _path_in_uri(address: str, path: str) -> str:
         raise address_refusal(
             address, "it names a host or a relative path", "write file:///absolute/path"
         )
-    if unquote(path) != path:
-        raise address_refusal(
-            address,
-            "engines disagree whether a percent sign in a file: URI stands for itself",
-            "give the plain path",
-        )
+    path = _decode(address, path)
     return path[1:] if _DRIVE.match(path) else f"/{path.lstrip('/')}"
+
+
+def _decode(address: str, path: str) -> str:
+    """The path that a file: URI means.
+
+    deltalake and Java's URI decode escapes, Spark's Path and fsspec take them as letters. So they
+    are decoded where nothing has a name with the escape, and the text can be no plain path.
+    """
+    if unquote(path) == path:
+        return path
+    for parts in accumulate(path.split("/"), "{}/{}".format):
+        if "%" in parts and os.path.lexists(parts):
+            raise address_refusal(
+                address,
+                f"there is {parts!r}, whose name has the percent sign, and as a URI it would mean "
+                f"{unquote(parts)!r}",
+                "give the plain path",
+            )
+    try:
+        decoded = unquote(path, errors="strict")
+    except UnicodeDecodeError:
+        decoded = ""
+    # Path.as_uri() and Java escape blanks and signs, and leave the slashes between parts.
+    if not decoded or _NO_ESCAPE.search(path) or decoded.count("/") != path.count("/"):
+        raise address_refusal(
+            address, "it is neither a whole URI nor a plain path", "give the plain path"
+        )
+    return decoded
 
 
 def _expand_home(address: str) -> str:

@@ -136,8 +136,9 @@ class Storage(Readable, Protocol):
     def list_directories(self, directory: str) -> list[str]:
         """Paths of the directories directly in `directory`, ordered; links are left out.
 
-        A directory that does not exist is empty. Object stores have to pass by the objects that
-        are directly in it.
+        Paths that `validate` rejects are among them, so that a caller can report them. A directory
+        that does not exist is empty. Object stores have to pass by the objects that are directly in
+        it.
         """
 
     def is_directory(self, path: str) -> bool:

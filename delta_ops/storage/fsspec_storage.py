@@ -174,7 +174,7 @@ class FsspecStorage:
             found = {
                 self._relative_path(e["name"]).rstrip("/") for e in entries if _is_directory(e)
             }
-        return sorted(path for path in found - {directory} if is_valid(path))
+        return sorted(found - {directory})
 
     def is_directory(self, path: str) -> bool:
         """See `Storage`."""

@@ -141,7 +141,7 @@ class LocalStorage:
         ):
             # Most systems say with a name what stands there, so that files cost nothing.
             found = [prefix + each.name for each in entries if each.is_dir(follow_symlinks=False)]
-        return sorted(filter(is_valid, found))
+        return sorted(found)
 
     def is_directory(self, path: str) -> bool:
         """See `Storage`."""

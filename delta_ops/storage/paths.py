@@ -1,13 +1,14 @@
 """Paths and addresses: what may be named below a root, and what may be shown of a root.
 
-A path is relative to a storage's root, decoded, separated by "/", and names something below it on
-every platform: no part of it can climb, and no part is an absolute path to Windows.
+A path is relative to a storage's root, decoded, separated by "/", and names something below it: no
+part of it can climb, and on Windows none is a drive.
 An address is a local path or a URI. It may hold credentials, so messages get `redact(address)`.
 Pure: nothing here touches a store. Links are a matter for `local_storage`.
 """
 
 from __future__ import annotations
 
+import os
 import re
 import secrets
 
@@ -40,7 +41,7 @@ def validate(path: str) -> str:
 
 
 def is_valid(path: str) -> bool:
-    """Whether `validate` takes the path; listings leave out what it refuses."""
+    """Whether `validate` takes the path; listings of files leave out what it refuses."""
     return _problem_of(path) is None
 
 
@@ -88,7 +89,7 @@ def _problem_of(path: str) -> str | None:
         return "contains a NUL character"
     if path[0] in "/\\":
         return "is absolute"
-    if _DRIVE.match(path):
+    if os.name == "nt" and _DRIVE.match(path):
         return "starts with a drive letter"
     if "" in path.split("/"):
         return "has an empty part"

@@ -52,6 +52,29 @@ def test_tables_are_found_at_every_depth(tmp_path: Path) -> None:
     assert found_below(tmp_path) == ["a", "zone/b", "zone/deep/er/c", "zone/with space=1/d"]
 
 
+@pytest.mark.parametrize("name", ["a:b", "A:", "c:\\d", "50%", "a b", "ä", "x=1", "'", "$(y)"])
+def test_any_name_may_be_on_the_way_to_a_table(tmp_path: Path, name: str) -> None:
+    table_at(tmp_path / name / "t")
+    table_at(tmp_path / "u" / name)
+    found = find_tables(tmp_path)
+    assert set(found.tables) == {str(tmp_path / name / "t"), str(tmp_path / "u" / name)}
+    assert not found.failures
+    rows = list(maintain_fleet(found.tables, dry_run=True))
+    assert [row.failure for row in rows] == [None, None]
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="other systems have no such names")
+@pytest.mark.parametrize("name", [b"\xff", b"a\\..\\b"])
+def test_a_name_that_no_path_can_have_is_reported(tmp_path: Path, name: bytes) -> None:
+    table_at(tmp_path / "t")
+    os.makedirs(os.path.join(os.fsencode(tmp_path), name, b"_delta_log"))
+    found = find_tables(tmp_path)
+    assert found.tables == (str(tmp_path / "t"),)
+    ((place, failure),) = found.failures.items()
+    assert place.encode() == os.path.join(os.fsencode(tmp_path), name.replace(b"\xff", b"\\udcff"))
+    assert failure.kind == "InvalidRequestError"
+
+
 def test_a_prefix_that_is_a_table_is_a_fleet_of_one(tmp_path: Path) -> None:
     table_at(tmp_path)
     assert find_tables(str(tmp_path)).tables == (str(tmp_path),)
@@ -144,16 +167,16 @@ def test_tables_are_found_in_object_stores(kind: str, request: pytest.FixtureReq
     if kind == "s3":
         server: S3Server = request.getfixturevalue("s3_server")
         prefix, options = f"s3://{server.new_bucket()}/lake", server.storage_options
-    for name in ("a", "zone/b", "_hidden/c", "a/inner"):
+    for name in ("a", "zone/b", "_hidden/c", "a/inner", "z:9/d"):
         log = DeltaLog(f"{prefix}/{name}", options)
         create_commit(log.storage, log.log_directory, 0, [PROTOCOL, metadata(), add("x=1/f")])
         log.storage.create("x=1/f", b"data")
     found = find_tables(prefix, options)
-    assert found.tables == (f"{prefix}/a", f"{prefix}/zone/b")
+    assert found.tables == (f"{prefix}/a", f"{prefix}/z:9/d", f"{prefix}/zone/b")
     nested = find_tables(prefix, options, nested=True)
-    assert nested.tables == (f"{prefix}/a", f"{prefix}/a/inner", f"{prefix}/zone/b")
+    assert nested.tables == (found.tables[0], f"{prefix}/a/inner", *found.tables[1:])
     rows = list(fleet_health(found.tables, options))
-    assert [row.report is not None for row in rows] == [True, True]
+    assert [row.failure for row in rows] == [None, None, None]
 
 
 def broken_tables(root: Path, monkeypatch: pytest.MonkeyPatch) -> dict[str, str]:

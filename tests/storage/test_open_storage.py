@@ -34,6 +34,12 @@ posix_only = pytest.mark.skipif(sys.platform == "win32", reason="forms of POSIX 
         pytest.param(
             "file:///data/50% off", "/data/50% off", id="a percent sign that is no escape"
         ),
+        pytest.param("file:///data/my%20lake", "/data/my lake", id="an escaped blank"),
+        pytest.param("file:/data/m%C3%A4r", "/data/mär", id="an escaped umlaut"),
+        pytest.param("file:///data/mär%20e", "/data/mär e", id="a blank escaped by Java"),
+        pytest.param("file:///data/50%25", "/data/50%", id="an escaped percent sign"),
+        pytest.param("file:///data/a%2520b", "/data/a%20b", id="an escape that was escaped"),
+        pytest.param("file:///data/c%3A%5Cd", "/data/c:\\d", id="an escaped drive in a name"),
         pytest.param("/data/a?b#c::d", "/data/a?b#c::d", id="signs that mean something in URIs"),
     ],
 )
@@ -82,7 +88,11 @@ def test_all_of_a_store_in_memory_is_a_root() -> None:
         pytest.param(str(Path("s3://bucket/t")), "one slash", id="a URI spoilt by pathlib"),
         pytest.param("file://host/t", "names a host", id="a file URI of another host"),
         pytest.param("file:t", "relative path", id="a relative file URI"),
-        pytest.param("file:///a%20b", "percent sign", id="an escape in a file URI"),
+        pytest.param("file:///a%20b/c d", "neither", id="a URI with a blank and an escape"),
+        pytest.param("file:///a%20b/50%", "neither", id="a URI with a bare percent sign"),
+        pytest.param("file:///a%2Fb", "neither", id="an escaped slash in a file URI"),
+        pytest.param("file:///a%FFb", "neither", id="an escape in a file URI that is no UTF-8"),
+        pytest.param("file:///a%00b", "NUL", id="an escaped NUL"),
         pytest.param("~nobody-of-that-name/t", "no home directory", id="an unknown user"),
         pytest.param("C:\\data\\t", "Windows drive", id="a drive without Windows"),
         pytest.param("file:///C:/t", "Windows drive", id="a drive in a file URI without Windows"),
@@ -98,6 +108,23 @@ def test_all_of_a_store_in_memory_is_a_root() -> None:
 def test_an_address_that_could_mean_another_place_is_refused(address: str, problem: str) -> None:
     with pytest.raises(InvalidRequestError, match=problem):
         open_storage(address)
+
+
+@posix_only
+@pytest.mark.parametrize("name", ["my lake", "mär", "50%", "a%20b", "x=1", "漢字", "a:b", "'#?"])
+def test_the_uri_that_python_makes_of_a_path_means_the_path(tmp_path: Path, name: str) -> None:
+    assert open_storage((tmp_path / name).as_uri()).uri == str(tmp_path / name)
+    (tmp_path / name).mkdir()
+    assert open_storage((tmp_path / name).as_uri()).uri == str(tmp_path / name)
+
+
+@posix_only
+@pytest.mark.parametrize("below", ["", "/t"])
+def test_a_file_uri_is_rejected_where_a_name_has_the_escape(tmp_path: Path, below: str) -> None:
+    (tmp_path / "my%20lake").mkdir()
+    with pytest.raises(InvalidRequestError, match=r"there is '.*my%20lake', whose name has"):
+        open_storage(f"file://{tmp_path}/my%20lake{below}")
+    assert open_storage(f"{tmp_path}/my%20lake").uri == f"{tmp_path}/my%20lake"
 
 
 @posix_only

@@ -27,6 +27,7 @@ ENOUGH_FOR_A_RUN_OF_DIGITS = 20_000
         pytest.param(".hidden/..a/b../...", id="dots within a name"),
         pytest.param("p=a\\b/c", id="a backslash in a name"),
         pytest.param("p=C:/c", id="a colon that makes no drive"),
+        pytest.param("a:b/c", id="a letter and a colon, which name a drive on Windows only"),
         pytest.param("ä/漢字/\U0001f600", id="any letters"),
     ],
 )
@@ -41,7 +42,6 @@ def test_a_path_below_the_root_is_returned_as_it_is(path: str) -> None:
         pytest.param("", "is empty", id="empty"),
         pytest.param("/a", "is absolute", id="absolute"),
         pytest.param("\\a", "is absolute", id="absolute on Windows"),
-        pytest.param("c:a", "starts with a drive letter", id="relative to a drive"),
         pytest.param("a//b", "has an empty part", id="an empty part"),
         pytest.param("s3://bucket/a", "has an empty part", id="a URI"),
         pytest.param("a/", "has an empty part", id="a slash at the end"),
@@ -60,6 +60,12 @@ def test_any_other_path_is_refused_with_its_problem(path: str, problem: str) -> 
     with pytest.raises(InvalidRequestError, match=re.escape(f"is refused because it {problem}.")):
         validate(path)
     assert not is_valid(path)
+
+
+def test_a_drive_is_rejected_on_windows(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("delta_ops.storage.paths.os.name", "nt")
+    with pytest.raises(InvalidRequestError, match="starts with a drive letter"):
+        validate("c:a")
 
 
 def test_staged_names_are_hidden_and_never_look_like_a_version() -> None:
