@@ -14,6 +14,7 @@ from delta_ops.protocol.actions import DeletionVector
 from delta_ops.protocol.deletion_vector_file import pack_vectors
 from delta_ops.protocol.deletion_vectors import stored_path
 from delta_ops.storage import Storage
+from delta_ops.storage.own_files import create_unique
 
 _FILE_ROWS = 1 << 20
 """Deleted rows in one file, about: 2 MB where they lie far apart."""
@@ -38,7 +39,7 @@ def write_deletion_vectors(
     described: list[DeletionVector] = []
     for group in _groups(vectors):
         packed = pack_vectors(group, uuid.uuid4())
-        storage.create(packed.path, packed.content)
+        create_unique(storage, packed.path, packed.content)
         described += packed.vectors
     return tuple(described)
 

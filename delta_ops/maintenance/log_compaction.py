@@ -29,6 +29,7 @@ from delta_ops.protocol.file_names import commit_name, compaction_name
 from delta_ops.protocol.json_codec import encode_commit
 from delta_ops.protocol.table_definition import validate
 from delta_ops.storage import FileInfo
+from delta_ops.storage.own_files import create_own
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -144,10 +145,9 @@ def compact_log(
     content = encode_commit(actions)
     validate_same_table(end)
     path = f"{log.log_directory}/{plan.file_name}"
-    try:
-        with withdrawing_if_replaced(end, lambda: [path]):
-            log.storage.create(path, content)
-    except FileExistsError:
+    with withdrawing_if_replaced(end, lambda: [path]):
+        is_own = create_own(log.storage, path, content)
+    if not is_own:
         return LogCompactionResult(plan=plan, dry_run=False, written=False)
     return LogCompactionResult(
         plan=plan,

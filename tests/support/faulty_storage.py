@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import errno
+import os
 import random
 import shutil
 import threading
@@ -106,6 +108,9 @@ class Faults:
     """The store never hears of the call."""
     lost_answers: float = 0.0
     """The store does what it was told, and the caller gets an error."""
+    resent_creates: float = 0.0
+    """A fault of `create`: the answer is lost, the client sends the request again, and hears that
+    the file exists."""
     late_requests: float = 0.0
     """A fault of `create`: the caller gets an error, and the store does it some time later."""
     delays: float = 0.0
@@ -131,6 +136,8 @@ class FaultyStorage(CountingStorage):
             self._create_later(path, data)
             raise _failure(path, "the request timed out")
         super().create(path, data, is_durable=is_durable)
+        if self._happens("resent create", self.faults.resent_creates):
+            raise FileExistsError(errno.EEXIST, os.strerror(errno.EEXIST), path)
 
     def settle(self) -> None:
         """Wait until no request is under way any more."""

@@ -38,6 +38,7 @@ from delta_ops.protocol.file_names import (
     version_prefix,
 )
 from delta_ops.storage import FileInfo, Storage
+from delta_ops.storage.own_files import create_own
 
 _SIDECAR = pa.struct(
     [
@@ -62,7 +63,10 @@ _SCHEMA = pa.schema(
 
 
 def write_compatible_checkpoint(storage: Storage, directory: str, version: int) -> bool:
-    """Copy the version's V2 checkpoint to the name of a classic one; False if that is there.
+    """Copy the version's V2 checkpoint to the name of a classic one.
+
+    Returns:
+        False if another checkpoint has that name.
 
     Raises:
         LogCorruptError: The checkpoint is gone, lacks a sidecar, or cannot be read.
@@ -77,11 +81,7 @@ def write_compatible_checkpoint(storage: Storage, directory: str, version: int) 
             storage.delete(path)
     except FileNotFoundError:
         pass
-    try:
-        storage.create(path, content)
-    except FileExistsError:
-        return False
-    return True
+    return create_own(storage, path, content)
 
 
 def _top_level_file(storage: Storage, directory: str, version: int) -> FileInfo:

@@ -44,6 +44,7 @@ from delta_ops.protocol.file_paths import depend_on_root
 from delta_ops.protocol.json_codec import encode_commit
 from delta_ops.storage import FileInfo, Storage
 from delta_ops.storage.concurrency import run_ahead, run_parallel
+from delta_ops.storage.own_files import create_unique
 from delta_ops.storage.parquet_ranges import Footer
 
 SIDECAR_ROWS = 50_000
@@ -126,7 +127,7 @@ def write_top_and_sidecars(content: Content, on_rows: Callable[[int], None]) -> 
     ]
     data = encode_commit(actions)
     validate_same_table(snapshot)
-    storage.create(top, data)
+    create_unique(storage, top, data)
     _validate_kept(storage, kept, top)
     return WrittenSidecars(
         num_sidecars=len(sidecars),
