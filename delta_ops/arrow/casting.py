@@ -204,7 +204,7 @@ def _validate_names(given: Sequence[str], wanted: Sequence[str], prefix: str, ta
             raise InvalidRequestError(
                 f"{table} has no column {prefix + name!r}; drop it from the data, or write with "
                 "merge_schema=True to add it. Its columns are "
-                f"{', '.join(prefix + each for each in wanted)}"
+                f"{', '.join(prefix + each for each in wanted) or 'none'}"
             )
 
 

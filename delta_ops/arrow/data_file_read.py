@@ -420,7 +420,11 @@ def _join_columns(
         pa.repeat(values[each.name], num_rows) if each.name in values else next(of_file)
         for each in scan.schema
     ]
-    return batch_of(scan.schema, arrays)
+    return (
+        batch_of(scan.schema, arrays)
+        if arrays
+        else pa.record_batch({"": pa.nulls(num_rows)}).select([])
+    )
 
 
 def _filter_batches(scan: FileScan, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:

@@ -94,7 +94,7 @@ def _rows_that_may_break(expression: str, schema: StructType) -> Predicate | Non
 
 def _columns_of(predicate: Predicate, schema: StructType) -> list[str]:
     names = sorted({leaf.column[0] for leaf in leaves_of(predicate)})
-    return names or [schema.fields[0].name]
+    return names or [each.name for each in schema.fields[:1]]
 
 
 def _find_broken_row(

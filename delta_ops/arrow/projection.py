@@ -65,6 +65,8 @@ def plan_selection(
     """How to leave only the wanted columns, and fields of structs, in batches that hold them."""
     if given == wanted:
         return lambda batch: batch
+    if not wanted:
+        return lambda batch: batch.select([])  # of arrays that are none, Arrow makes no rows
     select = plan_fields(list(given), list(wanted), "", _SAME)
     return lambda batch: pa.RecordBatch.from_arrays(
         select(batch.columns, len(batch)), schema=wanted

@@ -116,10 +116,8 @@ def count_rows(
     validate_arguments(count_rows, locals())
     snapshot, _ = _open(snapshot_of(source, version, timestamp), None)
     if predicate is not None:
-        looked_at = sorted(predicate_columns(resolve(predicate, snapshot.schema)))
-        wanted = looked_at or [snapshot.schema.fields[0].name]
         zone = partition_time_zone
-        return sum(map(len, to_batches(snapshot, wanted, predicate, partition_time_zone=zone)))
+        return sum(map(len, to_batches(snapshot, [], predicate, partition_time_zone=zone)))
     return num_live_rows(snapshot, plan_scan(snapshot))
 
 
@@ -258,10 +256,6 @@ def _matching_batches(
     partition_time_zone: str,
 ) -> Iterator[pa.RecordBatch]:
     """The rows that a user asked for, as they are shown."""
-    if not wanted.fields:  # nothing is read of files then that says how many rows match
-        one = StructType(snapshot.schema.fields[:1])
-        batches = _matching_batches(snapshot, one, predicate, partition_time_zone)
-        return (batch.select([]) for batch in batches)
     files = plan_scan(snapshot, predicate, partition_time_zone=partition_time_zone)
     record_read(snapshot, predicate)
     read = _plan_batches(snapshot, wanted, predicate, partition_time_zone, snapshot.definition)

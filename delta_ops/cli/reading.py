@@ -20,9 +20,10 @@ from delta_ops.cli.options import (
     version_options,
     where_option,
 )
-from delta_ops.cli.render import show_json, show_records, show_rows
+from delta_ops.cli.render import say, show_json, show_records, show_rows
 from delta_ops.cli.values import rows
 from delta_ops.protocol.predicate import Predicate
+from delta_ops.units import count_text
 
 _columns_option = click.option(
     "columns",
@@ -170,4 +171,7 @@ def _show(
         return
     shown = list(found)
     names = list(shown[0]) if shown else (schema.names if schema else [])
+    if shown and not names:
+        say(f"{count_text(len(shown), 'row')} without columns")
+        return
     show_records(names, [[row[name] for name in names] for row in shown])

@@ -23,7 +23,7 @@ _US_PER_UNIT = {"s": 1_000_000, "ms": 1_000, "us": 1}
 def rows(batch: pa.RecordBatch) -> Iterator[dict[str, Any]]:
     """The rows, with the names of the columns."""
     columns = map(_values, batch.columns)
-    for values in zip(*columns, strict=True):
+    for values in zip(*columns, strict=True) if batch.num_columns else [()] * len(batch):
         yield dict(zip(batch.schema.names, values, strict=True))
 
 

@@ -56,7 +56,7 @@ def find_member(schema: StructType, path: ColumnPath) -> Member:
     Raises:
         InvalidRequestError: There is no such column, or nothing of that name in it.
     """
-    found = schema.fields[0]
+    found = find_field(schema, path[0])
     spelt: ColumnPath = ()
     at: DataType = schema
     depth = 0

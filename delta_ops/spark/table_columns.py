@@ -164,7 +164,7 @@ def _refuse_unknown(given: StructType, schema: StructType, table: str) -> None:
             raise InvalidRequestError(
                 f"{table} has no column {each.name!r}; drop it from the data, or write with "
                 "merge_schema=True to add it. Its columns are "
-                f"{', '.join(f.name for f in schema.fields)}"
+                f"{', '.join(f.name for f in schema.fields) or 'none'}"
             )
 
 

@@ -44,7 +44,7 @@ def validate_staged(staged: Staged, definition: TableDefinition, *, table: str) 
         if field.name not in columns:
             raise InvalidRequestError(
                 f"{table} has no column {field.name!r}; drop it from the data, or write with "
-                f"merge_schema=True to add it. Its columns are {', '.join(columns)}"
+                f"merge_schema=True to add it. Its columns are {', '.join(columns) or 'none'}"
             )
         if _shape(columns[field.name].data_type) != _shape(field.data_type):
             raise InvalidRequestError(

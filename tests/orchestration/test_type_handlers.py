@@ -24,6 +24,7 @@ from delta_ops.orchestration import (
     register_type_handler,
 )
 from delta_ops.orchestration import type_handlers as registry
+from tests.support.column_less import create_without_columns
 from tests.support.tables import rows
 
 BIG = 2**53 + 1
@@ -135,6 +136,17 @@ def test_a_value_is_written_and_an_input_is_what_its_annotation_says(
     assert run(instance, tmp_path, returned(value, annotation), taken(read_as, found)).success
     assert rows(da.to_table(DeltaLog(tmp_path / "numbers"))) == rows(DATA)
     assert sorted(map(repr, rows(to_arrow(found[0])))) == sorted(map(repr, rows(DATA)))
+
+
+@pytest.mark.parametrize("annotation", [pa.Table, pa.RecordBatchReader, pd.DataFrame, pl.DataFrame])
+def test_an_input_may_be_a_table_without_columns(
+    tmp_path: Path, instance: dg.DagsterInstance, annotation: Any
+) -> None:
+    create_without_columns(tmp_path / "numbers", 3)
+    found: list[Any] = []
+    follower = taken(annotation, found, ins={"numbers": dg.AssetIn()})
+    assert run(instance, tmp_path, follower, dg.AssetSpec("numbers")).success
+    assert len(found[0]) == 3
 
 
 @pytest.mark.parametrize("annotation", [pa.RecordBatchReader, pd.DataFrame, pl.DataFrame])

@@ -46,6 +46,7 @@ from tests.spark.added_files import add_file
 from tests.spark.conftest import switch_off_file_index
 from tests.spark.frames import make_nan, plan_of, rows_of, rows_of_each
 from tests.support.clones import content_of, prefix_naming, shallow_clone
+from tests.support.column_less import create_without_columns
 from tests.support.tables import PROTOCOL, metadata, rows
 
 pytestmark = pytest.mark.spark
@@ -63,6 +64,23 @@ def test_columns_come_in_the_tables_order_with_its_types(
     snapshot = DeltaLog(tmp_path).snapshot()
     assert ds.read(spark, snapshot).schema == spark_schema_from_schema(snapshot.schema)
     assert ds.read(spark, snapshot, columns=["X", "P"]).columns == ["x", "p"]
+
+
+@pytest.mark.parametrize(
+    "way", ["file index", pytest.param("file list", marks=pytest.mark.full)], indirect=True
+)
+def test_a_table_without_columns_has_its_rows(
+    tmp_path: Path, spark: SparkSession, way: str
+) -> None:
+    table = create_without_columns(tmp_path, 3)
+    ds.register(spark)
+    for rows_read in (
+        ds.read(spark, table),
+        ds.read(spark, table, columns=[]),
+        ds.read_changes(spark, table, 0, columns=[]),
+        spark.read.format("delta").load(str(table)),
+    ):
+        assert (rows_read.columns, rows_read.count()) == ([], 3)
 
 
 def test_a_version_of_the_past_is_read_from_its_snapshot(
