@@ -22,8 +22,29 @@ _LOOKED_AT = 20
 
 
 def set_data_version(context: dg.OutputContext, version: str) -> None:
-    """Give the materialization of this output a data version of ours."""
+    """Give the materialization of this output a data version of ours.
+
+    A context of `dg.build_output_context` has no step, and nobody materializes its output.
+    """
+    if not _has_step(context):
+        return
     context.step_context.set_data_version(context.asset_key, dg.DataVersion(version))
+
+
+def annotation(context: dg.InputContext | dg.OutputContext) -> Any:
+    """The annotation of an input or output; `Any` for a context that was built without one."""
+    try:
+        return context.dagster_type.typing_type
+    except dg.DagsterInvariantViolationError:
+        return Any
+
+
+def output_words(context: dg.OutputContext) -> str:
+    """An output that belongs to no asset, for messages."""
+    try:
+        return f"the output {context.name} of the op {context.step_key}"
+    except dg.DagsterInvariantViolationError:
+        return "the output"
 
 
 def input_data_version(context: dg.InputContext) -> str | None:
@@ -107,6 +128,8 @@ def add_partition_metadata(
     context: dg.OutputContext, partition: str, metadata: Mapping[str, Any]
 ) -> None:
     """Give the materialization of one of an output's partitions metadata of its own."""
+    if not _has_step(context):
+        return
     context.step_context.add_asset_metadata(
         metadata, asset_key=context.asset_key, partition_key=partition
     )

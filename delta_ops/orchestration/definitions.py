@@ -49,8 +49,7 @@ from delta_ops.orchestration.restore_jobs import (
     build_revert_job,
 )
 from delta_ops.orchestration.sensors import build_commit_sensor
-from delta_ops.orchestration.tables import TableRef
-from delta_ops.storage.paths import redact
+from delta_ops.orchestration.tables import TableRef, uri_elsewhere
 
 DeltaAsset = dg.AssetsDefinition | dg.AssetSpec | dg.SourceAsset | TableRef
 
@@ -146,11 +145,8 @@ def _tables_of(lake: DeltaLogResource, asset: object) -> Iterator[TableRef]:
 
 def _table(lake: DeltaLogResource, key: dg.AssetKey, metadata: Mapping[str, Any]) -> TableRef:
     table = lake.table(key)
-    given = metadata.get("dagster/uri")
-    uri = given.value if isinstance(given, dg.MetadataValue) else given
-    if not isinstance(uri, str) or uri in ("", redact(table.uri)):
-        return table
-    return replace(table, uri=uri)
+    uri = uri_elsewhere(key, metadata, table.uri)
+    return table if uri is None else replace(table, uri=uri)
 
 
 def _policy_jobs(

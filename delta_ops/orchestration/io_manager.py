@@ -27,6 +27,9 @@ those before its definition's, and those before the IO manager's own:
                         Spark DataFrame its plan tells, if they do not say
     delta/user_metadata texts by names, which the commit carries beside which run made it
 
+`dagster/uri` in the metadata of an asset's definition is the place of its table, if that is not
+`<root>/<asset key>`. Checks and maintenance look there, too.
+
 An input takes the rows of the upstream's partitions that Dagster maps to it. With `partition_expr`
 in the metadata of its `AssetIn`, an expression of the upstream's columns, it takes the rows of the
 partitions that the asset itself materialises: the flights of a day, whichever day's file they came
@@ -73,6 +76,8 @@ from delta_ops.orchestration.resources import (
     table_log,
     validate_place,
 )
+from delta_ops.orchestration.storage_options import resolve_options
+from delta_ops.orchestration.tables import uri_elsewhere
 from delta_ops.orchestration.type_handlers import (
     TableRead,
     rows_of,
@@ -92,7 +97,7 @@ _HOOKS: Mapping[str, Sequence[Hook]] = {
 
 
 class DeltaIOManager(dg.ConfigurableIOManager):
-    """Stores each asset as the Delta table at `<root>/<asset key>`."""
+    """Stores each asset as the Delta table at `<root>/<asset key>`, or at its `dagster/uri`."""
 
     lake: dg.ResourceDependency[Any] = Field(
         default=None,  # type: ignore[arg-type]
@@ -174,6 +179,29 @@ class DeltaIOManager(dg.ConfigurableIOManager):
         cache = range_cache(self.cache_directory, self.cache_max_bytes)
         return table_log(self.root, self.storage_options, table, lock=self.lock, cache=cache)
 
+    def log_of_asset(self, asset_key: dg.AssetKey, metadata: Mapping[str, Any]) -> DeltaLog:
+        """The table of an asset whose definition has these metadata.
+
+        It is where `dagster/uri` says, as it is to checks and maintenance, or else below root.
+
+        Raises:
+            InvalidRequestError: There is a table below root, and none yet at `dagster/uri`.
+        """
+        log = self.log(self.table_name(asset_key, metadata))
+        uri = uri_elsewhere(asset_key, metadata, log.uri)
+        if uri is None:
+            return log
+        lake = self.lake if isinstance(self.lake, DeltaLogResource) else self
+        cache = range_cache(lake.cache_directory, lake.cache_max_bytes)
+        placed = DeltaLog(uri, resolve_options(lake.storage_options), lock=lake.lock, cache=cache)
+        if not placed.exists() and log.exists():
+            raise InvalidRequestError(
+                f"the table of asset {asset_key.to_user_string()} is {log.uri}, and the metadata "
+                f"dagster/uri of the asset name {placed.uri}, where there is no table; move the "
+                "table there, or leave dagster/uri out. Nothing was read or written"
+            )
+        return placed
+
     def listener(self, context: dg.OutputContext) -> OnEvent:
         """What hears the events of a write; by default lost races, lost commits and, now and then,
         how many of Spark's tasks are done go to Dagster's log."""
@@ -199,12 +227,12 @@ class DeltaIOManager(dg.ConfigurableIOManager):
             return
         if not context.has_asset_key:
             raise InvalidRequestError(
-                f"the output {context.name} of the op {context.step_key} belongs to no asset, so "
-                "there is no table for it; make the op an asset, or give the output another "
-                "io_manager_key"
+                f"{compat.output_words(context)} belongs to no asset, so there is no table for it; "
+                "make the op an asset, or give the output another io_manager_key"
             )
         settings = output_settings(context, self.metadata, self.read_metadata)
-        log = self.log(self.table_name(context.asset_key, context.definition_metadata))
+        log = self.log_of_asset(context.asset_key, context.definition_metadata)
+        _validate_output_names_no_table(context, log)
         writer = OutputWriter(
             context=context,
             settings=settings,
@@ -248,8 +276,8 @@ class DeltaIOManager(dg.ConfigurableIOManager):
         """Read the upstream at the version that Dagster records as provenance, if it is there."""
         upstream = context.upstream_output
         metadata = upstream.definition_metadata if upstream is not None else {}
-        log = self.log(self.table_name(context.asset_key, metadata))
-        wanted = context.dagster_type.typing_type
+        log = self.log_of_asset(context.asset_key, metadata)
+        wanted = compat.annotation(context)
         if wanted is Any:
             wanted = self.default_load_type() or Any
         try:
@@ -322,8 +350,19 @@ def _require_partitions(
     return found
 
 
+def _validate_output_names_no_table(context: dg.OutputContext, log: DeltaLog) -> None:
+    """Reject a place that only this run knows: whoever reads the asset goes by its definition."""
+    for metadata in (context.output_metadata, compat.added_metadata(context, None)):
+        if uri_elsewhere(context.asset_key, metadata or {}, log.uri) is not None:
+            raise InvalidRequestError(
+                f"the Output of asset {context.asset_key.to_user_string()} has the metadata "
+                "dagster/uri, and whoever reads the asset goes by its definition; put them there. "
+                "Nothing was written"
+            )
+
+
 def _validate_none_is_meant(context: dg.OutputContext) -> None:
-    if not takes_none(context.dagster_type.typing_type):
+    if not takes_none(compat.annotation(context)):
         raise InvalidRequestError(
             f"asset {context.asset_key.to_user_string()} returned None, so nothing was written; "
             "return its rows, or annotate the function with -> None, or Optional[...], where it "

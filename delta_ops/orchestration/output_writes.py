@@ -2,13 +2,14 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, get_args
 
 import dagster as dg
 
 from delta_ops.errors import InvalidRequestError
 from delta_ops.events import OnEvent
 from delta_ops.log import DeltaLog, Snapshot
+from delta_ops.orchestration import dagster_compat as compat
 from delta_ops.orchestration.output_merges import merge_rows
 from delta_ops.orchestration.output_partitions import rows_of_partitions
 from delta_ops.orchestration.output_report import known_version, newest_version_with
@@ -91,6 +92,8 @@ class OutputWriter:
                 "by which only a new table is written, and returned a list of SourcePart, of which "
                 "each is added; leave the mode out. Nothing was written"
             )
+        if not parts:
+            self._validate_no_parts_are_meant()
         results: list[CommitResult] = []
         found: list[Txn] = []
         known: Snapshot | None = None
@@ -120,6 +123,19 @@ class OutputWriter:
             done = CommitResult(version=version, already_committed=True, attempts=0)
             results += [done] * len(found)
         return results
+
+    def _validate_no_parts_are_meant(self) -> None:
+        """Reject an empty list where nothing says that the asset returns parts."""
+        asset = self.context.asset_key.to_user_string()
+        is_annotated = get_args(compat.annotation(self.context)) == (SourcePart,)
+        if not is_annotated and self.settings.idempotency != "source":
+            raise InvalidRequestError(
+                f"asset {asset} returned an empty list, which has no columns, so nothing was "
+                "written; return a DataFrame or Arrow data, which may be without rows. An asset "
+                'that returns SourceParts says so by metadata={"delta/idempotency": "source"} or '
+                "by the annotation list[SourcePart]"
+            )
+        self.context.log.info(f"asset {asset} returned no SourcePart; nothing was written")
 
     def _write_part(
         self, transaction: Transaction, part: SourcePart, txns: Sequence[Txn]

@@ -13,6 +13,7 @@ from pydantic import Field
 
 from delta_ops.errors import InvalidRequestError
 from delta_ops.log import DeltaLog, Snapshot
+from delta_ops.log.delta_log import LOG_DIRECTORY
 from delta_ops.orchestration.storage_options import (
     config_options,
     resolve_options,
@@ -20,10 +21,14 @@ from delta_ops.orchestration.storage_options import (
     validate_root,
 )
 from delta_ops.orchestration.tables import TableRef
+from delta_ops.protocol.change_data import CHANGE_DATA_DIRECTORY
 from delta_ops.storage import Lock, RangeCache
+from delta_ops.storage.paths import is_valid
 from delta_ops.transaction import Transaction, begin
 
 TableName = str | Sequence[str] | dg.AssetKey
+_FOLDERS_OF_TABLES = frozenset({LOG_DIRECTORY, CHANGE_DATA_DIRECTORY, "_delta_ops"})
+"""Folders that a table has inside it, so that no table can be there."""
 
 
 def table_log(
@@ -147,9 +152,25 @@ def _table_uri(root: str, table: TableName) -> str:
 
 
 def _name_parts(table: TableName) -> Sequence[str]:
+    """The folders of a table below root.
+
+    Raises:
+        InvalidRequestError: They lead out of root, or into a folder that belongs to a table.
+    """
     match table:
         case str():
-            return [table]
+            parts: Sequence[str] = [table.rstrip("/")]
         case dg.AssetKey():
-            return table.path
-    return table
+            parts = table.path
+        case _:
+            parts = table
+    name = "/".join(parts)
+    owned = [folder for folder in name.lower().split("/") if folder in _FOLDERS_OF_TABLES]
+    if owned or "" in parts or not is_valid(name):
+        problem = f"{owned[0]} is a folder inside a table" if owned else "it names no folder below"
+        what = "asset key" if isinstance(table, dg.AssetKey) else "table name"
+        raise InvalidRequestError(
+            f"the {what} {list(parts)} has no table below root, because {problem}; give it parts "
+            "that name folders, without '..'. Nothing was read or written"
+        )
+    return parts

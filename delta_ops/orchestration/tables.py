@@ -8,10 +8,14 @@ from typing import Any
 
 import dagster as dg
 
+from delta_ops.errors import InvalidRequestError
 from delta_ops.log import DeltaLog
 from delta_ops.orchestration.metadata import definition_metadata
 from delta_ops.orchestration.storage_options import resolve_options
+from delta_ops.protocol.file_paths import place_of
 from delta_ops.storage import Lock, RangeCache
+from delta_ops.storage.addresses import local_path_of
+from delta_ops.storage.paths import redact
 
 _KIND = "deltalake"
 _MAX_KINDS = 3
@@ -55,6 +59,36 @@ def external_table(table: TableRef, *, description: str | None = None) -> dg.Ass
         metadata={**definition_metadata(table.uri), **expression},
         partitions_def=table.partitions_def,
     )
+
+
+def uri_elsewhere(asset_key: dg.AssetKey, metadata: Mapping[str, Any], uri: str) -> str | None:
+    """The place that the metadata `dagster/uri` of an asset's definition give its table.
+
+    Args:
+        uri: The place that the table has without it.
+
+    Returns:
+        None where the metadata name no place, or this one.
+
+    Raises:
+        InvalidRequestError: The value is no text.
+    """
+    value = metadata.get("dagster/uri")
+    given = value.value if isinstance(value, dg.MetadataValue) else value
+    if given is None or given == "":
+        return None
+    if not isinstance(given, str):
+        raise InvalidRequestError(
+            f"the metadata of asset {asset_key.to_user_string()} have the dagster/uri {given!r}, "
+            f"of type {type(given).__name__}; give the path or URI of its table"
+        )
+    return None if _place(given) == _place(redact(uri)) else given
+
+
+def _place(uri: str) -> str:
+    """One name for all addresses of a place."""
+    local = local_path_of(uri)
+    return (place_of(uri) if local is None else local).rstrip("/")
 
 
 def add_table_metadata(

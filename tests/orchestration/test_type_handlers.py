@@ -443,3 +443,26 @@ def test_a_handler_that_is_not_complete_is_refused(
     with pytest.raises(InvalidRequestError) as refused:
         register_type_handler(TypeHandler(python_type=python_type, **settings))
     assert says in str(refused.value)
+
+
+def test_an_empty_list_is_rejected_where_nothing_says_that_it_has_parts(
+    tmp_path: Path, instance: dg.DagsterInstance
+) -> None:
+    with pytest.raises(InvalidRequestError, match=r"an empty list.*annotation list\[SourcePart"):
+        run(instance, tmp_path, returned([], Any))
+    assert instance.get_latest_materialization_event(dg.AssetKey("numbers")) is None
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize(
+    ("annotation", "metadata"),
+    [
+        pytest.param(list[SourcePart], {}, id="by its annotation"),
+        pytest.param(Any, {"delta/idempotency": "source"}, id="by its metadata"),
+    ],
+)
+def test_an_asset_that_returns_parts_may_have_none(
+    tmp_path: Path, instance: dg.DagsterInstance, annotation: Any, metadata: dict[str, str]
+) -> None:
+    assert run(instance, tmp_path, returned([], annotation, metadata=metadata)).success
+    assert list(tmp_path.iterdir()) == []
