@@ -15,8 +15,6 @@ from dagster._check import CheckError
 from dagster._core.storage.asset_check_execution_record import AssetCheckExecutionRecordStatus
 
 _DATA_VERSION_TAG = "dagster/data_version"
-READ_NAMES = "delta/read/"
-"""How the names begin under which an asset tells which version of an input it read."""
 _LOOKED_AT = 20
 """Evaluations of a check, from the newest on."""
 
@@ -155,14 +153,13 @@ def consumer_partitions(
     return partitions, dg.OpExecutionContext(context.step_context).partition_keys
 
 
-def record_read(context: dg.InputContext, version: int) -> None:
-    """Note on the assets that this step materialises which version of an input it read."""
+def record_read(context: dg.InputContext, metadata: Mapping[str, Any]) -> None:
+    """Note on the assets that this step materialises what it read of an input."""
     if not _has_step(context):
         return
     step = context.step_context
-    name = f"{READ_NAMES}{context.asset_key.to_user_string()}"
     for key in step.get_output_asset_keys():
-        step.add_asset_metadata({name: version}, asset_key=key)
+        step.add_asset_metadata(metadata, asset_key=key)
 
 
 def dagster_run(context: dg.OutputContext) -> dg.DagsterRun | None:

@@ -6,67 +6,152 @@ partitions the newest, so that all are read in one state of the table. A later e
 partition, as of a restore of which nobody can say what it touched, is of all of them.
 
 A version whose files a vacuum has deleted cannot be read; the latest one takes its place.
+
+A step that reads older rows than the table has says so in a warning, and in metadata of its assets:
+a DELETE outside of Dagster is not in them before an event reports it.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
 
 import dagster as dg
 import pyarrow as pa
 
-from delta_ops.errors import VersionNotFoundError
+from delta_ops.errors import InvalidRequestError, VersionNotFoundError
 from delta_ops.log import DeltaLog, Snapshot
 from delta_ops.maintenance.optimize.small_files import own_files_by_path
 from delta_ops.orchestration import dagster_compat as compat
 from delta_ops.orchestration.changes import rows_changed
 from delta_ops.orchestration.metadata import table_version
+from delta_ops.orchestration.table_versions import last_partition_version
+from delta_ops.protocol.actions import AddFile
 from delta_ops.protocol.file_paths import canonical_path
 from delta_ops.protocol.predicate import Predicate
 from delta_ops.transaction.missing_files import find_missing
 from delta_ops.units import count_text
 
+_READ, _LATEST, _ADVICE = "delta/read/", "delta/latest/", "delta/read_advice/"
+_MAX_COMMITS = 100
+"""Commits that are read to tell whether they changed rows of a partition."""
+READ_NAMES = (_READ, _LATEST, _ADVICE)
+"""How the names begin under which an asset says what it read of an input."""
 
-def input_snapshot(
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class InputVersion:
+    """The version of an upstream's table that a step reads."""
+
+    snapshot: Snapshot
+    latest_version: int
+    advice: str | None = None
+    """What to do to read the latest version; None where it has the same rows."""
+
+
+def input_version(
     context: dg.InputContext, log: DeltaLog, predicate_of: Callable[[Snapshot], Predicate | None]
-) -> Snapshot:
+) -> InputVersion:
     """The upstream's table at the version that the step is to read, or else the latest.
 
     Args:
         predicate_of: The rows of a version that are read; None: all.
     """
     latest = log.snapshot()
+    newest = InputVersion(snapshot=latest, latest_version=latest.version)
     version = _recorded_version(context, latest)
     if version is None or version >= latest.version:
-        return latest
+        return newest
     if not rows_changed(log, version + 1, latest.version):
         # The same rows, in files that maintenance has not replaced.
-        return latest
+        return newest
     try:
         recorded = log.snapshot(version)
     except VersionNotFoundError as error:
         context.log.warning(f"{error}; reading version {latest.version} instead")
-        return latest
-    if num_gone := _num_gone(recorded, latest, predicate_of(recorded)):
+        return newest
+    predicate = predicate_of(recorded)
+    wanted = _files(recorded, predicate)
+    if num_gone := _num_gone(recorded, latest, wanted):
         files = count_text(num_gone, "data file")
         context.log.warning(
             f"{log.uri} cannot be read at version {version} any more, of which a vacuum has "
             f"deleted {files}; reading version {latest.version} instead"
         )
-        return latest
-    return recorded
+        return newest
+    advice = None
+    if predicate is None or _may_differ(log, recorded, latest, predicate, wanted):
+        advice = _advice(context, recorded, latest)
+        context.log.warning(advice)
+    return InputVersion(snapshot=recorded, latest_version=latest.version, advice=advice)
 
 
-def _num_gone(recorded: Snapshot, latest: Snapshot, predicate: Predicate | None) -> int:
-    """How many files of a version, of those to be read, have been deleted since."""
-    wanted = {canonical_path(add.path, recorded.uri): add for add in recorded.add_files(predicate)}
-    live = own_files_by_path(latest, pa.array(list(wanted), pa.string()))
-    removed = [
+def read_metadata(asset_key: dg.AssetKey, version: InputVersion) -> dict[str, Any]:
+    """What the assets of a step say of an input: the version they read, and the latest one."""
+    key = asset_key.to_user_string()
+    advice = {} if version.advice is None else {f"{_ADVICE}{key}": version.advice}
+    return {
+        f"{_READ}{key}": version.snapshot.version,
+        f"{_LATEST}{key}": version.latest_version,
+        **advice,
+    }
+
+
+def _files(snapshot: Snapshot, predicate: Predicate | None) -> dict[str, AddFile]:
+    """The files in which the rows are, by canonical path."""
+    return {canonical_path(a.path, snapshot.uri): a for a in snapshot.add_files(predicate)}
+
+
+def _may_differ(
+    log: DeltaLog,
+    recorded: Snapshot,
+    latest: Snapshot,
+    predicate: Predicate,
+    wanted: Mapping[str, AddFile],
+) -> bool:
+    """Whether the latest version may have other rows for which the predicate is true.
+
+    Args:
+        wanted: The files of the recorded version in which the rows are.
+    """
+    try:
+        live = _files(latest, predicate)
+    except InvalidRequestError:  # the column of the predicate is gone
+        return True
+    if wanted.keys() == live.keys() and not _removed(wanted, live):
+        return False
+    if latest.version - recorded.version > _MAX_COMMITS:
+        return True
+    # Maintenance may have written the same rows again.
+    known = recorded.version
+    return last_partition_version(log, latest, predicate, known) > known
+
+
+def _removed(wanted: Mapping[str, AddFile], live: Mapping[str, AddFile]) -> list[AddFile]:
+    """The files that are not live, or whose rows were deleted since."""
+    return [
         add
         for path, add in wanted.items()
         if path not in live or live[path].deletion_vector != add.deletion_vector
     ]
-    return len(find_missing(removed, recorded))
+
+
+def _num_gone(recorded: Snapshot, latest: Snapshot, wanted: Mapping[str, AddFile]) -> int:
+    """How many files of a version, of those to be read, have been deleted since."""
+    live = own_files_by_path(latest, pa.array(list(wanted), pa.string()))
+    return len(find_missing(_removed(wanted, live), recorded))
+
+
+def _advice(context: dg.InputContext, recorded: Snapshot, latest: Snapshot) -> str:
+    key = context.asset_key.to_user_string()
+    return (
+        f"{latest.uri}: this step reads version {recorded.version}, the newest that Dagster had an "
+        f"event of when the step began; the latest version is {latest.version}, and its rows "
+        f"differ. To read it, let build_commit_sensor report the commits of other writers, or "
+        f"materialize {key}, and run this again; an input that is annotated with DeltaLog opens "
+        "any version"
+    )
 
 
 def _recorded_version(context: dg.InputContext, latest: Snapshot) -> int | None:

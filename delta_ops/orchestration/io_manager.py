@@ -53,7 +53,7 @@ from delta_ops.log import DeltaLog, Snapshot
 from delta_ops.maintenance import auto_compact
 from delta_ops.orchestration import dagster_compat as compat
 from delta_ops.orchestration.column_lineage import remember_input
-from delta_ops.orchestration.input_versions import input_snapshot
+from delta_ops.orchestration.input_versions import input_version, read_metadata
 from delta_ops.orchestration.output_partitions import (
     require_expression,
     rows_of_each_partition,
@@ -281,13 +281,14 @@ class DeltaIOManager(dg.ConfigurableIOManager):
         if wanted is Any:
             wanted = self.default_load_type() or Any
         try:
-            snapshot = input_snapshot(context, log, partial(self._input_predicate, context))
+            version = input_version(context, log, partial(self._input_predicate, context))
         except TableNotFoundError:
             if takes_none(wanted):
                 return None
             raise
+        snapshot = version.snapshot
         predicate = self._input_predicate(context, snapshot)
-        compat.record_read(context, snapshot.version)
+        compat.record_read(context, read_metadata(context.asset_key, version))
         columns = (context.definition_metadata or {}).get("columns")
         read = TableRead(
             log=log,

@@ -28,6 +28,7 @@ from delta_ops.orchestration.given_settings import (
     read_flag,
     read_texts,
 )
+from delta_ops.orchestration.input_versions import READ_NAMES
 from delta_ops.orchestration.merge_settings import MERGE_KEYS, MergeSettings, merge_settings
 from delta_ops.orchestration.output_txns import Idempotency, declared_idempotency
 
@@ -124,7 +125,7 @@ def _added_places(context: dg.OutputContext, place: str) -> Iterator[tuple[str, 
 
 
 def _is_setting(key: str) -> bool:
-    return key in _KEYS or (key.startswith("delta/") and not key.startswith(compat.READ_NAMES))
+    return key in _KEYS or (key.startswith("delta/") and not key.startswith(READ_NAMES))
 
 
 def definition_place(

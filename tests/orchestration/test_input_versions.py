@@ -1,5 +1,7 @@
 """The version at which an input is read, after maintenance and after going back."""
 
+import logging
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -29,6 +31,8 @@ class Assets:
     def __init__(self, root: Path, instance: dg.DagsterInstance) -> None:
         self.root, self.instance = root, instance
         self.value = 0
+        self.done: dg.ExecuteInProcessResult
+        """The last run of the asset downstream."""
         self.lake = DeltaLogResource(root=str(root))
         metadata = {"partition_expr": "day", "delta/configuration": RETENTION}
 
@@ -51,7 +55,7 @@ class Assets:
 
     def read(self, day: str) -> list[int]:
         """What the asset downstream finds of a day."""
-        done = dg.materialize(
+        self.done = done = dg.materialize(
             [self.up, self.down],
             selection=["down"],
             partition_key=day,
@@ -61,6 +65,13 @@ class Assets:
         assert done.success
         found = da.to_table(self.root / "down").to_pylist()
         return [row["v"] for row in found if row["day"] == day]
+
+    def said(self) -> tuple[dict[str, Any], list[str]]:
+        """What the last run of the asset downstream said of its input: metadata and warnings."""
+        (event,) = self.done.asset_materializations_for_node("down")
+        told = {n: m.value for n, m in event.metadata.items() if n.endswith("/up")}
+        entries = self.instance.all_logs(self.done.run_id)
+        return told, [each.user_message for each in entries if each.level == logging.WARNING]
 
     def table(self, *, tells_layout: bool) -> TableRef:
         """The table; of what its reference does not tell, a run asks its location, if any."""
@@ -125,3 +136,52 @@ def test_the_latest_version_takes_the_place_of_one_that_a_vacuum_has_taken_apart
     vacuum(log, enforce_retention=False)
     assert assets.read(FIRST) == [1]
     assert assets.read(SECOND) == [2]
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        pytest.param(lambda t: da.delete(t, f"day = '{FIRST}'"), id="a delete"),
+        pytest.param(
+            lambda t: da.write(t, pa.table({"day": [FIRST], "v": [2]}), mode="append"),
+            id="an append",
+        ),
+    ],
+)
+def test_a_step_that_reads_older_rows_than_the_table_has_says_so(
+    tmp_path: Path, instance: dg.DagsterInstance, change: Callable[[Path], object]
+) -> None:
+    assets = Assets(tmp_path, instance)
+    assets.write(FIRST, 1)
+    change(tmp_path / "up")
+    assert assets.read(FIRST) == [1]
+    told, (warning,) = assets.said()
+    assert told == {"delta/read/up": 0, "delta/latest/up": 1, "delta/read_advice/up": warning}
+    for part in ("reads version 0", "latest version is 1", "build_commit_sensor", "DeltaLog"):
+        assert part in warning
+
+
+def test_a_partition_that_nobody_changed_is_read_without_a_warning(
+    tmp_path: Path, instance: dg.DagsterInstance
+) -> None:
+    assets = Assets(tmp_path, instance)
+    assets.write(FIRST, 1)
+    assets.write(FIRST, 2)
+    assets.write(SECOND, 3)
+    assert assets.read(FIRST) == [2]
+    assert assets.said() == ({"delta/read/up": 1, "delta/latest/up": 2}, [])
+    optimize(assets.lake.log("up"))
+    assert assets.read(FIRST) == [2]
+    assert assets.said() == ({"delta/read/up": 1, "delta/latest/up": 3}, [])
+
+
+def test_the_latest_version_is_read_without_a_warning_after_its_event(
+    tmp_path: Path, instance: dg.DagsterInstance
+) -> None:
+    assets = Assets(tmp_path, instance)
+    assets.write(FIRST, 1)
+    da.delete(tmp_path / "up", f"day = '{FIRST}'")
+    assets.write(SECOND, 2)
+    assets.write(FIRST, 3)
+    assert assets.read(FIRST) == [3]
+    assert assets.said() == ({"delta/read/up": 3, "delta/latest/up": 3}, [])
