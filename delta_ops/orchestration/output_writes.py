@@ -1,7 +1,7 @@
 """Output writes: the commits that an asset's output becomes: one, or one for each source."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, get_args
 
 import dagster as dg
@@ -10,6 +10,7 @@ from delta_ops.errors import InvalidRequestError
 from delta_ops.events import OnEvent
 from delta_ops.log import DeltaLog, Snapshot
 from delta_ops.orchestration import dagster_compat as compat
+from delta_ops.orchestration.frames import settle_index
 from delta_ops.orchestration.output_merges import merge_rows
 from delta_ops.orchestration.output_partitions import rows_of_partitions
 from delta_ops.orchestration.output_report import known_version, newest_version_with
@@ -52,6 +53,8 @@ class OutputWriter:
     on_event: OnEvent
     hooks: Sequence[Hook]
     """Run after each commit."""
+    warnings: set[str] = field(default_factory=set)
+    """Those that were logged, each once for all parts."""
 
     def write_rows(self, data: Any) -> CommitResult:
         """Commit what the asset returned.
@@ -68,6 +71,7 @@ class OutputWriter:
         output, repeats = step_output(context), settings.is_repeatable
         txns = write_txns(output, lambda: log, settings.idempotency, is_repeatable=repeats)
         transaction = begin(log, on_event=self.on_event)
+        data = self._settle_index(data, transaction)
         mode = settings.mode
         if mode == "merge":
             return self._merge(transaction, data, txns)
@@ -140,7 +144,7 @@ class OutputWriter:
     def _write_part(
         self, transaction: Transaction, part: SourcePart, txns: Sequence[Txn]
     ) -> CommitResult:
-        rows = rows_of(part.data)
+        rows = self._settle_index(rows_of(part.data), transaction)
         if self.settings.mode != "merge":
             # Asked of the table and not of its txns, which can expire: replacing nothing is cheap.
             mode: WriteMode = "append" if part.replaces is None else "overwrite"
@@ -152,6 +156,19 @@ class OutputWriter:
                 "it was written"
             )
         return self._merge(transaction, rows, txns)
+
+    def _settle_index(self, rows: Any, transaction: Transaction) -> Any:
+        """Rows with the index of a pandas frame as the table has it; see `frames`."""
+        exists = transaction.snapshot is not None
+        columns = transaction.schema.fields_by_lower_name if exists else ()
+
+        def warn(reason: str) -> None:
+            if reason not in self.warnings:
+                self.warnings.add(reason)
+                asset = self.context.asset_key.to_user_string()
+                self.context.log.warning(f"asset {asset}: {reason}")
+
+        return settle_index(rows, columns, warn)
 
     def _rows_of_partitions(self, transaction: Transaction, data: Any) -> Predicate | None:
         """The rows of the run's partitions; None for an asset without."""

@@ -23,6 +23,13 @@ from delta_ops.arrow import to_batches, to_table
 from delta_ops.arrow.projection import project
 from delta_ops.errors import InvalidRequestError
 from delta_ops.log import DeltaLog, Snapshot
+from delta_ops.orchestration.frames import (
+    class_name,
+    column_error,
+    pandas_of_table,
+    table_of_pandas,
+    table_of_polars,
+)
 from delta_ops.protocol.arrow_types import arrow_schema_from_schema, schema_from_arrow
 from delta_ops.protocol.predicate import Predicate
 from delta_ops.protocol.schema import StructType
@@ -58,7 +65,9 @@ class TypeHandler:
     @property
     def name(self) -> str:
         """The class as users write it."""
-        return self.python_type if isinstance(self.python_type, str) else _name(self.python_type)
+        return (
+            self.python_type if isinstance(self.python_type, str) else class_name(self.python_type)
+        )
 
 
 def register_type_handler(handler: TypeHandler) -> None:
@@ -104,8 +113,8 @@ def rows_of(value: Any) -> Any:
         return _reader_of_stream(value)
     known = ", ".join(each.name for each in handlers_by_name.values() if each.to_rows)
     raise InvalidRequestError(
-        f"a value of type {_name(type(value))} is no rows; return one of {known} or anything with "
-        "__arrow_c_stream__, or tell how by register_type_handler"
+        f"a value of type {class_name(type(value))} is no rows; return one of {known} or anything "
+        "with __arrow_c_stream__, or tell how by register_type_handler"
     )
 
 
@@ -130,7 +139,7 @@ def value_of_table(wanted: Any, read: TableRead) -> Any:
     handler = _find_handler(wanted) if isinstance(wanted, type) else None
     if handler is None or handler.from_table is None:
         known = ", ".join(each.name for each in handlers_by_name.values() if each.from_table)
-        shown = _name(wanted) if isinstance(wanted, type) else str(wanted)
+        shown = class_name(wanted) if isinstance(wanted, type) else str(wanted)
         raise InvalidRequestError(
             f"{read.log.uri}: an input cannot be annotated with {shown}; choose one of {known}, "
             "leave the annotation out for a Snapshot, or tell how by register_type_handler"
@@ -171,24 +180,11 @@ def _class_of(handler: TypeHandler) -> type | None:
     return getattr(sys.modules.get(package), name, None)
 
 
-def _name(python_type: type) -> str:
-    return f"{python_type.__module__}.{python_type.__qualname__}".removeprefix("builtins.")
-
-
 def _reader_of_stream(value: Any) -> pa.RecordBatchReader:
     try:
         return pa.RecordBatchReader.from_stream(value)
     except pa.ArrowException as error:
-        raise _column_error(value, error) from error
-
-
-def _column_error(value: Any, error: Exception) -> InvalidRequestError:
-    # The last argument names the column; the first may repeat a value.
-    reason = str(error.args[-1] if error.args else error).partition("\n")[0].rstrip(".")
-    return InvalidRequestError(
-        f"a value of type {_name(type(value))} cannot be Arrow data ({reason}); cast, rename or "
-        "drop that column"
-    )
+        raise column_error(value, error) from error
 
 
 def _arrow_table(read: TableRead) -> pa.Table:
@@ -222,52 +218,6 @@ def _spark_frame(read: TableRead) -> Any:
     return read_by_spark(session, read.snapshot, read.columns, read.predicate)
 
 
-def _table_of_pandas(frame: Any) -> pa.Table:
-    """A frame's columns, and those levels of its index that have a name; NaN is null."""
-    names = list(frame.index.names)
-    named = [name for name in names if name is not None]
-    if named and (len(named) < len(names) or not frame.columns.intersection(named).empty):
-        raise InvalidRequestError(
-            f"the index of a pandas frame has the levels {names}, which cannot be columns beside "
-            f"{list(frame.columns)}; give each level a name of its own, or drop the index by "
-            "reset_index(drop=True)"
-        )
-    if len(names) > 1 and not named:
-        raise InvalidRequestError(
-            "the index of a pandas frame has several levels and none has a name; name them, or "
-            "drop the index by reset_index(drop=True)"
-        )
-    if named:
-        frame = frame.reset_index()
-    try:
-        return pa.Table.from_pandas(frame, preserve_index=False)
-    except (pa.ArrowException, ValueError, TypeError) as error:
-        raise _column_error(frame, error) from error
-
-
-def _pandas_frame(read: TableRead) -> Any:
-    """A frame; a column of whole numbers with nulls has a nullable type, not rounded floats."""
-    table = _arrow_table(read)
-    frame = table.to_pandas(integer_object_nulls=True)
-    for field, column in zip(table.schema, table.columns, strict=True):
-        if pa.types.is_integer(field.type) and column.null_count:
-            frame[field.name] = frame[field.name].astype(str(field.type).replace("int", "Int"))
-    return frame
-
-
-def _table_of_polars(frame: Any) -> pa.Table:
-    for name, data_type in frame.schema.items():
-        if data_type.is_object():
-            # Arrow would get the addresses of Python's objects.
-            raise InvalidRequestError(
-                f"column {name} of a polars frame holds Python objects; cast or drop it"
-            )
-    try:
-        return frame.to_arrow()
-    except pa.ArrowException as error:
-        raise _column_error(frame, error) from error
-
-
 def _polars_frame(read: TableRead) -> Any:
     import polars as pl
 
@@ -287,16 +237,18 @@ def _initial_handlers() -> Iterator[TypeHandler]:
     )
     yield TypeHandler(python_type="pyspark.sql.DataFrame", to_rows=_itself, from_table=_spark_frame)
     yield TypeHandler(
-        python_type="pandas.DataFrame", to_rows=_table_of_pandas, from_table=_pandas_frame
+        python_type="pandas.DataFrame",
+        to_rows=table_of_pandas,
+        from_table=lambda read: pandas_of_table(_arrow_table(read)),
     )
     yield TypeHandler(
         python_type="polars.DataFrame",
-        to_rows=_table_of_polars,
+        to_rows=table_of_polars,
         from_table=_polars_frame,
     )
     yield TypeHandler(
         python_type="polars.LazyFrame",
-        to_rows=lambda frame: _table_of_polars(frame.collect()),
+        to_rows=lambda frame: table_of_polars(frame.collect()),
         from_table=lambda read: _polars_frame(read).lazy(),
     )
     # Rows of another table; of the asset's own there is nothing to write.

@@ -183,26 +183,6 @@ def test_whole_numbers_with_nulls_are_not_rounded_by_pandas(
 
 
 @pytest.mark.parametrize(
-    ("frame", "columns"),
-    [
-        pytest.param(
-            pd.DataFrame({"x": [1, 2, 3]}).query("x > 1"), ["x"], id="one without a name goes"
-        ),
-        pytest.param(
-            pd.DataFrame({"day": ["a"], "x": [1]}).set_index("day"),
-            ["day", "x"],
-            id="one with a name is a column",
-        ),
-    ],
-)
-def test_of_the_index_of_pandas(
-    tmp_path: Path, instance: dg.DagsterInstance, frame: pd.DataFrame, columns: list[str]
-) -> None:
-    assert run(instance, tmp_path, returned(lambda: frame, pd.DataFrame)).success
-    assert da.to_table(DeltaLog(tmp_path / "numbers")).column_names == columns
-
-
-@pytest.mark.parametrize(
     ("frame", "says"),
     [
         pytest.param(

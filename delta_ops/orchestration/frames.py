@@ -1,0 +1,146 @@
+"""Frames: pandas and polars frames as Arrow tables, and back.
+
+A level of pandas' index that has a name is a column. An index without a name is one only where the
+table has that column already, as tables of dagster-deltalake-pandas have: pyarrow calls it
+`__index_level_0__`. The index goes along with the rows, marked in the metadata of their schema,
+until `settle_index` knows the table.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection
+from typing import Any
+
+import pyarrow as pa
+
+from delta_ops.errors import InvalidRequestError
+
+_MARK = b"delta_ops.index"
+"""In the metadata of a schema: what became of an index without names."""
+_COUNTS, _IS_LEFT_OUT, _IS_COLUMNS = b"counts the rows", b"is left out", b"is the last columns"
+_CURE = (
+    'give the index a name by rename_axis("...") to store it as a column, or drop it by '
+    "reset_index(drop=True)"
+)
+
+
+def table_of_pandas(frame: Any) -> pa.Table:
+    """A frame's columns and its index, as this module says; NaN is null."""
+    names = list(frame.index.names)
+    named = [name for name in names if name is not None]
+    if named and (len(named) < len(names) or not frame.columns.intersection(named).empty):
+        raise InvalidRequestError(
+            f"the index of a pandas frame has the levels {names}, which cannot be columns beside "
+            f"{list(frame.columns)}; give each level a name of its own, or drop the index by "
+            "reset_index(drop=True)"
+        )
+    if named:
+        frame = frame.reset_index()
+    try:
+        table = pa.Table.from_pandas(frame, preserve_index=False)
+    except (pa.ArrowException, ValueError, TypeError) as error:
+        raise column_error(frame, error) from error
+    return table if named else _with_index(table, frame.index)
+
+
+def settle_index(rows: Any, columns: Collection[str], warn: Callable[[str], None]) -> Any:
+    """Rows with a marked index as columns where the table has these, and else without it.
+
+    Args:
+        rows: As a type handler made them.
+        columns: Names of the table's columns, in lower case.
+        warn: Called where the index says something and is left out.
+
+    Raises:
+        InvalidRequestError: The index has several levels, and the table has no columns for them, or
+            the index cannot be a column, and the table has it.
+    """
+    metadata = dict((isinstance(rows, pa.Table) and rows.schema.metadata) or {})
+    mark = metadata.pop(_MARK, None)
+    if mark is None:
+        return rows
+    rows = rows.replace_schema_metadata(metadata)
+    kind, _, depth = mark.rpartition(b" ")
+    names = _level_names(int(depth))
+    has_columns = set(names).issubset(columns)
+    if kind == _COUNTS:
+        return rows.append_column(names[0], pa.arange(0, len(rows))) if has_columns else rows
+    if kind == _IS_COLUMNS and has_columns:
+        return rows
+    if kind == _IS_COLUMNS and len(names) > 1:
+        raise InvalidRequestError(
+            "the index of a pandas frame has several levels and none has a name; name them, or "
+            "drop the index by reset_index(drop=True)"
+        )
+    if has_columns and names[0] not in rows.column_names:
+        raise InvalidRequestError(
+            f"the index of a pandas frame cannot be Arrow data, and the table has the column "
+            f"{names[0]} for it; {_CURE}"
+        )
+    warn(f"the index of a pandas frame has no name and is not stored; {_CURE}")
+    return rows.drop_columns(names) if kind == _IS_COLUMNS else rows
+
+
+def pandas_of_table(table: pa.Table) -> Any:
+    """A frame; a column of whole numbers with nulls has a nullable type, not rounded floats."""
+    frame = table.to_pandas(integer_object_nulls=True)
+    for field, column in zip(table.schema, table.columns, strict=True):
+        if pa.types.is_integer(field.type) and column.null_count:
+            frame[field.name] = frame[field.name].astype(str(field.type).replace("int", "Int"))
+    return frame
+
+
+def table_of_polars(frame: Any) -> pa.Table:
+    """A frame's columns."""
+    for name, data_type in frame.schema.items():
+        if data_type.is_object():
+            # Arrow would get the addresses of Python's objects.
+            raise InvalidRequestError(
+                f"column {name} of a polars frame holds Python objects; cast or drop it"
+            )
+    try:
+        return frame.to_arrow()
+    except pa.ArrowException as error:
+        raise column_error(frame, error) from error
+
+
+def column_error(value: Any, error: Exception) -> InvalidRequestError:
+    """The error for a value that Arrow cannot take."""
+    # The last argument names the column; the first may repeat a value.
+    reason = str(error.args[-1] if error.args else error).partition("\n")[0].rstrip(".")
+    return InvalidRequestError(
+        f"a value of type {class_name(type(value))} cannot be Arrow data ({reason}); cast, rename "
+        "or drop that column"
+    )
+
+
+def class_name(python_type: type) -> str:
+    """A class as users write it."""
+    return f"{python_type.__module__}.{python_type.__qualname__}".removeprefix("builtins.")
+
+
+def _with_index(table: pa.Table, index: Any) -> pa.Table:
+    """The table with an index without names, marked for `settle_index`."""
+    import pandas as pd
+
+    names = _level_names(index.nlevels)
+    kind = _IS_COLUMNS
+    if index.nlevels == 1 and (index.empty or index.equals(pd.RangeIndex(len(index)))):
+        kind = _COUNTS
+        if names[0] in table.column_names:
+            return table
+    elif names[0] in table.column_names:
+        kind = _IS_LEFT_OUT
+    else:
+        try:
+            for level, name in enumerate(names):
+                table = table.append_column(name, pa.array(index.get_level_values(level)))
+        except (pa.ArrowException, ValueError, TypeError):
+            kind = _IS_LEFT_OUT
+    metadata = {**(table.schema.metadata or {}), _MARK: b"%s %d" % (kind, len(names))}
+    return table.replace_schema_metadata(metadata)
+
+
+def _level_names(depth: int) -> list[str]:
+    """The columns that pyarrow makes of levels without names."""
+    return [f"__index_level_{level}__" for level in range(depth)]
