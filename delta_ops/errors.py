@@ -7,7 +7,7 @@
     run again         CommitConflictError, StaleRunError
     look first        CommitStateUnknownError
     open it again     TableReplacedError
-    wait              StorageError
+    wait              StorageError, TableBusyError
 
 The text says what happened to which table, why, and what to do. Arguments are plain values and all
 reach `Exception.__init__`, so that every error pickles.
@@ -195,6 +195,17 @@ class CommitStateUnknownError(DeltaOpsError):
             f"({self.reason}). No file was deleted. Read that version: if its commitInfo.txnId is "
             f"{self.txn_id} the commit succeeded, else run the operation again."
         )
+
+
+class TableBusyError(DeltaOpsError):
+    """Another call works on the table, beside which this call may not begin or go on."""
+
+    def __init__(self, table: str, reason: str, cure: str) -> None:
+        super().__init__(table, reason, cure)
+        self.table, self.reason, self.cure = table, reason, cure
+
+    def __str__(self) -> str:
+        return f"{self.table}: {self.reason}. {self.cure}."
 
 
 class StorageError(DeltaOpsError):

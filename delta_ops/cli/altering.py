@@ -286,15 +286,25 @@ def _partition_types(texts: tuple[str, ...]) -> dict[str, str] | list[str] | Non
     required=True,
     help="The last part of the table's path, as confirmation.",
 )
+@click.option(
+    "--resume",
+    is_flag=True,
+    help="Go on with a drop that was killed or has failed. Its process must have ended.",
+)
 @dry_run_option
 @json_option
 def drop_command(
-    table: str, storage_options: dict[str, Any], name: str, dry_run: bool, as_json: bool
+    table: str,
+    storage_options: dict[str, Any],
+    name: str,
+    resume: bool,
+    dry_run: bool,
+    as_json: bool,
 ) -> None:
     """Delete a table with all files under its root."""
     log = open_table(table, storage_options)
     with progress(wanted=not as_json) as on_event:
-        result = ddl.drop_table(log, name, dry_run=dry_run, on_event=on_event)
+        result = ddl.drop_table(log, name, resume=resume, dry_run=dry_run, on_event=on_event)
     if as_json:
         show_json(
             {

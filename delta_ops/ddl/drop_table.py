@@ -10,10 +10,10 @@ On no store can many files be deleted at once, so that a half table must never p
 3. all other files under the root go, listed until there are none;
 4. the last commit goes, and with it the place is free for another table.
 
-Killed at any moment, the table is either as it was or cannot be opened, and the next call finds the
-last commit and goes on. Where several calls are at it, the others stop when the first is done: what
-is made at the place from then on is not theirs. Links are left where they are, and so is what they
-lead to.
+Only one call does this at a time (see `running_drops`), and the last commit carries the id of the
+table, so that each deleted file belongs to the table that the call was given. Killed at any moment,
+the table is either as it was or cannot be opened, and a call with `resume` finds the last commit
+and goes on. Links are left where they are, and so is what they lead to.
 """
 
 from __future__ import annotations
@@ -25,10 +25,17 @@ from itertools import islice
 
 from delta_ops.arguments import validate_arguments
 from delta_ops.clock import Clock, system_clock
-from delta_ops.errors import InvalidRequestError, TableNotFoundError
+from delta_ops.ddl.running_drops import DROPS, Claim, claiming, validate_claim
+from delta_ops.errors import (
+    InvalidRequestError,
+    LogCorruptError,
+    TableNotFoundError,
+    TableReplacedError,
+)
 from delta_ops.events import OnEvent, Progress, ignore
-from delta_ops.log import DeltaLog, TableOrPlace, log_of
-from delta_ops.log.commit_file import create_commit, read_commit_if_there
+from delta_ops.log import DeltaLog, Snapshot, TableOrPlace, log_of
+from delta_ops.log.commit_file import Commit, create_commit, read_commit_if_there
+from delta_ops.log.same_table import validate_same_table
 from delta_ops.log.segment import list_log
 from delta_ops.maintenance.admission import validate_log_deletable, validate_vacuumable
 from delta_ops.protocol.actions import CommitInfo, Protocol
@@ -39,6 +46,7 @@ from delta_ops.transaction.commit_info import engine_info
 
 DROPPED = "dropped-by-delta_ops"
 """The feature that a table has while it is deleted."""
+_TABLE_ID = "tableId"
 _BATCH = 1000
 _ALWAYS_MS = 2**62
 
@@ -61,6 +69,7 @@ def drop_table(
     target: TableOrPlace,
     name: str,
     *,
+    resume: bool = False,
     dry_run: bool = False,
     clock: Clock = system_clock,
     on_event: OnEvent = ignore,
@@ -69,37 +78,45 @@ def drop_table(
 
     Args:
         name: The last part of the table's path, as confirmation.
+        resume: Go on with a drop whose process was killed, or which the store made fail. The
+            process must have ended: nothing stops one that is still deleting.
 
     Raises:
         InvalidRequestError: The name is another one, or there is another table below the root.
+        TableBusyError: Another call has not ended, or took over from this one.
         TableNotFoundError: There is no table.
+        TableReplacedError: Another table, or none, is there since this call began.
         UnsupportedFeatureError: The table has a feature or keeps things of which we do not know
             what they mean for its files.
     """
     validate_arguments(drop_table, locals())
     log = log_of(target)
     _validate_name(log, name)
-    marked = _find_mark(log)
-    if marked is None:
-        snapshot = log.snapshot_if_exists()
-        if snapshot is None:
-            raise TableNotFoundError(log.uri)
-        validate_vacuumable(snapshot)
-        validate_log_deletable(snapshot)
+    found = _find_mark(log)
+    table_id = _open(log).metadata.id if found is None else _table_id_of(found)
     num_files, size_bytes = _measure(log)
-    result = DropResult(
-        num_files=num_files, size_bytes=size_bytes, dry_run=dry_run, resumed=marked is not None
-    )
-    if dry_run:
-        return result
-    version = marked if marked is not None else _mark(log, clock)
+    failures: tuple[str, ...] = ()
+    if not dry_run:
+        with claiming(log.storage, table_id, resume=resume, now_ms=clock()) as claim:
+            mark = _find_or_create_mark(log, table_id, clock)
+            failures = _delete(log, mark, claim, num_files, on_event)
     return DropResult(
         num_files=num_files,
         size_bytes=size_bytes,
-        dry_run=False,
-        resumed=marked is not None,
-        failures=_delete(log, version, num_files, on_event),
+        dry_run=dry_run,
+        resumed=found is not None,
+        failures=failures,
     )
+
+
+def _open(log: DeltaLog) -> Snapshot:
+    """The latest version of a table that may be deleted."""
+    snapshot = log.snapshot_if_exists()
+    if snapshot is None:
+        raise TableNotFoundError(log.uri)
+    validate_vacuumable(snapshot)
+    validate_log_deletable(snapshot)
+    return snapshot
 
 
 def _validate_name(log: DeltaLog, name: str) -> None:
@@ -111,45 +128,71 @@ def _validate_name(log: DeltaLog, name: str) -> None:
         )
 
 
-def _find_mark(log: DeltaLog) -> int | None:
-    """The version of the last commit of a table that is being deleted."""
+def _find_mark(log: DeltaLog) -> Commit | None:
+    """The last commit of a table that is being deleted."""
     latest = max(list_log(log.storage, log.log_directory).commits, default=None)
     if latest is None:
         return None
     commit = read_commit_if_there(log.storage, log.log_directory, latest)
     protocol = commit.protocol if commit else None
-    is_marked = protocol is not None and DROPPED in (protocol.writer_features or ())
-    return latest if is_marked else None
+    is_mark = protocol is not None and DROPPED in (protocol.writer_features or ())
+    return commit if is_mark else None
 
 
-def _mark(log: DeltaLog, clock: Clock) -> int:
+def _table_id_of(mark: Commit) -> str | None:
+    """`metaData.id` of the table; None in a last commit of an older delta_ops."""
+    assert mark.info
+    parameters = mark.info.values.get("operationParameters")
+    found = parameters.get(_TABLE_ID) if isinstance(parameters, dict) else None
+    return found if isinstance(found, str) else None
+
+
+def _find_or_create_mark(log: DeltaLog, table_id: str | None, clock: Clock) -> Commit:
+    """The last commit of the table with this id, made if it is not there."""
+    while True:
+        if (found := _find_mark(log)) is not None:
+            _validate_same(log, _table_id_of(found), table_id)
+            return found
+        snapshot = log.snapshot_if_exists()
+        if snapshot is None:
+            raise TableReplacedError(log.uri, "is gone")
+        _validate_same(log, snapshot.metadata.id, table_id)
+        validate_vacuumable(snapshot)
+        validate_log_deletable(snapshot)
+        _mark(log, snapshot, clock())
+
+
+def _validate_same(log: DeltaLog, found: str | None, wanted: str | None) -> None:
+    if found != wanted:
+        raise TableReplacedError(log.uri, "was replaced by another one")
+
+
+def _mark(log: DeltaLog, snapshot: Snapshot, now_ms: int) -> None:
+    """Create the last commit after a version, unless another commit comes first."""
     protocol = Protocol(
         min_reader_version=FEATURES_READER_VERSION,
         min_writer_version=FEATURES_WRITER_VERSION,
         reader_features=(DROPPED,),
         writer_features=(DROPPED,),
     )
-    while True:
-        version = log.snapshot().version + 1
-        now_ms = clock()
-        info = {
-            "inCommitTimestamp": now_ms,
-            "timestamp": now_ms,
-            "operation": "DROP TABLE",
-            "operationParameters": {},
-            "engineInfo": engine_info(),
-            "txnId": str(uuid.uuid4()),
-        }
-        try:
-            create_commit(
-                log.storage, log.log_directory, version, [CommitInfo(values=info), protocol]
-            )
-        except FileExistsError:
-            # Another's commit, or this one, of which the answer was lost.
-            if (found := _find_mark(log)) is not None:
-                return found
-            continue
-        return version
+    info = {
+        "inCommitTimestamp": now_ms,
+        "timestamp": now_ms,
+        "operation": "DROP TABLE",
+        "operationParameters": {_TABLE_ID: snapshot.metadata.id},
+        "engineInfo": engine_info(),
+        "txnId": str(uuid.uuid4()),
+    }
+    version = snapshot.version + 1
+    try:
+        create_commit(log.storage, log.log_directory, version, [CommitInfo(values=info), protocol])
+    except FileExistsError:
+        return  # another's commit, or this one, whose answer was lost
+    try:
+        validate_same_table(snapshot)
+    except (TableReplacedError, LogCorruptError) as error:  # a new table may end before this commit
+        log.storage.delete(f"{log.log_directory}/{commit_name(version)}")
+        raise TableReplacedError(log.uri, "was replaced by another one") from error
 
 
 def _measure(log: DeltaLog) -> tuple[int, int]:
@@ -166,31 +209,46 @@ def _measure(log: DeltaLog) -> tuple[int, int]:
     return num_files, size_bytes
 
 
-def _delete(log: DeltaLog, version: int, num_files: int, on_event: OnEvent) -> tuple[str, ...]:
+def _delete(
+    log: DeltaLog, mark: Commit, claim: Claim, num_files: int, on_event: OnEvent
+) -> tuple[str, ...]:
     storage, directory = log.storage, log.log_directory
-    mark = f"{directory}/{commit_name(version)}"
-    storage.delete(f"{directory}/{LAST_CHECKPOINT}")
+    mark_path = f"{directory}/{commit_name(mark.version)}"
     done = 0
+    _validate_own(log, mark, claim)
+    storage.delete(f"{directory}/{LAST_CHECKPOINT}")
     for place in (directory, ""):
         is_empty = False
         while not is_empty:  # what a writer left that was at work, the next listing shows
             is_empty = True
-            for files in _batches(storage.list_tree(place), mark):
-                if not any(storage.find([mark])):  # another call is done, and the place is free
-                    return ()
+            for files in _batches(storage.list_tree(place), mark_path):
+                _validate_own(log, mark, claim)
                 if failures := storage.delete_many(file.path for file in files):
                     return tuple(failures)
                 is_empty = False
                 done += len(files)
                 total = max(num_files, done)
                 on_event(Progress(table=log.uri, operation="drop", done=done, total=total))
-    storage.delete(mark)
     storage.delete_empty(_empty_directories(log), _ALWAYS_MS)
+    _validate_own(log, mark, claim)
+    storage.delete(mark_path)
+    storage.delete_empty([directory], _ALWAYS_MS)
     return ()
 
 
-def _batches(files: Iterator[FileInfo], mark: str) -> Iterator[list[FileInfo]]:
-    others = (file for file in files if file.path != mark)
+def _validate_own(log: DeltaLog, mark: Commit, claim: Claim) -> None:
+    """Refuse to go on if what is there may belong to another table, or to another call."""
+    validate_claim(log.storage, claim)
+    found = read_commit_if_there(log.storage, log.log_directory, mark.version)
+    if found is None or found.txn_id != mark.txn_id:
+        raise TableReplacedError(
+            log.uri, "was deleted by someone else meanwhile", "This call stopped."
+        )
+
+
+def _batches(files: Iterator[FileInfo], mark_path: str) -> Iterator[list[FileInfo]]:
+    """Files to delete, without the last commit and the claims of running drops."""
+    others = (f for f in files if f.path != mark_path and not f.path.startswith(f"{DROPS}/"))
     while batch := list(islice(others, _BATCH)):
         yield batch
 

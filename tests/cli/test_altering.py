@@ -11,6 +11,7 @@ import pytest
 import delta_ops.arrow as da
 from delta_ops import DeltaLog
 from delta_ops.cli.altering import alter_command
+from delta_ops.ddl.running_drops import DROPS
 from tests.cli.test_commands import output, run
 from tests.support.tables import rows, rows_by_deltalake
 
@@ -125,3 +126,13 @@ def test_a_table_is_dropped_by_its_name(table: Path) -> None:
     assert (shown["num_files"], shown["failures"], shown["resumed"]) == (num_files, [], False)
     assert list(table.rglob("*")) == []
     assert run("drop", table, "--yes-delete", "orders").exit_code == 1
+
+
+def test_a_drop_that_was_killed_is_resumed(table: Path) -> None:
+    (table / DROPS).mkdir(parents=True)
+    (table / DROPS / f"{1:020}.json").write_bytes(b"")
+    refused = run("drop", table, "--yes-delete", "orders")
+    assert refused.exit_code == 1
+    assert "--resume" in refused.stderr
+    assert run("drop", table, "--yes-delete", "orders", "--resume").exit_code == 0
+    assert not table.exists() or not list(table.iterdir())

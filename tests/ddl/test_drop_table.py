@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shutil
 from collections.abc import Callable
+from contextlib import suppress
 from functools import partial
 from itertools import count
 from pathlib import Path
@@ -14,12 +15,16 @@ from deltalake import DeltaTable, write_deltalake
 
 import delta_ops.arrow as da
 from delta_ops import DeltaLog, begin
-from delta_ops.ddl import drop_table
+from delta_ops.ddl import DropResult, drop_table
+from delta_ops.ddl.running_drops import DROPS
 from delta_ops.errors import (
     CommitConflictError,
     DeltaOpsError,
     InvalidRequestError,
+    StorageError,
+    TableBusyError,
     TableNotFoundError,
+    TableReplacedError,
 )
 from delta_ops.maintenance import create_checkpoint
 from delta_ops.storage import Storage, open_storage
@@ -114,7 +119,7 @@ def test_a_table_that_keeps_what_we_do_not_know_is_refused(root: Path) -> None:
 def test_who_writes_meanwhile_is_refused(root: Path) -> None:
     behind = begin(DeltaLog(root))
     storage = open_storage(root)
-    state = next(left for where, left in crashes(lambda: storage, drop_by) if is_marked(left))
+    state = next(left for where, left in crashes(lambda: storage, drop_again) if is_marked(left))
     assert state is storage
     with pytest.raises(CommitConflictError):
         da.write(behind, ROW)
@@ -122,12 +127,16 @@ def test_who_writes_meanwhile_is_refused(root: Path) -> None:
         da.write(root, ROW)
     with pytest.raises(Exception, match="dropped-by-delta_ops"):
         write_deltalake(root, ROW, mode="append")
-    assert drop_table(root, "orders").resumed
+    assert drop_table(root, "orders", resume=True).resumed
 
 
-def drop_by(storage: Storage) -> None:
+def drop_by(storage: Storage, *, resume: bool = False) -> DropResult:
     log = DeltaLog("", storage=storage)
-    drop_table(log, log.uri.rpartition("/")[2])
+    return drop_table(log, log.uri.rpartition("/")[2], resume=resume)
+
+
+def drop_again(storage: Storage) -> None:
+    drop_by(storage, resume=True)
 
 
 def is_marked(storage: Storage) -> bool:
@@ -170,27 +179,130 @@ def test_a_kill_leaves_the_table_as_it_was_or_none_that_can_be_opened(
             with pytest.raises(DeltaOpsError):
                 da.write(log, ROW)
             assert is_refused(partial(write_deltalake, place, ROW, mode="append")), where
+        if ours is None and files(place / "_delta_log"):
+            with pytest.raises(TableBusyError, match="resume=True"):
+                drop_by(left)
         try:
-            drop_by(left)
+            drop_by(left, resume=True)
         except TableNotFoundError:
-            assert files(place) == [], where
+            # At most the claim is left, which does not disturb another table.
+            assert {each.parent.name for each in files(place)} <= {"drops"}, where
+            da.write(log, ROW)
+            drop_by(left)
         assert files(place) == [], where
         shutil.rmtree(place.parent)
     assert seen == {True, False}
 
 
-def test_a_slow_call_leaves_the_table_that_is_made_after_a_quick_one(root: Path) -> None:
-    outside, listed = open_storage(root), count()
+def calls_of_a_drop(root: Path, tmp_path: Path) -> dict[int, str]:
+    """Number and method of each call that a drop makes after it opened the table."""
+    calls: dict[int, str] = {}
 
-    def be_quick(_number: int, method: str, path: str, when: str) -> None:
-        # After the listing of what is left beside the log.
-        is_last = (method, path, when) == ("list_tree", "", "after")
-        if is_last and next(listed) == 1:
-            drop_by(outside)
-            da.write(DeltaLog("", storage=outside), pa.table({"new": [1]}))
+    def note(number: int, method: str, _path: str, when: str) -> None:
+        if when == "before" and (calls or method == "list_tree"):
+            calls[number] = method
 
-    drop_table(DeltaLog("", storage=CountingStorage(outside, be_quick)), "orders")
+    place = shutil.copytree(root, tmp_path / "counted" / "orders")
+    drop_by(CountingStorage(open_storage(place), note))
+    return calls
+
+
+def drop_beside(place: Path, number: int, act: Callable[[], None]) -> str:
+    """Drop a table while something else happens before a call; "dropped", or the error's type."""
+
+    def on_call(called: int, _method: str, _path: str, when: str) -> None:
+        if (called, when) == (number, "before"):
+            act()
+
+    try:
+        drop_by(CountingStorage(open_storage(place), on_call))
+    except (TableBusyError, TableNotFoundError, TableReplacedError) as error:
+        return type(error).__name__
+    return "dropped"
+
+
+def test_of_two_drops_at_once_one_stops_and_no_new_table_loses_a_file(
+    root: Path, tmp_path: Path
+) -> None:
+    """The second drop runs before each call of the first one, and a new table follows it."""
+    outcomes = set()
+    for number in calls_of_a_drop(root, tmp_path):
+        place = shutil.copytree(root, tmp_path / str(number) / "orders")
+        second: list[str] = []
+
+        def drop_and_create(place: Path = place, second: list[str] = second) -> None:
+            try:
+                drop_by(open_storage(place))
+            except (TableBusyError, TableNotFoundError) as error:
+                second.append(type(error).__name__)
+            else:
+                second.append("dropped")
+            if not files(place / "_delta_log"):
+                da.write(place, pa.table({"new": [1]}))
+
+        first = drop_beside(place, number, drop_and_create)
+        if (place / "_delta_log").exists():
+            assert rows_by_deltalake(place) == [{"new": 1}], number
+        outcomes.add((first, *second))
+    assert outcomes == {
+        ("dropped", "TableBusyError"),  # the first one has its claim
+        ("TableReplacedError", "dropped"),  # the second one was quicker
+        ("dropped", "TableNotFoundError"),  # the first one has only its claim to release
+    }
+
+
+def test_a_drop_that_was_taken_over_stops(root: Path, tmp_path: Path) -> None:
+    """The user was wrong about a slow drop, whose process had not ended."""
+    firsts = []
+    for number, method in calls_of_a_drop(root, tmp_path).items():
+        if method.startswith("delete"):
+            continue  # between its last look and a deletion nothing can stop it
+        place = shutil.copytree(root, tmp_path / str(number) / "orders")
+
+        def drop_and_create(place: Path = place) -> None:
+            with suppress(TableNotFoundError):
+                drop_by(open_storage(place), resume=True)
+            da.write(place, pa.table({"new": [1]}))
+
+        firsts.append(drop_beside(place, number, drop_and_create))
+        assert rows_by_deltalake(place) == [{"new": 1}], number
+    assert {"TableBusyError", "TableReplacedError"} <= set(firsts)
+
+
+def test_a_table_that_was_replaced_since_the_drop_began_is_not_deleted(root: Path) -> None:
+    def on_call(_number: int, method: str, path: str, when: str) -> None:
+        if (method, when) == ("create", "after") and path.startswith(DROPS):
+            shutil.rmtree(root / "_delta_log")
+            da.write(root, pa.table({"new": [1]}))
+
+    with pytest.raises(TableReplacedError, match="was replaced by another one"):
+        drop_by(CountingStorage(open_storage(root), on_call))
     assert rows_by_deltalake(root) == [{"new": 1}]
+
+
+def test_a_claim_that_cannot_be_read_stops_a_drop(root: Path) -> None:
+    (root / DROPS).mkdir()
+    (root / DROPS / f"{1:020}.json").write_bytes(b"{")
+    with pytest.raises(TableBusyError, match=rf"unknown, see {DROPS}/0+1\.json"):
+        drop_table(root, "orders")
+    assert DeltaLog(root).snapshot().version == 3
+    drop_table(root, "orders", resume=True)
+    assert files(root) == []
+
+
+def test_the_claim_of_a_drop_that_the_store_made_fail_stays(root: Path) -> None:
+    """A deletion whose answer was lost may still be carried out."""
+
+    def fail(_number: int, method: str, _path: str, when: str) -> None:
+        if (method, when) == ("delete_many", "after"):
+            raise StorageError("orders", "deleted", "the connection was reset")
+
+    with pytest.raises(StorageError):
+        drop_by(CountingStorage(open_storage(root), fail))
+    with pytest.raises(TableBusyError, match="run the drop again with resume=True"):
+        drop_table(root, "orders")
+    assert drop_table(root, "orders", resume=True).resumed
+    assert files(root) == []
 
 
 def test_what_cannot_be_deleted_is_told_and_the_next_call_goes_on(root: Path) -> None:
@@ -218,7 +330,7 @@ def test_whatever_is_gone_of_the_log_before_its_last_commit_nobody_opens_the_tab
     root: Path, tmp_path: Path
 ) -> None:
     storage = open_storage(root)
-    next(left for _, left in crashes(lambda: storage, drop_by) if is_marked(left))
+    next(left for _, left in crashes(lambda: storage, drop_again) if is_marked(left))
     chance = seeded(1)
     log_files = sorted(each.name for each in files(root / "_delta_log"))
     (mark,) = [name for name in log_files if name.startswith(f"{4:020}")]

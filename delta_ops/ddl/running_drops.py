@@ -1,0 +1,166 @@
+"""Running drops: at most one call at a time deletes the files of a table.
+
+File names of a log repeat, and no store deletes a file on the condition that it is still the file
+that was listed. A call that is late could therefore delete the log of a table that was created
+after another call had finished. So each call claims the table first, by a file below `_delta_ops/`
+that one call only can create, and the place stays closed to new tables until that call has ended.
+
+1. Claims are numbered, and the highest number counts. A claim of the same table stops other calls.
+2. After a kill the claim stays, because a dead process looks like a slow one. The user decides, by
+   `resume`: the call creates the next number, which again one call only can do.
+3. A new claim is withdrawn if the claim that it takes over is gone: the other call has finished.
+4. A claim of another table was left by a call that was killed after its last deletion.
+5. A call whose claim is no longer the highest stops with an error.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import socket
+import uuid
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import asdict, dataclass
+from datetime import UTC, datetime
+
+from delta_ops.errors import StorageError, TableBusyError
+from delta_ops.storage import Storage
+from delta_ops.storage.own_files import create_own
+
+DROPS = "_delta_ops/drops"
+_ALWAYS_MS = 2**62
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Claim:
+    """The right of one call to delete the files of a table."""
+
+    number: int
+    call_id: str
+    table_id: str | None
+    """`metaData.id`; None if it is not known."""
+    begun: str
+    """Time in ISO 8601, by the clock of the machine."""
+    process: str
+    """Process and machine, for people."""
+
+    @property
+    def path(self) -> str:
+        """The file of the claim."""
+        return f"{DROPS}/{self.number:020}.json"
+
+
+@contextmanager
+def claiming(
+    storage: Storage, table_id: str | None, *, resume: bool, now_ms: int
+) -> Iterator[Claim]:
+    """Hold the only claim to delete a table.
+
+    Args:
+        storage: The storage of the table.
+        table_id: `metaData.id` of the table; None if it is not known.
+        resume: Take over the claim of a call that was killed or failed.
+        now_ms: Milliseconds since the Unix epoch.
+
+    Raises:
+        TableBusyError: Another call has a claim.
+        StorageError: The store failed. The claim stays, because requests of this call may still be
+            carried out.
+    """
+    claim = _create(storage, table_id, resume=resume, now_ms=now_ms)
+    try:
+        yield claim
+    except StorageError:
+        raise
+    except Exception:
+        _release(storage, claim)
+        raise
+    _release(storage, claim)
+
+
+def validate_claim(storage: Storage, claim: Claim) -> None:
+    """Refuse to go on if another call has taken over.
+
+    Raises:
+        TableBusyError: Another call has taken over.
+    """
+    latest = _find_latest(storage)
+    if latest is None or latest.call_id != claim.call_id:
+        by = "another call of drop_table" if latest is None else _describe(latest)
+        raise TableBusyError(
+            storage.uri,
+            f"{by} took over while this call was still running",
+            "This call stopped and left the rest to it. Look which files are there",
+        )
+
+
+def _create(storage: Storage, table_id: str | None, *, resume: bool, now_ms: int) -> Claim:
+    before = _find_latest(storage)
+    if before is not None and not resume:
+        is_of_another = None not in (before.table_id, table_id) and before.table_id != table_id
+        if not is_of_another:
+            raise _busy_error(storage, before)
+    claim = Claim(
+        number=1 if before is None else before.number + 1,
+        call_id=str(uuid.uuid4()),
+        table_id=table_id,
+        begun=datetime.fromtimestamp(now_ms // 1000, UTC).isoformat(),
+        process=f"process {os.getpid()} on {socket.gethostname()}",
+    )
+    if not create_own(storage, claim.path, json.dumps(asdict(claim)).encode()):
+        raise _busy_error(storage, _load(storage, claim.number))
+    if before is not None and _load(storage, before.number) != before:
+        storage.delete(claim.path)
+        raise _busy_error(storage, None)
+    return claim
+
+
+def _release(storage: Storage, claim: Claim) -> None:
+    with suppress(StorageError):  # what stays is of a table that is gone, or can be taken over
+        for number in _numbers(storage):
+            if number <= claim.number:
+                storage.delete(f"{DROPS}/{number:020}.json")
+        storage.delete_empty([DROPS], _ALWAYS_MS)
+
+
+def _find_latest(storage: Storage) -> Claim | None:
+    for number in reversed(_numbers(storage)):
+        found = _load(storage, number)
+        if found is not None:
+            return found
+    return None
+
+
+def _numbers(storage: Storage) -> list[int]:
+    names = (info.path.rpartition("/")[2] for info in storage.list_from(DROPS, ""))
+    digits = (name.removesuffix(".json") for name in names if name.endswith(".json"))
+    return [int(each) for each in digits if len(each) == 20 and each.isdecimal()]
+
+
+def _load(storage: Storage, number: int) -> Claim | None:
+    try:
+        text = storage.read(f"{DROPS}/{number:020}.json")
+    except FileNotFoundError:
+        return None
+    try:
+        return Claim(**{**json.loads(text), "number": number})
+    except (ValueError, TypeError):
+        unknown = f"unknown, see {DROPS}/{number:020}.json"
+        return Claim(number=number, call_id="", table_id=None, begun=unknown, process=unknown)
+
+
+def _busy_error(storage: Storage, other: Claim | None) -> TableBusyError:
+    if other is None:
+        reason = "another call of drop_table has ended just now"
+        return TableBusyError(storage.uri, reason, "Look whether there is still a table")
+    return TableBusyError(
+        storage.uri,
+        f"{_describe(other)} has not ended",
+        "Wait for it. If its process has ended without dropping the table, because it was killed "
+        "or the store failed, run the drop again with resume=True (at the terminal: --resume)",
+    )
+
+
+def _describe(claim: Claim) -> str:
+    return f"another call of drop_table (begun at {claim.begun}, {claim.process})"
