@@ -5,7 +5,7 @@ A value fits its column as data of a write fit a table: it keeps its meaning, or
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -15,9 +15,10 @@ import pyarrow.compute as pc
 from delta_ops.arrow.casting import plan_fit
 from delta_ops.arrow.coded_texts import is_coded, replace_codes
 from delta_ops.arrow.expressions import Rows, evaluate
-from delta_ops.arrow.partitioning import validate_no_nan
+from delta_ops.arrow.partitioning import null_where_empty, validate_new_values
 from delta_ops.errors import InvalidRequestError
 from delta_ops.planning.assigned_fields import assigned_field, whole_values
+from delta_ops.planning.merge_columns import unmatchable_message
 from delta_ops.protocol.arrow_types import arrow_type_from_type
 from delta_ops.protocol.expression import Expression, parse_expression
 from delta_ops.protocol.expression.nodes import Column, Literal, Node, Struct, columns_of
@@ -92,6 +93,7 @@ def plan_assignments(
     partition_columns: Sequence[str] = (),
     *,
     is_update: bool = False,
+    unmatchable: Collection[str] = (),
 ) -> Assignments:
     """How to make new values of columns.
 
@@ -100,8 +102,9 @@ def plan_assignments(
         find: Finds the columns that the values are made of.
         schema: The table's.
         table: For messages.
-        partition_columns: Columns that take no NaN.
+        partition_columns: Columns whose empty texts are null, and that take no NaN.
         is_update: They take the place of values that rows have.
+        unmatchable: Keys of a merge that no row may leave empty.
 
     Raises:
         InvalidRequestError: An expression does not fit the columns, or its type the column.
@@ -119,7 +122,12 @@ def plan_assignments(
         batch = pa.RecordBatch.from_arrays(values, schema=given)
         pieces = pa.Table.from_batches(fit(batch), wanted)
         columns = {name: pieces[name].combine_chunks() for name in wanted.names}
-        validate_no_nan(columns, partition_columns, table)
+        validate_new_values(columns, partition_columns, table)
+        for name in columns.keys() & set(partition_columns):
+            stored = null_where_empty(columns[name], find_field(schema, name))
+            if name in unmatchable and stored.null_count > columns[name].null_count:
+                raise InvalidRequestError(f"{table}: {unmatchable_message(name)}")
+            columns[name] = stored
         return list(columns.values())
 
     return Assignments(resolved, make)

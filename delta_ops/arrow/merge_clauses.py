@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 
 import pyarrow as pa
@@ -45,7 +45,12 @@ class PlannedClause:
 
 
 def plan_clause(
-    clause: Clause, columns: MergeColumns, definition: TableDefinition, table: str, now_ms: int
+    clause: Clause,
+    columns: MergeColumns,
+    definition: TableDefinition,
+    table: str,
+    now_ms: int,
+    unmatchable: Collection[str],
 ) -> PlannedClause:
     """The clause with its names found.
 
@@ -55,6 +60,7 @@ def plan_clause(
         definition: The table as the merge leaves it.
         table: For messages.
         now_ms: Time of the merge, in milliseconds since the Unix epoch.
+        unmatchable: Keys that no inserted row may leave empty.
 
     Raises:
         InvalidRequestError: A name, type or value does not fit.
@@ -66,7 +72,15 @@ def plan_clause(
         wanted = definition.schema
         nodes = _nodes(clause, columns, wanted, table, now_ms)
         partitions, is_update = definition.partition_columns, clause.action == "update"
-        assignments = plan_assignments(nodes, find, wanted, table, partitions, is_update=is_update)
+        assignments = plan_assignments(
+            nodes,
+            find,
+            wanted,
+            table,
+            partitions,
+            is_update=is_update,
+            unmatchable=() if is_update else unmatchable,
+        )
     return PlannedClause(
         occasion=clause.occasion,
         action=clause.action,

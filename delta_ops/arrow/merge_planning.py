@@ -21,6 +21,7 @@ from delta_ops.planning.merge_columns import (
     localize,
     names_of,
     split_condition,
+    unmatchable_keys,
 )
 from delta_ops.protocol.arrow_types import schema_from_arrow
 from delta_ops.protocol.char_types import char_lengths
@@ -99,7 +100,11 @@ def plan_merge(
         source_alias=request.source_alias,
     )
     definition = transaction.definition
-    planned = [plan_clause(each, columns, definition, table, now_ms) for each in clauses]
+    keys, residual = split_condition(request.predicate, columns, now_ms)
+    unmatchable = unmatchable_keys(keys, columns, definition)
+    planned = [
+        plan_clause(each, columns, definition, table, now_ms, unmatchable) for each in clauses
+    ]
     matched, inserts, others = (
         [each for each in planned if each.occasion == occasion]
         for occasion in ("matched", "not matched", "not matched by source")
@@ -107,7 +112,6 @@ def plan_merge(
     updated = _updated_columns((*matched, *others), definition)
     validate_assigned(updated, definition.schema, table)
     checks = plan_checks(definition, table)
-    keys, residual = split_condition(request.predicate, columns, now_ms)
     resolved = None if residual is None else resolve_condition(residual, columns.finder())
     source = load_source(reader, source_schema, table)
     validate_source(source, request.source_rules, table)

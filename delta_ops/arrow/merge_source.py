@@ -103,7 +103,10 @@ def validate_source(source: Source, rules: Sequence[SourceRule], table: str) -> 
     Raises:
         InvalidRequestError: With the rule and the number of rows.
     """
-    kept = (source.rows.filter(to_arrow(each.predicate, source.schema)) for each in rules)
+    kept = (
+        source.rows.filter(to_arrow(each.predicate_on(source.schema), source.schema))
+        for each in rules
+    )
     validate_broken(rules, [len(source) - len(rows) for rows in kept], table)
 
 

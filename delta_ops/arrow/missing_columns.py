@@ -10,10 +10,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from typing import Any, NamedTuple
 
 import pyarrow as pa
 
+from delta_ops.arrow.partitioning import null_where_empty
 from delta_ops.errors import InvalidRequestError
 from delta_ops.protocol.arrow_types import arrow_type_from_type
 from delta_ops.protocol.column_defaults import column_defaults, default_value
@@ -85,7 +87,10 @@ class MissingColumns:
             if name.lower() not in given and name not in values:
                 field = find_field(self._definition.schema, name)
                 value = default_value(field, self._now_ms, self._table)
-                values[name] = _repeating(value, arrow_type_from_type(field.data_type))
+                default = pa.array([value], arrow_type_from_type(field.data_type))
+                if name in self._definition.partition_columns:
+                    default = null_where_empty(default, field)
+                values[name] = partial(pa.repeat, default[0])
 
         schema = self._definition.arrow_schema
         return Completion([schema.field(name) for name in values], values)
@@ -111,8 +116,3 @@ class MissingColumns:
             return pa.array(values, pa.int64())
 
         return take
-
-
-def _repeating(value: Any, data_type: pa.DataType) -> _Values:
-    repeated = pa.scalar(value, data_type)
-    return lambda num_rows: pa.repeat(repeated, num_rows)

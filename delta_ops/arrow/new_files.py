@@ -17,7 +17,7 @@ import pyarrow as pa
 
 from delta_ops.arrow.data_file_write import DataFileWriter, row_groups
 from delta_ops.arrow.memory_pools import sparing_memory
-from delta_ops.arrow.partitioning import PartitionValues, split, validate_no_nan
+from delta_ops.arrow.partitioning import PartitionValues, split, validate_new_values
 from delta_ops.arrow.row_checks import validate_rows
 from delta_ops.arrow.written_files import LOCAL_WRITES, WrittenFiles, all_or_none
 from delta_ops.protocol.actions import AddFile
@@ -85,7 +85,7 @@ def write_rows(
     failed: list[Exception] = []
     selected: Iterator[pa.RecordBatch] = (batch.select(names) for batch in batches)
     if rows == "new":
-        selected = _refuse_nan(selected, definition.partition_columns, storage.uri)
+        selected = _refuse_unreadable(selected, definition.partition_columns, storage.uri)
     given = _note_failures(selected, failed)
     try:
         with all_or_none(storage) as files:
@@ -230,12 +230,12 @@ def _halve(batch: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
         yield batch
 
 
-def _refuse_nan(
+def _refuse_unreadable(
     batches: Iterable[pa.RecordBatch], partition_columns: Sequence[str], table: str
 ) -> Iterator[pa.RecordBatch]:
     for batch in batches:
         columns = {name: batch[name] for name in partition_columns}
-        validate_no_nan(columns, partition_columns, table)
+        validate_new_values(columns, partition_columns, table)
         yield batch
 
 

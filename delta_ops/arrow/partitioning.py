@@ -15,7 +15,11 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from delta_ops.errors import InvalidRequestError
-from delta_ops.protocol.partition_values import serialize
+from delta_ops.protocol.partition_values import (
+    HIVE_DEFAULT_PARTITION,
+    is_null_where_empty,
+    serialize,
+)
 from delta_ops.protocol.schema import INTEGER_RANGES, StructField, StructType, find_field
 
 PartitionValues = dict[str, str | None]
@@ -52,25 +56,51 @@ def split(
         yield dict(zip(columns, of_partition, strict=True)), ordered.slice(start, count)
 
 
-def validate_no_nan(
-    columns: Mapping[str, pa.Array | pa.ChunkedArray], partition_columns: Sequence[str], table: str
+def validate_new_values(
+    columns: Mapping[str, pa.Array], partition_columns: Sequence[str], table: str
 ) -> None:
-    """Refuse NaN in new values of partition columns: engines disagree whether it equals itself.
+    """Refuse new values of partition columns that other engines read differently.
 
     Rows of such a partition that is there can still be changed and deleted.
 
     Raises:
-        InvalidRequestError: With the column.
+        InvalidRequestError: A value is NaN, or the text that stands for null in directory names.
     """
     for name in partition_columns:
         values = columns.get(name)
-        if values is None or not pa.types.is_floating(values.type):
+        if values is None:
             continue
-        if pc.any(pc.is_nan(values), min_count=0).as_py():
+        if pa.types.is_floating(values.type) and _holds_any(pc.is_nan(values)):
             raise InvalidRequestError(
                 f"{table}: partition column {name!r} has the value NaN, of which engines disagree "
                 "whether it equals itself; make it null, or leave the row out"
             )
+        if _is_text(values.type) and _holds_any(
+            pc.equal(values, pa.scalar(HIVE_DEFAULT_PARTITION).cast(values.type))
+        ):
+            raise InvalidRequestError(
+                f"{table}: partition column {name!r} has the value {HIVE_DEFAULT_PARTITION}, which "
+                "stands for null in the names of directories; make it null, or change it"
+            )
+
+
+def null_where_empty(values: pa.Array, field: StructField) -> pa.Array:
+    """New values of a partition column as they are read back: an empty text is null.
+
+    Source: PROTOCOL.md, "Partition Value Serialization".
+    """
+    if not is_null_where_empty(field):
+        return values
+    is_empty = pc.equal(pc.binary_length(values), 0)
+    return pc.if_else(is_empty, None, values) if _holds_any(is_empty) else values
+
+
+def _holds_any(are: pa.BooleanArray) -> bool:
+    return bool(pc.any(are, min_count=0).as_py())
+
+
+def _is_text(data_type: pa.DataType) -> bool:
+    return bool(pa.types.is_string(data_type) or pa.types.is_binary(data_type))
 
 
 def _partition_numbers(texts: Sequence[pa.Array]) -> pa.Array:

@@ -13,7 +13,7 @@ Expressions of constraints, invariants and generated columns are those of `docs/
 from __future__ import annotations
 
 import reprlib
-from collections.abc import Callable, Collection, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from functools import partial
 from typing import Any, TypeVar
 
@@ -23,10 +23,8 @@ import pyarrow.compute as pc
 from delta_ops.arrow.assignments import Assignments, plan_assignments
 from delta_ops.arrow.char_columns import find_longer
 from delta_ops.arrow.expressions import (
-    Rows,
     equal_null_safely,
     evaluate_condition,
-    field_of,
     rows_of_batch,
 )
 from delta_ops.arrow.nesting import entries
@@ -35,7 +33,6 @@ from delta_ops.protocol.char_types import CharLengths, length_limits
 from delta_ops.protocol.expression import parse_expression
 from delta_ops.protocol.expression.resolution import finder_of, resolve_condition
 from delta_ops.protocol.predicate import parse_predicate, resolve, to_arrow
-from delta_ops.protocol.predicate.stored import stored_predicate
 from delta_ops.protocol.row_rules import Check, Generated, Invariant, MaxLength, not_null_rules
 from delta_ops.protocol.schema import (
     STORED_VARIANT,
@@ -48,7 +45,6 @@ from delta_ops.protocol.schema import (
     StructType,
     walk,
 )
-from delta_ops.protocol.stats import ColumnPath
 from delta_ops.protocol.table_definition import TableDefinition
 
 ExpressionRule = Check | Invariant | Generated
@@ -165,38 +161,15 @@ def _plan_filter(rule: ExpressionRule, definition: TableDefinition, table: str) 
 
 
 def _plan_condition(text: str, definition: TableDefinition) -> _Filter:
-    """Keeps the rows for which a condition is false or null, once they are in the table."""
+    """Keeps the rows for which a condition is false or null."""
     schema = definition.schema
     try:
-        predicate = parse_predicate(text)
-        stored = stored_predicate(predicate, schema, definition.partition_columns)
-        holds = to_arrow(resolve(stored, schema), schema)
+        holds = to_arrow(resolve(parse_predicate(text), schema), schema)
     except InvalidRequestError:
         node = resolve_condition(parse_expression(text).root, finder_of(schema))
-        emptied = frozenset(definition.partition_columns)
-
-        def find_broken(rows: pa.RecordBatch) -> pa.RecordBatch:
-            return rows.filter(pc.invert(evaluate_condition(node, _stored_rows(rows, emptied))))
-
-        return find_broken
+        return lambda rows: rows.filter(pc.invert(evaluate_condition(node, rows_of_batch(rows))))
     is_broken = ~pc.if_else(pc.is_null(holds), pa.scalar(False), holds)
     return lambda rows: rows.filter(is_broken)
-
-
-def _stored_rows(rows: pa.RecordBatch, partition_columns: Collection[str]) -> Rows:
-    """The rows as they are read back: an empty partition value is stored as null."""
-
-    def column(path: ColumnPath) -> pa.Array:
-        values = rows.column(path[0])
-        if path[0] not in partition_columns or not _is_text(values.type):
-            return field_of(values, path[1:])
-        return pc.if_else(pc.equal(pc.binary_length(values), 0), None, values)
-
-    return Rows(column, len(rows))
-
-
-def _is_text(data_type: pa.DataType) -> bool:
-    return bool(pa.types.is_string(data_type) or pa.types.is_binary(data_type))
 
 
 def _plan_comparison(rule: Generated, definition: TableDefinition, table: str) -> _Filter:
@@ -218,7 +191,8 @@ def plan_generated(rule: Generated, definition: TableDefinition, table: str) -> 
     """
     node = parse_expression(rule.expression or "").root
     find = finder_of(definition.schema)
-    return plan_assignments({rule.column: node}, find, definition.schema, table)
+    partitions = definition.partition_columns
+    return plan_assignments({rule.column: node}, find, definition.schema, table, partitions)
 
 
 def describe_row(rows: pa.RecordBatch | pa.Table) -> str:

@@ -22,6 +22,7 @@ from delta_ops.arrow.data_file_write import discard
 from delta_ops.arrow.generated_columns import GeneratedColumns
 from delta_ops.arrow.missing_columns import MissingColumns
 from delta_ops.arrow.new_files import Rows, definition_of_rows, write_rows
+from delta_ops.arrow.partitioning import null_where_empty
 from delta_ops.arrow.row_checks import plan_checks, validate_values
 from delta_ops.arrow.scan import read_files, read_kept
 from delta_ops.errors import InvalidRequestError
@@ -305,8 +306,16 @@ def _fit_batches(
     condition = None if must_match is None else to_arrow(resolve(must_match, schema), schema)
     for batch in reader:
         for rows in fit(completion.complete(batch)):
-            fitted = generated.fill(rows, left_out)
+            fitted = generated.fill(_stored_rows(rows, definition), left_out)
             validate_values(fitted, table)
             if must_match is not None and len(fitted.filter(condition)) < len(fitted):
-                raise InvalidRequestError(f"{table}: {describe_outsiders(must_match)}")
+                raise InvalidRequestError(f"{table}: {describe_outsiders(must_match, definition)}")
             yield fitted
+
+
+def _stored_rows(rows: pa.RecordBatch, definition: TableDefinition) -> pa.RecordBatch:
+    """The rows as they are read back: an empty partition value is null."""
+    columns = dict(zip(rows.schema.names, rows.columns, strict=True))
+    for each in definition.partition_fields:
+        columns[each.name] = null_where_empty(columns[each.name], each)
+    return pa.RecordBatch.from_arrays(list(columns.values()), schema=rows.schema)

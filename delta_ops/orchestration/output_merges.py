@@ -83,7 +83,7 @@ def merge_rows(
         storage_options=None,
         hooks=hooks,
         on_event=transaction.on_event,
-        source_rules=list(_source_rules(settings, among)),
+        source_rules=list(_source_rules(settings, among, transaction.definition.partition_columns)),
     )
     return Merge(request, engine, clauses).execute()
 
@@ -161,7 +161,9 @@ def _clause(
     )
 
 
-def _source_rules(settings: MergeSettings, among: Predicate | None) -> Iterator[SourceRule]:
+def _source_rules(
+    settings: MergeSettings, among: Predicate | None, partition_columns: Sequence[str]
+) -> Iterator[SourceRule]:
     if among is not None:
         yield SourceRule(
             predicate=among,
@@ -171,4 +173,4 @@ def _source_rules(settings: MergeSettings, among: Predicate | None) -> Iterator[
             ),
         )
     if settings.is_upsert_by_keys:
-        yield key_rule(settings.keys, "the output")
+        yield key_rule(settings.keys, "the output", partition_columns)

@@ -23,8 +23,10 @@ from delta_ops.protocol.expression.nodes import (
 )
 from delta_ops.protocol.expression.resolution import Find, Found, locate
 from delta_ops.protocol.expression.statement_time import bind_time
+from delta_ops.protocol.partition_values import is_null_where_empty
 from delta_ops.protocol.schema import StructType
 from delta_ops.protocol.stats import ColumnPath
+from delta_ops.protocol.table_definition import TableDefinition
 
 Side = Literal["target", "source"]
 TARGET: Side = "target"
@@ -130,6 +132,30 @@ def split_condition(
             f"{columns.source_alias}.id, that must be true beside whatever else; add one"
         )
     return keys, join_conjuncts(tuple(others))
+
+
+def unmatchable_keys(
+    keys: Iterable[tuple[Node, Node]], columns: MergeColumns, definition: TableDefinition
+) -> frozenset[str]:
+    """The keys of a merge that no row meets where they are empty, since the table has null there.
+
+    Args:
+        keys: As `split_condition` gives them.
+        definition: The table's.
+    """
+    find = columns.finder()
+    names = {find(key.path).path[1:] for key, _ in keys if isinstance(key, Column)}
+    emptied = filter(is_null_where_empty, definition.partition_fields)
+    return frozenset(each.name for each in emptied if (each.name,) in names)
+
+
+def unmatchable_message(key: str) -> str:
+    """What is said of inserted rows with an empty key."""
+    return (
+        f"the source has rows whose {key} is empty, which partition column {key!r} holds as null: "
+        "they meet no row, so that each merge would add them again; fill the key, or leave the "
+        "rows out"
+    )
 
 
 def _key_of(node: Node, columns: MergeColumns) -> tuple[Node, Node] | None:

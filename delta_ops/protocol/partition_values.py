@@ -39,6 +39,7 @@ from delta_ops.protocol.schema import (
     TIMESTAMP_NTZ,
     DataType,
     DecimalType,
+    StructField,
 )
 
 HIVE_DEFAULT_PARTITION = "__HIVE_DEFAULT_PARTITION__"
@@ -109,6 +110,14 @@ def parse(text: str | None, data_type: DataType, *, time_zone: str = "UTC") -> A
     if value is None:
         raise _malformed_error(text, data_type)
     return value
+
+
+def is_null_where_empty(field: StructField) -> bool:
+    """Whether an empty value of a partition column is null.
+
+    A column that must not be null keeps it, to be refused as empty.
+    """
+    return field.nullable and field.data_type in (STRING, BINARY)
 
 
 def parse_array(values: pa.Array, data_type: DataType, *, time_zone: str = "UTC") -> pa.Array:

@@ -5,7 +5,7 @@ A value fits its column as data of a write fit a table: it keeps its meaning, or
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from functools import reduce
 from typing import Any, NamedTuple
 
@@ -15,6 +15,7 @@ from pyspark.sql import functions as sf
 
 from delta_ops.errors import InvalidRequestError
 from delta_ops.planning.assigned_fields import assigned_field, whole_values
+from delta_ops.planning.merge_columns import unmatchable_message
 from delta_ops.protocol.expression import Expression
 from delta_ops.protocol.literals import is_comparable, literal_of_type
 from delta_ops.protocol.predicate import Column as PredicateColumn
@@ -24,7 +25,7 @@ from delta_ops.protocol.stats import ColumnPath
 from delta_ops.protocol.table_definition import TableDefinition
 from delta_ops.spark.analysis import analyze, reason_of
 from delta_ops.spark.expressions import parse_physical_text, physical_text
-from delta_ops.spark.partition_text import is_nan_partition
+from delta_ops.spark.partition_text import is_nan_partition, null_where_empty
 from delta_ops.spark.schema import (
     data_schema_from_spark,
     has_collation,
@@ -82,6 +83,7 @@ def fit_values(
     table: str,
     *,
     is_update: bool,
+    unmatchable: Collection[str] = (),
 ) -> Assigned:
     """Values in the types of the table's columns.
 
@@ -91,6 +93,7 @@ def fit_values(
         definition: The table's.
         table: For messages.
         is_update: They take the place of values that rows have.
+        unmatchable: Keys of a merge that no row may leave empty.
 
     Raises:
         InvalidRequestError: A value cannot be made, or its type does not fit.
@@ -113,8 +116,14 @@ def fit_values(
             validate_whole(field.data_type, wanted, table)
         values[name], misfit = fit_value(value, field.data_type, wanted, table)
         misfits += [misfit] if misfit else []
-        if name in definition.partition_columns and (nan := is_nan_partition(values[name], wanted)):
+        if name not in definition.partition_columns:
+            continue
+        if nan := is_nan_partition(values[name], wanted):
             misfits.append(nan)
+        if name in unmatchable:
+            is_empty = sf.coalesce(sf.length(values[name]) == 0, sf.lit(False))
+            misfits.append((is_empty, unmatchable_message(name)))
+        values[name] = null_where_empty(values[name], wanted)
     return Assigned(values, misfits)
 
 

@@ -33,7 +33,7 @@ from delta_ops.spark.row_checks import (
     length_checks,
     null_checks,
 )
-from delta_ops.spark.table_columns import Misfit, stored_rows
+from delta_ops.spark.table_columns import Misfit
 from delta_ops.transaction.row_changes import Changed
 
 CHANGED = "delta_ops changed"
@@ -162,7 +162,6 @@ def write_beside(
         all_checks += null_checks(definition.schema, among)
         all_checks += length_checks(definition.schema, among)
         all_checks += expression_checks(definition, rows.sparkSession, table, among=among)
-        rows = stored_rows(rows, definition)
     target = TableTarget(
         storage=transaction.log.storage,
         definition=stored,

@@ -6,7 +6,7 @@ that meet one of the source first; those for inserts are numbered by themselves.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from functools import reduce
 from operator import or_
@@ -82,7 +82,11 @@ class Sides:
 
 
 def plan_clause(
-    clause: Clause, sides: Sides, definition: TableDefinition, table: str
+    clause: Clause,
+    sides: Sides,
+    definition: TableDefinition,
+    table: str,
+    unmatchable: Collection[str],
 ) -> PlannedClause:
     """The clause with its names found.
 
@@ -91,6 +95,7 @@ def plan_clause(
         sides: The columns of both.
         definition: The table as the merge leaves it.
         table: For messages.
+        unmatchable: Keys that no inserted row may leave empty.
 
     Raises:
         InvalidRequestError: A name, type or value does not fit.
@@ -112,7 +117,14 @@ def plan_clause(
             for name, value in columns.items():
                 _validate_alias(value, f"value of {name}", clause, sides, table)
         is_update = clause.action == "update"
-        assigned = fit_values(columns, rows, definition, table, is_update=is_update)
+        assigned = fit_values(
+            columns,
+            rows,
+            definition,
+            table,
+            is_update=is_update,
+            unmatchable=() if is_update else unmatchable,
+        )
     return PlannedClause(
         occasion=clause.occasion,
         action=clause.action,

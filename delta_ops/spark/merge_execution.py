@@ -86,7 +86,7 @@ class SparkMerge:
         with translating_failures(snapshot.uri, snapshot.uri):
             rules, schema = request.source_rules, plan.sides.source_schema
             validate_source(plan.source, rules, schema, snapshot.uri, plan.on_tasks)
-            covered = find_read(request, plan, changed.transaction.clock())
+            covered = find_read(plan, changed.transaction.clock())
             changed.transaction.read(covered.predicate)
             changed.transaction.partition_time_zone = zone = session_time_zone(plan.spark)
             files = plan_scan(snapshot, covered.predicate, partition_time_zone=zone)

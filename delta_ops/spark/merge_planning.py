@@ -10,7 +10,13 @@ from pyspark.sql import DataFrame, SparkSession
 
 from delta_ops.errors import InvalidRequestError
 from delta_ops.log import Snapshot
-from delta_ops.planning.merge_columns import MergeColumns, localize, sides_of, split_condition
+from delta_ops.planning.merge_columns import (
+    MergeColumns,
+    localize,
+    sides_of,
+    split_condition,
+    unmatchable_keys,
+)
 from delta_ops.protocol.expression import Expression
 from delta_ops.protocol.expression.implication import implied_predicate
 from delta_ops.protocol.expression.nodes import Column as ColumnNode
@@ -44,6 +50,9 @@ class MergePlan:
     definition: TableDefinition
     """The table as the commit will leave it."""
     condition: SparkCondition
+    keys: tuple[Sequence[tuple[Node, Node]], Node | None] | None
+    """The condition as `split_condition` splits it; None where only Spark understands it."""
+    columns: MergeColumns
     sides: Sides
     clauses: Mapping[int, PlannedClause]
     """For rows of the table, by number."""
@@ -114,7 +123,16 @@ def plan_merge(
         source_schema=source_schema,
     )
     validate_condition(request.predicate, sides.rows_of("matched"), table)
-    planned = [plan_clause(each, sides, definition, table) for each in clauses]
+    columns = MergeColumns(
+        target=snapshot.schema,
+        source=source_schema,
+        target_alias=request.target_alias,
+        source_alias=request.source_alias,
+    )
+    expression = request.predicate.expression_in(spark, (definition.schema, source_schema))
+    keys = None if expression is None else _split(expression, columns, transaction.clock())
+    unmatchable = frozenset() if keys is None else unmatchable_keys(keys[0], columns, definition)
+    planned = [plan_clause(each, sides, definition, table, unmatchable) for each in clauses]
     of_rows = [
         each
         for occasion in ("matched", "not matched by source")
@@ -129,6 +147,8 @@ def plan_merge(
         snapshot=snapshot,
         definition=definition,
         condition=request.predicate,
+        keys=keys,
+        columns=columns,
         sides=sides,
         clauses=dict(enumerate(of_rows)),
         inserts=dict(enumerate(inserts)),
@@ -137,17 +157,20 @@ def plan_merge(
     )
 
 
-def find_read(request: MergeRequest, plan: MergePlan, now_ms: int) -> Covered:
+def _split(
+    condition: Expression, columns: MergeColumns, now_ms: int
+) -> tuple[Sequence[tuple[Node, Node]], Node | None] | None:
+    try:
+        return split_condition(condition, columns, now_ms)
+    except InvalidRequestError:  # no equality, or what only Spark understands
+        return None
+
+
+def find_read(plan: MergePlan, now_ms: int) -> Covered:
     """The rows of the table on which the outcome depends, as far as we understand it."""
-    columns = MergeColumns(
-        target=plan.snapshot.schema,
-        source=plan.sides.source_schema,
-        target_alias=request.target_alias,
-        source_alias=request.source_alias,
-    )
-    covered = _cover_matches(plan, columns, now_ms)
+    covered = _cover_matches(plan)
     parts = [covered.predicate]
-    find = columns.finder(("target",))
+    find = plan.columns.finder(("target",))
     for each in plan.clauses.values():
         if each.occasion != "not matched by source":
             continue
@@ -161,14 +184,10 @@ def find_read(request: MergeRequest, plan: MergePlan, now_ms: int) -> Covered:
     return covered._replace(predicate=TRUE if TRUE in parts else Or(tuple(parts)))
 
 
-def _cover_matches(plan: MergePlan, columns: MergeColumns, now_ms: int) -> Covered:
-    expression = plan.expression_of(plan.condition)
-    if expression is None:
+def _cover_matches(plan: MergePlan) -> Covered:
+    if plan.keys is None:
         return Covered(TRUE)
-    try:
-        keys, residual = split_condition(expression, columns, now_ms)
-    except InvalidRequestError:  # no equality, or what only Spark understands
-        return Covered(TRUE)
+    (keys, residual), columns = plan.keys, plan.columns
     find = columns.finder()
     usable = []
     for target, value in keys:

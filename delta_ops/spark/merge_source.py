@@ -82,7 +82,7 @@ def validate_source(
         InvalidRequestError: With the rule and the number of rows.
     """
     if rules:
-        broken = [sf.count_if(~matches(each.predicate, schema)) for each in rules]
+        broken = [sf.count_if(~matches(each.predicate_on(schema), schema)) for each in rules]
         counts = source.agg(*(each.alias(str(i)) for i, each in enumerate(broken)))
         found = jobs.run(source.sparkSession, counts.toArrow, on_tasks)
         validate_broken(rules, [column[0].as_py() for column in found.columns], table)

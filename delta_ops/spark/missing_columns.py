@@ -32,6 +32,7 @@ from delta_ops.protocol.table_definition import TableDefinition
 from delta_ops.spark.analysis import why_unusable
 from delta_ops.spark.empty_rows import empty_rows
 from delta_ops.spark.expressions import named_column, parse_physical_text, physical_text
+from delta_ops.spark.partition_text import null_where_empty
 from delta_ops.spark.row_checks import RowCheck
 from delta_ops.spark.schema import spark_schema_from_schema
 
@@ -148,7 +149,9 @@ def missing_values(
     for name in column_defaults(definition.schema) if has_defaults else ():
         if name.lower() not in given and name not in values:
             field = find_field(definition.schema, name)
-            values[name] = _default(field, spark, now_ms, table)
+            default = _default(field, spark, now_ms, table)
+            is_partition = name in definition.partition_columns
+            values[name] = null_where_empty(default, field) if is_partition else default
     return MissingValues(values, tuple(counted))
 
 

@@ -15,7 +15,12 @@ from pyspark.sql import Column
 from pyspark.sql import functions as sf
 
 from delta_ops.errors import InvalidRequestError
-from delta_ops.protocol.partition_values import HIVE_DEFAULT_PARTITION, parse, serialize
+from delta_ops.protocol.partition_values import (
+    HIVE_DEFAULT_PARTITION,
+    is_null_where_empty,
+    parse,
+    serialize,
+)
 from delta_ops.protocol.schema import (
     BINARY,
     DOUBLE,
@@ -48,6 +53,11 @@ def partition_text(value: Column, data_type: DataType) -> Column:
         case t if t in (FLOAT, DOUBLE):  # -0.0 is 0.0, and one value has one directory
             return sf.when(value == sf.lit(0.0), sf.lit("0.0")).otherwise(value.cast("string"))
     return value
+
+
+def null_where_empty(value: Column, field: StructField) -> Column:
+    """A new value of a partition column as it is read back."""
+    return sf.when(sf.length(value) > 0, value) if is_null_where_empty(field) else value
 
 
 def partition_text_checks(

@@ -20,6 +20,7 @@ from pyspark.sql import functions as sf
 
 from delta_ops.errors import InvalidRequestError
 from delta_ops.protocol.char_types import CharLengths, length_limits
+from delta_ops.protocol.partition_values import is_null_where_empty
 from delta_ops.protocol.row_rules import Check, Generated, Invariant, NotNull, RowRule
 from delta_ops.protocol.schema import ArrayType, DataType, MapType, StructType, find_field
 from delta_ops.protocol.table_definition import TableDefinition
@@ -153,7 +154,10 @@ def generated_text(rule: Generated, definition: TableDefinition) -> str:
     """The expression of a generated column, in the column's type, as Spark reads it."""
     field = find_field(definition.schema, rule.column)
     spark_type = spark_schema_from_schema(StructType((field,)))[0].dataType
-    return f"CAST(({rule.expression}) AS {spark_type.simpleString()})"
+    value = f"CAST(({rule.expression}) AS {spark_type.simpleString()})"
+    if rule.column not in definition.partition_columns or not is_null_where_empty(field):
+        return value
+    return f"nullif({value}, CAST('' AS {spark_type.simpleString()}))"
 
 
 def checked_rules(checks: Sequence[RowCheck]) -> frozenset[RowRule]:

@@ -25,7 +25,7 @@ from delta_ops.spark.data_files import BY_TABLE, FileSettings
 from delta_ops.spark.expressions import quote
 from delta_ops.spark.merge_execution import SparkMerge
 from delta_ops.spark.write import write_frame
-from delta_ops.transaction import DEFAULT_HOOKS, CommitResult, Hook
+from delta_ops.transaction import DEFAULT_HOOKS, CommitResult, Hook, begin
 from delta_ops.transaction.merge import Merge, MergeRequest
 from delta_ops.transaction.source_rules import SourceRule, key_rule
 from delta_ops.transaction.write import Epoch, WriteRequest
@@ -189,7 +189,13 @@ class BatchWriter:
             epoch = Epoch(query_id=query, number=batch_id, output_mode=self.output_mode)
             request = replace(self.request, txn=(query, batch_id), epoch=epoch)
             result = write_frame(
-                batch, self.log, request, None, self.on_event, self.settings, self._rules()
+                batch,
+                self.log,
+                request,
+                None,
+                self.on_event,
+                self.settings,
+                self._rules(self.request.partition_by or ()),
             )
         if result.already_committed:
             # Spark fails a batch whose rows were not asked for, where the query keeps a state.
@@ -197,8 +203,9 @@ class BatchWriter:
 
     def _merge(self, batch: DataFrame, txn: tuple[str, int]) -> CommitResult:
         engine, names = SparkMerge(), map(quote, self.keys)
+        transaction = begin(self.log, on_event=self.on_event)
         request = MergeRequest(
-            target=self.log,
+            target=transaction,
             source=batch,
             predicate=engine.parse(
                 " AND ".join(f"target.{name} = source.{name}" for name in names)
@@ -211,13 +218,13 @@ class BatchWriter:
             storage_options=None,
             hooks=self.request.hooks,
             on_event=self.on_event,
-            source_rules=self._rules(),
+            source_rules=self._rules(transaction.definition.partition_columns),
         )
         builder = Merge(request, engine)
         return builder.when_matched_update_all().when_not_matched_insert_all().execute()
 
-    def _rules(self) -> list[SourceRule]:
-        return [key_rule(self.keys, "the batch")] if self.keys else []
+    def _rules(self, partition_columns: Sequence[str]) -> list[SourceRule]:
+        return [key_rule(self.keys, "the batch", partition_columns)] if self.keys else []
 
 
 def _query_id(batch: DataFrame, checkpoint_location: str | None) -> str:

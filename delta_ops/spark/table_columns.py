@@ -16,16 +16,15 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as sf
 
 from delta_ops.errors import InvalidRequestError
+from delta_ops.protocol.partition_values import is_null_where_empty
 from delta_ops.protocol.row_rules import Generated
 from delta_ops.protocol.schema import (
-    BINARY,
     BYTE,
     DOUBLE,
     FLOAT,
     INTEGER,
     LONG,
     SHORT,
-    STRING,
     ArrayType,
     DataType,
     DecimalType,
@@ -37,7 +36,8 @@ from delta_ops.protocol.schema import (
 from delta_ops.protocol.schema_evolution import validate_given_once
 from delta_ops.protocol.table_definition import TableDefinition
 from delta_ops.spark.expressions import named_column
-from delta_ops.spark.row_checks import ExpressionRule, RowCheck, generated_text
+from delta_ops.spark.partition_text import null_where_empty
+from delta_ops.spark.row_checks import RowCheck, generated_text
 from delta_ops.spark.schema import (
     data_schema_from_spark,
     has_collation,
@@ -143,19 +143,10 @@ def generate_columns(
 
 
 def stored_rows(frame: DataFrame, definition: TableDefinition) -> DataFrame:
-    """The rows as readers will see them, where an expression of the table may look at them.
-
-    An empty partition value is stored as null. What must not be null is refused as empty later.
-    """
-    if not any(isinstance(rule, ExpressionRule) for rule in definition.row_rules):
-        return frame
-    return frame.withColumns(
-        {
-            each.name: sf.when(sf.length(named_column(each.name)) > 0, named_column(each.name))
-            for each in definition.partition_fields
-            if each.data_type in (STRING, BINARY) and each.nullable
-        }
-    )
+    """The rows as they are read back: an empty partition value is null."""
+    emptied = [each for each in definition.partition_fields if is_null_where_empty(each)]
+    values = {each.name: null_where_empty(named_column(each.name), each) for each in emptied}
+    return frame.withColumns(values) if values else frame
 
 
 def _refuse_unknown(given: StructType, schema: StructType, table: str) -> None:
@@ -174,8 +165,8 @@ def _drop_collations(frame: DataFrame, given: StructType) -> DataFrame:
     Rules of the table would else be judged by the collations of the data.
     """
     collated = {
-        each.name: named_column(each.name).cast(as_stored.dataType)
-        for each, as_stored in zip(frame.schema, spark_schema_from_schema(given), strict=True)
+        each.name: named_column(each.name).cast(stored_rows.dataType)
+        for each, stored_rows in zip(frame.schema, spark_schema_from_schema(given), strict=True)
         if has_collation(each.dataType)
     }
     return frame.withColumns(collated) if collated else frame

@@ -240,7 +240,7 @@ class SparkWrite:
         rows = complete(self._df, definition, transaction.clock(), table)
         checks = [
             *rows.checks,
-            *_match_checks(must_match, definition.schema),
+            *_match_checks(must_match, definition),
             *_nan_checks(definition),
             *(
                 RowCheck(
@@ -277,7 +277,7 @@ class SparkWrite:
             clustered_by=transaction.clustering_columns,
             settings=self._settings,
         )
-        frame = stored_rows(generate_columns(rows.frame, df.columns, definition), definition)
+        frame = generate_columns(stored_rows(rows.frame, definition), df.columns, definition)
         written = write_rows(frame, all_checks, target, transaction.on_event, figures)
         staged = Staged(
             adds=written.adds,
@@ -340,9 +340,9 @@ def _nan_checks(definition: TableDefinition) -> Iterator[RowCheck]:
             yield RowCheck(num_broken=sf.count_if(found[0]), message=found[1])
 
 
-def _match_checks(must_match: Predicate | None, schema: StructType) -> Iterator[RowCheck]:
+def _match_checks(must_match: Predicate | None, definition: TableDefinition) -> Iterator[RowCheck]:
     if must_match is not None:
         yield RowCheck(
-            num_broken=sf.count_if(~matches(must_match, schema)),
-            message=describe_outsiders(must_match),
+            num_broken=sf.count_if(~matches(must_match, definition.schema)),
+            message=describe_outsiders(must_match, definition),
         )

@@ -30,8 +30,9 @@ from delta_ops.protocol.expression import parse_expression
 from delta_ops.protocol.expression.nodes import columns_of
 from delta_ops.protocol.features import Engine
 from delta_ops.protocol.known_properties import TYPE_WIDENING
-from delta_ops.protocol.predicate import TRUE, Predicate, resolve
-from delta_ops.protocol.predicate.stored import partitions_predicate, stored_predicate
+from delta_ops.protocol.predicate import TRUE, In, Predicate, resolve
+from delta_ops.protocol.predicate.nodes import leaves_of
+from delta_ops.protocol.predicate.stored import partitions_predicate
 from delta_ops.protocol.predicate.text import predicate_text
 from delta_ops.protocol.row_rules import Check
 from delta_ops.protocol.schema import (
@@ -243,20 +244,28 @@ def stage(
     validate_feed_columns(definition, table)
     validate_partitioning(definition, partition_by, table)
     validate_distinct(definition.schema, table)
-    if must_match is not None:
-        columns = definition.partition_columns
-        must_match = stored_predicate(must_match, definition.schema, columns)
     return engine.stage_data(must_match)
 
 
-def describe_outsiders(must_match: Predicate) -> str:
+def describe_outsiders(must_match: Predicate, definition: TableDefinition) -> str:
     """What is said of rows that a write refuses, as they are none of what it replaces."""
     text = shorten(predicate_text(must_match), _SHOWN_CHARACTERS)
+    emptied = [name for name in definition.partition_columns if _asks_for_empty(name, must_match)]
+    note = f". An empty value of partition column {emptied[0]!r} is null" if emptied else ""
     return (
         f"the data have rows for which {text} is not true, which would be added outside of what is "
         "replaced; filter the data, or replace more (by replace_where, or by the partition of the "
-        "asset)"
+        f"asset){note}"
     )
+
+
+def _asks_for_empty(name: str, predicate: Predicate) -> bool:
+    """Whether a predicate compares a column with an empty text."""
+    for leaf in leaves_of(predicate):
+        values = leaf.values if isinstance(leaf, In) else [getattr(leaf, "value", None)]
+        if leaf.column[0].lower() == name.lower() and any(each in ("", b"") for each in values):
+            return True
+    return False
 
 
 def _replace(

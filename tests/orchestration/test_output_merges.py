@@ -163,6 +163,13 @@ def test_a_partition_is_merged_by_itself(
             id="keys that are null",
         ),
         pytest.param(
+            {**BY_ID, "delta/merge_keys": ["country", "id"], "delta/partition_by": "country"},
+            table(country=["", "at"], id=[1, 1]),
+            None,
+            r"whose partition column country is empty, which meet no row.* \(rows: 1\)",
+            id="an empty key that is a partition column",
+        ),
+        pytest.param(
             {
                 **BY_ID,
                 "delta/merge_clauses": [

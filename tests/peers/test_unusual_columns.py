@@ -5,10 +5,13 @@ from __future__ import annotations
 from datetime import UTC, datetime
 from pathlib import Path
 
+import pyarrow as pa
 import pytest
+from deltalake import write_deltalake
 from pyspark.sql import SparkSession
 
 import delta_ops.arrow as da
+import delta_ops.spark as ds
 from delta_ops import DeltaLog
 from delta_ops.errors import InvalidRequestError
 from delta_ops.protocol.predicate import parse_predicate
@@ -181,3 +184,17 @@ def test_changes_of_before_a_field_was_added_have_it_as_null(
         found = changes.read_all()
         assert found.column_names == theirs.column_names
         assert rows(found) == rows(theirs)
+
+
+def test_an_empty_partition_value_is_null_but_where_deltalake_wrote_it(
+    delta_spark: DeltaSpark, spark: SparkSession, tmp_path: Path
+) -> None:
+    """delta-spark writes null, and shows the text of a log where the protocol says null."""
+    data = pa.table({"id": [1, 2], "p": ["", "a"]})
+    delta_spark.write(tmp_path / "t", data, partition_by=["p"])
+    assert_same_rows(delta_spark, spark, tmp_path / "t", 0)
+    assert rows(da.to_table(tmp_path / "t"))[0] == {"id": 1, "p": None}
+    write_deltalake(tmp_path / "d", data, partition_by=["p"])
+    assert rows(delta_spark.read(tmp_path / "d"))[0] == {"id": 1, "p": ""}
+    for found in (da.to_table(tmp_path / "d"), ds.read(spark, tmp_path / "d").toArrow()):
+        assert rows(found)[0] == {"id": 1, "p": None}

@@ -1,0 +1,102 @@
+"""An empty value of a partition column is null to Spark too; see tests/arrow for each rule."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pytest
+from deltalake import write_deltalake
+from pyspark.errors import StreamingQueryException
+from pyspark.sql import SparkSession
+
+import delta_ops.arrow as da
+import delta_ops.spark as ds
+from delta_ops import DeltaLog, col
+from delta_ops.ddl import add_constraint, create_table
+from delta_ops.errors import InvalidRequestError
+from delta_ops.protocol.schema import LONG, STRING, StructField, StructType
+from tests.spark.frames import files_under, rows_of
+from tests.support.tables import rows
+
+pytestmark = pytest.mark.spark
+
+EMPTY_AND_FILLED = pa.table({"id": [1, 2], "p": ["", "a"]})
+NULL_AND_FILLED = [{"id": 1, "p": None}, {"id": 2, "p": "a"}]
+
+
+def test_an_empty_text_of_deltalake_is_read_and_chosen_as_null(
+    spark: SparkSession, tmp_path: Path, way: str
+) -> None:
+    write_deltalake(tmp_path, EMPTY_AND_FILLED, partition_by=["p"])
+    read = ds.read(spark, tmp_path)
+    assert rows_of(read) == NULL_AND_FILLED
+    assert read.filter("p = ''").count() == 0
+    assert rows_of(ds.read(spark, tmp_path, predicate=col("p").is_null())) == NULL_AND_FILLED[:1]
+    ds.delete(spark, tmp_path, "p = ''")
+    ds.update(spark, tmp_path, {"id": "id + 6"}, "p IS NULL")
+    assert rows_of(ds.read(spark, tmp_path)) == [NULL_AND_FILLED[1], {"id": 7, "p": None}]
+
+
+def test_rules_and_generated_columns_see_null(spark: SparkSession, tmp_path: Path) -> None:
+    made = {"g": "coalesce(p, 'none')", "q": "substring(s, 1, 1)"}
+    generated = [
+        StructField(name, STRING, metadata={"delta.generationExpression": text})
+        for name, text in made.items()
+    ]
+    fields = (StructField("id", LONG), StructField("p", STRING), StructField("s", STRING))
+    create_table(tmp_path, StructType((*fields, *generated)), partition_by=["p", "q"])
+    add_constraint(tmp_path, "c", "id < 3 OR p IS NOT NULL")
+    frame = spark.sql("SELECT 1L AS id, '' AS p, '' AS s")
+    null = {"p": None, "s": "", "g": "none", "q": None}
+    ds.write(frame, tmp_path)
+    ds.write(frame, tmp_path, "overwrite", replace_where=col("p").is_null())
+    ds.write(spark.sql("SELECT 2L AS id, 'a' AS p, 'b' AS s"), tmp_path)
+    ds.update(spark, tmp_path, {"p": "''", "s": "''"}, "id = 2")
+    assert rows_of(ds.read(spark, tmp_path)) == [{"id": 1, **null}, {"id": 2, **null}]
+    with pytest.raises(InvalidRequestError, match=r"id < 3 OR p IS NOT NULL\) is not true"):
+        ds.update(spark, tmp_path, {"id": "3", "p": "''"}, "id = 2")
+    with pytest.raises(InvalidRequestError, match=r"outside of what is replaced.*'p' is null"):
+        ds.write(frame, tmp_path, "overwrite", replace_where=col("p") == "")
+
+
+def test_a_merge_never_inserts_a_row_that_its_own_key_would_not_meet(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    da.write(tmp_path, EMPTY_AND_FILLED, partition_by=["p"])
+    before = files_under(tmp_path)
+    frame = spark.createDataFrame(EMPTY_AND_FILLED)
+    merge = ds.merge(tmp_path, frame, "target.p = source.p AND target.id = source.id")
+    upsert = merge.when_matched_update_all().when_not_matched_insert_all()
+    with pytest.raises(InvalidRequestError, match="rows whose p is empty, which partition col"):
+        upsert.execute()
+    assert files_under(tmp_path) == before
+    merge.when_not_matched_insert_all("source.p <> ''").execute()
+    by_id = ds.merge(tmp_path, frame, "target.id = source.id").when_matched_update_all()
+    by_id.when_not_matched_insert_all().execute()
+    assert rows(da.to_table(tmp_path)) == NULL_AND_FILLED
+
+
+@pytest.mark.parametrize("is_first", [True, pytest.param(False, marks=pytest.mark.full)])
+def test_a_stream_refuses_a_batch_with_an_empty_key(
+    spark: SparkSession, tmp_path: Path, *, is_first: bool
+) -> None:
+    source, target = tmp_path / "source", tmp_path / "target"
+    batches = [EMPTY_AND_FILLED] if is_first else [EMPTY_AND_FILLED.slice(1), EMPTY_AND_FILLED]
+    options: dict[str, Any] = {"output_mode": "update", "keys": ["p", "id"], "partition_by": ["p"]}
+    for batch in batches[:-1]:
+        da.write(source, batch)
+        run(spark, source, target, **options)
+    da.write(source, batches[-1])
+    with pytest.raises(StreamingQueryException, match=r"partition column p is empty.*\(rows: 1\)"):
+        run(spark, source, target, **options)
+    assert DeltaLog(target).exists() is not is_first
+
+
+def run(spark: SparkSession, source: Path, target: Path, **options: Any) -> None:
+    place, stream = str(target) + "_checkpoint", ds.read_stream(spark, source)
+    query = ds.write_stream(
+        stream, target, checkpoint_location=place, available_now=True, **options
+    )
+    query.awaitTermination()
