@@ -19,7 +19,7 @@ def encode_lines(lines: Iterable[AddFile | RemoveFile | bytes]) -> bytes:
 
     Raises `ValueError` or `TypeError` where a value has no JSON.
     """
-    return _ENCODER.encode_lines(map(_body, lines))
+    return _ENCODER.encode_lines([_body(line) for line in lines])  # it leaks any other iterable
 
 
 _ENCODER = msgspec.json.Encoder(enc_hook=dict)  # for mappings that are none
