@@ -33,7 +33,7 @@ those before its definition's, and those before the IO manager's own:
 An input takes the rows of the upstream's partitions that Dagster maps to it. With `partition_expr`
 in the metadata of its `AssetIn`, an expression of the upstream's columns, it takes the rows of the
 partitions that the asset itself materialises: the flights of a day, whichever day's file they came
-with. `columns` there names the columns to read.
+with. `columns` there names the columns to read, `delta/predicate` filters rows by SQL.
 
 What an overwrite replaces is named by a predicate on the column of `partition_expr`; without
 partitions it is the whole table. There is no third way, and no error turns one into the other.
@@ -53,6 +53,12 @@ from delta_ops.log import DeltaLog, Snapshot
 from delta_ops.maintenance import auto_compact
 from delta_ops.orchestration import dagster_compat as compat
 from delta_ops.orchestration.column_lineage import remember_input
+from delta_ops.orchestration.input_settings import (
+    InputSettings,
+    input_settings,
+    require_partitions,
+    validate_all_is_read,
+)
 from delta_ops.orchestration.input_versions import input_version, read_metadata
 from delta_ops.orchestration.output_partitions import (
     require_expression,
@@ -60,11 +66,7 @@ from delta_ops.orchestration.output_partitions import (
     versioned_rows,
 )
 from delta_ops.orchestration.output_report import report_output
-from delta_ops.orchestration.output_settings import (
-    output_settings,
-    partition_expr_of,
-    partition_expr_of_input,
-)
+from delta_ops.orchestration.output_settings import output_settings, partition_expr_of
 from delta_ops.orchestration.output_writes import OutputWriter
 from delta_ops.orchestration.partitions import partition_predicate
 from delta_ops.orchestration.resources import (
@@ -80,11 +82,12 @@ from delta_ops.orchestration.storage_options import resolve_options
 from delta_ops.orchestration.tables import uri_elsewhere
 from delta_ops.orchestration.type_handlers import (
     TableRead,
+    holds_rows,
     rows_of,
     takes_none,
     value_of_table,
 )
-from delta_ops.protocol.predicate import Predicate
+from delta_ops.protocol.predicate import Predicate, all_of
 from delta_ops.transaction import DEFAULT_HOOKS, Hook, write_checksum
 
 PROGRESS_S = 10.0
@@ -156,6 +159,18 @@ class DeltaIOManager(dg.ConfigurableIOManager):
         place: str,  # noqa: ARG002 - for IO managers that have other words
     ) -> Mapping[str, Any]:
         """Metadata of an output, or of an asset's definition, in the words above.
+
+        Args:
+            place: Names them in errors.
+        """
+        return metadata
+
+    def read_input_metadata(
+        self,
+        metadata: Mapping[str, Any],
+        place: str,  # noqa: ARG002 - for IO managers that have other words
+    ) -> Mapping[str, Any]:
+        """Metadata of an input, in the words of `input_settings`.
 
         Args:
             place: Names them in errors.
@@ -274,26 +289,28 @@ class DeltaIOManager(dg.ConfigurableIOManager):
 
     def load_input(self, context: dg.InputContext) -> Any:
         """Read the upstream at the version that Dagster records as provenance, if it is there."""
+        settings = input_settings(context, self.read_input_metadata)
         upstream = context.upstream_output
         metadata = upstream.definition_metadata if upstream is not None else {}
         log = self.log_of_asset(context.asset_key, metadata)
         wanted = compat.annotation(context)
         if wanted is Any:
             wanted = self.default_load_type() or Any
+        if not holds_rows(wanted):
+            validate_all_is_read(context, settings)
         try:
-            version = input_version(context, log, partial(self._input_predicate, context))
+            version = input_version(context, log, partial(self._input_predicate, context, settings))
         except TableNotFoundError:
             if takes_none(wanted):
                 return None
             raise
         snapshot = version.snapshot
-        predicate = self._input_predicate(context, snapshot)
+        predicate = self._input_predicate(context, settings, snapshot)
         compat.record_read(context, read_metadata(context.asset_key, version))
-        columns = (context.definition_metadata or {}).get("columns")
         read = TableRead(
             log=log,
             snapshot=snapshot,
-            columns=columns,
+            columns=settings.columns,
             predicate=predicate,
             spark_session=self._session,
         )
@@ -301,10 +318,20 @@ class DeltaIOManager(dg.ConfigurableIOManager):
         remember_input(context, value)
         return value
 
-    def _input_predicate(self, context: dg.InputContext, snapshot: Snapshot) -> Predicate | None:
-        expression = partition_expr_of_input(context)
+    def _input_predicate(
+        self, context: dg.InputContext, settings: InputSettings, snapshot: Snapshot
+    ) -> Predicate | None:
+        of_partitions = self._rows_of_input(context, settings, snapshot)
+        given = [each for each in (of_partitions, settings.predicate) if each is not None]
+        return all_of(given) if given else None
+
+    def _rows_of_input(
+        self, context: dg.InputContext, settings: InputSettings, snapshot: Snapshot
+    ) -> Predicate | None:
+        """The rows of the partitions that the input is about; None: all."""
+        expression = settings.partition_expr
         if expression is not None:
-            partitions, keys = _require_partitions(context)
+            partitions, keys = require_partitions(context)
             return partition_predicate(expression, snapshot.schema, partitions, keys)
         if not context.has_asset_partitions or context.upstream_output is None:
             return None
@@ -336,19 +363,6 @@ def _validate_fields(io_manager: type[DeltaIOManager], given: Mapping[str, Any])
                 f"{io_manager.__name__} has no field {name}; there are "
                 f"{', '.join(io_manager.model_fields)}. How outputs are written stands in metadata"
             )
-
-
-def _require_partitions(
-    context: dg.InputContext,
-) -> tuple[dg.PartitionsDefinition[Any], Sequence[str]]:
-    found = compat.consumer_partitions(context)
-    if found is None:
-        raise InvalidRequestError(
-            f"input {context.asset_key.to_user_string()} has the metadata partition_expr, by which "
-            "an asset takes the rows of its own partitions, and the asset that takes it has none; "
-            "leave partition_expr out"
-        )
-    return found
 
 
 def _validate_output_names_no_table(context: dg.OutputContext, log: DeltaLog) -> None:

@@ -10,9 +10,8 @@ An IO manager may know other words for them (`swap_in`); it reads each place int
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from difflib import get_close_matches
 from typing import Literal
 
 import dagster as dg
@@ -22,19 +21,19 @@ from delta_ops.orchestration import dagster_compat as compat
 from delta_ops.orchestration.given_settings import (
     Given,
     Metadata,
+    ReadMetadata,
     are_texts,
     first_given,
     read_columns,
     read_flag,
     read_texts,
+    validate_keys,
 )
 from delta_ops.orchestration.input_versions import READ_NAMES
 from delta_ops.orchestration.merge_settings import MERGE_KEYS, MergeSettings, merge_settings
 from delta_ops.orchestration.output_txns import Idempotency, declared_idempotency
 
 Mode = Literal["append", "overwrite", "merge", "error", "ignore"]
-ReadMetadata = Callable[[Metadata, str], Metadata]
-"""Puts metadata into the words of this module; the text names their place, for errors."""
 PartitionExpr = str | Mapping[str, str]
 """An expression of the table's columns, or one for each dimension of the partitions."""
 ColumnLineage = Mapping[str, Mapping[str, Sequence[str]]]
@@ -97,6 +96,9 @@ def output_settings(
     """
     asset = context.asset_key.to_user_string()
     of_output = f"the metadata of the Output of asset {asset}"
+    if not context.has_asset_partitions:
+        validate_no_partitions(of_output, context.output_metadata)
+        validate_no_partitions(f"the metadata of asset {asset}", context.definition_metadata)
     return settings_from(
         [
             (of_output, read_metadata(context.output_metadata, of_output)),
@@ -107,6 +109,20 @@ def output_settings(
         context.asset_key,
         has_partitions=context.has_asset_partitions,
     )
+
+
+def validate_no_partitions(place: str, metadata: Metadata) -> None:
+    """Reject a `partition_expr` that an asset without partitions would not use.
+
+    Raises:
+        InvalidRequestError: The metadata have one.
+    """
+    if first_given("partition_expr", [(place, metadata)]).value is not None:
+        raise InvalidRequestError(
+            f"{place} have a partition_expr, and the asset has no partitions, so that each run "
+            "would be about the whole table; give it a partitions_def, or leave partition_expr "
+            "out. Nothing was written"
+        )
 
 
 def _added_places(context: dg.OutputContext, place: str) -> Iterator[tuple[str, Metadata]]:
@@ -150,12 +166,12 @@ def settings_from(
     """
     places = [*places, ("the metadata of DeltaIOManager", defaults)]
     for place, metadata in places:
-        _validate_keys(place, metadata, only_ours=metadata is defaults)
+        validate_keys(place, metadata, _KEYS, only_ours=metadata is defaults)
     given = {key: first_given(key, places) for key in _KEYS}
     mode, idempotency = given["delta/mode"], given["delta/idempotency"]
-    _validate_merge_is_meant(given)
+    _validate_merge_is_meant(given, defaults_rank=len(places) - 1)
     settings = OutputSettings(
-        partition_expr=_expressions(given["partition_expr"]),
+        partition_expr=read_expressions(given["partition_expr"]),
         partition_by=read_columns(given["delta/partition_by"]),
         mode=_mode(mode),
         merge=merge_settings(given) if _mode(mode) == "merge" else None,
@@ -195,24 +211,7 @@ def partition_expr_of(
     """What says which rows belong to a partition of an asset, to whoever reads it."""
     place = definition_place(asset_key, metadata, read_metadata)
     places = (place, ("the metadata of DeltaIOManager", defaults))
-    return _expressions(first_given("partition_expr", places))
-
-
-def partition_expr_of_input(context: dg.InputContext) -> PartitionExpr | None:
-    """What says which rows of an upstream belong to the partitions of the asset that reads it."""
-    place = f"the metadata of the input {context.asset_key.to_user_string()}"
-    places = ((place, context.definition_metadata or {}),)
-    return _expressions(first_given("partition_expr", places))
-
-
-def _validate_keys(place: str, metadata: Metadata, *, only_ours: bool) -> None:
-    for key in metadata:
-        if key not in _KEYS and (only_ours or key.startswith("delta/")):
-            (nearest,) = get_close_matches(key, _KEYS, n=1, cutoff=0)
-            raise InvalidRequestError(
-                f"{place} have the key {key!r}, which says nothing; the nearest that does is "
-                f"{nearest!r}. Nothing was written"
-            )
+    return read_expressions(first_given("partition_expr", places))
 
 
 def _mode(given: Given) -> Mode:
@@ -228,15 +227,29 @@ def _mode(given: Given) -> Mode:
     )
 
 
-def _validate_merge_is_meant(given: Mapping[str, Given]) -> None:
-    """Refuse to overwrite by default where rows are meant to be merged."""
-    if given["delta/mode"].value is not None:
+def _validate_merge_is_meant(given: Mapping[str, Given], defaults_rank: int) -> None:
+    """Reject merge settings that nothing would use; rows that are there would be overwritten.
+
+    A nearer place may choose another mode, such as a run that writes the whole table again, and
+    defaults are there for the assets whose mode is "merge".
+    """
+    mode = given["delta/mode"]
+    if mode.value == "merge":
         return
     for key in MERGE_KEYS:
-        if given[key].value is not None:
+        setting = given[key]
+        if setting.value is None:
+            continue
+        if mode.value is None:
             raise InvalidRequestError(
-                f"{given[key].place} have {key} without a delta/mode, and what is there would be "
-                "overwritten; add the delta/mode merge, or overwrite. Nothing was written"
+                f"{setting.place} have {key} without a delta/mode, and what is there would be "
+                f"overwritten; add the delta/mode merge, or leave {key} out. Nothing was written"
+            )
+        if setting.rank <= mode.rank and setting.rank < defaults_rank:
+            raise InvalidRequestError(
+                f"{setting.place} have {key}, and {mode.place} have the delta/mode "
+                f"{mode.value!r}, which merges nothing; give the delta/mode merge, or leave {key} "
+                "out. Nothing was written"
             )
 
 
@@ -276,7 +289,8 @@ def _commit_texts(given: Given) -> Mapping[str, str] | None:
     return texts
 
 
-def _expressions(given: Given) -> PartitionExpr | None:
+def read_expressions(given: Given) -> PartitionExpr | None:
+    """An expression, or one for each dimension."""
     value = given.value
     if value is None or isinstance(value, str):
         return value

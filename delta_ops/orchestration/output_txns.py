@@ -38,6 +38,7 @@ from delta_ops.orchestration.reruns import (
     line_origin_id,
     line_that_ends_with,
     root_id,
+    validate_tags,
 )
 from delta_ops.transaction import Txn
 
@@ -88,6 +89,7 @@ def step_output(context: dg.OutputContext) -> StepOutput | None:
     run = dagster_run(context)
     if run is None:
         return None
+    validate_tags(run)
     keys: tuple[str, ...] = ()
     text = None
     if context.has_asset_partitions:
@@ -106,6 +108,7 @@ def step_output(context: dg.OutputContext) -> StepOutput | None:
 
 def step_output_of_asset(context: dg.AssetExecutionContext, asset_key: dg.AssetKey) -> StepOutput:
     """The output for one of the assets that a step materialises."""
+    validate_tags(context.run)
     partitions = context.assets_def.specs_by_key[asset_key].partitions_def
     keys: tuple[str, ...] = ()
     text = None

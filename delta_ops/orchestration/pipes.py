@@ -13,7 +13,11 @@ import dagster as dg
 
 from delta_ops.errors import InvalidRequestError
 from delta_ops.orchestration import dagster_compat as compat
-from delta_ops.orchestration.output_settings import OutputSettings, settings_from
+from delta_ops.orchestration.output_settings import (
+    OutputSettings,
+    settings_from,
+    validate_no_partitions,
+)
 from delta_ops.orchestration.output_txns import (
     step_output_of_asset,
     user_metadata,
@@ -76,9 +80,10 @@ def _asset_write(context: dg.AssetExecutionContext, table: TableRef) -> AssetWri
 def _settings(context: dg.AssetExecutionContext, asset_key: dg.AssetKey) -> OutputSettings:
     spec = context.assets_def.specs_by_key[asset_key]
     place = f"the metadata of asset {asset_key.to_user_string()}"
-    settings = settings_from(
-        [(place, spec.metadata)], {}, asset_key, has_partitions=spec.partitions_def is not None
-    )
+    has_partitions = spec.partitions_def is not None
+    if not has_partitions:
+        validate_no_partitions(place, spec.metadata)
+    settings = settings_from([(place, spec.metadata)], {}, asset_key, has_partitions=has_partitions)
     if settings.idempotency == "source":
         raise InvalidRequestError(
             f"{place} have the delta/idempotency 'source', which is for lists of SourcePart; a "

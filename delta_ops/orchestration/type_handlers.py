@@ -152,6 +152,13 @@ def takes_none(annotation: Any) -> bool:
     return type(None) in get_args(annotation) or annotation in (None, type(None))
 
 
+def holds_rows(annotation: Any) -> bool:
+    """Whether the value that an annotation asks for has rows; a handle of the table has none."""
+    wanted = _drop_none(annotation)
+    handles = (Snapshot, DeltaLog)
+    return wanted not in (Any, object) and not (isinstance(wanted, type) and wanted in handles)
+
+
 def is_spark_data(value: Any) -> bool:
     """Whether a value is a Spark DataFrame, classic or Connect; does not import pyspark."""
     return any(

@@ -297,12 +297,35 @@ def test_a_merge_that_cannot_be_is_refused_before_a_table_is_made(
 def test_what_is_meant_to_be_merged_does_not_overwrite(
     tmp_path: Path, instance: dg.DagsterInstance, metadata: dict[str, Any]
 ) -> None:
-    asset = Asset(tmp_path, instance, {"delta/mode": "overwrite", **metadata})
-    asset.materialize(table(id=[1], v=[1]))
+    Asset(tmp_path, instance, {}).materialize(table(id=[1], v=[1]))
     without_mode = Asset(tmp_path, instance, metadata)
     with pytest.raises(InvalidRequestError, match="without a delta/mode, and what is there would"):
         without_mode.materialize(table(id=[2], v=[2]))
-    assert asset.rows == [(1, 1)]
+    for mode in ("overwrite", "append"):
+        beside = Asset(tmp_path, instance, {"delta/mode": mode, **metadata})
+        with pytest.raises(InvalidRequestError, match=f"'{mode}', which merges nothing"):
+            beside.materialize(table(id=[2], v=[2]))
+    assert beside.rows == [(1, 1)]
+
+
+def test_a_run_may_overwrite_an_asset_that_is_merged_else() -> None:
+    places = [
+        ("the metadata of the Output", {"delta/mode": "overwrite"}),
+        ("the metadata of asset t", BY_ID),
+    ]
+    settings = settings_from(places, {}, dg.AssetKey("t"), has_partitions=False)
+    assert (settings.mode, settings.merge) == ("overwrite", None)
+
+
+def test_keys_of_the_io_manager_are_for_assets_that_are_merged() -> None:
+    for mode, is_merged in (("append", False), ("merge", True)):
+        settings = settings_from(
+            [("the metadata of asset t", {"delta/mode": mode})],
+            {"delta/merge_keys": "id"},
+            dg.AssetKey("t"),
+            has_partitions=False,
+        )
+        assert (settings.merge is not None) is is_merged
 
 
 def test_a_table_that_is_laid_out_otherwise_is_not_merged_into(

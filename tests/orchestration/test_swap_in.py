@@ -331,6 +331,47 @@ EXAMPLES = {
         [Run("*"), Run("*")],
         {"public/plants": [{"key": 1, "n": 1}, {"key": 2, "n": 2}, {"key": 3, "n": 2}]},
     ),
+    "delta: some rows of an input": Example(
+        DELTA
+        + """
+    @dg.asset
+    def plants() -> pl.DataFrame:
+        return pl.DataFrame({"a": [1, 2, 3], "b": ["x", "y", "z"]})
+
+    @dg.asset(ins={"plants": dg.AssetIn(metadata={"predicate": "a > 1", "columns": ["b"]})})
+    def later(plants: pl.DataFrame) -> pl.DataFrame:
+        return plants
+
+    ASSETS = [plants, later]
+    """,
+        [Run("*")],
+        {"public/later": [{"b": "y"}, {"b": "z"}]},
+    ),
+    "polars: a merge": Example(
+        POLARS
+        + """
+    @dg.asset(
+        metadata={
+            "mode": "merge",
+            "delta_merge_options": {
+                "source_alias": "s",
+                "target_alias": "t",
+                "predicate": "s.key == t.key",
+                "merge_schema": True,
+            },
+            "when_not_matched_by_source_delete": True,
+        }
+    )
+    def plants(context) -> pl.DataFrame:
+        if context.instance.get_latest_materialization_event(context.asset_key) is None:
+            return pl.DataFrame({"key": [1, 2], "n": [1, 1]})
+        return pl.DataFrame({"key": [2, 3], "n": [2, 2], "m": ["new", "new"]})
+
+    ASSETS = [plants]
+    """,
+        [Run("*"), Run("*")],
+        {"plants.delta": [{"key": 2, "n": 2, "m": "new"}, {"key": 3, "n": 2, "m": "new"}]},
+    ),
     "iceberg: an upsert": Example(
         ICEBERG
         + """

@@ -107,7 +107,17 @@ def test_a_field_of_dagster_polars_that_cannot_be_honoured_is_refused(
         (DELTA, {"mode": "append", "delta/mode": "append"}, "another word for delta/mode"),
         (DELTA, {"custom_metadata": {"dagster/run_id": "mine"}}, "give it another name"),
         (DELTA, {"root_name": 3}, "give a text"),
-        (POLARS, {"delta_merge_options": {"predicate": "s.id = t.id"}}, "say it by delta/mode"),
+        (POLARS, {"delta_merge_options": {"predicate": "s.id = t.id"}}, "which merges nothing"),
+        (POLARS, {"delta_merge_options": {"streamed_exec": True}}, "say it by delta/mode"),
+        (POLARS, {"when_matched_update_all": "no"}, "choose True or False"),
+        (DELTA, {"merge_predicate": "s.id = t.id"}, "which merges nothing"),
+        (DELTA, {"merge_config": {"merge_tpe": "upsert"}}, "give a merge_type"),
+        (ICEBERG, {"upsert_options": {"join_cols": ["x"]}}, "which merges nothing"),
+        (
+            ICEBERG,
+            {"upsert_options": {"join_cols": ["x"], "when_matched_update_all": "no"}},
+            "choose True or False",
+        ),
         (POLARS, {"delta_write_options": {"engine": "rust"}}, "schema_mode and configuration"),
         (POLARS, {"partition_by": 3}, "give a column"),
         (POLARS, {"streaming": True}, "collect it in the asset"),
@@ -134,7 +144,7 @@ def test_metadata_that_cannot_be_honoured_are_refused_before_anything_is_written
     [
         (DELTA, {"merge_predicate": None, "writer_properties": {}}),
         (POLARS, {"streaming": False}),
-        (ICEBERG, {"partition_spec_update_mode": "update", "upsert_options": {"join_cols": ["x"]}}),
+        (ICEBERG, {"partition_spec_update_mode": "update"}),
         (ICEBERG, {"owner": "somebody"}),
     ],
 )
@@ -171,7 +181,7 @@ def test_an_input_is_not_read_otherwise_without_a_word(
     @dg.asset(ins={"t": dg.AssetIn(metadata={name: 1})})
     def reader(t: pa.Table) -> None: ...
 
-    with pytest.raises(InvalidRequestError, match=f"the input have {name}"):
+    with pytest.raises(InvalidRequestError, match=f"the input t have {name}"):
         dg.materialize(
             [dg.AssetSpec("t"), reader], resources={"io_manager": manager}, instance=instance
         )

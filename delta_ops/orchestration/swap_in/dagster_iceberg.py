@@ -30,6 +30,9 @@ class DeltaLakeIOManager(RenamedIOManager):
         "schema_update_mode": _read_schema_update_mode,
         # An asset's partitions are no layout of its table, which may stay as it is.
         "partition_spec_update_mode": need_nothing,
+        "partition_field_name_prefix": refuse(
+            "a Delta table is laid out by columns, not by partition fields; leave it out"
+        ),
         "upsert_options": read_upsert_options,
         "table_properties": refuse(
             "these are Iceberg's; properties of a Delta table are given as delta/configuration"

@@ -15,7 +15,10 @@ import dagster as dg
 
 from delta_ops.errors import InvalidRequestError
 from delta_ops.orchestration.swap_in.io_manager import RenamedIOManager, refuse_versions
-from delta_ops.orchestration.swap_in.merge_words import OUR_MERGE
+from delta_ops.orchestration.swap_in.merge_words import (
+    read_merge_options,
+    unite_merge_flags,
+)
 from delta_ops.orchestration.swap_in.words import (
     Words,
     need_nothing,
@@ -27,6 +30,7 @@ from delta_ops.orchestration.swap_in.words import (
 
 __all__ = ["DeltaWriteMode", "PolarsDeltaIOManager"]
 
+_NO_SAMPLE = "a materialization shows no sample of rows; leave it out"
 _OWN_READER = "delta_ops has a reader of its own; columns and partitions choose what it reads"
 
 
@@ -73,18 +77,23 @@ class PolarsDeltaIOManager(RenamedIOManager):
         "mode": rename("delta/mode"),
         "partition_by": _read_partition_by,
         "delta_write_options": _read_write_options,
-        "delta_merge_options": refuse(OUR_MERGE),
+        "delta_merge_options": read_merge_options,
+        "overwrite_schema": rename("delta/overwrite_schema"),
+        "n_rows": refuse(_NO_SAMPLE),
+        "fraction": refuse(_NO_SAMPLE),
+        "descriptions": refuse("a column's description is its comment in the table; leave it out"),
         "streaming": refuse("a lazy frame is collected as a whole; collect it in the asset"),
     }
     input_words: ClassVar[Words] = {
         **refuse_versions("version"),
-        "pyarrow_options": refuse(_OWN_READER),
-        "delta_table_options": refuse(_OWN_READER),
+        "pyarrow_options": refuse(_OWN_READER, outcome="Nothing was read"),
+        "delta_table_options": refuse(_OWN_READER, outcome="Nothing was read"),
         # A partition without rows is none that is missing.
         "allow_missing_partitions": need_nothing,
     }
     field_words: ClassVar[Words] = {
         "mode": rename("delta/mode"),
+        "overwrite_schema": rename("delta/overwrite_schema"),
         **refuse_versions("version"),
         "extension": refuse("the folders of the tables end in .delta", unless=(".delta",)),
     }
@@ -105,6 +114,10 @@ class PolarsDeltaIOManager(RenamedIOManager):
         """The asset's key, whose last part gets an ending."""
         *prefix, name = asset_key.path
         return [*prefix, f"{name}.delta"]
+
+    def read_metadata(self, metadata: Mapping[str, Any], place: str) -> Mapping[str, Any]:
+        """Metadata in the words of `DeltaIOManager`."""
+        return super().read_metadata(unite_merge_flags(metadata, place), place)
 
     @staticmethod
     def default_load_type() -> type | None:

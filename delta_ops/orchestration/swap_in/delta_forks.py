@@ -23,10 +23,17 @@ from delta_ops.orchestration.swap_in.words import (
 )
 
 _SETTINGS: Words = {
+    # Those of fields count in metadata, too, where both packages would pass over some.
     "mode": rename("delta/mode"),
     "schema_mode": read_schema_mode,
     "custom_metadata": rename("delta/user_metadata"),
     "commit_properties": read_commit_properties,
+    "overwrite_schema": rename("delta/overwrite_schema"),
+    "merge_config": read_merge_config,
+    "writer_engine": refuse("delta_ops has a writer of its own; leave it out"),
+    "parquet_read_options": refuse(
+        "delta_ops has a reader of its own; columns and partitions choose what it reads"
+    ),
     "writer_properties": refuse(
         "these are settings of another writer; the table property delta.parquet.compression.codec "
         "chooses the codec"
@@ -43,20 +50,18 @@ class DeltaLakeIOManager(RenamedIOManager):
 
     output_words: ClassVar[Words] = {
         **_SETTINGS,
+        "table_config": rename("delta/configuration"),
         "table_configuration": rename("delta/configuration"),
         "merge_predicate": rename("delta/merge_predicate"),
         "merge_operations_config": refuse(OUR_MERGE),
     }
-    input_words: ClassVar[Words] = refuse_versions("table_version")
+    input_words: ClassVar[Words] = {
+        **refuse_versions("table_version"),
+        "predicate": rename("delta/predicate"),
+    }
     field_words: ClassVar[Words] = {
         **_SETTINGS,
         "table_config": rename("delta/configuration"),
-        "overwrite_schema": rename("delta/overwrite_schema"),
-        "merge_config": read_merge_config,
-        "writer_engine": refuse("delta_ops has a writer of its own; leave it out"),
-        "parquet_read_options": refuse(
-            "delta_ops has a reader of its own; columns and partitions choose what it reads"
-        ),
     }
 
     def __init__(self, **given: Any) -> None:

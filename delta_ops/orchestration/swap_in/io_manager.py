@@ -97,10 +97,9 @@ class RenamedIOManager(DeltaIOManager):
             )
         super().handle_output(context, obj)
 
-    def load_input(self, context: dg.InputContext) -> Any:
-        """See `DeltaIOManager`."""
-        read_words(context.definition_metadata or {}, "the metadata of the input", self.input_words)
-        return super().load_input(context)
+    def read_input_metadata(self, metadata: Mapping[str, Any], place: str) -> Mapping[str, Any]:
+        """Metadata of an input in the words of `DeltaIOManager`."""
+        return read_words(metadata, place, self.input_words)
 
 
 def table_folders(
@@ -140,7 +139,7 @@ def refuse_versions(name: str) -> Words:
         "an input is read at the version that Dagster records as its provenance; open another one "
         "with DeltaLogResource.snapshot(table, version)"
     )
-    return {name: refuse(reason, unless=())}
+    return {name: refuse(reason, unless=(), outcome="Nothing was read")}
 
 
 def refuse_type_handlers(io_manager: str, handlers: Iterable[object], known: type) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from enum import StrEnum
 from typing import Any
 
@@ -36,6 +36,14 @@ _CLAUSES = {
 }
 
 
+_FLAGS: Mapping[str, tuple[Mapping[str, str], bool]] = {
+    "when_matched_update_all": (_UPDATE, True),
+    "when_not_matched_insert_all": (_INSERT, True),
+    "when_not_matched_by_source_delete": (_DELETE_OTHERS, False),
+}
+"""Metadata of dagster-polars: a clause, and whether it is there by default."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MergeConfig:
     """A merge of dagster-delta."""
@@ -45,10 +53,18 @@ class MergeConfig:
     source_alias: str | None = None
     target_alias: str | None = None
     error_on_type_mismatch: bool = True
+    merge_operations_config: Any = None
+    """Refused where it is used."""
 
 
 def read_merge_config(value: Any, said: str) -> Mapping[str, Any]:
     """The reader of `merge_config`."""
+    known = [each.name for each in fields(MergeConfig)]
+    if isinstance(value, Mapping) and (set(value) - set(known) or "merge_type" not in value):
+        raise InvalidRequestError(
+            f"{said} with {', '.join(map(repr, value))}; give a merge_type and, if need be, "
+            f"{', '.join(known[1:])}"
+        )
     config = MergeConfig(**value) if isinstance(value, Mapping) else value
     if not isinstance(config, MergeConfig):
         raise InvalidRequestError(f"{said} of type {type(value).__name__}; give a MergeConfig")
@@ -57,27 +73,82 @@ def read_merge_config(value: Any, said: str) -> Mapping[str, Any]:
             f"{said} with the merge_type {str(config.merge_type)!r}; choose from "
             f"{', '.join(each.value for each in _CLAUSES)}, or {OUR_MERGE}"
         )
+    if config.merge_operations_config:
+        raise InvalidRequestError(f"{said} with merge_operations_config: {OUR_MERGE}")
     if not config.error_on_type_mismatch:
-        raise InvalidRequestError(
-            f"{said} with error_on_type_mismatch=False: a value that does not fit its column is "
-            "refused here; leave it out"
-        )
-    aliases = {"source": config.source_alias, "target": config.target_alias}
+        raise _mismatch_error(said)
+    aliases = _aliases(config.source_alias, config.target_alias)
     settings = {
         "delta/merge_clauses": _CLAUSES[MergeType(config.merge_type)],
         "delta/merge_predicate": config.predicate,
-        "delta/merge_aliases": {side: name for side, name in aliases.items() if name},
+        "delta/merge_aliases": aliases,
     }
     return {name: value for name, value in settings.items() if value}
 
 
+def read_merge_options(value: Any, said: str) -> Mapping[str, Any]:
+    """The reader of `delta_merge_options` of dagster-polars, arguments of deltalake's merge."""
+    known = ("predicate", "source_alias", "target_alias", "merge_schema", "error_on_type_mismatch")
+    if not isinstance(value, Mapping) or set(value) - set(known):
+        raise InvalidRequestError(
+            f"{said}, of which only {', '.join(known)} are known here; {OUR_MERGE}. Nothing was "
+            "written"
+        )
+    if value.get("error_on_type_mismatch") is False:
+        raise _mismatch_error(said)
+    settings = {
+        "delta/merge_predicate": value.get("predicate"),
+        "delta/merge_aliases": _aliases(value.get("source_alias"), value.get("target_alias")),
+        "delta/merge_schema": value.get("merge_schema"),
+    }
+    return {name: setting for name, setting in settings.items() if setting}
+
+
+def unite_merge_flags(metadata: Mapping[str, Any], place: str) -> dict[str, Any]:
+    """Metadata of dagster-polars with its clauses of a merge as one setting.
+
+    Raises:
+        InvalidRequestError: A flag is neither True nor False, or the clauses are given twice.
+    """
+    kept = {name: value for name, value in metadata.items() if name not in _FLAGS}
+    given = {name: metadata[name] for name in _FLAGS if metadata.get(name) is not None}
+    if not given:
+        return kept
+    for name, value in given.items():
+        if not isinstance(value, bool):
+            raise InvalidRequestError(f"{place} have {name} {value!r}; choose True or False")
+    if "delta/merge_clauses" in kept:
+        raise InvalidRequestError(
+            f"{place} have {next(iter(given))} beside another word for delta/merge_clauses; leave "
+            "one of them out"
+        )
+    clauses = [clause for name, (clause, default) in _FLAGS.items() if given.get(name, default)]
+    return {**kept, "delta/merge_clauses": clauses}
+
+
+def _aliases(source: Any, target: Any) -> Mapping[str, Any]:
+    return {side: name for side, name in (("source", source), ("target", target)) if name}
+
+
+def _mismatch_error(said: str) -> InvalidRequestError:
+    return InvalidRequestError(
+        f"{said} with error_on_type_mismatch=False: a value that does not fit its column is "
+        "refused here; leave it out"
+    )
+
+
 def read_upsert_options(value: Any, said: str) -> Mapping[str, Any]:
-    """The reader of `upsert_options`."""
+    """The reader of `upsert_options`, a mapping or dagster-iceberg's own class."""
+    given = value.model_dump() if hasattr(value, "model_dump") else value
     flags = {"when_matched_update_all": _UPDATE, "when_not_matched_insert_all": _INSERT}
-    if not isinstance(value, Mapping) or set(value) - {"join_cols", *flags}:
+    if not isinstance(given, Mapping) or set(given) - {"join_cols", *flags}:
         raise InvalidRequestError(f"{said}; give join_cols and, if need be, {', '.join(flags)}")
-    clauses = [clause for name, clause in flags.items() if value.get(name, True)]
-    return {"delta/merge_keys": value.get("join_cols"), "delta/merge_clauses": clauses}
+    for name in flags:
+        if not isinstance(given.get(name, True), bool):
+            raise InvalidRequestError(f"{said} with {name} {given[name]!r}; choose True or False")
+    clauses = [clause for name, clause in flags.items() if given.get(name, True)]
+    keys = {"delta/merge_keys": given["join_cols"]} if "join_cols" in given else {}
+    return {**keys, "delta/merge_clauses": clauses}
 
 
 def read_iceberg_mode(value: Any, _said: str) -> Mapping[str, Any]:

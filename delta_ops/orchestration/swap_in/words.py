@@ -53,18 +53,24 @@ def need_nothing(*_given: object) -> Mapping[str, Any]:
     return {}
 
 
-def refuse(reason: str, *, unless: tuple[Any, ...] = (False, {})) -> Reader:
+def refuse(
+    reason: str,
+    *,
+    unless: tuple[Any, ...] = (False, {}),
+    outcome: str = "Nothing was written",
+) -> Reader:
     """The reader of a word that asks for what is not done.
 
     Args:
         reason: A half-sentence that says why, and what to do.
         unless: Values that ask for nothing.
+        outcome: Ends the error.
     """
 
     def read(value: Any, said: str) -> Mapping[str, Any]:
         if value in unless:
             return {}
-        raise InvalidRequestError(f"{said}: {reason}. Nothing was written")
+        raise InvalidRequestError(f"{said}: {reason}. {outcome}")
 
     return read
 

@@ -1,0 +1,245 @@
+"""Each key that another integration documents is honoured here, or rejected by its name.
+
+Sources, as of November 2026: the pages dagster-deltalake and dagster-polars of Dagster's API
+documentation and its Delta Lake reference; the README of dagster-delta; the pages "Iceberg" of
+Dagster's integrations. Keys that only the code of a package reads are listed, too.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any, NamedTuple
+
+import pytest
+
+from delta_ops.errors import InvalidRequestError
+from delta_ops.orchestration import DeltaIOManager
+from delta_ops.orchestration.swap_in import (
+    dagster_delta,
+    dagster_deltalake,
+    dagster_iceberg,
+    dagster_polars,
+)
+
+Settings = Mapping[str, Any]
+
+
+class Word(NamedTuple):
+    """A key with a value, and the settings that they become; None: they are rejected."""
+
+    key: str
+    value: Any
+    becomes: Settings | None
+
+
+_UPDATE = {"when": "matched", "then": "update"}
+_INSERT = {"when": "not matched", "then": "insert"}
+_CODEC = {"compression": "SNAPPY"}
+_PROPERTIES = {"delta.enableChangeDataFeed": "true"}
+
+DELTALAKE_ASSETS = [
+    Word("mode", "append", {"delta/mode": "append"}),
+    Word("overwrite_schema", True, {"delta/overwrite_schema": True}),
+    Word("custom_metadata", {"owner": "me"}, {"delta/user_metadata": {"owner": "me"}}),
+    Word("partition_expr", "day", {"partition_expr": "day"}),
+    Word("writer_engine", "rust", None),
+    Word("writer_properties", _CODEC, None),
+    Word("table_config", _PROPERTIES, {"delta/configuration": _PROPERTIES}),
+]
+DELTA_ASSETS = [
+    *DELTALAKE_ASSETS,
+    Word("mode", "create_or_replace", {"delta/mode": "create_or_replace"}),  # is no mode
+    Word("table_configuration", _PROPERTIES, {"delta/configuration": _PROPERTIES}),
+    Word("schema_mode", "merge", {"delta/merge_schema": True, "delta/overwrite_schema": False}),
+    Word("commit_properties", {"custom_metadata": {"a": "b"}}, {"delta/user_metadata": {"a": "b"}}),
+    Word("commit_properties", {"max_commit_retries": 3}, None),
+    Word("merge_predicate", "s.a = t.a", {"delta/merge_predicate": "s.a = t.a"}),
+    Word("merge_operations_config", {"when_matched_update_all": [{}]}, None),
+    Word(
+        "merge_config",
+        {"merge_type": "upsert", "predicate": "s.a = t.a"},
+        {"delta/merge_clauses": [_UPDATE, _INSERT], "delta/merge_predicate": "s.a = t.a"},
+    ),
+    Word("merge_config", {"merge_type": "custom", "merge_operations_config": {}}, None),
+    Word("parquet_read_options", {"coerce_int96_timestamp_unit": "ms"}, None),
+]
+POLARS_ASSETS = [
+    Word("mode", "append", {"delta/mode": "append"}),
+    Word("overwrite_schema", True, {"delta/overwrite_schema": True}),
+    Word("partition_by", "c", {"partition_expr": "c", "delta/partition_by": ["c"]}),
+    Word("partition_by", {"d": "c"}, {"partition_expr": {"d": "c"}, "delta/partition_by": ["c"]}),
+    Word(
+        "delta_write_options",
+        {"schema_mode": "overwrite", "configuration": _PROPERTIES},
+        {
+            "delta/merge_schema": False,
+            "delta/overwrite_schema": True,
+            "delta/configuration": _PROPERTIES,
+        },
+    ),
+    Word("delta_write_options", {"engine": "rust"}, None),
+    Word(
+        "delta_merge_options",
+        {"source_alias": "s", "target_alias": "t", "predicate": "s.a = t.a", "merge_schema": True},
+        {
+            "delta/merge_predicate": "s.a = t.a",
+            "delta/merge_aliases": {"source": "s", "target": "t"},
+            "delta/merge_schema": True,
+        },
+    ),
+    Word("when_matched_update_all", False, {"delta/merge_clauses": [_INSERT]}),
+    Word("when_not_matched_insert_all", False, {"delta/merge_clauses": [_UPDATE]}),
+    Word(
+        "when_not_matched_by_source_delete",
+        True,
+        {
+            "delta/merge_clauses": [
+                _UPDATE,
+                _INSERT,
+                {"when": "not matched by source", "then": "delete"},
+            ]
+        },
+    ),
+    Word("streaming", True, None),
+    Word("streaming", False, {}),
+    Word("n_rows", 10, None),
+    Word("fraction", 0.1, None),
+    Word("descriptions", {"a": "the first"}, None),
+]
+ICEBERG_ASSETS = [
+    Word("write_mode", "append", {"delta/mode": "append"}),
+    Word("write_mode", "upsert", {"delta/mode": "merge"}),
+    Word("schema_update_mode", "update", {"delta/merge_schema": True}),
+    Word("partition_spec_update_mode", "update", {}),
+    Word("partition_field_name_prefix", "part", None),
+    Word("table_properties", {"write.format.default": "orc"}, None),
+    Word(
+        "upsert_options",
+        {"join_cols": ["id"], "when_not_matched_insert_all": False},
+        {"delta/merge_keys": ["id"], "delta/merge_clauses": [_UPDATE]},
+    ),
+    Word("partition_expr", "day", {"partition_expr": "day"}),
+]
+DELTA_INPUTS = [
+    Word("columns", ["a"], {"columns": ["a"]}),
+    Word("predicate", "a > 1", {"delta/predicate": "a > 1"}),
+    Word("table_version", 3, None),
+]
+POLARS_INPUTS = [
+    Word("columns", ["a"], {"columns": ["a"]}),
+    Word("version", 3, None),
+    Word("pyarrow_options", {"partitions": []}, None),
+    Word("delta_table_options", {"log_buffer_size": 9}, None),
+    Word("allow_missing_partitions", True, {}),
+]
+DELTALAKE_FIELDS = [
+    Word("mode", "append", {"delta/mode": "append"}),
+    Word("overwrite_schema", True, {"delta/overwrite_schema": True}),
+    Word("writer_engine", "rust", None),
+    Word("client_options", {"timeout": "30s"}, None),
+    Word("table_config", _PROPERTIES, {"delta/configuration": _PROPERTIES}),
+    Word("custom_metadata", {"a": "b"}, {"delta/user_metadata": {"a": "b"}}),
+    Word("writer_properties", _CODEC, None),
+]
+DELTA_FIELDS = [
+    *DELTALAKE_FIELDS,
+    Word("schema_mode", "merge", {"delta/merge_schema": True, "delta/overwrite_schema": False}),
+    Word("merge_config", {"merge_type": "update_only"}, {"delta/merge_clauses": [_UPDATE]}),
+    Word("commit_properties", {"custom_metadata": {"a": "b"}}, {"delta/user_metadata": {"a": "b"}}),
+    Word("parquet_read_options", {"coerce_int96_timestamp_unit": "ms"}, None),
+]
+POLARS_FIELDS = [
+    Word("mode", "append", {"delta/mode": "append"}),
+    Word("overwrite_schema", True, {"delta/overwrite_schema": True}),
+    Word("version", 3, None),
+    Word("extension", ".parquet", None),
+    Word("extension", ".delta", {}),
+]
+ICEBERG_FIELDS = [
+    Word("name", "catalog", None),
+    Word("config", {"properties": {}}, None),
+    Word("db_io_manager", "custom", None),
+    Word("spark_config", {}, None),
+]
+PACKAGES: Mapping[str, Callable[..., DeltaIOManager]] = {
+    "dagster-deltalake": dagster_deltalake.DeltaLakeIOManager,
+    "dagster-delta": dagster_delta.DeltaLakePolarsIOManager,
+    "dagster-polars": dagster_polars.PolarsDeltaIOManager,
+    "dagster-iceberg": dagster_iceberg.DeltaLakeIOManager,
+}
+ASSETS = {
+    "dagster-deltalake": DELTALAKE_ASSETS,
+    "dagster-delta": DELTA_ASSETS,
+    "dagster-polars": POLARS_ASSETS,
+    "dagster-iceberg": ICEBERG_ASSETS,
+}
+INPUTS = {
+    "dagster-deltalake": DELTA_INPUTS,
+    "dagster-delta": DELTA_INPUTS,
+    "dagster-polars": POLARS_INPUTS,
+    "dagster-iceberg": DELTA_INPUTS[:1],
+}
+FIELDS = {
+    "dagster-deltalake": DELTALAKE_FIELDS,
+    "dagster-delta": DELTA_FIELDS,
+    "dagster-polars": POLARS_FIELDS,
+    "dagster-iceberg": ICEBERG_FIELDS,
+}
+
+
+def words(lists: Mapping[str, list[Word]]) -> pytest.MarkDecorator:
+    return pytest.mark.parametrize(
+        ("package", "word"),
+        [
+            pytest.param(package, word, id=f"{package} {word.key} {word.value!r}")
+            for package, listed in lists.items()
+            for word in listed
+        ],
+    )
+
+
+def manager_of(package: str, **fields: Any) -> DeltaIOManager:
+    root = "base_dir" if package == "dagster-polars" else "root_uri"
+    return PACKAGES[package](**{root: "lake"}, **fields)
+
+
+@words(ASSETS)
+def test_metadata_of_an_asset_are_honoured_or_rejected_by_name(package: str, word: Word) -> None:
+    manager, given = manager_of(package), {word.key: word.value, "owner": "me"}
+    if word.becomes is None:
+        with pytest.raises(InvalidRequestError, match=f"the metadata have {word.key}"):
+            manager.read_metadata(given, "the metadata")
+    else:
+        assert manager.read_metadata(given, "the metadata") == {**word.becomes, "owner": "me"}
+
+
+@words(INPUTS)
+def test_metadata_of_an_input_are_honoured_or_rejected_by_name(package: str, word: Word) -> None:
+    manager, given = manager_of(package), {word.key: word.value}
+    if word.becomes is None:
+        with pytest.raises(InvalidRequestError, match=f"have {word.key}.*Nothing was read"):
+            manager.read_input_metadata(given, "the metadata")
+    else:
+        assert manager.read_input_metadata(given, "the metadata") == word.becomes
+
+
+@words(FIELDS)
+def test_fields_of_an_io_manager_are_honoured_or_rejected_by_name(package: str, word: Word) -> None:
+    if word.becomes is None:
+        with pytest.raises(InvalidRequestError, match=word.key):
+            manager_of(package, **{word.key: word.value})
+    else:
+        defaults = {"delta/mode": "overwrite"}
+        found = manager_of(package, **{word.key: word.value}).metadata
+        assert found == {**defaults, **word.becomes}
+
+
+def test_every_word_of_a_swap_in_is_listed() -> None:
+    for package, make in PACKAGES.items():
+        assert isinstance(make, type)
+        manager: Any = make
+        listed = {word.key for word in ASSETS[package]}
+        if package != "dagster-deltalake":  # whose words are some of those of its fork
+            assert set(manager.output_words) <= listed
+            assert set(manager.input_words) <= {word.key for word in INPUTS[package]}
+            assert set(manager.field_words) <= {word.key for word in FIELDS[package]}
