@@ -1,6 +1,6 @@
 """Every error of delta_ops, grouped by what the caller does next.
 
-    change the call   InvalidRequestError, TableNotFoundError, TableExistsError,
+    change the call   InvalidRequestError, UnknownColumnError, TableNotFoundError, TableExistsError,
                       VersionNotFoundError, UnsupportedFeatureError, MissingDependencyError,
                       OutsideFileError
     repair the table  LogCorruptError, LogPathError, DataFileError
@@ -29,6 +29,10 @@ class InvalidRequestError(DeltaOpsError):
 
     def __str__(self) -> str:
         return self.message
+
+
+class UnknownColumnError(InvalidRequestError):
+    """A name is that of no column, and of no field."""
 
 
 class MissingDependencyError(InvalidRequestError, ImportError):

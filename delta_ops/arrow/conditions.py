@@ -15,6 +15,7 @@ from delta_ops.arrow.expressions import evaluate_condition, rows_of_batch
 from delta_ops.protocol.expression import Expression, parse_expression
 from delta_ops.protocol.expression.implication import implied_predicate
 from delta_ops.protocol.expression.nodes import Node, columns_of
+from delta_ops.protocol.expression.quotes import validate_condition
 from delta_ops.protocol.expression.resolution import finder_of, resolve_condition
 from delta_ops.protocol.expression.statement_time import bind_time
 from delta_ops.protocol.predicate import TRUE, Predicate, columns, resolve, to_arrow
@@ -52,6 +53,7 @@ def condition_of(
     if isinstance(given, str):
         given = parse_expression(given)
     if isinstance(given, Expression):
+        validate_condition(given, finder_of(schema))
         return _ByExpression(given.text, bind_time(given.root, now_ms), schema)
     return _ByPredicate(TRUE if given is None else given, schema)
 

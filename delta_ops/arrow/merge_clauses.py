@@ -12,6 +12,7 @@ from delta_ops.arrow.assignments import Assignments, nodes_of, plan_assignments
 from delta_ops.arrow.expressions import Rows, evaluate_condition, scatter
 from delta_ops.planning.merge_columns import SOURCE, TARGET, MergeColumns, Side
 from delta_ops.protocol.expression.nodes import Column, Node, columns_of
+from delta_ops.protocol.expression.quotes import validate_condition
 from delta_ops.protocol.expression.resolution import resolve_condition
 from delta_ops.protocol.expression.statement_time import bind_time
 from delta_ops.protocol.schema import StructType
@@ -66,6 +67,8 @@ def plan_clause(
         InvalidRequestError: A name, type or value does not fit.
     """
     find = columns.finder(SIDES[clause.occasion])
+    if clause.predicate is not None:
+        validate_condition(clause.predicate, find)
     given = bind_time(clause.predicate.root, now_ms) if clause.predicate else None
     assignments = None
     if clause.action != "delete":

@@ -31,6 +31,7 @@ from delta_ops.arrow.nesting import entries
 from delta_ops.errors import InvalidRequestError
 from delta_ops.protocol.char_types import CharLengths, length_limits
 from delta_ops.protocol.expression import parse_expression
+from delta_ops.protocol.expression.quotes import validate_rule
 from delta_ops.protocol.expression.resolution import finder_of, resolve_condition
 from delta_ops.protocol.predicate import parse_predicate, resolve, to_arrow
 from delta_ops.protocol.row_rules import Check, Generated, Invariant, MaxLength, not_null_rules
@@ -110,6 +111,7 @@ def plan_check(
     Raises:
         InvalidRequestError: Its expression is none that this engine can evaluate.
     """
+    validate_rule(rule, definition.schema, table)
     find_broken = _plan_filter(rule, definition, table)
     is_generated = isinstance(rule, Generated)
     said = "has another value than its expression makes" if is_generated else "is not true"
@@ -189,6 +191,7 @@ def plan_generated(rule: Generated, definition: TableDefinition, table: str) -> 
     Raises:
         InvalidRequestError: The expression is none that this engine can evaluate.
     """
+    validate_rule(rule, definition.schema, table)
     node = parse_expression(rule.expression or "").root
     find = finder_of(definition.schema)
     partitions = definition.partition_columns

@@ -19,6 +19,8 @@ from delta_ops.errors import InvalidRequestError
 from delta_ops.log import TableOrPlace
 from delta_ops.protocol.expression import parse_expression
 from delta_ops.protocol.expression.nodes import columns_of
+from delta_ops.protocol.expression.quotes import validate_condition, validate_rule
+from delta_ops.protocol.expression.resolution import finder_of
 from delta_ops.protocol.predicate import TRUE
 from delta_ops.protocol.row_rules import CONSTRAINTS, Check, NotNull
 from delta_ops.protocol.schema import DataType, StructType, find_field, schema_to_json
@@ -70,13 +72,14 @@ def add_constraint(
                 f"{transaction.log.uri} has the constraint {name} already ({there[1]}); drop it "
                 "first, or choose another name"
             )
-        refuse_unknown_columns(transaction, name, condition)
+        rule = Check(key[len(CONSTRAINTS) :], condition)
+        validate_constraint(transaction, rule)
         metadata = transaction.metadata
         configuration = {**metadata.configuration, key: condition}
         transaction.set_metadata(
             replace(metadata, configuration=configuration), features=("checkConstraints",)
         )
-        _hold(transaction, Check(key[len(CONSTRAINTS) :], condition), engine)
+        _hold(transaction, rule, engine)
         return Alteration(operation="ADD CONSTRAINT", parameters={"name": name, "expr": condition})
 
     return alter(target, change, txn, user_metadata, storage_options, dry_run)
@@ -172,19 +175,34 @@ def _refuse_member(transaction: Transaction, path: ColumnPath) -> None:
         data_type = find_field(data_type, part).data_type
 
 
-def refuse_unknown_columns(transaction: Transaction, name: str, condition: str) -> None:
-    """Refuse what no engine could check; of what our SQL cannot read, the engine judges."""
+def validate_constraint(transaction: Transaction, rule: Check) -> None:
+    """Refuse what no engine could check, or would check in vain.
+
+    Of what our SQL cannot read, the engine judges.
+
+    Raises:
+        InvalidRequestError: It names a column that is not there, names one in double quotes, or
+            looks at no column.
+    """
+    schema, name, condition = transaction.schema, rule.name, rule.expression
+    validate_rule(rule, schema, transaction.log.uri)
     try:
-        used = columns_of(parse_expression(condition).root)
+        parsed = parse_expression(condition)
     except InvalidRequestError:
         return
-    known = transaction.schema.fields_by_lower_name
-    for each in used:
+    try:
+        validate_condition(parsed, finder_of(schema))
+    except InvalidRequestError as error:
+        raise InvalidRequestError(
+            f"{transaction.log.uri}: {rule} checks nothing: {error}"
+        ) from error
+    known = schema.fields_by_lower_name
+    for each in columns_of(parsed.root):
         if each.path[0].lower() not in known:
             raise InvalidRequestError(
                 f"{transaction.log.uri}: the constraint {name} ({condition}) names the column "
                 f"{each.path[0]}, which is not there; there are "
-                f"{', '.join(field.name for field in transaction.schema.fields)}"
+                f"{', '.join(field.name for field in schema.fields)}"
             )
 
 

@@ -16,7 +16,7 @@ from typing import Any, Literal, get_args
 import pyarrow as pa
 
 from delta_ops.arguments import validate_arguments
-from delta_ops.ddl.constraints import refuse_unknown_columns
+from delta_ops.ddl.constraints import validate_constraint
 from delta_ops.errors import InvalidRequestError, TableExistsError
 from delta_ops.log import TableOrPlace, log_of
 from delta_ops.planning.replacement import plan_replacement
@@ -94,7 +94,7 @@ def create_table(
     )
     for rule in transaction.definition.row_rules:
         if isinstance(rule, Check):
-            refuse_unknown_columns(transaction, rule.name, rule.expression)
+            validate_constraint(transaction, rule)
     if not is_there:
         transaction.require_new_table()
     if cluster_by or transaction.definition.has("clustering"):

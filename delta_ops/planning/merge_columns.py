@@ -10,7 +10,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
-from delta_ops.errors import InvalidRequestError
+from delta_ops.errors import InvalidRequestError, UnknownColumnError
 from delta_ops.protocol.expression import Expression
 from delta_ops.protocol.expression.nodes import (
     Call,
@@ -21,6 +21,7 @@ from delta_ops.protocol.expression.nodes import (
     join_conjuncts,
     map_nodes,
 )
+from delta_ops.protocol.expression.quotes import validate_quotes
 from delta_ops.protocol.expression.resolution import Find, Found, locate
 from delta_ops.protocol.expression.statement_time import bind_time
 from delta_ops.protocol.partition_values import is_null_where_empty
@@ -80,7 +81,7 @@ class MergeColumns:
                 f"{self.target_alias}.{path[0]} or {self.source_alias}.{path[0]}"
             )
         if not is_in_target and not is_in_source:
-            raise InvalidRequestError(
+            raise UnknownColumnError(
                 f"There is no column {'.'.join(path)}, neither in {self.target_alias} "
                 f"({', '.join(f.name for f in self.target.fields)}) nor in {self.source_alias} "
                 f"({', '.join(f.name for f in self.source.fields)})."
@@ -114,10 +115,12 @@ def split_condition(
         now_ms: Time of the merge, in milliseconds since the Unix epoch.
 
     Raises:
-        InvalidRequestError: There is no such equality, or a name that is nowhere.
+        InvalidRequestError: There is no such equality, a name that is nowhere, or one in double
+            quotes.
     """
     keys, others = [], []
     find = columns.finder()
+    validate_quotes(predicate.text, find)
     for each in conjuncts_of(bind_time(predicate.root, now_ms)):
         key = _key_of(each, columns)
         if key is None:

@@ -8,6 +8,8 @@ from __future__ import annotations
 from delta_ops.errors import InvalidRequestError
 from delta_ops.protocol.expression import parse_expression
 from delta_ops.protocol.expression.nodes import columns_of
+from delta_ops.protocol.expression.quotes import validate_quotes
+from delta_ops.protocol.expression.resolution import finder_of
 from delta_ops.protocol.identity_columns import is_identity
 from delta_ops.protocol.row_rules import GENERATION_EXPRESSION
 from delta_ops.protocol.schema import VARIANT, StructField, StructType, find_field, walk
@@ -20,7 +22,8 @@ def validate_generated(schema: StructType) -> None:
 
     Raises:
         InvalidRequestError: An expression is no text, looks at a column that is not there, or at
-            one whose value is made itself, or the column is the field of another.
+            one whose value is made itself, or has a name in double quotes, or the column is the
+            field of another.
     """
     nested = [each for _, t in walk(schema) if isinstance(t, StructType) for each in t.fields]
     if found := [each.name for each in nested if GENERATION_EXPRESSION in each.metadata]:
@@ -44,6 +47,10 @@ def _validate_expression(field: StructField, schema: StructType) -> None:
             f"column {field.name} is generated ({text}) and holds a variant, which the protocol "
             "does not allow; generate a text, or give the column in the data"
         )
+    try:
+        validate_quotes(text, finder_of(schema))
+    except InvalidRequestError as error:
+        raise InvalidRequestError(f"column {field.name} is generated ({text}): {error}") from error
     try:
         root = parse_expression(text).root
     except InvalidRequestError:

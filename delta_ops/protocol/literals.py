@@ -59,6 +59,12 @@ class SqlText(str):
     __slots__ = ()
 
 
+class QuotedText(SqlText):
+    """A text of SQL in double quotes, in which other engines read the name of a column."""
+
+    __slots__ = ()
+
+
 class SqlDouble(float):
     """A DOUBLE or FLOAT of SQL; Spark makes a DOUBLE of a column that is another number."""
 

@@ -18,7 +18,7 @@ from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from typing import Any, TypeVar, cast
 
-from delta_ops.errors import InvalidRequestError
+from delta_ops.errors import InvalidRequestError, UnknownColumnError
 
 # The types take positional arguments, unlike other values: a schema is written as a nested literal.
 
@@ -183,13 +183,13 @@ def find_field(schema: StructType, name: str) -> StructField:
     """Find a field as Spark does, whatever the case of its name; the exact name is preferred.
 
     Raises:
-        InvalidRequestError: There is no such field, or only the case tells several fields apart and
-            none has this very name.
+        UnknownColumnError: There is no such field.
+        InvalidRequestError: Only the case tells several fields apart, and none has this very name.
     """
     candidates = schema.fields_by_lower_name.get(name.lower(), ())
     found = [each for each in candidates if each.name == name] or list(candidates)
     if not found:
-        raise InvalidRequestError(f"There is no column {name}; there are {_some_names(schema)}.")
+        raise UnknownColumnError(f"There is no column {name}; there are {_some_names(schema)}.")
     if len(found) > 1:
         names = ", ".join(each.name for each in found)
         raise InvalidRequestError(f"Column {name} is ambiguous: it could be any of {names}.")

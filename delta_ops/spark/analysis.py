@@ -36,6 +36,8 @@ _OF_TIME = frozenset(
     {"CurrentTimestamp", "Now", "CurrentDate", "LocalTimestamp", "CurrentTime", "UnixTimestamp"}
 )
 """Catalyst's expressions for the time of a query; another query is later."""
+_NUMBERS = frozenset({"boolean", "byte", "short", "integer", "long", "float", "double"})
+"""Types of Spark, whose decimals have more to their names."""
 _MORE_ROWS = "it looks at more than one row"
 _UNSTABLE = "it is not the same each time it is evaluated"
 
@@ -48,6 +50,9 @@ class Analyzed:
     """Why it is of no use; nothing if it is."""
     is_stable: bool = False
     """Whether it is known to come to the same each time it is evaluated."""
+    is_constant: bool = False
+    """Whether it is known to be made of constants, of which some are neither numbers nor truth
+    values."""
 
 
 def analyze(column: Column, rows: DataFrame, *, must_be_true: bool = False) -> Analyzed:
@@ -73,8 +78,12 @@ def analyze(column: Column, rows: DataFrame, *, must_be_true: bool = False) -> A
     expression = plan.projectList().head()
     if not expression.deterministic():
         return Analyzed(obstacle=_UNSTABLE)
-    found = {_class_of(node) for node in _nodes(expression)}
-    return Analyzed(is_stable=not found & _OF_TIME and plan.subqueries().isEmpty())
+    nodes = list(_nodes(expression))
+    is_timeless = not {_class_of(node) for node in nodes} & _OF_TIME
+    return Analyzed(
+        is_stable=is_timeless and plan.subqueries().isEmpty(),
+        is_constant=is_timeless and _is_foldable(expression) and not all(map(_is_number, nodes)),
+    )
 
 
 def validate_of_one_row(columns: Mapping[str, Column], rows: DataFrame, table: str) -> None:
@@ -146,6 +155,20 @@ def why_unusable(text: str, empty: DataFrame, *, must_be_true: bool = False) -> 
     if found & _OF_SESSION or plan.subqueries().nonEmpty():
         return "it looks at something other than the row"
     return ""
+
+
+def _is_foldable(expression: Any) -> bool:
+    """Whether Spark can compute it without a row; a name that it gets does not count."""
+    named = expression.child() if _class_of(expression) == "Alias" else expression
+    return bool(named.foldable())
+
+
+def _is_number(node: Any) -> bool:
+    """Whether a part of an expression is no literal, or that of a number or a truth value."""
+    if _class_of(node) != "Literal":
+        return True
+    name = str(node.dataType().typeName())
+    return name in _NUMBERS or name.startswith("decimal")
 
 
 def _plan_of(rows: DataFrame) -> Any:

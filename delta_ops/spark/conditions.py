@@ -5,27 +5,35 @@ A text is Spark's own SQL, whatever it says; what our expressions understand of 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
 
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as sf
 
-from delta_ops.errors import InvalidRequestError
+from delta_ops.errors import InvalidRequestError, UnknownColumnError
 from delta_ops.protocol.expression import Expression, parse_expression
 from delta_ops.protocol.expression.implication import implied_predicate
 from delta_ops.protocol.expression.nodes import Column as ColumnNode
 from delta_ops.protocol.expression.nodes import Node, columns_of, map_nodes
+from delta_ops.protocol.expression.quotes import (
+    condition_of_constants,
+    validate_looks_at_rows,
+    validate_quotes,
+)
+from delta_ops.protocol.expression.resolution import Find, Found, locate
 from delta_ops.protocol.expression.statement_time import bind_time
 from delta_ops.protocol.predicate import TRUE, Predicate
 from delta_ops.protocol.predicate.text import predicate_text
 from delta_ops.protocol.schema import BOOLEAN, INTEGER_RANGES, STRING, StructType
+from delta_ops.protocol.stats import ColumnPath
 from delta_ops.spark.analysis import analyze
 from delta_ops.spark.column_text import sql_of
 from delta_ops.spark.empty_rows import empty_rows
 from delta_ops.spark.expressions import matches
-from delta_ops.spark.session import session_time_zone
+from delta_ops.spark.session import is_connect, session_time_zone
 
 _UTC = frozenset({"UTC", "Etc/UTC", "GMT", "Z", "+00:00"})
 _READ_OTHERWISE = (
@@ -35,6 +43,8 @@ _READ_OTHERWISE = (
     ('""', "spark.sql.legacy.consecutiveStringLiterals.enabled"),
 )
 """What a text has that means something else with a setting; a variable is one without."""
+_QUOTED_NAMES = ("spark.sql.ansi.enabled", "spark.sql.ansi.doubleQuotedIdentifiers")
+"""Settings with which Spark reads names in double quotes."""
 _ZONELESS = (*INTEGER_RANGES, BOOLEAN, STRING)
 """Types whose values have nothing to do with a time zone, as far as they matter here."""
 
@@ -153,7 +163,8 @@ def condition_of(
         )
     parsed = parse_condition(given)
     empty = empty_rows(spark, schema)
-    is_stable = validate_condition(parsed, empty.alias(alias) if alias else empty, table)
+    rows = empty.alias(alias) if alias else empty
+    is_stable = validate_condition(parsed, rows, table, finder_with_alias(schema, alias))
     expression = parsed.expression_in(spark, [schema])
     return Condition(
         text=parsed.text,
@@ -199,13 +210,26 @@ def is_true(condition: Column) -> Column:
     return sf.coalesce(condition, sf.lit(False))
 
 
-def validate_condition(condition: SparkCondition, rows: DataFrame, table: str) -> bool:
-    """Refuse what is no condition over these rows.
+def finder_with_alias(schema: StructType, alias: str | None) -> Find:
+    """How to find the columns of a table, whose alias may stand before their names."""
+
+    def find(path: ColumnPath) -> Found:
+        if alias is not None and len(path) > 1 and path[0].lower() == alias.lower():
+            with suppress(UnknownColumnError):
+                return locate(path[1:], schema)
+        return locate(path, schema)
+
+    return find
+
+
+def validate_condition(condition: SparkCondition, rows: DataFrame, table: str, find: Find) -> bool:
+    """Refuse what is no condition over these rows, or is one of constants alone.
 
     Args:
         condition: As given.
         rows: None, with the columns that it may look at.
         table: For messages.
+        find: Finds these columns.
 
     Returns:
         Whether it is known to come to the same each time it is evaluated.
@@ -213,12 +237,39 @@ def validate_condition(condition: SparkCondition, rows: DataFrame, table: str) -
     Raises:
         InvalidRequestError: With the reason.
     """
+    spark = rows.sparkSession
+    validate_names([condition.given], spark, find)
     found = analyze(condition.column, rows, must_be_true=True)
     if found.obstacle:
         raise InvalidRequestError(
             f"{table}: the condition {condition.text!r} cannot be used: {found.obstacle}"
         )
+    if found.is_constant:
+        raise condition_of_constants(condition.text)
+    if is_connect(spark) and (expression := condition.expression_in(spark, [])) is not None:
+        validate_looks_at_rows(expression)
     return found.is_stable
+
+
+def validate_names(given: Iterable[Any], spark: SparkSession, find: Find) -> None:
+    """Refuse names of columns in double quotes, where the session reads texts in them.
+
+    Args:
+        given: Conditions and values, of which texts of SQL, expressions and columns are looked at.
+        spark: The session that evaluates them.
+        find: Finds columns.
+
+    Raises:
+        InvalidRequestError: With both ways to write it.
+    """
+    settings = (spark.conf.get(each) or "" for each in _QUOTED_NAMES)
+    if all(value.lower() == "true" for value in settings):
+        return
+    for each in given:
+        if isinstance(each, str | Expression):
+            validate_quotes(each if isinstance(each, str) else each.text, find)
+        elif isinstance(each, Column):
+            validate_quotes(sql_of(each) or "", find)
 
 
 def column_text(column: Column) -> str:

@@ -11,12 +11,16 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from pyspark.sql import SparkSession
+from pyspark.sql import functions as sf
 
 from delta_ops.arguments import validate_arguments
 from delta_ops.errors import InvalidRequestError
 from delta_ops.log import Snapshot
+from delta_ops.protocol.expression.quotes import condition_of_constants
 from delta_ops.protocol.row_rules import Check, NotNull
 from delta_ops.protocol.table_definition import TableDefinition
+from delta_ops.spark.analysis import analyze
+from delta_ops.spark.empty_rows import empty_rows
 from delta_ops.spark.failures import translating_failures
 from delta_ops.spark.read import read_files
 from delta_ops.spark.row_checks import counts_of, expression_checks, null_checks
@@ -39,6 +43,10 @@ def check_rows(spark: SparkSession) -> RowChecker:
             *(each for each in null_checks(definition.schema) if each.rule in rules),
             *expression_checks(definition, spark, snapshot.uri, expressions),
         ]
+        empty = empty_rows(spark, definition.schema)
+        for rule in expressions:
+            if analyze(sf.expr(rule.expression), empty).is_constant:
+                raise condition_of_constants(rule.expression)
         with translating_failures(snapshot.uri, snapshot.uri):
             rows = read_files(spark, snapshot, snapshot.add_files())  # as they are stored
             (counts,) = rows.agg(*counts_of(checks)).collect()

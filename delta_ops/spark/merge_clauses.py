@@ -16,11 +16,17 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as sf
 
 from delta_ops.errors import InvalidRequestError
+from delta_ops.protocol.expression.resolution import Find
 from delta_ops.protocol.schema import StructType
 from delta_ops.protocol.table_definition import TableDefinition
 from delta_ops.spark.analysis import reason_of, validate_of_one_row
 from delta_ops.spark.assignments import Assigned, assigned_columns, fit_values
-from delta_ops.spark.conditions import SparkCondition, is_true, validate_condition
+from delta_ops.spark.conditions import (
+    SparkCondition,
+    is_true,
+    validate_condition,
+    validate_names,
+)
 from delta_ops.spark.expressions import named_column, quote
 from delta_ops.transaction.merge import Action, Clause, Occasion, given_values, taken_columns
 
@@ -84,6 +90,7 @@ class Sides:
 def plan_clause(
     clause: Clause,
     sides: Sides,
+    find: Find,
     definition: TableDefinition,
     table: str,
     unmatchable: Collection[str],
@@ -93,6 +100,7 @@ def plan_clause(
     Args:
         clause: As given.
         sides: The columns of both.
+        find: Finds columns of both.
         definition: The table as the merge leaves it.
         table: For messages.
         unmatchable: Keys that no inserted row may leave empty.
@@ -103,7 +111,7 @@ def plan_clause(
     wanted = definition.schema
     rows = sides.rows_of(clause.occasion)
     if clause.predicate is not None:
-        validate_condition(clause.predicate, rows, table)
+        validate_condition(clause.predicate, rows, table, find)
         _validate_alias(clause.predicate.column, clause.predicate.text, clause, sides, table)
     assigned = None
     if clause.action != "delete":
@@ -112,6 +120,7 @@ def plan_clause(
             columns = {name: sides.source_column(each) for name, each in taken.items()}
         else:
             values = given_values(clause, sides.target_alias, wanted)
+            validate_names(values.values(), rows.sparkSession, find)
             columns = assigned_columns(values, wanted, sides.target_column, table)
             validate_of_one_row(columns, rows, table)
             for name, value in columns.items():

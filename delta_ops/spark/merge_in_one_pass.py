@@ -27,6 +27,7 @@ from delta_ops.planning.key_hits import Range, find_likely_ranges
 from delta_ops.protocol.actions import AddFile
 from delta_ops.protocol.column_mapping import physical_path
 from delta_ops.spark import jobs
+from delta_ops.spark.analysis import analyze
 from delta_ops.spark.assignments import are_stable
 from delta_ops.spark.changed_rows import (
     CHANGED,
@@ -35,7 +36,6 @@ from delta_ops.spark.changed_rows import (
     misfit_checks,
     write_beside,
 )
-from delta_ops.spark.conditions import validate_condition
 from delta_ops.spark.data_files import WrittenFiles, discard
 from delta_ops.spark.expressions import named_column
 from delta_ops.spark.merge_clauses import CLAUSE, flags_of_misfits
@@ -138,9 +138,9 @@ def _may_try(
 
 def _has_stable_values(plan: MergePlan) -> bool:
     """Whether rows that are inserted late get what they would have got with the others."""
-    table, clauses = plan.snapshot.uri, [*plan.clauses.values(), *plan.inserts.values()]
+    clauses = [*plan.clauses.values(), *plan.inserts.values()]
     return not plan.inserts or all(
-        (each.predicate is None or validate_condition(each.predicate, rows, table))
+        (each.predicate is None or analyze(each.predicate.column, rows).is_stable)
         and (each.takes_all or each.assigned is None or are_stable(each.assigned, rows))
         for each in clauses
         for rows in [plan.sides.rows_of(each.occasion)]

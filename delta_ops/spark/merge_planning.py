@@ -122,17 +122,18 @@ def plan_merge(
         source_alias=request.source_alias,
         source_schema=source_schema,
     )
-    validate_condition(request.predicate, sides.rows_of("matched"), table)
     columns = MergeColumns(
         target=snapshot.schema,
         source=source_schema,
         target_alias=request.target_alias,
         source_alias=request.source_alias,
     )
+    find = columns.finder()
+    validate_condition(request.predicate, sides.rows_of("matched"), table, find)
     expression = request.predicate.expression_in(spark, (definition.schema, source_schema))
     keys = None if expression is None else _split(expression, columns, transaction.clock())
     unmatchable = frozenset() if keys is None else unmatchable_keys(keys[0], columns, definition)
-    planned = [plan_clause(each, sides, definition, table, unmatchable) for each in clauses]
+    planned = [plan_clause(each, sides, find, definition, table, unmatchable) for each in clauses]
     of_rows = [
         each
         for occasion in ("matched", "not matched by source")

@@ -20,6 +20,7 @@ from pyspark.sql import functions as sf
 
 from delta_ops.errors import InvalidRequestError
 from delta_ops.protocol.char_types import CharLengths, length_limits
+from delta_ops.protocol.expression.quotes import validate_rule
 from delta_ops.protocol.partition_values import is_null_where_empty
 from delta_ops.protocol.row_rules import Check, Generated, Invariant, NotNull, RowRule
 from delta_ops.protocol.schema import ArrayType, DataType, MapType, StructType, find_field
@@ -122,6 +123,7 @@ def expression_checks(
         return
     empty = empty_rows(spark, definition.schema)
     for rule in of_expressions:
+        validate_rule(rule, definition.schema, table)
         condition = _condition_of(rule, definition)
         if reason := why_unusable(condition, empty, must_be_true=True):
             raise InvalidRequestError(

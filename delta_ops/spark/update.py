@@ -29,7 +29,7 @@ from delta_ops.spark.changed_rows import (
     tell_rows,
     write_changed,
 )
-from delta_ops.spark.conditions import Condition, condition_of
+from delta_ops.spark.conditions import Condition, condition_of, finder_with_alias, validate_names
 from delta_ops.spark.data_files import discard
 from delta_ops.spark.empty_rows import empty_rows
 from delta_ops.spark.expressions import named_column
@@ -107,6 +107,7 @@ def update(
     schema, table = snapshot.schema, snapshot.uri
     condition = condition_of(predicate, spark, schema, transaction.clock(), table, target_alias)
     values = values_by_path(assignments, target_alias, schema)
+    validate_names(values.values(), spark, finder_with_alias(schema, target_alias))
     columns = assigned_columns(values, schema, named_column, table)
     validate_assigned(columns, schema, table)
     empty = condition.apply_alias(empty_rows(spark, schema))

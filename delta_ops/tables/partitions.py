@@ -13,6 +13,7 @@ from pyspark.sql import functions as sf
 
 from delta_ops.errors import InvalidRequestError
 from delta_ops.log import Snapshot
+from delta_ops.protocol.expression.resolution import finder_of
 from delta_ops.protocol.predicate import (
     Always,
     Predicate,
@@ -22,6 +23,7 @@ from delta_ops.protocol.predicate import (
     parse_predicate,
 )
 from delta_ops.spark.analysis import reason_of
+from delta_ops.spark.conditions import validate_names
 from delta_ops.spark.session import session_time_zone
 
 _NUMBER = "delta_ops number"
@@ -59,6 +61,7 @@ def _ask_spark(spark: SparkSession, snapshot: Snapshot, filters: Sequence[str]) 
     partitions = values.group_by(names).aggregate([])
     numbers = pa.array(range(partitions.num_rows), pa.int64())
     rows = spark.createDataFrame(partitions.append_column(_NUMBER, numbers))
+    validate_names(filters, spark, finder_of(snapshot.schema))
     try:
         for each in filters:
             rows = rows.where(sf.expr(each))

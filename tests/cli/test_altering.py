@@ -64,6 +64,7 @@ REFUSED = [
     (("set-not-null", "p"), "id = 2, p = None"),
     (("add-constraint", "small", "id < 2"), "CHECK constraint small"),
     (("add-constraint", "odd", "xxhash64(id) > 1"), "needs the Spark engine"),
+    (("add-constraint", "quoted", "\"P\" != 'x'"), "write `P` for the column"),
     (("drop-constraint", "none"), "no constraint none"),
     (("drop-column", "id"), "delta.columnMapping.mode = name"),
     (("rename-column", "id", "key"), "delta.columnMapping.mode = name"),

@@ -291,6 +291,9 @@ def test_compact_log(tmp_path: Path) -> None:
         pytest.param(["vacuum", "t", "--retain-hours", "-1"], 2, "-1", id="a negative retention"),
         pytest.param(["history", "t", "--limit", "0"], 2, "0", id="a limit of nothing"),
         pytest.param(["files", "t", "--where", "day ="], 2, "no condition of SQL", id="no value"),
+        pytest.param(
+            ["files", "t", "--where", "\"day\" = 'x'"], 2, "is written `day`", id="double quotes"
+        ),
     ],
 )
 def test_errors_are_one_sentence_and_an_exit_code(

@@ -275,6 +275,8 @@ def test_settings_that_say_no_merge_are_refused(metadata: dict[str, Any], says: 
         ({"delta/merge_keys": ["ident"]}, "has no column 'ident'.*; it has id"),
         ({"delta/merge_predicate": "target.id = "}, "target.id = "),
         ({"delta/merge_clauses": [{**CLAUSE, "if": "target.id = "}]}, "target.id = "),
+        ({"delta/merge_predicate": '"target.id" = 1'}, "write `target`.`id` for the column"),
+        ({"delta/merge_clauses": [{**CLAUSE, "if": '"ID" > 1'}]}, "write `ID` for the column"),
     ],
 )
 def test_a_merge_that_cannot_be_is_refused_before_a_table_is_made(

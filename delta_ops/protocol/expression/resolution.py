@@ -10,8 +10,9 @@ from collections.abc import Callable, Sequence
 from decimal import Decimal
 from typing import NamedTuple
 
-from delta_ops.errors import InvalidRequestError
+from delta_ops.errors import InvalidRequestError, UnknownColumnError
 from delta_ops.protocol.char_types import char_length
+from delta_ops.protocol.column_names import refuse_quoted_name
 from delta_ops.protocol.expression.coercion import (
     FLOATS,
     INTEGERS,
@@ -22,7 +23,7 @@ from delta_ops.protocol.expression.coercion import (
 )
 from delta_ops.protocol.expression.nodes import Call, Case, Cast, Column, Literal, Node, Struct
 from delta_ops.protocol.expression.time_patterns import is_known
-from delta_ops.protocol.literals import SqlText, literal_of_type
+from delta_ops.protocol.literals import QuotedText, SqlText, literal_of_type
 from delta_ops.protocol.schema import (
     BINARY,
     BOOLEAN,
@@ -93,14 +94,14 @@ def locate(path: ColumnPath, schema: StructType) -> Found:
     """A column of a schema, or the field of a struct column.
 
     Raises:
-        InvalidRequestError: There is none of that name.
+        UnknownColumnError: There is none of that name.
     """
     column = find_field(schema, path[0])
     spelled: ColumnPath = (column.name,)
     found = column
     for name in path[1:]:
         if not isinstance(found.data_type, StructType):
-            raise InvalidRequestError(
+            raise UnknownColumnError(
                 f"Column {'.'.join(spelled)} is of type {found.data_type.name} and has no field "
                 f"{name}."
             )
@@ -154,7 +155,9 @@ def _resolve(node: Node, find: Find) -> Node:
                     f"column {'.'.join(path)} is a CHAR or has a collation, which is not supported"
                 )
             return Column(found.path, found.data_type)
-        case Literal():
+        case Literal(value):
+            if isinstance(value, QuotedText):
+                refuse_quoted_name(value, find)
             return node
         case Cast(operand, data_type):
             return _cast(_resolve(operand, find), data_type)

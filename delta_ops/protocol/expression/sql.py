@@ -17,7 +17,14 @@ from delta_ops.errors import InvalidRequestError
 from delta_ops.protocol.expression.nodes import Call, Case, Cast, Column, Expression, Literal, Node
 from delta_ops.protocol.literals import SqlDouble, validate_text
 from delta_ops.protocol.predicate.sql import parse_condition
-from delta_ops.protocol.predicate.sql_literals import excerpt, literal, sql_of, type_of, unwrap
+from delta_ops.protocol.predicate.sql_literals import (
+    excerpt,
+    hint_of_quotes,
+    literal,
+    sql_of,
+    type_of,
+    unwrap,
+)
 from delta_ops.protocol.schema import (
     BINARY,
     BOOLEAN,
@@ -190,7 +197,7 @@ def refusal(node: exp.Expr, why: str = "is not supported") -> InvalidRequestErro
     """The error for a part of the text that no expression is made of."""
     return InvalidRequestError(
         f"In the expression {sql_of(node)} {why}; docs/dml.md says what is, the rest needs the "
-        "Spark engine."
+        f"Spark engine.{hint_of_quotes(node)}"
     )
 
 

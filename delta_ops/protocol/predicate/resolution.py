@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from datetime import date, datetime
 from typing import NamedTuple
 
-from delta_ops.errors import InvalidRequestError
+from delta_ops.errors import InvalidRequestError, UnknownColumnError
 from delta_ops.protocol.char_types import char_length
-from delta_ops.protocol.literals import is_comparable, literal_of_type
+from delta_ops.protocol.column_names import refuse_quoted_name
+from delta_ops.protocol.literals import QuotedText, is_comparable, literal_of_type
 from delta_ops.protocol.predicate.nodes import (
     Always,
     And,
@@ -41,17 +43,19 @@ def resolve(predicate: Predicate, schema: StructType) -> Predicate:
 
     Raises:
         InvalidRequestError: There is no such column, it cannot be compared, or a literal does not
-            fit its type; or what was given is no predicate.
+            fit its type or is a name in double quotes; or what was given is no predicate.
     """
     match predicate:
         case Comparison(column, operator, value):
             path, found = _locate_comparable(column, schema)
+            _refuse_names((value,), schema)
             if found.data_type == DATE and isinstance(value, datetime):
                 return _date_against_time(path, operator, _midnight_before(value, path))
             literals, width = _literals((value,), path, found, schema)
             return Comparison(path, operator, literals[0], found.data_type, width)
         case In(column, values):
             path, found = _locate_comparable(column, schema)
+            _refuse_names(values, schema)
             if found.data_type == DATE:
                 return _date_in(path, values)
             literals, width = _literals(values, path, found, schema)
@@ -117,12 +121,18 @@ def _literals(
     return tuple(None if each is None else str(each).ljust(width) for each in found), width
 
 
+def _refuse_names(values: Iterable[object], schema: StructType) -> None:
+    for each in values:
+        if isinstance(each, QuotedText):
+            refuse_quoted_name(each, lambda path: _locate(path, schema))
+
+
 def _locate(column: ColumnPath, schema: StructType) -> tuple[ColumnPath, StructField]:
     found = find_field(schema, column[0])
     if len(column) == 1:
         return (found.name,), found
     if not isinstance(found.data_type, StructType):
-        raise InvalidRequestError(
+        raise UnknownColumnError(
             f"Column {found.name} is of type {found.data_type.name} and has no field {column[1]}."
         )
     path, field = _locate(column[1:], found.data_type)

@@ -20,6 +20,7 @@ from sqlglot.dialects.spark import Spark
 from sqlglot.errors import ParseError, SqlglotError
 
 from delta_ops.errors import InvalidRequestError
+from delta_ops.protocol.literals import QuotedText, SqlText
 from delta_ops.protocol.predicate.nodes import (
     Always,
     And,
@@ -83,6 +84,18 @@ def literal_from_sql(text: str) -> Any:
     return literal(parse_condition(text, "expression"))
 
 
+def texts_in_double_quotes(text: str) -> list[str]:
+    """The texts that stand in double quotes in Spark SQL; none in what cannot be read.
+
+    A raw text, such as r"x", is none of these.
+    """
+    try:
+        tokens = _unite_texts(Spark().tokenize(text), text)
+    except (SqlglotError, ValueError):
+        return []
+    return [str(token.text) for token in tokens if _is_in_double_quotes(token, text)]
+
+
 def parse_condition(text: str, noun: Literal["predicate", "expression"]) -> exp.Expr:
     """What sqlglot reads in a text.
 
@@ -95,7 +108,7 @@ def parse_condition(text: str, noun: Literal["predicate", "expression"]) -> exp.
     shown = f"The {noun} {excerpt(text)}"
     dialect = Spark()
     try:
-        tokens = _unite_texts(dialect.tokenize(text), text)
+        tokens = _mark_quoted(_unite_texts(dialect.tokenize(text), text), text)
         if any(token.comments for token in tokens):
             raise InvalidRequestError(f"{shown} has a comment; leave it out.")
         for token in tokens:
@@ -136,6 +149,20 @@ def _unite_texts(tokens: Iterable[Token], text: str) -> list[Token]:
         else:
             united.append(token)
     return united
+
+
+def _mark_quoted(tokens: Iterable[Token], text: str) -> list[Token]:
+    """The tokens, with texts in double quotes as `QuotedText`, which literals keep."""
+    return [
+        Token(each.token_type, QuotedText(each.text), each.line, each.col, each.start, each.end)
+        if _is_in_double_quotes(each, text)
+        else each
+        for each in tokens
+    ]
+
+
+def _is_in_double_quotes(token: Token, text: str) -> bool:
+    return bool(token.token_type == TokenType.STRING and text[token.start] == '"')
 
 
 def _place(error: ParseError) -> str:
@@ -221,6 +248,8 @@ def _kind(value: Any) -> object:
     """A key that is equal for values that Spark compares alike: integers and decimals are exact."""
     if isinstance(value, datetime):
         return datetime, value.tzinfo is None
+    if isinstance(value, SqlText):
+        return SqlText
     return Decimal if type(value) is int else type(value)
 
 

@@ -16,7 +16,7 @@ from typing import Any
 from sqlglot import exp
 
 from delta_ops.errors import InvalidRequestError
-from delta_ops.protocol.literals import SqlDouble, SqlText
+from delta_ops.protocol.literals import QuotedText, SqlDouble, SqlText
 from delta_ops.protocol.partition_values import decimal_of_type, parse, round_to_float
 from delta_ops.protocol.schema import (
     BYTE,
@@ -70,7 +70,8 @@ def literal(node: exp.Expr) -> Any:
         case exp.Boolean(this=value):
             return bool(value)
         case exp.Literal(is_string=True) | exp.RawString() as found:
-            return SqlText(found.this)
+            text = found.this
+            return text if isinstance(text, QuotedText) else SqlText(text)
         case exp.Literal() as found:
             return _number(found)
         case exp.HexString(this=str(digits)):
@@ -93,7 +94,18 @@ def unwrap(node: exp.Expr) -> exp.Expr:
 
 def refusal(node: exp.Expr, why: str = "is not supported") -> InvalidRequestError:
     """The error for a part of the text that no predicate is made of."""
-    return InvalidRequestError(f"In the predicate {sql_of(node)} {why}; {SUPPORTED}.")
+    return InvalidRequestError(
+        f"In the predicate {sql_of(node)} {why}; {SUPPORTED}.{hint_of_quotes(node)}"
+    )
+
+
+def hint_of_quotes(node: exp.Expr) -> str:
+    """What to say of texts in double quotes, if there is one; begins with a space."""
+    for each in node.find_all(exp.Literal):
+        if isinstance(each.this, QuotedText):
+            name = each.this.replace("`", "``")
+            return f' "{each.this}" is a text in Spark SQL; a column is written `{name}`.'
+    return ""
 
 
 def sql_of(node: exp.Expr) -> str:

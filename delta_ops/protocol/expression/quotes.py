@@ -1,0 +1,107 @@
+"""Conditions and values of SQL in which a name is written as a text.
+
+Spark SQL reads a text where standard SQL, and engines that follow it, read a name: in double
+quotes. `"state" != 'old'` is then true of every row. A text in double quotes that is a name of the
+table is refused, and so is a condition that looks at no column; see decision 060.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from decimal import Decimal
+
+from delta_ops.errors import InvalidRequestError
+from delta_ops.late_imports import importing
+from delta_ops.protocol.column_names import refuse_quoted_name
+from delta_ops.protocol.expression.nodes import Call, Column, Expression, Literal, Node, operands_of
+from delta_ops.protocol.expression.resolution import Find, finder_of
+from delta_ops.protocol.row_rules import Check, Generated, Invariant
+from delta_ops.protocol.schema import StructType
+
+_OF_TIME = frozenset({"current_timestamp", "current_date"})
+
+
+def validate_quotes(sql: str, find: Find) -> None:
+    """Refuse texts in double quotes that are names of columns or fields.
+
+    Args:
+        sql: Any Spark SQL.
+        find: Finds columns.
+
+    Raises:
+        InvalidRequestError: With both ways to write it.
+    """
+    if '"' not in sql:
+        return
+    with importing():
+        from delta_ops.protocol.predicate.sql import texts_in_double_quotes
+
+    for text in texts_in_double_quotes(sql):
+        refuse_quoted_name(text, find)
+
+
+def validate_rule(rule: Check | Invariant | Generated, schema: StructType, table: str) -> None:
+    """Refuse a rule of a table with a name in double quotes, which engines read in two ways.
+
+    deltalake writes constraints so, for columns whose names have capitals.
+
+    Raises:
+        InvalidRequestError: With the rule and a cure.
+    """
+    try:
+        validate_quotes(rule.expression or "", finder_of(schema))
+    except InvalidRequestError as error:
+        raise InvalidRequestError(
+            f"{table}: {rule} ({rule.expression}) cannot be checked, since engines understand it "
+            f"in different ways: {error} A constraint is corrected by drop_constraint and "
+            "add_constraint"
+        ) from error
+
+
+def validate_condition(condition: Expression, find: Find) -> None:
+    """Refuse names in double quotes, and a condition of constants alone.
+
+    Args:
+        condition: As parsed.
+        find: Finds columns.
+
+    Raises:
+        InvalidRequestError: With ways to write it.
+    """
+    validate_quotes(condition.text, find)
+    validate_looks_at_rows(condition)
+
+
+def validate_looks_at_rows(condition: Expression) -> None:
+    """Refuse a condition of constants alone.
+
+    One of truth values and numbers, such as `true`, `false` and `1 = 1`, says what it means.
+
+    Raises:
+        InvalidRequestError: With ways to write it.
+    """
+    nodes = list(_walk(condition.root))
+    if any(isinstance(each, Column) or _is_time(each) for each in nodes):
+        return
+    values = [each.value for each in nodes if isinstance(each, Literal)]
+    if not all(isinstance(each, bool | int | float | Decimal) for each in values):
+        raise condition_of_constants(condition.text)
+
+
+def condition_of_constants(text: str) -> InvalidRequestError:
+    """The error for a condition that looks at no column."""
+    return InvalidRequestError(
+        f"The condition {text!r} looks at no column, so that it is the same for every row. A "
+        "column is written plain or in backticks, `state`, and a text in single quotes, 'old'; "
+        "for all rows write true"
+    )
+
+
+def _walk(node: Node) -> Iterator[Node]:
+    yield node
+    for each in operands_of(node):
+        yield from _walk(each)
+
+
+def _is_time(node: Node) -> bool:
+    return isinstance(node, Call) and node.name in _OF_TIME
