@@ -222,3 +222,14 @@ def test_rows_are_merged_with_the_time_of_the_merge(tmp_path: Path) -> None:
     assert len(found) == 2
     assert found[0] is not None
     assert found[0] == found[1]
+
+
+def test_decimals_beside_floating_point_numbers_are_doubles(tmp_path: Path) -> None:
+    floats = pa.array([2.0, 0.1], pa.float32())
+    da.write(tmp_path, pa.table({"price": [1.0, 3.0], "f": floats, "made": [0.0, 0.0]}))
+    da.update(tmp_path, {"price": "price * 1.1", "made": "f * 1.1"}, "price > 1.5")
+    assert da.to_table(tmp_path)["price"].to_pylist() == [1.0, 3.0 * 1.1]
+    assert da.to_table(tmp_path)["made"].to_pylist() == [0.0, floats[1].as_py() * 1.1]
+    da.delete(tmp_path, "f = 0.1")  # which no FLOAT is
+    da.delete(tmp_path, "price < 2 * 1.5 - 1.9")
+    assert da.to_table(tmp_path)["price"].to_pylist() == [3.0 * 1.1]

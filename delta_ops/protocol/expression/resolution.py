@@ -6,8 +6,9 @@ type in each call. What has no place here is refused by name, before a row is lo
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from decimal import Decimal
+import operator
+from collections.abc import Callable, Mapping, Sequence
+from decimal import Decimal, localcontext
 from typing import NamedTuple
 
 from delta_ops.errors import InvalidRequestError, UnknownColumnError
@@ -31,6 +32,7 @@ from delta_ops.protocol.schema import (
     DOUBLE,
     INTEGER,
     LONG,
+    MAX_DECIMAL_PRECISION,
     STRING,
     TIMESTAMP,
     TIMESTAMP_NTZ,
@@ -66,6 +68,13 @@ _TIME_UNITS = {
     "SECOND": "second",
 }
 """Units of `date_trunc`."""
+_ON_DECIMALS: Mapping[str, Callable[..., Decimal]] = {
+    "+": operator.add,
+    "-": operator.sub,
+    "*": operator.mul,
+    "negate": operator.neg,
+    "abs": abs,
+}
 _COMPARISONS = frozenset({"=", "!=", "<", "<=", ">", ">=", "<=>"})
 
 
@@ -184,6 +193,8 @@ def _call(name: str, operands: Sequence[Node]) -> Node:
         case "+" | "-" | "*":
             return _arithmetic(name, *operands)
         case "/":
+            operands = _as_doubles(operands)
+            types = [type_of(each) for each in operands]
             _require(name, types, lambda t: t in INTEGERS or t in FLOATS or t == VOID)
             return Call(name, tuple(_coerce(each, DOUBLE) for each in operands), DOUBLE)
         case "%" | "div":
@@ -193,14 +204,15 @@ def _call(name: str, operands: Sequence[Node]) -> Node:
             return Call(name, tuple(_coerce(each, wide) for each in operands), wide)
         case "negate" | "abs":
             _require(name, types, is_numeric)
-            return Call(name, tuple(operands), types[0])
+            return _fold(Call(name, tuple(operands), types[0]))
     return _function(name, operands, types)
 
 
 def _function(name: str, operands: Sequence[Node], types: Sequence[DataType]) -> Node:
     match name:
         case "coalesce":
-            together = _together(name, types)
+            operands = _as_doubles(operands)
+            together = _together(name, [type_of(each) for each in operands])
             return Call(name, tuple(_coerce(each, together) for each in operands), together)
         case "concat":
             _require(name, types, lambda t: _has_text(t) or t == VOID)
@@ -253,7 +265,33 @@ def _formatting(times: Node, pattern: Node) -> Node:
     return Call("date_format", (times, pattern), STRING)
 
 
+def _as_doubles(nodes: Sequence[Node]) -> Sequence[Node]:
+    """The nodes, whose decimals that are written out are DOUBLE beside FLOAT and DOUBLE.
+
+    Source: Spark's `DecimalPrecisionTypeCoercion`. Java and Python round alike: to the nearest.
+    """
+    if not any(type_of(each) in FLOATS for each in nodes):
+        return nodes
+    return [
+        Literal(None if each.value is None else float(each.value), DOUBLE)
+        if isinstance(each, Literal) and isinstance(each.data_type, DecimalType)
+        else each
+        for each in nodes
+    ]
+
+
+def _fold(call: Call) -> Node:
+    """A literal for a calculation with decimals that are written out, such as `1 - 0.1`."""
+    values = [each.value for each in call.operands if isinstance(each, Literal)]
+    is_known = len(values) == len(call.operands) and None not in values
+    if not is_known or not isinstance(call.data_type, DecimalType):
+        return call
+    with localcontext(prec=2 * MAX_DECIMAL_PRECISION):
+        return Literal(_ON_DECIMALS[call.name](*map(Decimal, values)), call.data_type)
+
+
 def _arithmetic(name: str, left: Node, right: Node) -> Node:
+    left, right = _as_doubles([left, right])
     types = [type_of(left), type_of(right)]
     _require(name, types, lambda t: is_numeric(t) or t == VOID)
     if VOID in types:
@@ -267,7 +305,7 @@ def _arithmetic(name: str, left: Node, right: Node) -> Node:
         raise _refusal(f"{types[0].name} {name} {types[1].name} would be rounded by Spark")
     if not isinstance(result, DecimalType):
         left, right = _coerce(left, result), _coerce(right, result)
-    return Call(name, (left, right), result)
+    return _fold(Call(name, (left, right), result))
 
 
 def _exact_type(node: Node) -> DecimalType:
@@ -279,6 +317,7 @@ def _exact_type(node: Node) -> DecimalType:
 def _sides(name: str, left: Node, right: Node) -> tuple[Node, Node]:
     """Both sides of a comparison in one type."""
     left, right = _coerce_text(left, type_of(right)), _coerce_text(right, type_of(left))
+    left, right = _as_doubles([left, right])
     types = [type_of(left), type_of(right)]
     together = common_type(types)
     is_comparable = together is not None and (
@@ -299,13 +338,11 @@ def _coerce_text(node: Node, data_type: DataType) -> Node:
 
 
 def _case(branches: Sequence[tuple[Node, Node]], otherwise: Node) -> Node:
-    values = [*(value for _, value in branches), otherwise]
+    values = _as_doubles([*(value for _, value in branches), otherwise])
     together = _together("case", [type_of(each) for each in values])
-    return Case(
-        tuple((condition, _coerce(value, together)) for condition, value in branches),
-        _coerce(otherwise, together),
-        together,
-    )
+    *chosen, default = (_coerce(each, together) for each in values)
+    conditions = (condition for condition, _ in branches)
+    return Case(tuple(zip(conditions, chosen, strict=True)), default, together)
 
 
 def _together(name: str, types: Sequence[DataType]) -> DataType:

@@ -14,6 +14,7 @@ from typing import Any
 from sqlglot import Dialect, exp
 
 from delta_ops.errors import InvalidRequestError
+from delta_ops.protocol.expression.coercion import FLOATS
 from delta_ops.protocol.expression.nodes import Call, Case, Cast, Column, Expression, Literal, Node
 from delta_ops.protocol.literals import SqlDouble, validate_text
 from delta_ops.protocol.predicate.sql import parse_condition
@@ -122,7 +123,8 @@ def _node(node: exp.Expr) -> Node:
             return _cast(node)
         case exp.In() if node.expressions:
             value = _node(node.this)
-            return Call("or", tuple(Call("=", (value, _node(each))) for each in node.expressions))
+            listed = _of_one_kind([_node(each) for each in node.expressions])
+            return Call("or", tuple(Call("=", (value, each)) for each in listed))
         case exp.Between() if not node.args.get("symmetric"):
             value, low, high = map(_node, (node.this, node.args["low"], node.args["high"]))
             return Call("and", (Call(">=", (value, low)), Call("<=", (value, high))))
@@ -212,6 +214,20 @@ def _operands(node: exp.Expr, kind: type[exp.Expr]) -> list[Node]:
         operands.append(_node(node.expression))
         node = node.this
     return [_node(node), *reversed(operands)]
+
+
+def _of_one_kind(listed: list[Node]) -> list[Node]:
+    """The values of a list, all DOUBLE where one is, as Spark compares them."""
+    if not any(isinstance(each, Literal) and each.data_type in FLOATS for each in listed):
+        return listed
+    return [
+        Literal(SqlDouble(each.value), DOUBLE)
+        if isinstance(each, Literal)
+        and isinstance(each.value, int | Decimal)
+        and each.data_type != BOOLEAN
+        else each
+        for each in listed
+    ]
 
 
 def _column(node: exp.Column | exp.Dot) -> Node:
