@@ -24,11 +24,11 @@ from delta_ops.protocol.expression import Expression, parse_expression
 from delta_ops.protocol.expression.nodes import Column, Literal, Node, Struct, columns_of
 from delta_ops.protocol.expression.resolution import Find, resolve_expression, type_of
 from delta_ops.protocol.expression.statement_time import bind_time
-from delta_ops.protocol.literals import is_comparable, literal_of_type
 from delta_ops.protocol.predicate import Column as PredicateColumn
 from delta_ops.protocol.predicate import Predicate
 from delta_ops.protocol.schema import VOID, StructField, StructType, find_field
 from delta_ops.protocol.stats import ColumnPath
+from delta_ops.protocol.values import value_of_type
 from delta_ops.transaction.changeable import validate_whole
 
 
@@ -57,6 +57,8 @@ def nodes_of(
     table: str,
     now_ms: int,
     alias: str | None = None,
+    *,
+    is_whole: bool = True,
 ) -> dict[str, Node]:
     """The expression of each column, by the name that the table has for it.
 
@@ -66,6 +68,7 @@ def nodes_of(
         table: For messages.
         now_ms: Time of the statement, in milliseconds since the Unix epoch.
         alias: What the table is called in expressions.
+        is_whole: Python values of structs have to have all fields, since rows would lose others.
 
     Raises:
         InvalidRequestError: There is no such column, it is given twice, or a value is none of it.
@@ -73,7 +76,7 @@ def nodes_of(
     if not given:
         raise InvalidRequestError(f"{table}: no column is given a value; name one at least")
     values = {
-        path: bind_time(_node(value, assigned_field(path, schema), table), now_ms)
+        path: bind_time(_node(value, assigned_field(path, schema), table, is_whole), now_ms)
         for path, value in given.items()
     }
     return whole_values(
@@ -157,7 +160,7 @@ def _arrow_field(field: StructField) -> pa.Field:
     return pa.field(field.name, arrow_type_from_type(field.data_type))
 
 
-def _node(value: Any, field: StructField, table: str) -> Node:
+def _node(value: Any, field: StructField, table: str, is_whole: bool) -> Node:
     if isinstance(value, Expression):
         return value.root
     if isinstance(value, str):
@@ -169,13 +172,4 @@ def _node(value: Any, field: StructField, table: str) -> Node:
         )
     if value is None:
         return Literal(None, VOID)
-    try:
-        if is_comparable(field.data_type):
-            value = literal_of_type(value, field.data_type, column=field.name)
-        pa.scalar(value, arrow_type_from_type(field.data_type))
-    except (InvalidRequestError, pa.ArrowException, TypeError, ValueError, OverflowError) as error:
-        raise InvalidRequestError(
-            f"{table}: column {field.name} of type {field.data_type.name} cannot hold {value!r}; "
-            'give a value of its type, or an expression of SQL such as "price * 2"'
-        ) from error
-    return Literal(value, field.data_type)
+    return Literal(value_of_type(value, field, table, is_whole=is_whole), field.data_type)

@@ -113,4 +113,5 @@ def _nodes(
         taken = taken_columns(clause, columns.source, wanted, table)
         return {name: Column((columns.source_alias, each)) for name, each in taken.items()}
     values = given_values(clause, columns.target_alias, wanted)
-    return nodes_of(values, wanted, table, now_ms, columns.target_alias)
+    is_whole = clause.action == "update"
+    return nodes_of(values, wanted, table, now_ms, columns.target_alias, is_whole=is_whole)

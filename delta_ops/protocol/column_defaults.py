@@ -17,8 +17,10 @@ from delta_ops.errors import InvalidRequestError
 from delta_ops.protocol.expression import parse_expression
 from delta_ops.protocol.expression.nodes import columns_of
 from delta_ops.protocol.literals import literal_of_type
+from delta_ops.protocol.plain_values import UnfitValueError
 from delta_ops.protocol.predicate import parse_literal
 from delta_ops.protocol.schema import CURRENT_DEFAULT, DATE, TIMESTAMP, StructField, StructType
+from delta_ops.protocol.values import primitive_value
 
 _NOW = re.compile(r"(?:current_timestamp|now)\s*(?:\(\s*\))?", re.IGNORECASE)
 _TODAY = re.compile(r"(?:current_date|curdate)\s*(?:\(\s*\))?", re.IGNORECASE)
@@ -84,8 +86,9 @@ def default_value(field: StructField, now_ms: int, table: str) -> Any:
             return None
         if field.data_type == TIMESTAMP and not _HAS_ZONE.search(text):
             raise InvalidRequestError("A time without a zone is one of the session's.")
-        return literal_of_type(value, field.data_type, column=field.name)
-    except InvalidRequestError as error:
+        literal = literal_of_type(value, field.data_type, column=field.name)
+        return primitive_value(literal, field.data_type)
+    except (InvalidRequestError, UnfitValueError) as error:
         raise InvalidRequestError(
             f"{table}: the default of column {field.name} ({text}) needs the Spark engine, being "
             "no literal that fits the column and not the time of the write; give the column in "

@@ -1,22 +1,23 @@
 """Literals: a user's value as a value of a column's type.
 
-The value keeps its meaning or is refused: no rounding, no overflow, no guess. Text is read as
+The value keeps its meaning or is refused, as `values` says. Text is read as
 partition values are (PROTOCOL.md, "Partition Value Serialization"), so `"2026-01-31"` is a date
 where the column is one. For timestamps, text and dates without a time zone mean UTC; a datetime
 without one is refused, since to Python it means the machine's.
-A `float` column is compared as Spark does, in double precision: its literal is not rounded.
+A `float` column is compared as Spark does, in double precision: its literal is not rounded, and a
+Decimal is compared as the nearest double.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from datetime import UTC, date, datetime
 from decimal import Decimal
-from numbers import Integral, Real
+from math import isfinite
 from typing import Any
 
 from delta_ops.errors import InvalidRequestError
-from delta_ops.protocol.partition_values import decimal_of_type, parse
+from delta_ops.protocol.partition_values import parse
+from delta_ops.protocol.plain_values import plain_value
 from delta_ops.protocol.schema import (
     BINARY,
     BOOLEAN,
@@ -31,6 +32,7 @@ from delta_ops.protocol.schema import (
     DataType,
     DecimalType,
 )
+from delta_ops.protocol.values import primitive_value
 
 _CURES: Mapping[DataType, str] = {
     BOOLEAN: "Compare it with True or False",
@@ -86,7 +88,7 @@ def literal_of_type(value: Any, data_type: DataType, *, column: str) -> Any:
             "would round both to double precision. Write an exact number, such as 1.5 or 15."
         )
     try:
-        converted = _convert(value, data_type)
+        converted = _convert(plain_value(value), data_type)
     except (InvalidRequestError, ArithmeticError, ValueError) as error:
         raise _refusal(value, data_type, column) from error
     if converted is None:
@@ -133,75 +135,16 @@ def validate_text(text: str) -> None:
 
 
 def _convert(value: Any, data_type: DataType) -> Any:
-    if isinstance(data_type, DecimalType):
-        return _decimal(value, data_type)
-    if data_type in INTEGER_RANGES:
-        return _integer(value, data_type)
-    if data_type in (FLOAT, DOUBLE):
-        return _double(value)
+    if data_type == FLOAT:
+        data_type = DOUBLE
     if isinstance(value, str) and data_type != STRING:
         return parse(value, data_type) if data_type != BINARY else None
-    match value:
-        case bool() if data_type == BOOLEAN:
-            return value
-        case str() if data_type == STRING:
-            value.encode("utf-8")  # fails for half a surrogate pair, which no file can hold
-            return str(value)
-        case bytes() | bytearray() if data_type == BINARY:
-            return bytes(value)
-        case datetime() if data_type == TIMESTAMP:
-            return value.astimezone(UTC) if value.tzinfo is not None else None
-        case datetime() if data_type == TIMESTAMP_NTZ:
-            return value if value.tzinfo is None else None
-        case datetime():
-            return None
-        case date():
-            return _start_of_day(value, data_type)
-    return None
+    if isinstance(value, Decimal) and data_type == DOUBLE:
+        return _nearest_double(value)
+    return primitive_value(value, data_type)
 
 
-def _start_of_day(value: date, data_type: DataType) -> Any:
-    if data_type == DATE:
-        return value
-    midnight = datetime(value.year, value.month, value.day)
-    if data_type == TIMESTAMP:
-        return midnight.replace(tzinfo=UTC)
-    return midnight if data_type == TIMESTAMP_NTZ else None
-
-
-def _integer(value: Any, data_type: DataType) -> int | None:
-    if isinstance(value, str):
-        number = parse(value, data_type)
-        return None if number is None else int(number)
-    if not _is_number(value):
-        return None
-    low, high = INTEGER_RANGES[data_type]
-    return int(value) if low <= value <= high and value == int(value) else None
-
-
-def _double(value: Any) -> float | None:
-    if isinstance(value, str):
-        number = parse(value, DOUBLE)
-        return None if number is None else float(number)
-    return float(value) if _is_number(value) else None
-
-
-def _is_number(value: Any) -> bool:
-    return isinstance(value, Real | Decimal) and not isinstance(value, bool)
-
-
-def _decimal(value: Any, data_type: DecimalType) -> Decimal | None:
-    match value:
-        case bool():
-            return None
-        case str():
-            number: Decimal | None = parse(value, data_type)
-            return number
-        case Decimal():
-            return decimal_of_type(value, data_type)
-        case Integral():
-            return decimal_of_type(Decimal(int(value)), data_type)
-        case float():
-            # The digits that the user wrote, not those of the nearest binary fraction.
-            return decimal_of_type(Decimal(repr(float(value))), data_type)
-    return None
+def _nearest_double(value: Decimal) -> float | None:
+    """The double that Spark compares instead; None for numbers beyond all doubles."""
+    number = float(value)
+    return number if isfinite(number) == value.is_finite() else None

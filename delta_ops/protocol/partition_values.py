@@ -217,7 +217,7 @@ def _serialize_value(value: Any, data_type: DataType) -> str | None:
         case int() | Decimal() if isinstance(data_type, DecimalType):
             return _serialize_decimal(Decimal(value), data_type)
         case str() if data_type == STRING:
-            return value if _is_utf8(value) else None
+            return value if is_utf8(value) else None
         case bytes() if data_type == BINARY:
             return _decode(value)
         case datetime() if data_type == TIMESTAMP and value.tzinfo is not None:
@@ -248,10 +248,10 @@ def _serialize_float(value: float, data_type: DataType) -> str | None:
         return "Infinity" if number > 0 else "-Infinity"
     if number == 0:
         return "0.0"
-    return _java_text(repr(number) if data_type == DOUBLE else _shortest_float(number))
+    return _java_text(repr(number) if data_type == DOUBLE else shortest_float(number))
 
 
-def _shortest_float(number: float) -> str:
+def shortest_float(number: float) -> str:
     """The shortest text that reads back as this number of type `float`."""
     texts = (f"{number:.{digits}g}" for digits in range(1, 10))
     return next(text for text in texts if _reads_back(text, number))
@@ -288,8 +288,13 @@ def _decode(value: bytes) -> str:
         ) from error
 
 
-def _is_utf8(text: str) -> bool:
-    return not any("\ud800" <= character <= "\udfff" for character in text)
+def is_utf8(text: str) -> bool:
+    """Whether a text lacks halves of surrogate pairs, which no file can hold."""
+    try:
+        text.encode("utf-8")
+    except UnicodeEncodeError:
+        return False
+    return True
 
 
 def _parse_value(text: str, data_type: DataType, time_zone: str) -> Any:
@@ -304,7 +309,7 @@ def _parse_value(text: str, data_type: DataType, time_zone: str) -> Any:
         return _parse_float(text, data_type)
     match data_type:
         case t if t == STRING:
-            return text if _is_utf8(text) else None
+            return text if is_utf8(text) else None
         case t if t == BINARY:
             return text.encode("utf-8")
         case t if t == BOOLEAN:

@@ -17,14 +17,13 @@ from delta_ops.errors import InvalidRequestError
 from delta_ops.planning.assigned_fields import assigned_field, whole_values
 from delta_ops.planning.merge_columns import unmatchable_message
 from delta_ops.protocol.expression import Expression
-from delta_ops.protocol.literals import is_comparable, literal_of_type
 from delta_ops.protocol.predicate import Column as PredicateColumn
 from delta_ops.protocol.predicate import Predicate
-from delta_ops.protocol.schema import StructField, StructType, find_field
+from delta_ops.protocol.schema import VARIANT, StructField, StructType, find_field, walk
 from delta_ops.protocol.stats import ColumnPath
 from delta_ops.protocol.table_definition import TableDefinition
+from delta_ops.protocol.values import value_of_type
 from delta_ops.spark.analysis import analyze, reason_of
-from delta_ops.spark.expressions import parse_physical_text, physical_text
 from delta_ops.spark.partition_text import is_nan_partition, null_where_empty
 from delta_ops.spark.schema import (
     data_schema_from_spark,
@@ -32,6 +31,7 @@ from delta_ops.spark.schema import (
     spark_schema_from_schema,
 )
 from delta_ops.spark.table_columns import Misfit, fit_value
+from delta_ops.spark.value_columns import column_of_value
 from delta_ops.transaction.changeable import validate_whole
 
 
@@ -48,6 +48,8 @@ def assigned_columns(
     schema: StructType,
     column_of: Callable[[str], Column],
     table: str,
+    *,
+    is_whole: bool = True,
 ) -> dict[str, Column]:
     """The value of each column, by the name that the table has for it.
 
@@ -57,6 +59,7 @@ def assigned_columns(
         schema: The table's.
         column_of: The value that a row has in a column.
         table: For messages.
+        is_whole: Python values of structs have to have all fields, since rows would lose others.
 
     Raises:
         InvalidRequestError: There is no such column, it is given twice, or a value is none of it.
@@ -64,7 +67,7 @@ def assigned_columns(
     if not given:
         raise InvalidRequestError(f"{table}: no column is given a value; name one at least")
     values = {
-        path: _column_of(value, assigned_field(path, schema), table)
+        path: _column_of(value, assigned_field(path, schema), table, is_whole)
         for path, value in given.items()
     }
     return whole_values(
@@ -136,7 +139,7 @@ def are_stable(assigned: Assigned, rows: DataFrame) -> bool:
     return analyze(sf.struct(*assigned.values.values()), rows).is_stable
 
 
-def _column_of(value: Any, field: StructField, table: str) -> Column:
+def _column_of(value: Any, field: StructField, table: str, is_whole: bool) -> Column:
     if isinstance(value, Column):
         return value
     if isinstance(value, Expression | str):
@@ -148,13 +151,10 @@ def _column_of(value: Any, field: StructField, table: str) -> Column:
         )
     if value is None:
         return sf.lit(None)
-    try:
-        if is_comparable(field.data_type):
-            typed = literal_of_type(value, field.data_type, column=field.name)
-            return parse_physical_text(sf.lit(physical_text(typed)), field.data_type)
-        return sf.lit(value)
-    except (InvalidRequestError, PySparkException, TypeError, ValueError, OverflowError) as error:
+    if any(each == VARIANT for _, each in walk(StructType((field,)))):
         raise InvalidRequestError(
-            f"{table}: column {field.name} of type {field.data_type.name} cannot hold {value!r}; "
-            'give a value of its type, or an expression of SQL such as "price * 2"'
-        ) from error
+            f"{table}: column {field.name} has a variant, of which no Python value is made; give "
+            "an expression of SQL such as \"parse_json('...')\""
+        )
+    taken = value_of_type(value, field, table, is_whole=is_whole)
+    return column_of_value(taken, field.data_type)

@@ -121,7 +121,13 @@ def plan_clause(
         else:
             values = given_values(clause, sides.target_alias, wanted)
             validate_names(values.values(), rows.sparkSession, find)
-            columns = assigned_columns(values, wanted, sides.target_column, table)
+            columns = assigned_columns(
+                values,
+                wanted,
+                sides.target_column,
+                table,
+                is_whole=clause.action == "update",
+            )
             validate_of_one_row(columns, rows, table)
             for name, value in columns.items():
                 _validate_alias(value, f"value of {name}", clause, sides, table)

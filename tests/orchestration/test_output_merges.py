@@ -181,6 +181,18 @@ def test_a_partition_is_merged_by_itself(
             "is no table yet, and no clause of the merge inserts the columns",
             id="a first merge that does not say its columns",
         ),
+        pytest.param(
+            {
+                **BY_ID,
+                "delta/merge_clauses": [
+                    {"when": "not matched", "then": "insert", "set": {"id": 1, "l": [1.0, 2.5]}}
+                ],
+            },
+            table(id=[1], l=[[1]]),
+            None,
+            "column l.element of type long cannot hold 2.5",
+            id="a value that would be changed",
+        ),
     ],
 )
 def test_an_output_that_cannot_be_merged_adds_no_row(

@@ -16,6 +16,7 @@ from typing import Any
 
 from delta_ops.errors import InvalidRequestError
 from delta_ops.late_imports import importing
+from delta_ops.protocol.plain_values import UnfitValueError, plain_value
 from delta_ops.protocol.predicate.files import might_match, must_match
 from delta_ops.protocol.predicate.nodes import (
     Always,
@@ -165,4 +166,9 @@ class Column:
     def _literal(self, value: object) -> object:
         if isinstance(value, Column | Predicate):
             raise InvalidRequestError(f"{self!r} can be compared with values only, not {value!r}.")
-        return value
+        try:
+            return plain_value(value)
+        except UnfitValueError as error:
+            raise InvalidRequestError(
+                f"{self!r} cannot be compared with {value!r}: {error}."
+            ) from error
