@@ -17,7 +17,8 @@ _OTHER = re.compile(r"[^\w.-]", re.ASCII)
 
 def is_nameable(parts: Sequence[str]) -> bool:
     """Whether Dagster can make a name of a key with these parts."""
-    if not parts or any(not part or _OTHER.search(part) for part in parts):
+    # A part of dots alone would be no folder.
+    if not parts or any(not part.strip(".") or _OTHER.search(part) for part in parts):
         return False
     try:
         dg.op(name=_name_of(parts))(lambda: None)  # refuses words of Python and of Dagster

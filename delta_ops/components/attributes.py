@@ -18,6 +18,7 @@ from delta_ops.components.asset_keys import is_nameable
 from delta_ops.errors import DeltaOpsError, InvalidRequestError
 from delta_ops.orchestration.dagster_compat import yaml_place
 from delta_ops.orchestration.storage_options import config_options, shows_secret
+from delta_ops.storage.addresses import local_path_of, validate_remote
 from delta_ops.storage.paths import split_uri
 
 
@@ -60,10 +61,10 @@ class PlacedAttributes(dg.Resolvable, dg.Model):
 
 @contextmanager
 def naming(attribute: str, place: str | None = None) -> Iterator[None]:
-    """Name the attribute that an error of ours is about."""
+    """Name the attribute that an error of ours, or of a definition, is about."""
     try:
         yield
-    except DeltaOpsError as error:
+    except (DeltaOpsError, dg.DagsterInvalidDefinitionError) as error:
         raise AttributeRefusedError(attribute, str(error), place) from error
 
 
@@ -111,7 +112,7 @@ def validate_address(attribute: str, address: str) -> None:
     """Refuse an address that depends on a process' folder, or shows a secret.
 
     Raises:
-        AttributeRefusedError: It is relative, or holds a password or a signature.
+        AttributeRefusedError: It is relative, holds a password or a signature, or names no place.
     """
     if shows_secret(address):
         raise AttributeRefusedError(
@@ -126,6 +127,24 @@ def validate_address(attribute: str, address: str) -> None:
             f"{address!r} is a relative path, and code servers and runs start in different "
             "folders; give a URI or an absolute path, such as '{{ context.project_root }}/"
             f"{address.removeprefix('./')}'",
+        )
+    with naming(attribute):
+        if local_path_of(address) is None:
+            validate_remote(address)
+
+
+def validate_pattern(attribute: str, pattern: str) -> None:
+    """Refuse a pattern that matches no path below a root.
+
+    Raises:
+        AttributeRefusedError: It begins or ends with a slash, or has a part that is no folder.
+    """
+    parts = pattern.split("/")
+    if len(parts) > 1 and any(not part or part in (".", "..") for part in parts):
+        raise AttributeRefusedError(
+            attribute,
+            f"{pattern!r} matches no path below the root; give one such as 'sales/*', without a "
+            "slash at the start or the end",
         )
 
 

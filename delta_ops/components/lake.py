@@ -17,7 +17,14 @@ from dagster.components import DefsStateConfig, DefsStateConfigArgs, ResolvedDef
 from pydantic import Field
 
 from delta_ops.components.asset_keys import asset_keys
-from delta_ops.components.attributes import naming, validate_address, validate_key, validate_options
+from delta_ops.components.attributes import (
+    AttributeRefusedError,
+    naming,
+    validate_address,
+    validate_key,
+    validate_options,
+    validate_pattern,
+)
 from delta_ops.components.lake_state import (
     LakeTable,
     PathFilter,
@@ -100,6 +107,11 @@ class DeltaLakeComponent(dg.StateBackedComponent, WatchAttributes):
         """
         validate_address("root", self.root)
         policies_from(self.policies)
+        for attribute, patterns in (("include", self.include), ("exclude", self.exclude)):
+            for number, pattern in enumerate(patterns):
+                validate_pattern(f"{attribute}.{number}", pattern)
+        if not self.include:
+            raise AttributeRefusedError("include", "no pattern, so no table counts; leave it out")
         if self._prefix:
             validate_key("key_prefix", self._prefix)
         super().model_post_init(context)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Annotated, Any
 
 import dagster as dg
@@ -19,7 +20,7 @@ from delta_ops.components.attributes import (
 )
 from delta_ops.components.maintenance_policies import PolicyAttributes, policies_from
 from delta_ops.components.scaffolding import MaintenanceScaffolder
-from delta_ops.orchestration.definitions import DeltaAsset, delta_ops_definitions
+from delta_ops.orchestration.definitions import DeltaAsset, delta_ops_definitions, tables_of
 from delta_ops.orchestration.resources import DeltaLogResource
 
 _text = dg.Resolver.default
@@ -96,10 +97,14 @@ class DeltaMaintenanceComponent(dg.Component, PlacedAttributes):
 
     def build_defs(self, context: dg.ComponentLoadContext) -> dg.Definitions:
         """All that looks after the tables; their assets are not among it."""
+        lake = DeltaLogResource(root=self.root, storage_options=self.storage_options)
+        assets: list[DeltaAsset] = list(self._assets(context))
+        with naming("tables", str(context.path)):
+            assets = [*tables_of(lake, assets)]
         with naming("policies", str(context.path)):
             return delta_ops_definitions(
-                DeltaLogResource(root=self.root, storage_options=self.storage_options),
-                list(self._assets(context)),
+                lake,
+                assets,
                 policies_from(self.policies),
                 name=self.name,
                 resource_key=f"{self.name}_log",
@@ -111,6 +116,16 @@ class DeltaMaintenanceComponent(dg.Component, PlacedAttributes):
         for key in self.tables:
             yield dg.AssetSpec(dg.AssetKey.from_user_string(key))
         for place in self.assets_from:
-            for asset in context.build_defs(place).assets or ():
+            for asset in self._definitions_of(place, context).assets or ():
                 if isinstance(asset, DeltaAsset):
                     yield asset
+
+    def _definitions_of(self, place: str, context: dg.ComponentLoadContext) -> dg.Definitions:
+        folder = context.defs_module_path
+        if ".." in Path(place).parts or not (folder / place).exists():
+            raise AttributeRefusedError(
+                "assets_from",
+                f"there is no {place!r} below {folder}; give a folder or file of definitions",
+                str(context.path),
+            )
+        return context.build_defs(place)

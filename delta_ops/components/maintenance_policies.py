@@ -119,6 +119,7 @@ def policies_from(attributes: Sequence[PolicyAttributes]) -> list[MaintenancePol
     for number, each in enumerate(attributes):
         with naming(f"policies.{number}"):
             policies.append(each.policy())
-        if each.cron is not None:
-            validate_cron(f"policies.{number}.cron", each.cron, each.timezone)
+        attribute = "timezone" if each.cron is None else "cron"
+        cron = "0 0 * * *" if each.cron is None else each.cron
+        validate_cron(f"policies.{number}.{attribute}", cron, each.timezone)
     return policies

@@ -7,7 +7,12 @@ from typing import Annotated, Any
 import dagster as dg
 from pydantic import Field
 
-from delta_ops.components.attributes import validate_address, validate_key, validate_options
+from delta_ops.components.attributes import (
+    naming,
+    validate_address,
+    validate_key,
+    validate_options,
+)
 from delta_ops.components.scaffolding import TableScaffolder
 from delta_ops.components.watching import (
     WatchAttributes,
@@ -15,9 +20,12 @@ from delta_ops.components.watching import (
     build_watch_sensor,
     plain_name,
 )
+from delta_ops.errors import InvalidRequestError
+from delta_ops.orchestration.given_settings import first_given, validate_keys
+from delta_ops.orchestration.output_settings import read_expressions, validate_no_partitions
 from delta_ops.orchestration.policies import MaintenancePolicy
 from delta_ops.orchestration.policy_choice import PolicyTables
-from delta_ops.orchestration.tables import TableRef, external_table
+from delta_ops.orchestration.tables import TableRef, external_table, uri_elsewhere
 
 
 @dg.scaffold_with(TableScaffolder)
@@ -46,7 +54,21 @@ class DeltaTableComponent(dg.Component, WatchAttributes):
         """
         validate_address("uri", self.uri)
         validate_key("asset.key", self.asset.key.path)
+        with naming("asset.metadata"):
+            self._validate_metadata()
         super().model_post_init(context)
+
+    def _validate_metadata(self) -> None:
+        """Reject metadata of the asset that say something else than the component, or nothing."""
+        place, metadata = "the metadata of the asset", self.asset.metadata
+        validate_keys(place, metadata, ("partition_expr",), outcome="Nothing was loaded")
+        read_expressions(first_given("partition_expr", [(place, metadata)]))
+        if self.asset.partitions_def is None:
+            validate_no_partitions(place, metadata)
+        if uri_elsewhere(self.asset.key, metadata, self.uri) is not None:
+            raise InvalidRequestError(
+                "dagster/uri is another place than the attribute uri; leave it out"
+            )
 
     @classmethod
     def get_spec(cls) -> dg.ComponentTypeSpec:

@@ -71,6 +71,16 @@ class MaintenancePolicy:
                 f"the name {self.name!r} of a policy ends names of jobs; give one of letters, "
                 'digits and "_"'
             )
+        for tag in self.tags:
+            if tag.startswith("delta_ops/"):
+                raise InvalidRequestError(
+                    f"the tag {tag!r} of a policy has a name that jobs of delta_ops have; give it "
+                    "another one"
+                )
+        if self.pool is not None and not self.pool.strip():
+            raise InvalidRequestError(
+                f"the pool of a policy is {self.pool!r}; give a name, or None for no pool"
+            )
         for each in ("budget_s", "tables_at_once"):
             value = getattr(self, each)
             if not isinstance(value, int) or isinstance(value, bool) or value < 1:

@@ -14,6 +14,8 @@ _LOCAL_SCHEMES = frozenset({"file", "local"})
 _ONE_SLASH = re.compile(r"([A-Za-z][A-Za-z0-9+.\-]+):/(?!/)")
 _CHAIN = re.compile(r"[A-Za-z][A-Za-z0-9+.\-]*::")
 _NO_ESCAPE = re.compile(r"%(?![0-9A-Fa-f]{2})|\s")
+_CACHING = frozenset({"simplecache", "filecache", "blockcache", "cached"})
+_BUCKET_FIRST = frozenset({"s3", "s3a", "gs", "gcs"})
 _DRIVE = re.compile(r"/?[A-Za-z]:[/\\]")
 
 
@@ -38,6 +40,35 @@ def local_path_of(address: str) -> str | None:
             f"write {scheme}:// for a store, or ./{address} for a local directory",
         )
     return _make_absolute(_expand_home(address))
+
+
+def validate_remote(address: str) -> None:
+    """Reject an address in a store that could mean two places, or none, or that shows a secret.
+
+    Raises:
+        InvalidRequestError: It does.
+    """
+    scheme, rest = split_uri(address)
+    if "::" in address or scheme in _CACHING:
+        raise address_refusal(
+            address,
+            "it puts one file system over another, which could show a table as it was",
+            "open the store itself",
+        )
+    if "?" in address:
+        raise address_refusal(
+            address, "it has a query, which may hold credentials", "put them into storage_options"
+        )
+    if scheme in _BUCKET_FIRST and "@" in rest.partition("/")[0]:
+        raise address_refusal(
+            address,
+            "it has something before the bucket, which may be a credential",
+            "put credentials into storage_options",
+        )
+    if scheme != "memory" and not rest.strip("/"):
+        raise address_refusal(
+            address, "it names no place in the store", "add the bucket and the path"
+        )
 
 
 def _path_in_uri(address: str, path: str) -> str:

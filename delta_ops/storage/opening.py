@@ -13,7 +13,7 @@ from fsspec.config import apply_config
 
 from delta_ops.errors import MissingDependencyError, StorageError
 from delta_ops.late_imports import importing
-from delta_ops.storage.addresses import address_refusal
+from delta_ops.storage.addresses import address_refusal, validate_remote
 from delta_ops.storage.endpoints import drop_credentials
 from delta_ops.storage.failures import describe_error, reveals
 from delta_ops.storage.fsspec_storage import FsspecStorage
@@ -28,8 +28,6 @@ from delta_ops.storage.range_cache import RangeCache
 with contextlib.suppress(ImportError):  # it is new in fsspec
     import fsspec.implementations.chained
 
-_CACHING = frozenset({"simplecache", "filecache", "blockcache", "cached"})
-_BUCKET_FIRST = frozenset({"s3", "s3a", "gs", "gcs"})
 _EXTRA_OF = {
     "s3": ("s3fs", "s3"),
     "s3a": ("s3fs", "s3"),
@@ -50,7 +48,7 @@ def open_remote(
 ) -> FsspecStorage:
     """The storage at `address`, which has a scheme; see `open_storage`."""
     scheme, rest = split_uri(address)
-    _validate_remote(address, scheme, rest)
+    validate_remote(address)
     _validate_scheme(address, scheme)
     uri = f"{scheme}://{rest.rstrip('/')}"
     # What fsspec's own configuration adds, it would add unseen.
@@ -69,29 +67,6 @@ def open_remote(
         failure = StorageError(redact(address), "opened", reason)
         raise failure from (None if reveals(error, options) else error)
     return FsspecStorage(fs, root, uri, lock, cache, plain)
-
-
-def _validate_remote(address: str, scheme: str, rest: str) -> None:
-    if "::" in address or scheme in _CACHING:
-        raise address_refusal(
-            address,
-            "it puts one file system over another, which could show a table as it was",
-            "open the store itself",
-        )
-    if "?" in address:
-        raise address_refusal(
-            address, "it has a query, which may hold credentials", "put them into storage_options"
-        )
-    if scheme in _BUCKET_FIRST and "@" in rest.partition("/")[0]:
-        raise address_refusal(
-            address,
-            "it has something before the bucket, which may be a credential",
-            "put credentials into storage_options",
-        )
-    if scheme != "memory" and not rest.strip("/"):
-        raise address_refusal(
-            address, "it names no place in the store", "add the bucket and the path"
-        )
 
 
 def _validate_scheme(address: str, scheme: str) -> None:
