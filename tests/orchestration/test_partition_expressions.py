@@ -138,7 +138,10 @@ def test_one_column_cannot_stand_for_several_dimensions(
 def late_files(partitions: dg.PartitionsDefinition[Any] | None) -> dg.AssetsDefinition:
     """Rows of three days, of which one came with the file of another day."""
 
-    @dg.asset(partitions_def=partitions, metadata={"partition_expr": "arrived"})
+    @dg.asset(
+        partitions_def=partitions,
+        metadata={} if partitions is None else {"partition_expr": "arrived"},
+    )
     def files() -> pa.Table:
         days = ["2026-01-01", "2026-01-02", "2026-01-03", "2026-01-01"]
         return pa.table({"day": days, "arrived": ["2026-01-03"] * 4, "id": [1, 2, 3, 4]})
