@@ -5,6 +5,7 @@ Source: PROTOCOL.md, "Deletion Vectors".
 
 from __future__ import annotations
 
+import pyarrow as pa
 from pyroaring import BitMap64
 
 from delta_ops.errors import DataFileError, InvalidRequestError, LogPathError, StorageError
@@ -14,9 +15,12 @@ from delta_ops.protocol.deletion_vectors import (
     MalformedVectorError,
     decode_inline,
     decode_stored,
+    is_large,
     stored_path,
     stored_range,
+    validate_size,
 )
+from delta_ops.storage.parquet_ranges import read_footer
 
 
 def load_deletion_vector(
@@ -24,19 +28,23 @@ def load_deletion_vector(
 ) -> BitMap64:
     """The numbers of the deleted rows, from 0 in the order of the file.
 
+    Of a large vector the size is compared with the rows of its data file before it is read.
+
     Args:
         files: The files of the table.
         version: The table's, for messages.
-        file: Whose rows they are, for messages.
+        file: Whose rows they are, by its canonical path.
         vector: As the log has it.
 
     Raises:
-        DataFileError: The vector is gone, truncated, or contradicts its descriptor.
+        DataFileError: The vector is gone, truncated, or contradicts its descriptor or the file.
         OutsideFileError: It lies outside of the table and may not be read there.
         StorageError: The store failed.
     """
     place = "in the log"
+    num_rows = _count_rows(files, version, file) if is_large(vector) else None
     try:
+        validate_size(vector, num_rows)
         path = stored_path(vector, files.uri)
         if path is None:
             return decode_inline(vector)
@@ -53,6 +61,16 @@ def load_deletion_vector(
             f"has a deletion vector ({place}) that cannot be used: {_first_line(error)}; restore "
             "it from a backup: without it, deleted rows would come back"
         )
+        raise DataFileError(files.uri, version, file, reason) from error
+
+
+def _count_rows(files: TableFiles, version: int, file: str) -> int:
+    """The rows of a data file by its footer, which the statistics of a log may contradict."""
+    try:
+        storage, place = files.find(file)
+        return int(read_footer(storage, storage.stat(place)).metadata.num_rows)
+    except (FileNotFoundError, ValueError, pa.ArrowException) as error:
+        reason = f"cannot be read ({_first_line(error)}); restore it from a backup"
         raise DataFileError(files.uri, version, file, reason) from error
 
 

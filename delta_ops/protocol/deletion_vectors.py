@@ -39,6 +39,10 @@ _FIRST_OFFSET = 1
 _UUID_TEXT = 20
 _MAX_ROWS = 1 << 55
 """No file has so many, whatever a vector names."""
+_LARGE_BYTES, _LARGE_ROWS = 1 << 20, 1 << 22
+"""What any vector may take without a look at its file."""
+_BASE_BYTES, _ROW_BYTES = 1 << 12, 32
+"""A bitmap holds each row by 2 to 4 bytes, in containers that take 8 and bitmaps that take 16."""
 BLOCK_BITS = 15
 """`blocks_of` puts 2 to the power of this rows together."""
 _WORD_BITS = 64
@@ -85,6 +89,31 @@ def stored_range(vector: DeletionVector) -> tuple[int, int]:
     if offset < 0 or vector.size_in_bytes < 0:
         raise MalformedVectorError(f"it has {vector.size_in_bytes} bytes at offset {offset}")
     return offset, offset + _SIZE_BYTES + vector.size_in_bytes + _CHECKSUM_BYTES
+
+
+def is_large(vector: DeletionVector) -> bool:
+    """Whether the vector takes so much memory that `validate_size` needs the rows of its file."""
+    return vector.size_in_bytes > _LARGE_BYTES or vector.cardinality > _LARGE_ROWS
+
+
+def validate_size(vector: DeletionVector, num_rows: int | None) -> None:
+    """Refuse a vector that claims more than a file of so many rows can need, before it is read.
+
+    Args:
+        vector: As the log has it.
+        num_rows: Rows of the data file, deleted ones included; None: not known.
+
+    Raises:
+        MalformedVectorError: The vector is too large.
+    """
+    if num_rows is not None and vector.cardinality > num_rows:
+        raise MalformedVectorError(
+            f"it deletes {vector.cardinality} rows by the log, of a file of {num_rows} rows"
+        )
+    if vector.size_in_bytes > _BASE_BYTES + _ROW_BYTES * vector.cardinality:
+        raise MalformedVectorError(
+            f"it has {vector.size_in_bytes} bytes by the log, for {vector.cardinality} rows"
+        )
 
 
 def decode_stored(content: bytes, vector: DeletionVector) -> BitMap64:

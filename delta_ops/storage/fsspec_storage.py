@@ -33,6 +33,7 @@ from delta_ops.storage.object_stores import (
     DELETE_BATCH,
     Entry,
     address_of,
+    client_address,
     is_taken_for_another,
     options_of_read,
     way_to_delete_many,
@@ -43,12 +44,16 @@ from delta_ops.storage.paths import is_valid, redact, validate
 from delta_ops.storage.probe import PROBES
 from delta_ops.storage.range_cache import KeptRanges, RangeCache
 from delta_ops.storage.ranges import validate_parts, validate_ranges
+from delta_ops.storage.reachable import unreachable_reason
 from delta_ops.storage.uploads import upload_written
 
 logger = logging.getLogger(__name__)
 
 _OBJECT_STORES = frozenset({"memory", "s3", "s3a", "gs", "gcs", "abfs", "abfss", "az"})
 """Stores of whole objects: an upload is atomic and durable, and one listing covers a tree."""
+
+_TRY_LONG = frozenset({"gs", "abfs"})
+"""Stores whose clients try for long to reach an address where nobody is."""
 
 _LEVELS = 3
 """How many levels of directories are listed in search of enough to list in parallel."""
@@ -454,6 +459,7 @@ class FsspecStorage:
 
     @contextlib.contextmanager
     def _failing_as(self, path: str, action: str, *expected: type[OSError]) -> Iterator[None]:
+        self._validate_reachable(path, action)
         try:
             yield
         except Exception as error:  # file systems raise what their libraries raise
@@ -464,6 +470,14 @@ class FsspecStorage:
             options = self._opened_fs.storage_options
             failure = StorageError(self.locate(path), action, _reason_of(error, options))
             raise failure from (None if reveals(error, options) else error)
+
+    def _validate_reachable(self, path: str, action: str) -> None:
+        if _TRY_LONG.isdisjoint(self._protocols):
+            return
+        address = client_address(self._protocols, self._fs)
+        reason = unreachable_reason(address, self._options.value)
+        if reason is not None:
+            raise StorageError(self.locate(path), action, reason)
 
     def _way_to_create(self) -> Way:
         with self._failing_as(PROBES, "probed"):

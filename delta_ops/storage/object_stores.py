@@ -71,6 +71,13 @@ def address_of(protocols: tuple[str, ...], fs: Any) -> str | None:
     return None
 
 
+def client_address(protocols: tuple[str, ...], fs: Any) -> str:
+    """The address that the client of GCS or Azure connects to; "" if unknown."""
+    with suppress(Exception):  # clients raise what they like
+        return str(fs.base if "gs" in protocols else fs.service_client.url)
+    return ""
+
+
 def options_of_read(protocols: tuple[str, ...]) -> Mapping[str, Any]:
     """What `cat_file` is given to read a whole object by one request."""
     # s3fs would ask for the size, in case parts of the object can be read side by side.

@@ -23,6 +23,7 @@ from delta_ops.storage.object_stores import options_to_open
 from delta_ops.storage.option_names import client_options
 from delta_ops.storage.paths import redact, split_uri
 from delta_ops.storage.range_cache import RangeCache
+from delta_ops.storage.reachable import address_before_opening, unreachable_reason
 
 # `url_to_fs` imports it at its first call, where a fork would not wait for it.
 with contextlib.suppress(ImportError):  # it is new in fsspec
@@ -60,6 +61,9 @@ def open_remote(
         **options_to_open(scheme, plain, file_system),
         "use_listings_cache": False,
     }
+    called = address_before_opening(scheme, plain)
+    if called is not None and (unreachable := unreachable_reason(called, plain)) is not None:
+        raise StorageError(redact(address), "opened", unreachable)
     try:
         fs, root = fsspec.url_to_fs(uri, **options)
     except Exception as error:  # file systems raise what their libraries raise

@@ -20,9 +20,11 @@ from delta_ops.protocol.deletion_vectors import (
     chosen_rows,
     decode_inline,
     decode_stored,
+    is_large,
     kept_rows,
     stored_path,
     stored_range,
+    validate_size,
 )
 from tests.support.tiers import seeded
 
@@ -278,3 +280,43 @@ def test_a_vector_as_blocks_of_bits_names_the_same_rows() -> None:
 def test_an_empty_vector_has_no_blocks() -> None:
     numbers, words = blocks_of(BitMap64())
     assert len(numbers) == len(words) == 0
+
+
+@given(row_numbers)
+@settings(max_examples=200)
+def test_no_vector_that_was_encoded_is_too_large(rows: set[int]) -> None:
+    vector = inline(BitMap64(rows))
+    validate_size(vector, len(rows))
+    assert not is_large(vector)
+
+
+@pytest.mark.parametrize("step", [1, 2, 3, 20, 70_000])
+def test_no_vector_of_many_rows_is_too_large(step: int) -> None:
+    rows = BitMap64(range(0, 200_000 * step, step))
+    for each in (rows, BitMap64.deserialize(optimized(rows).serialize())):
+        validate_size(inline(each), 200_000 * step)
+
+
+def optimized(rows: BitMap64) -> BitMap64:
+    copy = rows.copy()
+    copy.run_optimize()
+    return copy
+
+
+@pytest.mark.parametrize(
+    ("size", "cardinality", "num_rows", "reason"),
+    [
+        pytest.param(100, 31, 30, "31 rows by the log, of a file of 30 rows", id="more rows"),
+        pytest.param(2**31 - 1, 30, 30, "2147483647 bytes by the log, for 30 rows", id="2 GiB"),
+        pytest.param(2**31 - 1, 30, None, "2147483647 bytes", id="2 GiB, rows unknown"),
+        pytest.param(2**31 - 1, 2**30, 30, "of a file of 30 rows", id="2 GiB for many rows"),
+    ],
+)
+def test_a_vector_that_claims_too_much_is_refused(
+    size: int, cardinality: int, num_rows: int | None, reason: str
+) -> None:
+    vector = DeletionVector(
+        storage_type="u", path_or_inline_dv="", size_in_bytes=size, cardinality=cardinality
+    )
+    with pytest.raises(MalformedVectorError, match=reason):
+        validate_size(vector, num_rows)
