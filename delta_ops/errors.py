@@ -3,7 +3,7 @@
     change the call   InvalidRequestError, UnknownColumnError, TableNotFoundError, TableExistsError,
                       VersionNotFoundError, UnsupportedFeatureError, MissingDependencyError,
                       OutsideFileError
-    repair the table  LogCorruptError, LogPathError, DataFileError
+    repair the table  LogCorruptError, LogPathError, DataFileError, DeletedMeanwhileError
     run again         CommitConflictError, StaleRunError
     look first        CommitStateUnknownError
     open it again     TableReplacedError
@@ -131,6 +131,20 @@ class DataFileError(DeltaOpsError):
 
     def __str__(self) -> str:
         return f"{self.table}, version {self.version}: data file {self.file} {self.reason}."
+
+
+class DeletedMeanwhileError(DataFileError):
+    """Files were deleted while a version brought them back into the table.
+
+    `undone_by` is the version that took them out again; None: the version stands.
+    """
+
+    def __init__(
+        self, table: str, version: int, file: str, reason: str, undone_by: int | None = None
+    ) -> None:
+        super().__init__(table, version, file, reason)
+        self.args = (table, version, file, reason, undone_by)
+        self.undone_by = undone_by
 
 
 class CommitConflictError(DeltaOpsError):

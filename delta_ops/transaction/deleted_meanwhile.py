@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from delta_ops.errors import CommitConflictError, DataFileError
+from delta_ops.errors import CommitConflictError, DataFileError, DeletedMeanwhileError
 from delta_ops.log import DeltaLog, Snapshot
 from delta_ops.protocol.actions import AddFile
 from delta_ops.protocol.file_paths import canonical_texts, is_absolute
@@ -59,20 +59,20 @@ def validate_added(adds: Sequence[AddFile], snapshot: Snapshot, *, horizon_ms: i
 
 
 def validate_put_back(adds: Sequence[AddFile], snapshot: Snapshot, version: int) -> None:
-    """Tell of files that a vacuum deleted, without a sign, while a version brought them back.
+    """Report files that a vacuum deleted, without a sign, while a version brought them back.
 
     Args:
         snapshot: What the version was prepared on.
         version: The one that was committed.
 
     Raises:
-        DataFileError: With the cures.
+        DeletedMeanwhileError: With the cures.
     """
     missing = find_missing(adds, snapshot) if adds else []
     if missing:
         paths = canonical_texts([add.path for add in missing], snapshot.uri)
         others = f" ({len(paths) - 1} others too)" if len(paths) > 1 else ""
-        raise DataFileError(
+        raise DeletedMeanwhileError(
             snapshot.uri,
             version,
             paths[0],

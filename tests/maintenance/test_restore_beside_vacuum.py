@@ -2,17 +2,25 @@
 
 from __future__ import annotations
 
+import pickle
 from collections.abc import Callable
 from datetime import timedelta
 from pathlib import Path
 from typing import Literal
 
+import pyarrow as pa
 import pytest
 from deltalake import CommitProperties, DeltaTable
 
+import delta_ops.arrow as da
 from delta_ops import DeltaLog
 from delta_ops.clock import DAY_MS, system_clock
-from delta_ops.errors import CommitConflictError, DataFileError
+from delta_ops.errors import (
+    CommitConflictError,
+    DataFileError,
+    DeletedMeanwhileError,
+    InvalidRequestError,
+)
 from delta_ops.log.commit_file import create_commit
 from delta_ops.maintenance import restore, revert, vacuum
 from delta_ops.protocol.actions import CommitInfo
@@ -197,22 +205,76 @@ def test_a_vacuum_that_begins_while_a_restore_commits_wins(
     assert log.snapshot().version == 3
 
 
+def _during_commit(
+    log: DeltaLog, act: Callable[[], object], *after: Callable[[], object]
+) -> DeltaLog:
+    """The table, on which `act` happens before version 3 is created, and `after` just after it."""
+
+    def on_call(_number: int, method: str, path: str, when: Literal["before", "after"]) -> None:
+        if method == "create" and path.endswith("3.json"):
+            for each in (act,) if when == "before" else after:
+                each()
+
+    return DeltaLog(log.uri, storage=CountingStorage(log.storage, on_call))
+
+
+def _vacuum_without_a_sign(log: DeltaLog) -> Callable[[], object]:
+    return lambda: _vacuum(log, log_commits=False)
+
+
 @both_ways
-def test_a_vacuum_without_a_sign_is_found_out_after_the_commit(
+def test_files_that_a_vacuum_without_a_sign_deleted_are_taken_out_at_once(
     log: DeltaLog, bring_back: BringBack
 ) -> None:
-    def on_call(_number: int, method: str, path: str, when: Literal["before", "after"]) -> None:
-        if method == "create" and path.endswith("3.json") and when == "before":
-            _vacuum(log, log_commits=False)
+    handle = _during_commit(log, _vacuum_without_a_sign(log))
 
-    handle = DeltaLog(log.uri, storage=CountingStorage(log.storage, on_call))
-
-    with pytest.raises(DataFileError, match=r"version 3: .* The version is committed") as raised:
+    with pytest.raises(DeletedMeanwhileError, match="Version 4 has undone version 3") as raised:
         bring_back(handle)
 
-    assert "restore version 2" in str(raised.value)
-    restore(log, version=2)
-    assert ids(log) == [9]
+    assert (raised.value.version, raised.value.undone_by) == (3, 4)
+    _assert_whole(log, restored=False, place="after the undo")
+    with pytest.raises((DataFileError, InvalidRequestError), match=r"is gone|cannot be reverted"):
+        bring_back(log)  # it is not taken for done
+    assert log.snapshot().version == 4
+
+
+@both_ways
+def test_what_others_committed_meanwhile_stays(log: DeltaLog, bring_back: BringBack) -> None:
+    handle = _during_commit(log, _vacuum_without_a_sign(log), lambda: write(log, [20]))
+
+    with pytest.raises(DeletedMeanwhileError, match="Version 5 has undone version 3"):
+        bring_back(handle)
+
+    assert ids(log) == [9, 20]
+
+
+def test_metadata_go_back_too_and_so_does_the_request(tmp_path: Path) -> None:
+    log = DeltaLog(tmp_path)
+    write(log, [0])
+    write(log, [1])
+    da.write(log, pa.table({"other": [9]}), "overwrite", overwrite_schema=True)
+    handle = _during_commit(log, _vacuum_without_a_sign(log))
+
+    with pytest.raises(DeletedMeanwhileError, match="Version 4 has undone version 3"):
+        restore(handle, version=1, request_id="mine")
+
+    assert da.to_table(log).to_pydict() == {"other": [9]}
+    left = restore(log, version=1, request_id="mine", ignore_missing_files=True)
+    assert (left.version, left.already_committed) == (5, False)
+
+
+def test_what_cannot_be_undone_is_said(log: DeltaLog) -> None:
+    def delete_all() -> None:
+        for path in Path(log.uri).rglob("*.parquet"):
+            path.unlink()
+
+    with pytest.raises(
+        DeletedMeanwhileError, match=r"It could not be undone: .* is gone"
+    ) as raised:
+        restore(_during_commit(log, delete_all), version=1)
+
+    assert (raised.value.version, raised.value.undone_by) == (3, None)
+    assert pickle.loads(pickle.dumps(raised.value)).undone_by is None
 
 
 def test_a_vacuum_by_deltalake_leaves_a_history_that_restores_go_by(log: DeltaLog) -> None:

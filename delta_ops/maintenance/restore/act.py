@@ -14,6 +14,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from datetime import date, timedelta
+from functools import partial
 from operator import index
 from typing import Any
 
@@ -26,6 +27,8 @@ from delta_ops.log.time_travel import timestamp_ms
 from delta_ops.maintenance.busy_table import insist
 from delta_ops.maintenance.request_txn import maintenance_txn
 from delta_ops.maintenance.restore.plan import RestorePlan, plan_restore
+from delta_ops.maintenance.revert.act import plan_undo
+from delta_ops.maintenance.undo import Undoing, Undone, commit_or_undo
 from delta_ops.protocol.actions import AddFile
 from delta_ops.protocol.predicate import TRUE
 from delta_ops.protocol.table_definition import validate
@@ -81,8 +84,9 @@ def restore(
             and would lose rows, the older version needs what the protocol has lost, or writers
             are to wait and there is no lock.
         VersionNotFoundError: That version or time cannot be read.
-        DataFileError: Files of that version are gone; where they were deleted while it was
-            committed, the error says so.
+        DataFileError: Files of that version are gone.
+        DeletedMeanwhileError: Files of that version were deleted while it was committed; the error
+            names the version that undid that.
         CommitConflictError: Somebody changed the table meanwhile, or a vacuum is going on; nothing
             was committed.
         OutsideFileError: A file that comes back lies outside of the table and may not be looked for
@@ -125,18 +129,42 @@ def restore(
         if dry_run:
             transaction.validate()
             return found
-        committed = transaction.commit(
+        commit = partial(
+            transaction.commit,
             operation="RESTORE",
             parameters=_parameters(version, timestamp),
             metrics=_metrics(plan, wanted, missing),
             user_metadata=user_metadata,
             counts_files=False,
         )
+        committed = commit_or_undo(commit, _plan_undo, log, clock=clock)
         return replace(
             found, version=committed.version, already_committed=committed.already_committed
         )
 
     return insist(act, log, timeout=timeout, hold_writers=hold_writers)
+
+
+def _plan_undo(undone: Undone) -> Undoing:
+    """How to undo a restore: as a whole, unless somebody has committed since."""
+    if undone.later:
+        return plan_undo(undone)
+    before = undone.before
+    plan = plan_restore(undone.latest, before)
+    return Undoing(
+        operation="RESTORE",
+        parameters={"version": before.version, "timestamp": None},
+        adds=plan.adds,
+        removes=plan.removes,
+        transactions=plan.transactions,
+        metadata=plan.metadata,
+        clustered_by=plan.clustered_by,
+        metrics={
+            "numOfFilesAfterRestore": before.num_files,
+            "tableSizeAfterRestore": before.size_bytes,
+        },
+        depends_on_all_rows=True,
+    )
 
 
 def _wanted_snapshot(

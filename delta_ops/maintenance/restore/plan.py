@@ -27,14 +27,12 @@ from delta_ops.arguments import validate_arguments
 from delta_ops.errors import InvalidRequestError
 from delta_ops.log import Snapshot
 from delta_ops.log.reconciliation import file_rows
-from delta_ops.protocol.actions import AddFile, Metadata, SetTransaction
+from delta_ops.maintenance.set_back import transactions_to_set_back
+from delta_ops.protocol.actions import AddFile, Metadata
 from delta_ops.protocol.arrow_schemas import ADD, add_files
 from delta_ops.protocol.features import lacking_features
 from delta_ops.protocol.stats import ColumnPath
-from delta_ops.transaction.idempotency import MAINTENANCE_PREFIX
 
-NO_VERSION = -1
-_LEAST_VERSION = -(2**63)
 _KEPT_PROPERTIES = (
     "delta.requireCheckpointProtectionBeforeVersion",
     "delta.enableInCommitTimestamps",
@@ -93,24 +91,6 @@ def plan_restore(latest: Snapshot, wanted: Snapshot) -> RestorePlan:
         clustered_by=None if clustered_by == _clustering_of(latest) else clustered_by,
         transactions=transactions_to_set_back(latest.transactions(), wanted.transactions()),
     )
-
-
-def transactions_to_set_back(
-    latest: Mapping[str, SetTransaction], wanted: Mapping[str, SetTransaction]
-) -> dict[str, int]:
-    """The versions that applications get back, of those that differ."""
-    versions = {
-        app_id: _version_of(wanted.get(app_id), txn.version)
-        for app_id, txn in latest.items()
-        if not app_id.startswith(MAINTENANCE_PREFIX)
-    }
-    return {app_id: v for app_id, v in versions.items() if v != latest[app_id].version}
-
-
-def _version_of(wanted: SetTransaction | None, latest: int) -> int:
-    if wanted is not None:
-        return wanted.version
-    return NO_VERSION if latest >= NO_VERSION else _LEAST_VERSION
 
 
 def _metadata(latest: Metadata, wanted: Metadata) -> Metadata:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from datetime import timedelta
+from functools import partial
 
 from delta_ops.arguments import validate_arguments
 from delta_ops.clock import Clock, system_clock
@@ -24,6 +25,8 @@ from delta_ops.maintenance.revert.plan import (
     plan_revert,
     touches_of,
 )
+from delta_ops.maintenance.set_back import NO_VERSION
+from delta_ops.maintenance.undo import Undoing, Undone, commit_or_undo
 from delta_ops.transaction import CommitResult, Transaction, Txn, begin
 from delta_ops.transaction.missing_files import find_missing, missing_error
 
@@ -66,8 +69,9 @@ def revert(
         InvalidRequestError: It cannot be undone, with the reason: it created the table, changed its
             definition, or others have changed its files since; or the table is append-only.
         VersionNotFoundError: The commit, one since then, or the version before it was cleaned up.
-        DataFileError: Files that would come back are gone; where they were deleted while it was
-            committed, the error says so.
+        DataFileError: Files that would come back are gone.
+        DeletedMeanwhileError: Files that come back were deleted while they were committed; the
+            error names the version that undid that.
         CommitConflictError: Somebody changed these files meanwhile, or a vacuum is going on;
             nothing was committed.
         OutsideFileError: A file that comes back lies outside of the table and may not be looked for
@@ -109,7 +113,9 @@ def revert(
         if dry_run:
             transaction.validate()
             return RevertResult(plan=plan, dry_run=True)
-        committed = _commit(transaction, plan, user_metadata)
+        committed = commit_or_undo(
+            partial(_commit, transaction, plan, user_metadata), plan_undo, log, clock=clock
+        )
         return RevertResult(
             plan=plan,
             dry_run=False,
@@ -118,6 +124,25 @@ def revert(
         )
 
     return insist(act, log, timeout=timeout, hold_writers=hold_writers)
+
+
+def plan_undo(undone: Undone) -> Undoing:
+    """How to undo what a version did to files."""
+    commit = undone.commit
+    plan = plan_revert(
+        commit,
+        before=undone.before,
+        after=undone.log.snapshot(commit.version),
+        latest=undone.latest,
+        later=undone.later,
+    )
+    return Undoing(
+        operation="REVERT",
+        parameters={"version": commit.version},
+        adds=plan.adds,
+        removes=plan.removes,
+        transactions=plan.transactions,
+    )
 
 
 def _prepare(
@@ -168,7 +193,7 @@ def _reverting_version(
     """The version that reverted the commit, unless its files were changed again since."""
     if txn.app_id not in latest.transactions():
         return None
-    reverted = [each.version for each in later if _carries(each, txn)]
+    reverted = _reverting_versions(later, txn.app_id)
     if not reverted:
         return None
     brought, taken = changed_files(commit, before, after)
@@ -177,5 +202,17 @@ def _reverting_version(
     return None if any(touch.data_change for touch in touches) else reverted[-1]
 
 
-def _carries(commit: Commit, txn: Txn) -> bool:
-    return any(each.app_id == txn.app_id for each in commit.transactions)
+def _reverting_versions(later: list[Commit], app_id: str) -> list[int]:
+    """The versions that carry the txn of a revert; one that was undone set the txn back."""
+    reverted: list[int] = []
+    last = NO_VERSION
+    for commit in later:
+        for txn in commit.transactions:
+            if txn.app_id != app_id:
+                continue
+            if txn.version > last:
+                reverted.append(commit.version)
+            elif reverted:
+                reverted.pop()
+            last = txn.version
+    return reverted

@@ -25,7 +25,7 @@ from delta_ops.arguments import validate_arguments
 from delta_ops.errors import InvalidRequestError, LogCorruptError
 from delta_ops.log import Snapshot
 from delta_ops.log.commit_file import Commit
-from delta_ops.maintenance.restore.plan import transactions_to_set_back
+from delta_ops.maintenance.set_back import transactions_to_set_back
 from delta_ops.protocol.actions import AddFile, Metadata
 from delta_ops.protocol.arrow_schemas import ADD, CANONICAL_PATH, add_files
 from delta_ops.protocol.file_paths import canonical_path, canonical_paths

@@ -1,0 +1,153 @@
+"""Undo: take back a version that brought files back which a vacuum deleted meanwhile.
+
+A vacuum that writes no commits shows itself by the missing files only, after the version that names
+them is committed. Then the latest version could not be read until somebody repairs it. So the
+previous state is committed at once:
+
+1. Where nobody has committed since, all that the version changed is undone.
+2. Where somebody has, only what the version did to files can be undone, as by `revert`.
+3. A request that was given an id can be run again: its txn goes back, too.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from delta_ops.clock import Clock
+from delta_ops.errors import CommitConflictError, DeletedMeanwhileError, DeltaOpsError
+from delta_ops.log import DeltaLog, Snapshot
+from delta_ops.log.commit_file import Commit
+from delta_ops.maintenance.set_back import NO_VERSION
+from delta_ops.protocol.actions import AddFile, Metadata
+from delta_ops.protocol.predicate import TRUE
+from delta_ops.protocol.stats import ColumnPath
+from delta_ops.transaction import CommitResult, begin
+from delta_ops.transaction.idempotency import MAINTENANCE_PREFIX
+from delta_ops.transaction.missing_files import find_missing, missing_error
+
+_ATTEMPTS = 20
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Undoing:
+    """What the commit that undoes a version does and says."""
+
+    operation: str
+    parameters: dict[str, Any]
+    adds: Sequence[AddFile]
+    removes: Sequence[AddFile]
+    transactions: Mapping[str, int]
+    """Txn versions that go back, by application id."""
+    metadata: Metadata | None = None
+    """None: they stay."""
+    clustered_by: Sequence[ColumnPath] | None = None
+    """None: the clustering columns stay."""
+    metrics: dict[str, int] = field(default_factory=dict)
+    depends_on_all_rows: bool = False
+    """Whether it must not follow a commit that it was not planned on."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Undone:
+    """A version that is to be undone."""
+
+    commit: Commit
+    later: Sequence[Commit]
+    """All commits after it, ascending."""
+    before: Snapshot
+    latest: Snapshot
+    log: DeltaLog
+
+
+Plan = Callable[[Undone], Undoing]
+
+
+def commit_or_undo(
+    commit: Callable[[], CommitResult], plan: Plan, log: DeltaLog, *, clock: Clock
+) -> CommitResult:
+    """Commit files that come back, and undo that if they were deleted meanwhile.
+
+    Args:
+        plan: Plans how to undo the commit.
+
+    Raises:
+        DeletedMeanwhileError: Files were deleted; names both versions.
+    """
+    try:
+        return commit()
+    except DeletedMeanwhileError as error:
+        raise _undo(log, error, plan, clock) from error
+
+
+def _undo(
+    log: DeltaLog, error: DeletedMeanwhileError, plan: Plan, clock: Clock
+) -> DeletedMeanwhileError:
+    """Undo the version of an error; the error to raise."""
+    failure: DeltaOpsError | None = None
+    for _ in range(_ATTEMPTS):
+        try:
+            undone_by = _commit_previous_state(log, error.version, plan, clock)
+        except CommitConflictError as conflict:
+            failure = conflict
+        except DeltaOpsError as other:
+            failure = other
+            break
+        else:
+            reason = (
+                f"was deleted while version {error.version} brought it back, most likely by a "
+                f"vacuum that writes no commits. Version {undone_by} has undone version "
+                f"{error.version}: the table is again what it was at version {error.version - 1}, "
+                "with what others have committed since. Bring the file back from a backup before "
+                "you try again"
+            )
+            return DeletedMeanwhileError(log.uri, error.version, error.file, reason, undone_by)
+    reason = f"{error.reason}. It could not be undone: {failure}"
+    return DeletedMeanwhileError(log.uri, error.version, error.file, reason.rstrip("."))
+
+
+def _commit_previous_state(log: DeltaLog, version: int, plan: Plan, clock: Clock) -> int:
+    """Commit the state before a version; the version that holds it."""
+    transaction = begin(log, clock=clock, operation="restore")
+    latest, before = transaction.snapshot, log.snapshot(version - 1)
+    assert latest
+    commit, *later = log.commits(version, latest.version)
+    undoing = plan(Undone(commit=commit, later=later, before=before, latest=latest, log=log))
+    if missing := find_missing(undoing.adds, before):
+        raise missing_error(before, missing, f"version {version} cannot be undone")
+    if undoing.depends_on_all_rows:
+        transaction.read_serially(TRUE)
+    if undoing.metadata is not None:
+        transaction.set_metadata(undoing.metadata)
+    if undoing.clustered_by is not None:
+        transaction.set_clustering(undoing.clustered_by)
+    transaction.set_back_transactions({**undoing.transactions, **_requests(commit, before)})
+    transaction.remove(undoing.removes)
+    adds = (replace(add, data_change=True) for add in undoing.adds)
+    transaction.put_back(adds, vacuum_was_killed=True)
+    committed = transaction.commit(
+        operation=undoing.operation,
+        parameters=undoing.parameters,
+        metrics={
+            **undoing.metrics,
+            "numRemovedFiles": len(undoing.removes),
+            "numRestoredFiles": len(undoing.adds),
+            "removedFilesSize": sum(add.size for add in undoing.removes),
+            "restoredFilesSize": sum(add.size for add in undoing.adds),
+        },
+        user_metadata=f"undoes version {version}, of which files were deleted meanwhile",
+        counts_files=False,
+    )
+    assert committed.version is not None
+    return committed.version
+
+
+def _requests(commit: Commit, before: Snapshot) -> dict[str, int]:
+    """Txns by which the commit would be found again, with the versions from before it."""
+    known = before.transactions()
+    return {
+        txn.app_id: known[txn.app_id].version if txn.app_id in known else NO_VERSION
+        for txn in commit.transactions
+        if txn.app_id.startswith(MAINTENANCE_PREFIX)
+    }
