@@ -18,8 +18,8 @@ page is left alone where it is found, and refused where it is set; a name that d
 `delta.` is free. Two of these are ours: `delta_ops.policy` ([maintenance](maintenance.md)), and \
 `delta_ops.vacuum.logging`, by which, where it is `false`, a vacuum commits nothing. Where *acts \
 in* is empty, other engines alone heed the property: delta_ops goes on as if it were not there, \
-unless it belongs to a [feature](features.md), which it switches on, or is refused for. Where no \
-codec is set, the writer chooses one.
+unless it belongs to a [feature](features.md), which it switches on, or is refused for. A default \
+is what delta_ops does where the property is not set.
 
 | property | means | default | acts in |
 |---|---|---|---|

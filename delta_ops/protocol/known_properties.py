@@ -47,7 +47,7 @@ class Property(Generic[_T]):
     """In a few words."""
     parse: Callable[[str], _T]
     default: str | None
-    """The text that stands for it where it is not set; None: nothing does."""
+    """The text that stands for it where it is not set, if we do as it says; None: nothing does."""
     acts_in: str = ""
     """What of ours heeds it; empty: other engines alone do."""
     older_name: str | None = None
@@ -206,11 +206,12 @@ AUTO_COMPACT: Property[bool] = Property(
     default="false",
     acts_in="write",
 )
-COMPRESSION_CODEC: Property[CompressionCodec] = Property(
+COMPRESSION_CODEC: Property[CompressionCodec | None] = Property(
     name="delta.parquet.compression.codec",
-    meaning="How data files are compressed.",
+    meaning="How data files are compressed. Not set: the Arrow engine takes zstd, for small files "
+    "snappy, for numbers that hardly get smaller nothing; Spark takes the codec of its session.",
     parse=parse_codec,
-    default="zstd",
+    default=None,
     acts_in="write",
 )
 COLUMN_MAPPING_MODE: Property[str] = Property(
@@ -386,31 +387,31 @@ PROPERTIES: tuple[Property[Any], ...] = (
         name="delta.randomPrefixLength",
         meaning="Characters of those names.",
         parse=parse_positive_integer,
-        default="2",
+        default=None,
     ),
     Property(
         name="delta.checkpointRetentionDuration",
         meaning="How long checkpoints stay at least.",
         parse=parse_interval,
-        default="interval 2 days",
+        default=None,
     ),
     Property(
         name="delta.sampleRetentionDuration",
         meaning="How long samples stay.",
         parse=parse_interval,
-        default="interval 7 days",
+        default=None,
     ),
     Property(
         name="delta.enableFullRetentionRollback",
         meaning="The table can be rolled back as far as its log goes.",
         parse=parse_flag,
-        default="true",
+        default=None,
     ),
     Property(
         name="delta.dropFeatureTruncateHistory.retentionDuration",
         meaning="History that dropping a feature leaves.",
         parse=parse_interval,
-        default="interval 24 hours",
+        default=None,
     ),
     Property(
         name="delta.compatibility.symlinkFormatManifest.enabled",
@@ -422,7 +423,7 @@ PROPERTIES: tuple[Property[Any], ...] = (
         name="delta.parquet.format.version",
         meaning="The version of Parquet that data files have.",
         parse=parse_text,
-        default="1.0.0",
+        default=None,
     ),
     MAX_COLUMN_ID,
     IN_COMMIT_TIMESTAMP_VERSION,

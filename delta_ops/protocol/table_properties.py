@@ -52,6 +52,7 @@ DELTA = "delta."
 """What the names of properties begin with that the protocol and its engines define."""
 FEATURE = "delta.feature."
 """What names begin with that are no properties, but ask for a feature of the protocol."""
+DEFAULT_CODEC: CompressionCodec = "zstd"
 _OF_PROTOCOL = ("delta.minreaderversion", "delta.minwriterversion", "delta.ignoreprotocoldefaults")
 
 
@@ -78,7 +79,7 @@ class TableProperties:
     target_file_size_bytes: int | None
     """None: whoever writes chooses."""
     compression_codec: CompressionCodec
-    """In lower case, `none` as `uncompressed`."""
+    """In lower case, `none` as `uncompressed`; that of large files where none is set."""
 
 
 def table_properties_from_configuration(configuration: Mapping[str, str]) -> TableProperties:
@@ -120,7 +121,7 @@ def _parse(items: tuple[tuple[str, str], ...]) -> TableProperties:
             string_prefix_length=STRING_PREFIX_LENGTH.value_in(configuration),
         ),
         target_file_size_bytes=TARGET_FILE_SIZE.value_in(configuration),
-        compression_codec=COMPRESSION_CODEC.value_in(configuration),
+        compression_codec=COMPRESSION_CODEC.value_in(configuration) or DEFAULT_CODEC,
     )
 
 
