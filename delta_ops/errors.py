@@ -9,15 +9,25 @@
     open it again     TableReplacedError
     wait              StorageError, TableBusyError
 
-The text says what happened to which table, why, and what to do. Arguments are plain values and all
-reach `Exception.__init__`, so that every error pickles.
+The text says what happened to which table, why, and what to do. It is one line, whatever the values
+in it hold; see `error_texts`. Attributes have the values as they are. Arguments are plain values
+and all reach `Exception.__init__`, so that every error pickles.
 """
 
 from __future__ import annotations
 
+from delta_ops.error_texts import error_text
+
 
 class DeltaOpsError(Exception):
     """Any error that delta_ops raises on purpose."""
+
+    def __str__(self) -> str:
+        return error_text(self._sentence())
+
+    def _sentence(self) -> str:
+        """The text, in which values stand as they are."""
+        return super().__str__()
 
 
 class InvalidRequestError(DeltaOpsError):
@@ -27,7 +37,7 @@ class InvalidRequestError(DeltaOpsError):
         super().__init__(message)
         self.message = message
 
-    def __str__(self) -> str:
+    def _sentence(self) -> str:
         return self.message
 
 
@@ -50,7 +60,7 @@ class TableNotFoundError(DeltaOpsError):
         super().__init__(table)
         self.table = table
 
-    def __str__(self) -> str:
+    def _sentence(self) -> str:
         return (
             f"{self.table} is no Delta table: it has no commit and no checkpoint under _delta_log. "
             "Check the path, or create the table by writing to it."
@@ -64,7 +74,7 @@ class TableExistsError(DeltaOpsError):
         super().__init__(table)
         self.table = table
 
-    def __str__(self) -> str:
+    def _sentence(self) -> str:
         return (
             f"{self.table} is a table already. Nothing was written; append to it, overwrite it, or "
             "write to another path."
@@ -78,7 +88,7 @@ class VersionNotFoundError(DeltaOpsError):
         super().__init__(table, asked, reason)
         self.table, self.asked, self.reason = table, asked, reason
 
-    def __str__(self) -> str:
+    def _sentence(self) -> str:
         return f"{self.table} cannot be read at {self.asked}: {self.reason}."
 
 
@@ -89,7 +99,7 @@ class UnsupportedFeatureError(DeltaOpsError):
         super().__init__(table, features, to)
         self.table, self.features, self.to = table, features, to
 
-    def __str__(self) -> str:
+    def _sentence(self) -> str:
         return (
             f"{self.table} cannot be {self.to}: it uses {', '.join(self.features)}, which this "
             "version of delta_ops does not support. Use an engine that does, or drop the feature."
@@ -103,7 +113,7 @@ class OutsideFileError(DeltaOpsError):
         super().__init__(table, file, reason)
         self.table, self.file, self.reason = table, file, reason
 
-    def __str__(self) -> str:
+    def _sentence(self) -> str:
         return f"{self.table}: file {self.file} lies outside of the table: {self.reason}."
 
 
@@ -114,7 +124,7 @@ class LogCorruptError(DeltaOpsError):
         super().__init__(table, file, reason)
         self.table, self.file, self.reason = table, file, reason
 
-    def __str__(self) -> str:
+    def _sentence(self) -> str:
         return f"{self.table}: {self.file}: {self.reason}."
 
 
@@ -129,7 +139,7 @@ class DataFileError(DeltaOpsError):
         super().__init__(table, version, file, reason)
         self.table, self.version, self.file, self.reason = table, version, file, reason
 
-    def __str__(self) -> str:
+    def _sentence(self) -> str:
         return f"{self.table}, version {self.version}: data file {self.file} {self.reason}."
 
 
@@ -163,7 +173,7 @@ class CommitConflictError(DeltaOpsError):
         self.table, self.version, self.reason = table, version, reason
         self.kind, self.evidence = kind, evidence
 
-    def __str__(self) -> str:
+    def _sentence(self) -> str:
         return (
             f"{self.table}: version {self.version} was committed first and {self.reason}. "
             "Re-read the table and run the operation again."
@@ -178,7 +188,7 @@ class StaleRunError(DeltaOpsError):
         self.table, self.app_id = table, app_id
         self.version, self.stored_version = version, stored_version
 
-    def __str__(self) -> str:
+    def _sentence(self) -> str:
         return (
             f"{self.table}: {self.app_id} was written by a newer run (txn version "
             f"{self.stored_version}, ours is {self.version}). Nothing was changed; "
@@ -193,7 +203,7 @@ class TableReplacedError(DeltaOpsError):
         super().__init__(table, reason, consequence)
         self.table, self.reason, self.consequence = table, reason, consequence
 
-    def __str__(self) -> str:
+    def _sentence(self) -> str:
         return (
             f"{self.table}: the table that was opened {self.reason}. {self.consequence} Open the "
             "table again, and look whether it is the one that is meant."
@@ -207,7 +217,7 @@ class CommitStateUnknownError(DeltaOpsError):
         super().__init__(table, version, txn_id, reason)
         self.table, self.version, self.txn_id, self.reason = table, version, txn_id, reason
 
-    def __str__(self) -> str:
+    def _sentence(self) -> str:
         return (
             f"{self.table}: it is not known whether version {self.version} was committed "
             f"({self.reason}). No file was deleted. Read that version: if its commitInfo.txnId is "
@@ -233,5 +243,5 @@ class StorageError(DeltaOpsError):
         super().__init__(path, action, reason)
         self.path, self.action, self.reason = path, action, reason
 
-    def __str__(self) -> str:
+    def _sentence(self) -> str:
         return f"{self.path} could not be {self.action}: {self.reason}."

@@ -65,7 +65,7 @@ def _thresholds(
     try:
         return HealthThresholds(**values)
     except InvalidRequestError as error:
-        raise click.BadParameter(error.message) from error
+        raise click.BadParameter(str(error)) from error
 
 
 def _number(name: str, text: str) -> int | float:
@@ -80,7 +80,7 @@ def _number(name: str, text: str) -> int | float:
     try:
         return parse_interval(text)
     except InvalidRequestError as error:
-        raise click.BadParameter(error.message) from error
+        raise click.BadParameter(str(error)) from error
 
 
 tables_argument = click.argument("tables", nargs=-1, required=True, metavar="TABLE_OR_PREFIX...")

@@ -18,9 +18,8 @@ import errno
 import json
 import logging
 import os
-import re
 import sys
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from copy import copy
 from typing import Any
@@ -35,14 +34,11 @@ from rich.table import Table
 from rich.text import Text
 
 from delta_ops.cli.values import plain_value
+from delta_ops.error_texts import escape_unprintable
 from delta_ops.errors import DeltaOpsError
 from delta_ops.events import Event, OnEvent, Progress, ignore
 from delta_ops.maintenance.operation import OperationEntry, Result
 
-_UNSEEN = re.compile(
-    "[\u034f\u115f\u1160\u17b4\u17b5\u180b-\u180f\u3164\ufe00-\ufe0d\uffa0\U000e0100-\U000e01ef]"
-)
-"""Letters and marks to Unicode, of which there is nothing to be seen."""
 _NULL = "null"
 """A missing value, where a person looks."""
 _PADDING = 2
@@ -177,7 +173,7 @@ class LogLines(logging.Formatter):
 
 def make_printable(text: str) -> str:
     """The text on one line, without a character that does something to a terminal."""
-    text = _escape(text, lambda character: ascii(character)[1:-1])
+    text = escape_unprintable(text)
     encoding = sys.stdout.encoding or "utf-8"
     return text.encode(encoding, "backslashreplace").decode(encoding)
 
@@ -220,10 +216,4 @@ def _json(value: Any) -> str:
     is_unicode = codecs.lookup(sys.stdout.encoding or "utf-8").name.startswith("utf")
     text = json.dumps(plain_value(value), ensure_ascii=not is_unicode, allow_nan=False)
     # Only in its strings can JSON of one line have a character that is escaped.
-    return _escape(text, lambda character: json.dumps(character)[1:-1])
-
-
-def _escape(text: str, escape: Callable[[str], str]) -> str:
-    if text.isprintable() and not _UNSEEN.search(text):
-        return text
-    return "".join(c if c.isprintable() and not _UNSEEN.match(c) else escape(c) for c in text)
+    return escape_unprintable(text, lambda character: json.dumps(character)[1:-1])

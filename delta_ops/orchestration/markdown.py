@@ -16,6 +16,8 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 from urllib.parse import quote
 
+from delta_ops.error_texts import escape_unprintable
+
 URL_VARIABLE = "DELTA_OPS_DAGSTER_URL"
 _SYNTAX = re.compile(r"[\\`*\[\]<~&|]|(?<![^\W_])_|_(?![^\W_])")
 """What begins Markdown or HTML; an underscore between letters does not."""
@@ -87,8 +89,7 @@ def _url(path: str) -> str:
 
 def _one_line(text: str) -> str:
     """The text without what cannot be seen, or would end the line."""
-    words = " ".join(text.split())
-    return "".join(c if c.isprintable() else ascii(c)[1:-1] for c in words)
+    return escape_unprintable(" ".join(text.split()))
 
 
 def _yaml(config: Mapping[str, Any], indent: int = 0) -> str:
