@@ -25,6 +25,7 @@ from delta_ops.arrow.nesting import (
     integer_to_decimal,
     plan_fields,
 )
+from delta_ops.error_texts import first_line
 from delta_ops.errors import InvalidRequestError
 
 Fit = Callable[[pa.RecordBatch], Iterator[pa.RecordBatch]]
@@ -58,7 +59,7 @@ def plan_fit(given: pa.Schema, wanted: pa.Schema, table: str) -> Fit:
             yield from convert_in_pieces(batch, convert_batch)
         except (pa.ArrowInvalid, pa.ArrowCapacityError) as error:
             raise InvalidRequestError(
-                f"{table}: a row of the data is too large ({_first_line(error)}); make it smaller"
+                f"{table}: a row of the data is too large ({first_line(error)}); make it smaller"
             ) from error
 
     return fit
@@ -215,12 +216,8 @@ def _convert_or_refuse(
         return apply(_widen(values), target)
     except (pa.ArrowException, _ChangedError) as error:
         raise InvalidRequestError(
-            f"{misfit}, and a value does not fit ({_first_line(error)}); cast it"
+            f"{misfit}, and a value does not fit ({first_line(error)}); cast it"
         ) from error
-
-
-def _first_line(error: Exception) -> str:
-    return str(error).partition("\n")[0].rstrip(".")
 
 
 def _widen(values: pa.Array) -> pa.Array:

@@ -18,7 +18,7 @@ from delta_ops.arrow.data_file_read import FileScan, StoredFile
 from delta_ops.arrow.file_columns import FileColumns
 from delta_ops.arrow.file_values import Partitioning
 from delta_ops.arrow.projection import drop_columns, plan_selection, project
-from delta_ops.arrow.reading import read_all
+from delta_ops.arrow.reading import read_soon
 from delta_ops.arrow.scan import plan_condition
 from delta_ops.log import TableOrPlace, log_of
 from delta_ops.planning.change_feed import (
@@ -70,7 +70,10 @@ def read_changes(
             mapping was given up in it, or a column is not there or had another type. What is in the
             middle of a range may be found only when its rows are taken.
         VersionNotFoundError: A version of the range is not there, or was cleaned up.
-        DataFileError: A file is gone, for example vacuumed, or cannot be read.
+        DataFileError: A file is gone, for example vacuumed, or cannot be read. The first few
+            megabytes are read at once. What is wrong with a later file is raised when its rows are
+            taken; `pa.table(reader)` then raises an `ArrowInvalid` with the text, where
+            `reader.read_all()` raises the error itself.
         OutsideFileError: A file lies outside of the table and may not be read there.
         UnsupportedFeatureError: The rows are stored in a way that we cannot read.
     """
@@ -90,7 +93,7 @@ def read_changes(
     # Here and now, so that a range is refused before its first row is asked for.
     files = plan.stored_files(feed.files())
     select = plan_selection(arrow_schema_from_schema(read), arrow_schema_from_schema(wanted))
-    rows = map(plan_padding(wanted), map(select, read_all(feed.log.storage, files)))
+    rows = map(plan_padding(wanted), map(select, read_soon(feed.log.storage, files)))
     return pa.RecordBatchReader.from_batches(arrow_schema_from_schema(wanted), rows)
 
 

@@ -44,7 +44,7 @@ from delta_ops.protocol.table_properties import table_properties_from_configurat
 from delta_ops.protocol.type_text import parse_type
 from delta_ops.storage import FileInfo
 from delta_ops.storage.concurrency import run_parallel
-from delta_ops.storage.parquet_ranges import read_footer
+from delta_ops.storage.parquet_ranges import read_footer, stored_schema
 from delta_ops.transaction import CommitResult, Staged, begin
 
 PartitionTypes = Mapping[str, DataType | str]
@@ -217,7 +217,10 @@ def _take_in(
     table: str,
 ) -> None:
     names = [each.name for each in fields]
-    arrow_schema = footer.schema.to_arrow_schema().remove_metadata()
+    try:
+        arrow_schema = stored_schema(footer).remove_metadata()
+    except ValueError as error:
+        raise _read_error(table, file.info.path, error) from error
     instants = sorted(set(_legacy_instants(footer)))
     key = arrow_schema.serialize().to_pybytes() + repr(instants).encode()
     if key not in found.known:
@@ -304,6 +307,8 @@ def _footer(log: DeltaLog, info: FileInfo) -> pq.FileMetaData:
     try:
         return read_footer(log.storage, info).metadata
     except (FileNotFoundError, ValueError) as error:
-        raise InvalidRequestError(
-            f"{log.uri}: {info.path} cannot be read as Parquet ({error}); move it away"
-        ) from error
+        raise _read_error(log.uri, info.path, error) from error
+
+
+def _read_error(table: str, path: str, error: Exception) -> InvalidRequestError:
+    return InvalidRequestError(f"{table}: {path} cannot be read as Parquet ({error}); move it away")

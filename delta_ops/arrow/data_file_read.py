@@ -32,6 +32,7 @@ from delta_ops.arrow.legacy_days import LegacyCalendarError
 from delta_ops.arrow.nesting import convert_in_pieces, has_views
 from delta_ops.arrow.parquet_file import open_parquet
 from delta_ops.arrow.row_groups import ChooseRowGroups
+from delta_ops.error_texts import first_line
 from delta_ops.errors import DataFileError, StorageError
 from delta_ops.log import Snapshot
 from delta_ops.log.deletion_vector_read import load_deletion_vector
@@ -472,14 +473,10 @@ def _reading(files: TableFiles, version: int, stored: StoredFile) -> Iterator[No
         raise DataFileError(table, version, path, reason) from error
     except MemoryError as error:
         reason = (
-            f"takes more memory to read than there is ({_first_line(error)}); read fewer columns, "
+            f"takes more memory to read than there is ({first_line(error)}); read fewer columns, "
             "or where there is more memory"
         )
         raise DataFileError(table, version, path, reason) from error
     except (pa.ArrowException, OSError, ValueError) as error:
-        reason = f"cannot be read ({_first_line(error)}); restore it from a backup"
+        reason = f"cannot be read ({first_line(error)}); restore it from a backup"
         raise DataFileError(table, version, path, reason) from error
-
-
-def _first_line(error: Exception) -> str:
-    return (str(error).splitlines() or [repr(error)])[0].rstrip(".")

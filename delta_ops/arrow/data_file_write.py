@@ -24,6 +24,7 @@ from delta_ops.arrow.dictionary_choice import MANY_ROWS, choose_dictionaries
 from delta_ops.arrow.nesting import drop_hidden_nulls
 from delta_ops.arrow.row_checks import has_required_values, validate_rows
 from delta_ops.arrow.stored_names import rename_stored, stored_schema
+from delta_ops.error_texts import first_line
 from delta_ops.errors import InvalidRequestError
 from delta_ops.protocol.actions import AddCdcFile, AddFile
 from delta_ops.protocol.arrow_types import arrow_type_from_type
@@ -414,7 +415,7 @@ def _give_up(tables: list[pa.Table]) -> Iterator[pa.Table]:
 
 
 def _encoding_error(error: Exception, table: str) -> InvalidRequestError:
-    reason = str(error).partition("\n")[0].rstrip(".")
+    reason = first_line(error)
     return InvalidRequestError(
         f"{table}: the rows cannot be written to a Parquet file ({reason}); change the column "
         f"or the table property {_CODEC_PROPERTY}, whichever that names"

@@ -19,6 +19,7 @@ from delta_ops.arrow.coded_texts import decode
 from delta_ops.arrow.nesting import decimal_to_decimal, integer_to_decimal
 from delta_ops.arrow.text_functions import lower, pad, substring, trim, upper
 from delta_ops.arrow.time_functions import format_time, time_of_day, truncate
+from delta_ops.error_texts import first_line
 from delta_ops.errors import InvalidRequestError
 from delta_ops.protocol.arrow_types import arrow_type_from_type
 from delta_ops.protocol.expression.coercion import FLOATS, INTEGERS
@@ -79,7 +80,7 @@ def evaluate(node: Node, rows: Rows) -> pa.Array:
     try:
         return _evaluate(node, rows)
     except pa.ArrowException as error:
-        reason = str(error).partition("\n")[0].rstrip(".")
+        reason = first_line(error)
         raise InvalidRequestError(
             f"An expression has no value for some row ({reason}), as it has none in ANSI SQL; "
             "leave such rows out, or cast to a wider type first"

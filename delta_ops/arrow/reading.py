@@ -16,6 +16,8 @@ from delta_ops.storage import Storage
 from delta_ops.storage.concurrency import MAX_CONCURRENCY, run_ahead, works_in_sequence
 
 R = TypeVar("R")
+ReadRows = Callable[[Storage, Iterable[tuple[FileScan, StoredFile]]], Iterator[pa.RecordBatch]]
+"""Gives the rows that are wanted of each file, in the order of the files."""
 
 _SMALL_BYTES = 16 << 20
 """A file up to this is read beside others, of a larger one the columns beside each other."""
@@ -37,6 +39,9 @@ _LOCAL_READ_FILES = 8
 """Files that one thread reads in turn: to hand over a file costs as much as to read it."""
 _LOCAL_READ_BYTES = 1 << 20
 """Size of these files together."""
+_SOON_BYTES = 8 << 20
+"""Size of the files that are read before a stream is handed out; and their number."""
+_SOON_FILES = 64
 _GATHERED_ROWS = 1 << 13
 _HELD_BYTES = 512 << 20
 """Bytes that calls hold at once which go through files."""
@@ -68,6 +73,34 @@ def read_all(
     )
     with closing(run_ahead(calls, ahead_bytes, *limits_of(storage))) as read:
         yield from chain.from_iterable(read)
+
+
+def read_soon(
+    storage: Storage, files: Iterable[tuple[FileScan, StoredFile]]
+) -> Iterator[pa.RecordBatch]:
+    """The rows of `read_all`, for a stream that others take; the first ones are read here and now.
+
+    What takes a stream by Arrow's C interface, such as `pa.table`, gets the text of an error and
+    not its type. So what is wrong with the files of a small table is raised before there is a
+    stream.
+    """
+    rest = iter(files)
+    first: list[tuple[FileScan, StoredFile]] = []
+    size = 0
+    for each in rest:
+        size += each[1].size
+        if size > _SOON_BYTES or len(first) == _SOON_FILES:
+            rest = chain([each], rest)
+            break
+        first.append(each)
+    rows = read_all(storage, first)
+    ahead, num_bytes = [], 0
+    for batch in rows:
+        ahead.append(batch)
+        num_bytes += batch.get_total_buffer_size()
+        if num_bytes > _READ_BYTES:
+            break
+    return chain(ahead, rows, read_all(storage, rest))
 
 
 def go_through(storage: Storage, calls: Iterable[tuple[int, Callable[[], R]]]) -> list[R]:

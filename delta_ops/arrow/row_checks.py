@@ -28,6 +28,7 @@ from delta_ops.arrow.expressions import (
     rows_of_batch,
 )
 from delta_ops.arrow.nesting import entries
+from delta_ops.error_texts import first_line
 from delta_ops.errors import InvalidRequestError
 from delta_ops.protocol.char_types import CharLengths, length_limits
 from delta_ops.protocol.expression import parse_expression
@@ -70,7 +71,7 @@ def validate_values(rows: pa.RecordBatch, table: str) -> None:
         try:
             column.validate(full=True)
         except pa.ArrowInvalid as error:
-            reason = str(error).partition("\n")[0].rstrip(".")
+            reason = first_line(error)
             raise InvalidRequestError(
                 f"{table}: column {name} has a value that its type does not allow ({reason}); "
                 "change it or leave the row out. Bytes that are no UTF-8 text belong in a binary "

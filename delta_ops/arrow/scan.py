@@ -24,9 +24,10 @@ from delta_ops.arrow.data_file_read import FileScan, Numbered, RowIds, StoredFil
 from delta_ops.arrow.file_columns import FileColumns
 from delta_ops.arrow.file_values import Partitioning, plan_partitioning
 from delta_ops.arrow.projection import drop_columns, plan_selection, project, unite
-from delta_ops.arrow.reading import AHEAD_BYTES, read_all
+from delta_ops.arrow.reading import AHEAD_BYTES, ReadRows, read_all, read_soon
 from delta_ops.arrow.row_groups import plan_row_groups
-from delta_ops.errors import InvalidRequestError
+from delta_ops.error_texts import first_line
+from delta_ops.errors import InvalidRequestError, StorageError
 from delta_ops.log import Snapshot, Source, snapshot_of
 from delta_ops.planning.commit_changes import Deleted
 from delta_ops.planning.recorded_reads import record_read
@@ -98,6 +99,15 @@ def to_batches(
     return _matching_batches(snapshot, wanted, predicate, partition_time_zone)
 
 
+def open_reader(
+    snapshot: Snapshot, columns: Sequence[str] | None = None, predicate: Predicate | None = None
+) -> pa.RecordBatchReader:
+    """The rows of `to_batches` as a stream for others; see `read_soon`."""
+    _, wanted = _open(snapshot, columns)
+    batches = _matching_batches(snapshot, wanted, predicate, "UTC", read_soon)
+    return pa.RecordBatchReader.from_batches(arrow_schema_from_schema(wanted), batches)
+
+
 def count_rows(
     source: Source,
     predicate: Predicate | None = None,
@@ -140,15 +150,24 @@ def export_schema(source: Source, path: str | os.PathLike[str]) -> None:
         path: On this machine; nothing may be there yet.
 
     Raises:
-        InvalidRequestError: There is a file already.
+        InvalidRequestError: There is a file already, or Parquet has no such columns.
+        StorageError: The file cannot be written.
     """
     validate_arguments(export_schema, locals())
-    _, wanted = _open(snapshot_of(source), None)
+    snapshot, wanted = _open(snapshot_of(source), None)
+    content = pa.BufferOutputStream()
     try:
+        pq.write_table(arrow_schema_from_schema(wanted).empty_table(), content)
         with open(path, "xb") as file:
-            pq.write_table(arrow_schema_from_schema(wanted).empty_table(), file)
+            file.write(content.getvalue())
+    except pa.ArrowException as error:
+        raise InvalidRequestError(
+            f"{snapshot.uri}: Parquet cannot hold its columns ({first_line(error)})"
+        ) from error
     except FileExistsError as error:
         raise InvalidRequestError(f"{os.fspath(path)} is there already; choose another") from error
+    except OSError as error:
+        raise StorageError(os.fspath(path), "written", error.strerror or repr(error)) from error
 
 
 def read_files(
@@ -254,12 +273,15 @@ def _matching_batches(
     wanted: StructType,
     predicate: Predicate | None,
     partition_time_zone: str,
+    read_rows: ReadRows = read_all,
 ) -> Iterator[pa.RecordBatch]:
     """The rows that a user asked for, as they are shown."""
     files = plan_scan(snapshot, predicate, partition_time_zone=partition_time_zone)
     record_read(snapshot, predicate)
-    read = _plan_batches(snapshot, wanted, predicate, partition_time_zone, snapshot.definition)
-    return map(plan_padding(wanted), read(files))
+    planned = _plan_scan(snapshot, wanted, predicate, partition_time_zone, snapshot.definition)
+    stored = ((planned.scan, planned.stored_file(add)) for add in files)
+    rows = map(planned.select, read_rows(snapshot.storage, stored))
+    return map(plan_padding(wanted), rows)
 
 
 def _plan_batches(

@@ -25,6 +25,7 @@ from delta_ops.arrow.new_files import Rows, definition_of_rows, write_rows
 from delta_ops.arrow.partitioning import null_where_empty
 from delta_ops.arrow.row_checks import plan_checks, validate_values
 from delta_ops.arrow.scan import read_files, read_kept
+from delta_ops.error_texts import first_line
 from delta_ops.errors import InvalidRequestError
 from delta_ops.events import OnEvent, ignore
 from delta_ops.lazy import lazy
@@ -274,7 +275,7 @@ def reader_of(data: Any) -> pa.RecordBatchReader:
         try:
             return pa.RecordBatchReader.from_stream(data)
         except pa.ArrowException as error:
-            reason = str(error).partition("\n")[0].rstrip(".")
+            reason = first_line(error)
             raise InvalidRequestError(
                 f"data of type {type(data).__name__} have a column that pyarrow does not know "
                 f"({reason}); cast it"

@@ -16,6 +16,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from delta_ops.log import DeltaLog, Snapshot
+from delta_ops.log.checkpoint.parts import reading
 from delta_ops.log.segment import list_log
 from delta_ops.protocol.arrow_schemas import deletion_vectors
 from delta_ops.protocol.known_properties import (
@@ -66,12 +67,13 @@ def _v2_checkpoints(log: DeltaLog) -> Iterator[str]:
         yield f"the V2 checkpoint of version {version}"
     for checkpoint in listing.checkpoints:
         # A V2 checkpoint may have the name of a classic one; only it has this column.
-        top = checkpoint.parts[0].path
-        if checkpoint.version in listing.v2_checkpoints or not top.endswith(".parquet"):
+        top = checkpoint.parts[0]
+        if checkpoint.version in listing.v2_checkpoints or not top.path.endswith(".parquet"):
             continue
-        with log.storage.open_input(top) as file:
-            if "checkpointMetadata" in pq.read_schema(file).names:
-                yield f"the V2 checkpoint of version {checkpoint.version}"
+        with reading(log.storage, top), log.storage.open_input(top.path) as file:
+            names = pq.read_schema(file).names
+        if "checkpointMetadata" in names:
+            yield f"the V2 checkpoint of version {checkpoint.version}"
 
 
 def _vectors(snapshot: Snapshot) -> Iterator[str]:

@@ -22,7 +22,6 @@ from delta_ops.errors import InvalidRequestError, TableExistsError, UnsupportedF
 from delta_ops.log import Snapshot, Source, TableOrPlace, log_of, snapshot_of
 from delta_ops.protocol.actions import AddFile, DeletionVector, Metadata
 from delta_ops.protocol.clustering_columns import CLUSTERING, clustering_columns
-from delta_ops.protocol.deletion_vectors import stored_path
 from delta_ops.protocol.file_paths import canonical_path, encode_path, is_absolute
 from delta_ops.protocol.known_properties import (
     IN_COMMIT_TIMESTAMP_TIME,
@@ -31,6 +30,7 @@ from delta_ops.protocol.known_properties import (
 )
 from delta_ops.protocol.row_tracking import ROW_TRACKING_DOMAIN
 from delta_ops.transaction import CommitResult, Transaction, Txn, begin
+from delta_ops.transaction.missing_files import vector_path
 
 _KNOWN_DOMAINS = (CLUSTERING, ROW_TRACKING_DOMAIN)
 """Domains of the protocol that a clone has; the mark of row ids follows from its files."""
@@ -131,12 +131,13 @@ def _name_absolutely(add: AddFile, snapshot: Snapshot) -> AddFile:
         add,
         path=_absolute_path(add.path, snapshot),
         data_change=True,
-        deletion_vector=vector and _absolute_vector(vector, snapshot),
+        deletion_vector=vector and _absolute_vector(vector, vector_path(add, snapshot), snapshot),
     )
 
 
-def _absolute_vector(vector: DeletionVector, snapshot: Snapshot) -> DeletionVector:
-    path = stored_path(vector, snapshot.uri)
+def _absolute_vector(
+    vector: DeletionVector, path: str | None, snapshot: Snapshot
+) -> DeletionVector:
     if path is None or vector.storage_type == "p":  # in the log itself, or named absolutely
         return vector
     place = _absolute_path(encode_path(path), snapshot)

@@ -19,8 +19,8 @@ from typing import Any, Union, get_args, get_origin
 
 import pyarrow as pa
 
-from delta_ops.arrow import to_batches, to_table
-from delta_ops.arrow.projection import project
+from delta_ops.arrow import to_table
+from delta_ops.arrow.scan import open_reader
 from delta_ops.errors import InvalidRequestError
 from delta_ops.log import DeltaLog, Snapshot
 from delta_ops.orchestration.frames import (
@@ -30,7 +30,7 @@ from delta_ops.orchestration.frames import (
     table_of_pandas,
     table_of_polars,
 )
-from delta_ops.protocol.arrow_types import arrow_schema_from_schema, schema_from_arrow
+from delta_ops.protocol.arrow_types import schema_from_arrow
 from delta_ops.protocol.predicate import Predicate
 from delta_ops.protocol.schema import StructType
 
@@ -199,13 +199,7 @@ def _arrow_table(read: TableRead) -> pa.Table:
 
 
 def _arrow_reader(read: TableRead) -> pa.RecordBatchReader:
-    schema = arrow_schema_from_schema(project(read.snapshot.schema, read.columns))
-    batches = to_batches(read.snapshot, read.columns, read.predicate)
-    return pa.RecordBatchReader.from_batches(schema, batches)
-
-
-def _reader_of_snapshot(snapshot: Snapshot) -> pa.RecordBatchReader:
-    return pa.RecordBatchReader.from_batches(snapshot.arrow_schema, to_batches(snapshot))
+    return open_reader(read.snapshot, read.columns, read.predicate)
 
 
 def _arrow_dataset(read: TableRead) -> Any:
@@ -261,12 +255,12 @@ def _initial_handlers() -> Iterator[TypeHandler]:
     # Rows of another table; of the asset's own there is nothing to write.
     yield TypeHandler(
         python_type=Snapshot,
-        to_rows=_reader_of_snapshot,
+        to_rows=open_reader,
         from_table=lambda read: read.snapshot,
     )
     yield TypeHandler(
         python_type=DeltaLog,
-        to_rows=lambda log: _reader_of_snapshot(log.snapshot()),
+        to_rows=lambda log: open_reader(log.snapshot()),
         from_table=lambda read: read.log,
     )
 

@@ -26,6 +26,7 @@ from delta_ops.protocol.actions import AddFile, Metadata, RemoveFile
 from delta_ops.protocol.change_data import CHANGE_TYPE_COLUMN
 from delta_ops.protocol.column_mapping import is_mapped, physical_name
 from delta_ops.protocol.features import Engine
+from delta_ops.protocol.file_names import commit_name
 from delta_ops.protocol.file_paths import canonical_path
 from delta_ops.protocol.known_properties import CHANGE_DATA_FEED, is_on
 from delta_ops.protocol.schema import (
@@ -111,7 +112,7 @@ class ChangeFeed:
         values = {
             CHANGE_TYPE.name: "insert",
             COMMIT_VERSION.name: version,
-            COMMIT_TIMESTAMP.name: _EPOCH + timedelta(milliseconds=time_ms),
+            COMMIT_TIMESTAMP.name: _commit_time(self.end.uri, version, time_ms),
         }
         for add in adds:
             yield ChangedFile(
@@ -150,7 +151,8 @@ class ChangeFeed:
             if commit.metadata is not None and commit.version > self.first:
                 self._validate(commit.version, commit.metadata)
                 partitions = self._partition_columns(commit.metadata)
-            yield from self._files_of(commit, partitions, _commit_values(commit, times))
+            values = _commit_values(self.end.uri, commit, times)
+            yield from self._files_of(commit, partitions, values)
         if expected <= self.end.version:
             raise _cleaned_up(self.end.uri, expected)
 
@@ -370,10 +372,18 @@ def _cleaned_up(table: str, version: int) -> VersionNotFoundError:
     return VersionNotFoundError(table, f"version {version}", "its commit file was cleaned up")
 
 
-def _commit_values(commit: Commit, times: CommitTimes) -> Mapping[str, Any]:
+def _commit_values(table: str, commit: Commit, times: CommitTimes) -> Mapping[str, Any]:
     own = commit.in_commit_timestamp
     time_ms = times.time_at(commit.version) if own is None else own
     return {
         COMMIT_VERSION.name: commit.version,
-        COMMIT_TIMESTAMP.name: _EPOCH + timedelta(milliseconds=time_ms),
+        COMMIT_TIMESTAMP.name: _commit_time(table, commit.version, time_ms),
     }
+
+
+def _commit_time(table: str, version: int, time_ms: int) -> datetime:
+    try:
+        return _EPOCH + timedelta(milliseconds=time_ms)
+    except OverflowError as error:
+        reason = f"its time, {time_ms} ms after 1970, is beyond the year 9999; correct it"
+        raise LogCorruptError(table, commit_name(version), reason) from error

@@ -26,6 +26,8 @@ DELETION_VECTOR = pa.struct(
         ("maxRowIndex", pa.int64()),
     ]
 )
+REQUIRED_OF_VECTORS = ("storageType", "pathOrInlineDv", "sizeInBytes", "cardinality")
+"""Without one of these, deleted rows would be there again, or be counted."""
 ADD = pa.schema(
     [
         ("path", pa.string()),
@@ -251,9 +253,9 @@ def _present_vectors(vectors: pa.StructArray) -> pa.StructArray:
     if vectors.null_count == len(vectors):
         return vectors
     present = pc.struct_field(vectors, "storageType").is_valid()
-    placed = pc.struct_field(vectors, "pathOrInlineDv").is_valid()
-    if pc.any(pc.xor(present, placed)).as_py():
-        raise ValueError("a deletion vector lacks its storageType or pathOrInlineDv")
+    for name in REQUIRED_OF_VECTORS:
+        if pc.any(pc.xor(present, pc.struct_field(vectors, name).is_valid())).as_py():
+            raise ValueError(f"a deletion vector lacks its storageType or {name}")
     return pc.if_else(present, vectors, pa.scalar(None, vectors.type))
 
 

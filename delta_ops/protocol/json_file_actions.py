@@ -24,7 +24,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from arro3.io import read_json
 
-from delta_ops.protocol.arrow_schemas import ADD, REMOVE, add_path_hash
+from delta_ops.protocol.arrow_schemas import ADD, REMOVE, REQUIRED_OF_VECTORS, add_path_hash
 
 MALFORMED_LINE = (msgspec.MsgspecError, UnicodeDecodeError, RecursionError, pa.ArrowInvalid)
 """What parsing raises of lines that no writer should write."""
@@ -43,7 +43,6 @@ _NUM_PLAIN = 6
 # To make one takes as long as some lines.
 _NO_ADDS, _NO_REMOVES = add_path_hash(ADD).empty_table(), add_path_hash(REMOVE).empty_table()
 _NEWLINE = ord("\n")
-_VECTOR_PLACE = ("storageType", "pathOrInlineDv")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -331,12 +330,19 @@ def _define(name: str, fields: Sequence[Any], is_strict: bool) -> Any:
 def _field_type(data_type: pa.DataType) -> Any:
     """What msgspec has to look at: arrow-rs takes texts and fractions for whole numbers."""
     if pa.types.is_struct(data_type):
-        # Without one of these, deleted rows would be there again.
-        return _struct("DeletionVector", data_type, dict.fromkeys(_VECTOR_PLACE, str)) | None
+        types = {name: data_type.field(name).type for name in REQUIRED_OF_VECTORS}
+        required = {
+            n: _whole_number(t) if pa.types.is_integer(t) else str for n, t in types.items()
+        }
+        return _struct("DeletionVector", data_type, required) | None
     if pa.types.is_integer(data_type):
-        bound = 1 << (data_type.bit_width - 1)
-        return Annotated[int, msgspec.Meta(ge=-bound, le=bound - 1)] | None
+        return _whole_number(data_type) | None
     return msgspec.Raw
+
+
+def _whole_number(data_type: pa.DataType) -> Any:
+    bound = 1 << (data_type.bit_width - 1)
+    return Annotated[int, msgspec.Meta(ge=-bound, le=bound - 1)]
 
 
 _PLAIN = _decoder(_NUM_PLAIN, (), is_strict=True)

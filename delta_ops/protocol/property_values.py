@@ -49,7 +49,9 @@ _LONGEST_MS = 2**62
 _INTERVAL_WORD = re.compile(r"^interval(?:\s+|$)")
 _INTERVAL_PART = re.compile(r"([+-]?)\s*([0-9]+\.?[0-9]*|\.[0-9]+)\s+([a-z]+)(?:\s+|$)")
 _MOST_DECIMALS = 9
-_SIZE = re.compile(r"([0-9]+)\s*([kmgtp]?)b?")
+# Python refuses to read numbers of thousands of digits.
+_INTEGER = re.compile(r"[+-]?[0-9]{1,19}")
+_SIZE = re.compile(r"([0-9]{1,19})\s*([kmgtp]?)b?")
 _SIZE_SHIFTS = {"": 0, "k": 10, "m": 20, "g": 30, "t": 40, "p": 50}
 _NAME_PART = re.compile(r"\s*(?:`((?:[^`]|``)+)`|([^\s`.,]+))\s*([.,]|$)")
 
@@ -134,8 +136,10 @@ def parse_auto_compact(text: str) -> bool:
 
 
 def _integer(text: str, lowest: int) -> int:
-    if not re.fullmatch(r"[+-]?[0-9]+", text.strip()) or int(text) < lowest:
-        raise InvalidRequestError(f"it must be a whole number from {lowest} on.")
+    if not _INTEGER.fullmatch(text.strip()) or int(text) < lowest:
+        raise InvalidRequestError(
+            f"it must be a whole number from {lowest} on, of 19 digits at most."
+        )
     return int(text)
 
 

@@ -25,7 +25,7 @@ from delta_ops.errors import InvalidRequestError, UnknownColumnError
 MAX_DECIMAL_PRECISION = 38
 """Digits; what Spark and Parquet readers of Delta can hold."""
 
-_DECIMAL = re.compile(r"decimal(?:\(\s*(\d+)\s*(?:,\s*(\d+)\s*)?\))?", re.ASCII)
+_DECIMAL = re.compile(r"decimal(?:\(\s*(\d{1,9})\s*(?:,\s*(\d{1,9})\s*)?\))?", re.ASCII)
 _DEFAULT_DECIMAL_PRECISION = 10
 
 

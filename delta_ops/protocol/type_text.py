@@ -166,6 +166,6 @@ class _Reader:
 
     def _read_number(self) -> int:
         token = self.next()
-        if not re.fullmatch(r"[0-9]+", token):
+        if not re.fullmatch(r"[0-9]{1,9}", token):
             raise self.error()
         return int(token)

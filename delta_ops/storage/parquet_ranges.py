@@ -24,6 +24,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from pyarrow._parquet import ParquetReader
 
+from delta_ops.error_texts import first_line
 from delta_ops.storage.contract import FileInfo, Readable
 from delta_ops.storage.unchanging import read_unchanging
 
@@ -96,8 +97,23 @@ def read_footer(storage: Readable, file: FileInfo) -> Footer:
         (before,) = read_unchanging(storage, file, [(footer_start, start)])
         tail, start = before + tail, footer_start
     # Arrow looks for the footer at the end of what it is given, and has no use for the rest here.
-    metadata = pq.read_metadata(pa.BufferReader(memoryview(tail)[footer_start - start :]))
+    try:
+        metadata = pq.read_metadata(pa.BufferReader(memoryview(tail)[footer_start - start :]))
+    except OSError as error:
+        raise ValueError(first_line(error)) from error
     return Footer(metadata=metadata, size=size, content=content)
+
+
+def stored_schema(metadata: pq.FileMetaData) -> pa.Schema:
+    """The columns of a file.
+
+    Raises:
+        ValueError: They are nested deeper than Arrow reads, or of no type that it has.
+    """
+    try:
+        return metadata.schema.to_arrow_schema()
+    except (OSError, pa.ArrowException) as error:
+        raise ValueError(first_line(error)) from error
 
 
 def validate_chunks(
@@ -143,7 +159,7 @@ def _take_no_rows(reader: ParquetReader, leaves: Sequence[int], row_groups: Sequ
     try:
         next(reader.iter_batches(0, row_groups, column_indices=leaves, use_threads=False), None)
     except OSError as error:
-        raise ValueError(str(error).partition("\n")[0].rstrip(".")) from error
+        raise ValueError(first_line(error)) from error
 
 
 def leaves_among(metadata: pq.FileMetaData, columns: Collection[str]) -> list[int]:

@@ -24,6 +24,7 @@ from delta_ops.protocol.schema import (
 )
 from delta_ops.protocol.stats import parse_stats
 from delta_ops.protocol.table_definition import TableDefinition
+from delta_ops.storage.parquet_ranges import stored_schema
 from delta_ops.storage.paths import validate
 from delta_ops.transaction.staging import Staged
 
@@ -72,7 +73,10 @@ def validate_footer(footer: pq.FileMetaData, schema: StructType, path: str) -> N
         InvalidRequestError: With the file and the columns.
     """
     known = {field.name.lower() for field in schema.fields}
-    names = footer.schema.to_arrow_schema().names
+    try:
+        names = stored_schema(footer).names
+    except ValueError as error:
+        raise InvalidRequestError(f"file {path} cannot be read again ({error})") from error
     if unknown := [name for name in names if name.lower() not in known]:
         raise InvalidRequestError(
             f"file {path} has columns that are not in the table ({', '.join(unknown)}); drop them, "

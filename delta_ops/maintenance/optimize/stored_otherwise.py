@@ -18,6 +18,7 @@ from delta_ops.protocol.arrow_types import arrow_schema_from_schema
 from delta_ops.protocol.file_paths import canonical_path
 from delta_ops.protocol.row_tracking import row_columns
 from delta_ops.storage.concurrency import run_parallel
+from delta_ops.storage.parquet_ranges import stored_schema
 
 _CODEC_PROPERTY = "delta.parquet.compression.codec"
 LEAST_ROW_GROUP_BYTES = 64 << 20
@@ -79,12 +80,16 @@ def _is_otherwise(
     snapshot: Snapshot, is_otherwise: Callable[[pq.FileMetaData], bool], add: AddFile
 ) -> bool:
     footer = read_data_footer(snapshot, add)
+    path = canonical_path(add.path, snapshot.uri)
     if isinstance(footer, str):
-        path = canonical_path(add.path, snapshot.uri)
         raise DataFileError(
             snapshot.uri, snapshot.version, path, f"has no footer to read: {footer}"
         )
-    return is_otherwise(footer)
+    try:
+        return is_otherwise(footer)
+    except ValueError as error:
+        reason = f"cannot be read ({error}); restore it from a backup"
+        raise DataFileError(snapshot.uri, snapshot.version, path, reason) from error
 
 
 def _judge(snapshot: Snapshot, reasons: Otherwise) -> Callable[[pq.FileMetaData], bool]:
@@ -109,7 +114,7 @@ def _judge(snapshot: Snapshot, reasons: Otherwise) -> Callable[[pq.FileMetaData]
             return True
         if not reasons.old_schema:
             return False
-        stored = _columns(footer.schema.to_arrow_schema())
+        stored = _columns(stored_schema(footer))
         differing = stored ^ expected
         return any(name not in passed_over for name, _ in differing)
 
