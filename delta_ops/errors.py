@@ -26,7 +26,7 @@ class DeltaOpsError(Exception):
         return error_text(self._sentence())
 
     def _sentence(self) -> str:
-        """The text, in which values stand as they are."""
+        """The text, in which values stand as they are; a class has this, and no `__str__`."""
         return super().__str__()
 
 
@@ -232,7 +232,7 @@ class TableBusyError(DeltaOpsError):
         super().__init__(table, reason, cure)
         self.table, self.reason, self.cure = table, reason, cure
 
-    def __str__(self) -> str:
+    def _sentence(self) -> str:
         return f"{self.table}: {self.reason}. {self.cure}."
 
 
