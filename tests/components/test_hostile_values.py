@@ -28,6 +28,32 @@ def policy(**settings: Any) -> dict[str, Any]:
     return {"policies": [settings]}
 
 
+POLICIES: list[dict[str, Any]] = [
+    {"operations": ["drop"]},
+    {"operations": "vacuum"},
+    {"options": {"vacuum": {"nosuch": 1}}},
+    {"options": {"vacuum": {"retention": "1 h"}}},
+    {"options": {"vacuum": {"keep_last": -2}}},
+    {"options": {"nosuch": {}}},
+    {"thresholds": {"small_files": "many"}},
+    {"thresholds": {"small_files": -1}},
+    {"thresholds": {"deleted_rows": 7}},
+    {"thresholds": {"stats_coverage": float("nan")}},
+    {"thresholds": {"nosuch": 1}},
+    {"cron": "x"},
+    {"timezone": "Nowhere/X"},
+    {"timezone": "Nowhere/X", "cron": None},
+    {"budget_s": 0},
+    {"budget_s": 1.5},
+    {"tables_at_once": -1},
+    {"owners": ["nobody"]},
+    {"tags": {"a": 1}},
+    {"tags": {"delta_ops/table": "x"}},
+    {"pool": ""},
+    {"name": "a b"},
+    {"tables": "sales/**"},
+    {"tables": 5},
+]
 HOSTILE: list[tuple[tuple[str, dict[str, Any]], dict[str, Any], str]] = [
     *(
         (TABLE, {"uri": uri}, "uri")
@@ -81,35 +107,7 @@ HOSTILE: list[tuple[tuple[str, dict[str, Any]], dict[str, Any], str]] = [
     *((MAINTENANCE, {"tables": value}, "tables") for value in ("a", [], [""], ["a/../b"])),
     (MAINTENANCE, {"tables": ["t/_delta_log"]}, "tables"),
     *((MAINTENANCE, {"assets_from": [value]}, "assets_from") for value in ("nosuch", "../..")),
-    *(
-        (MAINTENANCE, policy(**settings), "policies")
-        for settings in (
-            {"operations": ["drop"]},
-            {"operations": "vacuum"},
-            {"options": {"vacuum": {"nosuch": 1}}},
-            {"options": {"vacuum": {"retention": "1 h"}}},
-            {"options": {"vacuum": {"keep_last": -2}}},
-            {"options": {"nosuch": {}}},
-            {"thresholds": {"small_files": "many"}},
-            {"thresholds": {"small_files": -1}},
-            {"thresholds": {"deleted_rows": 7}},
-            {"thresholds": {"stats_coverage": float("nan")}},
-            {"thresholds": {"nosuch": 1}},
-            {"cron": "x"},
-            {"timezone": "Nowhere/X"},
-            {"timezone": "Nowhere/X", "cron": None},
-            {"budget_s": 0},
-            {"budget_s": 1.5},
-            {"tables_at_once": -1},
-            {"owners": ["nobody"]},
-            {"tags": {"a": 1}},
-            {"tags": {"delta_ops/table": "x"}},
-            {"pool": ""},
-            {"name": "a b"},
-            {"tables": "sales/**"},
-            {"tables": 5},
-        )
-    ),
+    *((MAINTENANCE, policy(**settings), "policies") for settings in POLICIES),
 ]
 
 

@@ -106,6 +106,76 @@ def job_of(retry_policy: dg.RetryPolicy | None) -> dg.JobDefinition:
     ).resolve_job_def("write_all")
 
 
+DAYS = dg.StaticPartitionsDefinition(["1", "2", "3"])
+REGIONS = dg.MultiPartitionsDefinition(
+    {
+        "day": dg.StaticPartitionsDefinition(["1", "2"]),
+        "region": dg.StaticPartitionsDefinition(["be", "nl"]),
+    }
+)
+PARTITIONED_WAYS: dict[str, dict[str, Any]] = {
+    "append": {"delta/mode": "append"},
+    "overwrite": {},
+    "merge": {"delta/mode": "merge", "delta/merge_keys": ["day", "region"]},
+    "counting_merge": {
+        "delta/mode": "merge",
+        "delta/merge_keys": ["day", "region"],
+        "delta/merge_clauses": [
+            {"when": "matched", "then": "update", "set": {"n": "target.n + source.n"}},
+            {"when": "not matched", "then": "insert"},
+        ],
+    },
+}
+"""Of these, an append and a merge that counts are wrong when they are done twice."""
+
+
+def partitioned_asset(
+    name: str,
+    metadata: dict[str, Any],
+    partitions: dg.PartitionsDefinition[Any],
+    expression: str | dict[str, str],
+) -> dg.AssetsDefinition:
+    """An asset that writes a row, with the number 1, for each partition of its run."""
+
+    @dg.asset(
+        name=name,
+        metadata={**metadata, "partition_expr": expression},
+        partitions_def=partitions,
+        backfill_policy=dg.BackfillPolicy.single_run(),
+    )
+    def asset(context: dg.AssetExecutionContext) -> Iterator[dg.Output[pa.Table]]:
+        parts = [key.split("|") for key in context.partition_keys]
+        days, regions = [each[0] for each in parts], [each[-1] for each in parts]
+        yield dg.Output(pa.table({"day": days, "region": regions, "n": [1] * len(parts)}))
+        die_once(context.run.tags["test/lake"], name, context.run.tags, AFTER)
+
+    return asset
+
+
+def _partitioned_job(
+    partitions: dg.PartitionsDefinition[Any], expression: str | dict[str, str]
+) -> dg.JobDefinition:
+    assets = [
+        partitioned_asset(name, metadata, partitions, expression)
+        for name, metadata in PARTITIONED_WAYS.items()
+    ]
+    return dg.Definitions(
+        assets=assets,
+        jobs=[dg.define_asset_job("write_parts", executor_def=dg.multi_or_in_process_executor)],
+        resources={"io_manager": FatalIOManager.configure_at_launch()},
+    ).resolve_job_def("write_parts")
+
+
+def write_days() -> dg.JobDefinition:
+    """The job of assets with a partition for each day."""
+    return _partitioned_job(DAYS, "day")
+
+
+def write_regions() -> dg.JobDefinition:
+    """The job of assets with a partition for each day and region."""
+    return _partitioned_job(REGIONS, {"day": "day", "region": "region"})
+
+
 def write_all() -> dg.JobDefinition:
     """The job, for a process that makes it anew."""
     return job_of(None)
