@@ -11,7 +11,8 @@ import os
 import tempfile
 import weakref
 import zipfile
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from functools import partial
 from typing import Any
 
 from py4j.protocol import Py4JError
@@ -56,17 +57,22 @@ def instance_of(spark: SparkSession, name: str, source: str) -> Any:
     return _instance(spark, name, source, lambda compiler, _context: compiler.getClassLoader())
 
 
-def instance_on_executors(spark: SparkSession, name: str, source: str) -> Any:
+def instance_on_executors(
+    spark: SparkSession, name: str, source: str, services: Mapping[str, str] = {}
+) -> Any:
     """Like `instance_of`, of a class that Spark's own code finds by its name, on executors too.
 
     A jar joins those of the application, for as long as it runs.
+
+    Args:
+        services: Classes by the interface for which Java's `ServiceLoader` finds them.
 
     Raises:
         ClassesUnavailableError: The session has artifacts of its own, and keeps to them.
     """
     if (spark.conf.get(_ISOLATION, "false") or "").lower() == "true":
         raise ClassesUnavailableError(f"{_ISOLATION} keeps jars of the driver from executors")
-    return _instance(spark, name, source, _send)
+    return _instance(spark, name, source, partial(_send, services))
 
 
 def _instance(
@@ -92,7 +98,7 @@ def _compile(context: Any, source: str) -> Any:
     return compiler
 
 
-def _send(compiler: Any, context: Any) -> Any:
+def _send(services: Mapping[str, str], compiler: Any, context: Any) -> Any:
     """The class loader of the application, which has the classes when this returns."""
     jvm = context._jvm
     # Executors get the jar from here while the application runs; Spark removes it in the end.
@@ -103,6 +109,8 @@ def _send(compiler: Any, context: Any) -> Any:
     with zipfile.ZipFile(jar, "w") as classes:
         for name in bytecodes:
             classes.writestr(f"{name.replace('.', '/')}.class", bytes(bytecodes[name]))
+        for interface, of_interface in services.items():
+            classes.writestr(f"META-INF/services/{interface}", of_interface)
     loader = jvm.java.lang.Thread.currentThread().getContextClassLoader()
     loader.addURL(jvm.java.io.File(jar).toURI().toURL())
     context._jsc.addJar(jar)

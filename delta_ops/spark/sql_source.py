@@ -30,19 +30,23 @@ from pyspark.sql.types import StructType
 from delta_ops.errors import DeltaOpsError, InvalidRequestError
 from delta_ops.spark.compiled import OBSTACLES, first_line, instance_on_executors
 from delta_ops.spark.session import is_connect
+from delta_ops.spark.sql_statements import refusal_of
 
 logger = logging.getLogger(__name__)
 
 _CLASS = "delta.DefaultSource"
+_REGISTER = "org.apache.spark.sql.sources.DataSourceRegister"
 _CATALOG, _CATALOG_CLASS = "spark.sql.catalog.delta", "delta.PathCatalog"
 _JAVA = """
 package delta;
 
 import java.lang.reflect.Constructor;
+import java.lang.reflect.Method;
 import java.util.ArrayList;
 import java.util.HashMap;
 import java.util.Set;
 import java.util.function.Function;
+import org.apache.hadoop.fs.Path;
 import org.apache.hadoop.mapreduce.Job;
 import org.apache.spark.QueryContext;
 import org.apache.spark.rdd.RDD;
@@ -53,13 +57,16 @@ import org.apache.spark.sql.SaveMode;
 import org.apache.spark.sql.catalyst.QualifiedTableName;
 import org.apache.spark.sql.catalyst.TableIdentifier;
 import org.apache.spark.sql.catalyst.analysis.NoSuchTableException;
+import org.apache.spark.sql.catalyst.analysis.ResolvedTable;
 import org.apache.spark.sql.catalyst.catalog.CatalogStorageFormat;
 import org.apache.spark.sql.catalyst.catalog.CatalogTable;
 import org.apache.spark.sql.catalyst.catalog.CatalogTableType;
+import org.apache.spark.sql.catalyst.catalog.SessionCatalog;
 import org.apache.spark.sql.catalyst.expressions.Attribute;
 import org.apache.spark.sql.catalyst.expressions.AttributeReference;
 import org.apache.spark.sql.catalyst.expressions.Expression;
 import org.apache.spark.sql.catalyst.expressions.SubqueryExpression;
+import org.apache.spark.sql.catalyst.plans.logical.Command;
 import org.apache.spark.sql.catalyst.plans.logical.Filter;
 import org.apache.spark.sql.catalyst.plans.logical.LogicalPlan;
 import org.apache.spark.sql.catalyst.plans.logical.Project;
@@ -69,11 +76,14 @@ import org.apache.spark.sql.connector.catalog.TableCatalog;
 import org.apache.spark.sql.connector.catalog.TableChange;
 import org.apache.spark.sql.connector.catalog.TableInfo;
 import org.apache.spark.sql.connector.catalog.V1Table;
+import org.apache.spark.sql.execution.SparkStrategy;
+import org.apache.spark.sql.execution.command.AlterTableSetPropertiesCommand;
 import org.apache.spark.sql.execution.datasources.FileFormat;
 import org.apache.spark.sql.execution.datasources.OutputWriterFactory;
 import org.apache.spark.sql.sources.BaseRelation;
 import org.apache.spark.sql.sources.CatalystScan;
 import org.apache.spark.sql.sources.CreatableRelationProvider;
+import org.apache.spark.sql.sources.DataSourceRegister;
 import org.apache.spark.sql.sources.InsertableRelation;
 import org.apache.spark.sql.sources.RelationProvider;
 import org.apache.spark.sql.sources.SchemaRelationProvider;
@@ -86,17 +96,27 @@ import scala.Option;
 import scala.collection.JavaConverters;
 import scala.collection.immutable.Map;
 import scala.collection.immutable.Seq;
+import scala.runtime.AbstractFunction1;
 import scala.runtime.AbstractPartialFunction;
 
-public class DefaultSource
-    implements RelationProvider, SchemaRelationProvider, CreatableRelationProvider, FileFormat {
+public class DefaultSource implements RelationProvider, SchemaRelationProvider,
+    CreatableRelationProvider, FileFormat, DataSourceRegister {
   private static final String UNREGISTERED =
       "the format \\"delta\\" is not registered; call delta_ops.spark.register(spark)";
   private static volatile Function python;
 
   public DefaultSource() {}
 
+  // By which Spark finds the class, whatever the case of USING DELTA.
+  public String shortName() { return "delta"; }
+
   public void use(Function answers) { python = answers; }
+
+  static Function answers() { return python; }
+
+  static boolean isUsed() { return python != null; }
+
+  public void guard(org.apache.spark.sql.SparkSession session) { StatementGuard.watch(session); }
 
   static Object ask(Function asked, Object with) {
     if (asked == null) refuse(UNREGISTERED);
@@ -243,6 +263,94 @@ public class PathCatalog implements TableCatalog {
   public void renameTable(Identifier from, Identifier to) { throw DefaultSource.refuseWrite(); }
 }
 
+// Refuses statements that only the catalog would follow, and that it would answer wrongly.
+class StatementGuard extends SparkStrategy {
+  private final org.apache.spark.sql.classic.SparkSession session;
+
+  StatementGuard(org.apache.spark.sql.classic.SparkSession session) { this.session = session; }
+
+  static void watch(org.apache.spark.sql.SparkSession given) {
+    org.apache.spark.sql.classic.SparkSession session =
+        (org.apache.spark.sql.classic.SparkSession) given;
+    Seq known = session.experimental().extraStrategies();
+    for (int i = 0; i < known.size(); i++) if (known.apply(i) instanceof StatementGuard) return;
+    session.experimental().extraStrategies_$eq(
+        (Seq) known.prepended(new StatementGuard(session)));
+    session.extensions().injectPlannerStrategy(new GuardBuilder());
+  }
+
+  public Seq apply(LogicalPlan plan) {
+    if (plan instanceof Command && DefaultSource.isUsed()) {
+      CatalogTable table = null;
+      try {
+        table = tableOf(plan);
+      } catch (Exception error) {
+        // Of a table that is gone, or a statement that this version of Spark has otherwise.
+      }
+      if (table != null && isDelta(table)) {
+        String place = placeOf(table);
+        Object answer = DefaultSource.ask(DefaultSource.answers(), new Object[] {
+            plan.getClass().getSimpleName(), place, saysOf(plan, table)});
+        if (answer != null) DefaultSource.refuse((String) answer);
+      }
+    }
+    return JavaConverters.asScalaBuffer(new ArrayList()).toSeq();
+  }
+
+  private static boolean isDelta(CatalogTable table) {
+    return table.provider().isDefined()
+        && "delta".equalsIgnoreCase((String) table.provider().get());
+  }
+
+  private static String placeOf(CatalogTable table) {
+    Option place = table.storage().locationUri();
+    return place.isDefined() ? new Path((java.net.URI) place.get()).toString() : "";
+  }
+
+  // What else the statement, or a new name of a table, says of the table.
+  private static String saysOf(LogicalPlan plan, CatalogTable table) {
+    if (plan instanceof AlterTableSetPropertiesCommand
+        && ((AlterTableSetPropertiesCommand) plan).properties().contains("clusteringColumns")) {
+      return "clustering";
+    }
+    boolean hasMore = !table.properties().isEmpty() || table.comment().isDefined()
+        || !table.partitionColumnNames().isEmpty();
+    return hasMore ? "properties" : "";
+  }
+
+  private CatalogTable tableOf(LogicalPlan plan) throws Exception {
+    Method[] methods = plan.getClass().getMethods();
+    for (int i = 0; i < methods.length; i++) {
+      if (methods[i].getParameterCount() > 0) continue;
+      Class type = methods[i].getReturnType();
+      if (type == CatalogTable.class) {
+        return (CatalogTable) methods[i].invoke(plan, new Object[0]);
+      }
+      if (type == TableIdentifier.class) {
+        TableIdentifier name = (TableIdentifier) methods[i].invoke(plan, new Object[0]);
+        SessionCatalog catalog = session.sessionState().catalog();
+        if (!catalog.isTempView(name) && catalog.tableExists(name)) {
+          return catalog.getTableMetadata(name);
+        }
+      }
+    }
+    for (int i = 0; i < plan.children().size(); i++) {
+      Object child = plan.children().apply(i);
+      if (child instanceof ResolvedTable && ((ResolvedTable) child).table() instanceof V1Table) {
+        return ((V1Table) ((ResolvedTable) child).table()).v1Table();
+      }
+    }
+    return null;
+  }
+}
+
+// Guards sessions that begin later.
+class GuardBuilder extends AbstractFunction1 {
+  public Object apply(Object session) {
+    return new StatementGuard((org.apache.spark.sql.classic.SparkSession) session);
+  }
+}
+
 class LogRelation extends BaseRelation implements CatalystScan, InsertableRelation {
   private final SQLContext context;
   private final Function table;
@@ -330,8 +438,9 @@ def provide(spark: SparkSession, open_table: Open) -> None:
         context: Any = spark.sparkContext
         start_callbacks: Callable[[Any], None] = ensure_callback_server_started
         start_callbacks(context._gateway)
-        source = instance_on_executors(spark, _CLASS, _JAVA)
+        source = instance_on_executors(spark, _CLASS, _JAVA, {_REGISTER: _CLASS})
         source.use(_Answers(_Opened(context, open_table).answer, context))
+        source.guard(spark._jsparkSession)
         _provided[context] = source
         _name_catalog(spark)
     except OBSTACLES as error:
@@ -389,7 +498,9 @@ class _Opened(NamedTuple):
     open_table: Open
 
     def answer(self, asked: Any) -> Any:
-        """The answers of the table that SQL asks for."""
+        """The answers of the table that SQL asks for, or why a statement is refused."""
+        if isinstance(asked[0], str):
+            return refusal_of(*asked)
         session, options, known = asked
         table = _Table(SparkSession(self.context, session), dict(options), self.open_table)
         if known is not None:

@@ -176,6 +176,18 @@ REFUSED = [
     "MERGE INTO items USING (SELECT 1 AS n) AS s ON id = n WHEN MATCHED THEN DELETE",
     "TRUNCATE TABLE items",
     "ALTER TABLE items ADD COLUMNS (z INT)",
+    "ALTER TABLE items DROP COLUMN id",
+    "ALTER TABLE items RENAME COLUMN id TO x",
+    "ALTER TABLE items REPLACE COLUMNS (z INT)",
+    "ALTER TABLE items ALTER COLUMN id TYPE STRING",
+    "ALTER TABLE items ADD CONSTRAINT c CHECK (id > 0)",
+    "ALTER TABLE items DEFAULT COLLATION UTF8_LCASE",
+    "ALTER TABLE items ADD PARTITION (p = 'x')",
+    "MSCK REPAIR TABLE items",
+    "CREATE TABLE other LIKE items",
+    "CREATE TABLE other USING delta LOCATION '{}' TBLPROPERTIES ('a' = 'b')",
+    "CREATE TABLE other USING delta CLUSTER BY (id) LOCATION '{}'",
+    "CREATE TABLE other USING delta LOCATION '{}' COMMENT 'c'",
     "CREATE TABLE other (a INT) USING delta",
     "CREATE TABLE other (a INT) USING delta LOCATION '{}'",
     "CREATE TABLE other USING delta AS SELECT 1 AS a",
@@ -219,6 +231,76 @@ def test_a_refusal_says_the_way(delta: SparkSession, table: Path) -> None:
         delta.table("items").write.insertInto("items")
     with pytest.raises(AnalysisException, match="tables that are there, and makes none"):
         delta.sql("CREATE TABLE other (a INT) USING delta")
+
+
+@pytest.mark.parametrize(
+    ("statements", "call"),
+    [
+        (["SET TBLPROPERTIES ('delta.appendOnly' = 'true')"], "set_properties({}, {{'name': 'v"),
+        (["UNSET TBLPROPERTIES IF EXISTS ('a')"], "set_properties({}, {{'name': None}})"),
+        (["CLUSTER BY (id)", "CLUSTER BY NONE"], "cluster_by({}, ['column'])"),
+        (
+            ["ALTER COLUMN id COMMENT 'c'", "CHANGE COLUMN id id bigint COMMENT 'c'"],
+            "set_comment({}, 'column', 'text')",
+        ),
+        (["ALTER COLUMN id SET DEFAULT 3"], "set_default({}, 'column', 'literal')"),
+        (["ADD COLUMNS (z INT)"], "add_columns({}, [NewColumn("),
+    ],
+    ids=["properties", "no properties", "clustering", "comments", "defaults", "columns"],
+)
+def test_what_the_catalog_would_keep_to_itself_is_refused_with_the_call(
+    delta: SparkSession, table: Path, statements: list[str], call: str
+) -> None:
+    delta.sql(f"CREATE TABLE items USING delta LOCATION '{table}'")
+    for statement in statements:
+        with pytest.raises(AnalysisException) as refused:
+            delta.sql(f"ALTER TABLE items {statement}")
+        assert f"call delta_ops.ddl.{call.format(repr(str(table)))}" in str(refused.value).replace(
+            " or delta_ops", "; call delta_ops"
+        )
+
+
+@pytest.mark.parametrize(
+    ("statement", "way"),
+    [
+        ("COMMENT ON TABLE items IS 'c'", "call delta_ops.ddl.set_table_comment("),
+        ("COMMENT ON COLUMN items.id IS 'c'", "call delta_ops.ddl.set_comment("),
+        ("SHOW PARTITIONS items", "read spark.read.format('delta').load("),
+        ("SHOW TBLPROPERTIES items", "read DeltaLog("),
+    ],
+)
+def test_what_the_catalog_does_not_know_is_refused(
+    delta: SparkSession, table: Path, statement: str, way: str
+) -> None:
+    delta.sql(f"CREATE TABLE items USING delta LOCATION '{table}'")
+    with pytest.raises(AnalysisException) as refused:
+        delta.sql(statement)
+    assert way in str(refused.value)
+
+
+def test_statements_about_other_tables_and_names_stay_sparks(
+    delta: SparkSession, table: Path
+) -> None:
+    delta.sql(f"CREATE TABLE items USING delta LOCATION '{table}'")
+    delta.sql("ALTER TABLE items RENAME TO other")
+    delta.sql(f"ALTER TABLE other SET LOCATION '{table}'")
+    assert delta.table("other").count() == 9
+    delta.sql("DROP TABLE other")
+    delta.sql("CREATE TABLE other (a INT, b INT) USING parquet PARTITIONED BY (b)")
+    delta.sql("ALTER TABLE other SET TBLPROPERTIES ('a' = 'b')")
+    delta.sql("ALTER TABLE other ALTER COLUMN a COMMENT 'c'")
+    delta.sql("COMMENT ON TABLE other IS 'c'")
+    assert delta.sql("SHOW TBLPROPERTIES other ('a')").collect()[0].value == "b"
+    assert delta.sql("SHOW PARTITIONS other").count() == 0
+
+
+@pytest.mark.parametrize("provider", ["DELTA", "Delta", "dElTa"])
+def test_the_provider_is_found_in_any_case(delta: SparkSession, table: Path, provider: str) -> None:
+    delta.sql(f"CREATE TABLE items USING {provider} LOCATION '{table}'")
+    delta.sql(f"CREATE TEMPORARY VIEW v USING {provider} OPTIONS (path '{table}')")
+    assert delta.table("items").count() == delta.table("v").count() == 9
+    with pytest.raises(AnalysisException, match=r"call delta_ops\.ddl\.set_properties"):
+        delta.sql("ALTER TABLE items SET TBLPROPERTIES ('a' = 'b')")
 
 
 def test_a_path_is_described_with_its_columns(delta: SparkSession, table: Path) -> None:
