@@ -77,12 +77,12 @@ def delete(
         user_metadata=user_metadata,
         hooks=hooks,
     )
-    return commit_change(transaction, change, partial(_delete, snapshot, condition), discard)
+    return commit_change(transaction, change, partial(_delete, condition), discard)
 
 
 @sparing_memory()
-def _delete(snapshot: Snapshot, condition: Condition, changed: Changed) -> dict[str, int]:
-    transaction = changed.transaction
+def _delete(condition: Condition, changed: Changed) -> dict[str, int]:
+    transaction, snapshot = changed.transaction, changed.snapshot
     transaction.read_to_change(condition.implied)
     if transaction.properties.deletion_vectors:
         return _delete_by_vectors(snapshot, condition, changed)

@@ -49,6 +49,14 @@ class ArrowMerge:
             "such as 'target.id = source.id', or an expression"
         )
 
+    def parse_own(self, text: str) -> Expression:
+        """See `MergeEngine`."""
+        return parse_expression(text)
+
+    def join(self, conditions: Sequence[Expression]) -> Expression:
+        """See `MergeEngine`."""
+        return parse_expression(" AND ".join(each.text for each in conditions))
+
     @property
     def discard(self) -> Discard:
         """See `MergeEngine`."""
@@ -65,6 +73,7 @@ class ArrowMerge:
         """See `MergeEngine`."""
         transaction = changed.transaction
         plan = plan_merge(request, clauses, snapshot, transaction)
+        request.taken[:] = [plan.matching.source.rows]
         transaction.read(plan.read)
         files = plan_scan(snapshot, plan.read)
         has_vectors = transaction.properties.deletion_vectors

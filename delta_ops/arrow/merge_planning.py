@@ -86,7 +86,7 @@ def plan_merge(
         InvalidRequestError: A name, type or value does not fit.
     """
     table, now_ms = snapshot.uri, transaction.clock()
-    reader = reader_of(request.source)
+    reader = reader_of(request.taken[0] if request.taken else request.source)
     source_schema = schema_from_arrow(give_types(reader.schema, snapshot.arrow_schema))
     validate_given_once(source_schema, table)
     if request.merge_schema:

@@ -123,12 +123,12 @@ def update(
         user_metadata=user_metadata,
         hooks=hooks,
     )
-    return commit_change(transaction, change, partial(_update, snapshot, planned), discard)
+    return commit_change(transaction, change, partial(_update, planned), discard)
 
 
 @sparing_memory()
-def _update(snapshot: Snapshot, planned: _Update, changed: Changed) -> dict[str, int]:
-    transaction = changed.transaction
+def _update(planned: _Update, changed: Changed) -> dict[str, int]:
+    transaction, snapshot = changed.transaction, changed.snapshot
     transaction.read_to_change(planned.condition.implied)
     if transaction.properties.deletion_vectors:
         return _update_by_vectors(snapshot, planned, changed)

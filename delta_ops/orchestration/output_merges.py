@@ -20,7 +20,7 @@ from delta_ops.protocol.predicate import Predicate
 from delta_ops.protocol.predicate.text import predicate_text
 from delta_ops.protocol.schema import StructType
 from delta_ops.transaction import CommitResult, Hook, Transaction, Txn, begin
-from delta_ops.transaction.merge import Clause, Merge, MergeEngine, MergeRequest
+from delta_ops.transaction.merge import Clause, Merge, MergeEngine, MergeRequest, ParsedCondition
 from delta_ops.transaction.source_rules import SourceRule, key_rule
 from delta_ops.transaction.write import validate_partitioning
 
@@ -51,7 +51,7 @@ def merge_rows(
             `delta_ops.arrow.merge`.
     """
     engine = _engine_of(rows)
-    condition = engine.parse(_condition(settings, among))
+    condition = _condition(settings, among, engine)
     clauses = [_clause(each, settings, among, engine) for each in settings.clauses]
     if transaction.snapshot is None:
         log = transaction.log
@@ -69,6 +69,7 @@ def merge_rows(
         transaction = begin(log, on_event=transaction.on_event)
     else:
         validate_partitioning(transaction.definition, partition_by, transaction.log.uri)
+    transaction.is_of_one_change = True
     for txn in txns:
         transaction.set_transaction(txn)
     request = MergeRequest(
@@ -127,19 +128,21 @@ def _inserted_columns(schema: StructType, settings: MergeSettings, table: str) -
     return StructType(fields)
 
 
-def _condition(settings: MergeSettings, among: Predicate | None) -> str:
-    """When rows meet, in SQL."""
-    parts = [
+def _condition(
+    settings: MergeSettings, among: Predicate | None, engine: MergeEngine
+) -> ParsedCondition:
+    """When rows meet."""
+    keys = [
         f"{_name(settings.target_alias, key)} = {_name(settings.source_alias, key)}"
         for key in settings.keys
     ]
+    parts = [engine.parse_own(each) for each in keys]
     if settings.predicate is not None:
-        parts.append(
-            settings.predicate if not parts and among is None else f"({settings.predicate})"
-        )
+        is_all = not parts and among is None
+        parts.append(engine.parse(settings.predicate if is_all else f"({settings.predicate})"))
     if among is not None:
-        parts.append(f"({predicate_text(among, settings.target_alias)})")
-    return " AND ".join(parts)
+        parts.append(engine.parse_own(f"({predicate_text(among, settings.target_alias)})"))
+    return parts[0] if len(parts) == 1 else engine.join(parts)
 
 
 def _name(*parts: str) -> str:
@@ -149,14 +152,14 @@ def _name(*parts: str) -> str:
 def _clause(
     clause: MergeClause, settings: MergeSettings, among: Predicate | None, engine: MergeEngine
 ) -> Clause:
-    conditions = [] if clause.condition is None else [f"({clause.condition})"]
+    conditions = [] if clause.condition is None else [engine.parse(f"({clause.condition})")]
     if among is not None and clause.when == "not matched by source":
-        conditions.append(f"({predicate_text(among, settings.target_alias)})")
+        conditions.append(engine.parse_own(f"({predicate_text(among, settings.target_alias)})"))
     return Clause(
         occasion=clause.when,
         action=clause.then,
         updates=clause.values,
-        predicate=engine.parse(" AND ".join(conditions)) if conditions else None,
+        predicate=engine.join(conditions) if conditions else None,
         except_columns=clause.left_out,
     )
 

@@ -5,7 +5,7 @@ A value fits its column as data of a write fit a table: it keeps its meaning, or
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence, Set
 from functools import reduce
 from typing import Any, NamedTuple
 
@@ -19,7 +19,14 @@ from delta_ops.planning.merge_columns import unmatchable_message
 from delta_ops.protocol.expression import Expression
 from delta_ops.protocol.predicate import Column as PredicateColumn
 from delta_ops.protocol.predicate import Predicate
-from delta_ops.protocol.schema import VARIANT, StructField, StructType, find_field, walk
+from delta_ops.protocol.schema import (
+    NO_COLUMNS,
+    VARIANT,
+    StructField,
+    StructType,
+    find_field,
+    walk,
+)
 from delta_ops.protocol.stats import ColumnPath
 from delta_ops.protocol.table_definition import TableDefinition
 from delta_ops.protocol.values import value_of_type
@@ -30,6 +37,7 @@ from delta_ops.spark.schema import (
     has_collation,
     spark_schema_from_schema,
 )
+from delta_ops.spark.session_variables import escape_variables, names_like_variables
 from delta_ops.spark.table_columns import Misfit, fit_value
 from delta_ops.spark.value_columns import column_of_value
 from delta_ops.transaction.changeable import validate_whole
@@ -48,6 +56,7 @@ def assigned_columns(
     schema: StructType,
     column_of: Callable[[str], Column],
     table: str,
+    beside: StructType = NO_COLUMNS,
     *,
     is_whole: bool = True,
 ) -> dict[str, Column]:
@@ -59,6 +68,7 @@ def assigned_columns(
         schema: The table's.
         column_of: The value that a row has in a column.
         table: For messages.
+        beside: Columns that expressions may look at beside those of the table.
         is_whole: Python values of structs have to have all fields, since rows would lose others.
 
     Raises:
@@ -66,8 +76,9 @@ def assigned_columns(
     """
     if not given:
         raise InvalidRequestError(f"{table}: no column is given a value; name one at least")
+    names = names_like_variables(schema, beside)
     values = {
-        path: _column_of(value, assigned_field(path, schema), table, is_whole)
+        path: _column_of(value, assigned_field(path, schema), table, names, is_whole)
         for path, value in given.items()
     }
     return whole_values(
@@ -139,11 +150,15 @@ def are_stable(assigned: Assigned, rows: DataFrame) -> bool:
     return analyze(sf.struct(*assigned.values.values()), rows).is_stable
 
 
-def _column_of(value: Any, field: StructField, table: str, is_whole: bool) -> Column:
+def _column_of(
+    value: Any, field: StructField, table: str, names: Set[str], is_whole: bool
+) -> Column:
     if isinstance(value, Column):
         return value
-    if isinstance(value, Expression | str):
-        return sf.expr(value if isinstance(value, str) else value.text)
+    if isinstance(value, str):
+        return sf.expr(escape_variables(value, names))
+    if isinstance(value, Expression):
+        return sf.expr(escape_variables(value.text))
     if isinstance(value, PredicateColumn | Predicate):
         raise InvalidRequestError(
             f"{table}: column {field.name} is given {value!r}; give a value, or an "

@@ -48,5 +48,4 @@ def plain_path(place: str) -> str:
 
 def create_external(spark: SparkSession, name: str, path: str) -> None:
     """Give a table a name in the session's catalog; `DROP TABLE` leaves its files."""
-    quoted = path.replace("\\", "\\\\").replace("'", "\\'")
-    spark.sql(f"CREATE TABLE {name} USING delta LOCATION '{quoted}'")
+    spark.catalog.createTable(name, path, "delta")

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from pyspark.sql import Column, DataFrame, SparkSession
@@ -34,6 +34,7 @@ from delta_ops.spark.column_text import sql_of
 from delta_ops.spark.empty_rows import empty_rows
 from delta_ops.spark.expressions import matches
 from delta_ops.spark.session import is_connect, session_time_zone
+from delta_ops.spark.session_variables import escape_variables, names_like_variables
 
 _UTC = frozenset({"UTC", "Etc/UTC", "GMT", "Z", "+00:00"})
 _READ_OTHERWISE = (
@@ -54,6 +55,8 @@ class SparkCondition:
     """A condition as it is given: a text of SQL, an expression, or a column of Spark's."""
 
     given: str | Expression | Column
+    sql: str | None = None
+    """The text that Spark reads, where it is not the one given."""
 
     @property
     def text(self) -> str:
@@ -65,7 +68,16 @@ class SparkCondition:
     @property
     def column(self) -> Column:
         """The condition over columns that bear the names which it uses."""
-        return self.given if isinstance(self.given, Column) else sf.expr(self.text)
+        if isinstance(self.given, Column):
+            return self.given
+        return sf.expr(self.text if self.sql is None else self.sql)
+
+    def naming(self, *schemas: StructType) -> SparkCondition:
+        """The condition where these columns are, whose names are no variables of the session."""
+        if not isinstance(self.given, str):
+            return self
+        sql = self.given if self.sql is None else self.sql
+        return replace(self, sql=escape_variables(sql, names_like_variables(*schemas)))
 
     def expression_in(
         self, spark: SparkSession, schemas: Sequence[StructType]
@@ -81,7 +93,7 @@ class SparkCondition:
             schemas: The columns that it may look at.
         """
         text = sql_of(self.given) if isinstance(self.given, Column) else self.text
-        if text is None or _reads_otherwise(spark, text):
+        if text is None or _reads_otherwise(spark, text if self.sql is None else self.sql):
             return None
         try:
             found = parse_expression(text)
@@ -125,12 +137,29 @@ def parse_condition(given: Any) -> SparkCondition:
     Raises:
         InvalidRequestError: It is none.
     """
-    if isinstance(given, str | Expression | Column):
-        return SparkCondition(given)
+    match given:
+        case str() | Column():
+            return SparkCondition(given)
+        case Expression():  # what it says, it says without a session
+            return SparkCondition(given, escape_variables(given.text))
     raise InvalidRequestError(
         f"a condition is of type {type(given).__name__}; give a text of SQL such as 'id = 1', an "
         "expression, or a Column"
     )
+
+
+def own_condition(text: str) -> SparkCondition:
+    """A condition of our own, in which there is no variable of the session."""
+    return SparkCondition(text, escape_variables(text))
+
+
+def join_conditions(conditions: Sequence[SparkCondition]) -> SparkCondition:
+    """The condition that all of these are true, which are texts."""
+    texts, read = (
+        [each.text for each in conditions],
+        [each.sql or each.text for each in conditions],
+    )
+    return SparkCondition(" AND ".join(texts), " AND ".join(read))
 
 
 def condition_of(
@@ -161,7 +190,7 @@ def condition_of(
             is_stable=True,
             alias=alias,
         )
-    parsed = parse_condition(given)
+    parsed = parse_condition(given).naming(schema)
     empty = empty_rows(spark, schema)
     rows = empty.alias(alias) if alias else empty
     is_stable = validate_condition(parsed, rows, table, finder_with_alias(schema, alias))

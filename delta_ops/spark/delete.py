@@ -83,15 +83,13 @@ def delete(
         user_metadata=user_metadata,
         hooks=hooks,
     )
-    make = partial(_delete, spark, snapshot, condition)
+    make = partial(_delete, spark, condition)
     return commit_change(transaction, change, make, discard)
 
 
 @omitting_call_sites()
-def _delete(
-    spark: SparkSession, snapshot: Snapshot, condition: Condition, changed: Changed
-) -> dict[str, int]:
-    transaction = changed.transaction
+def _delete(spark: SparkSession, condition: Condition, changed: Changed) -> dict[str, int]:
+    transaction, snapshot = changed.transaction, changed.snapshot
     transaction.read_to_change(condition.implied)
     by_vectors = transaction.properties.deletion_vectors
     names_rows = by_vectors or not condition.is_stable

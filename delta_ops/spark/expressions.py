@@ -122,9 +122,13 @@ def named_column(name: str) -> Column:
 def select_columns(rows: DataFrame, names: Iterable[tuple[str, str]]) -> DataFrame:
     """The columns of the first names, by the second ones.
 
-    They are given as text, all at once: a call for each column takes a millisecond or two.
+    They are given as text, all at once: a call for each column takes a millisecond or two. In a
+    text Spark would look for variables of the session.
     """
-    return rows.selectExpr(*(quote(a) if a == b else f"{quote(a)} AS {quote(b)}" for a, b in names))
+    pairs = list(names)
+    if any("${" in name for pair in pairs for name in pair):
+        return rows.select(*(named_column(a).alias(b) for a, b in pairs))
+    return rows.selectExpr(*(quote(a) if a == b else f"{quote(a)} AS {quote(b)}" for a, b in pairs))
 
 
 def quote(name: str) -> str:

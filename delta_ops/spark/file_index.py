@@ -38,6 +38,8 @@ ROW = "_tmp_metadata_row_index"
 
 `_metadata.row_index` is read by it too, and then put into a struct for each row.
 """
+ROW_NUMBER = "delta_ops row number"
+"""`ROW` beside the columns of a table, none of which has a name with spaces like this one."""
 
 
 SENT_BYTES = 1 << 18

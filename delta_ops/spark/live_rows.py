@@ -24,7 +24,7 @@ from delta_ops.protocol.deletion_vectors import BLOCK_BITS, blocks_of
 from delta_ops.protocol.schema import LONG, StructField
 from delta_ops.spark import vector_filter
 from delta_ops.spark.expressions import named_column
-from delta_ops.spark.file_index import ROW
+from delta_ops.spark.file_index import ROW, ROW_NUMBER
 from delta_ops.spark.vector_filter import FilterUnavailableError
 
 FILE = StructField("delta_ops file", LONG)
@@ -56,18 +56,18 @@ def mark_named(
     """The rows with a column that says whether a vector names them.
 
     Args:
-        rows: A scan, with the columns `file` and `ROW`.
+        rows: Rows with the columns `file` and `ROW_NUMBER`.
         vectors: Rows of each file, in the order of the files' numbers.
         file: The column with these numbers.
         mark: What the new column is called.
     """
     try:
         named = vector_filter.is_named(
-            rows.sparkSession, vectors, named_column(file.name), named_column(ROW)
+            rows.sparkSession, vectors, named_column(file.name), named_column(ROW_NUMBER)
         )
         return rows.withColumn(mark, named)
     except FilterUnavailableError:
-        joined, bit = _join_bits(rows, vectors, "left", file)
+        joined, bit = _join_bits(rows, vectors, "left", file, ROW_NUMBER)
         return joined.withColumn(mark, sf.coalesce(bit == 1, sf.lit(False))).drop(_BLOCK, _WORDS)
 
 
@@ -90,9 +90,10 @@ def _join_bits(
     vectors: Sequence[BitMap64],
     how: Literal["left", "inner"],
     file: StructField = FILE,
+    number: str = ROW,
 ) -> tuple[DataFrame, Column]:
     """The rows beside the words of their blocks, and the bit of each row in them."""
-    row = named_column(ROW)
+    row = named_column(number)
     block = sf.shiftleft(named_column(file.name), _FILE_BITS) + sf.shiftright(row, BLOCK_BITS)
     # Spark Connect takes the types of a table without rows from a schema alone.
     named = rows.sparkSession.createDataFrame(_named_blocks(vectors), _BLOCKS)

@@ -110,9 +110,11 @@ def plan_clause(
     """
     wanted = definition.schema
     rows = sides.rows_of(clause.occasion)
-    if clause.predicate is not None:
-        validate_condition(clause.predicate, rows, table, find)
-        _validate_alias(clause.predicate.column, clause.predicate.text, clause, sides, table)
+    predicate: SparkCondition | None = clause.predicate
+    if predicate is not None:
+        predicate = predicate.naming(wanted, sides.source_schema)
+        validate_condition(predicate, rows, table, find)
+        _validate_alias(predicate.column, predicate.text, clause, sides, table)
     assigned = None
     if clause.action != "delete":
         if clause.takes_all:
@@ -126,6 +128,7 @@ def plan_clause(
                 wanted,
                 sides.target_column,
                 table,
+                sides.source_schema,
                 is_whole=clause.action == "update",
             )
             validate_of_one_row(columns, rows, table)
@@ -143,7 +146,7 @@ def plan_clause(
     return PlannedClause(
         occasion=clause.occasion,
         action=clause.action,
-        predicate=clause.predicate,
+        predicate=predicate,
         takes_all=clause.takes_all,
         assigned=assigned,
     )

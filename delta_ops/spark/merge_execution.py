@@ -33,12 +33,17 @@ from delta_ops.spark.changed_rows import (
     tell_rows,
     write_changed,
 )
-from delta_ops.spark.conditions import SparkCondition, parse_condition
+from delta_ops.spark.conditions import (
+    SparkCondition,
+    join_conditions,
+    own_condition,
+    parse_condition,
+)
 from delta_ops.spark.data_files import WrittenFiles, discard
 from delta_ops.spark.empty_rows import empty_rows
 from delta_ops.spark.expressions import named_column
 from delta_ops.spark.failures import translating_failures
-from delta_ops.spark.file_index import ROW
+from delta_ops.spark.file_index import ROW_NUMBER
 from delta_ops.spark.merge_clauses import CLAUSE, choose_clause, flags_of_misfits, is_among
 from delta_ops.spark.merge_in_one_pass import merge_in_one_pass
 from delta_ops.spark.merge_planning import MergePlan, find_read, plan_merge
@@ -66,6 +71,14 @@ class SparkMerge:
     def parse(self, condition: Condition) -> SparkCondition:
         """See `MergeEngine`."""
         return parse_condition(condition)
+
+    def parse_own(self, text: str) -> SparkCondition:
+        """See `MergeEngine`."""
+        return own_condition(text)
+
+    def join(self, conditions: Sequence[SparkCondition]) -> SparkCondition:
+        """See `MergeEngine`."""
+        return join_conditions(conditions)
 
     @property
     def discard(self) -> Discard:
@@ -118,7 +131,7 @@ def _pair(plan: MergePlan, files: Sequence[AddFile]) -> DataFrame:
     held = [plan.sides.source_column(name).alias(name) for name in names if name != SOURCE_ROW]
     pairs = met.select(
         named_column(NUMBER.name).alias(_FILE),
-        named_column(ROW).alias(_PLACE),
+        named_column(ROW_NUMBER).alias(_PLACE),
         named_column(SOURCE_ROW),
         chosen.alias(CLAUSE),
         *([sf.struct(*held).alias(_SOURCE)] if held else []),
@@ -240,7 +253,7 @@ def _list_touched(
 ) -> list[TouchedFile]:
     if names_rows and by_file:
         rows = deciding.select(
-            named_column(_FILE).alias(NUMBER.name), named_column(_PLACE).alias(ROW)
+            named_column(_FILE).alias(NUMBER.name), named_column(_PLACE).alias(ROW_NUMBER)
         )
         on_event = changed.transaction.on_event
         return name_touched(plan.spark, plan.snapshot, files, rows, on_event, names_rows=True)
@@ -282,7 +295,7 @@ class _Rows:
             .alias(plan.sides.target_alias)
             .join(
                 sf.broadcast(of_source) if self.is_few else of_source,
-                _is_same_row((NUMBER.name, ROW), (_FILE, _PLACE)),
+                _is_same_row((NUMBER.name, ROW_NUMBER), (_FILE, _PLACE)),
                 how,
             )
         )
@@ -430,7 +443,9 @@ def _repeat_error(plan: MergePlan, file: AddFile, row: int, times: int) -> Inval
     }
     said = f"row {row} of the file {file.path}"
     if names:
-        rows = read_numbered(plan.spark, plan.snapshot, [file]).filter(named_column(ROW) == row)
+        rows = read_numbered(plan.spark, plan.snapshot, [file]).filter(
+            named_column(ROW_NUMBER) == row
+        )
         (found,) = rows.select(*map(named_column, sorted(names))).collect()
         said = "the row with " + ", ".join(f"{name} = {found[name]}" for name in sorted(names))
     return InvalidRequestError(

@@ -113,7 +113,8 @@ def plan_merge(
             transaction, new_columns(clauses, source_schema, snapshot.schema, request.target_alias)
         )
     definition = transaction.definition
-    pinned = number_source(source)
+    pinned = request.taken[0] if request.taken else number_source(source)
+    request.taken[:] = [pinned]
     empty = empty_rows(spark, definition.schema)
     sides = Sides(
         target=empty.alias(request.target_alias),
@@ -122,6 +123,7 @@ def plan_merge(
         source_alias=request.source_alias,
         source_schema=source_schema,
     )
+    condition: SparkCondition = request.predicate.naming(definition.schema, source_schema)
     columns = MergeColumns(
         target=snapshot.schema,
         source=source_schema,
@@ -129,8 +131,8 @@ def plan_merge(
         source_alias=request.source_alias,
     )
     find = columns.finder()
-    validate_condition(request.predicate, sides.rows_of("matched"), table, find)
-    expression = request.predicate.expression_in(spark, (definition.schema, source_schema))
+    validate_condition(condition, sides.rows_of("matched"), table, find)
+    expression = condition.expression_in(spark, (definition.schema, source_schema))
     keys = None if expression is None else _split(expression, columns, transaction.clock())
     unmatchable = frozenset() if keys is None else unmatchable_keys(keys[0], columns, definition)
     planned = [plan_clause(each, sides, find, definition, table, unmatchable) for each in clauses]
@@ -147,7 +149,7 @@ def plan_merge(
         spark=spark,
         snapshot=snapshot,
         definition=definition,
-        condition=request.predicate,
+        condition=condition,
         keys=keys,
         columns=columns,
         sides=sides,

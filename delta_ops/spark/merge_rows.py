@@ -20,7 +20,7 @@ from delta_ops.spark.changed_rows import (
     write_changed,
 )
 from delta_ops.spark.expressions import named_column
-from delta_ops.spark.file_index import ROW
+from delta_ops.spark.file_index import ROW_NUMBER
 from delta_ops.spark.merge_clauses import (
     CLAUSE,
     choose_clause,
@@ -113,7 +113,7 @@ def evolve(plan: MergePlan, rows: DataFrame) -> DataFrame:
     before, table = plan.snapshot.definition, plan.snapshot.uri
     if plan.definition.schema == before.schema:
         return rows
-    places = (NUMBER, StructField(ROW, LONG))
+    places = (NUMBER, StructField(ROW_NUMBER, LONG))
     wanted = tracked_definition(plan.definition, table).schema
     return fit(rows, StructType((*wanted.fields, *places)), table).frame
 

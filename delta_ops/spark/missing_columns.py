@@ -35,6 +35,7 @@ from delta_ops.spark.expressions import named_column, parse_physical_text, physi
 from delta_ops.spark.partition_text import null_where_empty
 from delta_ops.spark.row_checks import RowCheck
 from delta_ops.spark.schema import spark_schema_from_schema
+from delta_ops.spark.session_variables import escape_variables
 
 _SHUFFLE_PARTITIONS = "spark.sql.shuffle.partitions"
 ROWS_OF_TASK = (1 << 33) - 1
@@ -190,7 +191,7 @@ def _default(field: StructField, spark: SparkSession, now_ms: int, table: str) -
                 f"{field.data_type.name}; set another one, or give the column in the data"
             ) from None
         empty = empty_rows(spark, NO_COLUMNS)
-        sql = f"CAST(({text}) AS {spark_type.simpleString()})"
+        sql = f"CAST(({escape_variables(text)}) AS {spark_type.simpleString()})"
         if reason := why_unusable(sql, empty):
             raise InvalidRequestError(
                 f"{table}: the default of column {field.name} ({text}) cannot be taken: {reason}. "

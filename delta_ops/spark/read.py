@@ -33,7 +33,7 @@ from delta_ops.protocol.row_tracking import row_columns, tracked_definition, val
 from delta_ops.protocol.schema import LONG, StructField, StructType, find_field
 from delta_ops.protocol.table_definition import TableDefinition, validate
 from delta_ops.spark.expressions import named_column, pad, physical_text, select_columns, to_column
-from delta_ops.spark.file_index import ROW, FileGroup, GroupColumns, group_columns, groups_of
+from delta_ops.spark.file_index import ROW_NUMBER, FileGroup, GroupColumns, group_columns, groups_of
 from delta_ops.spark.places import spark_file, spark_path
 from delta_ops.spark.scan import ChosenRows, ScanColumns, known_size, scan, unite
 from delta_ops.spark.session import session_time_zone
@@ -121,7 +121,7 @@ def read_kept(spark: SparkSession, snapshot: Snapshot, adds: Iterable[AddFile]) 
     """
     if row_columns(snapshot.definition, snapshot.uri) is None:
         return read_files(spark, snapshot, adds)
-    return _read_with_places(spark, snapshot, adds).drop(NUMBER.name, ROW)
+    return _read_with_places(spark, snapshot, adds).drop(NUMBER.name, ROW_NUMBER)
 
 
 def read_parted(
@@ -134,11 +134,11 @@ def read_parted(
         num_parts: How many partitions, of about as many rows.
     """
     rows = _read_with_places(spark, snapshot, [add])
-    part = sf.floor(named_column(ROW) * num_parts / sf.lit(max(1, num_rows))).cast("int")
+    part = sf.floor(named_column(ROW_NUMBER) * num_parts / sf.lit(max(1, num_rows))).cast("int")
     together = rows.withColumn(NUMBER.name, part).repartitionById(
         num_parts, named_column(NUMBER.name)
     )
-    return together.sortWithinPartitions(named_column(ROW)).drop(NUMBER.name, ROW)
+    return together.sortWithinPartitions(named_column(ROW_NUMBER)).drop(NUMBER.name, ROW_NUMBER)
 
 
 def read_numbered(
@@ -149,8 +149,8 @@ def read_numbered(
 ) -> DataFrame:
     """Read what `read_kept` reads, and where each row is, with the padding of CHAR columns.
 
-    Behind the columns of the table stand `NUMBER`, which says what file a row is in, and `ROW`, the
-    number of the row in its file, from 0.
+    Behind the columns of the table stand `NUMBER`, which says what file a row is in, and
+    `ROW_NUMBER`, the number of the row in its file, from 0.
 
     Args:
         spark: The session.
@@ -194,14 +194,14 @@ def _read_with_places(
     schema = StructType((*definition.schema.fields, *beside))
     columns = ScanColumns(definition, schema, (*definition.partition_fields, *beside))
     parts = scan(spark, snapshot, columns, groups, chosen, numbers_rows=True)
-    rows = unite(spark, StructType((*schema.fields, StructField(ROW, LONG))), parts)
+    rows = unite(spark, StructType((*schema.fields, StructField(ROW_NUMBER, LONG))), parts)
     if tracked is not None:
-        row_id = named_column(_BASE_ROW_ID.name) + named_column(ROW)
+        row_id = named_column(_BASE_ROW_ID.name) + named_column(ROW_NUMBER)
         kept = {tracked.row_id: row_id, tracked.commit_version: named_column(_COMMIT_VERSION.name)}
         rows = rows.withColumns(
             {name: sf.coalesce(named_column(name), default) for name, default in kept.items()}
         )
-    names = [*(each.name for each in definition.schema.fields), NUMBER.name, ROW]
+    names = [*(each.name for each in definition.schema.fields), NUMBER.name, ROW_NUMBER]
     return select_columns(rows, [(name, name) for name in names])
 
 

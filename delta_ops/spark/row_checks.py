@@ -27,8 +27,9 @@ from delta_ops.protocol.schema import ArrayType, DataType, MapType, StructType, 
 from delta_ops.protocol.table_definition import TableDefinition
 from delta_ops.spark.analysis import why_unusable
 from delta_ops.spark.empty_rows import empty_rows
-from delta_ops.spark.expressions import named_column
+from delta_ops.spark.expressions import named_column, quote
 from delta_ops.spark.schema import spark_schema_from_schema
+from delta_ops.spark.session_variables import escape_variables
 
 ExpressionRule = Check | Invariant | Generated
 _IsBroken = Callable[[Column], Column]
@@ -147,16 +148,16 @@ def _count(is_broken: Column, among: Column | None) -> Column:
 def _condition_of(rule: ExpressionRule, definition: TableDefinition) -> str:
     """What must be true of a row that keeps the rule."""
     if isinstance(rule, Generated):
-        name = rule.column.replace("`", "``")
-        return f"`{name}` <=> {generated_text(rule, definition)}"
-    return rule.expression or ""
+        return escape_variables(f"{quote(rule.column)} <=> {generated_text(rule, definition)}")
+    return escape_variables(rule.expression or "")
 
 
 def generated_text(rule: Generated, definition: TableDefinition) -> str:
     """The expression of a generated column, in the column's type, as Spark reads it."""
     field = find_field(definition.schema, rule.column)
     spark_type = spark_schema_from_schema(StructType((field,)))[0].dataType
-    value = f"CAST(({rule.expression}) AS {spark_type.simpleString()})"
+    made = escape_variables(rule.expression or "")
+    value = f"CAST(({made}) AS {spark_type.simpleString()})"
     if rule.column not in definition.partition_columns or not is_null_where_empty(field):
         return value
     return f"nullif({value}, CAST('' AS {spark_type.simpleString()}))"

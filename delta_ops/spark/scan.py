@@ -31,7 +31,7 @@ from delta_ops.protocol.schema import (
 )
 from delta_ops.protocol.table_definition import TableDefinition
 from delta_ops.spark import file_index, file_list
-from delta_ops.spark.file_index import ROW, FileGroup, IndexUnavailableError
+from delta_ops.spark.file_index import ROW, ROW_NUMBER, FileGroup, IndexUnavailableError
 from delta_ops.spark.file_list import is_hidden
 from delta_ops.spark.live_rows import FILE, keep_live, keep_named
 from delta_ops.spark.places import reach, spark_path
@@ -105,7 +105,7 @@ def scan(
         columns: What is read of them.
         groups: Files of which all rows are wanted.
         chosen: Files of which some are.
-        numbers_rows: Whether the parts have the column `ROW` behind the others.
+        numbers_rows: Whether the parts have the column `ROW_NUMBER` behind the others.
         marks: Options of the scans that Spark has no use for, and that their plan shows.
 
     Raises:
@@ -121,7 +121,7 @@ def scan(
         select_table_columns,
         definition=columns.definition,
         fields=columns.schema.fields,
-        beside=(ROW,) if numbers_rows else (),
+        beside=[(ROW, ROW_NUMBER)] if numbers_rows else (),
     )
     if groups:
         yield show(scan_groups(columns, groups, numbers_rows=numbers_rows))

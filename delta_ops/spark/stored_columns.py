@@ -94,12 +94,12 @@ def select_table_columns(
     rows: DataFrame,
     definition: TableDefinition,
     fields: Sequence[StructField],
-    beside: Sequence[str] = (),
+    beside: Sequence[tuple[str, str]] = (),
 ) -> DataFrame:
     """The table's columns, of rows with the columns of `stored_schema` and `log_schema`.
 
     Args:
-        beside: Columns that are none of the table's, to keep as they are.
+        beside: Columns that are none of the table's, to keep by the second names.
     """
     stored = [_drop_void(_rename_as_stored(definition, (each,))).fields for each in fields]
     renamed = [
@@ -108,10 +108,10 @@ def select_table_columns(
         if given and _is_as_stored(given[0].data_type, each.data_type)
     ]
     if len(renamed) == len(fields):
-        return select_columns(rows, [*renamed, *((name, name) for name in beside)])
+        return select_columns(rows, [*renamed, *beside])
     return rows.select(
         *(_table_column(given, each) for given, each in zip(stored, fields, strict=True)),
-        *map(named_column, beside),
+        *(named_column(stored).alias(name) for stored, name in beside),
     )
 
 

@@ -204,10 +204,11 @@ class BatchWriter:
     def _merge(self, batch: DataFrame, txn: tuple[str, int]) -> CommitResult:
         engine, names = SparkMerge(), map(quote, self.keys)
         transaction = begin(self.log, on_event=self.on_event)
+        transaction.is_of_one_change = True
         request = MergeRequest(
             target=transaction,
             source=batch,
-            predicate=engine.parse(
+            predicate=engine.parse_own(
                 " AND ".join(f"target.{name} = source.{name}" for name in names)
             ),
             source_alias="source",

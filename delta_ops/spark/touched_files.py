@@ -26,7 +26,7 @@ from delta_ops.spark import jobs
 from delta_ops.spark.conditions import Condition
 from delta_ops.spark.expressions import named_column
 from delta_ops.spark.failures import translating_failures
-from delta_ops.spark.file_index import ROW
+from delta_ops.spark.file_index import ROW_NUMBER
 from delta_ops.spark.live_rows import mark_named
 from delta_ops.spark.progress import tasks_reporter
 from delta_ops.spark.read import NUMBER, read_numbered
@@ -138,7 +138,7 @@ def collect_rows(
     spark: SparkSession, snapshot: Snapshot, rows: DataFrame, on_event: OnEvent
 ) -> Mapping[int, BitMap64]:
     """The numbers of these rows in their files, by the files' numbers."""
-    place = named_column(ROW) + 1  # Spark's blocks begin with 1
+    place = named_column(ROW_NUMBER) + 1  # Spark's blocks begin with 1
     blocks = rows.groupBy(
         named_column(NUMBER.name).alias("number"), sf.bitmap_bucket_number(place).alias(_BLOCK)
     ).agg(sf.bitmap_construct_agg(sf.bitmap_bit_position(place)).alias(_BITS))

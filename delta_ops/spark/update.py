@@ -126,6 +126,7 @@ def update(
 
 @omitting_call_sites()
 def _update(planned: _Update, changed: Changed) -> dict[str, int]:
+    planned = planned._replace(snapshot=changed.snapshot)
     spark, snapshot, condition, assigned, empty = planned
     transaction = changed.transaction
     transaction.read_to_change(condition.implied)

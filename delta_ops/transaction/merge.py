@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from functools import partial
+from dataclasses import dataclass, field, replace
 from typing import Any, Literal, Protocol
 
 from delta_ops.arguments import validate_arguments
@@ -63,6 +62,8 @@ class MergeRequest:
     on_event: OnEvent
     source_rules: Sequence[SourceRule] = ()
     """Looked at before a row of the table is."""
+    taken: list[Any] = field(default_factory=list)
+    """The rows of the source as the engine has taken them, for a merge that is made again."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -211,6 +212,12 @@ class MergeEngine(Protocol):
         Raises:
             InvalidRequestError: It is none.
         """
+
+    def parse_own(self, text: str) -> ParsedCondition:
+        """A text of SQL that we have written, in which every name and value is meant as it is."""
+
+    def join(self, conditions: Sequence[Any]) -> ParsedCondition:
+        """The condition that all of these are true, which were parsed from texts."""
 
     def execute(
         self,
@@ -362,7 +369,7 @@ class Merge:
             raise InvalidRequestError(
                 "A merge has no clause; add one, such as when_matched_update_all()"
             )
-        transaction, snapshot = open_for_change(
+        transaction, _ = open_for_change(
             request.target, request.storage_options, request.on_event, "merged", engine.name
         )
         change = RowChange(
@@ -377,7 +384,11 @@ class Merge:
             user_metadata=request.user_metadata,
             hooks=request.hooks,
         )
-        make = partial(engine.execute, request, clauses, snapshot)
+        request = replace(request, taken=[])
+
+        def make(changed: Changed) -> Mapping[str, int]:
+            return engine.execute(request, clauses, changed.snapshot, changed)
+
         return commit_change(transaction, change, make, engine.discard)
 
     def _add(self, clause: Clause) -> Merge:

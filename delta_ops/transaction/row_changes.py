@@ -11,11 +11,19 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any
 
+import pyarrow.compute as pc
 from pyroaring import BitMap64
 
-from delta_ops.errors import DataFileError, InvalidRequestError, TableNotFoundError
+from delta_ops.clock import MINUTE_MS
+from delta_ops.errors import (
+    CommitConflictError,
+    DataFileError,
+    InvalidRequestError,
+    TableNotFoundError,
+)
 from delta_ops.events import DataFilesStaged, OnEvent, WriteStarted
 from delta_ops.log import Snapshot
+from delta_ops.log.commit_file import read_commit_if_there
 from delta_ops.log.deletion_vector_read import load_deletion_vector
 from delta_ops.log.deletion_vector_write import discard_vectors, write_deletion_vectors
 from delta_ops.protocol.actions import AddCdcFile, AddFile, DeletionVector
@@ -39,6 +47,8 @@ from delta_ops.transaction.write import Target, transaction_on
 
 Discard = Callable[[Storage, Sequence[AddFile | AddCdcFile]], None]
 """Deletes data files and files of the feed."""
+_LONGEST_MS = 10 * MINUTE_MS
+"""After it a change that compactions have overtaken is not made again."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -99,6 +109,12 @@ class Changed:
     """Vectors of the files that are removed."""
     removed_bytes: int = 0
 
+    @property
+    def snapshot(self) -> Snapshot:
+        """The table before."""
+        assert self.transaction.snapshot
+        return self.transaction.snapshot
+
     def remove(self, files: Sequence[AddFile]) -> None:
         """Remove files."""
         self.transaction.remove(files)
@@ -127,8 +143,7 @@ class Changed:
         rows = [each.gone for each in files if each.gone]
         vectors = write_deletion_vectors(self.transaction.log.storage, rows)
         self.vectors += vectors
-        assert self.transaction.snapshot
-        counted = run_parallel(partial(_fill_count, self.transaction.snapshot), files)
+        counted = run_parallel(partial(_fill_count, self.snapshot), files)
         for file, vector in zip(counted, vectors, strict=True):
             self.transaction.replace_vector(file, vector)
 
@@ -189,6 +204,7 @@ def open_for_change(
         UnsupportedFeatureError: The table uses what the engine cannot write.
     """
     transaction = transaction_on(target, storage_options, on_event, engine)
+    transaction.is_of_one_change |= not isinstance(target, Transaction)
     if transaction.snapshot is None:
         raise TableNotFoundError(transaction.log.uri)
     validate_changeable(transaction.definition, transaction.log.uri, verb)
@@ -205,10 +221,14 @@ def commit_change(
 ) -> CommitResult:
     """Make a change and commit it; where nothing changes, only a txn is committed.
 
+    A compaction that came first has left all rows as they were, in other files: the change is made
+    again, on these, until it is committed or the time is up. The reference makes its caller do so.
+
     Args:
         transaction: On a table that is there.
         change: What the commit says.
-        make: Writes and removes files, and returns the `operationMetrics`.
+        make: Writes and removes files, and returns the `operationMetrics`; called again for each
+            transaction.
         discard: Deletes files that no version names or can come to name.
 
     Raises:
@@ -221,6 +241,47 @@ def commit_change(
     if done := transaction.done_before():
         return done
     _validate_feed_tells_all(transaction)
+    ends_ms = transaction.clock() + _LONGEST_MS
+    while True:
+        try:
+            return _try_change(transaction, change, make, discard)
+        except CommitConflictError as error:
+            if transaction.clock() >= ends_ms or not _is_of_rearrangement(error, transaction):
+                raise
+            again = transaction.begin_again()
+            if not _are_of_same_table(transaction, again):
+                raise
+            transaction = again
+
+
+def _are_of_same_table(before: Transaction, after: Transaction) -> bool:
+    """Whether what was planned for the one holds for the other."""
+    first, second = before.snapshot, after.snapshot
+    if first is None or second is None:
+        return False
+    return (first.metadata, first.protocol) == (second.metadata, second.protocol)
+
+
+def _is_of_rearrangement(error: CommitConflictError, transaction: Transaction) -> bool:
+    """Whether a change may begin again after a commit that only rearranged rows."""
+    if not transaction.is_of_one_change or error.kind != "delete delete":
+        return False
+    log = transaction.log
+    winner = read_commit_if_there(log.storage, log.log_directory, error.version)
+    return winner is not None and not any(
+        pc.any(pc.fill_null(files["dataChange"], True), min_count=0).as_py()
+        for files in (winner.adds, winner.removes)
+    )
+
+
+def _try_change(
+    transaction: Transaction,
+    change: RowChange,
+    make: Callable[[Changed], Mapping[str, int]],
+    discard: Discard,
+) -> CommitResult:
+    if done := transaction.done_before():
+        return done
     table, begun_ms = transaction.log.uri, transaction.clock()
     transaction.on_event(WriteStarted(table=table))
     changed = Changed(transaction=transaction)

@@ -191,6 +191,17 @@ class Transaction:
         """Zone in which whoever reads takes partition values of type timestamp that name none."""
         self.may_be_committed = False
         """Whether a version names the staged files, or can come to; if not, they may be deleted."""
+        self.is_of_one_change = False
+        """Whether whoever began it uses it for one row change alone, which may begin again."""
+
+    def begin_again(self) -> Transaction:
+        """A transaction on the latest version that carries the same txns, and nothing else."""
+        again = begin(self.log, clock=self.clock, on_event=self.on_event, pace=self._pace)
+        again.partition_time_zone = self.partition_time_zone
+        again.is_of_one_change = self.is_of_one_change
+        for txn in self._draft.txns.values():
+            again.set_transaction(txn)
+        return again
 
     @property
     def creates_table(self) -> bool:

@@ -1,0 +1,123 @@
+"""Row changes that a compaction overtakes: they are made again on the files that it wrote."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pytest
+
+import delta_ops.arrow as da
+from delta_ops import DeltaLog, begin
+from delta_ops.errors import CommitConflictError
+from delta_ops.events import Event
+from delta_ops.maintenance import optimize
+from delta_ops.transaction import CommitResult, set_properties
+
+SOURCE = pa.table({"id": [2, 9], "v": ["b2", "i"]})
+Change = Callable[..., CommitResult]
+
+
+def merge(target: Any, source: Any = SOURCE, **options: Any) -> CommitResult:
+    builder = da.merge(target, source, "target.id = source.id", **options)
+    return builder.when_matched_update_all().when_not_matched_insert_all().execute()
+
+
+def merge_of_reader(target: Any, **options: Any) -> CommitResult:
+    return merge(target, SOURCE.to_reader(), **options)
+
+
+def delete(target: Any, **options: Any) -> CommitResult:
+    return da.delete(target, "id = 2", **options)
+
+
+def update(target: Any, **options: Any) -> CommitResult:
+    return da.update(target, {"v": "'b2'"}, "id = 2", **options)
+
+
+CHANGES: dict[Change, dict[int, str]] = {
+    delete: {1: "a", 3: "c"},
+    update: {1: "a", 2: "b2", 3: "c"},
+    merge: {1: "a", 2: "b2", 3: "c", 9: "i"},
+    merge_of_reader: {1: "a", 2: "b2", 3: "c", 9: "i"},
+}
+
+
+def three_files(root: Path, **properties: str) -> None:
+    for number, letter in enumerate("abc", 1):
+        rows = pa.table({"id": [number], "v": [letter]})
+        da.write(root, rows, configuration=properties or None)
+
+
+def acting_at(point: str, *acts: Callable[[], object]) -> Callable[[Event], None]:
+    """A listener that acts once for each event of this name, while there is something to do."""
+    left = list(acts)
+
+    def on_event(event: Event) -> None:
+        if type(event).__name__ == point and left:
+            left.pop(0)()
+
+    return on_event
+
+
+def values(root: Path) -> dict[int, str]:
+    return {row["id"]: row["v"] for row in da.to_table(root).to_pylist()}
+
+
+@pytest.mark.parametrize("change", CHANGES, ids=lambda change: change.__name__)
+@pytest.mark.parametrize("vectors", ["true", "false"])
+def test_a_change_is_made_on_the_files_of_a_compaction(
+    tmp_path: Path, change: Change, vectors: str
+) -> None:
+    three_files(tmp_path, **{"delta.enableDeletionVectors": vectors})
+
+    def compact() -> None:
+        da.write(tmp_path, pa.table({"id": [77], "v": ["x"]}))
+        assert optimize(tmp_path).files_removed > 1
+
+    on_event = acting_at("DataFilesStaged", compact, compact)
+    result = change(tmp_path, on_event=on_event, txn=("app", 1))
+    assert values(tmp_path) == {**CHANGES[change], 77: "x"}
+    (info,) = DeltaLog(tmp_path).history(limit=1)
+    assert (result.version, info.version) == (7, 7)
+    assert result.metrics["executionTimeMs"] >= 0
+    assert change(tmp_path, txn=("app", 1)).already_committed
+
+
+def test_what_lost_to_a_compaction_leaves_no_file(tmp_path: Path) -> None:
+    three_files(tmp_path)
+    named = {str(each.path) for each in DeltaLog(tmp_path).snapshot().add_files()}
+    update(tmp_path, on_event=acting_at("DataFilesStaged", lambda: optimize(tmp_path)))
+    log = DeltaLog(tmp_path)
+    for version in range(log.snapshot().version + 1):
+        named |= {str(each.path) for each in log.snapshot(version=version).add_files()}
+    assert {each.name for each in tmp_path.glob("*.parquet")} == named
+
+
+@pytest.mark.parametrize(
+    "meanwhile",
+    [
+        pytest.param(lambda root: da.delete(root, "id = 2"), id="the same rows"),
+        pytest.param(lambda root: da.update(root, {"v": "'z'"}), id="all rows"),
+        pytest.param(
+            lambda root: (optimize(root), set_properties(root, {"delta.appendOnly": "true"})),
+            id="a compaction and other properties",
+        ),
+    ],
+)
+def test_a_change_of_others_is_a_conflict_as_ever(
+    tmp_path: Path, meanwhile: Callable[[Path], object]
+) -> None:
+    three_files(tmp_path)
+    with pytest.raises(CommitConflictError):
+        update(tmp_path, on_event=acting_at("DataFilesStaged", lambda: meanwhile(tmp_path)))
+
+
+def test_a_transaction_of_the_caller_is_not_begun_again(tmp_path: Path) -> None:
+    three_files(tmp_path)
+    transaction = begin(tmp_path)
+    optimize(tmp_path)
+    with pytest.raises(CommitConflictError, match="files that this operation replaces"):
+        update(transaction)
