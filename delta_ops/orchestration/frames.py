@@ -40,7 +40,7 @@ def table_of_pandas(frame: Any) -> pa.Table:
         table = pa.Table.from_pandas(frame, preserve_index=False)
     except (pa.ArrowException, ValueError, TypeError) as error:
         raise column_error(frame, error) from error
-    return table if named else _with_index(table, frame.index)
+    return table if named else _add_index(table, frame.index)
 
 
 def settle_index(rows: Any, columns: Collection[str], warn: Callable[[str], None]) -> Any:
@@ -119,7 +119,7 @@ def class_name(python_type: type) -> str:
     return f"{python_type.__module__}.{python_type.__qualname__}".removeprefix("builtins.")
 
 
-def _with_index(table: pa.Table, index: Any) -> pa.Table:
+def _add_index(table: pa.Table, index: Any) -> pa.Table:
     """The table with an index without names, marked for `settle_index`."""
     import pandas as pd
 

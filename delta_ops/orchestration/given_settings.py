@@ -28,7 +28,7 @@ class Given(NamedTuple):
     value: Any
     place: str
     rank: int = 0
-    """Of its place, from 0 for the nearest."""
+    """The place is this far away; 0 is the nearest."""
 
     def refuse(self, wanted: str, outcome: str = "Nothing was written") -> InvalidRequestError:
         """The error that says what the value is and what it should be."""

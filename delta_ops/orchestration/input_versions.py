@@ -119,7 +119,7 @@ def _may_differ(
         live = _files(latest, predicate)
     except InvalidRequestError:  # the column of the predicate is gone
         return True
-    if wanted.keys() == live.keys() and not _removed(wanted, live):
+    if wanted.keys() == live.keys() and not _removed_files(wanted, live):
         return False
     if latest.version - recorded.version > _MAX_COMMITS:
         return True
@@ -128,7 +128,7 @@ def _may_differ(
     return last_partition_version(log, latest, predicate, known) > known
 
 
-def _removed(wanted: Mapping[str, AddFile], live: Mapping[str, AddFile]) -> list[AddFile]:
+def _removed_files(wanted: Mapping[str, AddFile], live: Mapping[str, AddFile]) -> list[AddFile]:
     """The files that are not live, or whose rows were deleted since."""
     return [
         add
@@ -140,7 +140,7 @@ def _removed(wanted: Mapping[str, AddFile], live: Mapping[str, AddFile]) -> list
 def _num_gone(recorded: Snapshot, latest: Snapshot, wanted: Mapping[str, AddFile]) -> int:
     """How many files of a version, of those to be read, have been deleted since."""
     live = own_files_by_path(latest, pa.array(list(wanted), pa.string()))
-    return len(find_missing(_removed(wanted, live), recorded))
+    return len(find_missing(_removed_files(wanted, live), recorded))
 
 
 def _advice(context: dg.InputContext, recorded: Snapshot, latest: Snapshot) -> str:

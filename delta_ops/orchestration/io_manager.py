@@ -66,7 +66,11 @@ from delta_ops.orchestration.output_partitions import (
     versioned_rows,
 )
 from delta_ops.orchestration.output_report import report_output
-from delta_ops.orchestration.output_settings import output_settings, partition_expr_of
+from delta_ops.orchestration.output_settings import (
+    output_settings,
+    partition_expr_of,
+    validate_defaults,
+)
 from delta_ops.orchestration.output_writes import OutputWriter
 from delta_ops.orchestration.partitions import partition_predicate
 from delta_ops.orchestration.resources import (
@@ -76,6 +80,7 @@ from delta_ops.orchestration.resources import (
     lake_config,
     range_cache,
     table_log,
+    validate_fields,
     validate_place,
 )
 from delta_ops.orchestration.storage_options import resolve_options
@@ -136,7 +141,8 @@ class DeltaIOManager(dg.ConfigurableIOManager):
     )
 
     def __init__(self, **given: Any) -> None:
-        _validate_fields(type(self), given)
+        validate_fields(type(self), given)
+        validate_defaults(given.get("metadata", {}))
         validate_place(given)
         super().__init__(**lake_config(given))
 
@@ -353,16 +359,6 @@ class DeltaIOManager(dg.ConfigurableIOManager):
                 "spark=LazyPySparkResource(...)"
             )
         return self.spark.spark_session
-
-
-def _validate_fields(io_manager: type[DeltaIOManager], given: Mapping[str, Any]) -> None:
-    """Refuse what is no field: pydantic would leave a `mode` out without a word."""
-    for name in given:
-        if name not in io_manager.model_fields:
-            raise InvalidRequestError(
-                f"{io_manager.__name__} has no field {name}; there are "
-                f"{', '.join(io_manager.model_fields)}. How outputs are written stands in metadata"
-            )
 
 
 def _validate_output_names_no_table(context: dg.OutputContext, log: DeltaLog) -> None:

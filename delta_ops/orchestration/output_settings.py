@@ -52,6 +52,7 @@ _KEYS = (
     "delta/column_lineage",
     "delta/user_metadata",
 )
+_DEFAULTS = "the metadata of DeltaIOManager"
 _RUN_NAMES = "dagster/"
 """How the names begin under which a commit tells of its run."""
 
@@ -164,9 +165,10 @@ def settings_from(
     Raises:
         InvalidRequestError: There is no such key or value, or two of them contradict each other.
     """
-    places = [*places, ("the metadata of DeltaIOManager", defaults)]
     for place, metadata in places:
-        validate_keys(place, metadata, _KEYS, only_ours=metadata is defaults)
+        validate_keys(place, metadata, _KEYS)
+    validate_defaults(defaults)
+    places = [*places, (_DEFAULTS, defaults)]
     given = {key: first_given(key, places) for key in _KEYS}
     mode, idempotency = given["delta/mode"], given["delta/idempotency"]
     _validate_merge_is_meant(given, defaults_rank=len(places) - 1)
@@ -202,6 +204,15 @@ def settings_from(
     return settings
 
 
+def validate_defaults(defaults: Metadata) -> None:
+    """Reject keys in the metadata of an IO manager that say nothing.
+
+    Raises:
+        InvalidRequestError: With the key and the nearest that is known.
+    """
+    validate_keys(_DEFAULTS, defaults, _KEYS, only_ours=True)
+
+
 def partition_expr_of(
     metadata: Metadata,
     defaults: Metadata,
@@ -210,7 +221,7 @@ def partition_expr_of(
 ) -> PartitionExpr | None:
     """What says which rows belong to a partition of an asset, to whoever reads it."""
     place = definition_place(asset_key, metadata, read_metadata)
-    places = (place, ("the metadata of DeltaIOManager", defaults))
+    places = (place, (_DEFAULTS, defaults))
     return read_expressions(first_given("partition_expr", places))
 
 

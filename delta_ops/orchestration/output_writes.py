@@ -54,7 +54,7 @@ class OutputWriter:
     hooks: Sequence[Hook]
     """Run after each commit."""
     warnings: set[str] = field(default_factory=set)
-    """Those that were logged, each once for all parts."""
+    """Logged warnings, each once for all parts."""
 
     def write_rows(self, data: Any) -> CommitResult:
         """Commit what the asset returned.

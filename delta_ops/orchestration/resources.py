@@ -67,6 +67,20 @@ def lake_config(given: Mapping[str, Any]) -> dict[str, Any]:
     return {**given, "storage_options": config_options(given["storage_options"])}
 
 
+def validate_fields(resource: type[Any], given: Mapping[str, Any]) -> None:
+    """Refuse what is no field: pydantic would leave some names out without a word.
+
+    Raises:
+        InvalidRequestError: With the fields that there are.
+    """
+    for name in given:
+        if name not in resource.model_fields:
+            raise InvalidRequestError(
+                f"{resource.__name__} has no field {name}; there are "
+                f"{', '.join(resource.model_fields)}. How outputs are written stands in metadata"
+            )
+
+
 def validate_place(given: Mapping[str, Any]) -> None:
     """Refuse the fields of an IO manager that name no place, or two.
 
@@ -108,6 +122,7 @@ class DeltaLogResource(dg.ConfigurableResource[None]):
     )
 
     def __init__(self, **given: Any) -> None:
+        validate_fields(type(self), given)
         super().__init__(**lake_config(given))
 
     @classmethod

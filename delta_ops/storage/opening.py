@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import contextlib
+import inspect
 import os
 import sys
 from collections.abc import Mapping
+from difflib import get_close_matches
 from typing import Any
 
 import fsspec
 from fsspec.config import apply_config
 
-from delta_ops.errors import MissingDependencyError, StorageError
+from delta_ops.errors import InvalidRequestError, MissingDependencyError, StorageError
 from delta_ops.late_imports import importing
 from delta_ops.storage.addresses import address_refusal, validate_remote
 from delta_ops.storage.endpoints import drop_credentials
@@ -29,6 +31,18 @@ from delta_ops.storage.reachable import address_before_opening, unreachable_reas
 with contextlib.suppress(ImportError):  # it is new in fsspec
     import fsspec.implementations.chained
 
+_PACKAGES = frozenset({"s3fs", "gcsfs", "adlfs"})
+_COMMON_OPTIONS = frozenset(
+    {
+        # Of fsspec, for each client.
+        *("use_listings_cache", "listings_expiry_time", "max_paths", "skip_instance_cache"),
+        # Of the session of botocore, to which s3fs hands on what it does not take itself.
+        *("profile", "session_vars", "event_hooks", "include_builtin_handlers"),
+    }
+)
+"""Options that no signature of a client names."""
+_CLOSE = 0.85
+"""How alike two names are of which one is taken for the other misspelt; 1 is equal."""
 _EXTRA_OF = {
     "s3": ("s3fs", "s3"),
     "s3a": ("s3fs", "s3"),
@@ -55,6 +69,7 @@ def open_remote(
     # What fsspec's own configuration adds, it would add unseen.
     file_system = fsspec.get_filesystem_class(scheme)
     asked = client_options(scheme, translate_hadoop_names(uri, storage_options))
+    _validate_names(scheme, file_system, asked)
     given = apply_config(file_system, asked)
     plain = drop_credentials(scheme, given)
     options = {
@@ -71,6 +86,34 @@ def open_remote(
         failure = StorageError(redact(address), "opened", reason)
         raise failure from (None if reveals(error, options) else error)
     return FsspecStorage(fs, root, uri, lock, cache, plain)
+
+
+def _validate_names(scheme: str, file_system: type[Any], options: Mapping[str, Any]) -> None:
+    """Reject an option that the client would pass over, such as `endpont_url`.
+
+    Clients of other packages take what they like.
+
+    Raises:
+        InvalidRequestError: With the nearest that is known.
+    """
+    package = file_system.__module__.partition(".")[0]
+    if package not in _PACKAGES:
+        return
+    # adlfs hands on what it does not take itself, to the many credentials of Azure.
+    cutoff = _CLOSE if package == "adlfs" else 0
+    known = set(_COMMON_OPTIONS)
+    for each in file_system.__mro__:
+        if "__init__" in vars(each):
+            known.update(inspect.signature(vars(each)["__init__"]).parameters)
+    for name in options:
+        # A name with a dot is one of Hadoop, and another check's.
+        if name in known or "." in name:
+            continue
+        for nearest in get_close_matches(name, known, n=1, cutoff=cutoff):
+            raise InvalidRequestError(
+                f"The option {name} is not understood for {scheme}; the nearest that is is "
+                f"{nearest}, of the client {file_system.__name__}"
+            )
 
 
 def _validate_scheme(address: str, scheme: str) -> None:

@@ -126,7 +126,7 @@ PARTITIONED_WAYS: dict[str, dict[str, Any]] = {
         ],
     },
 }
-"""Of these, an append and a merge that counts are wrong when they are done twice."""
+"""An append and a merge that counts are wrong when they are done twice."""
 
 
 def partitioned_asset(
