@@ -24,6 +24,7 @@ from delta_ops.spark.empty_rows import empty_rows
 from delta_ops.spark.failures import translating_failures
 from delta_ops.spark.read import read_files
 from delta_ops.spark.row_checks import counts_of, expression_checks, null_checks
+from delta_ops.spark.session_variables import escape_variables
 from delta_ops.transaction.existing_rows import RowChecker
 
 
@@ -45,7 +46,7 @@ def check_rows(spark: SparkSession) -> RowChecker:
         ]
         empty = empty_rows(spark, definition.schema)
         for rule in expressions:
-            if analyze(sf.expr(rule.expression), empty).is_constant:
+            if analyze(sf.expr(escape_variables(rule.expression or "")), empty).is_constant:
                 raise condition_of_constants(rule.expression)
         with translating_failures(snapshot.uri, snapshot.uri):
             rows = read_files(spark, snapshot, snapshot.add_files())  # as they are stored

@@ -25,6 +25,7 @@ from delta_ops.protocol.predicate import (
 from delta_ops.spark.analysis import reason_of
 from delta_ops.spark.conditions import validate_names
 from delta_ops.spark.session import session_time_zone
+from delta_ops.spark.session_variables import escape_variables, names_like_variables
 
 _NUMBER = "delta_ops number"
 """Which partition a row stands for; no column's name, for the space."""
@@ -39,6 +40,8 @@ def partitions_of(spark: SparkSession, snapshot: Snapshot, filters: Sequence[str
     Raises:
         InvalidRequestError: A filter looks at other columns, or Spark does not understand it.
     """
+    if any("${" in each for each in filters):  # a variable of the session, or the name of a column
+        return _ask_spark(spark, snapshot, filters)
     try:
         predicate = all_of(parse_predicate(each) for each in filters)
     except InvalidRequestError:
@@ -62,9 +65,10 @@ def _ask_spark(spark: SparkSession, snapshot: Snapshot, filters: Sequence[str]) 
     numbers = pa.array(range(partitions.num_rows), pa.int64())
     rows = spark.createDataFrame(partitions.append_column(_NUMBER, numbers))
     validate_names(filters, spark, finder_of(snapshot.schema))
+    literal = names_like_variables(snapshot.schema)
     try:
         for each in filters:
-            rows = rows.where(sf.expr(each))
+            rows = rows.where(sf.expr(escape_variables(each, literal)))
         chosen = [row[0] for row in rows.select(f"`{_NUMBER}`").collect()]
     except PySparkException as error:
         if error.getCondition() == "UNRESOLVED_COLUMN.WITH_SUGGESTION":

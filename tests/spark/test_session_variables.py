@@ -19,6 +19,7 @@ from delta_ops.orchestration.merge_settings import UPSERT, MergeSettings
 from delta_ops.orchestration.output_merges import merge_rows
 from delta_ops.protocol.schema import LONG, STRING, StructField, StructType
 from delta_ops.spark.session_variables import escape_variables, names_like_variables
+from delta_ops.tables.partitions import partitions_of
 from delta_ops.transaction import begin
 from tests.spark.frames import rows_of
 from tests.support.tables import rows
@@ -171,3 +172,13 @@ def test_names_of_sparks_own_columns_are_names_of_a_table(
     merge.when_matched_delete().when_not_matched_insert_all("source.id = 1").execute()
     expected = pa.table({"id": [1, 2], name: ["a", "2z"]})
     assert rows(da.to_table(tmp_path)) == rows(expected)
+
+
+@pytest.mark.spark
+def test_a_filter_of_partitions_names_them(session: SparkSession, tmp_path: Path) -> None:
+    data = pa.table({"id": [1, 2], VARIABLE: ["a", "prod"]})
+    named = {"delta.columnMapping.mode": "name"}
+    da.write(tmp_path, data, partition_by=[VARIABLE], configuration=named)
+    snapshot = DeltaLog(tmp_path).snapshot()
+    (chosen,) = snapshot.add_files(partitions_of(session, snapshot, ["`${x}` = '${env}'"]))
+    assert "prod" in chosen.partition_values.values()
