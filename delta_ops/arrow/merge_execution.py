@@ -73,7 +73,6 @@ class ArrowMerge:
         """See `MergeEngine`."""
         transaction = changed.transaction
         plan = plan_merge(request, clauses, snapshot, transaction)
-        request.taken[:] = [plan.matching.source.rows]
         transaction.read(plan.read)
         files = plan_scan(snapshot, plan.read)
         has_vectors = transaction.properties.deletion_vectors

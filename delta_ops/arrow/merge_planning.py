@@ -4,18 +4,28 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
+
+import pyarrow as pa
 
 from delta_ops.arrow.assignments import Assignments
 from delta_ops.arrow.merge_clauses import PlannedClause, plan_clause
 from delta_ops.arrow.merge_keys import load_keys
 from delta_ops.arrow.merge_matching import Matching
 from delta_ops.arrow.merge_rows import MergedRows
-from delta_ops.arrow.merge_source import give_types, load_source, validate_source
+from delta_ops.arrow.merge_source import (
+    give_types,
+    has_delta_type,
+    load_source,
+    source_columns,
+    validate_source,
+)
 from delta_ops.arrow.row_checks import Checks, plan_checks
 from delta_ops.arrow.scan import plan_reading
 from delta_ops.arrow.write import reader_of
 from delta_ops.log import Snapshot
 from delta_ops.planning.merge_columns import (
+    SOURCE,
     TARGET,
     MergeColumns,
     localize,
@@ -23,12 +33,13 @@ from delta_ops.planning.merge_columns import (
     split_condition,
     unmatchable_keys,
 )
-from delta_ops.protocol.arrow_types import schema_from_arrow
+from delta_ops.protocol.arrow_types import columns_from_arrow
 from delta_ops.protocol.char_types import char_lengths
 from delta_ops.protocol.expression.implication import implied_predicate
 from delta_ops.protocol.expression.nodes import Column, Node, columns_of
 from delta_ops.protocol.expression.resolution import resolve_condition
-from delta_ops.protocol.predicate import TRUE, Or, Predicate
+from delta_ops.protocol.predicate import TRUE, Or, Predicate, resolve
+from delta_ops.protocol.predicate import columns as columns_of_predicate
 from delta_ops.protocol.row_rules import Generated
 from delta_ops.protocol.schema import (
     BOOLEAN,
@@ -39,12 +50,14 @@ from delta_ops.protocol.schema import (
     SHORT,
     STRING,
     StructField,
+    StructType,
 )
 from delta_ops.protocol.schema_evolution import validate_given_once
 from delta_ops.protocol.table_definition import TableDefinition
 from delta_ops.transaction import Transaction
 from delta_ops.transaction.changeable import validate_assigned
 from delta_ops.transaction.merge import Clause, MergeRequest, new_columns
+from delta_ops.transaction.source_rules import SourceRule
 from delta_ops.transaction.write import merge_columns
 
 _OF_ONE_TEXT = frozenset({STRING, BYTE, SHORT, INTEGER, LONG, DATE, BOOLEAN})
@@ -86,18 +99,23 @@ def plan_merge(
         InvalidRequestError: A name, type or value does not fit.
     """
     table, now_ms = snapshot.uri, transaction.clock()
-    reader = reader_of(request.taken[0] if request.taken else request.source)
-    source_schema = schema_from_arrow(give_types(reader.schema, snapshot.arrow_schema))
+    schema, reader = request.taken[0] if request.taken else _open_source(request.source)
+    given = give_types(schema, snapshot.arrow_schema)
+    source_schema, unusable = source_columns(given, snapshot.arrow_schema)
     validate_given_once(source_schema, table)
     if request.merge_schema:
-        merge_columns(
-            transaction, new_columns(clauses, source_schema, snapshot.schema, request.target_alias)
-        )
+        added = new_columns(clauses, source_schema, snapshot.schema, request.target_alias)
+        merge_columns(transaction, _describe_columns(added, given, snapshot.schema))
     columns = MergeColumns(
         target=snapshot.schema,
         source=source_schema,
         target_alias=request.target_alias,
         source_alias=request.source_alias,
+        unusable={
+            name: f"{table}: column {name} of the source is of Arrow type {of_type}, which "
+            "has no Delta type; cast it, or leave it out with except_cols"
+            for name, of_type in unusable.items()
+        },
     )
     definition = transaction.definition
     keys, residual = split_condition(request.predicate, columns, now_ms)
@@ -113,7 +131,9 @@ def plan_merge(
     validate_assigned(updated, definition.schema, table)
     checks = plan_checks(definition, table)
     resolved = None if residual is None else resolve_condition(residual, columns.finder())
-    source = load_source(reader, source_schema, table)
+    used = _used_columns(planned, keys, resolved, request.source_rules, columns)
+    source = load_source(reader, used, table)
+    request.taken[:] = [(schema, source.rows.to_reader())]
     validate_source(source, request.source_rules, table)
     merge_keys = load_keys(keys, residual, columns, source, table)
     looked_at = [*(columns_of(resolved) if resolved is not None else ())]
@@ -140,6 +160,44 @@ def plan_merge(
         and not _stay((*matched, *others), keys, columns, definition),
         inserts=bool(inserts),
     )
+
+
+def _describe_columns(added: StructType, given: pa.Schema, known: StructType) -> StructType:
+    """Columns that a merge adds, or of which it may add fields, with what their metadata say.
+
+    Raises:
+        InvalidRequestError: A column that the table lacks has no Delta type.
+    """
+    fields = [given.field(each.name) for each in added.fields]
+    names = known.fields_by_lower_name
+    return columns_from_arrow(
+        pa.schema([f for f in fields if f.name.lower() not in names or has_delta_type(f.type)])
+    )
+
+
+def _open_source(source: Any) -> tuple[pa.Schema, pa.RecordBatchReader]:
+    reader = reader_of(source)
+    return reader.schema, reader
+
+
+def _used_columns(
+    clauses: Sequence[PlannedClause],
+    keys: Sequence[tuple[Node, Node]],
+    residual: Node | None,
+    rules: Sequence[SourceRule],
+    columns: MergeColumns,
+) -> StructType:
+    """The columns of the source that decide, or that rows get."""
+    find, schema = columns.finder(), columns.source
+    looked_at = [*(columns_of(residual) if residual is not None else ())]
+    for each in clauses:
+        looked_at += each.condition_columns
+        looked_at += each.assignments.columns if each.assignments else ()
+    names = names_of(looked_at, SOURCE)
+    names |= {find(each.path).path[1] for _, value in keys for each in columns_of(value)}
+    for rule in rules:
+        names |= columns_of_predicate(resolve(rule.predicate_on(schema), schema))
+    return StructType(tuple(each for each in schema.fields if each.name in names))
 
 
 def _stay(

@@ -14,15 +14,25 @@ from delta_ops.arrow.casting import plan_fit
 from delta_ops.arrow.expressions import Rows, field_of
 from delta_ops.arrow.nesting import is_list
 from delta_ops.arrow.row_checks import validate_values
+from delta_ops.errors import InvalidRequestError
 from delta_ops.planning.merge_columns import SOURCE
-from delta_ops.protocol.arrow_types import arrow_schema_from_schema
+from delta_ops.protocol.arrow_types import arrow_schema_from_schema, schema_from_arrow
 from delta_ops.protocol.expression.nodes import Column, Node
 from delta_ops.protocol.predicate import to_arrow
-from delta_ops.protocol.schema import StructType
+from delta_ops.protocol.schema import (
+    NO_COLUMNS,
+    VOID,
+    DataType,
+    PrimitiveType,
+    StructField,
+    StructType,
+    walk,
+)
 from delta_ops.protocol.stats import ColumnPath
 from delta_ops.transaction.source_rules import SourceRule, validate_broken
 
 _FEW_ROWS, _FEW_BYTES = 1 << 20, 1 << 20
+_EVERY_UINT64 = pa.decimal128(20, 0)
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,23 +84,88 @@ def _give_type(given: pa.DataType, known: pa.DataType | None) -> pa.DataType:
     return given
 
 
+def source_columns(given: pa.Schema, known: pa.Schema) -> tuple[StructType, dict[str, str]]:
+    """The columns of a source, and the types of those that no value can be taken of.
+
+    Args:
+        given: The columns, as `give_types` gives them.
+        known: The columns of the table.
+
+    Returns:
+        The columns; and by their names the Arrow types of those that have no Delta type.
+    """
+    names = {each.name.lower(): each.type for each in known}
+    fields: list[StructField] = []
+    unusable: dict[str, str] = {}
+    for each in given:
+        wide = _widen_type(each.type, names.get(each.name.lower()))
+        data_type = VOID if pt.is_null(wide) else _delta_type(wide)
+        if data_type is None:
+            unusable[each.name] = str(each.type)
+        fields.append(StructField(each.name, data_type or PrimitiveType(str(each.type))))
+    return StructType(tuple(fields)), unusable
+
+
+def has_delta_type(data_type: pa.DataType) -> bool:
+    """Whether a table can have columns of an Arrow type."""
+    return _delta_type(data_type) is not None
+
+
+def _delta_type(data_type: pa.DataType) -> DataType | None:
+    try:
+        (field,) = schema_from_arrow(pa.schema([("only", data_type)])).fields
+    except InvalidRequestError:
+        return None
+    has_no_fields = any(each == NO_COLUMNS for _, each in walk(StructType((field,))))
+    return None if has_no_fields else field.data_type
+
+
+def _widen_type(given: pa.DataType, known: pa.DataType | None) -> pa.DataType:
+    """A type that Delta has for values of one that it does not have."""
+    if pt.is_dictionary(given) or pt.is_run_end_encoded(given):
+        return _widen_type(given.value_type, known)
+    if pt.is_uint64(given):
+        return _EVERY_UINT64
+    if pt.is_float16(given):
+        return pa.float32()
+    if pt.is_decimal(given) and _delta_type(given) is None:
+        is_known = known is not None and pt.is_decimal(known)
+        return known if is_known else pa.decimal128(38, min(max(given.scale, 0), 38))
+    if pt.is_struct(given):
+        is_known = known is not None and pt.is_struct(known)
+        inner = {each.name.lower(): each.type for each in known or ()} if is_known else {}
+        return pa.struct(
+            each.with_type(_widen_type(each.type, inner.get(each.name.lower()))) for each in given
+        )
+    if is_list(given):
+        element = given.value_field
+        inner_type = known.value_type if known is not None and is_list(known) else None
+        return pa.list_(element.with_type(_widen_type(element.type, inner_type)))
+    if pt.is_map(given):
+        item_type = known.item_type if known is not None and pt.is_map(known) else None
+        item = given.item_field.with_type(_widen_type(given.item_type, item_type))
+        return pa.map_(given.key_field, item)
+    return given
+
+
 def load_source(reader: pa.RecordBatchReader, schema: StructType, table: str) -> Source:
     """Take the rows of a reader, in types that a table has.
 
     Args:
         reader: Read to its end.
-        schema: The types of its columns.
+        schema: The columns to take; others are passed over.
         table: For messages.
 
     Raises:
         InvalidRequestError: A value does not fit its type.
     """
     wanted = arrow_schema_from_schema(schema)
-    fit = plan_fit(reader.schema, wanted, table)
+    names = wanted.names
+    fit = plan_fit(pa.schema([reader.schema.field(name) for name in names]), wanted, table)
 
     def batches() -> Iterator[pa.RecordBatch]:
         for batch in reader:
-            for fitted in fit(batch):
+            for fitted in fit(batch.select(names)):
                 validate_values(fitted, table)
                 yield fitted
 

@@ -32,7 +32,7 @@ from delta_ops.lazy import lazy
 from delta_ops.log import Snapshot
 from delta_ops.planning.replacement import Replacement, plan_replacement
 from delta_ops.protocol.actions import AddCdcFile, AddFile
-from delta_ops.protocol.arrow_types import schema_from_arrow
+from delta_ops.protocol.arrow_types import columns_from_arrow
 from delta_ops.protocol.change_data import change_files
 from delta_ops.protocol.features import Engine
 from delta_ops.protocol.predicate import Predicate, resolve, to_arrow
@@ -157,7 +157,7 @@ class ArrowWrite:
         """See `WriteEngine`."""
         names = known.fields_by_lower_name
         fields = (f for f in self._reader.schema if f.name.lower() not in names or _may_change(f))
-        return schema_from_arrow(pa.schema(fields))
+        return columns_from_arrow(pa.schema(fields))
 
     def stage_data(self, must_match: Predicate | None) -> Staged:
         """See `WriteEngine`."""

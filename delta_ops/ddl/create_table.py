@@ -20,7 +20,7 @@ from delta_ops.ddl.constraints import validate_constraint
 from delta_ops.errors import InvalidRequestError, TableExistsError
 from delta_ops.log import TableOrPlace, log_of
 from delta_ops.planning.replacement import plan_replacement
-from delta_ops.protocol.arrow_types import schema_from_arrow
+from delta_ops.protocol.arrow_types import columns_from_arrow
 from delta_ops.protocol.predicate import TRUE
 from delta_ops.protocol.row_rules import Check
 from delta_ops.protocol.schema import StructType
@@ -83,7 +83,7 @@ def create_table(
         if if_exists == "ignore":
             return replace(NOTHING_COMMITTED, ignored=True)
         raise TableExistsError(log.uri)
-    columns = schema_from_arrow(schema) if isinstance(schema, pa.Schema) else schema
+    columns = columns_from_arrow(schema) if isinstance(schema, pa.Schema) else schema
     define = transaction.replace_table if is_there else transaction.create_table
     define(
         columns,

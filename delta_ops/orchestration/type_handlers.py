@@ -30,7 +30,7 @@ from delta_ops.orchestration.frames import (
     table_of_pandas,
     table_of_polars,
 )
-from delta_ops.protocol.arrow_types import schema_from_arrow
+from delta_ops.protocol.arrow_types import columns_from_arrow
 from delta_ops.protocol.predicate import Predicate
 from delta_ops.protocol.schema import StructType
 
@@ -124,7 +124,7 @@ def schema_of_rows(rows: Any) -> StructType:
         from delta_ops.spark.schema import schema_from_spark
 
         return schema_from_spark(rows.schema)
-    return schema_from_arrow(pa.schema(rows.schema))
+    return columns_from_arrow(pa.schema(rows.schema))
 
 
 def value_of_table(wanted: Any, read: TableRead) -> Any:

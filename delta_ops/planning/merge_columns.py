@@ -6,8 +6,8 @@ alias is taken where only one of both sides has such a column, or there are rows
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Literal
 
 from delta_ops.errors import InvalidRequestError, UnknownColumnError
@@ -42,6 +42,8 @@ class MergeColumns:
     source: StructType
     target_alias: str
     source_alias: str
+    unusable: Mapping[str, str] = field(default_factory=dict)
+    """Why no value of a column of the source can be taken, by its name."""
 
     def __post_init__(self) -> None:
         if self.target_alias.lower() == self.source_alias.lower():
@@ -61,6 +63,8 @@ class MergeColumns:
                     f"name columns of the {sides[0]} only"
                 )
             found = locate(rest, self.target if side == TARGET else self.source)
+            if side == SOURCE and found.path[0] in self.unusable:
+                raise InvalidRequestError(self.unusable[found.path[0]])
             return found._replace(path=(side, *found.path))
 
         return find

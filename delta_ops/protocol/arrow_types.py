@@ -11,11 +11,14 @@ whoever casts the values has to refuse a loss.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from dataclasses import replace
+from itertools import repeat
 
 import pyarrow as pa
 import pyarrow.types as pt
 
 from delta_ops.errors import InvalidRequestError
+from delta_ops.protocol.field_metadata import column_metadata, refuse_metadata
 from delta_ops.protocol.schema import (
     BINARY,
     BOOLEAN,
@@ -40,6 +43,7 @@ from delta_ops.protocol.schema import (
     StructField,
     StructType,
 )
+from delta_ops.protocol.stats import ColumnPath
 
 _ARROW_TYPES: Mapping[PrimitiveType, pa.DataType] = {
     STRING: pa.string(),
@@ -107,6 +111,44 @@ def schema_from_arrow(schema: pa.Schema) -> StructType:
             message names the column.
     """
     return _struct(list(schema), ())
+
+
+def columns_from_arrow(schema: pa.Schema) -> StructType:
+    """The columns of a table that is made of such data, with what the metadata of fields say.
+
+    Raises:
+        InvalidRequestError: As `schema_from_arrow`, or metadata is none that a column can have.
+    """
+    columns = schema_from_arrow(schema)
+    return StructType(tuple(map(_add_metadata, columns.fields, schema, repeat(()))))
+
+
+def _add_metadata(field: StructField, given: pa.Field, parent: ColumnPath) -> StructField:
+    path = (*parent, field.name)
+    data_type = _add_inner_metadata(field.data_type, given.type, path)
+    metadata = column_metadata(given.metadata or {}, path)
+    return replace(field, data_type=data_type, metadata=metadata)
+
+
+def _add_inner_metadata(data_type: DataType, given: pa.DataType, path: ColumnPath) -> DataType:
+    if pt.is_dictionary(given) or pt.is_run_end_encoded(given):
+        return _add_inner_metadata(data_type, given.value_type, path)
+    match data_type:
+        case StructType(fields=fields):
+            return StructType(tuple(map(_add_metadata, fields, given, repeat(path))))
+        case ArrayType(element_type=element_type):
+            element = _inner_type(element_type, given.value_field, (*path, "element"))
+            return replace(data_type, element_type=element)
+        case MapType(key_type=key_type, value_type=value_type):
+            key = _inner_type(key_type, given.key_field, (*path, "key"))
+            value = _inner_type(value_type, given.item_field, (*path, "value"))
+            return replace(data_type, key_type=key, value_type=value)
+    return data_type
+
+
+def _inner_type(data_type: DataType, given: pa.Field, path: ColumnPath) -> DataType:
+    refuse_metadata(given.metadata or {}, path)
+    return _add_inner_metadata(data_type, given.type, path)
 
 
 def _arrow_field(each: StructField, parent: tuple[str, ...]) -> pa.Field:

@@ -36,6 +36,21 @@ def validate_generated(schema: StructType) -> None:
             _validate_expression(field, schema)
 
 
+def validate_added(schema: StructType, before: StructType, table: str) -> None:
+    """Refuse new columns whose values are made, since rows that are there would have none.
+
+    Raises:
+        InvalidRequestError: With the column.
+    """
+    for each in schema.fields:
+        is_new = each.name.lower() not in before.fields_by_lower_name
+        if is_new and (GENERATION_EXPRESSION in each.metadata or is_identity(each)):
+            raise InvalidRequestError(
+                f"{table}: column {each.name} is new and its values are generated, which rows that "
+                "are there do not have; remove that from its metadata, or make the table again"
+            )
+
+
 def _validate_expression(field: StructField, schema: StructType) -> None:
     text = field.metadata[GENERATION_EXPRESSION]
     if not isinstance(text, str) or not text.strip():

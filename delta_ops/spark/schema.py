@@ -2,19 +2,25 @@
 
 Both write schemas as the same JSON. Nullability is not carried over, as in the reference: Spark
 marks columns as not null that merely happen to have no null, and believes what it is told of files.
-Of a column's metadata the comment is kept; the rest is internal to Spark or to the protocol.
+Of a column's metadata the comment is kept, and in a new column of a table also what else the
+DataFrame has, but for what is internal to Spark. Defaults are left behind, as by the reference:
+those of a table of Spark's would come along with its rows.
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import Any
 
 from pyspark.sql import types as spark_types
 
 from delta_ops.errors import InvalidRequestError
+from delta_ops.protocol.field_metadata import column_metadata
 from delta_ops.protocol.literals import is_comparable
 from delta_ops.protocol.schema import (
+    CURRENT_DEFAULT,
     VARIANT,
     ArrayType,
     DataType,
@@ -25,8 +31,12 @@ from delta_ops.protocol.schema import (
     schema_to_json,
     walk,
 )
+from delta_ops.protocol.stats import ColumnPath
 
 _COMMENT = "comment"
+_EXISTS_DEFAULT = "EXISTS_DEFAULT"
+_INTERNAL = ("__", "spark.")
+"""Beginnings of keys of Spark's own."""
 
 
 def spark_schema_from_schema(
@@ -62,7 +72,42 @@ def schema_from_spark(schema: spark_types.StructType) -> StructType:
                 f"Column {'.'.join(path)} is of Spark's type {data_type.name}, which a Delta table "
                 "cannot hold in this version of delta_ops; cast or drop the column."
             )
-    return found
+    described = _describe(found, schema_from_json(schema.json()), ())
+    assert isinstance(described, StructType)
+    return described
+
+
+def _describe(data_type: DataType, given: DataType, path: ColumnPath) -> DataType:
+    """The type with the metadata that the fields of a DataFrame have."""
+    match data_type, given:
+        case StructType(), StructType():
+            return StructType(
+                tuple(
+                    replace(
+                        each,
+                        data_type=_describe(each.data_type, known.data_type, (*path, each.name)),
+                        metadata=column_metadata(_own_metadata(known), (*path, each.name)),
+                    )
+                    for each, known in zip(data_type.fields, given.fields, strict=True)
+                )
+            )
+        case ArrayType(), ArrayType():
+            inner = _describe(data_type.element_type, given.element_type, (*path, "element"))
+            return replace(data_type, element_type=inner)
+        case MapType(), MapType():
+            key = _describe(data_type.key_type, given.key_type, (*path, "key"))
+            value = _describe(data_type.value_type, given.value_type, (*path, "value"))
+            return replace(data_type, key_type=key, value_type=value)
+    return data_type
+
+
+def _own_metadata(field: StructField) -> Mapping[str, Any]:
+    """Metadata that Spark does not make by itself."""
+    return {
+        key: value
+        for key, value in field.metadata.items()
+        if not key.startswith(_INTERNAL) and key not in (CURRENT_DEFAULT, _EXISTS_DEFAULT)
+    }
 
 
 def has_collation(data_type: spark_types.DataType) -> bool:

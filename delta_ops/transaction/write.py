@@ -29,6 +29,7 @@ from delta_ops.protocol.column_uses import is_float_partition, uses_in_expressio
 from delta_ops.protocol.expression import parse_expression
 from delta_ops.protocol.expression.nodes import columns_of
 from delta_ops.protocol.features import Engine
+from delta_ops.protocol.generated_columns import validate_added
 from delta_ops.protocol.known_properties import TYPE_WIDENING
 from delta_ops.protocol.predicate import TRUE, In, Predicate, resolve
 from delta_ops.protocol.predicate.nodes import leaves_of
@@ -50,7 +51,12 @@ from delta_ops.protocol.schema_evolution import (
     widen_types,
 )
 from delta_ops.protocol.stats import ColumnPath
-from delta_ops.protocol.table_definition import TableDefinition, validate, validate_types
+from delta_ops.protocol.table_definition import (
+    TableDefinition,
+    needed_features,
+    validate,
+    validate_types,
+)
 from delta_ops.transaction import CommitResult, Hook, Staged
 from delta_ops.transaction.create_table import new_metadata, validate_names
 from delta_ops.transaction.hooks import DEFAULT_HOOKS
@@ -339,6 +345,7 @@ def _merged_metadata(current: TableDefinition, given: StructType, table: str) ->
     merged = merge_schemas(known, given)
     if merged != current.schema:
         validate_names(merged, current.schema, is_mapped=current.is_mapped)
+        validate_added(merged, current.schema, table)
     return replace(current.metadata, schema_string=schema_to_json(merged))
 
 
@@ -353,7 +360,8 @@ def _set_changed(transaction: Transaction, changed: Metadata) -> None:
     if (schema, changed.partition_columns) == (current.schema, current.partition_columns):
         return
     validate_types(schema, current, transaction.log.uri)
-    transaction.set_metadata(changed)
+    wanted = set(needed_features(replace(current, metadata=changed)))
+    transaction.set_metadata(changed, sorted(wanted - set(needed_features(current))))
 
 
 def _overwrite_metadata(
