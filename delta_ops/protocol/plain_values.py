@@ -17,6 +17,7 @@ import pyarrow as pa
 _PLAIN = frozenset({bool, int, float, Decimal, str, bytes, date, datetime, type(None)})
 _MAX_BYTES = 8
 """Size of the numbers that Python has as well."""
+_OTHER = "no type has such values"
 _NO_TIME = "it is no time; give None for null"
 
 
@@ -72,8 +73,10 @@ def _plain_time(value: datetime) -> datetime:
 
 def _plain_scalar(value: Any, kind: str) -> Any:
     """The value of a scalar of NumPy, by the kind of its type."""
-    if kind not in "biufSUM" or type(value).__hash__ is None:
+    if type(value).__hash__ is None:
         return value  # an array without dimensions, such as numpy.ma.masked, is no scalar
+    if kind not in "biufSUM":
+        raise UnfitValueError(_OTHER)  # a duration counts as a whole number to Python
     if kind != "M":
         number = value.item()
         return number if type(number) in _PLAIN else _long_double(number)

@@ -185,7 +185,8 @@ def test_a_partition_is_merged_by_itself(
             {
                 **BY_ID,
                 "delta/merge_clauses": [
-                    {"when": "not matched", "then": "insert", "set": {"id": 1, "l": [1.0, 2.5]}}
+                    {"when": "matched", "then": "update", "set": {"l": [1.0, 2.5]}},
+                    {"when": "not matched", "then": "insert"},
                 ],
             },
             table(id=[1], l=[[1]]),

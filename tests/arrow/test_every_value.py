@@ -1,0 +1,224 @@
+"""For every type, depth and value on every surface: what is stored is what was given, or an error.
+
+The surfaces: data that are written, updates, merges, predicates and partitions. Metadata of assets
+lead to the same updates, merges and predicates (`tests/orchestration/test_output_merges.py`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from datetime import UTC, datetime, time
+from functools import cache
+from math import isnan
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pytest
+
+import delta_ops.arrow as da
+from delta_ops import DeltaLog, col
+from delta_ops.arrow.casting import plan_fit
+from delta_ops.ddl import create_table
+from delta_ops.errors import InvalidRequestError
+from delta_ops.planning.scan import plan_scan
+from delta_ops.protocol.arrow_types import arrow_type_from_type
+from delta_ops.protocol.predicate import to_arrow
+from delta_ops.protocol.schema import (
+    BINARY,
+    DATE,
+    DOUBLE,
+    FLOAT,
+    LONG,
+    STRING,
+    DataType,
+    StructField,
+    StructType,
+)
+from delta_ops.protocol.values import value_of_type
+from tests.support.every_value import DEPTHS, PRIMITIVES, VALUES, meaning, means_same
+
+NAMES = [data_type.name for data_type in PRIMITIVES]
+
+
+@cache
+def kept(data_type: DataType) -> tuple[Any, ...]:
+    """The values that a type keeps, as they are given."""
+    return tuple(each for each in VALUES if is_kept(each, data_type))
+
+
+def is_kept(value: Any, data_type: DataType) -> bool:
+    try:
+        value_of_type(value, StructField("v", data_type), "t")
+    except InvalidRequestError:
+        return False
+    return True
+
+
+def leaves_of(array: Any, *, of_keys: bool = False) -> Iterator[Any]:
+    """The values at the bottom of a nested array, without nulls; of maps the keys or the values."""
+    if pa.types.is_map(array.type):
+        yield from leaves_of(array.keys if of_keys else array.items)
+    elif pa.types.is_list(array.type):
+        yield from leaves_of(array.flatten())
+    elif pa.types.is_struct(array.type):
+        yield from leaves_of(array.field(0))
+    else:
+        yield from array.drop_null()
+
+
+@pytest.mark.parametrize("depth", DEPTHS)
+@pytest.mark.parametrize("data_type", PRIMITIVES, ids=NAMES)
+def test_a_value_of_any_kind_is_the_same_or_refused(data_type: DataType, depth: str) -> None:
+    wrap_type, wrap = DEPTHS[depth]
+    wanted = wrap_type(data_type)
+    num_kept = 0
+    for value in VALUES:
+        try:
+            taken = value_of_type(wrap(value), StructField("v", wanted), "t")
+        except InvalidRequestError:
+            continue
+        array = pa.array([taken], arrow_type_from_type(wanted))
+        (stored,) = leaves_of(array, of_keys=depth == "a key")
+        assert means_same(value, stored), (value, stored)
+        num_kept += 1
+    assert num_kept == len(kept(data_type)) >= 2
+
+
+def columns_of(depth: str) -> Mapping[str, tuple[DataType, Any, Any]]:
+    """A column for each type and value that it keeps: its type, the value and what is given."""
+    wrap_type, wrap = DEPTHS[depth]
+    pairs = [(t, value) for t in PRIMITIVES for value in kept(t)]
+    return {f"c{n}": (wrap_type(t), value, wrap(value)) for n, (t, value) in enumerate(pairs)}
+
+
+@pytest.mark.parametrize("surface", ["update", "matched", "not matched", "by source"])
+@pytest.mark.parametrize("depth", ["a column", "a field deep down"])
+def test_what_an_operation_is_given_is_read(tmp_path: Path, depth: str, surface: str) -> None:
+    columns = columns_of(depth)
+    fields = [StructField(name, data_type) for name, (data_type, *_) in columns.items()]
+    create_table(tmp_path, StructType((StructField("id", LONG), *fields)))
+    da.write(tmp_path, pa.table({"id": [1]}))
+    # A text by itself would be an expression of SQL.
+    values = {
+        name: pa.scalar(given) if isinstance(given, str) and "\ud800" not in given else given
+        for name, (_, _, given) in columns.items()
+    }
+    source = pa.table({"k": [1 if surface == "matched" else 2]})
+    match surface:
+        case "update":
+            da.update(tmp_path, values)
+        case "matched":
+            da.merge(tmp_path, source, "id = k").when_matched_update(values).execute()
+        case "not matched":
+            da.merge(tmp_path, source, "id = k").when_not_matched_insert(
+                {"id": 2, **values}
+            ).execute()
+        case "by source":
+            da.merge(tmp_path, source, "id = k").when_not_matched_by_source_update(values).execute()
+    row = da.to_table(tmp_path, predicate=col("id") == (2 if surface == "not matched" else 1))
+    for name, (_, value, _) in columns.items():
+        (stored,) = leaves_of(row[name].combine_chunks())
+        assert means_same(value, stored), (name, value, stored)
+
+
+@pytest.mark.parametrize("data_type", PRIMITIVES, ids=NAMES)
+def test_a_predicate_finds_the_rows_with_the_value_or_is_refused(data_type: DataType) -> None:
+    field = StructField("v", data_type)
+    schema = StructType((field,))
+    values = [value_of_type(each, field, "t") for each in kept(data_type)]
+    rows = pa.table({"v": pa.array(values, arrow_type_from_type(data_type))})
+    stored = rows["v"].to_pylist()
+    for value in VALUES:
+        if isinstance(value, str) and data_type != STRING:
+            continue  # read as a literal of the type
+        try:
+            found = rows.filter(to_arrow(col("v") == value, schema))["v"].to_pylist()
+        except InvalidRequestError:
+            assert not is_kept(value, data_type)
+            continue
+        expected = [each for each in stored if is_found(value, each, data_type)]
+        assert repr(found) == repr(expected), value  # NaN does not equal itself
+
+
+def is_found(value: Any, stored: Any, data_type: DataType) -> bool:
+    """Whether a row of a value is one with a value that a predicate takes."""
+    if data_type in (FLOAT, DOUBLE):  # which are compared in double precision
+        number = float(value.as_py() if isinstance(value, pa.Scalar) else value)
+        return number == stored or (isnan(number) and isnan(stored))
+    if data_type == DATE and not is_kept(value, data_type):  # which is its midnight
+        midnight = datetime.combine(stored, time()).replace(tzinfo=UTC)
+        return bool(meaning(midnight)[1] == meaning(value)[1])
+    return bool(stored == value_of_type(value, StructField("v", data_type), "t"))
+
+
+@pytest.mark.parametrize("data_type", PRIMITIVES, ids=NAMES)
+def test_a_partition_has_the_value_that_was_given(tmp_path: Path, data_type: DataType) -> None:
+    field = StructField("p", data_type)
+    values = [value_of_type(each, field, "t") for each in kept(data_type)]
+    if data_type in (FLOAT, DOUBLE):
+        values = [each for each in values if not isnan(each)]  # which is refused
+    if data_type in (STRING, BINARY):
+        values = [each for each in values if each]  # null, where it is a partition
+    values = [each for each in values if _can_partition(each)]
+    given = pa.array(values, arrow_type_from_type(data_type))
+    da.write(tmp_path, pa.table({"n": range(len(given)), "p": given}), partition_by=["p"])
+    found = da.to_table(tmp_path).sort_by("n")["p"].combine_chunks()
+    assert found.equals(given)
+    snapshot = DeltaLog(tmp_path).snapshot()
+    for value in values:
+        predicate = col("p") == value
+        assert value in da.to_table(tmp_path, predicate=predicate)["p"].to_pylist()
+        assert len(plan_scan(snapshot, predicate)) == 1
+
+
+def _can_partition(value: Any) -> bool:
+    """Whether the value is one that a path of a partition can say."""
+    return not isinstance(value, bytes) or value.isascii()
+
+
+ARROW_TYPES = [
+    pa.int8(), pa.uint8(), pa.int64(), pa.uint64(), pa.float16(), pa.float32(), pa.float64(),
+    pa.decimal32(5, 2), pa.decimal128(38, 18), pa.decimal128(31, 0), pa.decimal256(70, 10),
+    pa.bool_(), pa.string(), pa.large_string(), pa.string_view(), pa.binary(), pa.binary_view(),
+    pa.binary(1), pa.date32(), pa.date64(), pa.timestamp("s"), pa.timestamp("ns"),
+    pa.timestamp("ns", "Asia/Tokyo"), pa.timestamp("us", "UTC"), pa.time64("us"), pa.duration("s"),
+    pa.dictionary(pa.int8(), pa.string()), pa.dictionary(pa.int8(), pa.int64()),
+]  # fmt: skip
+
+
+def arrays_of(data_type: pa.DataType) -> Iterator[pa.Array]:
+    """An array for each value that Arrow takes for the type."""
+    for value in VALUES:
+        try:
+            array = pa.array([value.as_py() if isinstance(value, pa.Scalar) else value], data_type)
+            array.to_pylist()  # fails for dates that Python does not have
+            yield array
+        except Exception:  # which depends on the class of the value
+            continue
+
+
+@pytest.mark.parametrize("depth", ["a column", "a field deep down"])
+@pytest.mark.parametrize("source", ARROW_TYPES, ids=str)
+def test_a_value_of_arrow_data_is_the_same_or_refused(source: pa.DataType, depth: str) -> None:
+    nest = depth != "a column"
+    for array in arrays_of(source):
+        given = _nested(array) if nest else array
+        for data_type in PRIMITIVES:
+            wanted = arrow_type_from_type(data_type)
+            target = _nested(pa.nulls(1, wanted)).type if nest else wanted
+            batch = pa.record_batch({"v": given})
+            try:
+                fit = plan_fit(batch.schema, pa.schema([("v", target)]), "t")
+                (fitted,) = fit(batch)
+            except InvalidRequestError:
+                continue
+            for stored in leaves_of(fitted["v"]):
+                assert means_same(array[0], stored), (array, data_type)
+
+
+def _nested(array: pa.Array) -> pa.Array:
+    """The value in a struct in a map in a list."""
+    structs = pa.StructArray.from_arrays([array], ["x"])
+    maps = pa.MapArray.from_arrays([0, 1], pa.array(["k"]), structs)
+    return pa.ListArray.from_arrays([0, 1], maps)
