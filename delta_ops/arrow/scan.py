@@ -168,6 +168,8 @@ def export_schema(source: Source, path: str | os.PathLike[str]) -> None:
         raise InvalidRequestError(f"{os.fspath(path)} is there already; choose another") from error
     except OSError as error:
         raise StorageError(os.fspath(path), "written", error.strerror or repr(error)) from error
+    except ValueError as error:
+        raise InvalidRequestError(f"{os.fspath(path)!r} is no path of a file ({error})") from error
 
 
 def read_files(

@@ -122,6 +122,11 @@ def _expand_home(address: str) -> str:
 def _make_absolute(path: str) -> str:
     if not path or "\0" in path:
         raise address_refusal(path, "it is empty or holds a NUL character", "give a path")
+    try:
+        os.fsencode(path)
+    except UnicodeEncodeError as error:
+        problem = "it has half of a surrogate pair, which no file system can hold"
+        raise address_refusal(path, problem, "leave it out") from error
     if _DRIVE.match(path) and os.name != "nt":
         raise address_refusal(
             path,

@@ -4,14 +4,17 @@ from __future__ import annotations
 
 import inspect
 import shutil
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import nullcontext, suppress
 from importlib import import_module
 from itertools import chain
 from pathlib import Path
 
+import pyarrow as pa
 import pytest
 
+import delta_ops.arrow as da
+from delta_ops import maintenance
 from delta_ops.errors import DeltaOpsError
 from tests.sweep.calls import COMMANDS, READS, REFUSED, VALUES, WRITES, Call
 from tests.sweep.hostile_tables import HOSTILE, create_table
@@ -76,6 +79,48 @@ def test_the_calls_of_the_sweep_work_on_an_intact_table(intact: Path, name: str)
     root = damaged(intact, "an intact table")
     with pytest.raises(DeltaOpsError) if name in REFUSED else nullcontext():
         CALLS[name](root)
+
+
+@pytest.mark.parametrize(
+    "place",
+    [
+        "\0",
+        "a\0b",
+        "x" * 5_000,
+        "/".join(["y" * 200] * 30),
+        "\ud800",
+        "",
+        "~nobody/x",
+        "nope://b/x",
+    ],
+    ids=lambda place: ascii(place[:8]),
+)
+@pytest.mark.parametrize(
+    "call",
+    [
+        pytest.param(da.to_table, id="read"),
+        pytest.param(lambda place: da.write(place, pa.table({"a": [1]})), id="write"),
+        pytest.param(maintenance.find_tables, id="find"),
+        pytest.param(maintenance.health, id="health"),
+        pytest.param(da.convert, id="convert"),
+    ],
+)
+def test_a_place_that_cannot_be_is_refused_by_a_typed_error(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, place: str, call: Callable[[str], object]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    with suppress(DeltaOpsError):
+        call(place)
+
+
+@pytest.mark.parametrize("place", ["\0", "\ud800", "nowhere/x.parquet", "."])
+def test_a_schema_is_exported_to_a_file_or_refused(
+    intact: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, place: str
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(DeltaOpsError):
+        da.export_schema(intact, place)
+    assert list(tmp_path.iterdir()) == []
 
 
 @pytest.mark.parametrize(("damage", "call"), KNOWN)
