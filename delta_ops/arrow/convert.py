@@ -35,6 +35,7 @@ from delta_ops.log import DeltaLog, TableOrPlace, log_of
 from delta_ops.protocol.actions import AddFile
 from delta_ops.protocol.arrow_types import schema_from_arrow
 from delta_ops.protocol.column_ids import name_as_stored
+from delta_ops.protocol.column_names import name_of_column, unquote
 from delta_ops.protocol.file_paths import encode_path
 from delta_ops.protocol.known_properties import COLUMN_MAPPING_MODE
 from delta_ops.protocol.schema import NO_COLUMNS, DataType, StructField, StructType
@@ -100,7 +101,7 @@ def convert(
     transaction.require_new_table()
     transaction.create_table(
         schema if mapping == "none" else name_as_stored(schema),
-        partition_by=partitions.names,
+        partition_by=tuple(map(name_of_column, partitions.names)),
         configuration=configuration,
         name=name,
     )
@@ -176,7 +177,7 @@ def _partition_types(
 ) -> dict[str, DataType | None]:
     if asked is None:
         return {}
-    if tuple(asked) != names:
+    if tuple(map(unquote, asked)) != names:
         raise InvalidRequestError(
             f"{table}: partition_by is {', '.join(asked) or 'nothing'}, and the directories say "
             f"{', '.join(names) or 'nothing'}; give it as they do, or leave it out"
@@ -184,7 +185,8 @@ def _partition_types(
     if not isinstance(asked, Mapping):
         return {}
     return {
-        name: parse_type(each) if isinstance(each, str) else each for name, each in asked.items()
+        unquote(name): parse_type(each) if isinstance(each, str) else each
+        for name, each in asked.items()
     }
 
 

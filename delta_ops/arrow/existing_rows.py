@@ -18,7 +18,7 @@ from delta_ops.arrow.scan import read_files
 from delta_ops.errors import InvalidRequestError
 from delta_ops.log import Snapshot
 from delta_ops.planning.scan import plan_scan
-from delta_ops.protocol.predicate import Predicate, col, parse_predicate, resolve
+from delta_ops.protocol.predicate import Column, Predicate, parse_predicate, resolve
 from delta_ops.protocol.predicate.nodes import In, IsNull, Not, Or, leaves_of
 from delta_ops.protocol.row_rules import Check, NotNull, not_null_rules
 from delta_ops.protocol.schema import StructField, StructType
@@ -68,7 +68,7 @@ def _hold_not_null(rule: NotNull, snapshot: Snapshot, definition: TableDefinitio
     def validate(batch: pa.RecordBatch) -> None:
         validate_rows(pa.Table.from_batches([batch]), StructType((field,)), snapshot.uri)
 
-    broken = None if _is_nested(field) else col(field.name).is_null()
+    broken = None if _is_nested(field) else Column((field.name,)).is_null()
     row = _find_broken_row(snapshot, [field.name], broken, validate)
     if row is not None:
         raise InvalidRequestError(

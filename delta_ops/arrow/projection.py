@@ -1,8 +1,7 @@
 """Projection: the columns that a caller asks for, as a part of the table's schema.
 
 A name is that of a column, or the path to a field of nested structs, with dots: `a.b` keeps of the
-struct `a` the field `b`. A column whose own name has a dot is found first. Names may stand in
-backticks.
+struct `a` the field `b`. See `protocol.column_names`.
 """
 
 from __future__ import annotations
@@ -40,6 +39,11 @@ def project(schema: StructType, names: Sequence[str] | None) -> StructType:
         whole = find_field(schema, part.name)
         found[part.name] = part if known is None else _unite_fields(whole, known, part)
     return StructType(tuple(found.values()))
+
+
+def select(schema: StructType, names: Sequence[str]) -> StructType:
+    """The columns of these names, which are those of the schema and no paths."""
+    return StructType(tuple(find_field(schema, name) for name in names))
 
 
 def unite(schema: StructType, parts: Iterable[StructType]) -> StructType:
@@ -87,7 +91,8 @@ def _part_of_path(schema: StructType, path: ColumnPath, name: str) -> StructFiel
             f"There is no column {name}: {field.name} is {inner.name}, and has no fields."
         )
     whole = ".".join(rest)  # which may be the name of one field
-    is_whole = whole.lower() in inner.fields_by_lower_name
+    known = inner.fields_by_lower_name
+    is_whole = rest[0].lower() not in known and whole.lower() in known
     part = find_field(inner, whole) if is_whole else _part_of_path(inner, rest, name)
     return replace(field, data_type=StructType((part,)))
 

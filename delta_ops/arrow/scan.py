@@ -23,7 +23,7 @@ from delta_ops.arrow.char_columns import plan_padding
 from delta_ops.arrow.data_file_read import FileScan, Numbered, RowIds, StoredFile, num_rows
 from delta_ops.arrow.file_columns import FileColumns
 from delta_ops.arrow.file_values import Partitioning, plan_partitioning
-from delta_ops.arrow.projection import drop_columns, plan_selection, project, unite
+from delta_ops.arrow.projection import drop_columns, plan_selection, project, select, unite
 from delta_ops.arrow.reading import AHEAD_BYTES, ReadRows, read_all, read_soon
 from delta_ops.arrow.row_groups import plan_row_groups
 from delta_ops.error_texts import first_line
@@ -247,7 +247,7 @@ def plan_reading(
     definition = definition or snapshot.definition
     # Before its schema is asked for, which may have types that Arrow lacks.
     validate(definition, "read", table=snapshot.uri)
-    wanted = project(definition.schema, columns)
+    wanted = select(definition.schema, columns)
     return _plan_batches(snapshot, wanted, predicate, "UTC", definition, ahead_bytes, coded)
 
 
@@ -355,7 +355,7 @@ def plan_condition(
     if predicate is None:
         return unite(schema, [wanted]), None
     resolved = resolve(predicate, schema)
-    looked_at = project(schema, sorted(predicate_columns(resolved)))
+    looked_at = select(schema, sorted(predicate_columns(resolved)))
     return unite(schema, [wanted, looked_at]), to_arrow(resolved, schema)
 
 

@@ -103,7 +103,7 @@ def create_table(
     return transaction.commit(
         operation="CREATE OR REPLACE TABLE" if if_exists == "replace" else "CREATE TABLE",
         parameters={
-            "partitionBy": list(partition_by),
+            "partitionBy": list(transaction.definition.partition_columns),
             "clusterBy": list(cluster_by),
             "description": description,
             "isManaged": "false",

@@ -10,12 +10,14 @@ two finds an empty table when it runs again.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 from delta_ops.ddl import create_table
-from delta_ops.errors import InvalidRequestError
+from delta_ops.errors import InvalidRequestError, UnknownColumnError
 from delta_ops.orchestration.merge_settings import MergeClause, MergeSettings
 from delta_ops.orchestration.type_handlers import is_spark_data, schema_of_rows
+from delta_ops.protocol.column_names import find_columns, find_named
 from delta_ops.protocol.predicate import Predicate
 from delta_ops.protocol.predicate.text import predicate_text
 from delta_ops.protocol.schema import StructType
@@ -50,12 +52,12 @@ def merge_rows(
         InvalidRequestError: There is no table, and the clauses do not say its columns; or as for
             `delta_ops.arrow.merge`.
     """
-    engine = _engine_of(rows)
+    engine, columns = _engine_of(rows), schema_of_rows(rows)
+    settings = replace(settings, keys=_spelled_keys(settings.keys, columns))
     condition = _condition(settings, among, engine)
     clauses = [_clause(each, settings, among, engine) for each in settings.clauses]
     if transaction.snapshot is None:
         log = transaction.log
-        columns = schema_of_rows(rows)
         _validate_keys(settings.keys, columns, log.uri)
         schema = _inserted_columns(columns, settings, log.uri)
         create_table(
@@ -114,10 +116,22 @@ def _validate_keys(keys: Sequence[str], output: StructType, table: str) -> None:
             )
 
 
+def _spelled_keys(keys: Sequence[str], output: StructType) -> tuple[str, ...]:
+    """Keys as the output spells them; what is none of its columns stays as it is."""
+
+    def spelled(key: str) -> str:
+        try:
+            return find_named(output, key).name
+        except UnknownColumnError:
+            return key
+
+    return tuple(map(spelled, keys))
+
+
 def _inserted_columns(schema: StructType, settings: MergeSettings, table: str) -> StructType:
     """The columns that clauses insert as a whole."""
     inserts = [each for each in settings.clauses if each.then == "insert" and each.values is None]
-    left_out = [frozenset(each.left_out) for each in inserts]
+    left_out = [frozenset(find_columns(schema, each.left_out)) for each in inserts]
     fields = tuple(f for f in schema.fields if any(f.name not in names for names in left_out))
     if not fields:
         raise InvalidRequestError(

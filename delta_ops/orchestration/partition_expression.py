@@ -68,8 +68,7 @@ def parse_expression(text: str, schema: StructType) -> PartitionExpression:
         InvalidRequestError: It is none of those above, or its column is not there or of another
             type.
     """
-    is_name = text.lower() in schema.fields_by_lower_name
-    path, function, unit = ((text,), None, None) if is_name else _parse(text)
+    path, function, unit = _parse_over(text, schema)
     column_type = _type_name(text, path, schema)
     if function is None:
         return PartitionExpression(text=text, path=path, type_name=column_type, first=None)
@@ -82,6 +81,19 @@ def next_value(value: Any) -> Any:
     if isinstance(value, datetime):
         return value + _MICROSECOND
     return value + timedelta(days=1) if isinstance(value, date) else value + 1
+
+
+def _parse_over(text: str, schema: StructType) -> tuple[tuple[str, ...], str | None, str | None]:
+    """What a text says; a column of just this name, where it says no other column."""
+    is_name = text.lower() in schema.fields_by_lower_name
+    try:
+        parsed = _parse(text)
+        _type_name(text, parsed[0], schema)
+    except InvalidRequestError:
+        if not is_name:
+            raise
+        return (text,), None, None
+    return parsed
 
 
 def _parse(text: str) -> tuple[tuple[str, ...], str | None, str | None]:

@@ -23,7 +23,7 @@ from delta_ops.orchestration.partition_expression import (
     next_value,
     parse_expression,
 )
-from delta_ops.protocol.predicate import Always, And, Predicate, col
+from delta_ops.protocol.predicate import Always, And, Column, Predicate
 from delta_ops.protocol.schema import StructType
 
 Window = tuple[datetime, datetime]
@@ -136,7 +136,7 @@ def _formatted_predicate(
 def _any_key(values: PartitionExpression, keys: Sequence[str]) -> Predicate:
     """The rows whose value is one of the keys."""
     if values.first is None:
-        return col(*values.path).isin(list(keys))
+        return Column(values.path).isin(list(keys))
     literals = sorted(_parse_key(values, key) for key in keys)
     return _any_of(
         _range_predicate(values, each)
@@ -172,7 +172,7 @@ def _number(values: PartitionExpression, text: str) -> int:
 
 def _range_predicate(values: PartitionExpression, bounds: Sequence[Any]) -> Predicate:
     start, end = bounds if values.first is None else map(values.first, bounds)
-    column = col(*values.path)
+    column = Column(values.path)
     predicate: Predicate = (column >= start) & (column < end)
     return predicate
 

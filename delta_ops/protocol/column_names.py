@@ -1,18 +1,26 @@
 """Column names: how a text names a column, or a field of a struct at any depth.
 
-`a.b` is the field `b` of the column `a`, as in Spark SQL; a name with other characters stands in
-backticks. A column whose own name is the text is found first. Below arrays and maps a path goes on
-with `element`, `key` and `value`.
+`a.b` is the field `b` of the column `a`, as in Spark SQL; a name with a dot stands in backticks.
+Where there is no such field, `a.b` is the column of just this name, if there is one: there is
+nothing else that it could be. Conditions and values are SQL, which needs the backticks. Below
+arrays and maps a path goes on with `element`, `key` and `value`. See decision 061.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 
 from delta_ops.errors import InvalidRequestError, UnknownColumnError
-from delta_ops.protocol.schema import StructField, StructType, find_field
+from delta_ops.protocol.schema import (
+    ArrayType,
+    DataType,
+    MapType,
+    StructField,
+    StructType,
+    find_field,
+)
 from delta_ops.protocol.stats import ColumnPath
 
 _PART = re.compile(r"`((?:[^`]|``)+)`|([^.`]+)")
@@ -20,14 +28,85 @@ _PLAIN = re.compile(r"[A-Za-z0-9_]+")
 
 
 def path_of_name(name: str, schema: StructType) -> ColumnPath:
-    """The path that a text says, in the spelling of the text.
+    """The path that a text says; a column alone as the schema spells it.
 
     Raises:
         InvalidRequestError: The text is no name of a column.
     """
-    if name.lower() in schema.fields_by_lower_name:
-        return (find_field(schema, name).name,)
-    return split_name(name)
+    is_column = name.lower() in schema.fields_by_lower_name
+    try:
+        path = split_name(name)
+    except InvalidRequestError:
+        if not is_column:
+            raise
+        path = (name,)
+    if is_column and not _has_path(schema, path):
+        path = (name,)
+    if len(path) == 1 and path[0].lower() in schema.fields_by_lower_name:
+        return (find_field(schema, path[0]).name,)
+    return path
+
+
+def _has_path(data_type: DataType, path: ColumnPath) -> bool:
+    if not path:
+        return True
+    first, *rest = path
+    match data_type:
+        case StructType():
+            found = data_type.fields_by_lower_name.get(first.lower(), ())
+            return any(_has_path(each.data_type, tuple(rest)) for each in found)
+        case ArrayType(element_type=member) if first == "element":
+            return _has_path(member, tuple(rest))
+        case MapType(key_type=member) if first == "key":
+            return _has_path(member, tuple(rest))
+        case MapType(value_type=member) if first == "value":
+            return _has_path(member, tuple(rest))
+    return False
+
+
+def find_named(schema: StructType, name: str) -> StructField:
+    """The column that a text names, where no field of a struct can stand.
+
+    Raises:
+        UnknownColumnError: There is none.
+        InvalidRequestError: The text is the path of a field, or no name.
+    """
+    path = path_of_name(name, schema)
+    if len(path) == 1:
+        return find_field(schema, path[0])
+    if not _has_path(schema, path):
+        return find_field(schema, name)
+    raise InvalidRequestError(
+        f"{name} is a field of column {path[0]}, and a whole column is named here. A column whose "
+        f"name has a dot is written {_in_backticks(name)}."
+    )
+
+
+def find_head(schema: StructType, path: ColumnPath) -> StructField:
+    """The column that a path of SQL begins with.
+
+    Raises:
+        UnknownColumnError: There is none; a column whose own name is the path has a hint.
+    """
+    try:
+        return find_field(schema, path[0])
+    except UnknownColumnError as error:
+        name = ".".join(path)
+        if len(path) == 1 or name.lower() not in schema.fields_by_lower_name:
+            raise
+        raise UnknownColumnError(
+            f"{error} The column {name} is written {_in_backticks(name)} in SQL, since a dot leads "
+            "to a field."
+        ) from error
+
+
+def find_columns(schema: StructType, names: Sequence[str]) -> tuple[str, ...]:
+    """Names of columns as the schema spells them.
+
+    Raises:
+        InvalidRequestError: As `find_named`.
+    """
+    return tuple(find_named(schema, name).name for name in names)
 
 
 def split_name(name: str) -> ColumnPath:
@@ -52,16 +131,6 @@ def split_name(name: str) -> ColumnPath:
         if name[position] != ".":
             raise InvalidRequestError(f"{name!r} is no name of a column; check its backticks")
         position += 1
-
-
-def find_named(schema: StructType, name: str) -> StructField:
-    """The field of a struct, or of a table, that a text names.
-
-    Raises:
-        InvalidRequestError: There is none, or the text is the path of another one.
-    """
-    path = path_of_name(name, schema)
-    return find_field(schema, path[0] if len(path) == 1 else name)
 
 
 def refuse_quoted_name(text: str, find: Callable[[ColumnPath], object]) -> None:
@@ -107,6 +176,18 @@ def _is_known(path: ColumnPath, find: Callable[[ColumnPath], object]) -> bool:
 
 def _in_backticks(name: str) -> str:
     return "`" + name.replace("`", "``") + "`"
+
+
+def unquote(name: str) -> str:
+    """One name without the backticks around it, if it has any."""
+    found = _PART.fullmatch(name)
+    return found[1].replace("``", "`") if found and found[1] else name
+
+
+def name_of_column(name: str) -> str:
+    """A column as text, with backticks where its name would be a path or none."""
+    found = _PART.fullmatch(name)
+    return name if found and found[2] else _in_backticks(name)
 
 
 def name_of_path(path: ColumnPath) -> str:

@@ -11,6 +11,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
 
 from delta_ops.errors import InvalidRequestError
+from delta_ops.protocol.column_names import name_of_column
 from delta_ops.protocol.predicate import Predicate, columns, parse_predicate
 from delta_ops.protocol.schema import TIMESTAMP, StructType, leaves
 from delta_ops.spark.data_files import FileSettings
@@ -178,7 +179,7 @@ def _partition_by(given: Sequence[str] | None, df: DataFrame) -> tuple[str, ...]
     if not given:
         return None
     spelt = {name.lower(): name for name in df.columns}
-    return tuple(spelt.get(name.lower(), name) for name in given)
+    return tuple(name_of_column(spelt.get(name.lower(), name)) for name in given)
 
 
 def _properties(spark: SparkSession, options: Options) -> dict[str, str]:

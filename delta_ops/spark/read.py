@@ -27,10 +27,11 @@ from delta_ops.planning.scan import is_true_throughout, plan_columnar_scan
 from delta_ops.protocol.actions import AddFile
 from delta_ops.protocol.arrow_schemas import deletion_vectors
 from delta_ops.protocol.char_types import SQL_TYPE, char_lengths
+from delta_ops.protocol.column_names import find_named
 from delta_ops.protocol.file_paths import absolute_paths, canonical_path, is_absolute
 from delta_ops.protocol.predicate import Predicate
 from delta_ops.protocol.row_tracking import row_columns, tracked_definition, validate_ids
-from delta_ops.protocol.schema import LONG, StructField, StructType, find_field
+from delta_ops.protocol.schema import LONG, StructField, StructType
 from delta_ops.protocol.table_definition import TableDefinition, validate
 from delta_ops.spark.expressions import named_column, pad, physical_text, select_columns, to_column
 from delta_ops.spark.file_index import ROW_NUMBER, FileGroup, GroupColumns, group_columns, groups_of
@@ -285,7 +286,7 @@ def resolve_columns(schema: StructType, columns: Sequence[str] | None) -> list[S
         raise InvalidRequestError(f"columns is a list of names; write columns=[{columns!r}]")
     found: dict[str, StructField] = {}
     for name in columns:
-        field = find_field(schema, name)
+        field = find_named(schema, name)
         if field.name in found:
             raise InvalidRequestError(f"Column {name} is asked for twice; name it once.")
         found[field.name] = field

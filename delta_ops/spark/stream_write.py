@@ -21,9 +21,11 @@ from delta_ops.arguments import validate_arguments
 from delta_ops.errors import InvalidRequestError
 from delta_ops.events import OnEvent, ignore
 from delta_ops.log import DeltaLog, TableOrPlace, log_of
+from delta_ops.protocol.column_names import find_columns, find_named
 from delta_ops.spark.data_files import BY_TABLE, FileSettings
 from delta_ops.spark.expressions import quote
 from delta_ops.spark.merge_execution import SparkMerge
+from delta_ops.spark.schema import data_schema_from_spark
 from delta_ops.spark.write import write_frame
 from delta_ops.transaction import DEFAULT_HOOKS, CommitResult, Hook, begin
 from delta_ops.transaction.merge import Merge, MergeRequest
@@ -195,14 +197,14 @@ class BatchWriter:
                 None,
                 self.on_event,
                 self.settings,
-                self._rules(self.request.partition_by or ()),
+                self._rules(batch, self.request.partition_by or ()),
             )
         if result.already_committed:
             # Spark fails a batch whose rows were not asked for, where the query keeps a state.
             batch.write.format("noop").mode("overwrite").save()
 
     def _merge(self, batch: DataFrame, txn: tuple[str, int]) -> CommitResult:
-        engine, names = SparkMerge(), map(quote, self.keys)
+        engine, names = SparkMerge(), map(quote, self._keys_of(batch))
         transaction = begin(self.log, on_event=self.on_event)
         transaction.is_of_one_change = True
         request = MergeRequest(
@@ -219,13 +221,20 @@ class BatchWriter:
             storage_options=None,
             hooks=self.request.hooks,
             on_event=self.on_event,
-            source_rules=self._rules(transaction.definition.partition_columns),
+            source_rules=self._rules(batch, transaction.definition.partition_columns),
         )
         builder = Merge(request, engine)
         return builder.when_matched_update_all().when_not_matched_insert_all().execute()
 
-    def _rules(self, partition_columns: Sequence[str]) -> list[SourceRule]:
-        return [key_rule(self.keys, "the batch", partition_columns)] if self.keys else []
+    def _rules(self, batch: DataFrame, partition_columns: Sequence[str]) -> list[SourceRule]:
+        if not self.keys:
+            return []
+        schema = data_schema_from_spark(batch.schema)
+        partitions = [find_named(schema, name).name for name in partition_columns]
+        return [key_rule(self._keys_of(batch), "the batch", partitions)]
+
+    def _keys_of(self, batch: DataFrame) -> tuple[str, ...]:
+        return find_columns(data_schema_from_spark(batch.schema), self.keys)
 
 
 def _query_id(batch: DataFrame, checkpoint_location: str | None) -> str:

@@ -11,6 +11,7 @@ from pyspark.sql import DataFrame, SparkSession
 import delta_ops.spark as ds
 from delta_ops.errors import InvalidRequestError
 from delta_ops.log import DeltaLog
+from delta_ops.protocol.column_names import name_of_column
 from delta_ops.protocol.schema import StructType
 from delta_ops.spark.aliases import columns_by_alias, name_as_structs
 from delta_ops.spark.merge import Merge
@@ -35,11 +36,13 @@ class Sides:
     adds_columns: bool
 
     def left_out(self) -> tuple[str, ...]:
-        """Columns of the source that the table lacks, and is not to get."""
+        """Columns of the source that the table lacks, and is not to get, as `except_cols`."""
         known = self.target.fields_by_lower_name
         if self.adds_columns:
-            return self.structs
-        return (*self.structs, *(c for c in self.source if c.lower() not in known))
+            names = self.structs
+        else:
+            names = (*self.structs, *(c for c in self.source if c.lower() not in known))
+        return tuple(map(name_of_column, names))
 
     def validate_all(self, table: str) -> None:
         """Refuse to take all columns of a source that lacks some of the table's."""

@@ -16,9 +16,9 @@ from delta_ops.log import Snapshot
 from delta_ops.protocol.expression.resolution import finder_of
 from delta_ops.protocol.predicate import (
     Always,
+    Column,
     Predicate,
     all_of,
-    col,
     columns,
     parse_predicate,
 )
@@ -83,7 +83,7 @@ def _ask_spark(spark: SparkSession, snapshot: Snapshot, filters: Sequence[str]) 
     wanted = partitions.take(pa.array(chosen, pa.int64())).to_pylist()
     each_one = [
         all_of(
-            col(name).is_null() if value is None else col(name) == value
+            Column((name,)).is_null() if value is None else Column((name,)) == value
             for name, value in row.items()
         )
         for row in wanted

@@ -9,9 +9,10 @@ import uuid
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
-from delta_ops.errors import InvalidRequestError
+from delta_ops.errors import InvalidRequestError, UnknownColumnError
 from delta_ops.protocol.actions import Metadata, Protocol
 from delta_ops.protocol.column_defaults import validate_defaults
+from delta_ops.protocol.column_names import find_named
 from delta_ops.protocol.generated_columns import validate_generated
 from delta_ops.protocol.known_properties import COLUMN_MAPPING_MODE
 from delta_ops.protocol.protocol_upgrade import OLDEST, add_features
@@ -54,6 +55,7 @@ def new_metadata(
         if not isinstance(text, str | None):
             raise InvalidRequestError(f"the table's {what} is {text!r}; give a text or None")
     validate_names(schema, is_mapped=_asks_for_mapping(configuration or {}))
+    partition_by = _partition_columns(schema, partition_by)
     _validate_partitioning(schema, partition_by)
     validate_generated(schema)
     validate_defaults(schema)
@@ -122,14 +124,22 @@ def _asks_for_mapping(configuration: Mapping[str, str]) -> bool:
     return COLUMN_MAPPING_MODE.value_in(configuration) != "none"
 
 
+def _partition_columns(schema: StructType, names: Sequence[str]) -> tuple[str, ...]:
+    found = []
+    for name in names:
+        try:
+            found.append(find_named(schema, name).name)
+        except UnknownColumnError as error:
+            raise InvalidRequestError(
+                f"partition column {name!r} is not in the data; its columns are "
+                f"{', '.join(field.name for field in schema.fields)}"
+            ) from error
+    return tuple(found)
+
+
 def _validate_partitioning(schema: StructType, partition_by: Sequence[str]) -> None:
     by_name = {field.name: field.data_type for field in schema.fields}
     for name in partition_by:
-        if name not in by_name:
-            raise InvalidRequestError(
-                f"partition column {name!r} is not in the data; its columns are "
-                f"{', '.join(by_name)}"
-            )
         if isinstance(by_name[name], StructType | ArrayType | MapType):
             raise InvalidRequestError(
                 f"partition column {name!r} is nested; partition by a column of a primitive type"

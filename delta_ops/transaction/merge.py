@@ -10,7 +10,7 @@ from delta_ops.arguments import validate_arguments
 from delta_ops.errors import InvalidRequestError
 from delta_ops.events import OnEvent
 from delta_ops.log import Snapshot
-from delta_ops.protocol.column_names import name_of_path, path_of_name
+from delta_ops.protocol.column_names import find_columns, name_of_path, path_of_name
 from delta_ops.protocol.features import Engine
 from delta_ops.protocol.schema import ArrayType, MapType, StructType, find_field
 from delta_ops.protocol.stats import ColumnPath
@@ -137,7 +137,7 @@ def values_by_path(
     """Values by the paths of columns and fields, which are named as in SQL.
 
     Args:
-        values: By names, in backticks where SQL asks for them.
+        values: By names as `column_names` reads them.
         alias: The table's, which may stand before a name.
         wanted: The table's columns. A name that is none of theirs is a path by itself.
 
@@ -157,8 +157,6 @@ def values_by_path(
 
 def _path_said(name: str, alias: str | None, wanted: StructType) -> ColumnPath:
     known = wanted.fields_by_lower_name
-    if name.lower() in known:
-        return (name,)
     try:
         path = path_of_name(name, wanted)
     except InvalidRequestError:
@@ -197,7 +195,7 @@ def new_columns(
 
 
 def _all_names(clause: Clause, source: StructType) -> list[str]:
-    left_out = {find_field(source, name).name for name in clause.except_columns}
+    left_out = set(find_columns(source, clause.except_columns))
     return [each.name for each in source.fields if each.name not in left_out]
 
 

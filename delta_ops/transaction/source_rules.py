@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from delta_ops.errors import InvalidRequestError
-from delta_ops.protocol.predicate import TRUE, Predicate, all_of, col
+from delta_ops.protocol.predicate import TRUE, Column, Predicate, all_of
 from delta_ops.protocol.schema import BINARY, STRING, DataType, StructType
 
 _EMPTY: Mapping[DataType, str | bytes] = {STRING: "", BINARY: b""}
@@ -39,7 +39,7 @@ def key_rule(keys: Sequence[str], rows: str, partition_columns: Sequence[str]) -
     filled = [key for key in keys if key.lower() in partitions]
     is_empty = f", or whose partition column {' or '.join(filled)} is empty" if filled else ""
     return SourceRule(
-        predicate=all_of(col(key).is_not_null() for key in keys),
+        predicate=all_of(Column((key,)).is_not_null() for key in keys),
         message=(
             f"{rows} has rows whose {' or '.join(keys)} is null{is_empty}, which meet no row, so "
             "that each merge would add them again; fill the keys, or leave the rows out"
@@ -51,7 +51,7 @@ def key_rule(keys: Sequence[str], rows: str, partition_columns: Sequence[str]) -
 def _is_filled(name: str, source: StructType) -> Predicate:
     found = source.fields_by_lower_name.get(name.lower(), ())
     empty = next((_EMPTY[each.data_type] for each in found if each.data_type in _EMPTY), None)
-    return TRUE if empty is None else col(name) != empty
+    return TRUE if empty is None else Column((name,)) != empty
 
 
 def validate_broken(rules: Sequence[SourceRule], num_broken: Sequence[int], table: str) -> None:

@@ -25,6 +25,7 @@ from delta_ops.protocol.actions import AddCdcFile, AddFile, Metadata
 from delta_ops.protocol.arrow_schemas import add_files
 from delta_ops.protocol.change_data import validate_feed_columns
 from delta_ops.protocol.column_ids import assign_column_ids
+from delta_ops.protocol.column_names import find_columns, name_of_column
 from delta_ops.protocol.column_uses import is_float_partition, uses_in_expressions
 from delta_ops.protocol.expression import parse_expression
 from delta_ops.protocol.expression.nodes import columns_of
@@ -407,7 +408,7 @@ def _partition_column(schema: StructType, name: str, table: str) -> str:
             f"{table} is partitioned by {name}, which the data do not have; say with partition_by "
             "how the table shall be partitioned, [] for not at all"
         )
-    return find_field(schema, name).name
+    return name_of_column(find_field(schema, name).name)
 
 
 def replaced_rows(
@@ -490,11 +491,19 @@ def validate_partitioning(
         InvalidRequestError: With both.
     """
     columns = definition.partition_columns
-    if partition_by is not None and tuple(partition_by) != columns:
+    if partition_by is not None and _spelled(partition_by, definition.schema) != columns:
         raise InvalidRequestError(
             f"{table} is partitioned by {', '.join(columns) or 'nothing'}, not by "
             f"{', '.join(partition_by) or 'nothing'}; leave partition_by out"
         )
+
+
+def _spelled(names: Sequence[str], schema: StructType) -> tuple[str, ...]:
+    """Names as the schema spells them, if they are names of columns."""
+    try:
+        return find_columns(schema, names)
+    except InvalidRequestError:
+        return tuple(names)
 
 
 def _is_only_rows(transaction: Transaction, request: WriteRequest) -> bool:

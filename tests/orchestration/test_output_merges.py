@@ -366,3 +366,13 @@ def test_a_table_that_is_laid_out_otherwise_is_not_merged_into(
     with pytest.raises(InvalidRequestError, match="is partitioned by nothing, not by v"):
         asset.materialize(table(id=[1], v=[2]), more={"delta/partition_by": "v"})
     assert asset.rows == [(1, 1)]
+
+
+def test_keys_with_dots_stand_in_backticks(
+    tmp_path: Path, instance: dg.DagsterInstance, to_rows: ToRows
+) -> None:
+    keys = {"delta/mode": "merge", "delta/merge_keys": ["`A.b`", "id"]}
+    asset = Asset(tmp_path, instance, {**keys, "delta/partition_by": "`a.b`"})
+    for v in ("x", "y"):
+        asset.materialize(to_rows(pa.table({"a.b": [1, 2], "id": [1, 1], "v": [v, v]})))
+    assert asset.rows == [(1, 1, "y"), (2, 1, "y")]

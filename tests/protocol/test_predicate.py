@@ -86,7 +86,9 @@ A, B, C = col("i") == 1, col("i") == 2, col("s") == "x"
         pytest.param(col("i") >= 1, Comparison(("i",), ">=", 1), id=">="),
         pytest.param(1 < col("i"), Comparison(("i",), ">", 1), id="the literal first"),  # noqa: SIM300
         pytest.param(col("st", "X") == 1, Comparison(("st", "X"), "==", 1), id="a field"),
-        pytest.param(col("a.b") == 1, Comparison(("a.b",), "==", 1), id="a dot is no path"),
+        pytest.param(
+            col("`a.b`") == 1, Comparison(("a.b",), "==", 1), id="a name with a dot in backticks"
+        ),
         pytest.param(col("i").isin([1, None]), In(("i",), (1, None)), id="isin"),
         pytest.param(col("i").isin(range(2)), In(("i",), (0, 1)), id="isin of any iterable"),
         pytest.param(col("i").isin([]), Always(False), id="isin of nothing is false"),

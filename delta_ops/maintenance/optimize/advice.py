@@ -15,7 +15,7 @@ import pyarrow as pa
 
 from delta_ops.arguments import validate_arguments
 from delta_ops.arrow.layout_trial import sample_partitions, try_order
-from delta_ops.arrow.projection import project
+from delta_ops.arrow.projection import select
 from delta_ops.errors import InvalidRequestError
 from delta_ops.log import Snapshot, TableOrPlace, log_of
 from delta_ops.log.pruning import match_files
@@ -95,7 +95,7 @@ def advise(log: TableOrPlace) -> LayoutAdvice:
     paths = _frequent_columns(reads, axes)
     files = own_files(snapshot)
     samples = sample_partitions(snapshot, files, paths, target_size_bytes(snapshot, None))
-    schema = project(snapshot.schema, sorted({path[0] for path in paths}))
+    schema = select(snapshot.schema, sorted({path[0] for path in paths}))
 
     def share_skipped_by(columns: tuple[ColumnPath, ...]) -> float:
         trial = try_order(samples, schema, CurveOrder(columns=columns, curve="hilbert"))

@@ -13,7 +13,7 @@ from typing import NamedTuple
 
 from delta_ops.errors import InvalidRequestError, UnknownColumnError
 from delta_ops.protocol.char_types import char_length
-from delta_ops.protocol.column_names import refuse_quoted_name
+from delta_ops.protocol.column_names import find_head, refuse_quoted_name
 from delta_ops.protocol.expression.coercion import (
     FLOATS,
     INTEGERS,
@@ -105,7 +105,7 @@ def locate(path: ColumnPath, schema: StructType) -> Found:
     Raises:
         UnknownColumnError: There is none of that name.
     """
-    column = find_field(schema, path[0])
+    column = find_head(schema, path)
     spelled: ColumnPath = (column.name,)
     found = column
     for name in path[1:]:

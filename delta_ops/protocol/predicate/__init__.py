@@ -4,7 +4,8 @@
 
 Three-valued logic as in Spark: a comparison with null is null, and a row matches only where the
 predicate is true. NaN equals NaN and is greater than every number, -0.0 equals 0.0, text is ordered
-by its UTF-8 bytes. `col("a", "b")` is the field b of the struct a; a dot in a name is part of it.
+by its UTF-8 bytes. `col("a.b")` and `col("a", "b")` are the field b of the struct a; a name with a
+dot stands in backticks, or is one of several.
 Literals get their types in `resolve`; see `literals` for what fits which column.
 The same from text, a subset of Spark SQL: `parse_predicate("day >= '2026-01-01'")`.
 """
@@ -16,6 +17,7 @@ from typing import Any
 
 from delta_ops.errors import InvalidRequestError
 from delta_ops.late_imports import importing
+from delta_ops.protocol.column_names import name_of_column, split_name, unquote
 from delta_ops.protocol.plain_values import UnfitValueError, plain_value
 from delta_ops.protocol.predicate.files import might_match, must_match
 from delta_ops.protocol.predicate.nodes import (
@@ -59,8 +61,18 @@ TRUE = Always(True)
 
 
 def col(name: str, *fields: str) -> Column:
-    """A column, or with more names a field of a struct column, to compare with literals."""
-    return Column((name, *fields))
+    """A column, or a field of a struct column, to compare with literals.
+
+    Args:
+        name: As in SQL: `a.b` is the field b of a, and a name with a dot stands in backticks.
+        fields: With them, each name stands for itself, dots included.
+    """
+    if fields:
+        return Column(tuple(map(unquote, (name, *fields))))
+    try:
+        return Column(split_name(name))
+    except InvalidRequestError:  # of other characters than names have in SQL
+        return Column((name,))
 
 
 def all_of(predicates: Iterable[Predicate]) -> Predicate:
@@ -111,7 +123,8 @@ class Column:
         self.path = path
 
     def __repr__(self) -> str:
-        return f"col({', '.join(map(repr, self.path))})"
+        names = (name_of_column(self.path[0]),) if len(self.path) == 1 else self.path
+        return f"col({', '.join(map(repr, names))})"
 
     def __eq__(self, value: object) -> Comparison:  # type: ignore[override]
         return self._compare("==", value)

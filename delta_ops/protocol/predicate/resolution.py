@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 from delta_ops.errors import InvalidRequestError, UnknownColumnError
 from delta_ops.protocol.char_types import char_length
-from delta_ops.protocol.column_names import refuse_quoted_name
+from delta_ops.protocol.column_names import find_head, refuse_quoted_name
 from delta_ops.protocol.literals import QuotedText, is_comparable, literal_of_type
 from delta_ops.protocol.predicate.nodes import (
     Always,
@@ -128,7 +128,7 @@ def _refuse_names(values: Iterable[object], schema: StructType) -> None:
 
 
 def _locate(column: ColumnPath, schema: StructType) -> tuple[ColumnPath, StructField]:
-    found = find_field(schema, column[0])
+    found = find_head(schema, column)
     if len(column) == 1:
         return (found.name,), found
     if not isinstance(found.data_type, StructType):

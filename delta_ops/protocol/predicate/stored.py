@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 
 from delta_ops.protocol.partition_values import parse
-from delta_ops.protocol.predicate import Always, Or, Predicate, all_of, col
+from delta_ops.protocol.predicate import Always, Column, Or, Predicate, all_of
 from delta_ops.protocol.schema import StructField
 
 
@@ -40,5 +40,6 @@ def _equals(field: StructField, text: str | None) -> Predicate:
 
 def _membership(field: StructField, texts: Iterable[str | None]) -> Predicate:
     values = [parse(text, field.data_type) for text in texts]
-    is_value = col(field.name).isin([value for value in values if value is not None])
-    return is_value | col(field.name).is_null() if None in values else is_value
+    column = Column((field.name,))
+    is_value = column.isin([value for value in values if value is not None])
+    return is_value | column.is_null() if None in values else is_value
