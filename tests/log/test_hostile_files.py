@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 from pyroaring import BitMap64
 
@@ -204,6 +205,7 @@ def test_an_absurd_vector_takes_no_memory_and_deletes_nothing(
     vector = DeletionVector(
         storage_type="u", path_or_inline_dv="0" * 20, **{**described, **changes}
     )
+    pq.write_table(pa.table({"id": [1, 2, 3]}), tmp_path / "x.parquet")
     files = TableFiles(DeltaLog(tmp_path).storage, OutsideFiles())
     with pytest.raises(DataFileError, match="cannot be used"):
         load_deletion_vector(files, 0, "x.parquet", vector)
