@@ -69,6 +69,17 @@ class CommitLost:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class CheckpointDamaged:
+    """A checkpoint cannot be read, so that the table was read from an older one and commits."""
+
+    table: str
+    version: int
+    """The version of the checkpoint."""
+    advice: str
+    """What is wrong and what to do about it, in one sentence."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class HookFailed:
     """A hook failed after the commit, which stands."""
 
@@ -101,6 +112,7 @@ Event = (
     | RaceLost
     | Committed
     | CommitLost
+    | CheckpointDamaged
     | HookFailed
     | Progress
 )

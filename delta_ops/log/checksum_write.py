@@ -202,7 +202,10 @@ def stored_bytes(snapshot: Snapshot | None) -> int:
         return 0
     parts = snapshot.checkpoint.parts
     is_v2 = isinstance(log_file_name(parts[0].path.rpartition("/")[2]), V2CheckpointName)
-    opened = snapshot.opened_checkpoint if is_v2 else None
+    try:
+        opened = snapshot.opened_checkpoint if is_v2 else None
+    except LogCorruptError as error:
+        return stored_bytes(snapshot.equivalent(error))
     sidecars = [] if opened is None else [file for file in opened.files if file not in parts]
     return sum(file.size for file in (*parts, *sidecars))
 

@@ -11,11 +11,13 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
+from itertools import islice
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from delta_ops.errors import (
+    DeltaOpsError,
     InvalidRequestError,
     LogCorruptError,
     TableNotFoundError,
@@ -24,6 +26,12 @@ from delta_ops.errors import (
 from delta_ops.lazy import lazy
 from delta_ops.log import pruning
 from delta_ops.log.bad_path import line_of_path, naming_place
+from delta_ops.log.checkpoint.damaged import (
+    DamagedCheckpoint,
+    damaged_checkpoint,
+    is_about,
+    segment_below,
+)
 from delta_ops.log.checkpoint.read import (
     OpenCheckpoint,
     open_checkpoint,
@@ -57,6 +65,8 @@ from delta_ops.protocol.table_properties import TableProperties
 from delta_ops.storage import FileInfo, Storage
 
 _NO_REMOVES = REMOVE.empty_table()
+_EQUIVALENT = "equivalent snapshot"
+"""Where a snapshot keeps what stands in for it, since its checkpoint is damaged."""
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -95,6 +105,44 @@ class Snapshot:
     """Marks of the commits since the checkpoint, or of all commits, ascending."""
     checksums: frozenset[int] = field(repr=False, default=frozenset())
     """Versions from the checkpoint's on, or from the first, that had a checksum when opened."""
+    passed_over: tuple[DamagedCheckpoint, ...] = field(repr=False, default=())
+    """Newer checkpoints that could not be read when the version was opened."""
+
+    @property
+    def damaged_checkpoints(self) -> tuple[DamagedCheckpoint, ...]:
+        """Checkpoints that could not be read so far, newest first."""
+        known: Snapshot | None = vars(self).get(_EQUIVALENT)
+        return self.passed_over if known is None else known.damaged_checkpoints
+
+    def equivalent(self, error: LogCorruptError) -> Snapshot:
+        """Open the version without the checkpoint that an error is about.
+
+        Raises:
+            LogCorruptError: The version cannot be read without the checkpoint.
+        """
+        known: Snapshot | None = vars(self).get(_EQUIVALENT)
+        if known is not None:
+            return known
+        if self.checkpoint is None or not is_about(error, self.checkpoint):
+            raise error
+        base_version = self.base.version if self.base else None
+        segment = segment_below(
+            self.storage, self.log_directory, self.version, self.checkpoint, base_version
+        )
+        if segment is None:
+            raise error
+        try:
+            found = load_readable(
+                self.storage, self.log_directory, segment, self.base, outside=self.outside
+            )
+        except (DeltaOpsError, FileNotFoundError):
+            raise error from None
+        damaged = damaged_checkpoint(self.checkpoint, error, self.uri)
+        found = replace(
+            found, passed_over=(*self.passed_over, damaged, *found.passed_over), newest=self.newest
+        )
+        vars(self)[_EQUIVALENT] = found
+        return found
 
     @lazy
     def opened_checkpoint(self) -> OpenCheckpoint | None:
@@ -123,7 +171,10 @@ class Snapshot:
     @lazy
     def state(self) -> TableState:
         """Protocol, metadata, transactions and domains."""
-        opened = self.opened_checkpoint
+        try:
+            opened = self.opened_checkpoint
+        except LogCorruptError as error:
+            return self.equivalent(error).state
         below = opened.state if opened else self.base.state if self.base else EMPTY_STATE
         return joined_state(below, self.commit_state)
 
@@ -241,6 +292,28 @@ class Snapshot:
             )
 
     def _stream_live(self, columns: Sequence[str]) -> Iterator[FileRows]:
+        """The live files; where the checkpoint turns out to be damaged, the rest from elsewhere."""
+        done = 0
+        try:
+            for files in self._stream_own(columns):
+                yield files
+                done += 1
+        except LogCorruptError as error:
+            other = self.equivalent(error)
+        else:
+            return
+        # The same again, as far as it could be read.
+        seen = [
+            chunk
+            for files in islice(self._stream_own(columns), done)
+            for chunk in file_rows(files.rows, self.uri).keys.chunks
+        ]
+        known = pa.chunked_array(seen, pa.string())
+        for files in other._stream_live(columns):
+            found = file_rows(files.rows, self.uri)
+            yield found.filter(pc.invert(pc.is_in(found.keys, value_set=known)))
+
+    def _stream_own(self, columns: Sequence[str]) -> Iterator[FileRows]:
         yield self.tail.adds
         names = set(columns) - {CANONICAL_PATH} | {"path", "deletionVector"}
         wanted = [name for name in ADD.names if name in names]
@@ -264,6 +337,12 @@ class Snapshot:
         Args:
             columns: Any of `arrow_schemas.REMOVE`.
         """
+        try:
+            return self._own_tombstones(columns)
+        except LogCorruptError as error:
+            return self.equivalent(error).tombstones(columns)
+
+    def _own_tombstones(self, columns: Sequence[str]) -> pa.Table:
         names = set(columns) | {"path", "deletionVector"}
         wanted = [name for name in REMOVE.names if name in names]
         tables = [self.tail.removes.rows.select(wanted)]
@@ -435,9 +514,45 @@ def open_snapshot(
 
     def look() -> Snapshot:
         segment = find_segment(storage, log_directory, version, base_version=base_version)
-        return load_snapshot(storage, log_directory, segment, base, outside=outside)
+        return load_readable(storage, log_directory, segment, base, outside=outside)
 
     return retry_if_vanished(storage, log_directory, look)
+
+
+def load_readable(
+    storage: Storage,
+    log_directory: str,
+    segment: Segment,
+    base: Snapshot | None = None,
+    ahead: Mapping[str, Sequence[str]] | None = None,
+    *,
+    outside: OutsideFiles,
+) -> Snapshot:
+    """`load_snapshot`, from an older checkpoint if that of the segment cannot be read."""
+    damaged: list[DamagedCheckpoint] = []
+    first: LogCorruptError | None = None
+    wanted: Segment | None = segment
+    while wanted is not None:
+        try:
+            snapshot = load_snapshot(storage, log_directory, wanted, base, ahead, outside=outside)
+        except LogCorruptError as error:
+            first = first or error
+            if wanted.checkpoint is None or not is_about(error, wanted.checkpoint):
+                break
+            below = segment_below(
+                storage,
+                log_directory,
+                wanted.version,
+                wanted.checkpoint,
+                base.version if base else None,
+            )
+            if below is not None:
+                damaged.append(damaged_checkpoint(wanted.checkpoint, error, storage.uri))
+            wanted = below
+        else:
+            return replace(snapshot, passed_over=tuple(damaged)) if damaged else snapshot
+    assert first is not None
+    raise first
 
 
 def load_snapshot(
@@ -522,6 +637,7 @@ def advance(
     """
     if not commits:
         return snapshot
+    snapshot = vars(snapshot).get(_EQUIVALENT, snapshot)
     of_commits = joined_state(snapshot.commit_state, state_of_commits(commits))
     version = commits[-1].version
     versions = [commit.version for commit in commits]

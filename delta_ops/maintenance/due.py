@@ -40,6 +40,7 @@ Measure = Literal[
     "readable_time_travel",
     "unreachable_files",
     "lost_commits",
+    "damaged_checkpoints",
     "features",
 ]
 """In the order in which findings are shown."""

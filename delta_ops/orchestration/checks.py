@@ -47,6 +47,7 @@ _DESCRIPTIONS: Mapping[Measure, str] = {
     "readable_time_travel": "How far back versions can be read, as against what is promised.",
     "unreachable_files": "Removed files are not kept longer than versions that could read them.",
     "lost_commits": "Commits that another writer has replaced.",
+    "damaged_checkpoints": "Checkpoints that cannot be read, while older ones can.",
     "features": "Table features that keep some of delta_ops' maintenance away.",
 }
 

@@ -48,7 +48,7 @@ import dagster as dg
 from pydantic import Field
 
 from delta_ops.errors import InvalidRequestError, TableNotFoundError
-from delta_ops.events import CommitLost, OnEvent, Progress, RaceLost
+from delta_ops.events import CheckpointDamaged, CommitLost, OnEvent, Progress, RaceLost
 from delta_ops.log import DeltaLog, Snapshot
 from delta_ops.maintenance import auto_compact
 from delta_ops.orchestration import dagster_compat as compat
@@ -235,7 +235,7 @@ class DeltaIOManager(dg.ConfigurableIOManager):
                 context.log.info(f"{event.table}: {event.operation}, {event.count} tasks done")
             if isinstance(event, RaceLost):
                 context.log.info(f"{event.table}: another writer committed {event.version} first")
-            if isinstance(event, CommitLost):
+            if isinstance(event, CommitLost | CheckpointDamaged):
                 context.log.warning(f"{event.table}: {event.advice}")
 
         return on_event

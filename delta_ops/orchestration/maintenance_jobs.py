@@ -17,7 +17,7 @@ from typing import Any
 import dagster as dg
 
 from delta_ops.errors import DeltaOpsError, TableNotFoundError
-from delta_ops.events import CommitLost, Progress
+from delta_ops.events import CheckpointDamaged, CommitLost, Progress
 from delta_ops.log import DeltaLog
 from delta_ops.maintenance import MaintenanceResult, Operation, maintain
 from delta_ops.maintenance.fleet import failure_of
@@ -260,7 +260,7 @@ def _attempt(
     def on_event(event: object) -> None:
         if isinstance(event, Progress):
             context.log.info(f"{table.name}: {event.operation}: {event.count}")
-        if isinstance(event, CommitLost):
+        if isinstance(event, CommitLost | CheckpointDamaged):
             context.log.warning(f"{table.name}: {event.advice}")
 
     log = table.log()

@@ -20,7 +20,7 @@ from itertools import takewhile
 
 from delta_ops.clock import Clock
 from delta_ops.errors import DeltaOpsError, StorageError, TableReplacedError
-from delta_ops.events import CommitLost, Committed, HookFailed, OnEvent
+from delta_ops.events import CheckpointDamaged, CommitLost, Committed, HookFailed, OnEvent
 from delta_ops.log import DeltaLog, Snapshot
 from delta_ops.log.checkpoint.incomplete import delete_stale, stale_files
 from delta_ops.log.checkpoint_write.write import write_checkpoint
@@ -180,6 +180,13 @@ def run_hooks(
                     reason=str(error),
                 )
             )
+    read = committed.read_snapshot
+    for damaged in read.damaged_checkpoints if read else ():
+        on_event(
+            CheckpointDamaged(
+                table=committed.log.uri, version=damaged.version, advice=damaged.advice
+            )
+        )
     for lost in lost_commits:
         logger.warning("%s: %s", committed.log.uri, lost.advice)
         on_event(CommitLost(table=committed.log.uri, version=lost.version, advice=lost.advice))

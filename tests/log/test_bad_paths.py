@@ -14,7 +14,7 @@ from delta_ops.errors import LogCorruptError
 from delta_ops.log.checkpoint_write.write import write_checkpoint
 from delta_ops.log.commit_file import create_commit
 from delta_ops.protocol.actions import FileAction
-from tests.support.tables import add, remove, write_log
+from tests.support.tables import add, clean_up, remove, write_log
 
 BAD = pytest.mark.parametrize(
     ("action", "reason"),
@@ -71,6 +71,7 @@ def test_a_path_of_a_checkpoint_is_named_with_the_checkpoint(
         if row["add"]:
             row["add"]["path"] = "s3://b/../x"
     pq.write_table(pa.Table.from_pylist(rows, schema=pq.read_schema(place)), place)
+    clean_up(log)
     if later:
         create_commit(log.storage, log.log_directory, 1, later)
     with pytest.raises(LogCorruptError, match=rf"{place.name}, path s3://b/\.\./x: .*climbs"):

@@ -18,7 +18,7 @@ from delta_ops import DeltaLog
 from delta_ops.errors import LogCorruptError
 from delta_ops.log.checkpoint_write.write import write_checkpoint
 from delta_ops.protocol.actions import SetTransaction
-from tests.support.tables import add, live_paths, write_log
+from tests.support.tables import add, clean_up, live_paths, write_log
 
 STATS = '{"numRecords":2,"minValues":{"id":1},"maxValues":{"id":2},"nullCount":{"id":0}}'
 
@@ -52,6 +52,7 @@ def test_an_empty_file_in_a_checkpoints_place_makes_room(log: DeltaLog) -> None:
 
 def test_a_damaged_file_in_a_checkpoints_place_is_an_error_that_names_it(log: DeltaLog) -> None:
     snapshot = log.snapshot()
+    clean_up(log)
     checkpoint(log).write_bytes(b"PAR1 damaged")
     with pytest.raises(LogCorruptError, match=r"checkpoint\.parquet: the checkpoint cannot be"):
         write_checkpoint(snapshot, now_ms=0)
@@ -71,6 +72,7 @@ def test_damaged_pages_are_an_error_that_names_the_file(log: DeltaLog, column: s
                 size = chunk.total_compressed_size
                 content[start : start + size] = b"\xff" * size
     checkpoint(log).write_bytes(content)
+    clean_up(log)
     with pytest.raises(LogCorruptError, match=r"checkpoint\.parquet: the checkpoint cannot be"):
         DeltaLog(log.uri).snapshot().files(["size"])
 
@@ -113,6 +115,7 @@ def test_a_deletion_vector_that_is_nowhere_is_an_error(
     log: DeltaLog, vector: dict[str, Any]
 ) -> None:
     pq.write_table(vectors_of(pq.read_table(checkpoint(log)), vector), checkpoint(log))
+    clean_up(log)
     with pytest.raises(LogCorruptError, match="a deletion vector lacks its storageType or path"):
         log.snapshot().files(["path"])
 
@@ -192,6 +195,7 @@ def test_a_name_that_damage_made_of_another_is_refused(
     else:
         table = table.rename_columns({column: damaged})
     pq.write_table(table, checkpoint(log))
+    clean_up(log)
     with pytest.raises(LogCorruptError, match=f"a column {damaged} and no"):
         DeltaLog(log.uri).snapshot().files()
 

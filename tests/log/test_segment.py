@@ -18,7 +18,7 @@ from delta_ops.errors import (
 from delta_ops.log.checkpoint_write.write import write_checkpoint
 from delta_ops.protocol.file_names import commit_name
 from delta_ops.storage import FileInfo, Storage
-from tests.support.tables import add, live_paths, write_log
+from tests.support.tables import add, clean_up, live_paths, write_log
 
 
 def log_of(root: Path, versions: int = 6) -> DeltaLog:
@@ -214,5 +214,6 @@ def test_an_unreadable_checkpoint_is_an_error_that_names_it(tmp_path: Path) -> N
     write_checkpoint(log.snapshot(4), now_ms=0)
     checkpoint = tmp_path / "_delta_log" / f"{4:020d}.checkpoint.parquet"
     checkpoint.write_bytes(checkpoint.read_bytes()[:-20])
+    clean_up(log)
     with pytest.raises(LogCorruptError, match="the checkpoint cannot be read"):
         log.snapshot()

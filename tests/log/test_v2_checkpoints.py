@@ -16,7 +16,7 @@ from delta_ops.errors import LogCorruptError
 from delta_ops.log.checkpoint_write.write import write_checkpoint
 from delta_ops.log.commit_file import create_commit
 from delta_ops.protocol.actions import Protocol, SetTransaction
-from tests.support.tables import add, live_paths, metadata, remove
+from tests.support.tables import add, clean_up, live_paths, metadata, remove
 
 UUID = "80a083e8-7026-4e79-81be-64bd76c43a11"
 V2 = Protocol(
@@ -163,6 +163,7 @@ def test_a_top_level_file_that_cannot_be_read_is_named(tmp_path: Path, make: Mak
     log = table(tmp_path)
     top = make(tmp_path)
     top.write_bytes(top.read_bytes()[:-30])
+    clean_up(log)
     with pytest.raises(LogCorruptError, match=top.name):
         log.snapshot()
 
@@ -186,5 +187,6 @@ def test_a_sidecar_that_is_gone_is_an_error_and_loses_no_file_silently(tmp_path:
     log = table(tmp_path)
     json_with_sidecars(tmp_path)
     (tmp_path / "_delta_log" / "_sidecars" / "1.parquet").unlink()
+    clean_up(log)
     with pytest.raises(LogCorruptError, match=r"_sidecars/1.parquet: this file .* is gone"):
         log.snapshot().files(["path"])

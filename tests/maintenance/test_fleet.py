@@ -31,7 +31,7 @@ from delta_ops.storage import open_storage
 from tests.maintenance.aged_tables import Table, fragmented, overwritten, undescribed
 from tests.support.counting_storage import CountingStorage
 from tests.support.servers.s3 import S3Server
-from tests.support.tables import PROTOCOL, add, metadata, write_log
+from tests.support.tables import PROTOCOL, add, clean_up, metadata, write_log
 
 SMALL = HealthThresholds(small_files=2)
 
@@ -197,6 +197,7 @@ def broken_tables(root: Path, monkeypatch: pytest.MonkeyPatch) -> dict[str, str]
     table_at(root / "gone")
     parquet = table_at(root / "half_checkpoint")
     (Path(parquet.uri) / "_delta_log" / f"{0:020d}.checkpoint.parquet").write_bytes(b"PAR1")
+    clean_up(parquet)
     write_log(root / "unclear", [[metadata(configuration={"delta.logRetentionDuration": "long"})]])
     _deny(monkeypatch, str(root / "closed"))
     return {

@@ -12,6 +12,7 @@ import pytest
 from delta_ops import DeltaLog
 from delta_ops.log.commit_file import create_commit
 from delta_ops.protocol.actions import Action, AddFile, Metadata, Protocol, RemoveFile
+from delta_ops.protocol.file_names import commit_name
 from delta_ops.protocol.schema import StructType, schema_from_json, schema_to_json
 from delta_ops.protocol.table_definition import TableDefinition
 from delta_ops.transaction import Staged
@@ -71,6 +72,12 @@ def write_log(root: Path, commits: Iterable[Iterable[Action]]) -> DeltaLog:
         first: list[Action] = [PROTOCOL, metadata()] if version == 0 else []
         create_commit(log.storage, log.log_directory, version, [*first, *actions])
     return log
+
+
+def clean_up(log: DeltaLog, before: int = 1) -> None:
+    """Delete the commits below a version: damage of the checkpoint cannot be made good then."""
+    for version in range(before):
+        log.storage.delete(f"{log.log_directory}/{commit_name(version)}")
 
 
 def live_paths(log: DeltaLog, version: int | None = None) -> set[str]:

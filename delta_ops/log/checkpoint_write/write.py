@@ -19,7 +19,7 @@ from typing import IO, Literal
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from delta_ops.errors import InvalidRequestError
+from delta_ops.errors import InvalidRequestError, LogCorruptError
 from delta_ops.events import OnEvent, Progress, ignore
 from delta_ops.log.checkpoint.parts import delete_if_empty, load_footers
 from delta_ops.log.checkpoint_write.content import Content, join_small
@@ -107,8 +107,25 @@ def write_checkpoint(
         LogCorruptError: What stands in its place cannot be read.
         TableReplacedError: The table was deleted, or another stands in its place.
     """
+    try:
+        return _write(snapshot, now_ms, part_rows, on_event)
+    except LogCorruptError as error:
+        readable = snapshot.equivalent(error)
+    return _write(readable, now_ms, part_rows, on_event)
+
+
+def _write(
+    snapshot: Snapshot, now_ms: int, part_rows: int | None, on_event: OnEvent
+) -> WrittenCheckpoint | None:
     kind = checkpoint_kind(snapshot, part_rows)
     content = Content(snapshot=snapshot, now_ms=now_ms)
+    # What cannot be read would keep its place, or be taken before the new one.
+    snapshot.storage.delete_many(
+        path
+        for damaged in snapshot.damaged_checkpoints
+        if damaged.version == snapshot.version
+        for path in damaged.paths
+    )
     has_one = snapshot.checkpoint is not None and not snapshot.commits_since_checkpoint
     if has_one and kind != "classic":
         return None  # a second one could be created: its files have other names

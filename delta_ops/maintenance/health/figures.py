@@ -19,6 +19,7 @@ import pyarrow.compute as pc
 from delta_ops.clock import Clock, system_clock
 from delta_ops.errors import DeltaOpsError
 from delta_ops.log import DeltaLog, Snapshot
+from delta_ops.log.checkpoint.damaged import DamagedCheckpoint
 from delta_ops.log.commit_file import CommitMark, read_txn_id
 from delta_ops.log.commit_times import monotone_times
 from delta_ops.log.lost_commits import LostCommit, find_lost_commits
@@ -29,7 +30,7 @@ from delta_ops.log.segment import (
     listing_from_files,
     segment_from_listing,
 )
-from delta_ops.log.snapshot import load_snapshot
+from delta_ops.log.snapshot import load_readable
 from delta_ops.maintenance.due import Facts
 from delta_ops.maintenance.facts import load_facts
 from delta_ops.maintenance.optimize.clustering import load_clustering
@@ -94,6 +95,8 @@ class HealthFigures(Facts):
     """For how long the log has been readable; None: since the first version."""
     lost_commits: tuple[LostCommit, ...]
     """Versions whose checksum is of another commit, ascending."""
+    damaged_checkpoints: tuple[DamagedCheckpoint, ...]
+    """Checkpoints that cannot be read, newest first."""
     protocol: Protocol
     configuration: dict[str, str]
     """The properties of the table, as its metadata has them."""
@@ -175,6 +178,7 @@ def load_figures(log: DeltaLog, *, clock: Clock = system_clock) -> HealthFigures
         earliest_version=earliest,
         readable_ms=_readable_ms(listing, earliest, now_ms),
         lost_commits=_lost_commits(log, listing, snapshot),
+        damaged_checkpoints=snapshot.damaged_checkpoints,
         protocol=snapshot.protocol,
         configuration=dict(snapshot.metadata.configuration),
     )
@@ -190,7 +194,7 @@ def _open(log: DeltaLog, listing: LogListing) -> Snapshot:
         try:
             segment = segment_from_listing(listing, log.uri, None)
             ahead = {"add": _ADDS, "remove": _REMOVES}
-            return load_snapshot(
+            return load_readable(
                 log.storage, log.log_directory, segment, ahead=ahead, outside=log.outside
             )
         except (FileNotFoundError, DeltaOpsError):

@@ -26,6 +26,7 @@ def assess(figures: HealthFigures, thresholds: HealthThresholds) -> tuple[Findin
         *_assess_files(figures, thresholds),
         *_assess_retention(figures, thresholds),
         _assess_lost_commits(figures),
+        _assess_damaged_checkpoints(figures),
         _assess_features(figures),
     )
     return tuple(sorted(findings, key=lambda each: _PLACES.get(each.measure, len(_PLACES))))
@@ -98,6 +99,18 @@ def _assess_lost_commits(figures: HealthFigures) -> Finding:
         verdict="look" if figures.lost_commits else "ok",
         operation=None,
         advice="; ".join(lost.advice for lost in figures.lost_commits),
+    )
+
+
+def _assess_damaged_checkpoints(figures: HealthFigures) -> Finding:
+    return Finding(
+        measure="damaged_checkpoints",
+        value=tuple(str(damaged.version) for damaged in figures.damaged_checkpoints),
+        threshold=(),
+        unit="versions",
+        verdict="look" if figures.damaged_checkpoints else "ok",
+        operation=None,
+        advice="; ".join(damaged.advice for damaged in figures.damaged_checkpoints),
     )
 
 

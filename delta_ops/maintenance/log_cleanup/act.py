@@ -26,6 +26,7 @@ from dataclasses import dataclass
 
 from delta_ops.arguments import validate_arguments
 from delta_ops.clock import Clock, system_clock
+from delta_ops.errors import LogCorruptError
 from delta_ops.events import OnEvent, Progress, ignore
 from delta_ops.log import DeltaLog, Snapshot, TableOrPlace, log_of
 from delta_ops.log.checkpoint.compatible import write_compatible_checkpoint
@@ -224,6 +225,9 @@ def _prove_boundary(log: DeltaLog, plan: LogCleanupPlan) -> None:
     if snapshot.opened_checkpoint is not None:
         for _ in stream_removes(log.storage, snapshot.opened_checkpoint, REMOVE.names):
             pass
+    for damaged in snapshot.damaged_checkpoints:
+        # Readers have fallen back to what this clean-up would delete.
+        raise LogCorruptError(log.uri, damaged.file, f"{damaged.reason}; nothing was deleted")
     validate_checksum(snapshot)
 
 

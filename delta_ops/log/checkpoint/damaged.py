@@ -1,0 +1,78 @@
+"""Damaged checkpoints: the same version from an older checkpoint, or from all commits.
+
+Source: PROTOCOL.md, "Checkpoints": a checkpoint holds what the commits up to its version come to,
+so any of them does. The reference falls back like this since 3.2, where opening a table finds the
+damage.
+"""
+
+from __future__ import annotations
+
+import logging
+from dataclasses import dataclass, replace
+
+from delta_ops.errors import LogCorruptError, TableNotFoundError, VersionNotFoundError
+from delta_ops.log.segment import Checkpoint, Segment, list_log, segment_from_listing
+from delta_ops.storage import Storage
+
+logger = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DamagedCheckpoint:
+    """A checkpoint that could not be read."""
+
+    version: int
+    paths: tuple[str, ...]
+    """Its files, without sidecars."""
+    file: str
+    """The file that is damaged."""
+    reason: str
+
+    @property
+    def advice(self) -> str:
+        """What is wrong and what to do about it, in one sentence."""
+        return (
+            f"the checkpoint of version {self.version} cannot be read ({self.file}: "
+            f"{self.reason}), so that readers take an older one and the commits since; keep these "
+            "files, and create a checkpoint of a later version, with which readers begin then"
+        )
+
+
+def is_about(error: LogCorruptError, checkpoint: Checkpoint | None) -> bool:
+    """Whether an error is about a file of the checkpoint, or about one of its sidecars."""
+    if checkpoint is None:
+        return False
+    paths = tuple(part.path for part in checkpoint.parts)
+    return error.file.startswith(paths) or "/_sidecars/" in error.file
+
+
+def damaged_checkpoint(
+    checkpoint: Checkpoint, error: LogCorruptError, table: str
+) -> DamagedCheckpoint:
+    """The checkpoint of an error, which goes to the logger, too."""
+    found = DamagedCheckpoint(
+        version=checkpoint.version,
+        paths=tuple(part.path for part in checkpoint.parts),
+        file=error.file,
+        reason=error.reason.partition(";")[0],
+    )
+    logger.warning("%s: %s", table, found.advice)
+    return found
+
+
+def segment_below(
+    storage: Storage,
+    directory: str,
+    version: int,
+    checkpoint: Checkpoint,
+    base_version: int | None,
+) -> Segment | None:
+    """The segment of a version from an older checkpoint than this one; None if there is none."""
+    listing = list_log(storage, directory)
+    older = tuple(each for each in listing.checkpoints if each.version < checkpoint.version)
+    try:
+        return segment_from_listing(
+            replace(listing, checkpoints=older), storage.uri, version, base_version
+        )
+    except (LogCorruptError, TableNotFoundError, VersionNotFoundError):
+        return None
