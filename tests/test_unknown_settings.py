@@ -33,7 +33,7 @@ from delta_ops.orchestration.swap_in import (
     dagster_iceberg,
     dagster_polars,
 )
-from delta_ops.spark.format_options import OPTIONS, Use, options_for
+from delta_ops.spark.format_options import OPTIONS, Option, Use, options_for
 from delta_ops.storage import open_storage
 
 ROWS = pa.table({"n": [1], "day": ["a"]})
@@ -96,6 +96,13 @@ def of_store(uri: str, **fixed: Any) -> Callable[[Path, str, Any], object]:
 
 def of_spark(use: Use) -> Callable[[Path, str, Any], object]:
     return lambda _root, name, value: options_for(use, {name.lower(): (name, value)})
+
+
+def is_unusable(option: Option, use: Use) -> bool:
+    """Whether the option is refused; a reader passes over those of a writer with a warning."""
+    is_of_others = bool(option.used_by) and use not in option.used_by
+    is_writer = use in (Use.WRITE, Use.STREAM_WRITE)
+    return use in option.refused_by or (is_of_others and is_writer)
 
 
 def of_command(root: Path, name: str, value: Any) -> None:
@@ -201,7 +208,7 @@ SURFACES = [
             f"the options of {use.value}",
             of_spark(use),
             {f"{option.name}x": "1" for option in OPTIONS if use in option.used_by},
-            {option.name: "1" for option in OPTIONS if use in option.refused_by},
+            {option.name: "1" for option in OPTIONS if is_unusable(option, use)},
         )
         for use in Use
     ),

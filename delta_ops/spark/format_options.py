@@ -241,7 +241,20 @@ def options_for(use: Use, given: Mapping[str, tuple[str, str]]) -> Options:
             raise InvalidRequestError(
                 f"{option.name} is not supported by {use.value} with delta_ops; {option.cure}"
             )
+        elif option.used_by and use not in option.used_by:
+            _validate_unused(use, option)
     return Options(given)
+
+
+def _validate_unused(use: Use, option: Option) -> None:
+    """Refuse an option that only another use has, to a writer; a reader passes it over."""
+    users = " and ".join(sorted(each.value for each in option.used_by))
+    if use in _WRITES:
+        raise InvalidRequestError(
+            f"{option.name} is an option of {users}, and {use.value} has no use for it; leave it "
+            "out"
+        )
+    logger.warning("%s is an option of %s, and %s passes it over", option.name, users, use.value)
 
 
 def instant_of(name: str, text: str, time_zone: str) -> datetime:
