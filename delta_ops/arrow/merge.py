@@ -47,7 +47,7 @@ def merge(
             by `execute`.
         predicate: When a row of the target and one of the source meet: an equality of a column of
             the target with one of the source, or several, and any other conditions, joined by AND.
-            A key that is null meets nothing.
+            A key that is null meets nothing, but by a null-safe equality (`<=>`) alone.
         source_alias: What the source is called in expressions.
         target_alias: What the table is called in expressions.
         txn: Application id and version: a merge that the table holds already is not done again.

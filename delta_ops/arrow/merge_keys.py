@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from decimal import Decimal
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -16,14 +18,21 @@ from delta_ops.arrow.expressions import evaluate
 from delta_ops.arrow.merge_source import Source, join_chunks, normalize_key, rows_of_source
 from delta_ops.errors import InvalidRequestError
 from delta_ops.planning.key_ranges import cover_keys
-from delta_ops.planning.merge_columns import SOURCE, TARGET, MergeColumns, localize, sides_of
+from delta_ops.planning.merge_columns import (
+    SOURCE,
+    TARGET,
+    MergeColumns,
+    SplitCondition,
+    localize,
+    sides_of,
+)
 from delta_ops.protocol.arrow_types import arrow_type_from_type
 from delta_ops.protocol.char_types import char_length
 from delta_ops.protocol.expression.implication import implied_predicate
 from delta_ops.protocol.expression.nodes import Column, Node, conjuncts_of, join_conjuncts
 from delta_ops.protocol.expression.resolution import Found, locate, resolve_expression
 from delta_ops.protocol.literals import is_comparable
-from delta_ops.protocol.predicate import Predicate
+from delta_ops.protocol.predicate import TRUE, IsNull, Predicate, all_of
 from delta_ops.protocol.schema import StructType, collation, find_field
 from delta_ops.protocol.stats import ColumnPath
 
@@ -76,8 +85,7 @@ class MergeKeys:
 
 
 def load_keys(
-    keys: Sequence[tuple[Node, Node]],
-    residual: Node | None,
+    condition: SplitCondition,
     columns: MergeColumns,
     source: Source,
     table: str,
@@ -85,8 +93,7 @@ def load_keys(
     """Evaluate the keys of the source.
 
     Args:
-        keys: Columns of the target and what they equal.
-        residual: What else must be true; not resolved.
+        condition: When rows meet.
         columns: The columns of both sides.
         source: Its rows.
         table: For messages.
@@ -97,23 +104,40 @@ def load_keys(
     """
     find = columns.finder()
     rows = rows_of_source(source, pa.arange(0, len(source)), SOURCE)
-    paths, pads, values = [], [], []
-    for column, value in keys:
+    pads: list[Callable[[Any], Any]] = []
+    paths, values, covers = [], [], []
+    for column, value in condition.keys:
         assert isinstance(column, Column)
         found = locate(find(column.path).path[1:], columns.target)
-        pads.append(_plan_padding(found, columns.target))
-        paths.append(found.path)
+        pad = _plan_padding(found, columns.target)
         evaluated = evaluate(resolve_expression(value, find), rows)
-        values.append(_fit_key(evaluated, found, table))
-    of_target = [each for each in _conjuncts(residual) if sides_of(each, find) == {TARGET}]
-    condition = join_conjuncts(tuple(localize(each, find) for each in of_target))
+        fitted = _fit_key(evaluated, found, table)
+        cover = cover_keys([found.path], [fitted])
+        if condition.is_null_safe:
+            is_null = evaluated.is_null()
+            paths += [found.path, found.path]
+            pads += [partial(_fill, pad), _mark_nulls]
+            # A number that the target does not have stays null, and meets nothing.
+            filled = pc.if_else(is_null, _some_value(fitted.type), fitted)
+            values += [filled, is_null.cast(pa.int8())]
+            needs_nulls = cover is not TRUE and pc.any(is_null).as_py()
+            covers.append(cover | IsNull(found.path) if needs_nulls else cover)
+        else:
+            paths.append(found.path)
+            pads.append(pad)
+            values.append(fitted)
+            covers.append(cover)
+    of_target = [
+        each for each in _conjuncts(condition.residual) if sides_of(each, find) == {TARGET}
+    ]
+    on_target = join_conjuncts(tuple(localize(each, find) for each in of_target))
     names = [f"key{i}" for i in range(len(values))]
     normalized = [*map(normalize_key, values), pa.arange(0, len(source))]
     ordered = pa.table(normalized, names=[*names, "row"]).sort_by([(n, "ascending") for n in names])
     of_rows = [join_chunks(ordered[name]) for name in names]
-    covering = cover_keys(paths, of_rows)
-    if condition is not None:
-        covering = covering & implied_predicate(condition, columns.target)
+    covering = all_of(each for each in covers if each is not TRUE)
+    if on_target is not None:
+        covering = covering & implied_predicate(on_target, columns.target)
     starts = _find_starts(of_rows)
     once = ordered.select(names).take(starts).append_column("key", pa.arange(0, len(starts)))
     return MergeKeys(
@@ -124,6 +148,27 @@ def load_keys(
         bounds=np.append(starts, len(source)),
         covering=covering,
     )
+
+
+def _fill(pad: Callable[[Any], Any], values: Any) -> Any:
+    """Stored keys, which a null-safe equality compares, without nulls; see `_mark_nulls`."""
+    padded = pad(values)
+    return pc.if_else(padded.is_null(), _some_value(padded.type), padded)
+
+
+def _mark_nulls(values: Any) -> Any:
+    return values.is_null().cast(pa.int8())
+
+
+def _some_value(data_type: pa.DataType) -> pa.Scalar:
+    """A value of the type, which stands for null beside a mark."""
+    if pt.is_string(data_type) or pt.is_binary(data_type):
+        return pa.scalar("", pa.string()).cast(data_type)
+    if pt.is_decimal(data_type):
+        return pa.scalar(Decimal(0), data_type)
+    if pt.is_date(data_type):
+        return pa.scalar(0, pa.int32()).cast(data_type)
+    return pa.scalar(0, pa.int64()).cast(data_type)
 
 
 def _find_starts(columns: Sequence[pa.Array]) -> np.ndarray:

@@ -316,7 +316,8 @@ def _repeat_error(
     matching: Matching, group: pa.Table, row: int, num_met: int, table: str
 ) -> InvalidRequestError:
     key = ", ".join(
-        f"{'.'.join(path)} = {_target_values(group, path)[row]}" for path in matching.keys.paths
+        f"{'.'.join(path)} = {_target_values(group, path)[row]}"
+        for path in dict.fromkeys(matching.keys.paths)
     )
     return InvalidRequestError(
         f"{table}: the row with {key} meets {num_met} rows of the source that would change it; "

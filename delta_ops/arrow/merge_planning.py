@@ -118,7 +118,8 @@ def plan_merge(
         },
     )
     definition = transaction.definition
-    keys, residual = split_condition(request.predicate, columns, now_ms)
+    condition = split_condition(request.predicate, columns, now_ms)
+    keys, residual, _ = condition
     unmatchable = unmatchable_keys(keys, columns, definition)
     planned = [
         plan_clause(each, columns, definition, table, now_ms, unmatchable) for each in clauses
@@ -135,7 +136,7 @@ def plan_merge(
     source = load_source(reader, used, table)
     request.taken[:] = [(schema, source.rows.to_reader())]
     validate_source(source, request.source_rules, table)
-    merge_keys = load_keys(keys, residual, columns, source, table)
+    merge_keys = load_keys(condition, columns, source, table)
     looked_at = [*(columns_of(resolved) if resolved is not None else ())]
     looked_at += [c for each in (*matched, *others) for c in each.condition_columns]
     names = {path[0] for path in merge_keys.paths} | names_of(looked_at, TARGET)

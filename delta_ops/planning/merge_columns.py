@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Literal
+from typing import Literal, NamedTuple
 
 from delta_ops.errors import InvalidRequestError, UnknownColumnError
 from delta_ops.protocol.expression import Expression
@@ -110,10 +110,21 @@ def localize(node: Node, find: Find) -> Node:
     )
 
 
-def split_condition(
-    predicate: Expression, columns: MergeColumns, now_ms: int
-) -> tuple[list[tuple[Node, Node]], Node | None]:
+class SplitCondition(NamedTuple):
+    """When rows of both sides meet."""
+
+    keys: Sequence[tuple[Node, Node]]
+    """Columns of the target and values of the source that are equal."""
+    residual: Node | None
+    """What else must be true; not resolved."""
+    is_null_safe: bool = False
+    """Whether a key that is null equals one that is null."""
+
+
+def split_condition(predicate: Expression, columns: MergeColumns, now_ms: int) -> SplitCondition:
     """The equalities of columns of the target and values of the source, and the other conditions.
+
+    Null-safe equalities are keys where there are no others.
 
     Args:
         now_ms: Time of the merge, in milliseconds since the Unix epoch.
@@ -122,23 +133,21 @@ def split_condition(
         InvalidRequestError: There is no such equality, a name that is nowhere, or one in double
             quotes.
     """
-    keys, others = [], []
     find = columns.finder()
     validate_quotes(predicate.text, find)
-    for each in conjuncts_of(bind_time(predicate.root, now_ms)):
-        key = _key_of(each, columns)
-        if key is None:
-            sides_of(each, find)  # finds names that are nowhere
-            others.append(each)
-        else:
-            keys.append(key)
-    if not keys:
-        raise InvalidRequestError(
-            f"The predicate {predicate.text!r} of a merge has no equality of a column of the "
-            f"target with one of the source, as in {columns.target_alias}.id = "
-            f"{columns.source_alias}.id, that must be true beside whatever else; add one"
-        )
-    return keys, join_conjuncts(tuple(others))
+    conjuncts = list(conjuncts_of(bind_time(predicate.root, now_ms)))
+    for each in conjuncts:
+        sides_of(each, find)  # finds names that are nowhere
+    for operator in ("=", "<=>"):
+        found = [_key_of(each, operator, columns) for each in conjuncts]
+        others = tuple(each for each, key in zip(conjuncts, found, strict=True) if key is None)
+        if keys := [key for key in found if key is not None]:
+            return SplitCondition(keys, join_conjuncts(others), operator == "<=>")
+    raise InvalidRequestError(
+        f"The predicate {predicate.text!r} of a merge has no equality of a column of the target "
+        f"with one of the source, as in {columns.target_alias}.id = {columns.source_alias}.id, "
+        "that must be true beside whatever else; add one"
+    )
 
 
 def unmatchable_keys(
@@ -165,8 +174,8 @@ def unmatchable_message(key: str) -> str:
     )
 
 
-def _key_of(node: Node, columns: MergeColumns) -> tuple[Node, Node] | None:
-    if not isinstance(node, Call) or node.name != "=":
+def _key_of(node: Node, operator: str, columns: MergeColumns) -> tuple[Node, Node] | None:
+    if not isinstance(node, Call) or node.name != operator:
         return None
     find = columns.finder()
     for column, value in (node.operands, node.operands[::-1]):

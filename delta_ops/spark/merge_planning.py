@@ -12,6 +12,7 @@ from delta_ops.errors import InvalidRequestError
 from delta_ops.log import Snapshot
 from delta_ops.planning.merge_columns import (
     MergeColumns,
+    SplitCondition,
     localize,
     sides_of,
     split_condition,
@@ -50,7 +51,7 @@ class MergePlan:
     definition: TableDefinition
     """The table as the commit will leave it."""
     condition: SparkCondition
-    keys: tuple[Sequence[tuple[Node, Node]], Node | None] | None
+    keys: SplitCondition | None
     """The condition as `split_condition` splits it; None where only Spark understands it."""
     columns: MergeColumns
     sides: Sides
@@ -134,7 +135,7 @@ def plan_merge(
     validate_condition(condition, sides.rows_of("matched"), table, find)
     expression = condition.expression_in(spark, (definition.schema, source_schema))
     keys = None if expression is None else _split(expression, columns, transaction.clock())
-    unmatchable = frozenset() if keys is None else unmatchable_keys(keys[0], columns, definition)
+    unmatchable = frozenset() if keys is None else unmatchable_keys(keys.keys, columns, definition)
     planned = [plan_clause(each, sides, find, definition, table, unmatchable) for each in clauses]
     of_rows = [
         each
@@ -160,9 +161,7 @@ def plan_merge(
     )
 
 
-def _split(
-    condition: Expression, columns: MergeColumns, now_ms: int
-) -> tuple[Sequence[tuple[Node, Node]], Node | None] | None:
+def _split(condition: Expression, columns: MergeColumns, now_ms: int) -> SplitCondition | None:
     try:
         return split_condition(condition, columns, now_ms)
     except InvalidRequestError:  # no equality, or what only Spark understands
@@ -188,9 +187,9 @@ def find_read(plan: MergePlan, now_ms: int) -> Covered:
 
 
 def _cover_matches(plan: MergePlan) -> Covered:
-    if plan.keys is None:
+    if plan.keys is None or plan.keys.is_null_safe:
         return Covered(TRUE)
-    (keys, residual), columns = plan.keys, plan.columns
+    (keys, residual, _), columns = plan.keys, plan.columns
     find = columns.finder()
     usable = []
     for target, value in keys:

@@ -532,3 +532,12 @@ def test_a_struct_without_some_fields_takes_no_values_from_rows(
     merge(less).when_not_matched_insert({"id": "source.id", "st": "source.st"}).execute()
     added = {"id": 2, "st": {"a": 2, "b": None}, "l": None}
     assert by_id(da.to_table(tmp_path)) == by_id(pa.Table.from_pylist([kept, added]))
+
+
+def test_null_meets_null_by_a_null_safe_equality_alone(spark: SparkSession, tmp_path: Path) -> None:
+    da.write(tmp_path, pa.table({"k": pa.array([None, 1], pa.int64()), "v": ["a", "b"]}))
+    source = spark.createDataFrame([(None, "A"), (2, "C")], "k long, v string")
+    merge = ds.merge(tmp_path, source, "target.k <=> source.k")
+    merge.when_matched_update_all().when_not_matched_insert_all().execute()
+    found = {row["k"]: row["v"] for row in da.to_table(tmp_path).to_pylist()}
+    assert found == {None: "A", 1: "b", 2: "C"}
