@@ -71,7 +71,11 @@ def test_names_in_double_quotes_change_nothing(
     assert DeltaLog(tmp_path).snapshot().version == 0
 
 
-@pytest.mark.parametrize("condition", ["false", "1 = 0", 'state = "none"', sf.lit], ids=str)
+@pytest.mark.parametrize(
+    "condition",
+    ["false", "1 = 0", 'state = "none"', sf.lit],
+    ids=["false", "never equal", "a text", "a column of Spark"],
+)
 def test_conditions_that_mean_what_they_say_are_taken(
     spark: SparkSession, tmp_path: Path, condition: Any
 ) -> None:
