@@ -86,6 +86,25 @@ def test_a_change_is_made_on_the_files_of_a_compaction(
     assert change(tmp_path, txn=("app", 1)).already_committed
 
 
+def test_a_merge_begins_again_with_the_columns_and_metadata_of_its_source(tmp_path: Path) -> None:
+    three_files(tmp_path)
+    unit = pa.field("price", pa.int64(), metadata={"unit": "EUR"})
+    schema = pa.schema([("id", pa.int64()), ("at", pa.time64("us")), unit])
+    builder = da.merge(
+        tmp_path,
+        pa.table([[2], [None], [5]], schema=schema).to_reader(),
+        "target.id = source.id",
+        merge_schema=True,
+        on_event=acting_at("DataFilesStaged", lambda: optimize(tmp_path)),
+    )
+    result = builder.when_matched_update_all(except_cols=["at"]).execute()
+    assert result.version == 4
+    snapshot = DeltaLog(tmp_path).snapshot()
+    assert snapshot.schema.fields[-1].metadata == {"unit": "EUR"}
+    prices = da.to_table(tmp_path).sort_by("id")["price"].to_pylist()
+    assert prices == [None, 5, None]
+
+
 def test_what_lost_to_a_compaction_leaves_no_file(tmp_path: Path) -> None:
     three_files(tmp_path)
     named = {str(each.path) for each in DeltaLog(tmp_path).snapshot().add_files()}
