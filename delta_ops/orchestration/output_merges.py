@@ -119,13 +119,13 @@ def _validate_keys(keys: Sequence[str], output: StructType, table: str) -> None:
 def _spelled_keys(keys: Sequence[str], output: StructType) -> tuple[str, ...]:
     """Keys as the output spells them; what is none of its columns stays as it is."""
 
-    def spelled(key: str) -> str:
+    def normalize(key: str) -> str:
         try:
             return find_named(output, key).name
         except UnknownColumnError:
             return key
 
-    return tuple(map(spelled, keys))
+    return tuple(map(normalize, keys))
 
 
 def _inserted_columns(schema: StructType, settings: MergeSettings, table: str) -> StructType:

@@ -491,14 +491,14 @@ def validate_partitioning(
         InvalidRequestError: With both.
     """
     columns = definition.partition_columns
-    if partition_by is not None and _spelled(partition_by, definition.schema) != columns:
+    if partition_by is not None and _normalize(partition_by, definition.schema) != columns:
         raise InvalidRequestError(
             f"{table} is partitioned by {', '.join(columns) or 'nothing'}, not by "
             f"{', '.join(partition_by) or 'nothing'}; leave partition_by out"
         )
 
 
-def _spelled(names: Sequence[str], schema: StructType) -> tuple[str, ...]:
+def _normalize(names: Sequence[str], schema: StructType) -> tuple[str, ...]:
     """Names as the schema spells them, if they are names of columns."""
     try:
         return find_columns(schema, names)

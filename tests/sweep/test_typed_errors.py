@@ -36,7 +36,7 @@ KNOWN = [
     pytest.param("a column of type struct of no field", "export_schema", id="an empty struct"),
 ]
 SOME = 5
-"""Of so many damages `make test` takes one, with one call that reads and one that changes."""
+"""`make test` takes one damage of this many, with one call that reads and one that changes."""
 
 
 @pytest.fixture(scope="module")

@@ -193,7 +193,7 @@ def _call(name: str, operands: Sequence[Node]) -> Node:
         case "+" | "-" | "*":
             return _arithmetic(name, *operands)
         case "/":
-            operands = _as_doubles(operands)
+            operands = _convert_decimals(operands)
             types = [type_of(each) for each in operands]
             _require(name, types, lambda t: t in INTEGERS or t in FLOATS or t == VOID)
             return Call(name, tuple(_coerce(each, DOUBLE) for each in operands), DOUBLE)
@@ -211,7 +211,7 @@ def _call(name: str, operands: Sequence[Node]) -> Node:
 def _function(name: str, operands: Sequence[Node], types: Sequence[DataType]) -> Node:
     match name:
         case "coalesce":
-            operands = _as_doubles(operands)
+            operands = _convert_decimals(operands)
             together = _together(name, [type_of(each) for each in operands])
             return Call(name, tuple(_coerce(each, together) for each in operands), together)
         case "concat":
@@ -265,7 +265,7 @@ def _formatting(times: Node, pattern: Node) -> Node:
     return Call("date_format", (times, pattern), STRING)
 
 
-def _as_doubles(nodes: Sequence[Node]) -> Sequence[Node]:
+def _convert_decimals(nodes: Sequence[Node]) -> Sequence[Node]:
     """The nodes, whose decimals that are written out are DOUBLE beside FLOAT and DOUBLE.
 
     Source: Spark's `DecimalPrecisionTypeCoercion`. Java and Python round alike: to the nearest.
@@ -291,7 +291,7 @@ def _fold(call: Call) -> Node:
 
 
 def _arithmetic(name: str, left: Node, right: Node) -> Node:
-    left, right = _as_doubles([left, right])
+    left, right = _convert_decimals([left, right])
     types = [type_of(left), type_of(right)]
     _require(name, types, lambda t: is_numeric(t) or t == VOID)
     if VOID in types:
@@ -317,7 +317,7 @@ def _exact_type(node: Node) -> DecimalType:
 def _sides(name: str, left: Node, right: Node) -> tuple[Node, Node]:
     """Both sides of a comparison in one type."""
     left, right = _coerce_text(left, type_of(right)), _coerce_text(right, type_of(left))
-    left, right = _as_doubles([left, right])
+    left, right = _convert_decimals([left, right])
     types = [type_of(left), type_of(right)]
     together = common_type(types)
     is_comparable = together is not None and (
@@ -338,7 +338,7 @@ def _coerce_text(node: Node, data_type: DataType) -> Node:
 
 
 def _case(branches: Sequence[tuple[Node, Node]], otherwise: Node) -> Node:
-    values = _as_doubles([*(value for _, value in branches), otherwise])
+    values = _convert_decimals([*(value for _, value in branches), otherwise])
     together = _together("case", [type_of(each) for each in values])
     *chosen, default = (_coerce(each, together) for each in values)
     conditions = (condition for condition, _ in branches)

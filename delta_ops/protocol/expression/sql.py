@@ -123,7 +123,7 @@ def _node(node: exp.Expr) -> Node:
             return _cast(node)
         case exp.In() if node.expressions:
             value = _node(node.this)
-            listed = _of_one_kind([_node(each) for each in node.expressions])
+            listed = _unify_numbers([_node(each) for each in node.expressions])
             return Call("or", tuple(Call("=", (value, each)) for each in listed))
         case exp.Between() if not node.args.get("symmetric"):
             value, low, high = map(_node, (node.this, node.args["low"], node.args["high"]))
@@ -216,7 +216,7 @@ def _operands(node: exp.Expr, kind: type[exp.Expr]) -> list[Node]:
     return [_node(node), *reversed(operands)]
 
 
-def _of_one_kind(listed: list[Node]) -> list[Node]:
+def _unify_numbers(listed: list[Node]) -> list[Node]:
     """The values of a list, all DOUBLE where one is, as Spark compares them."""
     if not any(isinstance(each, Literal) and each.data_type in FLOATS for each in listed):
         return listed
