@@ -24,6 +24,7 @@ from delta_ops.log.delta_log import TableOrPlace, log_of
 from delta_ops.protocol.actions import AddCdcFile, AddFile, Metadata
 from delta_ops.protocol.arrow_schemas import add_files
 from delta_ops.protocol.change_data import validate_feed_columns
+from delta_ops.protocol.column_defaults import validate_defaults
 from delta_ops.protocol.column_ids import assign_column_ids
 from delta_ops.protocol.column_names import find_columns, name_of_column
 from delta_ops.protocol.column_uses import is_float_partition, uses_in_expressions
@@ -347,6 +348,10 @@ def _merged_metadata(current: TableDefinition, given: StructType, table: str) ->
     if merged != current.schema:
         validate_names(merged, current.schema, is_mapped=current.is_mapped)
         validate_added(merged, current.schema, table)
+        before = current.schema.fields_by_lower_name
+        validate_defaults(
+            StructType(tuple(each for each in merged.fields if each.name.lower() not in before))
+        )
     return replace(current.metadata, schema_string=schema_to_json(merged))
 
 

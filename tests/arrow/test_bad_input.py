@@ -289,9 +289,10 @@ def test_a_column_of_a_constraint_is_not_lost_by_an_overwrite(tmp_path: Path) ->
         pytest.param({"mode": "overwrite", "overwrite_schema": True}, id="overwritten"),
     ],
 )
-def test_a_default_does_not_come_with_data(tmp_path: Path, options: dict[str, Any]) -> None:
+def test_a_default_of_another_column_is_refused(tmp_path: Path, options: dict[str, Any]) -> None:
     da.write(tmp_path, ROWS, configuration={"delta.feature.allowColumnDefaults": "supported"})
     field = pa.field("d", pa.int64(), metadata={"CURRENT_DEFAULT": "id + 1"})
     schema = pa.schema([("id", pa.int32()), field])
-    da.write(tmp_path, pa.table([[1], [2]], schema=schema), **options)
-    assert "CURRENT_DEFAULT" not in DeltaLog(tmp_path).snapshot().metadata.schema_string
+    with pytest.raises(InvalidRequestError, match="refers to the column id"):
+        da.write(tmp_path, pa.table([[1], [2]], schema=schema), **options)
+    assert DeltaLog(tmp_path).snapshot().version == 0
