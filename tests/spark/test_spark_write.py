@@ -143,6 +143,22 @@ def test_the_tables_codec_is_used(tmp_path: Path, letters: DataFrame) -> None:
         assert pq.read_metadata(tmp_path / path).row_group(0).column(0).compression == "ZSTD"
 
 
+@pytest.mark.parametrize("codec", ["snappy", "gzip"])
+def test_without_a_codec_of_the_table_that_of_the_session_is_used(
+    tmp_path: Path, spark: SparkSession, letters: DataFrame, codec: str
+) -> None:
+    name = "spark.sql.parquet.compression.codec"
+    before = spark.conf.get(name)
+    spark.conf.set(name, codec)
+    try:
+        ds.write(letters, tmp_path)
+    finally:
+        spark.conf.set(name, str(before))
+    for path in DeltaLog(tmp_path).snapshot().files(["path"])["path"].to_pylist():
+        stored = pq.read_metadata(tmp_path / path).row_group(0).column(0).compression
+        assert stored == codec.upper()
+
+
 def test_rows_without_any_leave_no_file(tmp_path: Path, letters: DataFrame) -> None:
     ds.write(letters.filter("false"), tmp_path)
     assert DeltaLog(tmp_path).snapshot().num_files == 0
