@@ -17,7 +17,7 @@ from delta_ops.ddl import create_table
 from delta_ops.errors import InvalidRequestError, UnknownColumnError
 from delta_ops.orchestration.merge_settings import MergeClause, MergeSettings
 from delta_ops.orchestration.type_handlers import is_spark_data, schema_of_rows
-from delta_ops.protocol.column_names import find_columns, find_named
+from delta_ops.protocol.column_names import find_columns, find_named, quote
 from delta_ops.protocol.predicate import Predicate
 from delta_ops.protocol.predicate.text import predicate_text
 from delta_ops.protocol.schema import StructType
@@ -160,7 +160,7 @@ def _condition(
 
 
 def _name(*parts: str) -> str:
-    return ".".join("`" + part.replace("`", "``") + "`" for part in parts)
+    return ".".join(map(quote, parts))
 
 
 def _clause(

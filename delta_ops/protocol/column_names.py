@@ -78,7 +78,7 @@ def find_named(schema: StructType, name: str) -> StructField:
         return find_field(schema, name)
     raise InvalidRequestError(
         f"{name} is a field of column {path[0]}, and a whole column is named here. A column whose "
-        f"name has a dot is written {_quote(name)}."
+        f"name has a dot is written {quote(name)}."
     )
 
 
@@ -95,7 +95,7 @@ def find_head(schema: StructType, path: ColumnPath) -> StructField:
         if len(path) == 1 or name.lower() not in schema.fields_by_lower_name:
             raise
         raise UnknownColumnError(
-            f"{error} The column {name} is written {_quote(name)} in SQL, since a dot leads "
+            f"{error} The column {name} is written {quote(name)} in SQL, since a dot leads "
             "to a field."
         ) from error
 
@@ -148,7 +148,7 @@ def refuse_quoted_name(text: str, find: Callable[[ColumnPath], object]) -> None:
     path = next((path for path in _readings(text) if _is_known(path, find)), None)
     if path is None:
         return
-    name = ".".join(map(_quote, path))
+    name = ".".join(map(quote, path))
     escaped = text.replace("\\", "\\\\").replace("'", "\\'")
     raise InvalidRequestError(
         f'"{text}" in double quotes is a text in Spark SQL, and a column has this name; write '
@@ -174,7 +174,8 @@ def _is_known(path: ColumnPath, find: Callable[[ColumnPath], object]) -> bool:
     return True
 
 
-def _quote(name: str) -> str:
+def quote(name: str) -> str:
+    """One name in backticks, as SQL takes any name."""
     return "`" + name.replace("`", "``") + "`"
 
 
@@ -187,9 +188,9 @@ def unquote(name: str) -> str:
 def name_of_column(name: str) -> str:
     """A column as text, with backticks where its name would be a path or none."""
     found = _PART.fullmatch(name)
-    return name if found and found[2] else _quote(name)
+    return name if found and found[2] else quote(name)
 
 
 def name_of_path(path: ColumnPath) -> str:
     """A path as text, with backticks where they are needed."""
-    return ".".join(part if _PLAIN.fullmatch(part) else _quote(part) for part in path)
+    return ".".join(part if _PLAIN.fullmatch(part) else quote(part) for part in path)

@@ -29,6 +29,7 @@ import delta_ops.arrow as da
 import delta_ops.spark as ds
 from delta_ops import DeltaLog, col
 from delta_ops.protocol.arrow_types import arrow_schema_from_schema
+from delta_ops.protocol.column_names import quote
 from delta_ops.protocol.schema import (
     BINARY,
     DOUBLE,
@@ -181,11 +182,6 @@ def assert_no_row_is_lost(table: Path, rows: Rows) -> None:
             expected = sum(is_equal(value, wanted) for value in values)
             found = da.count_rows(log, col(*map(quote, path)) == wanted)
             assert found == expected, (path, wanted)
-
-
-def quote(name: str) -> str:
-    """A name in backticks: a dot in it leads to no field."""
-    return "`" + name.replace("`", "``") + "`"
 
 
 def _ends(values: Sequence[Any]) -> Iterable[Any]:

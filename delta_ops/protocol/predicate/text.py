@@ -11,6 +11,7 @@ from math import isfinite, isnan
 from numbers import Integral, Real
 from typing import Any
 
+from delta_ops.protocol.column_names import quote
 from delta_ops.protocol.predicate.nodes import (
     Always,
     And,
@@ -56,7 +57,7 @@ def _operand(predicate: Predicate, alias: str | None) -> str:
 def _column(path: ColumnPath, alias: str | None) -> str:
     # Each in backticks: which words are keywords depends on who reads them.
     names = path if alias is None else (alias, *path)
-    return ".".join("`" + name.replace("`", "``") + "`" for name in names)
+    return ".".join(map(quote, names))
 
 
 def _literal(value: Any) -> str:
