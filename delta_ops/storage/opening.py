@@ -6,9 +6,10 @@ import contextlib
 import inspect
 import os
 import sys
-from collections.abc import Mapping
+from collections.abc import Hashable, Mapping
 from difflib import get_close_matches
-from typing import Any
+from functools import cache
+from typing import Any, cast
 
 import fsspec
 from fsspec.config import apply_config
@@ -88,6 +89,13 @@ def open_remote(
     return FsspecStorage(fs, root, uri, lock, cache, plain)
 
 
+@cache
+def _options_of(file_system: Any) -> frozenset[str]:
+    """Names of the options that a client takes."""
+    makers = [vars(each)["__init__"] for each in file_system.__mro__ if "__init__" in vars(each)]
+    return _COMMON_OPTIONS.union(*(inspect.signature(each).parameters for each in makers))
+
+
 def _validate_names(scheme: str, file_system: type[Any], options: Mapping[str, Any]) -> None:
     """Reject an option that the client would pass over, such as `endpont_url`.
 
@@ -101,10 +109,7 @@ def _validate_names(scheme: str, file_system: type[Any], options: Mapping[str, A
         return
     # adlfs hands on what it does not take itself, to the many credentials of Azure.
     cutoff = _CLOSE if package == "adlfs" else 0
-    known = set(_COMMON_OPTIONS)
-    for each in file_system.__mro__:
-        if "__init__" in vars(each):
-            known.update(inspect.signature(vars(each)["__init__"]).parameters)
+    known = _options_of(cast(Hashable, file_system))
     for name in options:
         # A name with a dot is one of Hadoop, and another check's.
         if name in known or "." in name:
