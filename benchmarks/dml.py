@@ -29,7 +29,7 @@ import pyarrow.parquet as pq
 import delta_ops.arrow as da
 from benchmarks.open_table import run
 from delta_ops import DeltaLog, begin
-from delta_ops.protocol.arrow_types import schema_from_arrow
+from delta_ops.protocol.schema.arrow_types import schema_from_arrow
 from delta_ops.transaction import alter_table
 
 PLAIN, MARKED = "plain", "with vectors"

@@ -89,7 +89,7 @@ def make_table(root: Path, commits: int) -> None:
     from delta_ops.log.commit_file import create_commit
     from delta_ops.maintenance import create_checkpoint
     from delta_ops.protocol.actions import AddFile, CommitInfo, Metadata, Protocol
-    from delta_ops.protocol.json_codec import encode_commit
+    from delta_ops.protocol.json.codec import encode_commit
 
     schema = (
         '{"type":"struct","fields":[{"name":"id","type":"long","nullable":true,"metadata":{}}]}'

@@ -27,8 +27,8 @@ from delta_ops import DeltaLog
 from delta_ops.log.checkpoint_write.write import write_checkpoint
 from delta_ops.log.commit_file import create_commit
 from delta_ops.protocol.actions import Action, AddFile, CommitInfo, Metadata, Protocol
-from delta_ops.protocol.arrow_types import schema_from_arrow
 from delta_ops.protocol.schema import schema_to_json
+from delta_ops.protocol.schema.arrow_types import schema_from_arrow
 
 DAYS = 100
 SCHEMA = pa.schema(

@@ -28,7 +28,7 @@ from benchmarks.open_table import run
 from delta_ops import DeltaLog, begin
 from delta_ops.log.commit_file import create_commit
 from delta_ops.protocol.actions import Protocol
-from delta_ops.protocol.arrow_types import schema_from_arrow
+from delta_ops.protocol.schema.arrow_types import schema_from_arrow
 from delta_ops.transaction.changes import tombstone
 from tests.arrow.foreign_table import stored_vector
 

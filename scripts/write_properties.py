@@ -5,12 +5,12 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from delta_ops.protocol.known_properties import PROPERTIES, Property
+from delta_ops.protocol.properties.known import PROPERTIES, Property
 
 PLACE = Path(__file__).resolve().parents[1] / "docs" / "properties.md"
 HEAD = """# Table properties
 
-Written by `python scripts/write_properties.py` from `delta_ops/protocol/known_properties.py`; do \
+Written by `python scripts/write_properties.py` from `delta_ops/protocol/properties/known.py`; do \
 not edit.
 
 `delta-ops properties TABLE` shows which of them count in a table. A property that is not in this \

@@ -31,7 +31,7 @@ from delta_ops.maintenance import Operation, health, maintain, maintain_fleet, o
 from delta_ops.maintenance.due import Facts, Finding, HealthThresholds
 from delta_ops.maintenance.operation import OperationEntry, Option, Request
 from delta_ops.maintenance.operations import OPERATIONS
-from delta_ops.orchestration.maintenance_settings import maintenance_config_class
+from delta_ops.orchestration.policies.maintenance_config import maintenance_config_class
 from delta_ops.protocol.actions import Protocol
 from delta_ops.protocol.features import FEATURES
 
@@ -114,12 +114,12 @@ def test_a_list_names_every_file(heading: str, expected: Callable[[], set[str]])
 LISTS = {"reader_features", "writer_features", "features_of_readers", "features_of_writers"}
 ABOUT_LISTS = {
     "protocol/actions.py",
-    "protocol/json_codec.py",
+    "protocol/json/codec.py",
     "protocol/checkpoint_rows.py",
     "protocol/features.py",
     "protocol/table_definition.py",
     "protocol/protocol_upgrade.py",
-    "log/checksum_read.py",  # whether two protocols are the same
+    "log/checksum.py",  # whether two protocols are the same
     "ddl/features.py",
     "ddl/drop_table.py",  # a protocol that nobody supports
     "cli/looking.py",

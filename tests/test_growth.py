@@ -20,7 +20,7 @@ from delta_ops import DeltaLog, col
 from delta_ops.maintenance import create_checkpoint
 from delta_ops.protocol.actions import Action
 from delta_ops.protocol.file_names import commit_name
-from delta_ops.protocol.json_codec import encode_commit
+from delta_ops.protocol.json.codec import encode_commit
 from delta_ops.storage import FileInfo, Storage, open_storage
 from tests.support.counting_storage import CountingStorage
 from tests.support.tables import PROTOCOL, add, metadata

@@ -8,7 +8,7 @@ from pathlib import Path
 
 PROJECT = Path(__file__).resolve().parents[1]
 PACKAGE = PROJECT / "delta_ops"
-PAGE = (PROJECT / "docs" / "decisions" / "002-layers.md").read_text()
+PAGE = (PROJECT / "docs" / "architecture.md").read_text()
 
 
 def test_the_page_shows_the_layers_that_are_held() -> None:
@@ -31,6 +31,6 @@ def test_the_page_says_one_sentence_of_each_room() -> None:
 
 
 def rooms_in(names: str) -> list[str]:
-    """`a/b/`, `c/` are `a/b` and `a/c`."""
-    first, *others = (each.strip("/") for each in re.findall(r"`([^`]+)`", names))
-    return [first, *(str(Path(first).parent / each) for each in others)]
+    """`a/b/`, `c/` are `a/b` and `a/c`; `a/b/`, `c/d/` are themselves."""
+    rooms = [each.strip("/") for each in re.findall(r"`([^`]+)`", names)]
+    return [each if "/" in each else str(Path(rooms[0]).parent / each) for each in rooms]

@@ -33,7 +33,7 @@ from delta_ops.orchestration.swap_in import (
     dagster_iceberg,
     dagster_polars,
 )
-from delta_ops.spark.format_options import OPTIONS, Option, Use, options_for
+from delta_ops.spark.delta_format.options import OPTIONS, Option, Use, options_for
 from delta_ops.storage import open_storage
 
 ROWS = pa.table({"n": [1], "day": ["a"]})

@@ -14,21 +14,20 @@ import pyarrow.compute as pc
 
 from delta_ops.arrow.casting import plan_fit
 from delta_ops.arrow.coded_texts import is_coded, replace_codes
-from delta_ops.arrow.expressions import Rows, evaluate
+from delta_ops.arrow.expressions.evaluation import Rows, evaluate
 from delta_ops.arrow.partitioning import null_where_empty, validate_new_values
 from delta_ops.errors import InvalidRequestError
 from delta_ops.planning.assigned_fields import assigned_field, whole_values
 from delta_ops.planning.merge_columns import unmatchable_message
-from delta_ops.protocol.arrow_types import arrow_type_from_type
 from delta_ops.protocol.expression import Expression, parse_expression
 from delta_ops.protocol.expression.nodes import Column, Literal, Node, Struct, columns_of
 from delta_ops.protocol.expression.resolution import Find, resolve_expression, type_of
 from delta_ops.protocol.expression.statement_time import bind_time
 from delta_ops.protocol.predicate import Column as PredicateColumn
 from delta_ops.protocol.predicate import Predicate
-from delta_ops.protocol.schema import VOID, StructField, StructType, find_field
-from delta_ops.protocol.stats import ColumnPath
-from delta_ops.protocol.values import value_of_type
+from delta_ops.protocol.schema import VOID, ColumnPath, StructField, StructType, find_field
+from delta_ops.protocol.schema.arrow_types import arrow_type_from_type
+from delta_ops.protocol.values.conversion import value_of_type
 from delta_ops.transaction.changeable import validate_whole
 
 

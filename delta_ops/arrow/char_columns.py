@@ -13,8 +13,8 @@ import pyarrow.compute as pc
 import pyarrow.types as pt
 
 from delta_ops.arrow.nesting import entries, nulls_of, offsets_of
-from delta_ops.protocol.char_types import CharLengths, char_lengths
 from delta_ops.protocol.schema import StructType
+from delta_ops.protocol.schema.char_types import CharLengths, char_lengths
 
 
 def plan_padding(schema: StructType) -> Callable[[pa.RecordBatch], pa.RecordBatch]:

@@ -13,8 +13,8 @@ from collections.abc import Callable, Iterator, Sequence
 import pyarrow as pa
 
 from delta_ops.arguments import validate_arguments
+from delta_ops.arrow.read.scan import read_files
 from delta_ops.arrow.row_checks import describe_row, plan_check, validate_rows
-from delta_ops.arrow.scan import read_files
 from delta_ops.errors import InvalidRequestError
 from delta_ops.log import Snapshot
 from delta_ops.planning.scan import plan_scan

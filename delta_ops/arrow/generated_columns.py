@@ -13,7 +13,7 @@ from collections.abc import Collection, Iterable
 import pyarrow as pa
 
 from delta_ops.arrow.assignments import replace_values
-from delta_ops.arrow.expressions import rows_of_batch
+from delta_ops.arrow.expressions.evaluation import rows_of_batch
 from delta_ops.arrow.row_checks import plan_generated
 from delta_ops.protocol.row_rules import Generated
 from delta_ops.protocol.table_definition import TableDefinition

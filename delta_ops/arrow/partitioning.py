@@ -15,12 +15,12 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from delta_ops.errors import InvalidRequestError
-from delta_ops.protocol.partition_values import (
+from delta_ops.protocol.schema import INTEGER_RANGES, StructField, StructType, find_field
+from delta_ops.protocol.values.partition_values import (
     HIVE_DEFAULT_PARTITION,
     is_null_where_empty,
     serialize,
 )
-from delta_ops.protocol.schema import INTEGER_RANGES, StructField, StructType, find_field
 
 PartitionValues = dict[str, str | None]
 

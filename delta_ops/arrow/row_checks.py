@@ -22,7 +22,7 @@ import pyarrow.compute as pc
 
 from delta_ops.arrow.assignments import Assignments, plan_assignments
 from delta_ops.arrow.char_columns import find_longer
-from delta_ops.arrow.expressions import (
+from delta_ops.arrow.expressions.evaluation import (
     equal_null_safely,
     evaluate_condition,
     rows_of_batch,
@@ -30,7 +30,6 @@ from delta_ops.arrow.expressions import (
 from delta_ops.arrow.nesting import entries
 from delta_ops.error_texts import first_line
 from delta_ops.errors import InvalidRequestError
-from delta_ops.protocol.char_types import CharLengths, length_limits
 from delta_ops.protocol.expression import parse_expression
 from delta_ops.protocol.expression.quotes import validate_rule
 from delta_ops.protocol.expression.resolution import finder_of, resolve_condition
@@ -47,6 +46,7 @@ from delta_ops.protocol.schema import (
     StructType,
     walk,
 )
+from delta_ops.protocol.schema.char_types import CharLengths, length_limits
 from delta_ops.protocol.table_definition import TableDefinition
 
 ExpressionRule = Check | Invariant | Generated

@@ -40,7 +40,7 @@ from delta_ops.maintenance import (
 )
 from delta_ops.maintenance.fleet import MAINTAINED_AT_ONCE, failure_of
 from delta_ops.maintenance.health.report import VERDICTS
-from delta_ops.protocol.property_values import parse_interval
+from delta_ops.protocol.properties.values import parse_interval
 from delta_ops.storage.paths import redact
 from delta_ops.units import count_text, size_text
 

@@ -37,7 +37,7 @@ from delta_ops.maintenance.log_cleanup.operation import CLEAN_UP_LOG
 from delta_ops.maintenance.log_compaction import COMPACT_LOG
 from delta_ops.maintenance.vacuum.inventory import load_inventory
 from delta_ops.maintenance.vacuum.operation import VACUUM
-from delta_ops.protocol.far_times import utc_text
+from delta_ops.protocol.values.far_times import utc_text
 from delta_ops.units import count_text, size_text
 
 _UNFINISHED = "of checkpoints that nobody finished"

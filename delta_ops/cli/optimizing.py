@@ -24,8 +24,8 @@ from delta_ops.log import DeltaLog
 from delta_ops.maintenance import OptimizePlan, OptimizeResult, optimize, purge
 from delta_ops.maintenance.optimize.estimate import Estimate
 from delta_ops.maintenance.optimize.operation import OPTIMIZE
-from delta_ops.protocol.column_names import name_of_path
 from delta_ops.protocol.predicate import Predicate
+from delta_ops.protocol.schema.column_names import name_of_path
 from delta_ops.transaction.rewrite_group import Curve, RewriteGroup
 from delta_ops.units import count_text, size_text
 

@@ -43,8 +43,8 @@ from delta_ops.components.watching import (
 )
 from delta_ops.orchestration.definitions import delta_ops_definitions
 from delta_ops.orchestration.markdown import plain_text
-from delta_ops.orchestration.policies import MaintenancePolicy
-from delta_ops.orchestration.policy_choice import assign_policies, drop_absent_tables
+from delta_ops.orchestration.policies.choice import assign_policies, drop_absent_tables
+from delta_ops.orchestration.policies.policy import MaintenancePolicy
 from delta_ops.orchestration.resources import DeltaLogResource
 from delta_ops.orchestration.storage_options import resolve_options
 from delta_ops.orchestration.tables import TableRef, external_table

@@ -23,10 +23,10 @@ from delta_ops.components.attributes import (
 )
 from delta_ops.maintenance.due import Finding
 from delta_ops.maintenance.fleet import TableHealth, fleet_health
-from delta_ops.orchestration.check_results import LOST
+from delta_ops.orchestration.checks.check_results import LOST
+from delta_ops.orchestration.commits.commit_sensor import build_commit_sensor
 from delta_ops.orchestration.markdown import plain_text
-from delta_ops.orchestration.policy_choice import PolicyTables, rules_by_policies
-from delta_ops.orchestration.sensors import build_commit_sensor
+from delta_ops.orchestration.policies.choice import PolicyTables, rules_by_policies
 from delta_ops.orchestration.tables import TableRef
 
 CHECK = "health"

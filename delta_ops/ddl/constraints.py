@@ -23,9 +23,8 @@ from delta_ops.protocol.expression.quotes import validate_condition, validate_ru
 from delta_ops.protocol.expression.resolution import finder_of
 from delta_ops.protocol.predicate import TRUE
 from delta_ops.protocol.row_rules import CONSTRAINTS, Check, NotNull
-from delta_ops.protocol.schema import DataType, StructType, find_field, schema_to_json
-from delta_ops.protocol.schema_changes import replace_field
-from delta_ops.protocol.stats import ColumnPath
+from delta_ops.protocol.schema import ColumnPath, DataType, StructType, find_field, schema_to_json
+from delta_ops.protocol.schema.changes import replace_field
 from delta_ops.transaction import CommitResult, Transaction, Txn
 from delta_ops.transaction.alter_table import Alteration, alter
 from delta_ops.transaction.column_changes import field_json, find_column

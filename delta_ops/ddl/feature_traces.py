@@ -19,7 +19,7 @@ from delta_ops.log import DeltaLog, Snapshot
 from delta_ops.log.checkpoint.parts import reading
 from delta_ops.log.segment import list_log
 from delta_ops.protocol.arrow_schemas import deletion_vectors
-from delta_ops.protocol.known_properties import (
+from delta_ops.protocol.properties.known import (
     IN_COMMIT_TIMESTAMP_TIME,
     IN_COMMIT_TIMESTAMP_VERSION,
     IN_COMMIT_TIMESTAMPS,

@@ -25,8 +25,8 @@ from delta_ops.protocol.features import (
     features_of_readers,
     features_of_writers,
 )
+from delta_ops.protocol.properties.table_properties import FEATURE
 from delta_ops.protocol.protocol_upgrade import add_features, remove_feature
-from delta_ops.protocol.table_properties import FEATURE
 from delta_ops.transaction import CommitResult, Transaction, Txn
 from delta_ops.transaction.alter_table import Alteration, alter, set_properties
 

@@ -17,8 +17,8 @@ from delta_ops.arguments import validate_arguments
 from delta_ops.errors import InvalidRequestError
 from delta_ops.log import Snapshot, TableOrPlace, log_of
 from delta_ops.protocol.file_paths import canonical_path, is_absolute
-from delta_ops.protocol.partition_values import hive_directory
 from delta_ops.protocol.table_definition import validate
+from delta_ops.protocol.values.partition_values import hive_directory
 from delta_ops.storage.concurrency import run_parallel
 
 MANIFESTS = "_symlink_format_manifest"

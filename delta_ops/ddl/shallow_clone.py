@@ -21,9 +21,9 @@ from delta_ops.clock import Clock, system_clock
 from delta_ops.errors import InvalidRequestError, TableExistsError, UnsupportedFeatureError
 from delta_ops.log import Snapshot, Source, TableOrPlace, log_of, snapshot_of
 from delta_ops.protocol.actions import AddFile, DeletionVector, Metadata
-from delta_ops.protocol.clustering_columns import CLUSTERING, clustering_columns
+from delta_ops.protocol.columns.clustering import CLUSTERING, clustering_columns
 from delta_ops.protocol.file_paths import canonical_path, encode_path, is_absolute
-from delta_ops.protocol.known_properties import (
+from delta_ops.protocol.properties.known import (
     IN_COMMIT_TIMESTAMP_TIME,
     IN_COMMIT_TIMESTAMP_VERSION,
     ROW_TRACKING,

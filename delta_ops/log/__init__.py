@@ -4,7 +4,7 @@
 """
 
 from delta_ops.log.delta_log import DeltaLog, Source, TableOrPlace, log_of, snapshot_of
-from delta_ops.log.history import HistoryEntry
+from delta_ops.log.history.history import HistoryEntry
 from delta_ops.log.snapshot import Snapshot
 
 __all__ = [

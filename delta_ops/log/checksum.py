@@ -1,64 +1,204 @@
-"""Version checksums as a check: what `n.crc` says has to agree with the log.
+"""Version checksums read: what the writer of version n found the table to be, in `n.crc`.
 
-Source: PROTOCOL.md, "Version Checksum File".
+Source: PROTOCOL.md, "Version Checksum File". Optional, and often incomplete: one that is missing,
+malformed or empty says nothing, and so does each field of one. One that names another transaction
+than its version's commit is of a commit that does not stand, see `lost_commits`, and is not used.
+What was taken from one is compared as soon as the checkpoint is opened that it took the place of.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
-from typing import Any
+import json
+import re
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, replace
+from typing import Any, TypeVar
 
 from delta_ops.errors import DeltaOpsError, LogCorruptError
-from delta_ops.log.checksum_read import VersionChecksum, differences, load_checksum
-from delta_ops.log.commit_file import read_commit_if_there
-from delta_ops.log.file_figures import count_files
-from delta_ops.log.snapshot import Snapshot
+from delta_ops.log.table_state import TableState
+from delta_ops.protocol.actions import DomainMetadata, Metadata, Protocol, SetTransaction
+from delta_ops.protocol.file_names import checksum_name
+from delta_ops.protocol.json.codec import (
+    domain_metadata_from_json,
+    metadata_from_json,
+    protocol_from_json,
+    set_transaction_from_json,
+)
+from delta_ops.protocol.stats.file_size_histogram import FileSizeHistogram, histogram_from_json
+from delta_ops.protocol.table_definition import TableDefinition, validate
+from delta_ops.storage import Storage
+
+T = TypeVar("T")
+
+_TXN_ID_FIRST = re.compile(rb'\{"txnId":"([0-9A-Za-z-]+)"')
+"""As most writers have it; what comes after takes longer to parse than the file to read."""
 
 
-def validate_checksum(snapshot: Snapshot) -> bool:
-    """Compare the snapshot with its checksum; whether there is one, and it is of its commit.
+@dataclass(frozen=True, slots=True, kw_only=True)
+class VersionChecksum:
+    """What a checksum says; None where it says nothing that can be understood."""
+
+    path: str
+    version: int
+    num_files: int | None
+    table_size_bytes: int | None
+    protocol: Protocol | None
+    metadata: Metadata | None
+    txn_id: str | None = None
+    """`commitInfo.txnId` of the version."""
+    in_commit_timestamp: int | None = None
+    """Milliseconds since the Unix epoch."""
+    transactions: tuple[SetTransaction, ...] | None = None
+    """All there are."""
+    domains: tuple[DomainMetadata, ...] | None = None
+    """All there are, removed ones left out."""
+    histogram: FileSizeHistogram | None = None
+
+
+def load_checksum(storage: Storage, directory: str, version: int) -> VersionChecksum | None:
+    """The checksum of a version; None if there is none that can be read."""
+    path = f"{directory}/{checksum_name(version)}"
+    stored = _parse_object(_content(storage, path))
+    if stored is None:
+        return None
+    # The reference had another name for the histogram before the protocol had one.
+    histogram_name = "fileSizeHistogram" if "fileSizeHistogram" in stored else "histogramOpt"
+    return VersionChecksum(
+        path=path,
+        version=version,
+        num_files=_count(stored, "numFiles"),
+        table_size_bytes=_count(stored, "tableSizeBytes"),
+        protocol=_decode(stored, "protocol", protocol_from_json),
+        metadata=_decode(stored, "metadata", metadata_from_json),
+        txn_id=_txn_id(stored),
+        in_commit_timestamp=_count(stored, "inCommitTimestampOpt"),
+        transactions=_decode(stored, "setTransactions", _decode_each(set_transaction_from_json)),
+        domains=_decode(stored, "domainMetadata", _decode_each(domain_metadata_from_json)),
+        histogram=_decode(stored, histogram_name, histogram_from_json),
+    )
+
+
+def load_checksum_txn_id(storage: Storage, directory: str, version: int) -> str | None:
+    """The transaction that the checksum of a version names; None if there is none that does."""
+    content = _content(storage, f"{directory}/{checksum_name(version)}")
+    if named := _TXN_ID_FIRST.match(content):
+        return named[1].decode()
+    stored = _parse_object(content)
+    return None if stored is None else _txn_id(stored)
+
+
+def tells_state(said: VersionChecksum, table: str) -> bool:
+    """Whether a checksum tells protocol and metadata of a table that we can open."""
+    if said.protocol is None or said.metadata is None:
+        return False
+    try:
+        definition = TableDefinition(protocol=said.protocol, metadata=said.metadata)
+        validate(definition, "open", table=table)
+    except DeltaOpsError:  # if it is right, the checkpoint says so too
+        return False
+    return True
+
+
+def validate_checkpoint(
+    said: VersionChecksum, of_checkpoint: TableState, of_commits: TableState, table: str
+) -> None:
+    """Compare what was taken from a checksum with the checkpoint.
+
+    The checksum is of the checkpoint's version or a later one: where no commit since has a
+    protocol, the checkpoint's is that of all these versions, and so it is with the metadata.
 
     Raises:
         LogCorruptError: They disagree.
     """
-    said = load_checksum(snapshot.storage, snapshot.log_directory, snapshot.version)
-    if said is None or not _is_of_commit(said, snapshot):
-        return False
-    for what, value, found in _differences(said, snapshot):
+    taken = replace(
+        said,
+        protocol=None if of_commits.protocol else said.protocol,
+        metadata=None if of_commits.metadata else said.metadata,
+    )
+    protocol = of_commits.protocol or of_checkpoint.protocol
+    metadata = of_commits.metadata or of_checkpoint.metadata
+    if protocol is None or metadata is None:
+        missing = "metaData" if protocol else "protocol"
         raise LogCorruptError(
-            snapshot.uri,
-            said.path,
-            f"it says that {what} is {value}, and by the log it is {found}; one of them is "
-            "damaged: compare with a backup before anything is deleted",
+            table, said.path, f"the checkpoint that it goes with has no {missing}"
         )
-    return True
+    for what, value, found in differences(taken, protocol, metadata):
+        raise LogCorruptError(
+            table,
+            said.path,
+            f"it says that {what} is {value}, and by the checkpoint it is {found}; one of them is "
+            "damaged: compare with a backup, and delete this file if the checkpoint is right",
+        )
 
 
-def _is_of_commit(said: VersionChecksum, snapshot: Snapshot) -> bool:
-    if said.txn_id in (None, snapshot.txn_id):
-        return True
-    if snapshot.commits_since_checkpoint:
-        return False
+def differences(
+    said: VersionChecksum, protocol: Protocol, metadata: Metadata
+) -> Iterator[tuple[str, Any, Any]]:
+    """What a checksum says of protocol and metadata and what they are, where the two differ."""
+    pairs: list[tuple[str, Any, Any]] = []
+    if said.protocol is not None:
+        pairs += _pairs("protocol", _protocol_fields(said.protocol), _protocol_fields(protocol))
+    if said.metadata is not None:
+        pairs += _pairs("metadata", _metadata_fields(said.metadata), _metadata_fields(metadata))
+    return (pair for pair in pairs if pair[1] != pair[2])
+
+
+def _pairs(
+    what: str, said: Mapping[str, Any], found: Mapping[str, Any]
+) -> list[tuple[str, Any, Any]]:
+    return [(f"{what}.{name}", value, found[name]) for name, value in said.items()]
+
+
+def _protocol_fields(protocol: Protocol) -> dict[str, Any]:
+    return {
+        "minReaderVersion": protocol.min_reader_version,
+        "minWriterVersion": protocol.min_writer_version,
+        "readerFeatures": sorted(protocol.reader_features or ()),
+        "writerFeatures": sorted(protocol.writer_features or ()),
+    }
+
+
+def _metadata_fields(metadata: Metadata) -> dict[str, Any]:
+    return {
+        "id": metadata.id,
+        "schemaString": metadata.schema_string,
+        "partitionColumns": list(metadata.partition_columns),
+        "configuration": dict(metadata.configuration),
+    }
+
+
+def _content(storage: Storage, path: str) -> bytes:
+    """The bytes of a checksum; none where it cannot be read."""
     try:
-        commit = read_commit_if_there(snapshot.storage, snapshot.log_directory, snapshot.version)
-    except DeltaOpsError:  # nobody needs it beside the checkpoint
-        return False
-    return commit is None or said.txn_id == commit.txn_id
+        return storage.read(path)
+    except (FileNotFoundError, DeltaOpsError):
+        return b""
 
 
-def _differences(said: VersionChecksum, snapshot: Snapshot) -> Iterator[tuple[str, Any, Any]]:
-    figures = count_files(snapshot)
-    for what, value, found in (
-        ("numFiles", said.num_files, figures.num_files),
-        ("tableSizeBytes", said.table_size_bytes, figures.size_bytes),
-        ("fileSizeHistogram", said.histogram, figures.histogram),
-        ("setTransactions", _sort(said.transactions), _sort(snapshot.transactions().values())),
-        ("domainMetadata", _sort(said.domains), _sort(snapshot.domain_metadata().values())),
-    ):
-        if value is not None and value != found:
-            yield what, value, found
-    yield from differences(said, snapshot.protocol, snapshot.metadata)
+def _parse_object(content: bytes) -> Mapping[str, Any] | None:
+    try:
+        stored = json.loads(content)
+    except (ValueError, RecursionError):
+        return None
+    return stored if isinstance(stored, dict) else None
 
 
-def _sort(actions: Iterable[object] | None) -> list[object] | None:
-    return None if actions is None else sorted(actions, key=repr)
+def _txn_id(stored: Mapping[str, Any]) -> str | None:
+    value = stored.get("txnId")
+    return value if isinstance(value, str) else None
+
+
+def _count(stored: Mapping[str, Any], name: str) -> int | None:
+    value = stored.get(name)
+    return value if type(value) is int else None
+
+
+def _decode_each(decode: Callable[[Mapping[str, Any]], T]) -> Callable[[Any], tuple[T, ...]]:
+    return lambda bodies: tuple(decode(body) for body in bodies)
+
+
+def _decode(stored: Mapping[str, Any], name: str, decode: Callable[[Any], T]) -> T | None:
+    try:
+        return decode(stored[name])
+    except (KeyError, TypeError, ValueError, AttributeError, OverflowError):
+        return None

@@ -26,7 +26,7 @@ from delta_ops.protocol.actions import (
     SetTransaction,
 )
 from delta_ops.protocol.file_names import CommitName, commit_name, log_file_name
-from delta_ops.protocol.json_codec import (
+from delta_ops.protocol.json.codec import (
     CommitActions,
     LineError,
     decode_commits,

@@ -11,11 +11,11 @@ from typing import Any
 from delta_ops.arguments import validate_arguments
 from delta_ops.errors import InvalidRequestError, TableNotFoundError
 from delta_ops.log.commit_file import Commit, read_commit_if_there
-from delta_ops.log.history import HistoryEntry, load_history
+from delta_ops.log.history.history import HistoryEntry, load_history
+from delta_ops.log.history.time_travel import version_at
 from delta_ops.log.outside_files import OutsideFiles, OutsideRule
 from delta_ops.log.segment import list_log
 from delta_ops.log.snapshot import Snapshot, open_snapshot
-from delta_ops.log.time_travel import version_at
 from delta_ops.storage import Lock, RangeCache, Storage, open_storage
 
 LOG_DIRECTORY = "_delta_log"

@@ -13,7 +13,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from delta_ops.log.checksum_read import (
+from delta_ops.log.checksum import (
     VersionChecksum,
     load_checksum,
     load_checksum_txn_id,

@@ -15,15 +15,15 @@ import pyarrow.compute as pc
 
 from delta_ops.errors import InvalidRequestError, LogPathError
 from delta_ops.protocol.arrow_schemas import CANONICAL_PATH, merge_chunks
-from delta_ops.protocol.arrow_types import arrow_type_from_type
-from delta_ops.protocol.column_mapping import physical_predicate
-from delta_ops.protocol.file_domains import PartitionColumn
-from delta_ops.protocol.partition_values import parse, parse_array, parse_each
+from delta_ops.protocol.columns.mapping import physical_predicate
 from delta_ops.protocol.predicate import Predicate, might_match, must_match, resolve
 from delta_ops.protocol.predicate import columns as columns_of
 from delta_ops.protocol.schema import DataType
-from delta_ops.protocol.stats import parse_stats
+from delta_ops.protocol.schema.arrow_types import arrow_type_from_type
+from delta_ops.protocol.stats.file_domains import PartitionColumn
+from delta_ops.protocol.stats.file_stats import parse_stats
 from delta_ops.protocol.table_definition import TableDefinition
+from delta_ops.protocol.values.partition_values import parse, parse_array, parse_each
 
 _Judge = Callable[[Predicate, Mapping[str, PartitionColumn], pa.Array], pa.BooleanArray]
 _SOURCES = {

@@ -38,7 +38,7 @@ from delta_ops.log.checkpoint.read import (
     stream_adds,
     stream_removes,
 )
-from delta_ops.log.checksum_read import validate_checkpoint
+from delta_ops.log.checksum import validate_checkpoint
 from delta_ops.log.commit_file import Commit, CommitMark, read_commits
 from delta_ops.log.fresh_listing import retry_if_vanished
 from delta_ops.log.lost_commits import NO_CHECKSUM, StateChecksum, load_state_checksum
@@ -56,12 +56,11 @@ from delta_ops.protocol.actions import (
     SetTransaction,
 )
 from delta_ops.protocol.arrow_schemas import ADD, CANONICAL_PATH, REMOVE, add_files
-from delta_ops.protocol.clustering_columns import clustering_columns
+from delta_ops.protocol.columns.clustering import clustering_columns
 from delta_ops.protocol.predicate import Predicate
-from delta_ops.protocol.schema import StructType
-from delta_ops.protocol.stats import ColumnPath
+from delta_ops.protocol.properties.table_properties import TableProperties
+from delta_ops.protocol.schema import ColumnPath, StructType
 from delta_ops.protocol.table_definition import TableDefinition, validate
-from delta_ops.protocol.table_properties import TableProperties
 from delta_ops.storage import FileInfo, Storage
 
 _NO_REMOVES = REMOVE.empty_table()

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from delta_ops.errors import LogCorruptError
 from delta_ops.log.commit_file import Commit, read_commit_if_there
-from delta_ops.log.logged_commits import LoggedCommit, logged_commits
+from delta_ops.log.history.logged_commits import LoggedCommit, logged_commits
 from delta_ops.log.snapshot import Snapshot
 from delta_ops.storage import Storage
 from delta_ops.storage.concurrency import run_parallel

@@ -22,14 +22,14 @@ from delta_ops.maintenance.data_footers import read_data_footer
 from delta_ops.maintenance.request_txn import maintenance_txn
 from delta_ops.protocol.actions import AddFile
 from delta_ops.protocol.file_paths import canonical_path, is_absolute
-from delta_ops.protocol.stats import StatsSettings
-from delta_ops.protocol.stats_completion import (
+from delta_ops.protocol.stats.completion import (
     complete_stats,
     described_leaves,
     lacks_bounds,
     lacks_statistics,
     unite_stats,
 )
+from delta_ops.protocol.stats.file_stats import StatsSettings
 from delta_ops.storage.concurrency import run_parallel
 from delta_ops.transaction import begin
 from delta_ops.transaction.rewrite_group import Describer

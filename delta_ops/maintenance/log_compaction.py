@@ -26,7 +26,7 @@ from delta_ops.maintenance.operation import OperationEntry, Request
 from delta_ops.protocol.actions import Action
 from delta_ops.protocol.arrow_schemas import ADD, REMOVE, add_files, remove_files
 from delta_ops.protocol.file_names import commit_name, compaction_name
-from delta_ops.protocol.json_codec import encode_commit
+from delta_ops.protocol.json.codec import encode_commit
 from delta_ops.protocol.table_definition import validate
 from delta_ops.storage import FileInfo
 from delta_ops.storage.own_files import create_own

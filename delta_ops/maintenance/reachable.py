@@ -22,7 +22,7 @@ from delta_ops.errors import InvalidRequestError, LogCorruptError, LogPathError
 from delta_ops.events import OnEvent, Progress, ignore
 from delta_ops.log import DeltaLog, Snapshot
 from delta_ops.log.commit_file import Commit, stream_removes
-from delta_ops.log.commit_times import latest_times
+from delta_ops.log.history.commit_times import latest_times
 from delta_ops.log.segment import earliest_version, list_log
 from delta_ops.protocol.actions import DeletionVector
 from delta_ops.protocol.arrow_schemas import CANONICAL_PATH

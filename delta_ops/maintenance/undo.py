@@ -22,7 +22,7 @@ from delta_ops.log.commit_file import Commit
 from delta_ops.maintenance.set_back import NO_VERSION
 from delta_ops.protocol.actions import AddFile, Metadata
 from delta_ops.protocol.predicate import TRUE
-from delta_ops.protocol.stats import ColumnPath
+from delta_ops.protocol.schema import ColumnPath
 from delta_ops.transaction import CommitResult, begin
 from delta_ops.transaction.idempotency import MAINTENANCE_PREFIX
 from delta_ops.transaction.missing_files import find_missing, missing_error

@@ -11,32 +11,33 @@ except ImportError as error:
     ) from error
 
 from delta_ops.orchestration.automation import on_new_table_version
-from delta_ops.orchestration.card import table_card
-from delta_ops.orchestration.change_checks import build_column_checks, build_row_count_checks
+from delta_ops.orchestration.card.table_card import table_card
 from delta_ops.orchestration.changes import ChangedValues, changed_values
-from delta_ops.orchestration.checks import build_health_checks, build_table_checks
+from delta_ops.orchestration.checks.change_checks import build_column_checks, build_row_count_checks
+from delta_ops.orchestration.checks.freshness_checks import build_freshness_checks
+from delta_ops.orchestration.checks.table_checks import build_health_checks, build_table_checks
+from delta_ops.orchestration.commits.commit_sensor import build_commit_sensor
 from delta_ops.orchestration.definitions import delta_ops_definitions
-from delta_ops.orchestration.fleet_jobs import (
+from delta_ops.orchestration.io_manager.delta_io_manager import DeltaIOManager
+from delta_ops.orchestration.io_manager.output_txns import Idempotency, source_txn
+from delta_ops.orchestration.io_manager.output_writes import SourcePart
+from delta_ops.orchestration.io_manager.type_handlers import (
+    TableRead,
+    TypeHandler,
+    register_type_handler,
+)
+from delta_ops.orchestration.maintenance.fleet_jobs import (
     FleetConfig,
     FleetMaintenanceConfig,
     build_fleet_maintenance_job,
     fleet_config,
 )
-from delta_ops.orchestration.freshness_checks import build_freshness_checks
-from delta_ops.orchestration.io_manager import DeltaIOManager
-from delta_ops.orchestration.maintenance_jobs import (
+from delta_ops.orchestration.maintenance.jobs import (
     build_log_maintenance_job,
     build_maintenance_job,
     build_maintenance_schedule,
 )
-from delta_ops.orchestration.maintenance_sensor import build_maintenance_sensor
-from delta_ops.orchestration.maintenance_settings import MaintenanceConfig, maintenance_config
-from delta_ops.orchestration.output_txns import Idempotency, source_txn
-from delta_ops.orchestration.output_writes import SourcePart
-from delta_ops.orchestration.pipes import pipes_extras
-from delta_ops.orchestration.policies import MaintenancePolicy
-from delta_ops.orchestration.resources import DeltaLogResource
-from delta_ops.orchestration.restore_jobs import (
+from delta_ops.orchestration.maintenance.restore_jobs import (
     RepairConfig,
     RestoreConfig,
     RevertConfig,
@@ -44,10 +45,16 @@ from delta_ops.orchestration.restore_jobs import (
     build_restore_job,
     build_revert_job,
 )
-from delta_ops.orchestration.sensors import build_commit_sensor
+from delta_ops.orchestration.maintenance.sensor import build_maintenance_sensor
+from delta_ops.orchestration.pipes import pipes_extras
+from delta_ops.orchestration.policies.maintenance_config import (
+    MaintenanceConfig,
+    maintenance_config,
+)
+from delta_ops.orchestration.policies.policy import MaintenancePolicy
+from delta_ops.orchestration.resources import DeltaLogResource
 from delta_ops.orchestration.streams import run_available_now
 from delta_ops.orchestration.tables import TableRef, add_table_metadata, external_table
-from delta_ops.orchestration.type_handlers import TableRead, TypeHandler, register_type_handler
 
 __all__ = [
     "ChangedValues",

@@ -12,7 +12,7 @@ from typing import Any
 
 import pyarrow.compute as pc
 
-from delta_ops.arrow.scan import read_files
+from delta_ops.arrow.read.scan import read_files
 from delta_ops.errors import DataFileError
 from delta_ops.log import DeltaLog, Snapshot, TableOrPlace, log_of
 from delta_ops.log.commit_file import Commit

@@ -25,30 +25,30 @@ import dagster as dg
 
 from delta_ops.errors import InvalidRequestError
 from delta_ops.maintenance import HealthThresholds
-from delta_ops.orchestration.change_checks import column_check, row_count_check
-from delta_ops.orchestration.check_ops import check_op
-from delta_ops.orchestration.checks import health_checks
-from delta_ops.orchestration.fleet_jobs import build_fleet_maintenance_job
-from delta_ops.orchestration.maintenance_jobs import (
+from delta_ops.orchestration.checks.change_checks import column_check, row_count_check
+from delta_ops.orchestration.checks.check_ops import check_op
+from delta_ops.orchestration.checks.table_checks import health_checks
+from delta_ops.orchestration.commits.commit_sensor import build_commit_sensor
+from delta_ops.orchestration.maintenance.fleet_jobs import build_fleet_maintenance_job
+from delta_ops.orchestration.maintenance.jobs import (
     build_log_maintenance_job,
     build_maintenance_job,
     build_maintenance_schedule,
 )
-from delta_ops.orchestration.maintenance_sensor import build_sweep_sensor
-from delta_ops.orchestration.policies import MaintenancePolicy
-from delta_ops.orchestration.policy_choice import (
+from delta_ops.orchestration.maintenance.restore_jobs import (
+    build_repair_job,
+    build_restore_job,
+    build_revert_job,
+)
+from delta_ops.orchestration.maintenance.sensor import build_sweep_sensor
+from delta_ops.orchestration.policies.choice import (
     PolicyJobs,
     PolicyTables,
     assign_policies,
     general_policy,
 )
+from delta_ops.orchestration.policies.policy import MaintenancePolicy
 from delta_ops.orchestration.resources import DeltaLogResource
-from delta_ops.orchestration.restore_jobs import (
-    build_repair_job,
-    build_restore_job,
-    build_revert_job,
-)
-from delta_ops.orchestration.sensors import build_commit_sensor
 from delta_ops.orchestration.tables import TableRef, uri_elsewhere
 
 DeltaAsset = dg.AssetsDefinition | dg.AssetSpec | dg.SourceAsset | TableRef

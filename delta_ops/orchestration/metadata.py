@@ -16,7 +16,6 @@ import pyarrow.compute as pc
 
 from delta_ops.errors import DeltaOpsError
 from delta_ops.log import Snapshot
-from delta_ops.protocol.char_types import SQL_TYPE
 from delta_ops.protocol.file_paths import place_of
 from delta_ops.protocol.row_rules import (
     GENERATION_EXPRESSION,
@@ -28,7 +27,8 @@ from delta_ops.protocol.row_rules import (
     NotNull,
 )
 from delta_ops.protocol.schema import StructField
-from delta_ops.protocol.stats import num_records
+from delta_ops.protocol.schema.char_types import SQL_TYPE
+from delta_ops.protocol.stats.file_stats import num_records
 from delta_ops.storage.addresses import local_path_of
 from delta_ops.storage.paths import redact, split_uri
 from delta_ops.transaction import CommitResult
@@ -235,7 +235,7 @@ def _tags(
 
 
 def _type_text(field: StructField) -> str:
-    from delta_ops.protocol.arrow_types import arrow_type_from_type
+    from delta_ops.protocol.schema.arrow_types import arrow_type_from_type
 
     try:
         return str(arrow_type_from_type(field.data_type))

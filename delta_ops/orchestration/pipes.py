@@ -13,12 +13,12 @@ import dagster as dg
 
 from delta_ops.errors import InvalidRequestError
 from delta_ops.orchestration import dagster_compat as compat
-from delta_ops.orchestration.output_settings import (
+from delta_ops.orchestration.io_manager.output_settings import (
     OutputSettings,
     settings_from,
     validate_no_partitions,
 )
-from delta_ops.orchestration.output_txns import (
+from delta_ops.orchestration.io_manager.output_txns import (
     step_output_of_asset,
     user_metadata,
     write_txns,

@@ -12,8 +12,8 @@ import dagster as dg
 
 from delta_ops.events import Committed, Event
 from delta_ops.log import TableOrPlace, log_of
+from delta_ops.orchestration.io_manager.output_report import rows_of
 from delta_ops.orchestration.metadata import data_version, table_metadata
-from delta_ops.orchestration.output_report import rows_of
 from delta_ops.orchestration.table_versions import last_data_version
 
 if TYPE_CHECKING:

@@ -10,10 +10,9 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import TypeVar
 
 from delta_ops.errors import InvalidRequestError
-from delta_ops.protocol.column_names import name_of_path
 from delta_ops.protocol.expression.resolution import locate
-from delta_ops.protocol.schema import DataType, StructField, StructType, find_field
-from delta_ops.protocol.stats import ColumnPath
+from delta_ops.protocol.schema import ColumnPath, DataType, StructField, StructType, find_field
+from delta_ops.protocol.schema.column_names import name_of_path
 
 T = TypeVar("T")
 

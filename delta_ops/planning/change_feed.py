@@ -19,16 +19,16 @@ from typing import Any
 from delta_ops.errors import InvalidRequestError, LogCorruptError, VersionNotFoundError
 from delta_ops.log import DeltaLog, Snapshot
 from delta_ops.log.commit_file import Commit
-from delta_ops.log.commit_times import CommitTimes
-from delta_ops.log.time_travel import timestamp_ms, version_at, version_from
+from delta_ops.log.history.commit_times import CommitTimes
+from delta_ops.log.history.time_travel import timestamp_ms, version_at, version_from
 from delta_ops.planning.commit_changes import Deleted, Difference, changes_of_files
 from delta_ops.protocol.actions import AddFile, Metadata, RemoveFile
 from delta_ops.protocol.change_data import CHANGE_TYPE_COLUMN
-from delta_ops.protocol.column_mapping import is_mapped, physical_name
+from delta_ops.protocol.columns.mapping import is_mapped, physical_name
 from delta_ops.protocol.features import Engine
 from delta_ops.protocol.file_names import commit_name
 from delta_ops.protocol.file_paths import canonical_path
-from delta_ops.protocol.known_properties import CHANGE_DATA_FEED, is_on
+from delta_ops.protocol.properties.known import CHANGE_DATA_FEED, is_on
 from delta_ops.protocol.schema import (
     LONG,
     STRING,
@@ -37,8 +37,8 @@ from delta_ops.protocol.schema import (
     StructType,
     schema_from_json,
 )
+from delta_ops.protocol.schema.widening import unreadable_columns
 from delta_ops.protocol.table_definition import TableDefinition, validate
-from delta_ops.protocol.type_widening import unreadable_columns
 
 CHANGE_TYPE = StructField(CHANGE_TYPE_COLUMN, STRING)
 """insert, delete, update_preimage or update_postimage."""

@@ -9,9 +9,9 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from delta_ops.errors import InvalidRequestError, LogCorruptError
-from delta_ops.protocol.column_mapping import physical_name
-from delta_ops.protocol.partition_values import parse
+from delta_ops.protocol.columns.mapping import physical_name
 from delta_ops.protocol.schema import StructField
+from delta_ops.protocol.values.partition_values import parse
 
 
 def parse_partition_values(

@@ -14,9 +14,9 @@ import numpy as np
 import numpy.typing as npt
 
 from delta_ops.protocol.actions import AddFile
-from delta_ops.protocol.file_bounds import lower_bound, null_count, upper_bound
-from delta_ops.protocol.schema import INTEGER_RANGES, DataType
-from delta_ops.protocol.stats import ColumnPath, parse_stats
+from delta_ops.protocol.schema import INTEGER_RANGES, ColumnPath, DataType
+from delta_ops.protocol.stats.file_bounds import lower_bound, null_count, upper_bound
+from delta_ops.protocol.stats.file_stats import parse_stats
 from delta_ops.transaction.row_changes import num_live_rows
 
 MOST_RANGES = 64

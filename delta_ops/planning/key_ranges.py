@@ -16,7 +16,7 @@ import pyarrow.compute as pc
 
 from delta_ops.protocol.predicate import TRUE, Always, Or, Predicate, all_of
 from delta_ops.protocol.predicate import Column as PredicateColumn
-from delta_ops.protocol.stats import ColumnPath
+from delta_ops.protocol.schema import ColumnPath
 
 _FEW_VALUES = 64
 """Keys up to so many are listed one by one, more are covered by so many ranges."""

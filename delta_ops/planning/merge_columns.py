@@ -24,10 +24,9 @@ from delta_ops.protocol.expression.nodes import (
 from delta_ops.protocol.expression.quotes import validate_quotes
 from delta_ops.protocol.expression.resolution import Find, Found, locate
 from delta_ops.protocol.expression.statement_time import bind_time
-from delta_ops.protocol.partition_values import is_null_where_empty
-from delta_ops.protocol.schema import StructType
-from delta_ops.protocol.stats import ColumnPath
+from delta_ops.protocol.schema import ColumnPath, StructType
 from delta_ops.protocol.table_definition import TableDefinition
+from delta_ops.protocol.values.partition_values import is_null_where_empty
 
 Side = Literal["target", "source"]
 TARGET: Side = "target"

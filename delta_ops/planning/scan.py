@@ -14,9 +14,9 @@ import pyarrow.compute as pc
 
 from delta_ops.log import Snapshot
 from delta_ops.protocol.actions import AddFile
-from delta_ops.protocol.file_domains import PartitionColumn
 from delta_ops.protocol.predicate import Predicate, must_match, resolve
 from delta_ops.protocol.predicate import columns as columns_of
+from delta_ops.protocol.stats.file_domains import PartitionColumn
 
 
 def plan_scan(

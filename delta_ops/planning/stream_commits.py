@@ -25,7 +25,7 @@ from delta_ops.planning.commit_changes import is_repair
 from delta_ops.planning.stream_slices import StreamVersion
 from delta_ops.protocol.actions import Metadata
 from delta_ops.protocol.arrow_schemas import ADD
-from delta_ops.protocol.column_mapping import (
+from delta_ops.protocol.columns.mapping import (
     ID,
     PHYSICAL_NAME,
     is_mapped,
@@ -33,8 +33,8 @@ from delta_ops.protocol.column_mapping import (
     physical_name,
 )
 from delta_ops.protocol.schema import StructField, StructType, map_structs, schema_from_json
+from delta_ops.protocol.schema.widening import unreadable_columns
 from delta_ops.protocol.table_definition import TableDefinition, validate
-from delta_ops.protocol.type_widening import unreadable_columns
 
 _NO_ADDS = ADD.empty_table()
 _STATS = ADD.names.index("stats")

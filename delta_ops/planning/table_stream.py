@@ -26,8 +26,8 @@ from delta_ops.errors import (
 )
 from delta_ops.log import DeltaLog, Snapshot
 from delta_ops.log.commit_file import read_commits
+from delta_ops.log.history.time_travel import version_from
 from delta_ops.log.segment import LogListing, list_log
-from delta_ops.log.time_travel import version_from
 from delta_ops.planning.change_feed import ChangedFile, ChangeFeed, changes_until
 from delta_ops.planning.files_by_time import FilesByTime
 from delta_ops.planning.stream_commits import (

@@ -14,7 +14,7 @@ from dataclasses import replace
 
 from delta_ops.errors import InvalidRequestError
 from delta_ops.protocol.actions import AddCdcFile, AddFile
-from delta_ops.protocol.column_mapping import PHYSICAL_NAME
+from delta_ops.protocol.columns.mapping import PHYSICAL_NAME
 from delta_ops.protocol.schema import HIDDEN, STRING, StructField, StructType, schema_to_json
 from delta_ops.protocol.table_definition import TableDefinition
 

@@ -14,21 +14,21 @@ from collections.abc import Iterable, Iterator
 
 from delta_ops.errors import InvalidRequestError
 from delta_ops.protocol.actions import DomainMetadata
-from delta_ops.protocol.clustering_columns import CLUSTERING
-from delta_ops.protocol.column_mapping import physical_name
+from delta_ops.protocol.columns.clustering import CLUSTERING
+from delta_ops.protocol.columns.mapping import physical_name
 from delta_ops.protocol.predicate import parse_predicate, resolve
 from delta_ops.protocol.predicate.nodes import leaves_of
 from delta_ops.protocol.row_rules import CONSTRAINTS, GENERATION_EXPRESSION, Invariant
 from delta_ops.protocol.schema import (
     FLOAT,
     ArrayType,
+    ColumnPath,
     DataType,
     MapType,
     StructType,
     find_field,
     walk,
 )
-from delta_ops.protocol.stats import ColumnPath
 from delta_ops.protocol.table_definition import TableDefinition
 
 _WORD = re.compile(r"`((?:[^`]|``)+)`|(\w+)")

@@ -18,15 +18,15 @@ from typing import Any, NamedTuple
 
 from delta_ops.errors import InvalidRequestError
 from delta_ops.protocol.actions import Action, AddFile, DomainMetadata, Metadata
-from delta_ops.protocol.column_mapping import PHYSICAL_NAME
-from delta_ops.protocol.known_properties import (
+from delta_ops.protocol.columns.mapping import PHYSICAL_NAME
+from delta_ops.protocol.properties.known import (
     ROW_COMMIT_VERSION_COLUMN,
     ROW_ID_COLUMN,
     ROW_TRACKING,
     ROW_TRACKING_SUSPENDED,
 )
 from delta_ops.protocol.schema import HIDDEN, LONG, StructField, StructType, schema_to_json
-from delta_ops.protocol.stats import parse_stats
+from delta_ops.protocol.stats.file_stats import parse_stats
 from delta_ops.protocol.table_definition import TableDefinition
 
 ROW_TRACKING_DOMAIN = "delta.rowTracking"

@@ -17,8 +17,8 @@ import pyarrow as pa
 from delta_ops.errors import InvalidRequestError, LogCorruptError, UnsupportedFeatureError
 from delta_ops.lazy import lazy
 from delta_ops.protocol.actions import Metadata, Protocol
-from delta_ops.protocol.arrow_types import arrow_schema_from_schema
-from delta_ops.protocol.column_mapping import (
+from delta_ops.protocol.columns.identity import identity_columns
+from delta_ops.protocol.columns.mapping import (
     mapping_mode,
     physical_name,
     physical_path,
@@ -35,9 +35,11 @@ from delta_ops.protocol.features import (
     features_of_writers,
     unsupported_features,
 )
-from delta_ops.protocol.identity_columns import identity_columns
-from delta_ops.protocol.known_properties import CHANGE_DATA_FEED
-from delta_ops.protocol.literals import is_comparable
+from delta_ops.protocol.properties.known import CHANGE_DATA_FEED
+from delta_ops.protocol.properties.table_properties import (
+    TableProperties,
+    table_properties_from_configuration,
+)
 from delta_ops.protocol.row_rules import (
     Check,
     Generated,
@@ -52,6 +54,7 @@ from delta_ops.protocol.schema import (
     VARIANT,
     VOID,
     ArrayType,
+    ColumnPath,
     DataType,
     MapType,
     StructField,
@@ -60,11 +63,9 @@ from delta_ops.protocol.schema import (
     schema_from_json,
     walk,
 )
-from delta_ops.protocol.stats import ColumnPath, StatsSettings
-from delta_ops.protocol.table_properties import (
-    TableProperties,
-    table_properties_from_configuration,
-)
+from delta_ops.protocol.schema.arrow_types import arrow_schema_from_schema
+from delta_ops.protocol.stats.file_stats import StatsSettings
+from delta_ops.protocol.values.literals import is_comparable
 
 _DONE: Mapping[Operation, str] = {
     "open": "opened",

@@ -9,21 +9,21 @@ except ImportError as error:
         "delta_ops.spark needs the package pyspark; install it with: pip install 'delta_ops[spark]'"
     ) from error
 
-from delta_ops.spark.changes import read_changes
-from delta_ops.spark.delete import delete
+from delta_ops.spark.delta_format.register import register, unregister
+from delta_ops.spark.dml.delete import delete
+from delta_ops.spark.dml.merge import Merge, merge
+from delta_ops.spark.dml.update import update
 from delta_ops.spark.existing_rows import check_rows
-from delta_ops.spark.file_statistics import file_statistics
-from delta_ops.spark.merge import Merge, merge
-from delta_ops.spark.packages import packages
-from delta_ops.spark.progress import show_progress
-from delta_ops.spark.read import read
-from delta_ops.spark.register import register, unregister
-from delta_ops.spark.rewrite import rewrite
-from delta_ops.spark.session import get_session
-from delta_ops.spark.stream_read import read_stream
-from delta_ops.spark.stream_write import write_stream
-from delta_ops.spark.update import update
-from delta_ops.spark.write import stage_write, write
+from delta_ops.spark.read.changes import read_changes
+from delta_ops.spark.read.read import read
+from delta_ops.spark.rewrite.rewrite import rewrite
+from delta_ops.spark.session.packages import packages
+from delta_ops.spark.session.progress import show_progress
+from delta_ops.spark.session.session import get_session
+from delta_ops.spark.streaming.read import read_stream
+from delta_ops.spark.streaming.write import write_stream
+from delta_ops.spark.write.file_statistics import file_statistics
+from delta_ops.spark.write.write import stage_write, write
 
 __all__ = [
     "Merge",

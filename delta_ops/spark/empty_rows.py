@@ -8,7 +8,7 @@ from pyspark.sql import DataFrame, SparkSession
 
 from delta_ops.protocol.schema import StructType
 from delta_ops.spark.schema import spark_schema_from_schema
-from delta_ops.spark.session import is_connect
+from delta_ops.spark.session.session import is_connect
 
 
 def empty_rows(spark: SparkSession, schema: StructType) -> DataFrame:

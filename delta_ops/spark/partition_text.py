@@ -15,12 +15,6 @@ from pyspark.sql import Column
 from pyspark.sql import functions as sf
 
 from delta_ops.errors import InvalidRequestError
-from delta_ops.protocol.partition_values import (
-    HIVE_DEFAULT_PARTITION,
-    is_null_where_empty,
-    parse,
-    serialize,
-)
 from delta_ops.protocol.schema import (
     BINARY,
     DOUBLE,
@@ -31,7 +25,13 @@ from delta_ops.protocol.schema import (
     DataType,
     StructField,
 )
-from delta_ops.spark.expressions import ntz_from_micros
+from delta_ops.protocol.values.partition_values import (
+    HIVE_DEFAULT_PARTITION,
+    is_null_where_empty,
+    parse,
+    serialize,
+)
+from delta_ops.spark.expressions.columns import ntz_from_micros
 from delta_ops.spark.row_checks import RowCheck
 
 _ESCAPED = re.compile(r"%([0-9A-Fa-f]{2})")

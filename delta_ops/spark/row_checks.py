@@ -19,17 +19,17 @@ from pyspark.sql import Column, SparkSession
 from pyspark.sql import functions as sf
 
 from delta_ops.errors import InvalidRequestError
-from delta_ops.protocol.char_types import CharLengths, length_limits
 from delta_ops.protocol.expression.quotes import validate_rule
-from delta_ops.protocol.partition_values import is_null_where_empty
 from delta_ops.protocol.row_rules import Check, Generated, Invariant, NotNull, RowRule
 from delta_ops.protocol.schema import ArrayType, DataType, MapType, StructType, find_field
+from delta_ops.protocol.schema.char_types import CharLengths, length_limits
 from delta_ops.protocol.table_definition import TableDefinition
-from delta_ops.spark.analysis import why_unusable
+from delta_ops.protocol.values.partition_values import is_null_where_empty
 from delta_ops.spark.empty_rows import empty_rows
-from delta_ops.spark.expressions import named_column, quote
+from delta_ops.spark.expressions.analysis import why_unusable
+from delta_ops.spark.expressions.columns import named_column, quote
 from delta_ops.spark.schema import spark_schema_from_schema
-from delta_ops.spark.session_variables import escape_variables
+from delta_ops.spark.session.variables import escape_variables
 
 ExpressionRule = Check | Invariant | Generated
 _IsBroken = Callable[[Column], Column]

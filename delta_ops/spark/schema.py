@@ -17,12 +17,11 @@ from typing import Any
 from pyspark.sql import types as spark_types
 
 from delta_ops.errors import InvalidRequestError
-from delta_ops.protocol.field_metadata import column_metadata
-from delta_ops.protocol.literals import is_comparable
 from delta_ops.protocol.schema import (
     CURRENT_DEFAULT,
     VARIANT,
     ArrayType,
+    ColumnPath,
     DataType,
     MapType,
     StructField,
@@ -31,7 +30,8 @@ from delta_ops.protocol.schema import (
     schema_to_json,
     walk,
 )
-from delta_ops.protocol.stats import ColumnPath
+from delta_ops.protocol.schema.field_metadata import column_metadata
+from delta_ops.protocol.values.literals import is_comparable
 
 _COMMENT = "comment"
 _EXISTS_DEFAULT = "EXISTS_DEFAULT"

@@ -16,7 +16,7 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as sf
 from pyspark.sql import types as spark_types
 
-from delta_ops.protocol.column_mapping import field_id, physical_name, rename_columns
+from delta_ops.protocol.columns.mapping import field_id, physical_name, rename_columns
 from delta_ops.protocol.schema import (
     BINARY,
     STRING,
@@ -30,7 +30,7 @@ from delta_ops.protocol.schema import (
     map_structs,
 )
 from delta_ops.protocol.table_definition import TableDefinition
-from delta_ops.spark.expressions import named_column, select_columns
+from delta_ops.spark.expressions.columns import named_column, select_columns
 from delta_ops.spark.schema import spark_schema_from_schema
 
 _SPARKS_ID = "parquet.field.id"

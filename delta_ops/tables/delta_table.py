@@ -17,7 +17,7 @@ from delta_ops.errors import InvalidRequestError, TableNotFoundError
 from delta_ops.log import DeltaLog
 from delta_ops.maintenance import restore, vacuum
 from delta_ops.protocol.features import FEATURES
-from delta_ops.spark.session_settings import (
+from delta_ops.spark.session.settings import (
     reset_txn,
     session_settings,
     txn_of,

@@ -11,8 +11,8 @@ from pyspark.sql import DataFrame, SparkSession
 
 from delta_ops.log import HistoryEntry, Snapshot
 from delta_ops.maintenance import RestorePlan
-from delta_ops.protocol.column_names import name_of_path
 from delta_ops.protocol.features import features_of_readers, features_of_writers
+from delta_ops.protocol.schema.column_names import name_of_path
 from delta_ops.spark.places import spark_path
 
 _HISTORY = """

@@ -11,11 +11,11 @@ from pyspark.sql import DataFrame, SparkSession
 import delta_ops.spark as ds
 from delta_ops.errors import InvalidRequestError
 from delta_ops.log import DeltaLog
-from delta_ops.protocol.column_names import name_of_column
 from delta_ops.protocol.schema import StructType
-from delta_ops.spark.aliases import columns_by_alias, name_as_structs
-from delta_ops.spark.merge import Merge
-from delta_ops.spark.session_settings import reset_txn, session_settings, txn_of
+from delta_ops.protocol.schema.column_names import name_of_column
+from delta_ops.spark.dml.merge import Merge
+from delta_ops.spark.expressions.aliases import columns_by_alias, name_as_structs
+from delta_ops.spark.session.settings import reset_txn, session_settings, txn_of
 from delta_ops.tables import given
 from delta_ops.tables.exceptions import translating
 from delta_ops.tables.frames import merge_frame

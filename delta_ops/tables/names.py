@@ -7,7 +7,7 @@ import re
 from pyspark.sql import SparkSession
 
 from delta_ops.errors import InvalidRequestError
-from delta_ops.spark.catalog_tables import find_location
+from delta_ops.spark.delta_format.catalog_tables import find_location
 
 _BY_PATH = re.compile(r"(?P<format>[A-Za-z]+)\.`(?P<path>(?:[^`]|``)+)`")
 

@@ -11,9 +11,9 @@ from delta_ops.clock import system_clock
 from delta_ops.errors import InvalidRequestError
 from delta_ops.log import DeltaLog
 from delta_ops.maintenance import optimize
-from delta_ops.spark.analysis import unresolved_text
-from delta_ops.spark.session import is_connect
-from delta_ops.spark.session_settings import user_metadata_of
+from delta_ops.spark.expressions.analysis import unresolved_text
+from delta_ops.spark.session.session import is_connect
+from delta_ops.spark.session.settings import user_metadata_of
 from delta_ops.tables import given
 from delta_ops.tables.exceptions import translating
 from delta_ops.tables.optimize_metrics import Optimized, optimize_frame

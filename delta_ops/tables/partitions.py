@@ -22,10 +22,10 @@ from delta_ops.protocol.predicate import (
     columns,
     parse_predicate,
 )
-from delta_ops.spark.analysis import reason_of
-from delta_ops.spark.conditions import validate_names
-from delta_ops.spark.session import session_time_zone
-from delta_ops.spark.session_variables import escape_variables, names_like_variables
+from delta_ops.spark.expressions.analysis import reason_of
+from delta_ops.spark.expressions.conditions import validate_names
+from delta_ops.spark.session.session import session_time_zone
+from delta_ops.spark.session.variables import escape_variables, names_like_variables
 
 _NUMBER = "delta_ops number"
 """Which partition a row stands for; no column's name, for the space."""

@@ -20,10 +20,10 @@ from pyspark.sql.types import (
 
 from delta_ops import ddl
 from delta_ops.errors import InvalidRequestError, TableNotFoundError
-from delta_ops.protocol.char_types import SQL_TYPE
 from delta_ops.protocol.schema import schema_from_json
+from delta_ops.protocol.schema.char_types import SQL_TYPE
 from delta_ops.spark.schema import schema_from_spark
-from delta_ops.spark.session_settings import default_properties, user_metadata_of
+from delta_ops.spark.session.settings import default_properties, user_metadata_of
 from delta_ops.tables import given
 from delta_ops.tables.exceptions import translating
 from delta_ops.tables.names import path_in

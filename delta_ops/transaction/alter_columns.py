@@ -16,22 +16,22 @@ import pyarrow as pa
 from delta_ops.arguments import validate_arguments
 from delta_ops.errors import InvalidRequestError
 from delta_ops.log import TableOrPlace
-from delta_ops.protocol.arrow_types import schema_from_arrow
-from delta_ops.protocol.column_names import find_named, name_of_path, path_of_name
 from delta_ops.protocol.schema import (
     DataType,
     StructField,
     StructType,
 )
-from delta_ops.protocol.schema_changes import (
+from delta_ops.protocol.schema.arrow_types import schema_from_arrow
+from delta_ops.protocol.schema.changes import (
     add_field,
     find_by_path,
     find_struct,
     order_fields,
     set_metadata_key,
 )
-from delta_ops.protocol.schema_evolution import allow_nulls
-from delta_ops.protocol.type_text import parse_type
+from delta_ops.protocol.schema.column_names import find_named, name_of_path, path_of_name
+from delta_ops.protocol.schema.evolution import allow_nulls
+from delta_ops.protocol.schema.type_text import parse_type
 from delta_ops.transaction.alter_table import Alteration, alter
 from delta_ops.transaction.column_changes import change_field, field_json, find_column, set_schema
 from delta_ops.transaction.idempotency import Txn

@@ -14,11 +14,10 @@ from typing import Any
 from delta_ops.arguments import validate_arguments
 from delta_ops.errors import InvalidRequestError
 from delta_ops.log import TableOrPlace
-from delta_ops.protocol.column_defaults import default_value, validate_defaults
-from delta_ops.protocol.column_names import name_of_path, path_of_name
 from delta_ops.protocol.column_uses import is_float_partition, uses_in_expressions
-from delta_ops.protocol.identity_columns import is_identity
-from delta_ops.protocol.known_properties import TYPE_WIDENING
+from delta_ops.protocol.columns.defaults import default_value, validate_defaults
+from delta_ops.protocol.columns.identity import is_identity
+from delta_ops.protocol.properties.known import TYPE_WIDENING
 from delta_ops.protocol.row_rules import GENERATION_EXPRESSION
 from delta_ops.protocol.schema import (
     CURRENT_DEFAULT,
@@ -28,9 +27,10 @@ from delta_ops.protocol.schema import (
     MapType,
     StructType,
 )
-from delta_ops.protocol.schema_changes import find_member, replace_member, set_metadata_key
-from delta_ops.protocol.type_text import parse_type
-from delta_ops.protocol.type_widening import describe_widening, is_widening
+from delta_ops.protocol.schema.changes import find_member, replace_member, set_metadata_key
+from delta_ops.protocol.schema.column_names import name_of_path, path_of_name
+from delta_ops.protocol.schema.type_text import parse_type
+from delta_ops.protocol.schema.widening import describe_widening, is_widening
 from delta_ops.transaction.alter_table import Alteration, alter
 from delta_ops.transaction.column_changes import change_field, field_json, find_column
 from delta_ops.transaction.idempotency import Txn

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 
 from delta_ops.errors import InvalidRequestError
-from delta_ops.protocol.identity_columns import is_identity
+from delta_ops.protocol.columns.identity import is_identity
 from delta_ops.protocol.schema import (
     ArrayType,
     DataType,

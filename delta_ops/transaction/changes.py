@@ -20,7 +20,7 @@ from delta_ops.protocol.actions import (
     RemoveFile,
     SetTransaction,
 )
-from delta_ops.protocol.stats import widen_stats
+from delta_ops.protocol.stats.file_stats import widen_stats
 from delta_ops.transaction.idempotency import Txn
 
 

@@ -13,8 +13,7 @@ from typing import Any
 from delta_ops.arguments import validate_arguments
 from delta_ops.errors import InvalidRequestError
 from delta_ops.log import TableOrPlace
-from delta_ops.protocol.column_mapping import physical_path
-from delta_ops.protocol.column_names import name_of_path
+from delta_ops.protocol.columns.mapping import physical_path
 from delta_ops.protocol.schema import (
     BYTE,
     DATE,
@@ -26,10 +25,11 @@ from delta_ops.protocol.schema import (
     STRING,
     TIMESTAMP,
     TIMESTAMP_NTZ,
+    ColumnPath,
     DecimalType,
     leaves,
 )
-from delta_ops.protocol.stats import ColumnPath
+from delta_ops.protocol.schema.column_names import name_of_path
 from delta_ops.transaction.alter_table import Alteration, alter
 from delta_ops.transaction.column_changes import find_column
 from delta_ops.transaction.idempotency import Txn

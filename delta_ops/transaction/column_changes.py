@@ -6,18 +6,18 @@ from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from typing import Any
 
-from delta_ops.protocol.column_ids import assign_column_ids
-from delta_ops.protocol.column_names import name_of_path, path_of_name
+from delta_ops.protocol.columns.ids import assign_column_ids
 from delta_ops.protocol.schema import (
     ArrayType,
+    ColumnPath,
     DataType,
     MapType,
     StructField,
     StructType,
     schema_to_json,
 )
-from delta_ops.protocol.schema_changes import find_by_path, replace_field
-from delta_ops.protocol.stats import ColumnPath
+from delta_ops.protocol.schema.changes import find_by_path, replace_field
+from delta_ops.protocol.schema.column_names import name_of_path, path_of_name
 from delta_ops.protocol.table_definition import validate_types
 from delta_ops.transaction.alter_table import Alteration
 from delta_ops.transaction.create_table import validate_names

@@ -51,7 +51,7 @@ from delta_ops.log.commit_file import Commit, create_commit, read_commit, read_c
 from delta_ops.log.same_table import validate_same_table
 from delta_ops.log.segment import list_log
 from delta_ops.protocol.actions import Action, CommitInfo, Metadata
-from delta_ops.protocol.known_properties import (
+from delta_ops.protocol.properties.known import (
     IN_COMMIT_TIMESTAMP_TIME,
     IN_COMMIT_TIMESTAMP_VERSION,
 )

@@ -33,10 +33,10 @@ from delta_ops.log import pruning
 from delta_ops.log.commit_file import Commit
 from delta_ops.log.snapshot import Snapshot
 from delta_ops.protocol.arrow_schemas import CANONICAL_PATH
+from delta_ops.protocol.columns.identity import only_moves_marks
 from delta_ops.protocol.file_paths import canonical_paths
-from delta_ops.protocol.identity_columns import only_moves_marks
 from delta_ops.protocol.predicate import Predicate
-from delta_ops.protocol.property_values import IsolationLevel
+from delta_ops.protocol.properties.values import IsolationLevel
 from delta_ops.transaction.vacuum_runs import START as VACUUM_START
 
 ConflictKind = Literal[

@@ -11,10 +11,9 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from delta_ops.errors import InvalidRequestError, UnknownColumnError
 from delta_ops.protocol.actions import Metadata, Protocol
-from delta_ops.protocol.column_defaults import validate_defaults
-from delta_ops.protocol.column_names import find_named
-from delta_ops.protocol.generated_columns import validate_generated
-from delta_ops.protocol.known_properties import COLUMN_MAPPING_MODE
+from delta_ops.protocol.columns.defaults import validate_defaults
+from delta_ops.protocol.columns.generated import validate_generated
+from delta_ops.protocol.properties.known import COLUMN_MAPPING_MODE
 from delta_ops.protocol.protocol_upgrade import OLDEST, add_features
 from delta_ops.protocol.schema import (
     NO_COLUMNS,
@@ -26,6 +25,7 @@ from delta_ops.protocol.schema import (
     schema_to_json,
     walk,
 )
+from delta_ops.protocol.schema.column_names import find_named
 from delta_ops.protocol.table_definition import TableDefinition, needed_features
 
 # Parquet readers of other engines fail on these where column mapping is off; the reference refuses

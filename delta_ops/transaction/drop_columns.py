@@ -16,11 +16,11 @@ from typing import Any
 from delta_ops.arguments import validate_arguments
 from delta_ops.errors import InvalidRequestError
 from delta_ops.log import TableOrPlace
-from delta_ops.protocol.column_names import name_of_path
 from delta_ops.protocol.column_uses import uses_in_clustering, uses_in_expressions
-from delta_ops.protocol.known_properties import STATS_COLUMNS
-from delta_ops.protocol.schema_changes import drop_field, replace_field
-from delta_ops.protocol.stats import ColumnPath
+from delta_ops.protocol.properties.known import STATS_COLUMNS
+from delta_ops.protocol.schema import ColumnPath
+from delta_ops.protocol.schema.changes import drop_field, replace_field
+from delta_ops.protocol.schema.column_names import name_of_path
 from delta_ops.transaction.alter_table import Alteration, alter
 from delta_ops.transaction.column_changes import find_column, set_schema
 from delta_ops.transaction.idempotency import Txn

@@ -24,7 +24,7 @@ from delta_ops.events import CheckpointDamaged, CommitLost, Committed, HookFaile
 from delta_ops.log import DeltaLog, Snapshot
 from delta_ops.log.checkpoint.incomplete import delete_stale, stale_files
 from delta_ops.log.checkpoint_write.write import write_checkpoint
-from delta_ops.log.checksum_write import create_checksum
+from delta_ops.log.checksum_write.write import create_checksum
 from delta_ops.log.commit_file import Commit, read_commit_if_there
 from delta_ops.log.lost_commits import LostCommit, find_lost_commits
 from delta_ops.log.same_table import validate_same_table
@@ -32,7 +32,7 @@ from delta_ops.log.segment import list_log
 from delta_ops.log.snapshot import advance
 from delta_ops.protocol.actions import Action, CommitInfo, Metadata
 from delta_ops.protocol.file_names import checksum_name, commit_name
-from delta_ops.protocol.table_properties import TableProperties
+from delta_ops.protocol.properties.table_properties import TableProperties
 from delta_ops.storage.store_clock import store_time_ms
 from delta_ops.transaction.commit_info import is_ours
 

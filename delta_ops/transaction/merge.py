@@ -10,11 +10,10 @@ from delta_ops.arguments import validate_arguments
 from delta_ops.errors import InvalidRequestError
 from delta_ops.events import OnEvent
 from delta_ops.log import Snapshot
-from delta_ops.protocol.column_names import find_columns, name_of_path, path_of_name
 from delta_ops.protocol.features import Engine
-from delta_ops.protocol.schema import ArrayType, MapType, StructType, find_field
-from delta_ops.protocol.stats import ColumnPath
-from delta_ops.protocol.type_widening import is_number
+from delta_ops.protocol.schema import ArrayType, ColumnPath, MapType, StructType, find_field
+from delta_ops.protocol.schema.column_names import find_columns, name_of_path, path_of_name
+from delta_ops.protocol.schema.widening import is_number
 from delta_ops.transaction.hooks import Hook
 from delta_ops.transaction.idempotency import Txn
 from delta_ops.transaction.result import CommitResult

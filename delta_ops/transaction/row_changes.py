@@ -24,16 +24,16 @@ from delta_ops.errors import (
 from delta_ops.events import DataFilesStaged, OnEvent, WriteStarted
 from delta_ops.log import Snapshot
 from delta_ops.log.commit_file import read_commit_if_there
-from delta_ops.log.deletion_vector_read import load_deletion_vector
-from delta_ops.log.deletion_vector_write import discard_vectors, write_deletion_vectors
+from delta_ops.log.deletion_vectors.read import load_deletion_vector
+from delta_ops.log.deletion_vectors.write import discard_vectors, write_deletion_vectors
 from delta_ops.protocol.actions import AddCdcFile, AddFile, DeletionVector
 from delta_ops.protocol.change_data import validate_feed_columns
+from delta_ops.protocol.columns.identity import Counted
 from delta_ops.protocol.features import Engine
 from delta_ops.protocol.file_paths import canonical_path
-from delta_ops.protocol.identity_columns import Counted
 from delta_ops.protocol.row_rules import RowRule, counted_rules, not_null_rules
 from delta_ops.protocol.schema import validate_distinct
-from delta_ops.protocol.stats import count_records, num_records, parse_stats
+from delta_ops.protocol.stats.file_stats import count_records, num_records, parse_stats
 from delta_ops.storage import FileInfo, Storage
 from delta_ops.storage.concurrency import run_parallel
 from delta_ops.storage.parquet_ranges import read_footer

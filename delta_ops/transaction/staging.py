@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from delta_ops.protocol.actions import AddFile
-from delta_ops.protocol.identity_columns import Counted
+from delta_ops.protocol.columns.identity import Counted
 from delta_ops.protocol.row_rules import RowRule
 from delta_ops.protocol.schema import StructType
 

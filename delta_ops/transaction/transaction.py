@@ -38,23 +38,28 @@ from delta_ops.protocol.actions import (
 )
 from delta_ops.protocol.arrow_schemas import tombstones
 from delta_ops.protocol.change_data import mistaken_feed_column, validate_feed_columns
-from delta_ops.protocol.clustering_columns import (
+from delta_ops.protocol.columns.clustering import (
     clustering_columns,
     clustering_domain,
     validate_clustering,
 )
-from delta_ops.protocol.column_ids import assign_column_ids
+from delta_ops.protocol.columns.identity import keep_marks, move_marks
+from delta_ops.protocol.columns.ids import assign_column_ids
 from delta_ops.protocol.features import features_of_properties
 from delta_ops.protocol.file_paths import canonical_texts
-from delta_ops.protocol.identity_columns import keep_marks, move_marks
-from delta_ops.protocol.known_properties import (
+from delta_ops.protocol.predicate import TRUE, Predicate, resolve
+from delta_ops.protocol.properties.known import (
     COLUMN_MAPPING_MODE,
     IN_COMMIT_TIMESTAMP_TIME,
     IN_COMMIT_TIMESTAMP_VERSION,
     IN_COMMIT_TIMESTAMPS,
     ROW_TRACKING,
 )
-from delta_ops.protocol.predicate import TRUE, Predicate, resolve
+from delta_ops.protocol.properties.table_properties import (
+    TableProperties,
+    requested_properties,
+    table_properties_from_configuration,
+)
 from delta_ops.protocol.protocol_upgrade import add_features
 from delta_ops.protocol.row_rules import CONSTRAINTS
 from delta_ops.protocol.row_tracking import (
@@ -63,18 +68,12 @@ from delta_ops.protocol.row_tracking import (
     name_row_columns,
     validate_tracking,
 )
-from delta_ops.protocol.schema import StructType
-from delta_ops.protocol.stats import ColumnPath
+from delta_ops.protocol.schema import ColumnPath, StructType
 from delta_ops.protocol.table_definition import (
     TableDefinition,
     needed_features,
     validate,
     validate_properties,
-)
-from delta_ops.protocol.table_properties import (
-    TableProperties,
-    requested_properties,
-    table_properties_from_configuration,
 )
 from delta_ops.transaction.changes import (
     Add,

@@ -18,7 +18,7 @@ from typing import NamedTuple
 
 from delta_ops.clock import DAY_MS
 from delta_ops.log import Snapshot
-from delta_ops.log.history import load_history
+from delta_ops.log.history.history import load_history
 from delta_ops.protocol.actions import SetTransaction
 from delta_ops.transaction.idempotency import MAINTENANCE_PREFIX
 

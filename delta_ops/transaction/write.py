@@ -24,35 +24,35 @@ from delta_ops.log.delta_log import TableOrPlace, log_of
 from delta_ops.protocol.actions import AddCdcFile, AddFile, Metadata
 from delta_ops.protocol.arrow_schemas import add_files
 from delta_ops.protocol.change_data import validate_feed_columns
-from delta_ops.protocol.column_defaults import validate_defaults
-from delta_ops.protocol.column_ids import assign_column_ids
-from delta_ops.protocol.column_names import find_columns, name_of_column
 from delta_ops.protocol.column_uses import is_float_partition, uses_in_expressions
+from delta_ops.protocol.columns.defaults import validate_defaults
+from delta_ops.protocol.columns.generated import validate_added
+from delta_ops.protocol.columns.ids import assign_column_ids
 from delta_ops.protocol.expression import parse_expression
 from delta_ops.protocol.expression.nodes import columns_of
 from delta_ops.protocol.features import Engine
-from delta_ops.protocol.generated_columns import validate_added
-from delta_ops.protocol.known_properties import TYPE_WIDENING
 from delta_ops.protocol.predicate import TRUE, In, Predicate, resolve
 from delta_ops.protocol.predicate.nodes import leaves_of
 from delta_ops.protocol.predicate.stored import partitions_predicate
 from delta_ops.protocol.predicate.text import predicate_text
+from delta_ops.protocol.properties.known import TYPE_WIDENING
 from delta_ops.protocol.row_rules import Check
 from delta_ops.protocol.schema import (
     NO_COLUMNS,
+    ColumnPath,
     StructType,
     find_field,
     schema_from_json,
     schema_to_json,
     validate_distinct,
 )
-from delta_ops.protocol.schema_evolution import (
+from delta_ops.protocol.schema.column_names import find_columns, name_of_column
+from delta_ops.protocol.schema.evolution import (
     keep_variants,
     merge_schemas,
     validate_given_once,
     widen_types,
 )
-from delta_ops.protocol.stats import ColumnPath
 from delta_ops.protocol.table_definition import (
     TableDefinition,
     needed_features,

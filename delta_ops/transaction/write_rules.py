@@ -14,16 +14,16 @@ import pyarrow.parquet as pq
 
 from delta_ops.errors import InvalidRequestError, LogPathError
 from delta_ops.protocol.actions import AddFile, FileAction, RemoveFile
-from delta_ops.protocol.column_mapping import physical_name, rename_columns
+from delta_ops.protocol.columns.mapping import physical_name, rename_columns
 from delta_ops.protocol.file_paths import canonical_texts, is_absolute
-from delta_ops.protocol.partition_values import parse
 from delta_ops.protocol.schema import (
     DataType,
     StructField,
     StructType,
 )
-from delta_ops.protocol.stats import parse_stats
+from delta_ops.protocol.stats.file_stats import parse_stats
 from delta_ops.protocol.table_definition import TableDefinition
+from delta_ops.protocol.values.partition_values import parse
 from delta_ops.storage.parquet_ranges import stored_schema
 from delta_ops.storage.paths import validate
 from delta_ops.transaction.staging import Staged
@@ -203,7 +203,7 @@ def _validate_add(add: AddFile, path: str, types: Mapping[str, DataType], table:
 
 def _shape(data_type: object) -> object:
     """The type without what does not change how its values are stored: nullability, metadata."""
-    from delta_ops.protocol.arrow_types import arrow_type_from_type
+    from delta_ops.protocol.schema.arrow_types import arrow_type_from_type
 
     return arrow_type_from_type(data_type)  # type: ignore[arg-type]
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pyarrow.parquet as pq
 import pytest
 
-from delta_ops.arrow import data_file_read
+from delta_ops.arrow.read import data_file as data_file_read
 
 
 def code_all(monkeypatch: pytest.MonkeyPatch) -> None:

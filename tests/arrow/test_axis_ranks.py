@@ -11,7 +11,7 @@ import pyarrow as pa
 import pytest
 from hypothesis import strategies as st
 
-from delta_ops.arrow.axis_ranks import axis_of_sample
+from delta_ops.arrow.rewrite.axis_ranks import axis_of_sample
 from tests.support.examples import check_examples
 
 VALUES: dict[str, tuple[pa.DataType, st.SearchStrategy[Any]]] = {

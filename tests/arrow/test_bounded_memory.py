@@ -14,7 +14,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from delta_ops.protocol.actions import AddFile
-from delta_ops.protocol.arrow_types import schema_from_arrow
+from delta_ops.protocol.schema.arrow_types import schema_from_arrow
 from tests.arrow.foreign_table import create
 
 MB = 1 << 20

@@ -10,7 +10,6 @@ import pytest
 import delta_ops.arrow as da
 from delta_ops import DeltaLog, col
 from delta_ops.errors import InvalidRequestError
-from delta_ops.protocol.arrow_types import arrow_schema_from_schema
 from delta_ops.protocol.predicate import Predicate
 from delta_ops.protocol.schema import (
     LONG,
@@ -20,6 +19,7 @@ from delta_ops.protocol.schema import (
     StructField,
     StructType,
 )
+from delta_ops.protocol.schema.arrow_types import arrow_schema_from_schema
 from tests.arrow.foreign_table import create, data_file, stats
 from tests.support.limited_texts import FULL, LONGER, create_limited, of_type, rows_of
 

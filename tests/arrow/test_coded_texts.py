@@ -18,11 +18,13 @@ from hypothesis import strategies as st
 
 import delta_ops.arrow as da
 from delta_ops import DeltaLog, begin, col, parse_expression
-from delta_ops.arrow import data_file_read, data_file_write, nesting
+from delta_ops.arrow import nesting
 from delta_ops.arrow.coded_texts import decode, drop_unused_texts, is_coded, replace_codes
+from delta_ops.arrow.read import data_file as data_file_read
+from delta_ops.arrow.write import data_file as data_file_write
 from delta_ops.ddl import add_constraint, set_properties
 from delta_ops.errors import InvalidRequestError
-from delta_ops.protocol.arrow_types import schema_from_arrow
+from delta_ops.protocol.schema.arrow_types import schema_from_arrow
 from tests.arrow.coding import code_all
 from tests.support.examples import check_examples, few_or_many
 from tests.support.tables import rows

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from delta_ops.arrow.curve import axis_bits, places
+from delta_ops.arrow.rewrite.curve import axis_bits, places
 
 
 @pytest.mark.parametrize("num_axes", [2, 3, 4])

@@ -14,11 +14,11 @@ import pytest
 
 import delta_ops.arrow as da
 from delta_ops import DeltaLog, begin, col
-from delta_ops.arrow.data_file_write import DataFileWriter, row_groups
+from delta_ops.arrow.write.data_file import DataFileWriter, row_groups
 from delta_ops.errors import InvalidRequestError, StorageError
-from delta_ops.protocol.arrow_types import schema_from_arrow
 from delta_ops.protocol.row_rules import not_null_rules
-from delta_ops.protocol.stats import parse_stats
+from delta_ops.protocol.schema.arrow_types import schema_from_arrow
+from delta_ops.protocol.stats.file_stats import parse_stats
 from delta_ops.storage import Storage, open_storage
 from delta_ops.transaction import RewriteGroup, Staged
 from tests.support.counting_storage import CountingStorage

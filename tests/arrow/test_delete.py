@@ -21,8 +21,8 @@ from delta_ops.errors import (
     TableNotFoundError,
 )
 from delta_ops.log.commit_file import create_commit
-from delta_ops.protocol.arrow_types import arrow_schema_from_schema
 from delta_ops.protocol.predicate import Predicate
+from delta_ops.protocol.schema.arrow_types import arrow_schema_from_schema
 from delta_ops.storage import open_storage
 from tests.protocol.test_predicate_properties import SCHEMA, Row, evaluate, predicates
 from tests.protocol.test_predicate_properties import rows as random_rows

@@ -14,9 +14,9 @@ from hypothesis import strategies as st
 
 import delta_ops.arrow as da
 from delta_ops import DeltaLog, col
-from delta_ops.arrow.dictionary_pages import repeated_texts
+from delta_ops.arrow.read.dictionary_pages import repeated_texts
 from delta_ops.errors import DataFileError
-from delta_ops.protocol.arrow_types import schema_from_arrow
+from delta_ops.protocol.schema.arrow_types import schema_from_arrow
 from tests.arrow.foreign_table import create, data_file, inline_vector
 
 ROWS = 20_000

@@ -17,8 +17,8 @@ import delta_ops.arrow as da
 from delta_ops import DeltaLog, col, lit
 from delta_ops.ddl import add_constraint, create_table
 from delta_ops.errors import InvalidRequestError
-from delta_ops.protocol.partition_values import HIVE_DEFAULT_PARTITION
 from delta_ops.protocol.schema import LONG, STRING, StructField, StructType
+from delta_ops.protocol.values.partition_values import HIVE_DEFAULT_PARTITION
 from tests.support.tables import rows, rows_by_deltalake
 
 EMPTY_AND_FILLED = pa.table({"id": [1, 2], "p": ["", "a"]})

@@ -22,7 +22,6 @@ from delta_ops.arrow.casting import plan_fit
 from delta_ops.ddl import create_table
 from delta_ops.errors import InvalidRequestError
 from delta_ops.planning.scan import plan_scan
-from delta_ops.protocol.arrow_types import arrow_type_from_type
 from delta_ops.protocol.predicate import to_arrow
 from delta_ops.protocol.schema import (
     BINARY,
@@ -35,7 +34,8 @@ from delta_ops.protocol.schema import (
     StructField,
     StructType,
 )
-from delta_ops.protocol.values import value_of_type
+from delta_ops.protocol.schema.arrow_types import arrow_type_from_type
+from delta_ops.protocol.values.conversion import value_of_type
 from tests.support.every_value import DEPTHS, PRIMITIVES, VALUES, meaning, means_same
 
 NAMES = [data_type.name for data_type in PRIMITIVES]

@@ -13,11 +13,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from delta_ops import parse_expression
-from delta_ops.arrow.expressions import evaluate, rows_of_batch
+from delta_ops.arrow.expressions.evaluation import evaluate, rows_of_batch
 from delta_ops.errors import InvalidRequestError
-from delta_ops.protocol.arrow_types import arrow_schema_from_schema, arrow_type_from_type
 from delta_ops.protocol.expression.resolution import finder_of, resolve_expression, type_of
 from delta_ops.protocol.schema import VOID
+from delta_ops.protocol.schema.arrow_types import arrow_schema_from_schema, arrow_type_from_type
 from tests.protocol.expression_texts import REFUSED, TEXTS
 from tests.protocol.test_predicate_properties import SCHEMA, TYPES
 from tests.protocol.typed_values import FEW

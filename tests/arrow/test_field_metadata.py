@@ -13,8 +13,8 @@ import delta_ops.arrow as da
 from delta_ops import DeltaLog
 from delta_ops.ddl import create_table
 from delta_ops.errors import InvalidRequestError
-from delta_ops.protocol.arrow_types import columns_from_arrow
 from delta_ops.protocol.schema import ArrayType, StructType, schema_from_json
+from delta_ops.protocol.schema.arrow_types import columns_from_arrow
 
 POSITIVE = '{"expression":{"expression":"a > 0"}}'
 

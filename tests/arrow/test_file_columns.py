@@ -9,7 +9,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from delta_ops.arrow.file_columns import FileColumns
+from delta_ops.arrow.read.file_columns import FileColumns
 from delta_ops.protocol.schema import (
     INTEGER,
     LONG,

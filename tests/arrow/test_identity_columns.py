@@ -14,7 +14,7 @@ import pytest
 import delta_ops.arrow as da
 from delta_ops import DeltaLog, begin, col
 from delta_ops.errors import CommitConflictError, InvalidRequestError
-from delta_ops.log.checksum import validate_checksum
+from delta_ops.log.checksum_write.verify import validate_checksum
 from delta_ops.maintenance import optimize, restore, revert
 from delta_ops.protocol.schema import (
     BINARY,

@@ -11,9 +11,9 @@ import pytest
 
 import delta_ops.arrow as da
 from delta_ops import DeltaLog, col
-from delta_ops.arrow.scan import read_kept
+from delta_ops.arrow.read.scan import read_kept
 from delta_ops.clock import DAY_MS, system_clock
-from delta_ops.log.checksum import validate_checksum
+from delta_ops.log.checksum_write.verify import validate_checksum
 from delta_ops.maintenance import vacuum
 from delta_ops.protocol.row_tracking import row_columns
 from tests.support.faulty_storage import copies_of, crashes

@@ -13,11 +13,10 @@ from hypothesis import strategies as st
 
 import delta_ops.arrow as da
 from delta_ops import DeltaLog, col
-from delta_ops.arrow.legacy_days import plan_rebase
+from delta_ops.arrow.read.legacy_days import plan_rebase
 from delta_ops.errors import DataFileError
 from delta_ops.log.commit_file import create_commit
 from delta_ops.maintenance import repair
-from delta_ops.protocol.legacy_calendar import legacy_calendar
 from delta_ops.protocol.schema import (
     DATE,
     LONG,
@@ -28,6 +27,7 @@ from delta_ops.protocol.schema import (
     StructType,
     schema_to_json,
 )
+from delta_ops.protocol.values.legacy_calendar import legacy_calendar
 from tests.arrow.foreign_table import create, data_file
 from tests.support.tables import PROTOCOL, metadata
 

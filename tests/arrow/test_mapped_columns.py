@@ -20,7 +20,7 @@ from delta_ops import DeltaLog, Snapshot, begin, col
 from delta_ops.errors import CommitConflictError, InvalidRequestError
 from delta_ops.maintenance import optimize, restore
 from delta_ops.protocol.actions import Metadata
-from delta_ops.protocol.column_ids import assign_column_ids
+from delta_ops.protocol.columns.ids import assign_column_ids
 from delta_ops.protocol.schema import (
     LONG,
     ArrayType,
@@ -30,7 +30,7 @@ from delta_ops.protocol.schema import (
     schema_from_json,
     schema_to_json,
 )
-from delta_ops.protocol.schema_evolution import merge_schemas
+from delta_ops.protocol.schema.evolution import merge_schemas
 from tests.support.tables import rows
 
 MODE, MAX_ID = "delta.columnMapping.mode", "delta.columnMapping.maxColumnId"

@@ -16,7 +16,7 @@ import pytest
 import delta_ops.arrow as da
 from delta_ops import DeltaLog, col
 from delta_ops.protocol.actions import AddFile
-from delta_ops.protocol.arrow_types import schema_from_arrow
+from delta_ops.protocol.schema.arrow_types import schema_from_arrow
 from tests.arrow.foreign_table import create
 from tests.support.memory_limits import NoLimitError, memory_limit, run_within
 

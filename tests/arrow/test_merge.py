@@ -17,8 +17,8 @@ import delta_ops.arrow as da
 from delta_ops import begin, col, lit, parse_expression
 from delta_ops.errors import CommitConflictError, InvalidRequestError
 from delta_ops.planning.key_ranges import cover_keys
-from delta_ops.protocol.arrow_types import schema_from_arrow
 from delta_ops.protocol.predicate import Or, to_arrow
+from delta_ops.protocol.schema.arrow_types import schema_from_arrow
 from tests.arrow.test_delete import data, last_info, two_partitions
 from tests.support.tables import live_paths, rows, rows_by_deltalake
 from tests.support.tiers import seeded

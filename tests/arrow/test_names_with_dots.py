@@ -12,7 +12,7 @@ import delta_ops.arrow as da
 from delta_ops import DeltaLog, col
 from delta_ops.ddl import create_table, drop_columns
 from delta_ops.errors import InvalidRequestError
-from delta_ops.orchestration.partition_expression import parse_expression
+from delta_ops.orchestration.io_manager.partition_expression import parse_expression
 from tests.support.tables import rows
 
 ROWS = pa.table({"id": [1, 2], "a.b": [10, 20], "a": [{"b": 1, "c": 2}, {"b": 3, "c": 4}]})

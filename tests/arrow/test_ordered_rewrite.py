@@ -17,9 +17,9 @@ import pytest
 
 import delta_ops.arrow as da
 from delta_ops import DeltaLog, begin, col
-from delta_ops.arrow.scan import read_files
+from delta_ops.arrow.read.scan import read_files
 from delta_ops.protocol.predicate import Predicate
-from delta_ops.protocol.stats import parse_stats
+from delta_ops.protocol.stats.file_stats import parse_stats
 from delta_ops.transaction import CurveOrder, RewriteGroup, Staged, cluster_by
 from delta_ops.transaction.rewrite_group import Curve
 from tests.support.tables import rows, rows_by_deltalake
@@ -222,7 +222,7 @@ def test_ids_of_rows_are_kept(tmp_path: Path) -> None:
 
 
 def ids_of_rows(root: Path) -> list[tuple[Any, ...]]:
-    from delta_ops.arrow.scan import read_kept
+    from delta_ops.arrow.read.scan import read_kept
 
     snapshot = DeltaLog(root).snapshot()
     found = pa.Table.from_batches(read_kept(snapshot, snapshot.add_files()))

@@ -11,7 +11,7 @@ import delta_ops.arrow as da
 from delta_ops import DeltaLog
 from delta_ops.arrow.partitioning import split
 from delta_ops.errors import InvalidRequestError
-from delta_ops.protocol.arrow_types import schema_from_arrow
+from delta_ops.protocol.schema.arrow_types import schema_from_arrow
 from tests.support.tables import rows
 
 

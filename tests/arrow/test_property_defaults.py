@@ -18,7 +18,7 @@ from delta_ops.clock import DAY_MS, system_clock
 from delta_ops.errors import InvalidRequestError
 from delta_ops.protocol.actions import AddFile
 from delta_ops.protocol.file_names import checkpoint_name
-from delta_ops.protocol.known_properties import COMPRESSION_CODEC, PROPERTIES
+from delta_ops.protocol.properties.known import COMPRESSION_CODEC, PROPERTIES
 from delta_ops.protocol.schema import VARIANT, StructField, StructType
 from tests.support.variants import NO_NAMES, NULL
 

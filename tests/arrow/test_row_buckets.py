@@ -8,7 +8,7 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 
-from delta_ops.arrow.row_buckets import RowBuckets
+from delta_ops.arrow.rewrite.row_buckets import RowBuckets
 
 
 def test_rows_wait_in_a_file_that_a_kill_leaves_nothing_of(

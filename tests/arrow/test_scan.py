@@ -16,7 +16,7 @@ import pytest
 
 import delta_ops.arrow as da
 from delta_ops import DeltaLog, col
-from delta_ops.arrow.data_file_read import FileScan, StoredFile, read_data_file
+from delta_ops.arrow.read.data_file import FileScan, StoredFile, read_data_file
 from delta_ops.errors import DataFileError, InvalidRequestError
 from delta_ops.protocol.predicate import Predicate
 from delta_ops.protocol.schema import (
@@ -158,7 +158,7 @@ def test_an_abandoned_scan_reads_no_further(
         begun.append(stored.path)
         return read_data_file(scan, stored, use_threads=use_threads)
 
-    monkeypatch.setattr("delta_ops.arrow.reading.read_data_file", read)
+    monkeypatch.setattr("delta_ops.arrow.read.reading.read_data_file", read)
     batches = da.to_batches(log)
     next(batches)
     del batches

@@ -16,8 +16,8 @@ import delta_ops.arrow as da
 from delta_ops import DeltaLog
 from delta_ops.log.checkpoint_write.write import write_checkpoint
 from delta_ops.protocol.actions import AddFile
-from delta_ops.protocol.arrow_types import schema_from_arrow
 from delta_ops.protocol.file_names import checksum_name, commit_name
+from delta_ops.protocol.schema.arrow_types import schema_from_arrow
 from tests.arrow.foreign_table import create
 
 MB = 1 << 20

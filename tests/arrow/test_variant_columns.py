@@ -19,9 +19,8 @@ from pyspark.sql.variant_utils import VariantUtils
 
 import delta_ops.arrow as da
 from delta_ops import DeltaLog
-from delta_ops.arrow.variant_columns import mark_variant
+from delta_ops.arrow.read.variant_columns import mark_variant
 from delta_ops.errors import DataFileError
-from delta_ops.protocol.arrow_types import arrow_schema_from_schema, arrow_type_from_type
 from delta_ops.protocol.schema import (
     BINARY,
     INTEGER,
@@ -33,6 +32,7 @@ from delta_ops.protocol.schema import (
     StructField,
     StructType,
 )
+from delta_ops.protocol.schema.arrow_types import arrow_schema_from_schema, arrow_type_from_type
 from delta_ops.protocol.variant import FieldNames, field_names, valid_value
 from delta_ops.storage import open_storage
 from tests.support.examples import check_examples, few_or_many

@@ -18,7 +18,7 @@ import delta_ops.arrow as da
 from delta_ops import DeltaLog, begin, col, parse_expression
 from delta_ops.clock import DAY_MS, system_clock
 from delta_ops.errors import CommitConflictError, InvalidRequestError
-from delta_ops.log.checksum import validate_checksum
+from delta_ops.log.checksum_write.verify import validate_checksum
 from delta_ops.log.commit_file import create_commit
 from delta_ops.maintenance import create_checkpoint, optimize, vacuum
 from delta_ops.protocol.actions import DeletionVector

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from delta_ops.arrow.written_files import WrittenFiles, all_or_none
+from delta_ops.arrow.write.written_files import WrittenFiles, all_or_none
 from delta_ops.protocol.actions import AddFile
 from delta_ops.storage import open_storage
 

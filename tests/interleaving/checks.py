@@ -11,7 +11,7 @@ from itertools import permutations
 
 import delta_ops.arrow as da
 from delta_ops import DeltaLog
-from delta_ops.log.checksum import validate_checksum
+from delta_ops.log.checksum_write.verify import validate_checksum
 from tests.interleaving import dropped_tables
 from tests.interleaving.answers import untrue_answers, was_done_before
 from tests.interleaving.cases import Case

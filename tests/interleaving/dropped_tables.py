@@ -17,7 +17,7 @@ from dataclasses import replace
 import delta_ops.arrow as da
 from delta_ops import DeltaLog
 from delta_ops.errors import DeltaOpsError
-from delta_ops.log.checksum import validate_checksum
+from delta_ops.log.checksum_write.verify import validate_checksum
 from tests.interleaving.cases import Case, Created
 from tests.interleaving.operations import NEW
 from tests.interleaving.readers import deltalake_differences, held_snapshot_differences

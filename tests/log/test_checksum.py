@@ -9,9 +9,9 @@ from typing import Any
 import pytest
 
 from delta_ops.errors import LogCorruptError
-from delta_ops.log.checksum import validate_checksum
+from delta_ops.log.checksum_write.verify import validate_checksum
 from delta_ops.log.snapshot import Snapshot
-from delta_ops.protocol.json_codec import json_body
+from delta_ops.protocol.json.codec import json_body
 from tests.support.tables import PROTOCOL, add, metadata, write_log
 
 

@@ -14,7 +14,7 @@ from delta_ops.errors import LogCorruptError
 from delta_ops.log.checkpoint_write.write import write_checkpoint
 from delta_ops.log.commit_file import create_commit
 from delta_ops.protocol.actions import Protocol, SetTransaction
-from delta_ops.protocol.json_codec import json_body
+from delta_ops.protocol.json.codec import json_body
 from delta_ops.storage import open_storage
 from tests.support.counting_storage import CountingStorage
 from tests.support.tables import PROTOCOL, add, clean_up, live_paths, metadata, write_log

@@ -13,8 +13,8 @@ import pytest
 
 from delta_ops import DeltaLog
 from delta_ops.log.checkpoint_write.write import write_checkpoint
-from delta_ops.log.checksum import validate_checksum
-from delta_ops.log.checksum_write import MAX_DOMAINS, MAX_TRANSACTIONS, create_checksum
+from delta_ops.log.checksum_write.verify import validate_checksum
+from delta_ops.log.checksum_write.write import MAX_DOMAINS, MAX_TRANSACTIONS, create_checksum
 from delta_ops.log.commit_file import create_commit
 from delta_ops.protocol.actions import (
     Action,
@@ -25,7 +25,7 @@ from delta_ops.protocol.actions import (
     SetTransaction,
 )
 from delta_ops.protocol.file_names import checksum_name
-from delta_ops.protocol.json_codec import json_body
+from delta_ops.protocol.json.codec import json_body
 from delta_ops.storage import open_storage
 from tests.support.counting_storage import CountingStorage
 from tests.support.tables import PROTOCOL, SHARED, add, metadata, needs_shared, remove
@@ -92,7 +92,7 @@ def table(tmp_path: Path) -> Table:
 @pytest.fixture
 def large(monkeypatch: pytest.MonkeyPatch) -> None:
     """Take any checkpoint for a large one."""
-    monkeypatch.setattr("delta_ops.log.checksum_write.CHEAP_CHECKPOINT_BYTES", 0)
+    monkeypatch.setattr("delta_ops.log.checksum_write.write.CHEAP_CHECKPOINT_BYTES", 0)
 
 
 OTHER = {"appId": "a", "version": 2}

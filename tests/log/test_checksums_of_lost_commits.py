@@ -10,7 +10,7 @@ import pytest
 
 from delta_ops import DeltaLog
 from delta_ops.log.checkpoint_write.write import write_checkpoint
-from delta_ops.log.checksum import validate_checksum
+from delta_ops.log.checksum_write.verify import validate_checksum
 from delta_ops.log.lost_commits import find_lost_commits
 from delta_ops.protocol.file_names import checksum_name, commit_name
 from delta_ops.storage import open_storage
@@ -96,7 +96,7 @@ def test_no_later_checksum_follows_from_one_of_a_lost_commit(
     log: DeltaLog, place: Place, size: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     if size == "large":
-        monkeypatch.setattr("delta_ops.log.checksum_write.CHEAP_CHECKPOINT_BYTES", 0)
+        monkeypatch.setattr("delta_ops.log.checksum_write.write.CHEAP_CHECKPOINT_BYTES", 0)
     place(log)
     append(log, "4")
     append(log, "5")

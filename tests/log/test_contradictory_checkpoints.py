@@ -16,7 +16,7 @@ from delta_ops import DeltaLog
 from delta_ops.errors import LogCorruptError
 from delta_ops.log.checkpoint_write.write import write_checkpoint
 from delta_ops.protocol.actions import DomainMetadata, Protocol, SetTransaction
-from delta_ops.protocol.json_codec import json_body
+from delta_ops.protocol.json.codec import json_body
 from tests.support.tables import add, metadata, remove, write_log
 
 Change = Callable[[pa.Table], pa.Table]

@@ -14,7 +14,7 @@ import pytest
 from delta_ops import DeltaLog
 from delta_ops.errors import LogCorruptError, TableNotFoundError, VersionNotFoundError
 from delta_ops.log.checkpoint_write.write import write_checkpoint
-from delta_ops.protocol.json_codec import json_body
+from delta_ops.protocol.json.codec import json_body
 from tests.support.tables import PROTOCOL, add, live_paths, metadata, remove, write_log
 
 UUID = "80a083e8-7026-4e79-81be-64bd76c43a11"

@@ -10,7 +10,7 @@ import pytest
 
 from delta_ops import begin
 from delta_ops.protocol.file_names import log_file_name
-from delta_ops.protocol.json_codec import encode_commit
+from delta_ops.protocol.json.codec import encode_commit
 from tests.support.tables import add, write_log
 
 

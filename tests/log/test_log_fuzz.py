@@ -15,7 +15,7 @@ from delta_ops import DeltaLog
 from delta_ops.errors import DeltaOpsError, LogCorruptError
 from delta_ops.log.checkpoint_write.write import write_checkpoint
 from delta_ops.protocol.actions import SetTransaction
-from delta_ops.protocol.json_codec import json_body
+from delta_ops.protocol.json.codec import json_body
 from tests.support.mutations import cut_gap, flip, mutate, truncate
 from tests.support.tables import PROTOCOL, add, metadata, remove, write_log
 from tests.support.tiers import seeded

@@ -13,10 +13,10 @@ from hypothesis import strategies as st
 
 from delta_ops.log.pruning import match_files, values_of
 from delta_ops.protocol.arrow_schemas import STRING_MAP
-from delta_ops.protocol.partition_values import serialize
 from delta_ops.protocol.predicate import Predicate
 from delta_ops.protocol.schema import StructField, StructType
 from delta_ops.protocol.table_definition import TableDefinition
+from delta_ops.protocol.values.partition_values import serialize
 from tests.protocol.test_predicate_files import Judged, judged_files
 from tests.protocol.test_predicate_properties import (
     PARTITION_COLUMNS,

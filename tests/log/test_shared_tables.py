@@ -6,7 +6,7 @@ import pytest
 
 from delta_ops import DeltaLog
 from delta_ops.errors import LogCorruptError, UnsupportedFeatureError, VersionNotFoundError
-from delta_ops.log.checksum import validate_checksum
+from delta_ops.log.checksum_write.verify import validate_checksum
 from tests.support.tables import SHARED, needs_shared
 
 TABLES = SHARED / "data" / "tables"

@@ -13,7 +13,7 @@ from delta_ops import DeltaLog
 from delta_ops.errors import InvalidRequestError, LogCorruptError, VersionNotFoundError
 from delta_ops.log.checkpoint_write.write import write_checkpoint
 from delta_ops.log.commit_file import create_commit
-from delta_ops.log.time_travel import version_at
+from delta_ops.log.history.time_travel import version_at
 from delta_ops.protocol.actions import Action, CommitInfo, Protocol
 from tests.support.tables import PROTOCOL, add, metadata
 

@@ -14,7 +14,7 @@ from pyroaring import BitMap64
 
 from delta_ops import DeltaLog
 from delta_ops.errors import DataFileError
-from delta_ops.log.deletion_vector_read import load_deletion_vector
+from delta_ops.log.deletion_vectors.read import load_deletion_vector
 from delta_ops.log.outside_files import OutsideFiles, TableFiles
 from delta_ops.protocol.actions import DeletionVector
 from delta_ops.protocol.deletion_vector_file import VectorFile, pack_vectors

@@ -20,9 +20,9 @@ from deltalake import DeltaTable, QueryBuilder
 
 import delta_ops.arrow as da
 from delta_ops import DeltaLog
-from delta_ops.arrow.scan import read_files
+from delta_ops.arrow.read.scan import read_files
 from delta_ops.clock import DAY_MS, system_clock
-from delta_ops.log.checksum import validate_checksum
+from delta_ops.log.checksum_write.verify import validate_checksum
 from delta_ops.protocol.actions import AddFile
 from delta_ops.protocol.file_names import commit_name
 from delta_ops.protocol.file_paths import canonical_path

@@ -16,7 +16,7 @@ import delta_ops.arrow as da
 from delta_ops import DeltaLog, begin, col
 from delta_ops.cli.main import cli
 from delta_ops.errors import CommitConflictError
-from delta_ops.log.checksum import validate_checksum
+from delta_ops.log.checksum_write.verify import validate_checksum
 from delta_ops.maintenance import backfill_statistics, optimize, repair
 from delta_ops.transaction import NewColumn, add_columns, cluster_by, set_properties
 from tests.support.tables import rows, rows_by_deltalake

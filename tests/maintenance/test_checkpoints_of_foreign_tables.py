@@ -12,7 +12,7 @@ from delta_ops.errors import DeltaOpsError, UnsupportedFeatureError
 from delta_ops.maintenance import create_checkpoint
 from delta_ops.protocol.arrow_schemas import REMOVE
 from delta_ops.protocol.features import FEATURES
-from delta_ops.protocol.stats import num_records
+from delta_ops.protocol.stats.file_stats import num_records
 from tests.support.tables import SHARED, needs_shared
 
 pytestmark = needs_shared

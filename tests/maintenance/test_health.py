@@ -40,7 +40,7 @@ from delta_ops.maintenance import (
 from delta_ops.maintenance.due import Measure, Operation
 from delta_ops.protocol.actions import Action, DeletionVector, Protocol
 from delta_ops.protocol.file_names import checksum_name, commit_name
-from delta_ops.protocol.stats import num_records, parse_stats
+from delta_ops.protocol.stats.file_stats import num_records, parse_stats
 from delta_ops.storage import FileInfo
 from tests.maintenance.aged_tables import NOW, Table, fragmented, overwritten, undescribed
 from tests.support.counting_storage import CountingStorage

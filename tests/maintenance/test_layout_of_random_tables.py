@@ -12,8 +12,8 @@ import pytest
 import delta_ops.arrow as da
 from delta_ops import DeltaLog, col
 from delta_ops.maintenance import OptimizeResult, optimize, purge
-from delta_ops.protocol.arrow_types import arrow_schema_from_schema
 from delta_ops.protocol.schema import LONG, StructField, StructType
+from delta_ops.protocol.schema.arrow_types import arrow_schema_from_schema
 from tests.support.random_tables import COMPARABLE, Drawn
 from tests.support.tables import rows, rows_by_deltalake
 

@@ -14,7 +14,7 @@ from typing import NamedTuple
 import pytest
 
 from delta_ops.clock import DAY_MS
-from delta_ops.log.in_commit_timestamps import InCommitTimes
+from delta_ops.log.history.in_commit_timestamps import InCommitTimes
 from delta_ops.maintenance import LogCleanupPlan, plan_clean_up_log
 from delta_ops.protocol.file_names import checkpoint_name, checksum_name, commit_name
 from delta_ops.storage import FileInfo

@@ -20,7 +20,7 @@ from hypothesis import strategies as st
 
 import delta_ops.arrow as da
 from delta_ops import DeltaLog, Snapshot, begin, col
-from delta_ops.arrow.scan import read_files
+from delta_ops.arrow.read.scan import read_files
 from delta_ops.errors import (
     CommitConflictError,
     CommitStateUnknownError,

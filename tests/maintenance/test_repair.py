@@ -21,7 +21,7 @@ from delta_ops.errors import (
     TableNotFoundError,
     UnsupportedFeatureError,
 )
-from delta_ops.log.checksum import validate_checksum
+from delta_ops.log.checksum_write.verify import validate_checksum
 from delta_ops.maintenance import optimize, plan_repair, repair, restore, vacuum
 from delta_ops.transaction.changes import tombstone
 from tests.arrow.foreign_table import data_file, inline_vector, vector_file

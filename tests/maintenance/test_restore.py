@@ -23,7 +23,7 @@ from delta_ops.errors import (
     UnsupportedFeatureError,
     VersionNotFoundError,
 )
-from delta_ops.log.checksum import validate_checksum
+from delta_ops.log.checksum_write.verify import validate_checksum
 from delta_ops.maintenance import create_checkpoint, optimize, plan_restore, restore
 from delta_ops.protocol.actions import DomainMetadata, Protocol, SetTransaction
 from delta_ops.transaction import NewColumn, add_columns, cluster_by

@@ -21,7 +21,7 @@ from delta_ops.errors import (
     UnsupportedFeatureError,
     VersionNotFoundError,
 )
-from delta_ops.log.checksum import validate_checksum
+from delta_ops.log.checksum_write.verify import validate_checksum
 from delta_ops.maintenance import optimize, restore, revert
 from delta_ops.protocol.actions import DomainMetadata
 from delta_ops.transaction.changes import tombstone

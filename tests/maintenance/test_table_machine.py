@@ -27,7 +27,7 @@ from hypothesis.stateful import (
 import delta_ops.arrow as da
 from delta_ops import DeltaLog, Transaction, begin, col
 from delta_ops.errors import CommitConflictError
-from delta_ops.log.checksum import validate_checksum
+from delta_ops.log.checksum_write.verify import validate_checksum
 from delta_ops.maintenance import create_checkpoint, optimize
 from tests.support.tables import rows_by_deltalake
 from tests.transaction.row_changes import (

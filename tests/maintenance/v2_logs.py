@@ -15,7 +15,7 @@ from delta_ops.clock import DAY_MS
 from delta_ops.log.commit_file import create_commit
 from delta_ops.protocol.actions import Metadata, Protocol
 from delta_ops.protocol.arrow_schemas import ADD
-from delta_ops.protocol.json_codec import json_body
+from delta_ops.protocol.json.codec import json_body
 from tests.support.tables import add, live_paths, metadata
 
 DAY_ZERO = 18_000 * DAY_MS

@@ -16,7 +16,7 @@ import pytest
 import delta_ops.arrow as da
 from delta_ops.maintenance import create_checkpoint, optimize
 from delta_ops.orchestration import table_card
-from delta_ops.orchestration.card_plots import CommitPoint, commit_plot, file_size_plot, log_plot
+from delta_ops.orchestration.card.plots import CommitPoint, commit_plot, file_size_plot, log_plot
 from tests.orchestration.rendered_markdown import cells, images, links, tokens
 
 PROJECT = Path(__file__).resolve().parents[2]

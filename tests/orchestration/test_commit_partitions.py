@@ -15,7 +15,7 @@ from deltalake import DeltaTable, write_deltalake
 
 import delta_ops.arrow as da
 from delta_ops.orchestration import DeltaIOManager, TableRef, external_table
-from delta_ops.orchestration import touched_partitions as touched
+from delta_ops.orchestration.commits import touched_partitions as touched
 from tests.orchestration.commit_watch import Watch, commit_file, ref, versions
 
 DAYS = dg.DailyPartitionsDefinition("2026-01-01", end_date="2026-02-01")

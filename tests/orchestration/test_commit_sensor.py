@@ -24,8 +24,8 @@ from delta_ops.orchestration import (
     build_maintenance_job,
     maintenance_config,
 )
+from delta_ops.orchestration.commits.reported_commits import ToldCommits
 from delta_ops.orchestration.dagster_compat import asset_events_of_run
-from delta_ops.orchestration.told_commits import ToldCommits
 from tests.orchestration.closed_store import closed_table
 from tests.orchestration.commit_watch import ROWS, Watch, append, commit_file, ref, versions
 from tests.orchestration.jobs_of_processes import KILLED, LAKE, orders_in_processes

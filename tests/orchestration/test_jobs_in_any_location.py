@@ -23,7 +23,7 @@ from delta_ops.orchestration import (
     fleet_config,
     maintenance_config,
 )
-from delta_ops.orchestration.restore_jobs import REPAIR_OP, RESTORE_OP, REVERT_OP
+from delta_ops.orchestration.maintenance.restore_jobs import REPAIR_OP, RESTORE_OP, REVERT_OP
 from tests.orchestration.jobs_of_processes import fleet_in_processes
 
 

@@ -18,7 +18,7 @@ from deltalake import DeltaTable, write_deltalake
 
 import delta_ops.arrow as da
 from delta_ops import DeltaLog
-from delta_ops.arrow.rewrite import rewrite
+from delta_ops.arrow.rewrite.rewrite import rewrite
 from delta_ops.maintenance import HealthThresholds, maintain
 from delta_ops.orchestration import (
     DeltaIOManager,
@@ -31,8 +31,8 @@ from delta_ops.orchestration import (
     build_table_checks,
     external_table,
     maintenance_config,
-    maintenance_jobs,
 )
+from delta_ops.orchestration.maintenance import jobs
 from tests.orchestration.closed_store import closed_table
 from tests.orchestration.jobs_of_processes import maintain_side_by_side
 from tests.support.lost_commits import replace_commit
@@ -155,7 +155,7 @@ def test_after_its_budget_a_run_begins_no_further_table(
         time.sleep(1.1)
         return maintain(*args, **kwargs)
 
-    monkeypatch.setattr(maintenance_jobs, "maintain", slow)
+    monkeypatch.setattr(jobs, "maintain", slow)
     policy = MaintenancePolicy(
         budget_s=1, tables_at_once=1, thresholds=HealthThresholds(small_files=2)
     )
@@ -358,7 +358,7 @@ def test_of_two_runs_at_once_each_says_what_became_of_it_and_no_row_is_lost(
         return rewrite(files, *args, **kwargs)
 
     with monkeypatch.context() as patch:
-        patch.setattr(maintenance_jobs, "maintain", partial(maintain, engine=overtaken))
+        patch.setattr(jobs, "maintain", partial(maintain, engine=overtaken))
         result, failures = run_of([table], instance)
     assert (inner, failures) == ([{}], {})
     assert observed(result).description == "compaction files left to others 4"

@@ -21,11 +21,11 @@ from delta_ops.orchestration import (
     build_log_maintenance_job,
     build_maintenance_job,
     maintenance_config,
-    maintenance_sensor,
 )
-from delta_ops.orchestration.maintenance_sensor import build_sweep_sensor
-from delta_ops.orchestration.maintenance_settings import MAINTENANCE_OP
-from delta_ops.orchestration.policy_choice import PolicyJobs, due_operations
+from delta_ops.orchestration.maintenance import sensor
+from delta_ops.orchestration.maintenance.sensor import build_sweep_sensor
+from delta_ops.orchestration.policies.choice import PolicyJobs, due_operations
+from delta_ops.orchestration.policies.maintenance_config import MAINTENANCE_OP
 
 ROWS = pa.table({"x": [1, 2, 3]})
 NOW_MS = system_clock()
@@ -217,7 +217,7 @@ def test_a_table_that_cannot_be_looked_at_in_time_is_passed_over(
         other_was_seen.set()
         return due
 
-    monkeypatch.setattr(maintenance_sensor, "due_operations", look_slowly)
+    monkeypatch.setattr(sensor, "due_operations", look_slowly)
     first = tick(tables, instance, clock=system_clock, tick_seconds=1)
     assert "huge: it takes longer to look at than a tick may take" in str(first.skip_message)
     second = tick(tables, instance, first.cursor, clock=system_clock, tick_seconds=300)

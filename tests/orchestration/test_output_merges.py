@@ -14,7 +14,7 @@ import pytest
 from delta_ops import DeltaLog, col
 from delta_ops.errors import InvalidRequestError
 from delta_ops.orchestration import DeltaIOManager, SourcePart, TableRef, build_commit_sensor
-from delta_ops.orchestration.output_settings import settings_from
+from delta_ops.orchestration.io_manager.output_settings import settings_from
 from tests.support.tables import rows_by_deltalake
 
 DAYS = dg.DailyPartitionsDefinition("2026-01-01")

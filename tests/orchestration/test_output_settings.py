@@ -11,7 +11,7 @@ import pytest
 from delta_ops import DeltaLog
 from delta_ops.errors import InvalidRequestError
 from delta_ops.orchestration import DeltaIOManager
-from delta_ops.orchestration.output_settings import settings_from
+from delta_ops.orchestration.io_manager.output_settings import settings_from
 from tests.support.tables import rows_by_deltalake
 
 DAYS = dg.DailyPartitionsDefinition(start_date="2026-01-01", end_date="2026-02-01")

@@ -14,7 +14,7 @@ import pytest
 import delta_ops.arrow as da
 from delta_ops.errors import InvalidRequestError
 from delta_ops.orchestration import DeltaIOManager, SourcePart
-from delta_ops.orchestration.frames import settle_index, table_of_pandas
+from delta_ops.orchestration.io_manager.frames import settle_index, table_of_pandas
 from delta_ops.orchestration.swap_in.dagster_deltalake_pandas import DeltaLakePandasIOManager
 
 FILTERED = pd.DataFrame({"x": [1, 2, 3]}).query("x > 1")

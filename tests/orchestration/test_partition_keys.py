@@ -10,8 +10,8 @@ import dagster as dg
 import pyarrow as pa
 import pytest
 
-from delta_ops.orchestration.partition_keys import Dimension, dimension_of, keys_of_values
-from delta_ops.protocol.arrow_types import schema_from_arrow
+from delta_ops.orchestration.commits.partition_keys import Dimension, dimension_of, keys_of_values
+from delta_ops.protocol.schema.arrow_types import schema_from_arrow
 
 INSTANT, CLOCK = pa.timestamp("us", tz="UTC"), pa.timestamp("us")
 NEW_YORK = "America/New_York"

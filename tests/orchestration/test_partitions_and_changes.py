@@ -15,9 +15,9 @@ import delta_ops.arrow as da
 from delta_ops import DeltaLog
 from delta_ops.errors import InvalidRequestError
 from delta_ops.orchestration import changed_values
-from delta_ops.orchestration.partitions import partition_predicate
-from delta_ops.protocol.arrow_types import schema_from_arrow
+from delta_ops.orchestration.io_manager.partitions import partition_predicate
 from delta_ops.protocol.predicate import resolve, to_arrow
+from delta_ops.protocol.schema.arrow_types import schema_from_arrow
 
 AT = pa.schema([("at", pa.timestamp("us", "UTC"))])
 

@@ -23,7 +23,7 @@ from delta_ops.orchestration import (
     build_maintenance_job,
     build_maintenance_sensor,
 )
-from delta_ops.orchestration.policy_choice import assign_policies, due_operations
+from delta_ops.orchestration.policies.choice import assign_policies, due_operations
 
 ROWS = pa.table({"x": [1, 2, 3]})
 KEYS = ("sales/orders", "sales/raw/clicks", "stock", "sales2/orders")

@@ -18,9 +18,9 @@ from delta_ops.orchestration import (
     build_restore_job,
     build_revert_job,
 )
-from delta_ops.orchestration.commit_cursor import TableCursor
-from delta_ops.orchestration.commit_events import find_untold_commits
-from delta_ops.orchestration.restore_jobs import REPAIR_OP, RESTORE_OP, REVERT_OP
+from delta_ops.orchestration.commits.commit_cursor import TableCursor
+from delta_ops.orchestration.commits.commit_events import find_untold_commits
+from delta_ops.orchestration.maintenance.restore_jobs import REPAIR_OP, RESTORE_OP, REVERT_OP
 from delta_ops.protocol.actions import CommitInfo
 from tests.maintenance.restored_tables import commit, history, ids, write
 

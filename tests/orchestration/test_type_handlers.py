@@ -23,7 +23,7 @@ from delta_ops.orchestration import (
     TypeHandler,
     register_type_handler,
 )
-from delta_ops.orchestration import type_handlers as registry
+from delta_ops.orchestration.io_manager import type_handlers as registry
 from tests.support.column_less import create_without_columns
 from tests.support.tables import rows
 

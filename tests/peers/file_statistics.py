@@ -18,8 +18,7 @@ from typing import Any, NamedTuple
 from zoneinfo import ZoneInfo
 
 from delta_ops import DeltaLog
-from delta_ops.protocol.column_mapping import physical_name, rename_columns
-from delta_ops.protocol.partition_values import parse
+from delta_ops.protocol.columns.mapping import physical_name, rename_columns
 from delta_ops.protocol.schema import (
     BINARY,
     BOOLEAN,
@@ -29,12 +28,13 @@ from delta_ops.protocol.schema import (
     TIMESTAMP,
     TIMESTAMP_NTZ,
     ArrayType,
+    ColumnPath,
     DataType,
     DecimalType,
     MapType,
     leaves,
 )
-from delta_ops.protocol.stats import ColumnPath
+from delta_ops.protocol.values.partition_values import parse
 
 NEW_YORK = "America/New_York"
 _FOOTER_BYTES = 4096

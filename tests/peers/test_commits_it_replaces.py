@@ -19,7 +19,7 @@ from deltalake import write_deltalake
 import delta_ops.arrow as da
 from delta_ops import DeltaLog, begin
 from delta_ops.events import CommitLost, Event
-from delta_ops.log.checksum import validate_checksum
+from delta_ops.log.checksum_write.verify import validate_checksum
 from delta_ops.maintenance import health
 from delta_ops.protocol.file_names import checksum_name, commit_name
 from tests.peers.delta_spark import DeltaSpark

@@ -16,7 +16,7 @@ import pytest
 
 import delta_ops.arrow as da
 from delta_ops import DeltaLog, begin, col, ddl
-from delta_ops.arrow.scan import read_kept
+from delta_ops.arrow.read.scan import read_kept
 from delta_ops.errors import InvalidRequestError
 from delta_ops.maintenance import optimize
 from delta_ops.protocol.actions import Protocol

@@ -28,8 +28,6 @@ from pyspark.sql import SparkSession
 import delta_ops.arrow as da
 import delta_ops.spark as ds
 from delta_ops import DeltaLog, col
-from delta_ops.protocol.arrow_types import arrow_schema_from_schema
-from delta_ops.protocol.column_names import quote
 from delta_ops.protocol.schema import (
     BINARY,
     DOUBLE,
@@ -41,6 +39,8 @@ from delta_ops.protocol.schema import (
     StructType,
     leaves,
 )
+from delta_ops.protocol.schema.arrow_types import arrow_schema_from_schema
+from delta_ops.protocol.schema.column_names import quote
 from tests.peers.delta_spark import DeltaSpark
 from tests.peers.file_statistics import (
     NEW_YORK,

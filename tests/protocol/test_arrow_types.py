@@ -10,11 +10,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from delta_ops.errors import InvalidRequestError
-from delta_ops.protocol.arrow_types import (
-    arrow_schema_from_schema,
-    arrow_type_from_type,
-    schema_from_arrow,
-)
 from delta_ops.protocol.schema import (
     BINARY,
     DATE,
@@ -31,6 +26,11 @@ from delta_ops.protocol.schema import (
     PrimitiveType,
     StructField,
     StructType,
+)
+from delta_ops.protocol.schema.arrow_types import (
+    arrow_schema_from_schema,
+    arrow_type_from_type,
+    schema_from_arrow,
 )
 from tests.protocol.typed_values import VALUES
 

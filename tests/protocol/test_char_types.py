@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from delta_ops.protocol.char_types import CharLengths, char_length, char_lengths
 from delta_ops.protocol.schema import LONG, STRING, ArrayType, DataType, StructField, StructType
+from delta_ops.protocol.schema.char_types import CharLengths, char_length, char_lengths
 
 PAIR = StructType((StructField("f", STRING), StructField("g,:<", STRING), StructField("n", LONG)))
 

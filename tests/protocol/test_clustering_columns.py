@@ -8,7 +8,7 @@ import pytest
 
 from delta_ops.errors import InvalidRequestError
 from delta_ops.protocol.actions import DomainMetadata
-from delta_ops.protocol.clustering_columns import CLUSTERING, clustering_columns
+from delta_ops.protocol.columns.clustering import CLUSTERING, clustering_columns
 
 
 def told(columns: object) -> dict[str, DomainMetadata]:

@@ -22,7 +22,7 @@ from delta_ops.protocol.actions import (
     SetTransaction,
 )
 from delta_ops.protocol.arrow_schemas import ADD, REMOVE
-from delta_ops.protocol.json_codec import LineError, decode_commits, encode_commit
+from delta_ops.protocol.json.codec import LineError, decode_commits, encode_commit
 from tests.support.mutations import mutate
 from tests.support.tiers import seeded
 

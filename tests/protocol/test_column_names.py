@@ -6,7 +6,6 @@ import pytest
 
 from delta_ops import col, parse_predicate
 from delta_ops.errors import InvalidRequestError, UnknownColumnError
-from delta_ops.protocol.column_names import find_named, path_of_name
 from delta_ops.protocol.predicate import Comparison, resolve
 from delta_ops.protocol.schema import (
     INTEGER,
@@ -14,6 +13,7 @@ from delta_ops.protocol.schema import (
     StructField,
     StructType,
 )
+from delta_ops.protocol.schema.column_names import find_named, path_of_name
 
 A = StructField("A", StructType((StructField("b", INTEGER), StructField("c.d", INTEGER))))
 LIST = StructField("l", ArrayType(StructType((StructField("x", INTEGER),)), True))

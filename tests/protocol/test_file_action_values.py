@@ -13,7 +13,7 @@ from hypothesis import given, settings
 from delta_ops.errors import InvalidRequestError
 from delta_ops.protocol.actions import AddFile, DeletionVector, RemoveFile
 from delta_ops.protocol.arrow_schemas import ADD, STRING_MAP, add_files, remove_files
-from delta_ops.protocol.json_codec import decode_commit, encode_commit
+from delta_ops.protocol.json.codec import decode_commit, encode_commit
 from tests.protocol.test_json_file_actions import LINES
 from tests.support.tables import add
 

@@ -10,8 +10,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from delta_ops.protocol.file_bounds import lower_bound, null_count, upper_bound
-from delta_ops.protocol.partition_values import round_to_float
 from delta_ops.protocol.schema import (
     BINARY,
     BOOLEAN,
@@ -27,7 +25,9 @@ from delta_ops.protocol.schema import (
     DataType,
     DecimalType,
 )
-from delta_ops.protocol.stats import FileStats
+from delta_ops.protocol.stats.file_bounds import lower_bound, null_count, upper_bound
+from delta_ops.protocol.stats.file_stats import FileStats
+from delta_ops.protocol.values.partition_values import round_to_float
 from tests.protocol.typed_values import VALUES
 
 DEC = DecimalType(38, 2)

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from delta_ops.protocol.file_size_histogram import (
+from delta_ops.protocol.stats.file_size_histogram import (
     BOUNDARIES,
     EMPTY_HISTOGRAM,
     changed_histogram,

@@ -19,8 +19,6 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from delta_ops.protocol.arrow_types import arrow_schema_from_schema, schema_from_arrow
-from delta_ops.protocol.file_bounds import lower_bound, null_count, upper_bound
 from delta_ops.protocol.schema import (
     DATE,
     DOUBLE,
@@ -37,7 +35,14 @@ from delta_ops.protocol.schema import (
     leaves,
     schema_from_json,
 )
-from delta_ops.protocol.stats import FileStats, StatsSettings, parse_stats, stats_from_footer
+from delta_ops.protocol.schema.arrow_types import arrow_schema_from_schema, schema_from_arrow
+from delta_ops.protocol.stats.file_bounds import lower_bound, null_count, upper_bound
+from delta_ops.protocol.stats.file_stats import (
+    FileStats,
+    StatsSettings,
+    parse_stats,
+    stats_from_footer,
+)
 from tests.protocol.typed_values import FEW, VALUES
 from tests.support.tables import SHARED, needs_shared
 

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from delta_ops.errors import InvalidRequestError
 from delta_ops.protocol.actions import CommitInfo
-from delta_ops.protocol.json_codec import LineError, decode_commit, encode_commit
+from delta_ops.protocol.json.codec import LineError, decode_commit, encode_commit
 
 ADD = {"path": "x", "partitionValues": {}, "size": 1, "modificationTime": 1, "dataChange": True}
 METADATA = {"id": "i", "schemaString": "{}", "partitionColumns": []}

@@ -11,7 +11,6 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from delta_ops.protocol import json_file_actions
 from delta_ops.protocol.actions import (
     AddFile,
     CommitInfo,
@@ -20,7 +19,8 @@ from delta_ops.protocol.actions import (
     SetTransaction,
 )
 from delta_ops.protocol.arrow_schemas import ADD, DELETION_VECTOR, REMOVE, add_path_hash
-from delta_ops.protocol.json_codec import (
+from delta_ops.protocol.json import file_actions as json_file_actions
+from delta_ops.protocol.json.codec import (
     CommitActions,
     LineError,
     decode_commits,

@@ -15,14 +15,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from delta_ops.errors import InvalidRequestError
-from delta_ops.protocol.arrow_types import arrow_type_from_type
-from delta_ops.protocol.partition_values import (
-    hive_directory,
-    parse,
-    parse_array,
-    round_to_float,
-    serialize,
-)
 from delta_ops.protocol.schema import (
     BINARY,
     BOOLEAN,
@@ -39,6 +31,14 @@ from delta_ops.protocol.schema import (
     DataType,
     DecimalType,
     PrimitiveType,
+)
+from delta_ops.protocol.schema.arrow_types import arrow_type_from_type
+from delta_ops.protocol.values.partition_values import (
+    hive_directory,
+    parse,
+    parse_array,
+    round_to_float,
+    serialize,
 )
 from tests.protocol.typed_values import TEXT, VALUES, is_same
 

@@ -15,7 +15,6 @@ import pyarrow.compute as pc
 import pytest
 
 from delta_ops.errors import InvalidRequestError
-from delta_ops.protocol.file_domains import PartitionColumn
 from delta_ops.protocol.predicate import (
     TRUE,
     Always,
@@ -50,7 +49,8 @@ from delta_ops.protocol.schema import (
     StructField,
     StructType,
 )
-from delta_ops.protocol.stats import FileStats
+from delta_ops.protocol.stats.file_domains import PartitionColumn
+from delta_ops.protocol.stats.file_stats import FileStats
 
 SCHEMA = StructType(
     (

@@ -21,9 +21,6 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from delta_ops.protocol.arrow_types import arrow_schema_from_schema
-from delta_ops.protocol.file_domains import PartitionColumn, domains_at_once, domains_one_by_one
-from delta_ops.protocol.partition_values import round_to_float
 from delta_ops.protocol.predicate import (
     Comparison,
     In,
@@ -34,7 +31,14 @@ from delta_ops.protocol.predicate import (
     resolve,
 )
 from delta_ops.protocol.schema import DOUBLE, DataType, DecimalType
-from delta_ops.protocol.stats import StatsSettings, stats_from_footer
+from delta_ops.protocol.schema.arrow_types import arrow_schema_from_schema
+from delta_ops.protocol.stats.file_domains import (
+    PartitionColumn,
+    domains_at_once,
+    domains_one_by_one,
+)
+from delta_ops.protocol.stats.file_stats import StatsSettings, stats_from_footer
+from delta_ops.protocol.values.partition_values import round_to_float
 from tests.protocol.test_predicate_properties import (
     DATA,
     OPERATORS,

@@ -12,7 +12,6 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from delta_ops.protocol.arrow_types import arrow_schema_from_schema
 from delta_ops.protocol.predicate import (
     Always,
     And,
@@ -44,6 +43,7 @@ from delta_ops.protocol.schema import (
     StructField,
     StructType,
 )
+from delta_ops.protocol.schema.arrow_types import arrow_schema_from_schema
 from tests.protocol.typed_values import FEW
 
 Row = Mapping[str, Any]

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from delta_ops.protocol.known_properties import PROPERTIES
-from delta_ops.protocol.properties_in_force import PropertyInForce, properties_in_force
+from delta_ops.protocol.properties.in_force import PropertyInForce, properties_in_force
+from delta_ops.protocol.properties.known import PROPERTIES
 
 SCRIPT = Path(__file__).resolve().parents[2] / "scripts" / "write_properties.py"
 

@@ -15,7 +15,7 @@ from delta_ops.protocol.schema import (
     StructField,
     StructType,
 )
-from delta_ops.protocol.schema_evolution import merge_schemas, validate_given_once
+from delta_ops.protocol.schema.evolution import merge_schemas, validate_given_once
 
 
 def struct(**types: DataType) -> StructType:

@@ -11,12 +11,12 @@ from hypothesis import strategies as st
 
 from delta_ops.clock import DAY_MS, HOUR_MS
 from delta_ops.errors import InvalidRequestError
-from delta_ops.protocol.property_values import parse_column_list, parse_interval
-from delta_ops.protocol.stats import StatsSettings
-from delta_ops.protocol.table_properties import (
+from delta_ops.protocol.properties.table_properties import (
     TableProperties,
     table_properties_from_configuration,
 )
+from delta_ops.protocol.properties.values import parse_column_list, parse_interval
+from delta_ops.protocol.stats.file_stats import StatsSettings
 
 
 def test_what_is_not_set_has_the_default() -> None:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import pytest
 
 from delta_ops.errors import InvalidRequestError
-from delta_ops.protocol.column_names import name_of_path, path_of_name
 from delta_ops.protocol.schema import (
     DATE,
     INTEGER,
@@ -18,7 +17,8 @@ from delta_ops.protocol.schema import (
     StructField,
     StructType,
 )
-from delta_ops.protocol.type_text import parse_type
+from delta_ops.protocol.schema.column_names import name_of_path, path_of_name
+from delta_ops.protocol.schema.type_text import parse_type
 
 
 @pytest.mark.parametrize(

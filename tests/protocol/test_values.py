@@ -39,7 +39,7 @@ from delta_ops.protocol.schema import (
     StructField,
     StructType,
 )
-from delta_ops.protocol.values import value_of_type
+from delta_ops.protocol.values.conversion import value_of_type
 
 NOON = datetime(2026, 1, 31, 12)
 TOKYO = timezone(timedelta(hours=9))

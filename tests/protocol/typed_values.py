@@ -10,7 +10,6 @@ from typing import Any
 
 from hypothesis import strategies as st
 
-from delta_ops.protocol.partition_values import round_to_float
 from delta_ops.protocol.schema import (
     BINARY,
     BOOLEAN,
@@ -28,6 +27,7 @@ from delta_ops.protocol.schema import (
     DataType,
     DecimalType,
 )
+from delta_ops.protocol.values.partition_values import round_to_float
 
 TEXT = st.text(st.characters(exclude_categories=["Cs"]))
 """Any text that UTF-8 can hold."""

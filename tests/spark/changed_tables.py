@@ -14,10 +14,10 @@ import pytest
 
 import delta_ops.arrow as da
 from delta_ops import DeltaLog, begin, col
-from delta_ops.arrow.scan import read_kept
+from delta_ops.arrow.read.scan import read_kept
 from delta_ops.ddl import add_constraint
 from delta_ops.errors import InvalidRequestError
-from delta_ops.log.checksum import validate_checksum
+from delta_ops.log.checksum_write.verify import validate_checksum
 from delta_ops.protocol.row_rules import GENERATION_EXPRESSION
 from delta_ops.protocol.row_tracking import row_columns
 from delta_ops.protocol.schema import LONG, STRING, StructField, StructType

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from delta_ops.spark import file_index, file_list
-from delta_ops.spark.file_index import IndexUnavailableError
+from delta_ops.spark.read import file_index, file_list
+from delta_ops.spark.read.file_index import IndexUnavailableError
 
 
 @pytest.fixture(params=["file index", "file list"])

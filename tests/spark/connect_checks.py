@@ -27,13 +27,13 @@ from pyspark.sql import functions as sf
 import delta_ops.arrow as da
 import delta_ops.spark as ds
 from delta_ops import DeltaLog, begin, col, ddl
-from delta_ops.arrow.scan import read_kept
+from delta_ops.arrow.read.scan import read_kept
 from delta_ops.errors import InvalidRequestError, StorageError, TableExistsError
 from delta_ops.events import Event, Progress
 from delta_ops.maintenance import optimize
 from delta_ops.protocol.row_tracking import row_columns
 from delta_ops.protocol.schema import LONG, STRING, StructField, StructType
-from delta_ops.spark.column_lineage import column_lineage, remember_input
+from delta_ops.spark.lineage.column_lineage import column_lineage, remember_input
 from delta_ops.tables import DeltaTable
 from tests.arrow import foreign_table
 from tests.arrow.foreign_table import data_file, inline_vector, stored_vector

@@ -15,7 +15,7 @@ from pyspark.sql import functions as sf
 
 import delta_ops.spark as ds
 from delta_ops.errors import InvalidRequestError
-from delta_ops.spark.call_sites import omitting_call_sites
+from delta_ops.spark.session.call_sites import omitting_call_sites
 
 pytestmark = pytest.mark.spark
 
@@ -94,6 +94,6 @@ def test_a_merge_is_spared_a_third_of_its_calls_and_more(
     monkeypatch.setattr(ClientServerConnection, "send_command", count)
     omitted = calls_of_a_merge(tmp_path / "omitted")
     # A version that remembers nothing is left alone, and so keeps them.
-    monkeypatch.setattr("delta_ops.spark.call_sites.REMEMBERED", "no name that it has")
+    monkeypatch.setattr("delta_ops.spark.session.call_sites.REMEMBERED", "no name that it has")
     assert is_debugging_enabled()
     assert 3 * omitted < 2 * calls_of_a_merge(tmp_path / "kept")

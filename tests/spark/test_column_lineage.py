@@ -15,8 +15,8 @@ from pyspark.sql.types import LongType
 import delta_ops.arrow as da
 import delta_ops.spark as ds
 from delta_ops import DeltaLog, col
-from delta_ops.spark.column_lineage import column_lineage, remember_input
-from delta_ops.spark.plan_description import MOST_PARTS
+from delta_ops.spark.lineage.column_lineage import column_lineage, remember_input
+from delta_ops.spark.lineage.plan_description import MOST_PARTS
 from tests.spark.conftest import switch_off_file_index
 
 pytestmark = pytest.mark.spark

@@ -14,8 +14,8 @@ from pyspark.sql import functions as classic
 from pyspark.sql.connect import functions as connect
 
 from delta_ops.protocol.expression import parse_expression
-from delta_ops.spark.column_text import sql_of
-from delta_ops.spark.conditions import SparkCondition
+from delta_ops.spark.expressions.column_text import sql_of
+from delta_ops.spark.expressions.conditions import SparkCondition
 
 pytestmark = pytest.mark.spark
 

@@ -12,7 +12,7 @@ from pyspark.sql import DataFrame, SparkSession
 import delta_ops.arrow as da
 import delta_ops.spark as ds
 from delta_ops import DeltaLog, Transaction, begin
-from delta_ops.spark.session import overriding
+from delta_ops.spark.session.session import overriding
 
 pytestmark = pytest.mark.spark
 

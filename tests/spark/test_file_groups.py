@@ -21,9 +21,9 @@ from pyspark.sql.types import StructType
 import delta_ops.arrow as da
 import delta_ops.spark as ds
 from delta_ops import DeltaLog
-from delta_ops.spark import file_index
-from delta_ops.spark.expressions import physical_text
-from delta_ops.spark.file_index import (
+from delta_ops.spark.expressions.columns import physical_text
+from delta_ops.spark.read import file_index
+from delta_ops.spark.read.file_index import (
     FileGroup,
     IndexUnavailableError,
     group_columns,

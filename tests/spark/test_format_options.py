@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from delta_ops.errors import InvalidRequestError
-from delta_ops.spark.format_options import OPTIONS, Option, Options, Use, options_for
+from delta_ops.spark.delta_format.options import OPTIONS, Option, Options, Use, options_for
 
 PAGE = Path(__file__).parents[2] / "docs" / "format-delta.md"
 

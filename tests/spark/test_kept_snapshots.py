@@ -17,7 +17,7 @@ from pyspark.sql import DataFrame, SparkSession
 import delta_ops.arrow as da
 import delta_ops.spark as ds
 from delta_ops import DeltaLog, col
-from delta_ops.spark import file_index
+from delta_ops.spark.read import file_index
 from tests.spark.added_files import add_file
 
 TIME_ZONE = "spark.sql.session.timeZone"

@@ -16,8 +16,9 @@ import delta_ops.spark as ds
 from delta_ops import DeltaLog, begin, col
 from delta_ops.errors import UnsupportedFeatureError
 from delta_ops.maintenance import optimize
-from delta_ops.protocol import features, table_properties
+from delta_ops.protocol import features
 from delta_ops.protocol.features import FEATURES, Feature
+from delta_ops.protocol.properties import table_properties
 
 ASKED = {"delta.feature.materializePartitionColumns": "supported"}
 MODE = "delta.columnMapping.mode"

@@ -11,7 +11,7 @@ from pyspark.sql import DataFrame, SparkSession
 import delta_ops.arrow as da
 import delta_ops.spark as ds
 from delta_ops import DeltaLog
-from delta_ops.spark.optimized_write import settings_of
+from delta_ops.spark.write.optimized_write import settings_of
 
 pytestmark = pytest.mark.spark
 

@@ -17,9 +17,9 @@ from pyspark.sql import SparkSession
 import delta_ops.arrow as da
 import delta_ops.spark as ds
 from delta_ops.protocol.actions import Action, AddFile
-from delta_ops.protocol.column_mapping import physical_name
-from delta_ops.protocol.partition_values import serialize
+from delta_ops.protocol.columns.mapping import physical_name
 from delta_ops.protocol.schema import StructType
+from delta_ops.protocol.values.partition_values import serialize
 from delta_ops.transaction.changes import tombstone
 from tests.arrow.foreign_table import commit, create, data_file, inline_vector, stored_vector
 from tests.spark.frames import rows_of, sorted_texts

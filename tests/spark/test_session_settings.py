@@ -14,7 +14,7 @@ from pyspark.sql import SparkSession
 import delta_ops.arrow as da
 from delta_ops import DeltaLog
 from delta_ops.errors import InvalidRequestError
-from delta_ops.spark.session_settings import (
+from delta_ops.spark.session.settings import (
     PREFIX,
     default_properties,
     reset_txn,

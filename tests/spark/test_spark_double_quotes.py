@@ -16,7 +16,7 @@ import delta_ops.spark as ds
 from delta_ops import DeltaLog
 from delta_ops.ddl import add_constraint
 from delta_ops.errors import InvalidRequestError
-from delta_ops.spark.session import overriding
+from delta_ops.spark.session.session import overriding
 from delta_ops.tables import DeltaTable
 from tests.arrow.test_names_in_double_quotes import MEETING, ROWS
 

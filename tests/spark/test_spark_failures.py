@@ -5,7 +5,7 @@ from py4j.protocol import Py4JNetworkError
 from pyspark.errors import PySparkException
 
 from delta_ops.errors import StorageError
-from delta_ops.spark.failures import translating_failures
+from delta_ops.spark.session.failures import translating_failures
 
 
 @pytest.mark.parametrize(

@@ -19,7 +19,7 @@ from dagster import DagsterExecutionInterruptedError
 from pyspark.sql import DataFrame, SparkSession
 
 import delta_ops.spark as ds
-from delta_ops.spark import jobs
+from delta_ops.spark.session import jobs
 from tests.spark.frames import files_under
 from tests.support.tables import rows_by_deltalake
 

@@ -16,7 +16,7 @@ from pyspark.sql import SparkSession
 import delta_ops.arrow as da
 import delta_ops.spark as ds
 from delta_ops import DeltaLog, col
-from delta_ops.arrow.scan import read_kept
+from delta_ops.arrow.read.scan import read_kept
 from delta_ops.errors import InvalidRequestError
 from delta_ops.maintenance import optimize
 from delta_ops.protocol.predicate import resolve, to_arrow

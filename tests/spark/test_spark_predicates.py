@@ -13,10 +13,10 @@ from pyspark.sql import Column, SparkSession
 from pyspark.sql import functions as sf
 
 from delta_ops import parse_predicate
-from delta_ops.protocol.arrow_types import arrow_schema_from_schema
 from delta_ops.protocol.predicate import Predicate
 from delta_ops.protocol.schema import DOUBLE, LONG, STRING, TIMESTAMP
-from delta_ops.spark.expressions import to_column
+from delta_ops.protocol.schema.arrow_types import arrow_schema_from_schema
+from delta_ops.spark.expressions.columns import to_column
 from delta_ops.spark.schema import spark_schema_from_schema
 from tests.protocol.predicate_texts import sql_of
 from tests.protocol.test_predicate_properties import (

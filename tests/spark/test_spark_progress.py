@@ -13,7 +13,7 @@ from pyspark.sql import functions as sf
 
 import delta_ops.spark as ds
 from delta_ops.events import Event, Progress
-from delta_ops.spark import jobs
+from delta_ops.spark.session import jobs
 
 pytestmark = pytest.mark.spark
 

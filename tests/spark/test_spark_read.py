@@ -23,7 +23,6 @@ from delta_ops import DeltaLog, col
 from delta_ops.errors import DataFileError, InvalidRequestError, OutsideFileError
 from delta_ops.log.commit_file import create_commit
 from delta_ops.planning.recorded_reads import recorded_reads
-from delta_ops.protocol.arrow_types import arrow_schema_from_schema
 from delta_ops.protocol.file_paths import encode_path
 from delta_ops.protocol.predicate import Predicate, to_arrow
 from delta_ops.protocol.schema import (
@@ -35,9 +34,10 @@ from delta_ops.protocol.schema import (
     StructType,
     schema_to_json,
 )
-from delta_ops.spark import file_index
-from delta_ops.spark.expressions import to_column
-from delta_ops.spark.file_index import ROW, FileGroup
+from delta_ops.protocol.schema.arrow_types import arrow_schema_from_schema
+from delta_ops.spark.expressions.columns import to_column
+from delta_ops.spark.read import file_index
+from delta_ops.spark.read.file_index import ROW, FileGroup
 from delta_ops.spark.schema import spark_schema_from_schema
 from tests.arrow.foreign_table import create as create_foreign
 from tests.arrow.foreign_table import data_file as foreign_file

@@ -24,7 +24,7 @@ from delta_ops.events import Event, Progress, ignore
 from delta_ops.log.commit_file import create_commit
 from delta_ops.maintenance import optimize
 from delta_ops.protocol.actions import AddFile
-from delta_ops.spark.data_files import rewrite_rows
+from delta_ops.spark.write.data_files import rewrite_rows
 from delta_ops.storage import open_storage
 from delta_ops.transaction import RewriteGroup
 from tests.spark.frames import files_under, rows_of

@@ -14,8 +14,8 @@ from pyspark.sql import SparkSession
 
 from delta_ops.errors import InvalidRequestError, StorageError
 from delta_ops.spark import get_session
-from delta_ops.spark.failures import failure_of
-from delta_ops.spark.session import overriding
+from delta_ops.spark.session.failures import failure_of
+from delta_ops.spark.session.session import overriding
 from tests.support.forked import call_in_child, needs_fork
 from tests.support.gate import Gate
 

@@ -17,12 +17,12 @@ from pyspark.sql import functions as sf
 import delta_ops.arrow as da
 import delta_ops.spark as ds
 from delta_ops import DeltaLog, begin, col, ddl
-from delta_ops.arrow.scan import read_kept
+from delta_ops.arrow.read.scan import read_kept
 from delta_ops.ddl import NewColumn
 from delta_ops.errors import CommitConflictError, InvalidRequestError
 from delta_ops.log import Snapshot
 from delta_ops.maintenance import optimize
-from delta_ops.protocol.column_mapping import field_id, physical_name
+from delta_ops.protocol.columns.mapping import field_id, physical_name
 from delta_ops.protocol.row_tracking import row_columns
 from delta_ops.protocol.schema import (
     DATE,

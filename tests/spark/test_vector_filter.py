@@ -9,10 +9,10 @@ from pyroaring import BitMap64
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as sf
 
-from delta_ops.spark import vector_filter
-from delta_ops.spark.file_index import ROW
-from delta_ops.spark.live_rows import FILE, keep_live, keep_named
-from delta_ops.spark.vector_filter import FilterUnavailableError
+from delta_ops.spark.read import vector_filter
+from delta_ops.spark.read.file_index import ROW
+from delta_ops.spark.read.live_rows import FILE, keep_live, keep_named
+from delta_ops.spark.read.vector_filter import FilterUnavailableError
 from tests.spark.conftest import refuse
 
 pytestmark = pytest.mark.spark

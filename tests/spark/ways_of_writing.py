@@ -14,8 +14,8 @@ PROTOCOL, LISTING = "commit protocol", "listing"
 @pytest.fixture(params=[PROTOCOL, pytest.param(LISTING, marks=pytest.mark.long)])
 def way_of_writing(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
     """Each of the two ways to write; the other one is not to be had."""
-    from delta_ops.spark import data_files
-    from delta_ops.spark.commit_protocol import ProtocolUnavailableError, write_parquet
+    from delta_ops.spark.write import data_files
+    from delta_ops.spark.write.commit_protocol import ProtocolUnavailableError, write_parquet
 
     def refuse(*_args: object) -> object:
         raise ProtocolUnavailableError("the other way was asked for")

@@ -8,7 +8,6 @@ import pyarrow as pa
 
 import delta_ops.arrow as da
 from delta_ops import DeltaLog
-from delta_ops.protocol.arrow_types import arrow_schema_from_schema
 from delta_ops.protocol.schema import (
     LONG,
     STRING,
@@ -18,6 +17,7 @@ from delta_ops.protocol.schema import (
     StructField,
     StructType,
 )
+from delta_ops.protocol.schema.arrow_types import arrow_schema_from_schema
 from tests.arrow.foreign_table import create
 
 

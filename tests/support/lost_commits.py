@@ -10,7 +10,7 @@ from typing import Any
 from delta_ops import DeltaLog, begin
 from delta_ops.protocol.actions import Action, CommitInfo
 from delta_ops.protocol.file_names import commit_name
-from delta_ops.protocol.json_codec import encode_commit
+from delta_ops.protocol.json.codec import encode_commit
 from delta_ops.transaction import write_checksum
 from tests.support.tables import add, stage_files
 

@@ -23,14 +23,14 @@ import pyarrow as pa
 
 import delta_ops.arrow as da
 from delta_ops import CommitResult, DeltaLog, begin
-from delta_ops.arrow.data_file_write import discard
+from delta_ops.arrow.write.data_file import discard
 from delta_ops.errors import (
     CommitConflictError,
     CommitStateUnknownError,
     StorageError,
     TableNotFoundError,
 )
-from delta_ops.log.checksum import validate_checksum
+from delta_ops.log.checksum_write.verify import validate_checksum
 from delta_ops.storage import open_storage
 from tests.support.faulty_storage import Faults, FaultyStorage
 from tests.support.tiers import seeded

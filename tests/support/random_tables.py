@@ -11,8 +11,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from delta_ops.protocol.arrow_types import arrow_schema_from_schema
-from delta_ops.protocol.column_mapping import physical_name, rename_columns
+from delta_ops.protocol.columns.mapping import physical_name, rename_columns
 from delta_ops.protocol.schema import (
     BINARY,
     BOOLEAN,
@@ -36,6 +35,7 @@ from delta_ops.protocol.schema import (
     StructField,
     StructType,
 )
+from delta_ops.protocol.schema.arrow_types import arrow_schema_from_schema
 from delta_ops.protocol.variant import field_names
 from tests.support.tiers import seeded
 from tests.support.variants import NO_NAMES, encode

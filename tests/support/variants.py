@@ -16,8 +16,8 @@ import delta_ops.arrow as da
 from delta_ops import DeltaLog
 from delta_ops.log.commit_file import create_commit
 from delta_ops.protocol.actions import Metadata, Protocol
-from delta_ops.protocol.arrow_types import arrow_type_from_type
 from delta_ops.protocol.schema import VARIANT, StructField, StructType, schema_to_json
+from delta_ops.protocol.schema.arrow_types import arrow_type_from_type
 from delta_ops.protocol.variant import (
     FieldNames,
     Primitive,

@@ -18,7 +18,7 @@ from delta_ops.cli.main import cli
 from delta_ops.log import log_of, snapshot_of
 from delta_ops.maintenance import optimize
 from delta_ops.orchestration import DeltaIOManager, changed_values
-from delta_ops.orchestration.card import table_card
+from delta_ops.orchestration.card.table_card import table_card
 from delta_ops.orchestration.metadata import row_count, table_metadata
 from delta_ops.protocol.row_rules import Check
 from delta_ops.transaction import RewriteGroup

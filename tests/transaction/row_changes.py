@@ -13,7 +13,7 @@ import pyarrow as pa
 
 import delta_ops.arrow as da
 from delta_ops import Transaction, col
-from delta_ops.arrow.scan import read_files
+from delta_ops.arrow.read.scan import read_files
 from delta_ops.planning.replacement import plan_replacement
 from delta_ops.protocol.predicate import Predicate
 from delta_ops.transaction import RewriteGroup

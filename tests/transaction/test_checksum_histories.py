@@ -19,12 +19,12 @@ from hypothesis import strategies as st
 
 import delta_ops.arrow as da
 from delta_ops import DeltaLog, begin, col
-from delta_ops.log.checksum_write import create_checksum
+from delta_ops.log.checksum_write.write import create_checksum
 from delta_ops.log.commit_file import create_commit
 from delta_ops.maintenance import create_checkpoint, optimize
 from delta_ops.protocol.actions import Action, AddFile, CommitInfo, RemoveFile
 from delta_ops.protocol.file_names import checksum_name, commit_name
-from delta_ops.protocol.file_size_histogram import BOUNDARIES
+from delta_ops.protocol.stats.file_size_histogram import BOUNDARIES
 from delta_ops.transaction.changes import tombstone
 from tests.support.tiers import seeded
 
@@ -241,7 +241,8 @@ def test_a_checksum_equals_the_replay(
         history = History(Path(root), interval, seed)
         for step in steps:
             with patch(
-                "delta_ops.log.checksum_write.CHEAP_CHECKPOINT_BYTES", 0 if is_large else 1 << 20
+                "delta_ops.log.checksum_write.write.CHEAP_CHECKPOINT_BYTES",
+                0 if is_large else 1 << 20,
             ):
                 history.step(step)
         history.check()

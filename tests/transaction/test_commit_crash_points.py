@@ -22,7 +22,7 @@ from deltalake import write_deltalake
 import delta_ops.arrow as da
 from delta_ops import DeltaLog, begin, col
 from delta_ops.clock import DAY_MS, system_clock
-from delta_ops.log.checksum import validate_checksum
+from delta_ops.log.checksum_write.verify import validate_checksum
 from delta_ops.maintenance import optimize, vacuum
 from delta_ops.storage import Storage, open_storage
 from delta_ops.storage.paths import is_hidden_staged

@@ -17,7 +17,7 @@ from delta_ops import DeltaLog, Transaction, begin
 from delta_ops.errors import StorageError
 from delta_ops.events import Committed, Event, HookFailed
 from delta_ops.log.checkpoint_write.write import write_checkpoint
-from delta_ops.log.checksum import validate_checksum
+from delta_ops.log.checksum_write.verify import validate_checksum
 from delta_ops.log.commit_file import create_commit
 from delta_ops.protocol.file_names import checkpoint_name, checksum_name
 from delta_ops.storage import open_storage

@@ -15,9 +15,10 @@ from delta_ops import DeltaLog, begin
 from delta_ops.errors import UnsupportedFeatureError
 from delta_ops.log.commit_file import create_commit
 from delta_ops.maintenance import optimize
-from delta_ops.protocol import features, table_properties
+from delta_ops.protocol import features
 from delta_ops.protocol.actions import Protocol
 from delta_ops.protocol.features import FEATURES, Feature
+from delta_ops.protocol.properties import table_properties
 from tests.support.tables import PROTOCOL, add, metadata
 
 

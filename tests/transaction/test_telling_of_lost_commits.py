@@ -13,11 +13,11 @@ import pytest
 from delta_ops import DeltaLog, begin
 from delta_ops.events import CommitLost, Event, HookFailed, RaceLost
 from delta_ops.log.checkpoint_write.write import write_checkpoint
-from delta_ops.log.checksum import validate_checksum
+from delta_ops.log.checksum_write.verify import validate_checksum
 from delta_ops.maintenance import vacuum
 from delta_ops.protocol.actions import CommitInfo
 from delta_ops.protocol.file_names import checksum_name, commit_name
-from delta_ops.protocol.json_codec import encode_commit
+from delta_ops.protocol.json.codec import encode_commit
 from delta_ops.storage import open_storage
 from tests.support.counting_storage import CountingStorage
 from tests.support.lost_commits import FUTURE, append, commit_to_be_lost, replace_commit

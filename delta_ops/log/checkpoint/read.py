@@ -44,7 +44,7 @@ from delta_ops.protocol.checkpoint_rows import (
     validate_fields,
     validate_version,
 )
-from delta_ops.protocol.json_codec import (
+from delta_ops.protocol.json.codec import (
     CommitActions,
     LineError,
     checkpoint_metadata_from_json,

@@ -15,6 +15,12 @@ import pyarrow.compute as pc
 
 from delta_ops.lazy import lazy
 from delta_ops.log import pruning
+from delta_ops.log.checkpoint_write.parsed_columns import (
+    Tree,
+    arrow_type,
+    parsed_stats,
+    stats_shape,
+)
 from delta_ops.log.snapshot import Snapshot
 from delta_ops.protocol.actions import OtherAction, SetTransaction
 from delta_ops.protocol.arrow_schemas import (
@@ -25,8 +31,7 @@ from delta_ops.protocol.arrow_schemas import (
     REMOVE,
     TXN,
 )
-from delta_ops.protocol.json_codec import json_object
-from delta_ops.protocol.parsed_columns import Tree, arrow_type, parsed_stats, stats_shape
+from delta_ops.protocol.json.codec import json_object
 
 # The reference leaves these out of a tombstone's row: nothing reads them once the file is gone.
 REMOVE_ROW = pa.struct([field for field in REMOVE if field.name not in ("tags", "stats")])

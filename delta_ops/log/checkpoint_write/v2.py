@@ -41,7 +41,7 @@ from delta_ops.protocol.actions import CheckpointMetadata
 from delta_ops.protocol.arrow_schemas import CHECKPOINT_PARQUET
 from delta_ops.protocol.file_names import v2_checkpoint_name
 from delta_ops.protocol.file_paths import depend_on_root
-from delta_ops.protocol.json_codec import encode_commit
+from delta_ops.protocol.json.codec import encode_commit
 from delta_ops.storage import FileInfo, Storage
 from delta_ops.storage.concurrency import run_ahead, run_parallel
 from delta_ops.storage.own_files import create_unique

@@ -29,7 +29,6 @@ from delta_ops.log.last_checkpoint import LastCheckpoint, load_named_version, wr
 from delta_ops.log.same_table import validate_same_table, withdrawing_if_replaced
 from delta_ops.log.snapshot import Snapshot
 from delta_ops.protocol.arrow_schemas import CHECKPOINT_PARQUET
-from delta_ops.protocol.arrow_types import schema_from_arrow
 from delta_ops.protocol.file_names import (
     LAST_CHECKPOINT,
     CheckpointName,
@@ -38,6 +37,7 @@ from delta_ops.protocol.file_names import (
     log_file_name,
     version_prefix,
 )
+from delta_ops.protocol.schema.arrow_types import schema_from_arrow
 
 CheckpointKind = Literal["classic", "multi-part", "v2"]
 

@@ -21,7 +21,7 @@ from delta_ops.errors import DeltaOpsError
 from delta_ops.log import DeltaLog, Snapshot
 from delta_ops.log.checkpoint.damaged import DamagedCheckpoint
 from delta_ops.log.commit_file import CommitMark, read_txn_id
-from delta_ops.log.commit_times import monotone_times
+from delta_ops.log.history.commit_times import monotone_times
 from delta_ops.log.lost_commits import LostCommit, find_lost_commits
 from delta_ops.log.repeated_files import all_differ, drop_repeated
 from delta_ops.log.segment import (
@@ -41,7 +41,7 @@ from delta_ops.maintenance.vacuum.due import TOMBSTONE_COLUMNS
 from delta_ops.protocol.actions import AddFile, Protocol
 from delta_ops.protocol.arrow_schemas import CANONICAL_PATH
 from delta_ops.protocol.file_paths import are_absolute, is_absolute
-from delta_ops.protocol.stats import num_records
+from delta_ops.protocol.stats.file_stats import num_records
 from delta_ops.storage import FileInfo
 
 _COMPARED_COMMITS = 1_000

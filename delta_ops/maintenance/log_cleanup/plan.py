@@ -24,8 +24,8 @@ from delta_ops.arguments import validate_arguments
 from delta_ops.clock import DAY_MS
 from delta_ops.errors import InvalidRequestError
 from delta_ops.log.checkpoint.incomplete import stale_files
-from delta_ops.log.commit_times import latest_times
-from delta_ops.log.in_commit_timestamps import InCommitTimes
+from delta_ops.log.history.commit_times import latest_times
+from delta_ops.log.history.in_commit_timestamps import InCommitTimes
 from delta_ops.log.segment import (
     Checkpoint,
     LogListing,

@@ -31,9 +31,9 @@ from delta_ops.maintenance.optimize.plan import (
 from delta_ops.maintenance.optimize.plan_order import MAX_GROUP_BYTES, plan_order
 from delta_ops.maintenance.optimize.run import Ran, Work, run
 from delta_ops.maintenance.optimize.small_files import small_files, target_size_bytes
-from delta_ops.protocol.column_names import name_of_path
 from delta_ops.protocol.predicate import Predicate
 from delta_ops.protocol.predicate.text import predicate_text
+from delta_ops.protocol.schema.column_names import name_of_path
 from delta_ops.transaction.rewrite_group import Curve, CurveOrder, Rewriter
 
 COMMIT_BYTES = 10 << 30

@@ -14,20 +14,20 @@ from statistics import mean
 import pyarrow as pa
 
 from delta_ops.arguments import validate_arguments
-from delta_ops.arrow.layout_trial import sample_partitions, try_order
-from delta_ops.arrow.projection import select
+from delta_ops.arrow.read.projection import select
+from delta_ops.arrow.rewrite.layout_trial import sample_partitions, try_order
 from delta_ops.errors import InvalidRequestError
 from delta_ops.log import Snapshot, TableOrPlace, log_of
 from delta_ops.log.pruning import match_files
 from delta_ops.maintenance.optimize.order import validate_axis
 from delta_ops.maintenance.optimize.small_files import own_files, target_size_bytes
 from delta_ops.planning.recorded_reads import RecordedRead, recorded_reads
-from delta_ops.protocol.column_names import name_of_path
-from delta_ops.protocol.known_properties import RECORD_READS, is_on
 from delta_ops.protocol.predicate import Predicate, parse_predicate, resolve
 from delta_ops.protocol.predicate.nodes import leaves_of
-from delta_ops.protocol.schema import leaves
-from delta_ops.protocol.stats import ColumnPath, has_bounds
+from delta_ops.protocol.properties.known import RECORD_READS, is_on
+from delta_ops.protocol.schema import ColumnPath, leaves
+from delta_ops.protocol.schema.column_names import name_of_path
+from delta_ops.protocol.stats.file_stats import has_bounds
 from delta_ops.protocol.table_definition import validate
 from delta_ops.transaction.rewrite_group import CurveOrder
 

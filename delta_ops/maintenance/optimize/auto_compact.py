@@ -27,7 +27,7 @@ from delta_ops.maintenance.optimize.plan import (
 from delta_ops.maintenance.optimize.run import Work, run
 from delta_ops.maintenance.optimize.small_files import small_files, target_size_bytes
 from delta_ops.protocol.actions import AddFile, Metadata
-from delta_ops.protocol.known_properties import AUTO_COMPACT
+from delta_ops.protocol.properties.known import AUTO_COMPACT
 from delta_ops.transaction.hooks import CommittedVersion, Hook
 from delta_ops.transaction.rewrite_group import Rewriter
 

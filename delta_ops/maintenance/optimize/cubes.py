@@ -24,9 +24,9 @@ import pyarrow.compute as pc
 from delta_ops.log import Snapshot
 from delta_ops.log.pruning import values_of
 from delta_ops.protocol.actions import AddFile
-from delta_ops.protocol.column_mapping import physical_path
-from delta_ops.protocol.column_names import name_of_path
-from delta_ops.protocol.stats import ColumnPath
+from delta_ops.protocol.columns.mapping import physical_path
+from delta_ops.protocol.schema import ColumnPath
+from delta_ops.protocol.schema.column_names import name_of_path
 from delta_ops.transaction.rewrite_group import CurveOrder
 
 PROVIDER = "liquid"

@@ -12,7 +12,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from delta_ops.log import Snapshot
-from delta_ops.log.history import HistoryEntry
+from delta_ops.log.history.history import HistoryEntry
 from delta_ops.maintenance.optimize.cubes import is_in_cube
 from delta_ops.maintenance.optimize.depth import depth_of
 from delta_ops.maintenance.optimize.file_columns import FileColumns, load_file_columns
@@ -20,7 +20,7 @@ from delta_ops.maintenance.optimize.overlaps import Ints, Ranges
 from delta_ops.maintenance.optimize.plan import OptimizePlan, Planned
 from delta_ops.protocol.actions import AddFile
 from delta_ops.protocol.file_paths import canonical_texts
-from delta_ops.protocol.stats import num_records
+from delta_ops.protocol.stats.file_stats import num_records
 from delta_ops.transaction import RewriteGroup
 
 VERSIONS_LOOKED_AT = 200

@@ -18,12 +18,11 @@ from delta_ops.log.pruning import match_files, values_of
 from delta_ops.maintenance.optimize.cubes import are_foreign, are_loose, cubes_of, order_tags
 from delta_ops.maintenance.optimize.overlaps import Ints, Ranges
 from delta_ops.protocol.arrow_schemas import CANONICAL_PATH, merge_chunks
-from delta_ops.protocol.column_mapping import physical_path
-from delta_ops.protocol.file_domains import CUT_US, domains_at_once, domains_one_by_one
+from delta_ops.protocol.columns.mapping import physical_path
 from delta_ops.protocol.file_paths import are_absolute
 from delta_ops.protocol.predicate import Predicate
-from delta_ops.protocol.schema import TIMESTAMP, TIMESTAMP_NTZ, DataType, leaves
-from delta_ops.protocol.stats import ColumnPath
+from delta_ops.protocol.schema import TIMESTAMP, TIMESTAMP_NTZ, ColumnPath, DataType, leaves
+from delta_ops.protocol.stats.file_domains import CUT_US, domains_at_once, domains_one_by_one
 from delta_ops.transaction.rewrite_group import CurveOrder
 
 _TAGS = ["tags", "clusteringProvider"]

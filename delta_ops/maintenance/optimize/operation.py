@@ -8,7 +8,7 @@ from typing import Any
 from delta_ops.maintenance.due import Facts, Finding, HealthThresholds, due_finding
 from delta_ops.maintenance.operation import OperationEntry, Option, Request
 from delta_ops.maintenance.optimize.act import OptimizeResult, optimize
-from delta_ops.protocol.column_names import name_of_path
+from delta_ops.protocol.schema.column_names import name_of_path
 
 
 def take_arguments(asked: Request) -> dict[str, Any]:

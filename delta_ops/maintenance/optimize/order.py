@@ -6,8 +6,7 @@ from collections.abc import Sequence
 
 from delta_ops.errors import InvalidRequestError
 from delta_ops.log import Snapshot
-from delta_ops.protocol.column_mapping import physical_path
-from delta_ops.protocol.column_names import name_of_path, path_of_name
+from delta_ops.protocol.columns.mapping import physical_path
 from delta_ops.protocol.schema import (
     BINARY,
     BOOLEAN,
@@ -18,12 +17,14 @@ from delta_ops.protocol.schema import (
     STRING,
     TIMESTAMP,
     TIMESTAMP_NTZ,
+    ColumnPath,
     DecimalType,
     drop_hidden,
     leaves,
 )
-from delta_ops.protocol.schema_changes import find_by_path
-from delta_ops.protocol.stats import ColumnPath, indexed_data_leaves
+from delta_ops.protocol.schema.changes import find_by_path
+from delta_ops.protocol.schema.column_names import name_of_path, path_of_name
+from delta_ops.protocol.stats.file_stats import indexed_data_leaves
 from delta_ops.transaction.rewrite_group import MAX_ORDER_COLUMNS, Curve, CurveOrder
 
 _ORDERED = (*INTEGER_RANGES, FLOAT, DOUBLE, DATE, TIMESTAMP, TIMESTAMP_NTZ, STRING, BINARY, BOOLEAN)

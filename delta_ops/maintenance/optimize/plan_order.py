@@ -37,9 +37,9 @@ from delta_ops.maintenance.optimize.overlaps import (
 from delta_ops.maintenance.optimize.plan import OptimizePlan, age_key, small_file_limit
 from delta_ops.maintenance.optimize.small_files import own_files_by_path, validate_predicate
 from delta_ops.protocol.actions import AddFile
-from delta_ops.protocol.file_bounds import upper_bound
 from delta_ops.protocol.predicate import Comparison, Predicate
-from delta_ops.protocol.stats import FileStats, parse_stats
+from delta_ops.protocol.stats.file_bounds import upper_bound
+from delta_ops.protocol.stats.file_stats import FileStats, parse_stats
 from delta_ops.transaction import CurveOrder, RewriteGroup
 
 MAX_GROUP_BYTES = 100 << 30

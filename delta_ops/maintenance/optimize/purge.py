@@ -35,7 +35,7 @@ from delta_ops.maintenance.optimize.stored_otherwise import (
 from delta_ops.protocol.actions import AddFile
 from delta_ops.protocol.predicate import Predicate
 from delta_ops.protocol.predicate.text import predicate_text
-from delta_ops.protocol.stats import num_records
+from delta_ops.protocol.stats.file_stats import num_records
 from delta_ops.transaction import RewriteGroup
 from delta_ops.transaction.rewrite_group import Rewriter
 

@@ -17,8 +17,8 @@ from delta_ops.log import Snapshot
 from delta_ops.maintenance.optimize.plan import OptimizePlan, Planned
 from delta_ops.maintenance.optimize.small_files import own_files_by_path
 from delta_ops.protocol.actions import AddFile
+from delta_ops.protocol.columns.identity import only_moves_marks
 from delta_ops.protocol.file_paths import canonical_path
-from delta_ops.protocol.identity_columns import only_moves_marks
 
 
 class Remaining:

@@ -15,11 +15,11 @@ from functools import partial
 
 import pyarrow as pa
 
-from delta_ops.arrow.data_file_write import discard
-from delta_ops.arrow.ordered_rewrite import MEMORY_BYTES
-from delta_ops.arrow.reading import DECODED
-from delta_ops.arrow.rewrite import rewrite
-from delta_ops.arrow.written_files import LOCAL_WRITES, all_or_none
+from delta_ops.arrow.read.reading import DECODED
+from delta_ops.arrow.rewrite.ordered_rewrite import MEMORY_BYTES
+from delta_ops.arrow.rewrite.rewrite import rewrite
+from delta_ops.arrow.write.data_file import discard
+from delta_ops.arrow.write.written_files import LOCAL_WRITES, all_or_none
 from delta_ops.errors import DataFileError
 from delta_ops.events import Progress
 from delta_ops.log import Snapshot
@@ -32,8 +32,8 @@ from delta_ops.maintenance.optimize.cubes import (
 from delta_ops.maintenance.optimize.plan import OptimizePlan, PlanAgain
 from delta_ops.maintenance.optimize.small_files import own_files_by_path
 from delta_ops.protocol.actions import AddFile
+from delta_ops.protocol.columns.identity import only_moves_marks
 from delta_ops.protocol.file_paths import canonical_path
-from delta_ops.protocol.identity_columns import only_moves_marks
 from delta_ops.storage.concurrency import MAX_CONCURRENCY
 from delta_ops.transaction import RewriteGroup, Staged, Transaction
 from delta_ops.transaction.rewrite_group import ParallelRewriter, Rewriter

@@ -14,9 +14,9 @@ from delta_ops.errors import DataFileError, InvalidRequestError
 from delta_ops.log import Snapshot
 from delta_ops.maintenance.data_footers import read_data_footer
 from delta_ops.protocol.actions import AddFile
-from delta_ops.protocol.arrow_types import arrow_schema_from_schema
 from delta_ops.protocol.file_paths import canonical_path
 from delta_ops.protocol.row_tracking import row_columns
+from delta_ops.protocol.schema.arrow_types import arrow_schema_from_schema
 from delta_ops.storage.concurrency import run_parallel
 from delta_ops.storage.parquet_ranges import stored_schema
 

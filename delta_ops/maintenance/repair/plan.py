@@ -33,7 +33,7 @@ from delta_ops.maintenance.vacuum.plan import plan_by_facts
 from delta_ops.protocol.actions import AddFile
 from delta_ops.protocol.arrow_schemas import ADD, CANONICAL_PATH, add_files
 from delta_ops.protocol.file_paths import absolute_paths, canonical_path, is_absolute
-from delta_ops.protocol.stats import num_records
+from delta_ops.protocol.stats.file_stats import num_records
 from delta_ops.storage import FileInfo
 from delta_ops.transaction.missing_files import vector_path
 

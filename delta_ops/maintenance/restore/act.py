@@ -23,7 +23,7 @@ from delta_ops.clock import Clock, system_clock
 from delta_ops.errors import InvalidRequestError, TableNotFoundError, VersionNotFoundError
 from delta_ops.events import OnEvent, ignore
 from delta_ops.log import DeltaLog, Snapshot, TableOrPlace, log_of
-from delta_ops.log.time_travel import timestamp_ms
+from delta_ops.log.history.time_travel import timestamp_ms
 from delta_ops.maintenance.busy_table import insist
 from delta_ops.maintenance.request_txn import maintenance_txn
 from delta_ops.maintenance.restore.plan import RestorePlan, plan_restore

@@ -31,7 +31,7 @@ from delta_ops.maintenance.set_back import transactions_to_set_back
 from delta_ops.protocol.actions import AddFile, Metadata
 from delta_ops.protocol.arrow_schemas import ADD, add_files
 from delta_ops.protocol.features import lacking_features
-from delta_ops.protocol.stats import ColumnPath
+from delta_ops.protocol.schema import ColumnPath
 
 _KEPT_PROPERTIES = (
     "delta.requireCheckpointProtectionBeforeVersion",

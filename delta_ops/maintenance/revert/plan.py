@@ -28,8 +28,8 @@ from delta_ops.log.commit_file import Commit
 from delta_ops.maintenance.set_back import transactions_to_set_back
 from delta_ops.protocol.actions import AddFile, Metadata
 from delta_ops.protocol.arrow_schemas import ADD, CANONICAL_PATH, add_files
+from delta_ops.protocol.columns.identity import drop_marks, only_moves_marks
 from delta_ops.protocol.file_paths import canonical_path, canonical_paths
-from delta_ops.protocol.identity_columns import drop_marks, only_moves_marks
 from delta_ops.protocol.row_tracking import ROW_TRACKING_DOMAIN
 
 FileKey = tuple[str, str | None]

@@ -11,9 +11,9 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from delta_ops.protocol.change_data import CHANGE_DATA_DIRECTORY
-from delta_ops.protocol.column_mapping import physical_name
-from delta_ops.protocol.partition_values import hive_directory
+from delta_ops.protocol.columns.mapping import physical_name
 from delta_ops.protocol.table_definition import TableDefinition
+from delta_ops.protocol.values.partition_values import hive_directory
 
 HIDING = ("_", ".")
 _ICEBERG = ("icebergCompatV1", "icebergCompatV2", "icebergCompatV3")

@@ -15,7 +15,7 @@ import dagster as dg
 from pydantic import Field
 
 from delta_ops.errors import InvalidRequestError
-from delta_ops.orchestration.io_manager import DeltaIOManager
+from delta_ops.orchestration.io_manager.delta_io_manager import DeltaIOManager
 from delta_ops.orchestration.swap_in.storage_configs import ClientConfig, StorageConfig
 from delta_ops.orchestration.swap_in.words import Words, read_words, refuse
 

@@ -13,8 +13,8 @@ from __future__ import annotations
 from delta_ops.arguments import validate_arguments
 from delta_ops.late_imports import importing
 from delta_ops.protocol.expression.nodes import Expression, Literal
-from delta_ops.protocol.literals import validate_text
 from delta_ops.protocol.schema import STRING
+from delta_ops.protocol.values.literals import validate_text
 
 __all__ = ["Expression", "lit", "parse_expression"]
 

@@ -10,8 +10,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from typing import Any, ClassVar
 
-from delta_ops.protocol.schema import DataType
-from delta_ops.protocol.stats import ColumnPath
+from delta_ops.protocol.schema import ColumnPath, DataType
 
 
 @dataclass(frozen=True, slots=True)

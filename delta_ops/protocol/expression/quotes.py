@@ -12,11 +12,11 @@ from decimal import Decimal
 
 from delta_ops.errors import InvalidRequestError
 from delta_ops.late_imports import importing
-from delta_ops.protocol.column_names import refuse_quoted_name
 from delta_ops.protocol.expression.nodes import Call, Column, Expression, Literal, Node, operands_of
 from delta_ops.protocol.expression.resolution import Find, finder_of
 from delta_ops.protocol.row_rules import Check, Generated, Invariant
 from delta_ops.protocol.schema import StructType
+from delta_ops.protocol.schema.column_names import refuse_quoted_name
 
 _OF_TIME = frozenset({"current_timestamp", "current_date"})
 

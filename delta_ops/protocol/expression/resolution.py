@@ -12,8 +12,6 @@ from decimal import Decimal, localcontext
 from typing import NamedTuple
 
 from delta_ops.errors import InvalidRequestError, UnknownColumnError
-from delta_ops.protocol.char_types import char_length
-from delta_ops.protocol.column_names import find_head, refuse_quoted_name
 from delta_ops.protocol.expression.coercion import (
     FLOATS,
     INTEGERS,
@@ -24,7 +22,6 @@ from delta_ops.protocol.expression.coercion import (
 )
 from delta_ops.protocol.expression.nodes import Call, Case, Cast, Column, Literal, Node, Struct
 from delta_ops.protocol.expression.time_patterns import is_known
-from delta_ops.protocol.literals import QuotedText, SqlText, literal_of_type
 from delta_ops.protocol.schema import (
     BINARY,
     BOOLEAN,
@@ -37,6 +34,7 @@ from delta_ops.protocol.schema import (
     TIMESTAMP,
     TIMESTAMP_NTZ,
     VOID,
+    ColumnPath,
     DataType,
     DecimalType,
     StructField,
@@ -44,7 +42,9 @@ from delta_ops.protocol.schema import (
     collation,
     find_field,
 )
-from delta_ops.protocol.stats import ColumnPath
+from delta_ops.protocol.schema.char_types import char_length
+from delta_ops.protocol.schema.column_names import find_head, refuse_quoted_name
+from delta_ops.protocol.values.literals import QuotedText, SqlText, literal_of_type
 
 _ORDERED = (STRING, BINARY, BOOLEAN, DATE, TIMESTAMP, TIMESTAMP_NTZ)
 _TIMES = (DATE, TIMESTAMP, TIMESTAMP_NTZ)

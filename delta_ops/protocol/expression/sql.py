@@ -16,7 +16,6 @@ from sqlglot import Dialect, exp
 from delta_ops.errors import InvalidRequestError
 from delta_ops.protocol.expression.coercion import FLOATS
 from delta_ops.protocol.expression.nodes import Call, Case, Cast, Column, Expression, Literal, Node
-from delta_ops.protocol.literals import SqlDouble, validate_text
 from delta_ops.protocol.predicate.sql import parse_condition
 from delta_ops.protocol.predicate.sql_literals import (
     excerpt,
@@ -42,6 +41,7 @@ from delta_ops.protocol.schema import (
     DataType,
     DecimalType,
 )
+from delta_ops.protocol.values.literals import SqlDouble, validate_text
 
 _BINARY: Mapping[type[exp.Expr], str] = {
     exp.Add: "+",

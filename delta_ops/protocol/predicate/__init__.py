@@ -17,8 +17,6 @@ from typing import Any
 
 from delta_ops.errors import InvalidRequestError
 from delta_ops.late_imports import importing
-from delta_ops.protocol.column_names import name_of_column, split_name, unquote
-from delta_ops.protocol.plain_values import UnfitValueError, plain_value
 from delta_ops.protocol.predicate.files import might_match, must_match
 from delta_ops.protocol.predicate.nodes import (
     Always,
@@ -33,6 +31,8 @@ from delta_ops.protocol.predicate.nodes import (
 )
 from delta_ops.protocol.predicate.resolution import columns, resolve
 from delta_ops.protocol.predicate.rows import to_arrow
+from delta_ops.protocol.schema.column_names import name_of_column, split_name, unquote
+from delta_ops.protocol.values.plain_values import UnfitValueError, plain_value
 
 __all__ = [
     "TRUE",

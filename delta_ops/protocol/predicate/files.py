@@ -11,7 +11,11 @@ from collections.abc import Mapping
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from delta_ops.protocol.file_domains import (
+from delta_ops.protocol.predicate.nodes import IsNull, Predicate, leaves_of
+from delta_ops.protocol.predicate.outcomes import outcomes
+from delta_ops.protocol.predicate.resolution import resolved_type
+from delta_ops.protocol.schema import ColumnPath, DataType, StructType
+from delta_ops.protocol.stats.file_domains import (
     Domain,
     LeafTypes,
     PartitionColumn,
@@ -19,11 +23,6 @@ from delta_ops.protocol.file_domains import (
     domains_at_once,
     domains_one_by_one,
 )
-from delta_ops.protocol.predicate.nodes import IsNull, Predicate, leaves_of
-from delta_ops.protocol.predicate.outcomes import outcomes
-from delta_ops.protocol.predicate.resolution import resolved_type
-from delta_ops.protocol.schema import DataType, StructType
-from delta_ops.protocol.stats import ColumnPath
 
 Partitions = Mapping[str, PartitionColumn]
 

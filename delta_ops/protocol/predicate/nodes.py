@@ -11,8 +11,7 @@ from functools import reduce
 from typing import Any, ClassVar, Literal, NoReturn, TypeVar, cast
 
 from delta_ops.errors import InvalidRequestError
-from delta_ops.protocol.schema import DataType
-from delta_ops.protocol.stats import ColumnPath
+from delta_ops.protocol.schema import ColumnPath, DataType
 
 Operator = Literal["==", "!=", "<", "<=", ">", ">="]
 T = TypeVar("T")

@@ -16,7 +16,6 @@ from typing import Any, NamedTuple
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from delta_ops.protocol.file_domains import Domain, sort_keys
 from delta_ops.protocol.predicate.nodes import (
     Always,
     And,
@@ -30,7 +29,8 @@ from delta_ops.protocol.predicate.nodes import (
     Predicate,
 )
 from delta_ops.protocol.predicate.resolution import resolved_type
-from delta_ops.protocol.stats import ColumnPath
+from delta_ops.protocol.schema import ColumnPath
+from delta_ops.protocol.stats.file_domains import Domain, sort_keys
 
 _MAX_NAN_COLUMNS = 4
 """Each doubles the work; a predicate with more is judged as if every row could be NaN."""

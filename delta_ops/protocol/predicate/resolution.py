@@ -7,9 +7,6 @@ from datetime import date, datetime
 from typing import NamedTuple
 
 from delta_ops.errors import InvalidRequestError, UnknownColumnError
-from delta_ops.protocol.char_types import char_length
-from delta_ops.protocol.column_names import find_head, refuse_quoted_name
-from delta_ops.protocol.literals import QuotedText, is_comparable, literal_of_type
 from delta_ops.protocol.predicate.nodes import (
     Always,
     And,
@@ -27,13 +24,16 @@ from delta_ops.protocol.schema import (
     DATE,
     TIMESTAMP,
     TIMESTAMP_NTZ,
+    ColumnPath,
     DataType,
     StructField,
     StructType,
     collation,
     find_field,
 )
-from delta_ops.protocol.stats import ColumnPath
+from delta_ops.protocol.schema.char_types import char_length
+from delta_ops.protocol.schema.column_names import find_head, refuse_quoted_name
+from delta_ops.protocol.values.literals import QuotedText, is_comparable, literal_of_type
 
 
 def resolve(predicate: Predicate, schema: StructType) -> Predicate:

@@ -16,7 +16,6 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from delta_ops.protocol.arrow_types import arrow_type_from_type
 from delta_ops.protocol.predicate.nodes import (
     Always,
     And,
@@ -30,8 +29,8 @@ from delta_ops.protocol.predicate.nodes import (
     join_balanced,
 )
 from delta_ops.protocol.predicate.resolution import resolve, resolved_type
-from delta_ops.protocol.schema import DOUBLE, FLOAT, DataType, StructType
-from delta_ops.protocol.stats import ColumnPath
+from delta_ops.protocol.schema import DOUBLE, FLOAT, ColumnPath, DataType, StructType
+from delta_ops.protocol.schema.arrow_types import arrow_type_from_type
 
 _OPERATORS: Mapping[Operator, Callable[[Any, Any], Any]] = {
     "==": eq,

@@ -20,7 +20,6 @@ from sqlglot.dialects.spark import Spark
 from sqlglot.errors import ParseError, SqlglotError
 
 from delta_ops.errors import InvalidRequestError
-from delta_ops.protocol.literals import QuotedText, SqlText
 from delta_ops.protocol.predicate.nodes import (
     Always,
     And,
@@ -40,7 +39,8 @@ from delta_ops.protocol.predicate.sql_literals import (
     sql_of,
     unwrap,
 )
-from delta_ops.protocol.stats import ColumnPath
+from delta_ops.protocol.schema import ColumnPath
+from delta_ops.protocol.values.literals import QuotedText, SqlText
 
 _OPERATORS: Mapping[type[exp.Expr], Operator] = {
     exp.EQ: "==",

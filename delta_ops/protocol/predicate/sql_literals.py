@@ -16,8 +16,6 @@ from typing import Any
 from sqlglot import exp
 
 from delta_ops.errors import InvalidRequestError
-from delta_ops.protocol.literals import QuotedText, SqlDouble, SqlText
-from delta_ops.protocol.partition_values import decimal_of_type, parse, round_to_float
 from delta_ops.protocol.schema import (
     BYTE,
     DATE,
@@ -33,6 +31,8 @@ from delta_ops.protocol.schema import (
     DataType,
     DecimalType,
 )
+from delta_ops.protocol.values.literals import QuotedText, SqlDouble, SqlText
+from delta_ops.protocol.values.partition_values import decimal_of_type, parse, round_to_float
 
 SUPPORTED = (
     "a predicate is made of comparisons of a column with a literal, IN, BETWEEN, IS NULL, AND, OR "

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 
-from delta_ops.protocol.partition_values import parse
 from delta_ops.protocol.predicate import Always, Column, Or, Predicate, all_of
 from delta_ops.protocol.schema import StructField
+from delta_ops.protocol.values.partition_values import parse
 
 
 def partitions_predicate(

@@ -11,7 +11,6 @@ from math import isfinite, isnan
 from numbers import Integral, Real
 from typing import Any
 
-from delta_ops.protocol.column_names import quote
 from delta_ops.protocol.predicate.nodes import (
     Always,
     And,
@@ -22,7 +21,8 @@ from delta_ops.protocol.predicate.nodes import (
     Or,
     Predicate,
 )
-from delta_ops.protocol.stats import ColumnPath
+from delta_ops.protocol.schema import ColumnPath
+from delta_ops.protocol.schema.column_names import quote
 
 
 def predicate_text(predicate: Predicate, alias: str | None = None) -> str:

@@ -1,0 +1,1 @@
+"""Converts a directory of Parquet files into a Delta table."""

@@ -1,0 +1,316 @@
+"""Convert: make a directory of Parquet files a table, where it is.
+
+Source: PROTOCOL.md, "Data Files", "Per-file Statistics"; the operation is the reference's CONVERT.
+
+No file is read but its footer, which says its columns, its rows and their bounds. All files become
+the table by one commit, its first: before it there is none, and a call that was killed is made
+again. Footers are let go of once they are read; what stays is an action for each file.
+
+Whatever the table would not have as it is there is refused, and not left behind: vacuum would
+delete it. Hidden files, whose name or directory begins with `_` or `.`, are none of the table's.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import partial
+from itertools import islice
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pyarrow.types as pt
+
+from delta_ops.arguments import validate_arguments
+from delta_ops.arrow.convert.hive_partitions import (
+    FoundFile,
+    find_partitions,
+    partition_fields,
+    values_of,
+)
+from delta_ops.errors import InvalidRequestError
+from delta_ops.events import OnEvent, Progress, ignore
+from delta_ops.log import DeltaLog, TableOrPlace, log_of
+from delta_ops.protocol.actions import AddFile
+from delta_ops.protocol.columns.ids import name_as_stored
+from delta_ops.protocol.file_paths import encode_path
+from delta_ops.protocol.properties.known import COLUMN_MAPPING_MODE
+from delta_ops.protocol.properties.table_properties import table_properties_from_configuration
+from delta_ops.protocol.schema import NO_COLUMNS, DataType, StructField, StructType
+from delta_ops.protocol.schema.arrow_types import schema_from_arrow
+from delta_ops.protocol.schema.column_names import name_of_column, unquote
+from delta_ops.protocol.schema.evolution import merge_schemas, validate_alike
+from delta_ops.protocol.schema.type_text import parse_type
+from delta_ops.protocol.stats.file_stats import StatsSettings, stats_from_footer
+from delta_ops.storage import FileInfo
+from delta_ops.storage.concurrency import run_parallel
+from delta_ops.storage.parquet_ranges import read_footer, stored_schema
+from delta_ops.transaction import CommitResult, Staged, begin
+
+PartitionTypes = Mapping[str, DataType | str]
+_BATCH = 1000
+"""Files of which the footers are in memory at a time."""
+_HIDING = ("_", ".")
+
+
+def convert(
+    target: TableOrPlace,
+    *,
+    partition_by: PartitionTypes | Sequence[str] | None = None,
+    configuration: Mapping[str, str] | None = None,
+    name: str | None = None,
+    user_metadata: str | None = None,
+    storage_options: Mapping[str, Any] | None = None,
+    dry_run: bool = False,
+    on_event: OnEvent = ignore,
+) -> CommitResult:
+    """Make a directory of Parquet files a table; where there is a table, do nothing.
+
+    Args:
+        partition_by: The partition columns that the directories name, if any, with their types as
+            Spark SQL writes them; as names alone, or if None, a column is a long, a date or a
+            string, whichever all of its values are.
+        configuration: Table properties.
+        name: The table's name in its metadata.
+        user_metadata: Any text, kept in commitInfo.
+
+    Raises:
+        InvalidRequestError: A file is no Parquet file, has a type that tables do not, or does not
+            fit the others; or there is none.
+        TableExistsError: Another has made a table there meanwhile.
+    """
+    validate_arguments(convert, locals())
+    log = log_of(target, storage_options)
+    transaction = begin(log, on_event=on_event)
+    if transaction.snapshot is not None:
+        return CommitResult(version=None, already_committed=False, attempts=0, ignored=True)
+    partitions = find_partitions(_list_files(log), log.uri)
+    if not partitions.files:
+        raise InvalidRequestError(f"{log.uri}: there is no Parquet file to make a table of")
+    types = _partition_types(partition_by, partitions.names, log.uri)
+    fields = partition_fields(partitions, types)
+    mapping = COLUMN_MAPPING_MODE.value_in(configuration or {})
+    if mapping == "id":
+        raise InvalidRequestError(
+            f"{log.uri}: columns of files that are there are found by their names, so that "
+            "delta.columnMapping.mode cannot be id; set it to name"
+        )
+    found = _read_footers(log, partitions.files, fields, configuration or {}, on_event)
+    schema = StructType((*found.schema.fields, *fields))
+    transaction.require_new_table()
+    transaction.create_table(
+        schema if mapping == "none" else name_as_stored(schema),
+        partition_by=tuple(map(name_of_column, partitions.names)),
+        configuration=configuration,
+        name=name,
+    )
+    transaction.stage(
+        Staged(
+            adds=tuple(found.adds),
+            schema=transaction.schema,
+            partition_columns=partitions.names,
+            num_rows=found.num_rows,
+        )
+    )
+    metrics = {"numConvertedFiles": len(found.adds)}
+    if dry_run:
+        transaction.validate()
+        return CommitResult(version=None, already_committed=False, attempts=0, metrics=metrics)
+    return transaction.commit(
+        operation="CONVERT",
+        parameters={
+            "numFiles": len(found.adds),
+            "partitionedBy": list(partitions.names),
+            "collectStats": True,
+            "sourceFormat": "parquet",
+        },
+        metrics=metrics,
+        counts_files=False,
+        user_metadata=user_metadata,
+    )
+
+
+@dataclass
+class _Found:
+    """What the footers that were read so far come to."""
+
+    schema: StructType = NO_COLUMNS
+    adds: list[AddFile] = field(default_factory=list)
+    num_rows: int = 0
+    known: dict[bytes, StructType] = field(default_factory=dict)
+    """Columns of files by their Arrow schema: most files have the same."""
+
+
+def _list_files(log: DeltaLog) -> list[FileInfo]:
+    files, links = [], []
+    for info in log.storage.list_tree("", on_link=lambda link, _: links.append(link)):
+        parts = info.path.split("/")
+        if log.log_directory in parts:
+            raise InvalidRequestError(
+                f"{log.uri}: there is a table below it, in "
+                f"{'/'.join(parts[: parts.index(log.log_directory)]) or 'the directory itself'}"
+            )
+        if _is_hidden(parts):
+            continue
+        if not parts[-1].lower().endswith((".parquet", ".parq")):
+            raise InvalidRequestError(
+                f"{log.uri}: {info.path} is no Parquet file by its name; move it away, or vacuum "
+                "would delete it one day as none of the table's"
+            )
+        files.append(info)
+    for link in sorted(links):
+        if not _is_hidden(link.split("/")):
+            raise InvalidRequestError(
+                f"{log.uri}: {link} is a link, which no reader of the table would follow; put the "
+                "files in its place, or delete it"
+            )
+    return sorted(files, key=lambda info: info.path)
+
+
+def _is_hidden(parts: Sequence[str]) -> bool:
+    return any(part.startswith(_HIDING) and "=" not in part for part in parts)
+
+
+def _partition_types(
+    asked: PartitionTypes | Sequence[str] | None, names: tuple[str, ...], table: str
+) -> dict[str, DataType | None]:
+    if asked is None:
+        return {}
+    if tuple(map(unquote, asked)) != names:
+        raise InvalidRequestError(
+            f"{table}: partition_by is {', '.join(asked) or 'nothing'}, and the directories say "
+            f"{', '.join(names) or 'nothing'}; give it as they do, or leave it out"
+        )
+    if not isinstance(asked, Mapping):
+        return {}
+    return {
+        unquote(name): parse_type(each) if isinstance(each, str) else each
+        for name, each in asked.items()
+    }
+
+
+def _read_footers(
+    log: DeltaLog,
+    files: Sequence[FoundFile],
+    fields: Sequence[StructField],
+    configuration: Mapping[str, str],
+    on_event: OnEvent,
+) -> _Found:
+    settings = table_properties_from_configuration(configuration).stats
+    found = _Found()
+    remaining = iter(files)
+    while batch := list(islice(remaining, _BATCH)):
+        footers = run_parallel(partial(_footer, log), [file.info for file in batch])
+        for file, footer in zip(batch, footers, strict=True):
+            _take_in(found, file, footer, fields, settings, log.uri)
+        on_event(
+            Progress(table=log.uri, operation="convert", done=len(found.adds), total=len(files))
+        )
+    return found
+
+
+def _take_in(
+    found: _Found,
+    file: FoundFile,
+    footer: pq.FileMetaData,
+    fields: Sequence[StructField],
+    settings: StatsSettings,
+    table: str,
+) -> None:
+    names = [each.name for each in fields]
+    try:
+        arrow_schema = stored_schema(footer).remove_metadata()
+    except ValueError as error:
+        raise _read_error(table, file.info.path, error) from error
+    instants = sorted(set(_legacy_instants(footer)))
+    key = arrow_schema.serialize().to_pybytes() + repr(instants).encode()
+    if key not in found.known:
+        place = f"{table}: {file.info.path}"
+        found.known[key] = _columns_of(arrow_schema, instants, names, place)
+        _unite(found, found.known[key], place)
+    own = found.known[key]
+    found.num_rows += footer.num_rows
+    found.adds.append(
+        AddFile(
+            path=encode_path(file.info.path),
+            size=file.info.size,
+            partition_values=values_of(file, fields, table),
+            modification_time=file.info.modified_ms,
+            data_change=True,
+            stats=stats_from_footer(footer, own, names, settings),
+        )
+    )
+
+
+def _unite(found: _Found, own: StructType, place: str) -> None:
+    try:
+        validate_alike(found.schema, own)
+    except InvalidRequestError as error:
+        raise InvalidRequestError(
+            f"{place} does not fit the files before it: {error} Write one of them anew"
+        ) from error
+    found.schema = merge_schemas(found.schema, own)
+
+
+def _columns_of(
+    schema: pa.Schema, instants: Collection[str], partition_columns: Sequence[str], place: str
+) -> StructType:
+    """The columns of a file, but for those that its directories say.
+
+    Args:
+        instants: Columns with times of Parquet's old type.
+    """
+    said = {name.lower() for name in partition_columns}
+    kept = [each for each in schema if each.name.lower() not in said]
+    given = [_instant_column(each, place) if each.name in instants else each for each in kept]
+    for each in given:
+        _refuse_type(each.type, each.name, place)
+    try:
+        return schema_from_arrow(pa.schema(given))
+    except InvalidRequestError as error:
+        raise InvalidRequestError(f"{place}: {error}") from error
+
+
+def _legacy_instants(footer: pq.FileMetaData) -> Iterator[str]:
+    """Columns with times as Spark and Impala wrote them, which are instants without saying so."""
+    for number in range(len(footer.schema)):
+        column = footer.schema.column(number)
+        if column.physical_type == "INT96":
+            yield column.path.partition(".")[0]
+
+
+def _instant_column(column: pa.Field, place: str) -> pa.Field:
+    if pt.is_timestamp(column.type):
+        return column.with_type(pa.timestamp("us", "UTC"))
+    raise InvalidRequestError(
+        f"{place}: column {column.name} has times of type INT96 within a {column.type}; write the "
+        "file anew"
+    )
+
+
+def _refuse_type(data_type: pa.DataType, name: str, place: str) -> None:
+    if pt.is_unsigned_integer(data_type) or pt.is_float16(data_type):
+        raise InvalidRequestError(
+            f"{place}: column {name} is of type {data_type}, which tables do not have; write the "
+            "file anew with another type"
+        )
+    if pt.is_timestamp(data_type) and data_type.unit == "ns":
+        raise InvalidRequestError(
+            f"{place}: column {name} has times in nanoseconds, of which tables have none and which "
+            "other engines refuse; write the file anew with microseconds"
+        )
+    if pt.is_nested(data_type):
+        for number in range(data_type.num_fields):
+            _refuse_type(data_type.field(number).type, name, place)
+
+
+def _footer(log: DeltaLog, info: FileInfo) -> pq.FileMetaData:
+    try:
+        return read_footer(log.storage, info).metadata
+    except (FileNotFoundError, ValueError) as error:
+        raise _read_error(log.uri, info.path, error) from error
+
+
+def _read_error(table: str, path: str, error: Exception) -> InvalidRequestError:
+    return InvalidRequestError(f"{table}: {path} cannot be read as Parquet ({error}); move it away")

@@ -1,0 +1,1 @@
+"""Delete, update and merge in the Arrow engine."""

@@ -1,0 +1,90 @@
+"""Conditions: which rows an operation is about, by a predicate or an expression."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Protocol
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+# See `data_file_read`.
+from pyarrow._acero import Declaration, ProjectNodeOptions, TableSourceNodeOptions
+
+from delta_ops.arrow.expressions.evaluation import evaluate_condition, rows_of_batch
+from delta_ops.protocol.expression import Expression, parse_expression
+from delta_ops.protocol.expression.implication import implied_predicate
+from delta_ops.protocol.expression.nodes import Node, columns_of
+from delta_ops.protocol.expression.quotes import validate_condition
+from delta_ops.protocol.expression.resolution import finder_of, resolve_condition
+from delta_ops.protocol.expression.statement_time import bind_time
+from delta_ops.protocol.predicate import TRUE, Predicate, columns, resolve, to_arrow
+from delta_ops.protocol.predicate.text import predicate_text
+from delta_ops.protocol.schema import StructType
+
+
+class Condition(Protocol):
+    """Which rows are meant."""
+
+    text: str
+    """The condition in SQL; "true" for all rows."""
+    implied: Predicate
+    """A predicate that is true wherever the condition is."""
+    is_implied: bool
+    """Whether the predicate says the same of every row."""
+    columns: Sequence[str]
+    """The columns that `mask` looks at."""
+
+    def mask(self, batch: pa.RecordBatch) -> pa.BooleanArray:
+        """Where the condition is true; false where it is null."""
+
+
+def condition_of(
+    given: Predicate | Expression | str | None, schema: StructType, now_ms: int
+) -> Condition:
+    """The condition that a caller gives; None: all rows.
+
+    Args:
+        now_ms: Time of the statement, in milliseconds since the Unix epoch.
+
+    Raises:
+        InvalidRequestError: It does not fit the table.
+    """
+    if isinstance(given, str):
+        given = parse_expression(given)
+    if isinstance(given, Expression):
+        validate_condition(given, finder_of(schema))
+        return _ByExpression(given.text, bind_time(given.root, now_ms), schema)
+    return _ByPredicate(TRUE if given is None else given, schema)
+
+
+class _ByPredicate:
+    is_implied = True
+
+    def __init__(self, predicate: Predicate, schema: StructType) -> None:
+        resolved = resolve(predicate, schema)
+        self.implied = predicate
+        self.text = "true" if predicate == TRUE else predicate_text(predicate)
+        self.columns: Sequence[str] = sorted(columns(resolved))
+        self._expression = to_arrow(resolved, schema)
+
+    def mask(self, batch: pa.RecordBatch) -> pa.BooleanArray:
+        """See `Condition`."""
+        rows = Declaration("table_source", TableSourceNodeOptions(pa.Table.from_batches([batch])))
+        judged = Declaration("project", ProjectNodeOptions([self._expression], ["is_true"]))
+        found = Declaration.from_sequence([rows, judged]).to_table(use_threads=False)
+        return pc.fill_null(found["is_true"].combine_chunks(), False)
+
+
+class _ByExpression:
+    is_implied = False
+
+    def __init__(self, text: str, root: Node, schema: StructType) -> None:
+        self._node = resolve_condition(root, finder_of(schema))
+        self.implied = implied_predicate(root, schema)
+        self.text = text
+        self.columns: Sequence[str] = sorted({each.path[0] for each in columns_of(self._node)})
+
+    def mask(self, batch: pa.RecordBatch) -> pa.BooleanArray:
+        """See `Condition`."""
+        return evaluate_condition(self._node, rows_of_batch(batch))

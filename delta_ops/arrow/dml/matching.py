@@ -1,0 +1,130 @@
+"""Matching: the files that hold rows for which a condition is true, and how many.
+
+Only the columns of the condition are read, and only of files that can hold such a row by their
+partition values and statistics.
+"""
+
+from __future__ import annotations
+
+from array import array
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from functools import partial
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from pyroaring import BitMap64
+
+from delta_ops.arrow.dml.conditions import Condition
+from delta_ops.arrow.read.reading import go_through
+from delta_ops.arrow.read.scan import plan_reading
+from delta_ops.log import Snapshot
+from delta_ops.planning.replacement import plan_replacement
+from delta_ops.protocol.actions import AddFile
+from delta_ops.protocol.arrow_schemas import add_files
+from delta_ops.transaction.row_changes import (
+    Touched,
+    TouchedFile,
+    deleted_rows,
+    num_live_rows,
+)
+
+
+def find_touched(snapshot: Snapshot, condition: Condition) -> Touched:
+    """Find the files with matching rows.
+
+    Raises:
+        DataFileError: A file is gone or cannot be read.
+    """
+    columns = _columns_of(snapshot, condition)
+    predicate = condition.implied if condition.is_implied else None
+    read, read_matching = (plan_reading(snapshot, columns, each) for each in (None, predicate))
+
+    def count(file: AddFile) -> TouchedFile:
+        batches = read_matching([file])
+        if predicate is None:
+            num_rows = sum(pc.sum(condition.mask(batch)).as_py() or 0 for batch in batches)
+        else:
+            num_rows = sum(map(len, batches))
+        # Statistics may be wrong: rows that are lost by them would be lost for good.
+        is_whole = num_rows == num_live_rows(file) and num_rows == sum(map(len, read([file])))
+        return TouchedFile(file=file, num_rows=num_rows, is_whole=is_whole)
+
+    return _find(snapshot, condition, count)
+
+
+def find_rows(snapshot: Snapshot, condition: Condition) -> Touched:
+    """Find the files with matching rows, and where these are in the files that are mixed.
+
+    Raises:
+        DataFileError: A file or its deletion vector is gone or cannot be read.
+    """
+    read = plan_reading(snapshot, _columns_of(snapshot, condition))
+
+    def number(file: AddFile) -> TouchedFile:
+        # Numbers count all rows of a file, the deleted ones too, of which nothing is asked.
+        whole, deleted = replace(file, deletion_vector=None), deleted_rows(snapshot, file)
+        gone = np.frombuffer(array("Q", deleted), dtype=np.uint64).astype(np.int64)
+        rows, first = BitMap64(), 0
+        for batch in read([whole]):
+            after = first + len(batch)
+            here = gone[slice(*np.searchsorted(gone, (first, after)))]
+            live = np.delete(np.arange(first, after), here - first) if len(here) else None
+            rows_of_batch = batch if live is None else batch.take(pa.array(live - first))
+            found = pc.indices_nonzero(condition.mask(rows_of_batch)).to_numpy()
+            numbers = found + first if live is None else live[found]
+            rows |= BitMap64(array("Q", numbers.astype(np.uint64).tobytes()))
+            first = after
+        is_whole = len(rows) == first - len(deleted)
+        return TouchedFile(file=file, num_rows=len(rows), is_whole=is_whole, gone=rows | deleted)
+
+    return _find(snapshot, condition, number)
+
+
+def _columns_of(snapshot: Snapshot, condition: Condition) -> Sequence[str]:
+    """What to read to judge rows; one column where the condition is about none."""
+    return condition.columns or [field.name for field in snapshot.schema.fields[:1]]
+
+
+def _find(
+    snapshot: Snapshot,
+    condition: Condition,
+    look: Callable[[AddFile], TouchedFile],
+) -> Touched:
+    plan = plan_replacement(snapshot, condition.implied)
+    matched, opened = list(add_files(plan.matched)), list(plan.mixed)
+    if not condition.is_implied:  # what is implied says nothing of the rest of the condition
+        matched, opened = [], [*matched, *opened]
+    # The columns of a condition are little, and go by in batches.
+    counted = go_through(snapshot.storage, ((1, partial(look, each)) for each in opened))
+    found = [each for each in counted if each.num_rows]
+    of_matched = [num_live_rows(each) for each in matched]
+    known = [each for each in of_matched if each is not None]
+    num_rows = sum(known) + sum(each.num_rows for each in found)
+    return Touched(
+        matched=[*matched, *(each.file for each in found if each.is_whole)],
+        mixed=[each for each in found if not each.is_whole],
+        num_rows=num_rows if len(known) == len(matched) else None,
+    )
+
+
+def number_rows(snapshot: Snapshot, file: AddFile, rows: pa.Int64Array, num_rows: int) -> BitMap64:
+    """The numbers that rows have in a file, and those of the rows that are deleted already.
+
+    Args:
+        snapshot: The table.
+        file: One of its live files.
+        rows: Numbers from 0 among the rows that are not deleted, in the order of the file.
+        num_rows: How many of these there are.
+
+    Raises:
+        DataFileError: The deletion vector is gone or cannot be read.
+    """
+    deleted = deleted_rows(snapshot, file)
+    numbers = rows.to_numpy()
+    if deleted:
+        is_live = np.ones(num_rows + len(deleted), dtype=bool)
+        is_live[np.frombuffer(array("Q", deleted), dtype=np.uint64)] = False
+        numbers = np.flatnonzero(is_live)[numbers]
+    return BitMap64(array("Q", numbers.astype(np.uint64).tobytes())) | deleted

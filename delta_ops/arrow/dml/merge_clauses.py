@@ -1,0 +1,117 @@
+"""Merge clauses: what becomes of the rows, each for itself and in the order in which they came."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from delta_ops.arrow.assignments import Assignments, nodes_of, plan_assignments
+from delta_ops.arrow.expressions.evaluation import Rows, evaluate_condition, scatter
+from delta_ops.planning.merge_columns import SOURCE, TARGET, MergeColumns, Side
+from delta_ops.protocol.expression.nodes import Column, Node, columns_of
+from delta_ops.protocol.expression.quotes import validate_condition
+from delta_ops.protocol.expression.resolution import resolve_condition
+from delta_ops.protocol.expression.statement_time import bind_time
+from delta_ops.protocol.schema import StructType
+from delta_ops.protocol.table_definition import TableDefinition
+from delta_ops.transaction.merge import Action, Clause, Occasion, given_values, taken_columns
+
+SIDES: Mapping[Occasion, Sequence[Side]] = {
+    "matched": (TARGET, SOURCE),
+    "not matched": (SOURCE,),
+    "not matched by source": (TARGET,),
+}
+"""The sides that have a row on each occasion."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PlannedClause:
+    """A clause over the columns of both sides."""
+
+    occasion: Occasion
+    action: Action
+    condition: Node | None
+    """Resolved; None: always."""
+    given_condition: Node | None
+    """As parsed."""
+    assignments: Assignments | None
+
+    @property
+    def condition_columns(self) -> tuple[Column, ...]:
+        """The columns that decide whether the clause applies."""
+        return () if self.condition is None else tuple(columns_of(self.condition))
+
+
+def plan_clause(
+    clause: Clause,
+    columns: MergeColumns,
+    definition: TableDefinition,
+    table: str,
+    now_ms: int,
+    unmatchable: Collection[str],
+) -> PlannedClause:
+    """The clause with its names found.
+
+    Args:
+        clause: As given.
+        columns: The columns of both sides.
+        definition: The table as the merge leaves it.
+        table: For messages.
+        now_ms: Time of the merge, in milliseconds since the Unix epoch.
+        unmatchable: Keys that no inserted row may leave empty.
+
+    Raises:
+        InvalidRequestError: A name, type or value does not fit.
+    """
+    find = columns.finder(SIDES[clause.occasion])
+    if clause.predicate is not None:
+        validate_condition(clause.predicate, find)
+    given = bind_time(clause.predicate.root, now_ms) if clause.predicate else None
+    assignments = None
+    if clause.action != "delete":
+        wanted = definition.schema
+        nodes = _nodes(clause, columns, wanted, table, now_ms)
+        partitions, is_update = definition.partition_columns, clause.action == "update"
+        assignments = plan_assignments(
+            nodes,
+            find,
+            wanted,
+            table,
+            partitions,
+            is_update=is_update,
+            unmatchable=() if is_update else unmatchable,
+        )
+    return PlannedClause(
+        occasion=clause.occasion,
+        action=clause.action,
+        condition=None if given is None else resolve_condition(given, find),
+        given_condition=given,
+        assignments=assignments,
+    )
+
+
+def choose_clauses(clauses: Sequence[PlannedClause], rows: Rows) -> pa.Array:
+    """For each row the number of the first clause whose condition holds; null where none does."""
+    chosen = pa.nulls(len(rows), pa.int8())
+    for number, clause in enumerate(clauses):
+        number_of = pa.scalar(number, pa.int8())
+        if clause.condition is None:
+            return pc.fill_null(chosen, number_of)
+        is_open = chosen.is_null()
+        holds = scatter(evaluate_condition(clause.condition, rows.narrow(is_open)), is_open)
+        chosen = pc.if_else(pc.fill_null(holds, False), number_of, chosen)
+    return chosen
+
+
+def _nodes(
+    clause: Clause, columns: MergeColumns, wanted: StructType, table: str, now_ms: int
+) -> Mapping[str, Node]:
+    if clause.updates is None:
+        taken = taken_columns(clause, columns.source, wanted, table)
+        return {name: Column((columns.source_alias, each)) for name, each in taken.items()}
+    values = given_values(clause, columns.target_alias, wanted)
+    is_whole = clause.action == "update"
+    return nodes_of(values, wanted, table, now_ms, columns.target_alias, is_whole=is_whole)

@@ -1,0 +1,345 @@
+"""Merge matching: which rows of a file meet which of the source, and what becomes of them.
+
+Only the columns that decide are read, of about a million rows at a time. Arrow joins them with the
+keys of the source; a key that is null meets nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from functools import partial
+from typing import Any, NamedTuple
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.types as pt
+
+# See `data_file_read`.
+from pyarrow._acero import Declaration, HashJoinNodeOptions, TableSourceNodeOptions
+
+from delta_ops.arrow.dml.merge_clauses import PlannedClause, choose_clauses
+from delta_ops.arrow.dml.merge_keys import MergeKeys
+from delta_ops.arrow.dml.merge_source import Source, join_chunks, normalize_key
+from delta_ops.arrow.expressions.evaluation import Rows, evaluate_condition, field_of
+from delta_ops.arrow.read.scan import ReadFiles
+from delta_ops.errors import InvalidRequestError
+from delta_ops.log import Snapshot
+from delta_ops.planning.merge_columns import SOURCE, TARGET
+from delta_ops.protocol.actions import AddFile
+from delta_ops.protocol.expression.nodes import Node
+from delta_ops.protocol.schema import ColumnPath
+
+_GROUP_ROWS = 1 << 20
+_GROUP_BYTES = 256 << 20
+_PAIRS = 1 << 20
+"""Pairs of rows that conditions are evaluated for at once, about: where keys repeat on both sides,
+there are as many as the product."""
+_KEPT_BYTES = 64 << 20
+"""Columns of a file that are kept while its others are read."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Matching:
+    """How the rows of a table meet those of a source."""
+
+    source: Source
+    keys: MergeKeys
+    residual: Node | None
+    """Resolved; must be true beside the equality of the keys. None: nothing must."""
+    matched: Sequence[PlannedClause]
+    not_matched_by_source: Sequence[PlannedClause]
+    read: ReadFiles
+    """Reads the columns of the target that decide."""
+
+    @property
+    def clauses(self) -> Sequence[PlannedClause]:
+        """The clauses for rows of the target, in the order of their numbers."""
+        return (*self.matched, *self.not_matched_by_source)
+
+    @property
+    def allows_repeats(self) -> bool:
+        """Whether it does not matter which of several rows of the source a row meets."""
+        match self.matched:
+            case [PlannedClause(action="delete", condition=None)]:
+                return True
+        return not self.matched
+
+    @property
+    def keys_decide(self) -> bool:
+        """Whether rows of the source with the same key are as good as one, or too many."""
+        return self.residual is None and (not self.matched or self.matched[0].condition is None)
+
+
+class FileMatches(NamedTuple):
+    """What becomes of the rows of a file."""
+
+    rows: pa.Int64Array
+    """Numbers of the rows that change, ascending; each once."""
+    source_rows: pa.Int64Array
+    """The row of the source that each meets; null for none."""
+    clauses: pa.Int8Array
+    """The clause that decides about each."""
+    met: pa.Int64Array
+    """The rows of the source that meet a row of the file, whatever becomes of it; each once."""
+    num_rows: int
+    """The rows of the file that are not deleted."""
+
+    def part(self, first: int, start: int, end: int) -> FileMatches:
+        """The rows that change between two places of `rows`, numbered from a row of the file."""
+        rows, source_rows, clauses = (
+            each.slice(start, end - start) for each in (self.rows, self.source_rows, self.clauses)
+        )
+        return self._replace(
+            rows=pc.subtract(rows, first), source_rows=source_rows, clauses=clauses
+        )
+
+
+class _Hits(NamedTuple):
+    """Rows of the target, ascending, whose key the source has."""
+
+    rows: np.ndarray
+    keys: np.ndarray
+    """The number of the key of each."""
+
+
+class _Pairs(NamedTuple):
+    rows: pa.Int64Array
+    source_rows: pa.Int64Array
+
+
+def match_file(
+    matching: Matching, snapshot: Snapshot, file: AddFile
+) -> tuple[FileMatches, pa.Table | None]:
+    """Find what becomes of the rows of a file.
+
+    Returns:
+        That, and the columns that decide, for who reads the others; None where they are much.
+
+    Raises:
+        InvalidRequestError: Several rows of the source would change one of them.
+    """
+    first = 0
+    found: list[FileMatches] = []
+    deciding: pa.Table | None = None
+    for group in _groups(matching.read([file])):
+        deciding = group if not found and group.nbytes <= _KEPT_BYTES else None
+        found.append(_match_group(matching, group, first, snapshot.uri))
+        first += len(group)
+    empty = [pa.array([], data_type) for data_type in _TYPES]
+    columns = zip(empty, *(each[:-1] for each in found), strict=True)
+    rows, source_rows, clauses, met = map(pa.concat_arrays, columns)
+    return FileMatches(rows, source_rows, clauses, pc.unique(met), first), deciding
+
+
+_TYPES = (pa.int64(), pa.int64(), pa.int8(), pa.int64())
+
+
+def _groups(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.Table]:
+    pending: list[pa.RecordBatch] = []
+    num_rows = num_bytes = 0
+    for batch in batches:
+        pending.append(batch)
+        num_rows, num_bytes = num_rows + len(batch), num_bytes + batch.nbytes
+        if num_rows >= _GROUP_ROWS or num_bytes >= _GROUP_BYTES:
+            yield pa.Table.from_batches(pending)
+            pending, num_rows, num_bytes = [], 0, 0
+    if pending:
+        yield pa.Table.from_batches(pending)
+
+
+def _match_group(matching: Matching, group: pa.Table, first: int, table: str) -> FileMatches:
+    hits = _join(matching, group)
+    if matching.keys_decide:
+        pairs = _pair_with_first(matching, group, hits, table)
+        parts = [_decide_matched(matching, group, pairs, table)]
+        met_rows = pairs.rows
+        met = pa.array(matching.keys.rows_of(pc.unique(pa.array(hits.keys)).to_numpy()))
+    else:
+        parts = []
+        met_rows = met = pa.array([], pa.int64())
+        for pairs in _meeting_pairs(matching, group, hits):
+            parts.append(_decide_matched(matching, group, pairs, table))
+            met_rows = pa.concat_arrays([met_rows, pc.unique(pairs.rows)])
+            met = pc.unique(pa.concat_arrays([met, pairs.source_rows]))
+    if matching.not_matched_by_source:
+        parts.append(_decide_others(matching, group, met_rows))
+    rows, source_rows, clauses = (pa.concat_arrays(each) for each in zip(*parts, strict=True))
+    if matching.not_matched_by_source:
+        order = pc.sort_indices(rows)
+        rows, source_rows, clauses = (each.take(order) for each in (rows, source_rows, clauses))
+    numbers = pc.add(rows, pa.scalar(first, pa.int64()))
+    return FileMatches(numbers, source_rows, clauses, met, len(group))
+
+
+def _pair_with_first(matching: Matching, group: pa.Table, hits: _Hits, table: str) -> _Pairs:
+    """Each row with the first of the source that has its key."""
+    keys, times = matching.keys, matching.keys.times(hits.keys)
+    if not matching.allows_repeats and (times > 1).any():
+        place = int((times > 1).argmax())
+        raise _repeat_error(matching, group, int(hits.rows[place]), int(times[place]), table)
+    return _Pairs(pa.array(hits.rows), pa.array(keys.rows[keys.bounds[hits.keys]]))
+
+
+def _meeting_pairs(matching: Matching, group: pa.Table, hits: _Hits) -> Iterator[_Pairs]:
+    """The pairs of rows that meet, some at a time, at least once; those of a row together."""
+    times = matching.keys.times(hits.keys)
+    ends = times.cumsum()
+    start = done = 0
+    while True:
+        end = max(start + 1, int(np.searchsorted(ends, done + _PAIRS, "right")))
+        source_rows = matching.keys.rows_of(hits.keys[start:end])
+        rows = np.repeat(hits.rows[start:end], times[start:end])
+        pairs = _Pairs(pa.array(rows), pa.array(source_rows))
+        if matching.residual is not None and len(rows):
+            holds = evaluate_condition(matching.residual, _pair_rows(matching, group, pairs))
+            pairs = _Pairs(pairs.rows.filter(holds), pairs.source_rows.filter(holds))
+        yield pairs
+        if end >= len(ends):
+            return
+        start, done = end, int(ends[end - 1])
+
+
+def _join(matching: Matching, group: pa.Table) -> _Hits:
+    """The rows of a group whose key the source has."""
+    if not len(matching.source):
+        return _NO_HITS
+    names = [f"key{i}" for i in range(len(matching.keys.paths))]
+    keys = [
+        normalize_key(pad(_target_values(group, path)))
+        for path, pad in zip(matching.keys.paths, matching.keys.pads, strict=True)
+    ]
+    if len(keys) == 1 and _is_number(keys[0].type) and not keys[0].null_count:
+        return _join_numbers(keys[0], matching.keys.table)
+    near = matching.keys.near(keys[0])
+    left = pa.table([*keys, pa.arange(0, len(group))], names=[*names, "row"])
+    join = HashJoinNodeOptions("inner", names, names, ["row"], ["key"])
+    inputs = [Declaration("table_source", TableSourceNodeOptions(each)) for each in (left, near)]
+    # Here and now: files are matched beside each other.
+    joined = Declaration("hashjoin", join, inputs).to_table(use_threads=False).sort_by("row")
+    return _Hits(joined["row"].to_numpy(), joined["key"].to_numpy())
+
+
+def _is_number(data_type: pa.DataType) -> bool:
+    """Whether values are told apart, and put in order, by whole numbers."""
+    kinds = (pt.is_integer, pt.is_date, pt.is_timestamp)
+    return any(is_kind(data_type) for is_kind in kinds)
+
+
+def _join_numbers(values: pa.Array, table: pa.Table) -> _Hits:
+    """The hits as `_join` gives them, without a hash table for each file.
+
+    Args:
+        values: Keys of the target, none of them null.
+        table: As `MergeKeys` has it.
+    """
+    of_source = join_chunks(table["key0"])
+    all_keys = _numbers(of_source.slice(0, len(table) - of_source.null_count))  # nulls come last
+    wanted = _numbers(values)
+    if not len(wanted) or not len(all_keys):
+        return _NO_HITS
+    start = np.searchsorted(all_keys, wanted.min())
+    keys = all_keys[start : np.searchsorted(all_keys, wanted.max(), "right")]
+    places = _find_places(keys, wanted)
+    rows = np.flatnonzero(places >= 0)
+    return _Hits(rows, start + places[rows].astype(np.int64))
+
+
+_NO_HITS = _Hits(np.array([], np.int64), np.array([], np.int64))
+
+
+def _find_places(keys: Any, wanted: Any) -> Any:
+    """Where each wanted number stands among ascending keys; -1 for one that does not."""
+    if not len(keys):
+        return np.full(len(wanted), -1, dtype=np.int32)
+    span = int(keys[-1]) - int(keys[0]) + 1
+    if span > _SPARSE * len(wanted):
+        places = np.minimum(np.searchsorted(keys, wanted), len(keys) - 1)
+        return np.where(keys[places] == wanted, places, -1)
+    # To look up by number is quicker than to search.
+    found = np.full(span + 1, -1, dtype=np.int32)
+    found[keys.astype(np.int64) - int(keys[0])] = np.arange(len(keys))
+    # What is less than all keys becomes a large number.
+    offsets = (wanted.astype(np.int64) - int(keys[0])).view(np.uint64)
+    return found[np.minimum(offsets, np.uint64(span)).view(np.int64)]
+
+
+_SPARSE = 4
+"""Numbers between the first key and the last for each that is looked up, at most."""
+_OF_WIDTH = {8: pa.int8(), 16: pa.int16(), 32: pa.int32(), 64: pa.int64()}
+
+
+def _numbers(values: pa.Array) -> Any:
+    return values.view(_OF_WIDTH[values.type.bit_width]).to_numpy()
+
+
+def _target_values(group: pa.Table, path: ColumnPath) -> Any:
+    return field_of(join_chunks(group[path[0]]), path[1:])
+
+
+def _pair_rows(matching: Matching, group: pa.Table, pairs: _Pairs) -> Rows:
+    def column(path: ColumnPath) -> pa.Array:
+        if path[0] == SOURCE:
+            return matching.source.take(path[1:], pairs.source_rows)
+        return _target_values(group, path[1:]).take(pairs.rows)
+
+    return Rows(column, len(pairs.rows))
+
+
+def _decide_matched(
+    matching: Matching, group: pa.Table, pairs: _Pairs, table: str
+) -> tuple[pa.Array, pa.Array, pa.Array]:
+    chosen = choose_clauses(matching.matched, _pair_rows(matching, group, pairs))
+    changes = chosen.is_valid()
+    rows, source_rows = pairs.rows.filter(changes), pairs.source_rows.filter(changes)
+    chosen = chosen.filter(changes)
+    # The rows are in order, so that equal ones are neighbours.
+    is_first = pc.not_equal(rows, _shift(rows))
+    if not pc.all(is_first, min_count=0).as_py():
+        if not matching.allows_repeats:
+            counted = pc.value_counts(rows)
+            repeated = counted.filter(pc.greater(counted.field("counts"), 1))[0].as_py()
+            raise _repeat_error(matching, group, repeated["values"], repeated["counts"], table)
+        rows, source_rows, chosen = (each.filter(is_first) for each in (rows, source_rows, chosen))
+    return rows, source_rows, chosen
+
+
+def _shift(rows: pa.Int64Array) -> pa.Int64Array:
+    """The numbers one place later, with one before them that no row has."""
+    if not len(rows):
+        return rows
+    return pa.concat_arrays([pa.array([-1], pa.int64()), rows.slice(0, len(rows) - 1)])
+
+
+def _repeat_error(
+    matching: Matching, group: pa.Table, row: int, num_met: int, table: str
+) -> InvalidRequestError:
+    key = ", ".join(
+        f"{'.'.join(path)} = {_target_values(group, path)[row]}"
+        for path in dict.fromkeys(matching.keys.paths)
+    )
+    return InvalidRequestError(
+        f"{table}: the row with {key} meets {num_met} rows of the source that would change it; "
+        "leave one row for each key in the source, nothing was committed"
+    )
+
+
+def _decide_others(
+    matching: Matching, group: pa.Table, met_rows: pa.Int64Array
+) -> tuple[pa.Array, pa.Array, pa.Array]:
+    """What becomes of the rows that no row of the source meets."""
+    is_met = pc.is_in(pa.arange(0, len(group)), value_set=met_rows)
+    others = pc.indices_nonzero(pc.invert(is_met)).cast(pa.int64())
+    chosen = choose_clauses(
+        matching.not_matched_by_source, Rows(partial(_target_column, group), len(group), others)
+    )
+    changes = chosen.is_valid()
+    numbers = pc.add(chosen.filter(changes), pa.scalar(len(matching.matched), pa.int8()))
+    rows = others.filter(changes)
+    return rows, pa.nulls(len(rows), pa.int64()), numbers
+
+
+def _target_column(group: pa.Table, path: ColumnPath) -> pa.Array:
+    assert path[0] == TARGET
+    return _target_values(group, path[1:])

@@ -1,0 +1,214 @@
+"""The source of a merge: its rows, taken once, and its keys."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.types as pt
+
+from delta_ops.arrow.casting import plan_fit
+from delta_ops.arrow.expressions.evaluation import Rows, field_of
+from delta_ops.arrow.nesting import is_list
+from delta_ops.arrow.row_checks import validate_values
+from delta_ops.errors import InvalidRequestError
+from delta_ops.planning.merge_columns import SOURCE
+from delta_ops.protocol.expression.nodes import Column, Node
+from delta_ops.protocol.predicate import to_arrow
+from delta_ops.protocol.schema import (
+    NO_COLUMNS,
+    VOID,
+    ColumnPath,
+    DataType,
+    PrimitiveType,
+    StructField,
+    StructType,
+    walk,
+)
+from delta_ops.protocol.schema.arrow_types import arrow_schema_from_schema, schema_from_arrow
+from delta_ops.transaction.source_rules import SourceRule, validate_broken
+
+_FEW_ROWS, _FEW_BYTES = 1 << 20, 1 << 20
+_EVERY_UINT64 = pa.decimal128(20, 0)
+
+
+@dataclass(frozen=True, slots=True)
+class Source:
+    """The rows of a source, in memory."""
+
+    rows: pa.Table
+    schema: StructType
+
+    def __len__(self) -> int:
+        return len(self.rows)
+
+    def has_few_texts(self, node: Node) -> bool:
+        """Whether a value is that of a column of texts of which few differ."""
+        match node:
+            case Column(path=(side, name)) if side == SOURCE:
+                column = self.rows[name]
+                return len(column) <= _FEW_ROWS and pc.unique(column).nbytes <= _FEW_BYTES
+        return False
+
+    def take(self, path: ColumnPath, numbers: pa.Array | None = None) -> Any:
+        """The values of a column, or a field, in the rows of these numbers; None: in all."""
+        column = self.rows[path[0]]
+        column = column if numbers is None else column.take(numbers)
+        return field_of(join_chunks(column), path[1:])
+
+
+def give_types(given: pa.Schema, known: pa.Schema) -> pa.Schema:
+    """The columns of a source; those of nulls alone, which have no type, get that of the table."""
+    names = {each.name.lower(): each.type for each in known}
+    return pa.schema(
+        each.with_type(_give_type(each.type, names.get(each.name.lower()))) for each in given
+    )
+
+
+def _give_type(given: pa.DataType, known: pa.DataType | None) -> pa.DataType:
+    if known is None:
+        return given
+    if pt.is_null(given):
+        return known
+    if pt.is_struct(given) and pt.is_struct(known):
+        return pa.struct(list(give_types(pa.schema(list(given)), pa.schema(list(known)))))
+    if is_list(given) and is_list(known):
+        element = given.value_field
+        return pa.list_(element.with_type(_give_type(element.type, known.value_type)))
+    if pt.is_map(given) and pt.is_map(known):
+        item = given.item_field
+        return pa.map_(given.key_field, item.with_type(_give_type(item.type, known.item_type)))
+    return given
+
+
+def source_columns(given: pa.Schema, known: pa.Schema) -> tuple[StructType, dict[str, str]]:
+    """The columns of a source, and the types of those that no value can be taken of.
+
+    Args:
+        given: The columns, as `give_types` gives them.
+        known: The columns of the table.
+
+    Returns:
+        The columns; and by their names the Arrow types of those that have no Delta type.
+    """
+    names = {each.name.lower(): each.type for each in known}
+    fields: list[StructField] = []
+    unusable: dict[str, str] = {}
+    for each in given:
+        wide = _widen_type(each.type, names.get(each.name.lower()))
+        data_type = VOID if pt.is_null(wide) else _delta_type(wide)
+        if data_type is None:
+            unusable[each.name] = str(each.type)
+        fields.append(StructField(each.name, data_type or PrimitiveType(str(each.type))))
+    return StructType(tuple(fields)), unusable
+
+
+def has_delta_type(data_type: pa.DataType) -> bool:
+    """Whether a table can have columns of an Arrow type."""
+    return _delta_type(data_type) is not None
+
+
+def _delta_type(data_type: pa.DataType) -> DataType | None:
+    try:
+        (field,) = schema_from_arrow(pa.schema([("only", data_type)])).fields
+    except InvalidRequestError:
+        return None
+    has_no_fields = any(each == NO_COLUMNS for _, each in walk(StructType((field,))))
+    return None if has_no_fields else field.data_type
+
+
+def _widen_type(given: pa.DataType, known: pa.DataType | None) -> pa.DataType:
+    """A type that Delta has for values of one that it does not have."""
+    if pt.is_dictionary(given) or pt.is_run_end_encoded(given):
+        return _widen_type(given.value_type, known)
+    if pt.is_uint64(given):
+        return _EVERY_UINT64
+    if pt.is_float16(given):
+        return pa.float32()
+    if pt.is_decimal(given) and _delta_type(given) is None:
+        is_known = known is not None and pt.is_decimal(known)
+        return known if is_known else pa.decimal128(38, min(max(given.scale, 0), 38))
+    if pt.is_struct(given):
+        is_known = known is not None and pt.is_struct(known)
+        inner = {each.name.lower(): each.type for each in known or ()} if is_known else {}
+        return pa.struct(
+            each.with_type(_widen_type(each.type, inner.get(each.name.lower()))) for each in given
+        )
+    if is_list(given):
+        element = given.value_field
+        inner_type = known.value_type if known is not None and is_list(known) else None
+        return pa.list_(element.with_type(_widen_type(element.type, inner_type)))
+    if pt.is_map(given):
+        item_type = known.item_type if known is not None and pt.is_map(known) else None
+        item = given.item_field.with_type(_widen_type(given.item_type, item_type))
+        return pa.map_(given.key_field, item)
+    return given
+
+
+def load_source(reader: pa.RecordBatchReader, schema: StructType, table: str) -> Source:
+    """Take the rows of a reader, in types that a table has.
+
+    Args:
+        reader: Read to its end.
+        schema: The columns to take; others are passed over.
+        table: For messages.
+
+    Raises:
+        InvalidRequestError: A value does not fit its type.
+    """
+    wanted = arrow_schema_from_schema(schema)
+    names = wanted.names
+    fit = plan_fit(pa.schema([reader.schema.field(name) for name in names]), wanted, table)
+
+    def batches() -> Iterator[pa.RecordBatch]:
+        for batch in reader:
+            for fitted in fit(batch.select(names)):
+                validate_values(fitted, table)
+                yield fitted
+
+    return Source(pa.Table.from_batches(batches(), wanted).combine_chunks(), schema)
+
+
+def validate_source(source: Source, rules: Sequence[SourceRule], table: str) -> None:
+    """Refuse a source with rows that break a rule.
+
+    Raises:
+        InvalidRequestError: With the rule and the number of rows.
+    """
+    kept = (
+        source.rows.filter(to_arrow(each.predicate_on(source.schema), source.schema))
+        for each in rules
+    )
+    validate_broken(rules, [len(source) - len(rows) for rows in kept], table)
+
+
+def rows_of_source(source: Source, numbers: pa.Array, side: str) -> Rows:
+    """Rows of the source, for expressions whose columns begin with the side."""
+
+    def column(path: ColumnPath) -> pa.Array:
+        assert path[0] == side
+        return source.take(path[1:], numbers)
+
+    return Rows(column, len(numbers))
+
+
+def normalize_key(values: Any) -> Any:
+    """Keys of which equal ones have equal bits: NaN is one value, and so are both zeros."""
+    if not pa.types.is_floating(values.type):
+        return values
+    nan = pa.scalar(float("nan"), values.type)
+    return pc.if_else(pc.is_nan(values), nan, pc.add(values, pa.scalar(0.0, values.type)))
+
+
+def join_chunks(column: pa.ChunkedArray) -> pa.Array:
+    """All values in one array.
+
+    Raises:
+        pa.ArrowInvalid: They are more than one array holds.
+    """
+    if column.num_chunks == 1:
+        return column.chunk(0)
+    return pa.concat_arrays(column.chunks) if column.num_chunks else pa.nulls(0, column.type)

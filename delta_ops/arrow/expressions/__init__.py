@@ -1,0 +1,1 @@
+"""Evaluates SQL expressions on Arrow data."""

@@ -1,0 +1,110 @@
+"""Projection: the columns that a caller asks for, as a part of the table's schema.
+
+A name is that of a column, or the path to a field of nested structs, with dots: `a.b` keeps of the
+struct `a` the field `b`. See `protocol.column_names`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import replace
+
+import pyarrow as pa
+
+from delta_ops.arrow.nesting import Rules, plan_fields
+from delta_ops.errors import InvalidRequestError
+from delta_ops.protocol.schema import ColumnPath, StructField, StructType, find_field
+from delta_ops.protocol.schema.column_names import path_of_name
+
+
+def project(schema: StructType, names: Sequence[str] | None) -> StructType:
+    """The columns of these names, in the order in which they are first named; all if None.
+
+    Raises:
+        InvalidRequestError: There is no such column, or it is named twice.
+    """
+    if names is None:
+        return schema
+    if isinstance(names, str):
+        raise InvalidRequestError(f"columns is a list of names; write columns=[{names!r}]")
+    found: dict[str, StructField] = {}
+    parts: set[StructField] = set()
+    for name in names:
+        part = _part(schema, name)
+        if part in parts:
+            raise InvalidRequestError(f"Column {name} is asked for twice; name it once.")
+        parts.add(part)
+        known = found.get(part.name)
+        whole = find_field(schema, part.name)
+        found[part.name] = part if known is None else _unite_fields(whole, known, part)
+    return StructType(tuple(found.values()))
+
+
+def select(schema: StructType, names: Sequence[str]) -> StructType:
+    """The columns of these names, which are those of the schema and no paths."""
+    return StructType(tuple(find_field(schema, name) for name in names))
+
+
+def unite(schema: StructType, parts: Iterable[StructType]) -> StructType:
+    """All that is in any of these parts of a schema, in the schema's order."""
+    found: dict[str, StructField] = {}
+    for part in parts:
+        for each in part.fields:
+            known = found.get(each.name)
+            whole = find_field(schema, each.name)
+            found[each.name] = each if known is None else _unite_fields(whole, known, each)
+    return StructType(tuple(found[each.name] for each in schema.fields if each.name in found))
+
+
+def drop_columns(schema: StructType, columns: Iterable[StructField]) -> StructType:
+    """A schema without some of its columns."""
+    names = {each.name for each in columns}
+    return StructType(tuple(each for each in schema.fields if each.name not in names))
+
+
+def plan_selection(
+    given: pa.Schema, wanted: pa.Schema
+) -> Callable[[pa.RecordBatch], pa.RecordBatch]:
+    """How to leave only the wanted columns, and fields of structs, in batches that hold them."""
+    if given == wanted:
+        return lambda batch: batch
+    if not wanted:
+        return lambda batch: batch.select([])  # of arrays that are none, Arrow makes no rows
+    select = plan_fields(list(given), list(wanted), "", _SAME)
+    return lambda batch: pa.RecordBatch.from_arrays(
+        select(batch.columns, len(batch)), schema=wanted
+    )
+
+
+def _part(schema: StructType, name: str) -> StructField:
+    return _part_of_path(schema, path_of_name(name, schema), name)
+
+
+def _part_of_path(schema: StructType, path: ColumnPath, name: str) -> StructField:
+    field = find_field(schema, path[0])
+    if len(path) == 1:
+        return field
+    inner, rest = field.data_type, path[1:]
+    if not isinstance(inner, StructType):
+        raise InvalidRequestError(
+            f"There is no column {name}: {field.name} is {inner.name}, and has no fields."
+        )
+    whole = ".".join(rest)  # which may be the name of one field
+    known = inner.fields_by_lower_name
+    is_whole = rest[0].lower() not in known and whole.lower() in known
+    part = find_field(inner, whole) if is_whole else _part_of_path(inner, rest, name)
+    return replace(field, data_type=StructType((part,)))
+
+
+def _unite_fields(whole: StructField, one: StructField, other: StructField) -> StructField:
+    if not isinstance(whole.data_type, StructType) or whole in (one, other):
+        return whole
+    assert isinstance(one.data_type, StructType)
+    assert isinstance(other.data_type, StructType)
+    return replace(whole, data_type=unite(whole.data_type, (one.data_type, other.data_type)))
+
+
+_SAME = Rules(
+    leaf=lambda _source, _target, _path: lambda array: array,
+    validate_names=lambda _given, _wanted, _path: None,
+)

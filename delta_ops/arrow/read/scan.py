@@ -1,0 +1,381 @@
+"""Read a table's rows in this process.
+
+Files that cannot hold a matching row are left out by the log's statistics; of the others, the rows
+for which the predicate is true are kept. Files are read several at a time, and their rows come in
+the order of the files.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from dataclasses import replace
+from datetime import date
+from functools import partial
+from typing import Any, NamedTuple
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+from pyroaring import BitMap64
+
+from delta_ops.arguments import validate_arguments
+from delta_ops.arrow.char_columns import plan_padding
+from delta_ops.arrow.read.data_file import FileScan, Numbered, RowIds, StoredFile, num_rows
+from delta_ops.arrow.read.file_columns import FileColumns
+from delta_ops.arrow.read.file_values import Partitioning, plan_partitioning
+from delta_ops.arrow.read.projection import drop_columns, plan_selection, project, select, unite
+from delta_ops.arrow.read.reading import AHEAD_BYTES, ReadRows, read_all, read_soon
+from delta_ops.arrow.read.row_groups import plan_row_groups
+from delta_ops.error_texts import first_line
+from delta_ops.errors import InvalidRequestError, StorageError
+from delta_ops.log import Snapshot, Source, snapshot_of
+from delta_ops.planning.commit_changes import Deleted
+from delta_ops.planning.recorded_reads import record_read
+from delta_ops.planning.scan import plan_scan
+from delta_ops.protocol.actions import AddFile
+from delta_ops.protocol.file_paths import canonical_path
+from delta_ops.protocol.predicate import Predicate, resolve, to_arrow
+from delta_ops.protocol.predicate import columns as predicate_columns
+from delta_ops.protocol.row_tracking import (
+    RowColumns,
+    row_columns,
+    tracked_definition,
+    validate_ids,
+)
+from delta_ops.protocol.schema import StructType
+from delta_ops.protocol.schema.arrow_types import arrow_schema_from_schema
+from delta_ops.protocol.stats.file_stats import parse_stats
+from delta_ops.protocol.table_definition import TableDefinition, validate
+from delta_ops.storage.concurrency import run_parallel
+
+ReadFiles = Callable[[Iterable[AddFile]], Iterator[pa.RecordBatch]]
+"""Gives the rows of live files, in the order of the files."""
+
+
+def to_table(
+    source: Source,
+    columns: Sequence[str] | None = None,
+    predicate: Predicate | None = None,
+    *,
+    version: int | None = None,
+    timestamp: str | date | None = None,
+    partition_time_zone: str = "UTC",
+) -> pa.Table:
+    """The rows of a version of the table, or of a snapshot; of the latest one if none is named.
+
+    Args:
+        source: The table, by its handle, its path or URI, or a snapshot of it.
+        columns: Names, in the order wanted; all of them if None. `a.b` is the struct `a` with its
+            field `b` alone.
+        predicate: Keeps the rows for which it is true.
+        version: The version, if not the latest one; or
+        timestamp: the version at a time, in UTC unless it has a zone.
+        partition_time_zone: In which partition values of type timestamp are read that name no zone.
+
+    Raises:
+        InvalidRequestError: A column is not there, or the predicate does not fit the table.
+        DataFileError: A data file or a deletion vector is gone or cannot be read.
+        OutsideFileError: One lies outside of the table and may not be read there; see `DeltaLog`.
+        UnsupportedFeatureError: The rows are stored in a way that we cannot read.
+    """
+    validate_arguments(to_table, locals())
+    snapshot, wanted = _open(snapshot_of(source, version, timestamp), columns)
+    batches = _matching_batches(snapshot, wanted, predicate, partition_time_zone)
+    return pa.Table.from_batches(batches, arrow_schema_from_schema(wanted))
+
+
+def to_batches(
+    source: Source,
+    columns: Sequence[str] | None = None,
+    predicate: Predicate | None = None,
+    *,
+    version: int | None = None,
+    timestamp: str | date | None = None,
+    partition_time_zone: str = "UTC",
+) -> Iterator[pa.RecordBatch]:
+    """The rows of `to_table` as batches; a few of them are in memory at a time."""
+    validate_arguments(to_batches, locals())
+    snapshot, wanted = _open(snapshot_of(source, version, timestamp), columns)
+    return _matching_batches(snapshot, wanted, predicate, partition_time_zone)
+
+
+def open_reader(
+    snapshot: Snapshot, columns: Sequence[str] | None = None, predicate: Predicate | None = None
+) -> pa.RecordBatchReader:
+    """The rows of `to_batches` as a stream for others; see `read_soon`."""
+    _, wanted = _open(snapshot, columns)
+    batches = _matching_batches(snapshot, wanted, predicate, "UTC", read_soon)
+    return pa.RecordBatchReader.from_batches(arrow_schema_from_schema(wanted), batches)
+
+
+def count_rows(
+    source: Source,
+    predicate: Predicate | None = None,
+    *,
+    version: int | None = None,
+    timestamp: str | date | None = None,
+    partition_time_zone: str = "UTC",
+) -> int:
+    """How many rows a version has, or a snapshot; or for how many the predicate is true.
+
+    Without a predicate only files are opened whose number of rows the log does not tell.
+
+    Raises:
+        As `to_table` does.
+    """
+    validate_arguments(count_rows, locals())
+    snapshot, _ = _open(snapshot_of(source, version, timestamp), None)
+    if predicate is not None:
+        zone = partition_time_zone
+        return sum(map(len, to_batches(snapshot, [], predicate, partition_time_zone=zone)))
+    return num_live_rows(snapshot, plan_scan(snapshot))
+
+
+def num_live_rows(snapshot: Snapshot, adds: Sequence[AddFile]) -> int:
+    """How many rows live files have; only those are opened whose statistics do not tell."""
+    known = [(add, parse_stats(add.stats)) for add in adds]
+    untold = [add for add, stats in known if stats is None or stats.num_records is None]
+    stored = sum(stats.num_records for _, stats in known if stats and stats.num_records)
+    deleted = sum(add.deletion_vector.cardinality for add in adds if add.deletion_vector)
+    partitioning = plan_partitioning(StructType(), snapshot.definition, "UTC")
+    files = [_stored_file(add, partitioning, snapshot.uri) for add in untold]
+    return stored + sum(run_parallel(partial(num_rows, snapshot), files)) - deleted
+
+
+def export_schema(source: Source, path: str | os.PathLike[str]) -> None:
+    """Write an empty Parquet file with all columns, for tools that take them from a file.
+
+    Args:
+        source: The table, at its latest version, or a snapshot.
+        path: On this machine; nothing may be there yet.
+
+    Raises:
+        InvalidRequestError: There is a file already, or Parquet has no such columns.
+        StorageError: The file cannot be written.
+    """
+    validate_arguments(export_schema, locals())
+    snapshot, wanted = _open(snapshot_of(source), None)
+    content = pa.BufferOutputStream()
+    try:
+        pq.write_table(arrow_schema_from_schema(wanted).empty_table(), content)
+        with open(path, "xb") as file:
+            file.write(content.getvalue())
+    except pa.ArrowException as error:
+        raise InvalidRequestError(
+            f"{snapshot.uri}: Parquet cannot hold its columns ({first_line(error)})"
+        ) from error
+    except FileExistsError as error:
+        raise InvalidRequestError(f"{os.fspath(path)} is there already; choose another") from error
+    except OSError as error:
+        raise StorageError(os.fspath(path), "written", error.strerror or repr(error)) from error
+    except ValueError as error:
+        raise InvalidRequestError(f"{os.fspath(path)!r} is no path of a file ({error})") from error
+
+
+def read_files(
+    snapshot: Snapshot,
+    files: Iterable[AddFile],
+    columns: Sequence[str],
+    predicate: Predicate | None = None,
+    definition: TableDefinition | None = None,
+    ahead_bytes: int = AHEAD_BYTES,
+) -> Iterator[pa.RecordBatch]:
+    """The matching rows of these live files as they are stored, in the order of the files.
+
+    Args:
+        definition: The table by which the files were written, if that is not the snapshot's yet.
+        ahead_bytes: As for `read_all`.
+
+    Raises:
+        UnsupportedFeatureError: The rows are stored in a way that we cannot read.
+    """
+    return plan_reading(snapshot, columns, predicate, definition, ahead_bytes)(files)
+
+
+def read_kept(
+    snapshot: Snapshot,
+    files: Iterable[AddFile],
+    columns: Sequence[str] | None = None,
+    predicate: Predicate | None = None,
+    ahead_bytes: int = AHEAD_BYTES,
+) -> Iterator[pa.RecordBatch]:
+    """The rows of live files as they are stored, with what they keep wherever they are written.
+
+    Args:
+        columns: Any of the table's and of `row_tracking.tracked_definition`; None: all of these.
+        predicate: Keeps the rows for which it is true.
+        ahead_bytes: As for `read_all`.
+    """
+    return plan_reading_kept(snapshot, columns, predicate, ahead_bytes)(files)
+
+
+def read_numbered(
+    snapshot: Snapshot, files: Iterable[tuple[AddFile, BitMap64 | None]]
+) -> Iterator[pa.RecordBatch]:
+    """The rows of these numbers with all that `read_kept` gives of a row.
+
+    Args:
+        files: Numbers count from 0 in the order of a file, and may name deleted rows too; None: all
+            rows that are live.
+    """
+    stored = tracked_definition(snapshot.definition, snapshot.uri)
+    validate(stored, "read", table=snapshot.uri)
+    read = _plan_scan(snapshot, stored.schema, None, "UTC", stored)
+
+    def choose_rows(add: AddFile, rows: BitMap64 | None) -> StoredFile:
+        file = read.stored_file(add)
+        return file if rows is None else replace(file, rows=Numbered(rows, add.deletion_vector))
+
+    chosen = ((read.scan, choose_rows(add, rows)) for add, rows in files)
+    return map(read.select, read_all(snapshot.storage, chosen))
+
+
+def plan_reading(
+    snapshot: Snapshot,
+    columns: Sequence[str],
+    predicate: Predicate | None = None,
+    definition: TableDefinition | None = None,
+    ahead_bytes: int = AHEAD_BYTES,
+    coded: Collection[str] = (),
+) -> ReadFiles:
+    """How to read files, for who reads many, each by itself; see `read_files`.
+
+    Args:
+        coded: Columns whose texts may come as `coded_texts` has them; none where there is a
+            predicate.
+    """
+    definition = definition or snapshot.definition
+    # Before its schema is asked for, which may have types that Arrow lacks.
+    validate(definition, "read", table=snapshot.uri)
+    wanted = select(definition.schema, columns)
+    return _plan_batches(snapshot, wanted, predicate, "UTC", definition, ahead_bytes, coded)
+
+
+def plan_reading_kept(
+    snapshot: Snapshot,
+    columns: Sequence[str] | None = None,
+    predicate: Predicate | None = None,
+    ahead_bytes: int = AHEAD_BYTES,
+    coded: Collection[str] = (),
+) -> ReadFiles:
+    """How to read files, for who reads many, each by itself; see `read_kept`, `plan_reading`."""
+    stored = tracked_definition(snapshot.definition, snapshot.uri)
+    names = stored.arrow_schema.names if columns is None else columns
+    return plan_reading(snapshot, names, predicate, stored, ahead_bytes, coded)
+
+
+def _open(snapshot: Snapshot, columns: Sequence[str] | None) -> tuple[Snapshot, StructType]:
+    # Before its schema is asked for, which may have types that Arrow lacks.
+    validate(snapshot.definition, "read", table=snapshot.uri)
+    return snapshot, project(snapshot.schema, columns)
+
+
+def _matching_batches(
+    snapshot: Snapshot,
+    wanted: StructType,
+    predicate: Predicate | None,
+    partition_time_zone: str,
+    read_rows: ReadRows = read_all,
+) -> Iterator[pa.RecordBatch]:
+    """The rows that a user asked for, as they are shown."""
+    files = plan_scan(snapshot, predicate, partition_time_zone=partition_time_zone)
+    record_read(snapshot, predicate)
+    planned = _plan_scan(snapshot, wanted, predicate, partition_time_zone, snapshot.definition)
+    stored = ((planned.scan, planned.stored_file(add)) for add in files)
+    rows = map(planned.select, read_rows(snapshot.storage, stored))
+    return map(plan_padding(wanted), rows)
+
+
+def _plan_batches(
+    snapshot: Snapshot,
+    wanted: StructType,
+    predicate: Predicate | None,
+    partition_time_zone: str,
+    definition: TableDefinition,
+    ahead_bytes: int = AHEAD_BYTES,
+    coded: Collection[str] = (),
+) -> ReadFiles:
+    planned = _plan_scan(snapshot, wanted, predicate, partition_time_zone, definition, coded)
+
+    def read(files: Iterable[AddFile]) -> Iterator[pa.RecordBatch]:
+        stored = ((planned.scan, planned.stored_file(add)) for add in files)
+        return map(planned.select, read_all(snapshot.storage, stored, ahead_bytes))
+
+    return read
+
+
+class _PlannedScan(NamedTuple):
+    scan: FileScan
+    stored_file: Callable[[AddFile], StoredFile]
+    """All live rows of a file."""
+    select: Callable[[pa.RecordBatch], pa.RecordBatch]
+    """Leaves the columns that are wanted of those that are read."""
+
+
+def _plan_scan(
+    snapshot: Snapshot,
+    wanted: StructType,
+    predicate: Predicate | None,
+    partition_time_zone: str,
+    definition: TableDefinition,
+    coded: Collection[str] = (),
+) -> _PlannedScan:
+    schema, condition = plan_condition(definition.schema, wanted, predicate)
+    mode = definition.mapping_mode
+    partitioning = plan_partitioning(schema, definition, partition_time_zone)
+    columns = FileColumns(schema=drop_columns(schema, partitioning.columns), mode=mode)
+    scan = FileScan(
+        files=snapshot.table_files,
+        version=snapshot.version,
+        schema=arrow_schema_from_schema(schema),
+        columns=columns,
+        coded=replace(columns, coded=frozenset(coded)) if coded else None,
+        condition=condition,
+        row_groups=plan_row_groups(definition.schema, partitioning.columns, mode, predicate),
+    )
+    tracked = row_columns(definition, snapshot.uri)
+    if tracked is not None and tracked.row_id not in schema.fields_by_lower_name:
+        tracked = None
+
+    def stored_file(add: AddFile) -> StoredFile:
+        return _stored_file(add, partitioning, snapshot.uri, tracked)
+
+    select = plan_selection(scan.schema, arrow_schema_from_schema(wanted))
+    return _PlannedScan(scan, stored_file, select)
+
+
+def plan_condition(
+    schema: StructType, wanted: StructType, predicate: Predicate | None
+) -> tuple[StructType, Any]:
+    """The columns to read for those that are wanted, and the predicate as Arrow has it.
+
+    Raises:
+        InvalidRequestError: The predicate does not fit the schema.
+    """
+    if predicate is None:
+        return unite(schema, [wanted]), None
+    resolved = resolve(predicate, schema)
+    looked_at = select(schema, sorted(predicate_columns(resolved)))
+    return unite(schema, [wanted, looked_at]), to_arrow(resolved, schema)
+
+
+def _stored_file(
+    add: AddFile, partitioning: Partitioning, table: str, tracked: RowColumns | None = None
+) -> StoredFile:
+    path = canonical_path(add.path, table)
+    return StoredFile(
+        path=path,
+        size=add.size,
+        values=partitioning.values(add.partition_values, table, path),
+        rows=Deleted(add.deletion_vector) if add.deletion_vector else None,
+        row_ids=None if tracked is None else _row_ids(add, tracked, table),
+    )
+
+
+def _row_ids(add: AddFile, columns: RowColumns, table: str) -> RowIds:
+    validate_ids(add, table)
+    assert add.base_row_id is not None
+    assert add.default_row_commit_version is not None
+    return RowIds(
+        columns=columns, base=add.base_row_id, commit_version=add.default_row_commit_version
+    )

@@ -1,0 +1,280 @@
+"""Variant columns: stored variants, shredded ones too, as those of the table.
+
+Source: the Parquet format's VariantShredding.md.
+
+A file may keep parts of a variant in columns of their own. Beside `metadata`, which has the names
+of all fields, a group then has `typed_value`: a value that has its type, an array's elements or an
+object's fields, each a group of `value` and `typed_value` again. `value` holds what does not fit
+there. Here the two become one value again, row by row, and what the specification calls invalid is
+refused wherever the two together have more than one meaning.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.types as pt
+
+from delta_ops.arrow.coded_texts import MAX_BYTES, decode
+from delta_ops.arrow.nesting import Convert, cast, is_list
+from delta_ops.arrow.read.variant_primitives import (
+    Values,
+    is_binary,
+    plan_primitives,
+)
+from delta_ops.protocol.schema import VARIANT
+from delta_ops.protocol.schema.arrow_types import arrow_type_from_type
+from delta_ops.protocol.variant import (
+    FieldNames,
+    Primitive,
+    array_value,
+    field_names,
+    object_fields,
+    object_value,
+    primitive_value,
+    valid_value,
+)
+
+_METADATA, _VALUE, _TYPED_VALUE = "metadata", "value", "typed_value"
+_NULL = primitive_value(Primitive.NULL)
+_NO_NAMES = FieldNames((), {})
+
+_Encode = Callable[[Any, Sequence[FieldNames]], Values]
+"""From an array and the names that go with each of its values."""
+
+
+class StoredVariant(pa.ExtensionType):  # type: ignore[misc]  # pyarrow has no types
+    """Stands for the type of a stored variant where a conversion is planned.
+
+    A struct with the same fields is none. No array is of this type.
+    """
+
+    def __init__(self, group: pa.DataType, where: str) -> None:
+        self.where = where
+        """The column, for messages."""
+        super().__init__(group, "delta_ops.stored_variant")
+
+    def __arrow_ext_serialize__(self) -> bytes:
+        return self.where.encode()
+
+    @classmethod
+    def __arrow_ext_deserialize__(cls, group: pa.DataType, serialized: bytes) -> StoredVariant:
+        return cls(group, serialized.decode())
+
+
+def mark_variant(stored: pa.DataType, where: str) -> pa.DataType:
+    """The type as which a plan sees a variant's: marked unless it is as the table has it.
+
+    Args:
+        stored: What stands in the file where the table has a variant.
+        where: The column, for messages.
+    """
+    group = stored.storage_type if isinstance(stored, pa.BaseExtensionType) else stored
+    if not pt.is_struct(group):
+        return stored
+    parts = sorted((each.name, each.nullable) for each in group)
+    is_plain = group is stored and parts == [(_METADATA, False), (_VALUE, False)]
+    return stored if is_plain else StoredVariant(group, where)
+
+
+def plan_variant(stored: StoredVariant) -> Convert:
+    """How to make the table's variants of those of a file.
+
+    What the result raises is a matter of size, as with `nesting.plan_conversion`, or a ValueError
+    for a row that is malformed.
+
+    Raises:
+        ValueError: The file's columns are none in which variants are stored.
+    """
+    group, where = stored.storage_type, stored.where
+    if len({each.name for each in group}) < group.num_fields:
+        raise ValueError(f"variant {where} has two parts of one name")
+    metadata_index = group.get_field_index(_METADATA)
+    if metadata_index < 0:
+        raise ValueError(f"variant {where} has no {_METADATA}")
+    to_values = _plan_parts(group, where, {_METADATA})
+    is_shredded = group.get_field_index(_TYPED_VALUE) >= 0
+    fields = list(arrow_type_from_type(VARIANT))
+
+    def convert(array: Any) -> pa.StructArray:
+        rows = _storage(array)
+        # Flattened, all parts are null where the struct is.
+        metadata = cast(decode(rows.flatten()[metadata_index]), pa.binary())
+        if metadata.null_count > rows.null_count:
+            raise ValueError(f"variant {where} has rows without {_METADATA}")
+        if is_shredded:
+            values = _binary(to_values(rows, _names_of(metadata, where)))
+        else:
+            values = cast(decode(rows.flatten()[group.get_field_index(_VALUE)]), pa.binary())
+        # Whether there is a variant at all, the struct says; one that has no value then is the
+        # variant null (VariantShredding.md, "Value Shredding").
+        arrays = [metadata, pc.fill_null(values, _NULL)]
+        return pa.StructArray.from_arrays(arrays, fields=fields, mask=rows.is_null())
+
+    return convert
+
+
+def _names_of(metadata: pa.BinaryArray, where: str) -> Sequence[FieldNames]:
+    known: dict[bytes | None, FieldNames] = {None: _NO_NAMES}
+    rows = metadata.to_pylist()
+    with _naming_column(where):
+        for each in rows:
+            if each not in known:
+                known[each] = field_names(each)
+    return [known[each] for each in rows]
+
+
+def _plan_parts(group: pa.StructType, where: str, others: Iterable[str] = ()) -> _Encode:
+    """Plan how to encode a group of `value` and `typed_value`, of which one may be absent."""
+    parts = {each.name for each in group}.difference(others)
+    if not parts or not parts <= {_VALUE, _TYPED_VALUE}:
+        raise ValueError(f"variant {where} is stored in parts {sorted(parts)}, which is no variant")
+    value_index, typed_index = (group.get_field_index(each) for each in (_VALUE, _TYPED_VALUE))
+    if value_index >= 0 and not is_binary(group.field(value_index).type):
+        raise ValueError(f"variant {where} has a {_VALUE} of {group.field(value_index).type}")
+
+    def encode_value(members: Sequence[Any], names: Sequence[FieldNames]) -> Values:
+        if value_index < 0:
+            return [None] * len(names)
+        values = decode(members[value_index]).to_pylist()
+        with _naming_column(where):
+            return [
+                None if value is None else valid_value(value, known)
+                for value, known in zip(values, names, strict=True)
+            ]
+
+    if typed_index < 0:
+        return lambda array, names: encode_value(array.flatten(), names)
+    typed_type = group.field(typed_index).type
+    plan = _plan_object if pt.is_struct(typed_type) else _plan_either
+    join = plan(typed_type, where)
+
+    def encode(array: pa.StructArray, names: Sequence[FieldNames]) -> Values:
+        members = array.flatten()
+        return join(encode_value(members, names), members[typed_index], names)
+
+    return encode
+
+
+_Join = Callable[[Values, Any, Sequence[FieldNames]], Values]
+"""From a group's `value` and `typed_value`, and the names that go with each."""
+
+
+def _plan_either(data_type: pa.DataType, where: str) -> _Join:
+    """Where what has its own columns is no object: one of both parts is there, or none."""
+    encode = _plan_array(data_type, where) if is_list(data_type) else _plan_leaf(data_type, where)
+
+    def join(values: Values, typed: Any, names: Sequence[FieldNames]) -> Values:
+        encoded = encode(typed, names)
+        for value, other in zip(values, encoded, strict=True):
+            if value is not None and other is not None:
+                raise ValueError(f"variant {where} has two values in one row")
+        return [
+            value if other is None else other for value, other in zip(values, encoded, strict=True)
+        ]
+
+    return join
+
+
+def _plan_object(data_type: pa.StructType, where: str) -> _Join:
+    """Fields of which some have their own columns, and the others are those of `value`."""
+    own = [each.name for each in data_type]
+    own_names = frozenset(own)
+    if len(own_names) < len(own):
+        raise ValueError(f"variant {where} has two fields of one name")
+    encoders = [_plan_field(each, where) for each in data_type]
+
+    def merge_fields(
+        value: bytes | None, own_values: Sequence[bytes | None], known: FieldNames
+    ) -> bytes:
+        fields = {
+            name: each for name, each in zip(own, own_values, strict=True) if each is not None
+        }
+        if value is not None:
+            others = object_fields(value, known)
+            twice = own_names.intersection(others)
+            if twice:
+                raise ValueError(f"the field {min(twice)!r} is in {_VALUE} and has its own column")
+            fields |= others
+        return object_value(fields, known)
+
+    def join(values: Values, typed: Any, names: Sequence[FieldNames]) -> Values:
+        columns = [
+            encode(array, names) for encode, array in zip(encoders, typed.flatten(), strict=True)
+        ]
+        is_object = typed.is_valid().to_pylist()
+        with _naming_column(where):
+            return [
+                merge_fields(value, [column[i] for column in columns], names[i])
+                if is_object[i]
+                else value
+                for i, value in enumerate(values)
+            ]
+
+    return join
+
+
+def _plan_field(field: pa.Field, where: str) -> _Encode:
+    if not pt.is_struct(field.type):
+        raise ValueError(f"variant {where} has the field {field.name} as {field.type}, no group")
+    return _plan_parts(field.type, f"{where}.{field.name}")
+
+
+def _plan_array(data_type: pa.DataType, where: str) -> _Encode:
+    if not pt.is_struct(data_type.value_type):
+        raise ValueError(f"variant {where} has elements of {data_type.value_type}, no group")
+    to_elements = _plan_parts(data_type.value_type, f"{where}.element")
+
+    def encode(array: Any, names: Sequence[FieldNames]) -> Values:
+        lengths = pc.list_value_length(array).to_pylist()
+        names_of_elements = [
+            known for known, length in zip(names, lengths, strict=True) for _ in range(length or 0)
+        ]
+        elements = iter(to_elements(array.flatten(), names_of_elements))
+        return [
+            None
+            if length is None
+            else array_value([next(elements) or _NULL for _ in range(length)])
+            for length in lengths
+        ]
+
+    return encode
+
+
+def _plan_leaf(data_type: pa.DataType, where: str) -> _Encode:
+    to_values = plan_primitives(data_type)
+    if to_values is None:
+        raise ValueError(
+            f"variant {where} has a {_TYPED_VALUE} of {data_type}, which no variant has"
+        )
+
+    def encode(array: Any, _names: Sequence[FieldNames]) -> Values:
+        plain = decode(array)
+        with _naming_column(where):
+            return to_values(plain)
+
+    return encode
+
+
+@contextmanager
+def _naming_column(where: str) -> Iterator[None]:
+    """What is wrong with a value, with the column that has it."""
+    try:
+        yield
+    except ValueError as error:
+        raise ValueError(f"variant {where}: {error}") from error
+
+
+def _storage(array: Any) -> Any:
+    return array.storage if isinstance(array.type, pa.BaseExtensionType) else array
+
+
+def _binary(values: Values) -> pa.BinaryArray:
+    """Raises pa.ArrowCapacityError where they are more than one array holds."""
+    if sum(len(each) for each in values if each is not None) > MAX_BYTES:
+        raise pa.ArrowCapacityError("variants are more than one array holds")
+    return pa.array(values, pa.binary())

@@ -1,0 +1,1 @@
+"""Rewrites groups of data files: compaction, clustering and purge."""

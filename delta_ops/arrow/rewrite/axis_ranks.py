@@ -1,0 +1,146 @@
+"""Axis ranks: where the values of a column stand among those of a sample, as whole numbers.
+
+Equal shares of the rows get equal shares of the numbers, however skewed the values are. Null is
+before all values and NaN after them; -0.0 is 0.0. What is ranked is the value itself where it is a
+number, and its first bytes, beyond those that all texts of the sample begin with, where it is text.
+A decimal is ranked as a double. So values may be of one rank that are not equal, and ranks never
+contradict the order of the values.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.types as pt
+
+from delta_ops.arrow.rewrite.curve import Ranks
+
+_TEXT_BYTES = 32
+"""As much of a text as statistics tell."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Axis:
+    """How the values of one column are ranked."""
+
+    numbers: Callable[[pa.Array], npt.NDArray[Any]]
+    """Values of the column as what can be compared; of null, anything."""
+    bounds: npt.NDArray[Any]
+    """Values of the sample, ascending, each once."""
+    ranks: Ranks
+    """The rank of values below the first bound, then of those from each bound on."""
+
+    def rank(self, column: pa.Array) -> Ranks:
+        """The rank of each value."""
+        if _is_text(column.type):
+            encoded = column.dictionary_encode()
+            of_distinct = self._rank(encoded.dictionary)
+            places = encoded.indices.fill_null(len(of_distinct)).to_numpy(zero_copy_only=False)
+            of_text: Ranks = np.append(of_distinct, np.uint32(0))[places]
+            return of_text
+        return self._rank(column)
+
+    def _rank(self, column: pa.Array) -> Ranks:
+        found = self.ranks[np.searchsorted(self.bounds, self.numbers(column), "right")]
+        if column.null_count:
+            found[column.is_null().to_numpy(zero_copy_only=False)] = 0
+        return found
+
+
+def axis_of_sample(sample: pa.Array, bits: int) -> Axis:
+    """The axis of a column, by some of its values."""
+    numbers = _text_numbers(sample) if _is_text(sample.type) else _numbers
+    bounds, ranks = bounds_and_ranks(np.sort(numbers(sample.drop_null())), bits)
+    return Axis(numbers=numbers, bounds=bounds, ranks=ranks)
+
+
+def bounds_and_ranks(ordered: npt.NDArray[Any], bits: int) -> tuple[npt.NDArray[Any], Ranks]:
+    """The bounds and the ranks of an axis, as `Axis` has them.
+
+    Args:
+        ordered: Values of a sample, ascending.
+        bits: How many a rank has.
+    """
+    most = (1 << bits) - 1
+    if len(ordered) > most - 1:
+        ordered = ordered[np.linspace(0, len(ordered) - 1, most - 1).astype(np.int64)]
+    bounds, firsts = np.unique(ordered, return_index=True)
+    # 0 is null's, 1 is of what lies below the sample.
+    shares = 2 + firsts * (most - 2) // max(len(ordered), 1)
+    return bounds, np.append([1], shares).astype(np.uint32)
+
+
+def field_of(rows: pa.RecordBatch, path: tuple[str, ...]) -> pa.Array:
+    """A column, or a field of structs, which is null where one of these is."""
+    column = rows.column(rows.schema.get_field_index(path[0]))
+    return pc.struct_field(column, list(path[1:])) if path[1:] else column
+
+
+def _is_text(data_type: pa.DataType) -> bool:
+    return bool(pt.is_string(data_type) or pt.is_binary(data_type))
+
+
+def _numbers(values: pa.Array) -> npt.NDArray[Any]:
+    kind = values.type
+    if pt.is_decimal(kind):
+        values = values.cast(pa.float64())
+    elif pt.is_boolean(kind):
+        values = values.cast(pa.int8())
+    elif pt.is_date32(kind):
+        values = values.view(pa.int32())
+    elif pt.is_timestamp(kind):
+        values = values.view(pa.int64())
+    if values.null_count:
+        values = values.fill_null(0)
+    found: npt.NDArray[Any] = values.to_numpy(zero_copy_only=False)
+    return found
+
+
+def _text_numbers(sample: pa.Array) -> Callable[[pa.Array], npt.NDArray[Any]]:
+    """How texts become what numpy compares: bytes of one length, without what all begin with."""
+    known = sample.drop_null().cast(pa.binary())
+    skipped = 0
+    if len(known):
+        ends = pc.min_max(known)
+        least, most = ends["min"].as_py(), ends["max"].as_py()
+        while skipped < min(len(least), len(most)) and least[skipped] == most[skipped]:
+            skipped += 1
+        prefix = least[:skipped]
+    width = max(1, min(_TEXT_BYTES, _longest(known) - skipped))
+
+    def numbers(values: pa.Array) -> npt.NDArray[Any]:
+        values = values.cast(pa.binary()).fill_null(b"")
+        found = _pad(values, skipped, width)
+        if skipped:
+            heads = pc.binary_slice(values, 0, skipped)
+            # Beyond the sample, both ways: texts that begin otherwise.
+            found[pc.less(heads, prefix).to_numpy(zero_copy_only=False)] = b""
+            found[pc.greater(heads, prefix).to_numpy(zero_copy_only=False)] = b"\xff" * width
+        return found
+
+    return numbers
+
+
+def _longest(values: pa.Array) -> int:
+    return pc.max(pc.binary_length(values)).as_py() or 0 if len(values) else 0
+
+
+def _pad(values: pa.Array, skipped: int, width: int) -> npt.NDArray[Any]:
+    """Bytes of each value from a place on, filled up with zeros."""
+    offsets = np.frombuffer(values.buffers()[1], np.int32)
+    offsets = offsets[values.offset : values.offset + len(values) + 1]
+    buffer = values.buffers()[2]
+    data = np.frombuffer(buffer, np.uint8) if buffer is not None and buffer.size else _NO_BYTES
+    places = offsets[:-1, None].astype(np.int64) + np.arange(skipped, skipped + width)
+    found = np.where(places < offsets[1:, None], data[np.minimum(places, len(data) - 1)], 0)
+    padded: npt.NDArray[Any] = found.astype(np.uint8).view(f"S{width}").reshape(len(values))
+    return padded
+
+
+_NO_BYTES = np.zeros(1, np.uint8)

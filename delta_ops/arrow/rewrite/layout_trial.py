@@ -1,0 +1,184 @@
+"""Layout trial: what statistics files would have if a table's rows lay in an order, by a sample.
+
+The sample's rows are sorted and cut as the table's would be, into row groups of a Parquet file in
+memory, whose footer gives the statistics, as that of a data file does.
+"""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import chain
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+
+from delta_ops.arrow.read.scan import num_live_rows, read_files
+from delta_ops.arrow.rewrite.axis_ranks import axis_of_sample, field_of
+from delta_ops.arrow.rewrite.curve import Ranks, axis_bits, places
+from delta_ops.log import Snapshot
+from delta_ops.planning.file_values import parse_partition_values
+from delta_ops.protocol.actions import AddFile
+from delta_ops.protocol.predicate import Predicate, might_match
+from delta_ops.protocol.schema import DOUBLE, FLOAT, ColumnPath, StructType, leaves
+from delta_ops.protocol.stats.file_domains import PartitionColumn
+from delta_ops.protocol.stats.file_stats import FileStatsMaker, StatsSettings
+from delta_ops.transaction.rewrite_group import CurveOrder
+
+_SAMPLE_ROWS = 1 << 17
+_SAMPLED_FILES = 64
+_MOST_PARTITIONS = 64
+_MOST_FILES = 512
+"""More would not change which order is best, but take longer."""
+_LEAST_FILE_ROWS = 32
+"""Fewer rows of a sample would make a file look narrower than it will be."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SampledPartition:
+    """Some rows of a partition; of a table without, of all of it."""
+
+    values: Mapping[str, Any]
+    """By the names of the partition columns."""
+    rows: pa.RecordBatch
+    num_files: int
+    """How many files a layout would make of it."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TrialFiles:
+    """Files as a layout would make them."""
+
+    partitions: Mapping[str, PartitionColumn]
+    stats: pa.Array
+    """As `add.stats`, under the names that users see."""
+
+    def __len__(self) -> int:
+        return len(self.stats)
+
+    def num_matching(self, predicate: Predicate) -> int:
+        """How many files a read would open.
+
+        Args:
+            predicate: As `resolve` returns it.
+        """
+        return pc.sum(might_match(predicate, self.partitions, self.stats)).as_py() or 0
+
+
+def sample_partitions(
+    snapshot: Snapshot,
+    files: Sequence[AddFile],
+    paths: Sequence[ColumnPath],
+    target_size_bytes: int,
+) -> list[SampledPartition]:
+    """Rows of some partitions and some of their files, evenly spread over both.
+
+    Args:
+        files: Live files.
+        paths: The columns wanted, or fields of structs.
+        target_size_bytes: About how large a layout makes its files.
+
+    Raises:
+        DataFileError: A file is gone or cannot be read.
+    """
+    by_values: dict[tuple[str | None, ...], list[AddFile]] = {}
+    for add in files:
+        by_values.setdefault(tuple(add.partition_values.values()), []).append(add)
+    partitions = list(by_values.values())
+    partitions = partitions[:: -(-len(partitions) // _MOST_PARTITIONS) or 1]
+    sizes = [sum(add.size for add in each) for each in partitions]
+    wanted = [max(1.0, size / target_size_bytes) for size in sizes]
+    scale = min(1.0, _MOST_FILES / max(sum(wanted), 1))
+    chosen = [each[:: -(-len(each) * len(partitions) // _SAMPLED_FILES)] for each in partitions]
+    step = -(-num_live_rows(snapshot, list(chain.from_iterable(chosen))) // _SAMPLE_ROWS)
+    return [
+        SampledPartition(
+            values=_values_of(snapshot, each[0]),
+            rows=rows,
+            num_files=max(1, min(round(number * scale), len(rows) // _LEAST_FILE_ROWS)),
+        )
+        for each, number in zip(chosen, wanted, strict=True)
+        if len(rows := _sample(snapshot, each, paths, max(1, step)))
+    ]
+
+
+def try_order(
+    samples: Sequence[SampledPartition], schema: StructType, order: CurveOrder
+) -> TrialFiles:
+    """The files that a layout in this order would make.
+
+    Args:
+        samples: With the order's columns.
+        schema: The columns of the samples, under the names that users see.
+    """
+    stats: list[str] = []
+    codes: list[int] = []
+    for code, sample in enumerate(samples):
+        of_files = list(_file_stats(sample, schema, order))
+        stats += of_files
+        codes += [code] * len(of_files)
+    names = samples[0].values if samples else ()
+    partitions = {
+        name: PartitionColumn(codes=pa.array(codes), values=[each.values[name] for each in samples])
+        for name in names
+    }
+    return TrialFiles(partitions=partitions, stats=pa.array(stats, pa.string()))
+
+
+def _values_of(snapshot: Snapshot, add: AddFile) -> Mapping[str, Any]:
+    definition = snapshot.definition
+    return parse_partition_values(
+        definition.partition_fields,
+        add.partition_values,
+        is_mapped=definition.is_mapped,
+        time_zone="UTC",
+        table=snapshot.uri,
+        path=add.path,
+    )
+
+
+def _sample(
+    snapshot: Snapshot, files: Sequence[AddFile], paths: Sequence[ColumnPath], step: int
+) -> pa.RecordBatch:
+    names = list(dict.fromkeys(path[0] for path in paths))
+    first, taken = 0, []
+    for batch in read_files(snapshot, files, names):
+        taken.append(batch.take(pa.array(np.arange(-first % step, len(batch), step))))
+        first += len(batch)
+    return pa.concat_batches(taken) if taken else pa.record_batch({})
+
+
+def _file_stats(sample: SampledPartition, schema: StructType, order: CurveOrder) -> Iterator[str]:
+    """The statistics of each file that the rows of a partition would make."""
+    rows = sample.rows.take(pa.array(np.argsort(places(_ranks(sample, order), order.curve))))
+    sink = io.BytesIO()
+    # As a table, since a writer of batches makes a row group of each.
+    pq.write_table(
+        pa.table(rows),
+        sink,
+        row_group_size=-(-len(rows) // sample.num_files),
+        compression="none",
+        use_dictionary=False,
+    )
+    metadata = pq.read_metadata(sink)
+    maker = FileStatsMaker(metadata, schema, (), StatsSettings(num_indexed_columns=-1))
+    without_nan = _columns_without_nan(rows, schema)
+    for number in range(metadata.num_row_groups):
+        yield maker.stats(metadata, without_nan, [number])
+
+
+def _columns_without_nan(rows: pa.RecordBatch, schema: StructType) -> list[ColumnPath]:
+    floats = [path for path, data_type in leaves(schema) if data_type in (FLOAT, DOUBLE)]
+    return [
+        path for path in floats if not pc.any(pc.is_nan(field_of(rows, path)), min_count=0).as_py()
+    ]
+
+
+def _ranks(sample: SampledPartition, order: CurveOrder) -> list[Ranks]:
+    bits = axis_bits(len(order.columns))
+    columns = [field_of(sample.rows, path) for path in order.columns]
+    return [axis_of_sample(column, bits).rank(column) for column in columns]

@@ -1,0 +1,143 @@
+"""Execute a rewrite group in this process: the same rows in other files."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import nullcontext
+
+import pyarrow as pa
+
+from delta_ops.arguments import validate_arguments
+from delta_ops.arrow.memory_pools import giving_memory_back, sparing_memory
+from delta_ops.arrow.read.scan import num_live_rows, read_kept
+from delta_ops.arrow.rewrite.ordered_rewrite import MEMORY_BYTES, WriteFile, write_in_order
+from delta_ops.arrow.write.data_file import DataFileWriter, row_groups
+from delta_ops.arrow.write.written_files import all_or_none
+from delta_ops.log import Snapshot
+from delta_ops.protocol.actions import AddFile
+from delta_ops.protocol.row_rules import not_null_rules
+from delta_ops.protocol.row_tracking import tracked_definition
+from delta_ops.protocol.schema.arrow_types import arrow_schema_from_schema
+from delta_ops.protocol.table_definition import validate
+from delta_ops.transaction import RewriteGroup, Staged
+
+_LEAST_ROW_GROUP_BYTES = 1 << 20
+_NEIGHBOURS_ROWS, _NEIGHBOURS_BYTES = 65_536, 2 << 20
+"""A row group where each of several threads holds one has so many of both, about; rows in order
+take more room in such."""
+
+
+def rewrite(snapshot: Snapshot, group: RewriteGroup, *, memory_bytes: int = MEMORY_BYTES) -> Staged:
+    """Write the group's rows again, in the order of its files or in that which it asks for.
+
+    Args:
+        memory_bytes: Rows that are held at once, about. Of those to be sorted, more wait in a
+            temporary folder, which needs room for all rows of the group.
+
+    Raises:
+        DataFileError: An input file is gone or cannot be read.
+        InvalidRequestError: A row breaks a rule of the table.
+        UnsupportedFeatureError: The table uses what this engine cannot write.
+    """
+    validate_arguments(rewrite, locals())
+    definition = snapshot.definition
+    validate(definition, "write", table=snapshot.uri, engine="arrow")
+    stored = tracked_definition(definition, snapshot.uri)
+    file_schema = arrow_schema_from_schema(stored.data_schema)
+    writer = DataFileWriter(snapshot.storage, file_schema, stored, snapshot.clustering_columns)
+    partition_values = _partition_values(snapshot, group)
+
+    def write_file(batches: Iterable[pa.RecordBatch]) -> AddFile:
+        # Two of them are held for a file: one that is encoded, and one that is read.
+        most_bytes = max(memory_bytes // 8, _LEAST_ROW_GROUP_BYTES)
+        if group.order is None:
+            groups = row_groups(batches, most_bytes, _NEIGHBOURS_ROWS, _NEIGHBOURS_BYTES)
+        else:
+            groups = row_groups(batches, most_bytes)
+        return writer.write(groups, partition_values, data_change=False)
+
+    names = file_schema.names
+    # It takes some time, as pages are asked for again and again; rows in order are all held anyway.
+    gives_back = group.order is None or memory_bytes < MEMORY_BYTES
+    with sparing_memory(), giving_memory_back() if gives_back else nullcontext():
+        adds, num_rows = (
+            _write_neighbours(snapshot, group, write_file, names, memory_bytes)
+            if group.order is None
+            else write_in_order(snapshot, group, group.order, write_file, names, memory_bytes)
+        )
+    return Staged(
+        adds=tuple(adds),
+        schema=definition.schema,
+        partition_columns=definition.partition_columns,
+        num_rows=num_rows,
+        row_rules=frozenset(not_null_rules(definition.schema)),
+    )
+
+
+def _partition_values(snapshot: Snapshot, group: RewriteGroup) -> Mapping[str, str | None]:
+    names = snapshot.definition.partition_names
+    values = group.files[0].partition_values if group.files else {}
+    return {name: values.get(in_log) for name, in_log in names.items()}
+
+
+def _write_neighbours(
+    snapshot: Snapshot,
+    group: RewriteGroup,
+    write_file: WriteFile,
+    names: list[str],
+    memory_bytes: int,
+) -> tuple[Sequence[AddFile], int]:
+    num_rows = 0
+
+    def rows(files: list[AddFile]) -> Iterator[pa.RecordBatch]:
+        nonlocal num_rows
+        for batch in read_kept(snapshot, files, names, ahead_bytes=memory_bytes // 2):
+            num_rows += len(batch)
+            yield batch
+
+    with all_or_none(snapshot.storage) as written:
+        for files in outputs(group):
+            num_files = round(sum(add.size for add in files) / group.target_size_bytes)
+            most = None
+            if num_files > 1:
+                most = max(1, -(-num_live_rows(snapshot, files) // num_files))
+            for part in _cut(rows(files), most):
+                written.keep([write_file(part)])
+    return written.adds, num_rows
+
+
+def _cut(batches: Iterator[pa.RecordBatch], most: int | None) -> Iterator[Iterator[pa.RecordBatch]]:
+    """The rows in parts of so many, each to be taken to its end before the next; none of none."""
+    rest: list[pa.RecordBatch] = []
+
+    def part(batch: pa.RecordBatch | None) -> Iterator[pa.RecordBatch]:
+        taken = 0
+        while batch is not None:
+            if most is not None and taken + len(batch) >= most:
+                if len(batch) > most - taken:
+                    rest.append(batch.slice(most - taken))
+                yield batch.slice(0, most - taken)
+                return
+            taken += len(batch)
+            yield batch
+            batch = next(batches, None)
+
+    # Of a file every row may be deleted.
+    while (first := rest.pop() if rest else next(batches, None)) is not None:
+        yield part(first)
+
+
+def outputs(group: RewriteGroup) -> Iterator[list[AddFile]]:
+    """The input files of each output file: neighbours that have the target size together at most,
+    or one that is to be cut.
+    """
+    pending: list[AddFile] = []
+    size = 0
+    for add in group.files:
+        if pending and size + add.size > group.target_size_bytes:
+            yield pending
+            pending, size = [], 0
+        pending.append(add)
+        size += add.size
+    if pending:
+        yield pending

@@ -1,0 +1,1 @@
+"""Writes Arrow data as data files with statistics."""

@@ -1,0 +1,118 @@
+"""Missing columns: values of columns that the data leave out, though the table says what they are.
+
+Source: PROTOCOL.md, "Identity Columns", "Default Columns".
+
+Values are made for a batch at a time. What is null in the data stays null: a default is for columns
+that the data do not have.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import replace
+from functools import partial
+from typing import Any, NamedTuple
+
+import pyarrow as pa
+
+from delta_ops.arrow.partitioning import null_where_empty
+from delta_ops.errors import InvalidRequestError
+from delta_ops.protocol.columns.defaults import column_defaults, default_value
+from delta_ops.protocol.columns.identity import (
+    Counted,
+    count_on,
+    identity_columns,
+)
+from delta_ops.protocol.schema import find_field
+from delta_ops.protocol.schema.arrow_types import arrow_type_from_type
+from delta_ops.protocol.table_definition import TableDefinition
+
+_Values = Callable[[int], Any]
+"""Makes as many values as are asked for."""
+
+
+class Completion(NamedTuple):
+    """How to give batches the columns that they lack."""
+
+    fields: Sequence[pa.Field]
+    values: Mapping[str, _Values]
+
+    def complete(self, batch: pa.RecordBatch) -> pa.RecordBatch:
+        """The batch with the columns behind its own."""
+        for name, make in self.values.items():
+            batch = batch.append_column(name, make(len(batch)))
+        return batch
+
+    def complete_schema(self, schema: pa.Schema) -> pa.Schema:
+        """The schema of batches with the columns behind their own."""
+        return pa.schema([*schema, *self.fields])
+
+
+class MissingColumns:
+    """Gives batches the columns that they lack.
+
+    Args:
+        now_ms: Time of the write, in milliseconds since the Unix epoch.
+        table: For messages.
+    """
+
+    def __init__(self, definition: TableDefinition, now_ms: int, table: str) -> None:
+        self._definition, self._now_ms, self._table = definition, now_ms, table
+        self._begun = {each.name: each for each in identity_columns(definition.schema)}
+        self._reached = dict(self._begun)
+        has_defaults = definition.has("allowColumnDefaults")
+        self._defaults = column_defaults(definition.schema) if has_defaults else {}
+
+    def plan(self, names: Collection[str]) -> Completion:
+        """How to complete batches.
+
+        Args:
+            names: Columns that they have, in any case.
+
+        Raises:
+            InvalidRequestError: They have a column that is always counted, or a default needs
+                another engine.
+        """
+        given = {name.lower() for name in names}
+        values: dict[str, _Values] = {}
+        for column in self._begun.values():
+            if column.name.lower() not in given:
+                values[column.name] = self._counting(column.name)
+            elif not column.allows_given_values:
+                raise InvalidRequestError(
+                    f"{self._table}: the values of identity column {column.name} are always "
+                    "generated; drop it from the data"
+                )
+        for name in self._defaults:
+            if name.lower() not in given and name not in values:
+                field = find_field(self._definition.schema, name)
+                value = default_value(field, self._now_ms, self._table)
+                default = pa.array([value], arrow_type_from_type(field.data_type))
+                if name in self._definition.partition_columns:
+                    default = null_where_empty(default, field)
+                values[name] = partial(pa.repeat, default[0])
+
+        schema = self._definition.arrow_schema
+        return Completion([schema.field(name) for name in values], values)
+
+    def counted_values(self) -> tuple[Counted, ...]:
+        """The values of identity columns that were taken."""
+        return tuple(
+            Counted(
+                column=name,
+                after=self._begun[name].high_water_mark,
+                last=reached.high_water_mark,
+            )
+            for name, reached in self._reached.items()
+            if reached is not self._begun[name] and reached.high_water_mark is not None
+        )
+
+    def _counting(self, name: str) -> _Values:
+        def take(num_rows: int) -> pa.Array:
+            column = self._reached[name]
+            values = count_on(column, num_rows, self._table)
+            if num_rows:
+                self._reached[name] = replace(column, high_water_mark=values[-1])
+            return pa.array(values, pa.int64())
+
+        return take

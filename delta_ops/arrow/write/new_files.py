@@ -1,0 +1,250 @@
+"""New files: rows written to the data files of a transaction's table.
+
+Memory is bounded, however many rows there are. Without partitions, rows go to a file as they come,
+a row group at a time. With partitions they are put in order by pieces, several at a time, and held
+until there are enough; then each partition gets a file, several at a time.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import closing
+from functools import partial
+from itertools import chain
+from typing import Literal, NamedTuple
+
+import pyarrow as pa
+
+from delta_ops.arrow.memory_pools import sparing_memory
+from delta_ops.arrow.partitioning import PartitionValues, split, validate_new_values
+from delta_ops.arrow.row_checks import validate_rows
+from delta_ops.arrow.write.data_file import DataFileWriter, row_groups
+from delta_ops.arrow.write.written_files import LOCAL_WRITES, WrittenFiles, all_or_none
+from delta_ops.protocol.actions import AddFile
+from delta_ops.protocol.change_data import feed_definition
+from delta_ops.protocol.file_paths import canonical_texts
+from delta_ops.protocol.row_tracking import tracked_definition
+from delta_ops.protocol.schema import ColumnPath
+from delta_ops.protocol.schema.arrow_types import arrow_schema_from_schema
+from delta_ops.protocol.table_definition import TableDefinition
+from delta_ops.storage import Storage
+from delta_ops.storage.concurrency import MAX_CONCURRENCY, run_ahead
+from delta_ops.transaction import Transaction
+
+Rows = Literal["new", "kept", "changes"]
+"""Rows that the table has not had, rows that it has had, or those of the change data feed."""
+_FILE_BYTES = 512 * 1024 * 1024
+"""Rows of a file, as they are in memory."""
+_HELD_BYTES = 144 * 1024 * 1024
+"""Rows of a partitioned table that are held until they are written, a file to a partition."""
+_PIECE_BYTES = 16 * 1024 * 1024
+_PIECES_AHEAD = 2
+"""How many are put in order while the one before is taken."""
+_FEW_BYTES = 1024 * 1024
+_AHEAD_BYTES = 64 * 1024 * 1024
+
+
+def definition_of_rows(transaction: Transaction, rows: Rows) -> TableDefinition:
+    """The table with the columns that files of such rows have beside its own."""
+    match rows:
+        case "kept":
+            return tracked_definition(transaction.definition, transaction.log.uri)
+        case "changes":
+            return feed_definition(transaction.definition)
+    return transaction.definition
+
+
+@sparing_memory()
+def write_rows(
+    transaction: Transaction,
+    batches: Iterable[pa.RecordBatch],
+    rows: Rows = "new",
+    *,
+    is_durable: bool = True,
+) -> tuple[AddFile, ...]:
+    """Write rows to new files; all of them or none.
+
+    Args:
+        batches: Have the columns of `definition_of_rows`, in any order, and maybe others.
+        rows: Which they are.
+        is_durable: False: they are not before `Storage.persist`, which is to be called before a
+            commit names them.
+
+    Raises:
+        InvalidRequestError: A row breaks a rule of the table.
+    """
+    definition, storage = definition_of_rows(transaction, rows), transaction.log.storage
+    names = definition.arrow_schema.names
+    writer = DataFileWriter(
+        storage,
+        arrow_schema_from_schema(definition.data_schema),
+        definition,
+        transaction.clustering_columns,
+        is_of_changes=rows == "changes",
+    )
+    failed: list[Exception] = []
+    selected: Iterator[pa.RecordBatch] = (batch.select(names) for batch in batches)
+    if rows == "new":
+        selected = _refuse_unreadable(selected, definition.partition_columns, storage.uri)
+    given = _note_failures(selected, failed)
+    try:
+        with all_or_none(storage) as files:
+            if definition.partition_columns:
+                for held in _collect_writes(given, writer, definition, storage.uri):
+                    _write_held(files, held, storage)
+                # To make each of many files durable by itself would take most of the time.
+                if is_durable:
+                    storage.persist(canonical_texts([add.path for add in files.adds], storage.uri))
+            else:
+                for run in _runs(given):
+                    groups = row_groups(run)
+                    add = writer.write(groups, {}, data_change=True, is_durable=is_durable)
+                    files.keep([add])
+    except BaseException as error:
+        if failed and error is not failed[0]:
+            raise failed[0] from None  # a file's writer takes it for an error of its own
+        raise
+    return files.adds
+
+
+def _write_held(
+    files: WrittenFiles, held: Iterable[tuple[int, Callable[[], AddFile]]], storage: Storage
+) -> None:
+    def write(write_file: Callable[[], AddFile]) -> None:
+        files.keep([write_file()])
+
+    writes = ((num_bytes, partial(write, each)) for num_bytes, each in held)
+    max_calls = LOCAL_WRITES if storage.has_native_input else MAX_CONCURRENCY
+    files.write_all(writes, _AHEAD_BYTES, max_calls)
+
+
+def _collect_writes(
+    batches: Iterable[pa.RecordBatch],
+    writer: DataFileWriter,
+    definition: TableDefinition,
+    table: str,
+) -> Iterator[Iterator[tuple[int, Callable[[], AddFile]]]]:
+    """The rows held at a time, as files to be written: how large each is, and what writes it.
+
+    Files are not durable, see `DataFileWriter`.
+    """
+    names = definition.partition_columns
+
+    def split_piece(piece: pa.Table) -> _SplitPiece:
+        # Files do not have the partition columns: whoever writes one cannot check them.
+        validate_rows(piece, definition.schema, table)
+        return _SplitPiece(
+            partitions=list(split(piece, definition.schema, names, table)),
+            free_of_nan=writer.floats_without_nan(piece),
+            num_bytes=piece.drop_columns(list(names)).nbytes,
+        )
+
+    calls = (
+        (_PIECE_BYTES, partial(split_piece, piece))
+        for piece in _pieces(batches, definition.arrow_schema)
+    )
+    held: dict[tuple[str | None, ...], list[pa.Table]] = {}
+    free_of_nan = all_floats = writer.floats
+    num_bytes = 0
+    with closing(run_ahead(calls, _PIECES_AHEAD * _PIECE_BYTES, LOCAL_WRITES)) as pieces:
+        for each in pieces:
+            for values, rows in each.partitions:
+                held.setdefault(tuple(values.values()), []).append(rows)
+            free_of_nan &= each.free_of_nan
+            num_bytes += each.num_bytes
+            if num_bytes >= _HELD_BYTES:
+                yield _writes(held, names, num_bytes, writer, free_of_nan)
+                num_bytes, free_of_nan = 0, all_floats
+    yield _writes(held, names, num_bytes, writer, free_of_nan)
+
+
+class _SplitPiece(NamedTuple):
+    """Rows by partition."""
+
+    partitions: list[tuple[PartitionValues, pa.Table]]
+    free_of_nan: frozenset[ColumnPath]
+    num_bytes: int
+    """Without the partition columns."""
+
+
+def _writes(
+    held: dict[tuple[str | None, ...], list[pa.Table]],
+    names: Sequence[str],
+    held_bytes: int,
+    writer: DataFileWriter,
+    free_of_nan: frozenset[ColumnPath],
+) -> Iterator[tuple[int, Callable[[], AddFile]]]:
+    """What writes each partition, which is let go of then."""
+    held_rows = sum(len(rows) for pieces in held.values() for rows in pieces)
+    for key in list(held):
+        values, pieces = dict(zip(names, key, strict=True)), held.pop(key)
+        rows = pa.concat_tables(pieces) if len(pieces) > 1 else pieces[0]
+        # Arrow takes as long to say how large a slice is as to make a file.
+        num_bytes = held_bytes * len(rows) // held_rows
+        if num_bytes <= _FEW_BYTES:
+            yield num_bytes, partial(writer.write_few, rows, values, free_of_nan, num_bytes)
+        else:
+            groups = row_groups(rows.to_batches())
+            yield (
+                num_bytes,
+                partial(writer.write, groups, values, data_change=True, is_durable=False),
+            )
+
+
+def _pieces(batches: Iterable[pa.RecordBatch], schema: pa.Schema) -> Iterator[pa.Table]:
+    pending: list[pa.RecordBatch] = []
+    size = 0
+    for batch in chain.from_iterable(map(_halve, batches)):
+        if pending and size + batch.nbytes > _PIECE_BYTES:
+            yield pa.Table.from_batches(pending, schema)
+            pending, size = [], 0
+        pending.append(batch)
+        size += batch.nbytes
+    if pending:
+        yield pa.Table.from_batches(pending, schema)
+
+
+def _runs(batches: Iterable[pa.RecordBatch]) -> Iterator[Iterator[pa.RecordBatch]]:
+    """The rows of one file after the other; each is to be read to its end before the next."""
+    remaining = chain.from_iterable(map(_halve, batches))
+    for first in remaining:
+        yield _run(chain([first], remaining))
+
+
+def _run(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    size = 0
+    for batch in batches:
+        size += batch.nbytes
+        yield batch
+        if size >= _FILE_BYTES:
+            return
+
+
+def _halve(batch: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
+    """The rows in batches of bounded size, as far as a row is not larger; none if it is empty."""
+    if len(batch) > 1 and batch.nbytes > _PIECE_BYTES:
+        half = len(batch) // 2
+        yield from _halve(batch.slice(0, half))
+        yield from _halve(batch.slice(half))
+    elif len(batch):
+        yield batch
+
+
+def _refuse_unreadable(
+    batches: Iterable[pa.RecordBatch], partition_columns: Sequence[str], table: str
+) -> Iterator[pa.RecordBatch]:
+    for batch in batches:
+        columns = {name: batch[name] for name in partition_columns}
+        validate_new_values(columns, partition_columns, table)
+        yield batch
+
+
+def _note_failures(
+    batches: Iterable[pa.RecordBatch], failed: list[Exception]
+) -> Iterator[pa.RecordBatch]:
+    """The batches; what they raise is added to `failed`."""
+    try:
+        yield from batches
+    except Exception as error:
+        failed.append(error)
+        raise

@@ -1,0 +1,1 @@
+"""Writes and verifies the checksum file of a version."""

@@ -1,0 +1,166 @@
+"""File figures: how many live files there are, their bytes, and what a commit makes of that.
+
+Source: PROTOCOL.md, "Action Reconciliation".
+
+An add of a live file replaces what is known of it, and a remove of one that is not live leaves the
+files as they are. So what a commit's actions come to depends on which of the files were live.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence, Set
+from dataclasses import dataclass
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from delta_ops.log.reconciliation import FileRows, regroup_tables
+from delta_ops.log.repeated_files import mark_keys, marks_differ
+from delta_ops.log.snapshot import Snapshot
+from delta_ops.protocol.actions import AddFile, FileAction
+from delta_ops.protocol.arrow_schemas import CANONICAL_PATH
+from delta_ops.protocol.file_paths import canonical_texts
+from delta_ops.protocol.stats.file_size_histogram import (
+    EMPTY_HISTOGRAM,
+    FileSizeHistogram,
+    changed_histogram,
+    histogram_of_sizes,
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Figures:
+    """What a checksum says of the live files."""
+
+    num_files: int
+    size_bytes: int
+    histogram: FileSizeHistogram | None
+
+
+NO_FILES = Figures(num_files=0, size_bytes=0, histogram=EMPTY_HISTOGRAM)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class KnownFiles:
+    """What was known of the files that a commit names before it."""
+
+    live_sizes: Sequence[int]
+    """Bytes of those that were live, in any order."""
+    is_complete: bool
+    """Whether the others were not live; else of some it is not known."""
+
+
+def actions_by_path(files: Sequence[FileAction], table: str) -> dict[str, FileAction]:
+    """File actions by the canonical paths of their files; fewer of them if a file stands twice.
+
+    Args:
+        table: The table's root.
+    """
+    return dict(zip(canonical_texts((action.path for action in files), table), files, strict=True))
+
+
+def changed_figures(
+    figures: Figures, actions: Mapping[str, FileAction], known: KnownFiles
+) -> Figures | None:
+    """The figures after a commit's file actions; None if they do not follow from what is known."""
+    if not known.is_complete:
+        return None
+    added = [action.size for action in actions.values() if isinstance(action, AddFile)]
+    # An add of a live file takes its place.
+    removed = known.live_sizes
+    histogram = figures.histogram and changed_histogram(figures.histogram, added, removed)
+    after = Figures(
+        num_files=figures.num_files + len(added) - len(removed),
+        size_bytes=figures.size_bytes + sum(added) - sum(removed),
+        histogram=histogram,
+    )
+    return after if is_possible(after) else None
+
+
+def known_files(
+    before: Snapshot | None, actions: Mapping[str, FileAction], *, may_read: bool
+) -> KnownFiles:
+    """What is known of the files that a commit names.
+
+    Args:
+        may_read: Look those up in the checkpoint of which it is not known otherwise.
+    """
+    if before is None or not actions:
+        return KnownFiles(live_sizes=(), is_complete=True)
+    named = _array(actions)
+    live = _select_paths(before.tail.adds, named)
+    sizes: list[int] = live.rows["size"].to_pylist()
+    gone = _select_paths(before.tail.removes, named)
+    rest = _drop_files(_drop_files(actions.keys(), live), gone)
+    if before.checkpoint is None and before.base is None:
+        return KnownFiles(live_sizes=sizes, is_complete=True)
+    if before.checkpoint is not None:
+        written_ms = max(part.modified_ms for part in before.checkpoint.parts)
+        if new := {path for path, action in actions.items() if _is_new(action, written_ms)}:
+            rest = rest - new
+    if rest and may_read:
+        wanted = named if len(rest) == len(actions) else _array(rest)
+        sizes += _stored_sizes(before, wanted)
+        rest = set()
+    return KnownFiles(live_sizes=sizes, is_complete=not rest)
+
+
+def count_files(snapshot: Snapshot) -> Figures:
+    """The figures of a version, from the sizes of all its files."""
+    sizes = snapshot.sizes()
+    return Figures(
+        num_files=len(sizes),
+        size_bytes=pc.sum(sizes, min_count=0).as_py(),
+        histogram=histogram_of_sizes(sizes.combine_chunks()),
+    )
+
+
+def is_possible(figures: Figures) -> bool:
+    """Whether there can be files of these figures."""
+    histogram = figures.histogram
+    if histogram is not None and (
+        not histogram.is_possible
+        or sum(histogram.file_counts) != figures.num_files
+        or sum(histogram.total_bytes) != figures.size_bytes
+    ):
+        return False
+    return figures.num_files >= 0 and figures.size_bytes >= 0
+
+
+def _is_new(action: FileAction, written_ms: int) -> bool:
+    """Whether a file was made after the checkpoint.
+
+    One of which an add says something else, without a change of data, is live, and looks younger
+    than a checkpoint that was written while the store's clock was set back.
+    """
+    return (
+        isinstance(action, AddFile) and action.data_change and action.modification_time > written_ms
+    )
+
+
+def _drop_files(paths: Set[str], files: FileRows) -> Set[str]:
+    return paths - set(files.paths.to_pylist()) if len(files) else paths
+
+
+def _stored_sizes(snapshot: Snapshot, wanted: pa.Array) -> list[int]:
+    """Bytes of the live files of these paths, once for each."""
+    # Each time, Arrow takes in all that is wanted first.
+    tables = regroup_tables(snapshot.stream_live(["size", CANONICAL_PATH]), len(wanted))
+    found = pa.concat_tables(
+        table.filter(pc.is_in(table[CANONICAL_PATH], value_set=wanted)) for table in tables
+    )
+    paths = found[CANONICAL_PATH]
+    sizes: list[int] = found["size"].to_pylist()
+    if marks_differ([mark_keys(paths)]):
+        return sizes
+    # A checkpoint may name a file twice.
+    return list(dict(zip(paths.to_pylist(), sizes, strict=True)).values())
+
+
+def _select_paths(files: FileRows, wanted: pa.Array) -> FileRows:
+    """The files of these paths; to take the paths in, Arrow takes as long as there are of them."""
+    return files.filter(pc.is_in(files.paths, value_set=wanted)) if len(files) else files
+
+
+def _array(paths: Collection[str]) -> pa.Array:
+    return pa.array(list(paths), pa.string())

@@ -1,0 +1,64 @@
+"""Version checksums as a check: what `n.crc` says has to agree with the log.
+
+Source: PROTOCOL.md, "Version Checksum File".
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from typing import Any
+
+from delta_ops.errors import DeltaOpsError, LogCorruptError
+from delta_ops.log.checksum import VersionChecksum, differences, load_checksum
+from delta_ops.log.checksum_write.file_figures import count_files
+from delta_ops.log.commit_file import read_commit_if_there
+from delta_ops.log.snapshot import Snapshot
+
+
+def validate_checksum(snapshot: Snapshot) -> bool:
+    """Compare the snapshot with its checksum; whether there is one, and it is of its commit.
+
+    Raises:
+        LogCorruptError: They disagree.
+    """
+    said = load_checksum(snapshot.storage, snapshot.log_directory, snapshot.version)
+    if said is None or not _is_of_commit(said, snapshot):
+        return False
+    for what, value, found in _differences(said, snapshot):
+        raise LogCorruptError(
+            snapshot.uri,
+            said.path,
+            f"it says that {what} is {value}, and by the log it is {found}; one of them is "
+            "damaged: compare with a backup before anything is deleted",
+        )
+    return True
+
+
+def _is_of_commit(said: VersionChecksum, snapshot: Snapshot) -> bool:
+    if said.txn_id in (None, snapshot.txn_id):
+        return True
+    if snapshot.commits_since_checkpoint:
+        return False
+    try:
+        commit = read_commit_if_there(snapshot.storage, snapshot.log_directory, snapshot.version)
+    except DeltaOpsError:  # nobody needs it beside the checkpoint
+        return False
+    return commit is None or said.txn_id == commit.txn_id
+
+
+def _differences(said: VersionChecksum, snapshot: Snapshot) -> Iterator[tuple[str, Any, Any]]:
+    figures = count_files(snapshot)
+    for what, value, found in (
+        ("numFiles", said.num_files, figures.num_files),
+        ("tableSizeBytes", said.table_size_bytes, figures.size_bytes),
+        ("fileSizeHistogram", said.histogram, figures.histogram),
+        ("setTransactions", _sort(said.transactions), _sort(snapshot.transactions().values())),
+        ("domainMetadata", _sort(said.domains), _sort(snapshot.domain_metadata().values())),
+    ):
+        if value is not None and value != found:
+            yield what, value, found
+    yield from differences(said, snapshot.protocol, snapshot.metadata)
+
+
+def _sort(actions: Iterable[object] | None) -> list[object] | None:
+    return None if actions is None else sorted(actions, key=repr)

@@ -1,0 +1,332 @@
+"""Version checksums written: `n.crc` follows from `(n-1).crc` and the actions of commit n.
+
+Source: PROTOCOL.md, "Version Checksum File".
+
+A checksum is optional, and a wrong one is worse than none: the reference refuses the table, and
+whoever takes protocol and metadata from it is misled. So each of its claims is known or there is
+no checksum:
+
+1. What the table was before comes from the snapshot where that is in memory or cheap to read, else
+   from the previous version's checksum, if that agrees with all that the snapshot knows.
+2. Of each file that the commit names it must be known whether it was live. A new file was not; it
+   is one whose add changes data, that the commits since the checkpoint do not name and that is
+   younger than the checkpoint, by the store's clock for both. An add that could be one of a live
+   file's again, or a remove, is looked up in the checkpoint.
+3. The checkpoint is read if it is small, if the commit removes files, since whoever does that has
+   read it to find them, or if the caller says that it is time to count anew, so that a mistake of
+   another writer is not passed on for ever.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, TypeVar
+
+import pyarrow.compute as pc
+
+from delta_ops.errors import LogCorruptError
+from delta_ops.log.checksum import VersionChecksum, differences, load_checksum
+from delta_ops.log.checksum_write.file_figures import (
+    NO_FILES,
+    Figures,
+    actions_by_path,
+    changed_figures,
+    count_files,
+    is_possible,
+    known_files,
+)
+from delta_ops.log.snapshot import Snapshot
+from delta_ops.protocol.actions import (
+    Action,
+    AddFile,
+    CommitInfo,
+    DomainMetadata,
+    FileAction,
+    Metadata,
+    OtherAction,
+    Protocol,
+    RemoveFile,
+    SetTransaction,
+)
+from delta_ops.protocol.file_names import (
+    V2CheckpointName,
+    checksum_name,
+    commit_name,
+    log_file_name,
+)
+from delta_ops.protocol.json.codec import json_body
+from delta_ops.protocol.properties.known import IN_COMMIT_TIMESTAMPS, is_on
+from delta_ops.protocol.stats.file_size_histogram import histogram_to_json
+from delta_ops.protocol.table_definition import TableDefinition
+from delta_ops.storage import Storage
+
+T = TypeVar("T")
+
+CHEAP_CHECKPOINT_BYTES = 1 << 20
+"""A checkpoint that may be read for a checksum alone: some thousands of files, in two or three
+requests and some milliseconds, which is what a small append takes."""
+MAX_TRANSACTIONS = 100
+MAX_DOMAINS = 10
+"""More are left out altogether, as the reference does: a list that is there is complete."""
+_RETENTION = "delta.setTransactionRetentionDuration"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Summary:
+    """What a checksum says of a version, but for protocol and metadata."""
+
+    figures: Figures
+    transactions: Mapping[str, SetTransaction] | None
+    """None: not known."""
+    domains: Mapping[str, DomainMetadata] | None
+    """None: not known. Removed ones are left out."""
+
+
+NO_SUMMARY = Summary(figures=NO_FILES, transactions={}, domains={})
+
+
+def create_checksum(
+    storage: Storage,
+    directory: str,
+    version: int,
+    before: Snapshot | None,
+    actions: Sequence[Action],
+    *,
+    recount: bool = False,
+) -> bool:
+    """Create the checksum of a version that was just committed; whether this call has done it.
+
+    Args:
+        before: The version before; None for version 0.
+        actions: All of the commit's, commitInfo included.
+        recount: Do not go by the previous checksum, whatever there is to read.
+
+    Raises:
+        LogCorruptError: The version has the checksum of another commit.
+    """
+    checksum = next_checksum(storage, directory, version, before, actions, recount=recount)
+    if checksum is None:
+        return False
+    try:
+        # One that a power cut tore is passed over.
+        storage.create(checksum.path, encode_checksum(checksum), is_durable=False)
+    except FileExistsError:
+        _validate_own(storage, directory, checksum)
+        return False
+    return True
+
+
+def next_checksum(
+    storage: Storage,
+    directory: str,
+    version: int,
+    before: Snapshot | None,
+    actions: Sequence[Action],
+    *,
+    recount: bool = False,
+) -> VersionChecksum | None:
+    """The checksum as `create_checksum` creates it; None if it is not known at little cost."""
+    # Those of the snapshot may come from a checksum.
+    current = before.state if before and recount else before
+    files: list[FileAction] = []
+    others: list[OtherAction] = []
+    for action in actions:
+        if isinstance(action, (RemoveFile, AddFile)):  # sooner told than of a union
+            files.append(action)
+        else:
+            others.append(action)
+    protocol = _last_action(others, Protocol) or (current.protocol if current else None)
+    metadata = _last_action(others, Metadata) or (current.metadata if current else None)
+    if protocol is None or metadata is None or _has_vectors(protocol, metadata, before, files):
+        return None
+    removes = any(isinstance(action, RemoveFile) for action in files)
+    may_read = recount or removes or stored_bytes(before) <= CHEAP_CHECKPOINT_BYTES
+    summary = _summary(storage, directory, before, may_read=may_read, recount=recount)
+    if summary is None:
+        return None
+    by_path = actions_by_path(files, storage.uri)
+    if len(by_path) < len(files):
+        return None
+    known = known_files(before, by_path, may_read=may_read)
+    figures = changed_figures(summary.figures, by_path, known)
+    info = _last_action(others, CommitInfo)
+    timestamp = info.values.get("inCommitTimestamp") if info else None
+    is_timed = is_on(IN_COMMIT_TIMESTAMPS, metadata.configuration)
+    if figures is None or (is_timed and type(timestamp) is not int):
+        return None
+    expire = any(_RETENTION in m.configuration for m in (metadata, before and before.metadata) if m)
+    return VersionChecksum(
+        path=f"{directory}/{checksum_name(version)}",
+        version=version,
+        txn_id=info.txn_id if info else None,
+        num_files=figures.num_files,
+        table_size_bytes=figures.size_bytes,
+        in_commit_timestamp=timestamp if is_timed else None,
+        # Where they expire, it depends on the time of reading which of them there are.
+        transactions=None if expire else _transactions_after(summary.transactions, others),
+        domains=_domains_after(summary.domains, others),
+        protocol=protocol,
+        metadata=metadata,
+        histogram=figures.histogram,
+    )
+
+
+def encode_checksum(checksum: VersionChecksum) -> bytes:
+    """The bytes of a checksum file; fields are named and ordered as the reference has them."""
+    assert checksum.protocol
+    assert checksum.metadata
+    fields: dict[str, Any] = {
+        "txnId": checksum.txn_id,
+        "tableSizeBytes": checksum.table_size_bytes,
+        "numFiles": checksum.num_files,
+        "numMetadata": 1,
+        "numProtocol": 1,
+        "inCommitTimestampOpt": checksum.in_commit_timestamp,
+        "setTransactions": _bodies(checksum.transactions),
+        "domainMetadata": _bodies(checksum.domains),
+        "metadata": json_body(checksum.metadata),
+        "protocol": json_body(checksum.protocol),
+        "fileSizeHistogram": histogram_to_json(checksum.histogram) if checksum.histogram else None,
+    }
+    present = {name: value for name, value in fields.items() if value is not None}
+    return (json.dumps(present, ensure_ascii=False, separators=(",", ":")) + "\n").encode()
+
+
+def stored_bytes(snapshot: Snapshot | None) -> int:
+    """Bytes of the checkpoint that a snapshot rests on; 0 where all files are in memory."""
+    while snapshot is not None and snapshot.checkpoint is None:
+        snapshot = snapshot.base
+    if snapshot is None or snapshot.checkpoint is None:
+        return 0
+    parts = snapshot.checkpoint.parts
+    is_v2 = isinstance(log_file_name(parts[0].path.rpartition("/")[2]), V2CheckpointName)
+    try:
+        opened = snapshot.opened_checkpoint if is_v2 else None
+    except LogCorruptError as error:
+        return stored_bytes(snapshot.equivalent(error))
+    sidecars = [] if opened is None else [file for file in opened.files if file not in parts]
+    return sum(file.size for file in (*parts, *sidecars))
+
+
+def agrees(said: VersionChecksum, snapshot: Snapshot) -> bool:
+    """Whether a checksum is complete and fits all that its version's snapshot has in memory."""
+    figures = _figures_said(said)
+    if figures is None or said.protocol is None or said.metadata is None:
+        return False
+    rows = snapshot.tail.adds.rows
+    domains = snapshot.commit_state.domains.values()
+    return (
+        said.metadata == snapshot.metadata
+        and not any(differences(said, snapshot.protocol, snapshot.metadata))
+        and said.txn_id in (None, snapshot.txn_id)  # else it is of a lost commit
+        and _has(said.transactions, snapshot.commit_state.transactions.values())
+        and _has(said.domains, (each for each in domains if not each.removed))
+        and not {each.domain for each in domains if each.removed} & _names(said.domains)
+        and figures.num_files >= len(rows)
+        and figures.size_bytes >= pc.sum(rows["size"], min_count=0).as_py()
+    )
+
+
+def _validate_own(storage: Storage, directory: str, ours: VersionChecksum) -> None:
+    """Refuse the checksum that is there if it is of another commit of the version."""
+    said = load_checksum(storage, directory, ours.version)
+    if said is not None and None not in (said.txn_id, ours.txn_id) and said.txn_id != ours.txn_id:
+        raise LogCorruptError(
+            storage.uri,
+            said.path,
+            f"it is of transaction {said.txn_id}, and this commit is {ours.txn_id}; see which of "
+            f"them {commit_name(ours.version)} names: if it is the other one, run this write "
+            "again; then delete the file if it is of the one that does not stand",
+        )
+
+
+def _has(said: Sequence[T] | None, known: Iterable[T]) -> bool:
+    """Whether a list that should be complete has what is known."""
+    return said is None or all(each in said for each in known)
+
+
+def _names(domains: Sequence[DomainMetadata] | None) -> set[str]:
+    return {each.domain for each in domains or ()}
+
+
+def _summary(
+    storage: Storage, directory: str, before: Snapshot | None, *, may_read: bool, recount: bool
+) -> Summary | None:
+    """What is known of the version before; None if that takes too much."""
+    if before is None:
+        return NO_SUMMARY
+    is_in_memory = not stored_bytes(before)
+    if not is_in_memory and not recount:
+        said = before.state_checksum.checksum
+        if said is None or said.version != before.version:
+            said = load_checksum(storage, directory, before.version)
+        figures = _figures_said(said) if said and agrees(said, before) else None
+        if said and figures:
+            return Summary(
+                figures=figures,
+                transactions=_index(said.transactions, lambda txn: txn.app_id),
+                domains=_index(said.domains, lambda domain: domain.domain),
+            )
+    if not is_in_memory and not may_read:
+        return None
+    return Summary(
+        figures=count_files(before),
+        transactions=before.transactions(),
+        domains=before.domain_metadata(),
+    )
+
+
+def _figures_said(said: VersionChecksum) -> Figures | None:
+    if said.num_files is None or said.table_size_bytes is None:
+        return None
+    figures = Figures(
+        num_files=said.num_files, size_bytes=said.table_size_bytes, histogram=said.histogram
+    )
+    return figures if is_possible(figures) else None
+
+
+def _has_vectors(
+    protocol: Protocol, metadata: Metadata, before: Snapshot | None, files: Sequence[FileAction]
+) -> bool:
+    """Whether a file may be live twice, with the rows of two deletion vectors left out."""
+    return (
+        TableDefinition(protocol=protocol, metadata=metadata).has("deletionVectors")
+        or (before is not None and before.tail.adds.identified is not None)
+        or any(action.deletion_vector for action in files)
+    )
+
+
+def _transactions_after(
+    known: Mapping[str, SetTransaction] | None, actions: Sequence[OtherAction]
+) -> tuple[SetTransaction, ...] | None:
+    if known is None:
+        return None
+    newer = {action.app_id: action for action in actions if isinstance(action, SetTransaction)}
+    after = {**known, **newer}
+    return tuple(after.values()) if len(after) <= MAX_TRANSACTIONS else None
+
+
+def _domains_after(
+    known: Mapping[str, DomainMetadata] | None, actions: Sequence[OtherAction]
+) -> tuple[DomainMetadata, ...] | None:
+    if known is None:
+        return None
+    newer = {action.domain: action for action in actions if isinstance(action, DomainMetadata)}
+    after = tuple(domain for domain in {**known, **newer}.values() if not domain.removed)
+    return after if len(after) <= MAX_DOMAINS else None
+
+
+def _index(values: Sequence[T] | None, key: Callable[[T], str]) -> Mapping[str, T] | None:
+    """The values by key; None if there are none to go by, or a key stands twice."""
+    by_key = {key(value): value for value in values or ()}
+    return by_key if values is not None and len(by_key) == len(values) else None
+
+
+def _bodies(actions: Sequence[OtherAction] | None) -> list[dict[str, Any]] | None:
+    return None if actions is None else [json_body(action) for action in actions]
+
+
+def _last_action(actions: Sequence[OtherAction], kind: type[T]) -> T | None:
+    return next((action for action in reversed(actions) if isinstance(action, kind)), None)

@@ -1,0 +1,1 @@
+"""Commit history, commit times and time travel."""

@@ -1,0 +1,98 @@
+"""Commit times: when each version was committed, by its file or by what it says itself.
+
+Source: PROTOCOL.md, "In-Commit Timestamps". The times of files are raised where needed, so that
+times grow with versions, as the reference does.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections.abc import Mapping
+from itertools import accumulate
+
+from delta_ops.log.history.in_commit_timestamps import (
+    in_commit_enablement,
+    read_in_commit_timestamp,
+)
+from delta_ops.log.history.logged_commits import logged_commits
+from delta_ops.log.segment import LogListing
+from delta_ops.log.snapshot import Snapshot
+
+
+def monotone_times(listing: LogListing) -> dict[int, int]:
+    """The time of each version in ms, each at least 1 ms after the one before it."""
+    return raised_times({version: info.modified_ms for version, info in listing.commits.items()})
+
+
+def latest_times(listing: LogListing, now_ms: int) -> dict[int, int]:
+    """The latest time at which each version can have been committed, in ms; it never falls.
+
+    A file that is older than one before it was dated by a clock that was set back: of it is known
+    only that it was there before the next one, or before now.
+
+    Args:
+        now_ms: By the store's clock, in milliseconds since the Unix epoch.
+    """
+    return _find_latest({v: info.modified_ms for v, info in listing.commits.items()}, now_ms)
+
+
+class CommitTimes:
+    """When each version that a snapshot's log still tells of was committed."""
+
+    def __init__(self, snapshot: Snapshot) -> None:
+        self._commits, _ = logged_commits(snapshot.storage, snapshot.log_directory, snapshot.base)
+        self._modified = {v: each.info.modified_ms for v, each in self._commits.items()}
+        self._of_files = raised_times(self._modified)
+        self._enabled = in_commit_enablement(snapshot)
+        self.versions = [v for v in sorted(self._commits) if v <= snapshot.version]
+        """Ascending."""
+
+    def version_before(self, time_ms: int, *, now_ms: int) -> int | None:
+        """The last version that was committed at a time or before it, whatever clock was set back.
+
+        Args:
+            now_ms: As for `latest_times`.
+
+        Raises:
+            LogCorruptError: A commit lacks the timestamp that its table demands.
+        """
+        latest = _find_latest(self._modified, now_ms)
+        found = bisect_right(
+            self.versions, time_ms, key=lambda version: max(self.time_at(version), latest[version])
+        )
+        return self.versions[found - 1] if found else None
+
+    def time_at(self, version: int) -> int:
+        """Milliseconds since the Unix epoch; grows with the versions.
+
+        Raises:
+            LogCorruptError: The commit lacks the timestamp that its table demands.
+        """
+        if self._enabled is not None and version >= self._enabled.version:
+            return read_in_commit_timestamp(self._commits[version])
+        return self._of_files[version]
+
+
+def raised_times(found: Mapping[int, int]) -> dict[int, int]:
+    """Times in ms by version, each at least 1 ms after the one before it."""
+    times: dict[int, int] = {}
+    previous = None
+    for version in sorted(found):
+        time = found[version]
+        if previous is not None:
+            time = max(time, previous + 1)
+        times[version] = previous = time
+    return times
+
+
+def _find_latest(found: Mapping[int, int], now_ms: int) -> dict[int, int]:
+    raised = raised_times(found)
+    peaks = accumulate((found[version] for version in raised), max)
+    is_back = {v: found[v] < peak for v, peak in zip(raised, peaks, strict=True)}
+    times: dict[int, int] = {}
+    until_ms = now_ms - 1
+    for version in reversed(raised):
+        if not is_back[version]:
+            until_ms = raised[version]
+        times[version] = max(until_ms, raised[version])
+    return times

@@ -1,0 +1,161 @@
+"""History: what each version did, newest first.
+
+Source: PROTOCOL.md, "Commit Provenance Information" and "In-Commit Timestamps".
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
+from typing import Any
+
+from delta_ops.errors import (
+    DeltaOpsError,
+    InvalidRequestError,
+    LogCorruptError,
+    TableNotFoundError,
+)
+from delta_ops.lazy import lazy
+from delta_ops.log.commit_file import Commit, read_commit_if_there, read_commits
+from delta_ops.log.history.commit_times import raised_times
+from delta_ops.log.history.in_commit_timestamps import in_commit_enablement
+from delta_ops.log.history.logged_commits import LoggedCommit, logged_commits
+from delta_ops.log.outside_files import OutsideFiles
+from delta_ops.log.segment import list_log
+from delta_ops.log.snapshot import Snapshot, open_snapshot
+from delta_ops.storage import Storage
+
+_GROUP_COMMITS = 256
+_GROUP_BYTES = 4 << 20
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class HistoryEntry:
+    """One version and its commitInfo."""
+
+    version: int
+    timestamp_ms: int
+    """Its in-commit timestamp, or when its file was created, raised where needed so that times grow
+    with versions."""
+    operation: str | None
+    operation_parameters: Mapping[str, Any]
+    operation_metrics: Mapping[str, Any]
+    engine_info: str | None
+    user_metadata: str | None
+    commit_info: Mapping[str, Any]
+    """All that the writer said, by JSON name."""
+
+
+def load_history(
+    storage: Storage, directory: str, limit: int | None = None, *, base: Snapshot | None = None
+) -> Iterator[HistoryEntry]:
+    """Versions whose commit file is there, newest first.
+
+    Args:
+        limit: How many at most; None: all.
+        base: What the first commit of the log follows.
+
+    Raises:
+        InvalidRequestError: `limit` is negative.
+        TableNotFoundError: There is no table here.
+        LogCorruptError: A commit is malformed.
+    """
+    if limit is not None and limit < 0:
+        raise InvalidRequestError(f"there is no history of limit {limit}; give 0 or more")
+    commits, _ = logged_commits(storage, directory, base)
+    if not commits and base is None and list_log(storage, directory).latest_version is None:
+        raise TableNotFoundError(storage.uri)
+    times = raised_times({version: each.info.modified_ms for version, each in commits.items()})
+    own_times = _OwnTimes(storage, directory, base)
+    versions = sorted(times, reverse=True)
+    for version, commit in _read_in_groups(commits, versions[:limit]):
+        values = commit.info.values if commit.info else {}
+        own_time = commit.in_commit_timestamp
+        if own_time is not None and not own_times.count_at(version):
+            own_time = None
+        yield HistoryEntry(
+            version=version,
+            timestamp_ms=times[version] if own_time is None else own_time,
+            operation=_text(values.get("operation")),
+            operation_parameters=_mapping(values.get("operationParameters")),
+            operation_metrics=_mapping(values.get("operationMetrics")),
+            engine_info=_text(values.get("engineInfo")),
+            user_metadata=_text(values.get("userMetadata")),
+            commit_info=values,
+        )
+
+
+class _OwnTimes:
+    """Whether times count that commits carry: they may be left from before they were dropped."""
+
+    def __init__(self, storage: Storage, directory: str, base: Snapshot | None) -> None:
+        self._open = partial(
+            open_snapshot, storage, directory, base=base, outside=OutsideFiles("refuse", None)
+        )
+
+    def count_at(self, version: int) -> bool:
+        return self._since is not None and version >= self._since
+
+    @lazy
+    def _since(self) -> int | None:
+        """The first version; None if they do not count at the latest one.
+
+        Only a table that can be opened tells it; of another one they are taken as they stand.
+        """
+        try:
+            enabled = in_commit_enablement(self._open())
+        except DeltaOpsError:
+            return 0
+        return None if enabled is None else enabled.version
+
+
+def _read_in_groups(
+    commits: Mapping[int, LoggedCommit], versions: Sequence[int]
+) -> Iterator[tuple[int, Commit]]:
+    """The commits that are still there, in the order of `versions`."""
+    for group in _groups(commits, versions):
+        storage = commits[group[0]].storage
+        try:
+            found = read_commits(storage, [commits[version].info for version in group])
+        except (FileNotFoundError, LogCorruptError):
+            yield from _read_one_by_one(commits, group)
+        else:
+            yield from zip(group, found, strict=True)
+
+
+def _read_one_by_one(
+    commits: Mapping[int, LoggedCommit], versions: Sequence[int]
+) -> Iterator[tuple[int, Commit]]:
+    for version in versions:
+        commit = read_commit_if_there(commits[version].storage, commits[version].directory, version)
+        if commit is not None:
+            yield version, commit
+
+
+def _groups(commits: Mapping[int, LoggedCommit], versions: Sequence[int]) -> Iterator[list[int]]:
+    """The versions in groups of one store, of bounded size; the first are small.
+
+    Whoever wants the latest version only shall not wait for others.
+    """
+    group: list[int] = []
+    most, size = 1, 0
+    for version in versions:
+        storage, info = commits[version].storage, commits[version].info
+        is_full = len(group) == most or size + info.size > _GROUP_BYTES
+        if group and (is_full or storage is not commits[group[0]].storage):
+            yield group
+            group, most, size = [], min(2 * most, _GROUP_COMMITS), 0
+        group.append(version)
+        size += info.size
+    if group:
+        yield group
+
+
+def _text(value: Any) -> str | None:
+    """What a writer said, if it is the text that it should be; `commit_info` has the rest."""
+    return value if isinstance(value, str) else None
+
+
+def _mapping(value: Any) -> Mapping[str, Any]:
+    return value if isinstance(value, Mapping) else {}

@@ -1,0 +1,1 @@
+"""The Markdown card that shows a table in the Dagster UI."""

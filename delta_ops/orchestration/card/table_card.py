@@ -1,0 +1,130 @@
+"""The card of a table: how it stands, what it wants, and what was done to it last, as Markdown.
+
+For a `dg.MetadataValue.md` of any event: the UI shows it in a dialog. The maintenance job tells it
+where it did something, and `build_table_checks` with each result. Dagster keeps every event, so the
+card is small: the plots are text, and commits are shown up to a number.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator, Sequence
+from itertools import islice
+
+from delta_ops.arguments import validate_arguments
+from delta_ops.log import DeltaLog, HistoryEntry, TableOrPlace, log_of
+from delta_ops.log.commit_metrics import files_text, rows_text
+from delta_ops.maintenance import HealthFigures, HealthReport, health
+from delta_ops.maintenance.optimize.plan import small_file_limit
+from delta_ops.orchestration.card.plots import (
+    CommitPoint,
+    Plot,
+    commit_plot,
+    file_size_plot,
+    log_plot,
+)
+from delta_ops.orchestration.markdown import code_text, plain_text, run_link, table_text
+from delta_ops.protocol.values.far_times import utc_text
+from delta_ops.units import count_text, size_text
+
+_PLOTTED_COMMITS = 40
+_OPERATION_CHARACTERS = re.compile(r"[^\w ()-]")
+_MAX_OPERATION = 40
+
+
+def table_card(table: TableOrPlace, *, commits: int = 10) -> str:
+    """The card of a table's latest version, as Markdown of some kilobytes.
+
+    Args:
+        table: Its log is read as `health` reads it, and the newest commits; no data.
+        commits: How many of the newest are listed.
+
+    Raises:
+        As `health` does.
+    """
+    validate_arguments(table_card, locals())
+    log = log_of(table)
+    report = health(log)
+    recent = list(islice(log.history(), max(commits, _PLOTTED_COMMITS)))
+    plots = [plot.markdown() for plot in _plots(log, report.figures, recent)]
+    listed = [_row(entry) for entry in recent[:commits]]
+    header = ("version:", "time (UTC)", "operation", "rows:", "files:", "run")
+    parts = [
+        f"### {code_text(report.table)}",
+        _summary(report.figures),
+        "\n".join(_wants(report)),
+        *plots,
+        table_text(header, listed) if listed else "",
+    ]
+    return "\n\n".join(part for part in parts if part)
+
+
+def _summary(figures: HealthFigures) -> str:
+    """The table in one line."""
+    rows = figures.num_rows - figures.deleted_rows
+    least = "" if figures.files_with_stats == figures.num_files else "at least "
+    said = [
+        f"version **{figures.version}**",
+        f"{count_text(figures.num_files, 'file')}, {size_text(figures.size_bytes)}",
+        f"{least}{count_text(rows, 'row')}",
+        f"log {size_text(figures.log_bytes)} in {count_text(figures.log_files, 'file')}",
+    ]
+    if figures.num_partitions > 1:
+        said.insert(3, count_text(figures.num_partitions, "partition"))
+    if figures.tombstones:
+        said.append(f"{count_text(figures.tombstones, 'removed file')} waiting for vacuum")
+    return " · ".join(said)
+
+
+def _wants(report: HealthReport) -> Iterator[str]:
+    """What is due, and what a person should look at, a line each."""
+    for finding in report.findings:
+        if finding.verdict != "ok":
+            measure = finding.measure.replace("_", " ")
+            yield f"- **{finding.verdict}**, {measure}: {plain_text(finding.advice)}"
+
+
+def _plots(log: DeltaLog, figures: HealthFigures, recent: Sequence[HistoryEntry]) -> Iterator[Plot]:
+    snapshot = log.snapshot(figures.version)
+    if figures.num_files:
+        enough_bytes = small_file_limit(figures.target_size_bytes)
+        yield file_size_plot(snapshot.sizes().to_pylist(), enough_bytes)
+    points = [
+        CommitPoint(timestamp_ms=each.timestamp_ms, operation=_operation(each)) for each in recent
+    ]
+    if points:
+        yield commit_plot(points[:_PLOTTED_COMMITS])
+    yield log_plot(
+        earliest=figures.version if figures.earliest_version is None else figures.earliest_version,
+        checkpoint=figures.checkpoint_version,
+        latest=figures.version,
+        interval=figures.checkpoint_interval,
+    )
+
+
+def _row(entry: HistoryEntry) -> tuple[str, ...]:
+    return (
+        str(entry.version),
+        utc_text(entry.timestamp_ms)[:19].replace("T", " "),
+        plain_text(_operation(entry)),
+        rows_text(entry.operation, entry.operation_metrics),
+        files_text(entry.operation_metrics),
+        _run_text(entry),
+    )
+
+
+def _operation(entry: HistoryEntry) -> str:
+    """What the writer calls what it did: words, whatever it wrote."""
+    words = _OPERATION_CHARACTERS.sub("?", entry.operation or "")
+    return words[:_MAX_OPERATION].strip() or "?"
+
+
+def _run_text(entry: HistoryEntry) -> str:
+    """A link to the run that committed; "" for a commit of others."""
+    try:
+        said = json.loads(entry.user_metadata or "")
+    except (ValueError, RecursionError):
+        return ""
+    run_id = said.get("dagster/run_id") if isinstance(said, dict) else None
+    return run_link(run_id) if isinstance(run_id, str) else ""

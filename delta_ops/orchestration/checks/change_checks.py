@@ -1,0 +1,232 @@
+"""Change checks: columns and number of rows, beside what the same check saw before.
+
+They read the log, so that commits of any writer count, whether Dagster has an event of them or not.
+What a check saw stands in the metadata of its evaluation, where the next one finds it: also after
+the version was cleaned up, or the table was made again.
+"""
+
+from collections.abc import Callable, Collection, Iterable, Sequence
+from functools import partial
+
+import dagster as dg
+
+from delta_ops.arguments import validate_arguments
+from delta_ops.arrow import count_rows
+from delta_ops.errors import DeltaOpsError, InvalidRequestError
+from delta_ops.log import Snapshot
+from delta_ops.orchestration.checks.check_ops import TableChecks, check_op
+from delta_ops.orchestration.checks.check_results import failed_result
+from delta_ops.orchestration.dagster_compat import last_told_value
+from delta_ops.orchestration.markdown import code_text
+from delta_ops.orchestration.metadata import column_schema
+from delta_ops.orchestration.tables import TableRef
+from delta_ops.units import count_text
+
+_Compare = Callable[[dg.DagsterInstance, dg.AssetCheckKey, Snapshot], dg.AssetCheckResult]
+COLUMNS, ROW_COUNT = "columns_are_unchanged", "row_count_is_plausible"
+"""Names of the checks."""
+_FIRST_LOOK = "the first look; the next one compares with it"
+
+
+def build_column_checks(
+    tables: Sequence[TableRef],
+    *,
+    severity: dg.AssetCheckSeverity = dg.AssetCheckSeverity.WARN,
+    automation_condition: dg.AutomationCondition[dg.AssetCheckKey] | None = None,
+) -> list[dg.AssetChecksDefinition]:
+    """For each table, `columns_are_unchanged`: names, types and nullability are those that the
+    check saw last; else it names what was added, removed and changed.
+
+    Args:
+        severity: What a failure is. A table that cannot be read is an error.
+        automation_condition: When the checks run by themselves.
+    """
+    validate_arguments(build_column_checks, locals())
+    return [
+        check_op(
+            table,
+            COLUMNS,
+            column_check(table, severity=severity, automation_condition=automation_condition),
+        )
+        for table in tables
+    ]
+
+
+def column_check(
+    table: TableRef,
+    *,
+    severity: dg.AssetCheckSeverity = dg.AssetCheckSeverity.WARN,
+    automation_condition: dg.AutomationCondition[dg.AssetCheckKey] | None = None,
+) -> TableChecks:
+    """The check of a table's columns; the arguments are those of `build_column_checks`."""
+    spec = dg.AssetCheckSpec(
+        COLUMNS,
+        asset=table.asset_key,
+        description="The columns are those that this check saw last.",
+        automation_condition=automation_condition,
+    )
+    return _comparison(table, spec, partial(_compare_columns, severity=severity))
+
+
+def build_row_count_checks(
+    tables: Sequence[TableRef],
+    *,
+    fewer_rows: float | None = 0.5,
+    at_least: int = 0,
+    at_most: int | None = None,
+    severity: dg.AssetCheckSeverity = dg.AssetCheckSeverity.WARN,
+    automation_condition: dg.AutomationCondition[dg.AssetCheckKey] | None = None,
+) -> list[dg.AssetChecksDefinition]:
+    """For each table, `row_count_is_plausible`: the table has not lost too many rows since the
+    check saw it last, and has neither too few nor too many.
+
+    Rows are counted by the statistics of the log; only files that have none are opened.
+
+    Args:
+        fewer_rows: The share of its rows, from 0 to 1, that a table may lose from one look to the
+            next; None: any.
+        at_least: Rows.
+        at_most: Rows; None: any number.
+        severity: What a failure is. A table that cannot be read is an error.
+        automation_condition: When the checks run by themselves.
+
+    Raises:
+        InvalidRequestError: `fewer_rows` is no share, or no number of rows fits.
+    """
+    validate_arguments(build_row_count_checks, locals())
+    if fewer_rows is not None and not 0 <= fewer_rows <= 1:
+        raise InvalidRequestError(f"fewer_rows is a share from 0 to 1, not {fewer_rows!r}")
+    if at_most is not None and at_most < at_least:
+        raise InvalidRequestError(
+            f"no number of rows is at least {at_least} and at most {at_most}; give an at_most that "
+            "is not less than at_least"
+        )
+    check = partial(
+        row_count_check,
+        fewer_rows=1.0 if fewer_rows is None else fewer_rows,
+        at_least=at_least,
+        at_most=at_most,
+        severity=severity,
+        automation_condition=automation_condition,
+    )
+    return [check_op(table, ROW_COUNT, check(table)) for table in tables]
+
+
+def row_count_check(
+    table: TableRef,
+    *,
+    fewer_rows: float = 0.5,
+    at_least: int = 0,
+    at_most: int | None = None,
+    severity: dg.AssetCheckSeverity = dg.AssetCheckSeverity.WARN,
+    automation_condition: dg.AutomationCondition[dg.AssetCheckKey] | None = None,
+) -> TableChecks:
+    """The check of a table's number of rows; the arguments are those of `build_row_count_checks`.
+
+    Args:
+        fewer_rows: 1: any drop will do.
+    """
+    spec = dg.AssetCheckSpec(
+        ROW_COUNT,
+        asset=table.asset_key,
+        description="The number of rows is within its bounds and has not dropped.",
+        automation_condition=automation_condition,
+    )
+    compare = partial(
+        _compare_rows,
+        fewer_rows=fewer_rows,
+        at_least=at_least,
+        at_most=at_most,
+        severity=severity,
+    )
+    return _comparison(table, spec, compare)
+
+
+def _comparison(table: TableRef, spec: dg.AssetCheckSpec, compare: _Compare) -> TableChecks:
+    def evaluate(
+        context: dg.AssetCheckExecutionContext, _: Collection[dg.AssetCheckKey]
+    ) -> Iterable[dg.AssetCheckResult]:
+        try:
+            yield compare(context.instance, spec.key, table.log().snapshot())
+        except DeltaOpsError as error:
+            yield failed_result(error, spec.name)
+
+    return TableChecks(specs=[spec], evaluate=evaluate)
+
+
+def _compare_columns(
+    instance: dg.DagsterInstance,
+    key: dg.AssetCheckKey,
+    snapshot: Snapshot,
+    *,
+    severity: dg.AssetCheckSeverity,
+) -> dg.AssetCheckResult:
+    now = {each.name: _type_text(each) for each in column_schema(snapshot).columns}
+    before = last_told_value(instance, key, "delta/columns")
+    changes = {} if before is None else _column_changes(before, now)
+    said = [f"{what} {', '.join(shown)}" for what, shown in changes.items() if shown]
+    return dg.AssetCheckResult(
+        check_name=key.name,
+        passed=not said,
+        severity=severity,
+        description="; ".join(said) or (_FIRST_LOOK if before is None else "as before"),
+        metadata={
+            "delta/version": snapshot.version,
+            "delta/columns": dg.MetadataValue.json(now),
+        },
+    )
+
+
+def _type_text(column: dg.TableColumn) -> str:
+    return column.type if column.constraints.nullable else f"{column.type} not null"
+
+
+def _column_changes(before: dict[str, str], now: dict[str, str]) -> dict[str, list[str]]:
+    """Columns by what became of them, as Markdown."""
+    kept = [name for name in now if name in before]
+    return {
+        "added": [code_text(name) for name in now if name not in before],
+        "removed": [code_text(name) for name in before if name not in now],
+        "changed": [
+            f"{code_text(name)} from {code_text(before[name])} to {code_text(now[name])}"
+            for name in kept
+            if before[name] != now[name]
+        ],
+    }
+
+
+def _compare_rows(
+    instance: dg.DagsterInstance,
+    key: dg.AssetCheckKey,
+    snapshot: Snapshot,
+    *,
+    fewer_rows: float,
+    at_least: int,
+    at_most: int | None,
+    severity: dg.AssetCheckSeverity,
+) -> dg.AssetCheckResult:
+    rows = count_rows(snapshot)
+    before = last_told_value(instance, key, "delta/rows")
+    kept_at_least = 0.0 if before is None else before * (1 - fewer_rows)
+    faults = []
+    if rows < kept_at_least:
+        faults.append(
+            f"{count_text(rows, 'row')} after {before:,}, a drop of {1 - rows / before:.0%}"
+        )
+    if rows < at_least:
+        faults.append(f"{count_text(rows, 'row')}, which should be {at_least:,} at least")
+    if at_most is not None and rows > at_most:
+        faults.append(f"{count_text(rows, 'row')}, which should be {at_most:,} at most")
+    told = {"delta/before": before, "delta/at_most": at_most}
+    return dg.AssetCheckResult(
+        check_name=key.name,
+        passed=not faults,
+        severity=severity,
+        description="; ".join(faults) or count_text(rows, "row"),
+        metadata={
+            "delta/version": snapshot.version,
+            "delta/rows": rows,
+            "delta/at_least": max(float(at_least), kept_at_least),
+            **{name: value for name, value in told.items() if value is not None},
+        },
+    )

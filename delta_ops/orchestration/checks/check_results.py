@@ -1,0 +1,73 @@
+"""Check results: what a measure of a table's health says as the result of an asset check."""
+
+from collections.abc import Collection
+
+import dagster as dg
+
+from delta_ops.errors import DeltaOpsError
+from delta_ops.maintenance import HealthReport, Operation
+from delta_ops.maintenance.due import Finding, Measure
+from delta_ops.orchestration.markdown import launchpad_link, plain_text
+from delta_ops.orchestration.policies.maintenance_config import maintenance_config
+from delta_ops.orchestration.tables import TableRef
+
+LOST: tuple[Measure, ...] = ("lost_commits", "readable_time_travel")
+"""Measures by which something is gone already, and not only slow or dear."""
+
+
+class Cure:
+    """Links to the launchpad of the maintenance job, for one table."""
+
+    def __init__(self, table: TableRef, job: str, location: tuple[str, str] | None) -> None:
+        self._table, self._job, self._location = table.name, job, location
+
+    def link(self, label: str, *operations: Operation) -> str:
+        """A link to a run of these operations, or of what is due if there are none."""
+        chosen = {"operations": list(operations)} if operations else {}
+        config = maintenance_config([self._table], **chosen)
+        return launchpad_link(label, self._job, config, self._location)
+
+
+def finding_result(
+    finding: Finding, report: HealthReport, cure: Cure, errors: Collection[Measure] = LOST
+) -> dg.AssetCheckResult:
+    """What the check of a measure comes to.
+
+    Args:
+        errors: Measures whose failure is an error; of the others it is a warning.
+    """
+    operation = finding.operation if finding.verdict == "due" else None
+    description = plain_text(finding.advice) or "all is well"
+    if operation is not None and operation in report.figures.refused:
+        reasons = plain_text(", ".join(report.figures.refused[operation]))
+        description += f"; not by delta\\_ops, which does not support {reasons}"
+    elif operation is not None:
+        description += f". {cure.link(f'Open the launchpad to run {operation}', operation)}"
+    return dg.AssetCheckResult(
+        check_name=finding.measure,
+        passed=finding.verdict == "ok",
+        severity=_severity(is_error=finding.measure in errors),
+        description=description,
+        metadata={
+            "delta/version": report.figures.version,
+            "delta/value": _plain_value(finding.value),
+            "delta/limit": _plain_value(finding.threshold),
+            "delta/unit": finding.unit,
+            "delta/cured_by": finding.operation or "a person or another engine",
+        },
+    )
+
+
+def _severity(*, is_error: bool) -> dg.AssetCheckSeverity:
+    return dg.AssetCheckSeverity.ERROR if is_error else dg.AssetCheckSeverity.WARN
+
+
+def _plain_value(value: float | tuple[str, ...]) -> float | str:
+    return (", ".join(value) or "none") if isinstance(value, tuple) else value
+
+
+def failed_result(error: DeltaOpsError, check_name: str | None = None) -> dg.AssetCheckResult:
+    """What a check comes to whose table cannot be read."""
+    return dg.AssetCheckResult(
+        check_name=check_name, passed=False, description=plain_text(str(error))
+    )

@@ -1,0 +1,109 @@
+"""Freshness checks: how long ago the rows of a table changed, by its log.
+
+Dagster's own `FreshnessPolicy` goes by materializations: it needs its daemon and, for tables that
+others write, `build_commit_sensor`. These checks ask the table, whoever writes it. Commits that
+only rearrange rows, as maintenance makes them, do not count.
+"""
+
+from collections.abc import Sequence
+from datetime import timedelta
+
+import dagster as dg
+
+from delta_ops.arguments import validate_arguments
+from delta_ops.clock import Clock, system_clock
+from delta_ops.errors import DeltaOpsError, InvalidRequestError
+from delta_ops.log import DeltaLog
+from delta_ops.log.history.history import HistoryEntry
+from delta_ops.orchestration.changes import changes_rows
+from delta_ops.orchestration.markdown import plain_text
+from delta_ops.orchestration.tables import TableRef
+from delta_ops.protocol.values.far_times import utc_text
+
+
+def build_freshness_checks(
+    tables: Sequence[TableRef],
+    *,
+    fail_after: timedelta,
+    warn_after: timedelta | None = None,
+    automation_condition: dg.AutomationCondition[dg.AssetCheckKey] | None = None,
+    clock: Clock = system_clock,
+) -> list[dg.AssetChecksDefinition]:
+    """For each table, `rows_are_fresh`: a commit of not so long ago changed rows.
+
+    A check runs when somebody runs it, and a table that nobody writes causes nothing: have a
+    schedule or an `AutomationCondition.on_cron` run these.
+
+    Args:
+        fail_after: A table whose rows did not change for longer is an error, and so is one that
+            cannot be read.
+        warn_after: A table whose rows did not change for longer is a warning.
+        clock: By which the age counts.
+
+    Raises:
+        InvalidRequestError: A time is not positive, or `warn_after` is not before `fail_after`.
+    """
+    validate_arguments(build_freshness_checks, locals())
+    limits = [limit for limit in (warn_after, fail_after) if limit is not None]
+    if min(limits) <= timedelta(0) or (warn_after is not None and warn_after >= fail_after):
+        raise InvalidRequestError(
+            f"a table cannot be stale after {' and '.join(map(str, limits))}; give times above "
+            "zero, and a warn_after that is less than fail_after"
+        )
+    return [
+        _freshness_check(t, fail_after, warn_after, automation_condition, clock) for t in tables
+    ]
+
+
+def _freshness_check(
+    table: TableRef,
+    fail_after: timedelta,
+    warn_after: timedelta | None,
+    automation_condition: dg.AutomationCondition[dg.AssetCheckKey] | None,
+    clock: Clock,
+) -> dg.AssetChecksDefinition:
+    @dg.asset_check(
+        asset=table.asset_key,
+        name="rows_are_fresh",
+        description=f"Rows changed within {fail_after}.",
+        automation_condition=automation_condition,
+    )
+    def rows_are_fresh() -> dg.AssetCheckResult:
+        now_ms = clock()
+        try:
+            change = _last_change(table.log(), now_ms - _ms(fail_after))
+        except DeltaOpsError as error:
+            return dg.AssetCheckResult(passed=False, description=plain_text(str(error)))
+        if change is None:
+            return dg.AssetCheckResult(
+                passed=False, description=f"no commit of the last {fail_after} changed rows"
+            )
+        age = timedelta(milliseconds=now_ms - change.timestamp_ms)
+        is_late = warn_after is not None and age > warn_after
+        return dg.AssetCheckResult(
+            passed=not is_late,
+            severity=dg.AssetCheckSeverity.WARN,
+            description=f"rows changed at {utc_text(change.timestamp_ms)}"
+            + (f", more than {warn_after} ago" if is_late else ""),
+            metadata={
+                "delta/changed_in_version": change.version,
+                "delta/changed_at": dg.MetadataValue.timestamp(change.timestamp_ms / 1000),
+                "delta/hours_since_change": round(age / timedelta(hours=1), 3),
+            },
+        )
+
+    return rows_are_fresh
+
+
+def _ms(duration: timedelta) -> int:
+    return duration // timedelta(milliseconds=1)
+
+
+def _last_change(log: DeltaLog, since_ms: int) -> HistoryEntry | None:
+    """The newest commit that changed rows, if it is not older than a time."""
+    for entry in log.history():
+        if entry.timestamp_ms < since_ms:
+            break
+        if any(changes_rows(commit) for commit in log.commits(entry.version, entry.version)):
+            return entry
+    return None

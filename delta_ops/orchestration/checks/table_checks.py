@@ -1,0 +1,226 @@
+"""Asset checks that read the log and no data.
+
+A check that fails for want of maintenance says which operation cures it, and links to the launchpad
+of the maintenance job, filled in for that table and that operation.
+"""
+
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from functools import partial
+from typing import get_args
+
+import dagster as dg
+
+from delta_ops.arguments import validate_arguments
+from delta_ops.errors import DeltaOpsError, InvalidRequestError
+from delta_ops.log.checksum_write.verify import validate_checksum
+from delta_ops.maintenance import (
+    HealthReport,
+    HealthThresholds,
+    MaintenancePlan,
+    plan_maintenance,
+)
+from delta_ops.maintenance.due import Measure
+from delta_ops.maintenance.health.figures import load_figures
+from delta_ops.maintenance.health.report import assess_table
+from delta_ops.orchestration.card.table_card import table_card
+from delta_ops.orchestration.checks.check_ops import TableChecks, check_op
+from delta_ops.orchestration.checks.check_results import LOST, Cure, failed_result, finding_result
+from delta_ops.orchestration.dagster_compat import code_location
+from delta_ops.orchestration.policies.choice import PolicyJobs, choose_policy, jobs_of
+from delta_ops.orchestration.tables import TableRef
+
+MAINTENANCE_JOB = "delta_maintenance"
+"""The name that `build_maintenance_job` gives its job."""
+_DESCRIPTIONS: Mapping[Measure, str] = {
+    "small_files": "Files that optimize would put together.",
+    "commits_since_checkpoint": "Commits that every reader replays after the checkpoint.",
+    "commit_bytes_since_checkpoint": "Bytes of the commits that every reader replays.",
+    "expired_tombstones": "Removed files that are past their retention and still there.",
+    "expired_log_files": "Log files that are past their retention.",
+    "incomplete_checkpoints": "Files of checkpoints that nobody finished.",
+    "deleted_rows": "Share of the rows that deletion vectors mark.",
+    "partition_skew": "Bytes of the largest partition, in those of the mean.",
+    "file_size_skew": "Bytes of the largest file, in those that a file should have.",
+    "stats_coverage": "Share of the files whose statistics readers can skip by.",
+    "clustering_depth": "Files of a clustered table that may hold the same values.",
+    "promised_time_travel": "How far back the table's properties promise time travel.",
+    "readable_time_travel": "How far back versions can be read, as against what is promised.",
+    "unreachable_files": "Removed files are not kept longer than versions that could read them.",
+    "lost_commits": "Commits that another writer has replaced.",
+    "damaged_checkpoints": "Checkpoints that cannot be read, while older ones can.",
+    "features": "Table features that keep some of delta_ops' maintenance away.",
+}
+
+
+def build_table_checks(
+    tables: Sequence[TableRef],
+    *,
+    job: dg.JobDefinition | str = MAINTENANCE_JOB,
+    card: bool = True,
+) -> list[dg.AssetChecksDefinition]:
+    """For each table: its log can be read and agrees with the version checksum where there is one
+    (an error if not), and maintenance is not overdue (a warning).
+
+    Args:
+        job: The maintenance job that a warning links to, or its name; of the same code location.
+        card: Whether the second check shows the table's card, which takes some kilobytes of
+            Dagster's event log each time.
+    """
+    validate_arguments(build_table_checks, locals())
+    name = _job_name(job)
+    return [
+        check for t in tables for check in (_log_check(t), _maintenance_check(t, name, card=card))
+    ]
+
+
+def build_health_checks(
+    tables: Sequence[TableRef],
+    *,
+    thresholds: HealthThresholds | None = None,
+    errors: Collection[Measure] = LOST,
+    job: dg.JobDefinition | str = MAINTENANCE_JOB,
+    policies: Sequence[PolicyJobs] = (),
+    automation_condition: dg.AutomationCondition[dg.AssetCheckKey] | None = None,
+) -> list[dg.AssetChecksDefinition]:
+    """For each table, a check for each measure of its health, by the measure's name.
+
+    A table that cannot be read is an error of every check.
+
+    Args:
+        thresholds: From where on a check fails.
+        errors: Measures whose failure is an error; of the others it is a warning.
+        job: The maintenance job that failures link to, or its name; of the same code location.
+        policies: With their tables and jobs. The thresholds and the job of a table's policy, also
+            of one that it names by its property, take the place of `thresholds` and `job`.
+        automation_condition: When the checks run by themselves.
+
+    Raises:
+        InvalidRequestError: There is no such measure.
+    """
+    validate_arguments(build_health_checks, locals())
+    unknown = next((each for each in errors if each not in _DESCRIPTIONS), None)
+    if unknown is not None:
+        raise InvalidRequestError(
+            f"there is no measure {unknown!r} that could be an error; choose from "
+            f"{', '.join(_DESCRIPTIONS)}"
+        )
+    checks = partial(
+        health_checks,
+        thresholds=thresholds or HealthThresholds(),
+        errors=errors,
+        job=_job_name(job),
+        policies=policies,
+        automation_condition=automation_condition,
+    )
+    return [check_op(table, "health", checks(table)) for table in tables]
+
+
+def health_checks(
+    table: TableRef,
+    *,
+    thresholds: HealthThresholds,
+    errors: Collection[Measure] = LOST,
+    job: str = MAINTENANCE_JOB,
+    policies: Sequence[PolicyJobs] = (),
+    automation_condition: dg.AutomationCondition[dg.AssetCheckKey] | None = None,
+) -> TableChecks:
+    """The checks of a table's health; the arguments are those of `build_health_checks`."""
+    specs = [
+        dg.AssetCheckSpec(
+            measure,
+            asset=table.asset_key,
+            description=_DESCRIPTIONS[measure],
+            automation_condition=automation_condition,
+        )
+        for measure in get_args(Measure)
+    ]
+
+    def evaluate(
+        context: dg.AssetCheckExecutionContext, wanted: Collection[dg.AssetCheckKey]
+    ) -> Iterable[dg.AssetCheckResult]:
+        try:
+            report, job_name = _look_at(thresholds, job, policies, table)
+        except DeltaOpsError as error:
+            for key in wanted:
+                yield failed_result(error, key.name)
+            return
+        cure = Cure(table, job_name, code_location(context.run))
+        for finding in report.findings:
+            if dg.AssetCheckKey(table.asset_key, finding.measure) in wanted:
+                yield finding_result(finding, report, cure, errors)
+
+    return TableChecks(specs=specs, evaluate=evaluate)
+
+
+def _look_at(
+    thresholds: HealthThresholds, job: str, policies: Sequence[PolicyJobs], table: TableRef
+) -> tuple[HealthReport, str]:
+    """How a table is, and the name of the job that cures it."""
+    log = table.log()
+    figures = load_figures(log)
+    choices = [each.policy for each in policies if each.policy is not None]
+    for each in policies:
+        if each.policy is not None and table in each.tables:
+            policy, _ = choose_policy(table.name, each.policy, figures.configuration, choices)
+            thresholds, job = policy.thresholds, (jobs_of(policy, policies) or each).job.name
+    return assess_table(log.uri, figures, thresholds), job
+
+
+def _job_name(job: dg.JobDefinition | str) -> str:
+    return job if isinstance(job, str) else job.name
+
+
+def _log_check(table: TableRef) -> dg.AssetChecksDefinition:
+    @dg.asset_check(
+        asset=table.asset_key,
+        name="log_is_readable",
+        description="The log can be read, and agrees with its version checksum.",
+    )
+    def log_is_readable() -> dg.AssetCheckResult:
+        try:
+            snapshot = table.log().snapshot()
+            has_checksum = validate_checksum(snapshot)
+        except DeltaOpsError as error:
+            return failed_result(error)
+        return dg.AssetCheckResult(
+            passed=True,
+            description="its version checksum agrees" if has_checksum else None,
+            metadata={"delta/version": snapshot.version},
+        )
+
+    return log_is_readable
+
+
+def _maintenance_check(table: TableRef, job: str, *, card: bool) -> dg.AssetChecksDefinition:
+    @dg.asset_check(
+        asset=table.asset_key,
+        name="maintenance_is_not_overdue",
+        description="No operation of maintenance is due.",
+    )
+    def maintenance_is_not_overdue(context: dg.AssetCheckExecutionContext) -> dg.AssetCheckResult:
+        try:
+            plan = plan_maintenance(table.log())
+            shown = {"delta/card": dg.MetadataValue.md(table_card(table.log()))} if card else {}
+        except DeltaOpsError as error:
+            return failed_result(error)
+        return dg.AssetCheckResult(
+            passed=not plan.has_work,
+            severity=dg.AssetCheckSeverity.WARN,
+            description=_plan_text(plan, Cure(table, job, code_location(context.run))),
+            metadata={
+                "delta/commits_since_checkpoint": plan.commits_since_checkpoint,
+                "delta/small_files": plan.small_files,
+                "delta/expired_tombstones": plan.expired_tombstones,
+                "delta/deletable_log_files": plan.deletable_log_files,
+                "delta/incomplete_checkpoint_files": plan.incomplete_checkpoint_files,
+                **shown,
+            },
+        )
+
+    return maintenance_is_not_overdue
+
+
+def _plan_text(plan: MaintenancePlan, cure: Cure) -> str:
+    if not plan.has_work:
+        return "nothing is due"
+    return f"{', '.join(plan.operations)}. {cure.link('Open the launchpad to run what is due')}"

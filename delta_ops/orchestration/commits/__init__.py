@@ -1,0 +1,1 @@
+"""Reports commits that other writers made, as Dagster events."""

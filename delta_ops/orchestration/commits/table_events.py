@@ -1,0 +1,179 @@
+"""Table events: how the commit sensor tells Dagster of commits, partitions and states of a table.
+
+Rows that changed are a materialization, which automation and freshness go by; all else is an
+observation. The newest event shows the table too, since the UI takes columns and size from it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator, Mapping
+from typing import Any
+
+import dagster as dg
+
+from delta_ops.log import Snapshot
+from delta_ops.log.commit_file import Commit
+from delta_ops.orchestration.changes import changes_rows
+from delta_ops.orchestration.commits.reported_commits import SHORT_ID, CommitRun
+from delta_ops.orchestration.commits.touched_partitions import Layout, Touched, key_of_text
+from delta_ops.orchestration.dagster_compat import partition_tags
+from delta_ops.orchestration.markdown import plain_text
+from delta_ops.orchestration.metadata import table_metadata
+
+Event = dg.AssetMaterialization | dg.AssetObservation
+FIRST_LOOK = "delta/first_look"
+"""Metadata of the events that tell of a table as it stood when it was looked at first."""
+_MAX_OPERATION, _MAX_ENGINE = 40, 200
+"""Characters of what a commit says of its writer, which may be anything."""
+_NOTHING: Mapping[str, Any] = {}
+
+
+class TableEvents:
+    """The events of a table.
+
+    Args:
+        latest: The table at its latest version.
+        layout: How the asset is partitioned, if it is.
+    """
+
+    def __init__(self, asset_key: dg.AssetKey, latest: Snapshot, layout: Layout | None) -> None:
+        self._asset_key, self._latest, self._layout = asset_key, latest, layout
+
+    def commit_events(
+        self,
+        commit: Commit,
+        made_by: CommitRun | None,
+        touched: Touched,
+        told: Collection[str],
+        data_version: str,
+    ) -> Iterator[Event]:
+        """What a commit did: of each partition that it touched, or of the table.
+
+        Args:
+            touched: Empty, but for a commit that changed rows of a partitioned asset.
+            told: The partitions of which this was told before.
+        """
+        by = "another writer" if made_by is None else f"run {made_by.run_id}, which did not tell"
+        operation = str(commit.operation)[:_MAX_OPERATION]
+        what = plain_text(f"{operation if commit.operation else 'commit'} by {by}")
+        metadata = {
+            **self._place(commit.version),
+            "delta/operation": operation,
+            "delta/engine": str(commit.mark.engine)[:_MAX_ENGINE],
+            "delta/files_added": len(commit.adds),
+            "delta/files_removed": len(commit.removes),
+            **_run_metadata(made_by),
+            **_partition_notes(touched),
+        }
+        yield from self.partition_events(
+            touched, told, commit.version, data_version, what, metadata
+        )
+        if not touched.keys or touched.unknown is not None:
+            kind = dg.AssetMaterialization if changes_rows(commit) else dg.AssetObservation
+            yield kind(
+                asset_key=self._asset_key,
+                description=what,
+                metadata={**metadata, **self._latest_metadata(commit.version)},
+                tags=_tags(data_version),
+            )
+
+    def first_look_events(
+        self, touched: Touched, told: Collection[str], data_version: str
+    ) -> Iterator[Event]:
+        """The table as it stands, after each partition that it has rows of."""
+        version = self._latest.version
+        what = f"the table as it stands at version {version}"
+        metadata = {**self._place(version), FIRST_LOOK: True, **_partition_notes(touched)}
+        yield from self.partition_events(touched, told, version, data_version, what, metadata)
+        yield self.state(what, version, self._latest, data_version, metadata=metadata)
+
+    def state(
+        self,
+        description: str,
+        version: int,
+        shown: Snapshot,
+        data_version: str,
+        *,
+        first_version: int | None = None,
+        metadata: Mapping[str, Any] = _NOTHING,
+    ) -> Event:
+        """A state of the table, for all commits from one version to another."""
+        return dg.AssetMaterialization(
+            asset_key=self._asset_key,
+            description=description,
+            metadata={
+                **metadata,
+                **table_metadata(shown),
+                "delta/shown_version": shown.version,
+                "delta/version": version,
+                "delta/first_version": version if first_version is None else first_version,
+            },
+            tags=_tags(data_version),
+        )
+
+    def late_partition(self, key: str, version: int, data_version: str) -> Event:
+        """A partition that a version touched before it was one."""
+        what = f"version {version} touched the partition before it had ended"
+        return self._partition(key, what, self._place(version), data_version)
+
+    def partition_events(
+        self,
+        touched: Touched,
+        told: Collection[str],
+        version: int,
+        data_version: str,
+        what: str,
+        metadata: Mapping[str, Any],
+    ) -> Iterator[Event]:
+        """Events of the partitions that were touched, but for those that were told of it.
+
+        Args:
+            version: The commit's.
+            what: The description, as Markdown.
+            metadata: Beside the table's place and version.
+        """
+        metadata = {**self._place(version), **metadata}
+        untold = [key for key in touched.keys if key not in told]
+        for key in untold:
+            shown = self._latest_metadata(version) if key == untold[-1] else _NOTHING
+            yield self._partition(key, what, {**metadata, **shown}, data_version)
+
+    def _partition(
+        self, key: str, what: str, metadata: Mapping[str, Any], data_version: str
+    ) -> Event:
+        partition = key if self._layout is None else key_of_text(key, self._layout)
+        return dg.AssetMaterialization(
+            asset_key=self._asset_key,
+            partition=partition,
+            description=what,
+            metadata=metadata,
+            tags={**_tags(data_version), **partition_tags(partition)},
+        )
+
+    def _place(self, version: int) -> dict[str, Any]:
+        return {"dagster/uri": dg.MetadataValue.text(self._latest.uri), "delta/version": version}
+
+    def _latest_metadata(self, version: int) -> Mapping[str, Any]:
+        return table_metadata(self._latest) if version == self._latest.version else _NOTHING
+
+
+def data_version_text(table_id: str, version: int) -> str:
+    """Dagster's data version for a version of the table with this `metaData.id`."""
+    return f"{table_id[:SHORT_ID]}@{version}"
+
+
+def _tags(data_version: str) -> dict[str, str]:
+    return {"dagster/data_version": data_version}
+
+
+def _run_metadata(made_by: CommitRun | None) -> dict[str, Any]:
+    return {} if made_by is None else {"delta/run": dg.MetadataValue.dagster_run(made_by.run_id)}
+
+
+def _partition_notes(touched: Touched) -> dict[str, Any]:
+    """What is said of partitions beside those that have events of their own."""
+    notes = {
+        "delta/outside_of_partitions": list(touched.outside),
+        "delta/coming_partitions": list(touched.coming),
+    }
+    return {name: values for name, values in notes.items() if values}

@@ -1,0 +1,1 @@
+"""Stores assets as Delta tables and loads them as inputs."""

@@ -1,0 +1,381 @@
+"""DeltaIOManager: an asset is a table, a partition of the asset a slice of the table.
+
+Outputs and inputs are of the types that `type_handlers` knows: Arrow, Spark, pandas, polars,
+`Snapshot`, `DeltaLog`. An input without an annotation is a `Snapshot`, which holds no rows; an
+output may also be a list of `SourcePart`. An asset that writes by itself returns the `Snapshot` or
+`DeltaLog` of its own table, or None where its annotation says so, as `Optional[...]` does.
+
+Metadata say how to write, those of the `Output` before those that the asset adds while it runs,
+those before its definition's, and those before the IO manager's own:
+
+    partition_expr      which rows belong to a partition of the asset: a column, or an expression of
+                        one; for partitions of several dimensions a mapping of each to such
+    delta/partition_by  the columns by which a new table is laid out; none by default
+    delta/mode          "overwrite" (default): a partition replaces its rows, an asset without
+                        partitions the table; "append": rows are added; "merge": they meet those
+                        of the table, see `merge_settings`; "error" and "ignore": only a new table
+                        is written, without partitions
+    delta/idempotency   "run" (default), "source" or "partition"; see `output_txns`
+    delta/configuration table properties of a new table
+    delta/merge_schema  True: the table takes in columns that only the output has
+    delta/overwrite_schema
+                        True: the columns of the output become the table's; without partitions only
+    delta/data_version  "table" (default): the last version that changed rows; "partition": that
+                        changed rows of the output's partitions
+    delta/column_lineage
+                        which columns are made of which, as {"total": {"orders": ["price"]}}; of a
+                        Spark DataFrame its plan tells, if they do not say
+    delta/user_metadata texts by names, which the commit carries beside which run made it
+
+`dagster/uri` in the metadata of an asset's definition is the place of its table, if that is not
+`<root>/<asset key>`. Checks and maintenance look there, too.
+
+An input takes the rows of the upstream's partitions that Dagster maps to it. With `partition_expr`
+in the metadata of its `AssetIn`, an expression of the upstream's columns, it takes the rows of the
+partitions that the asset itself materialises: the flights of a day, whichever day's file they came
+with. `columns` there names the columns to read, `delta/predicate` filters rows by SQL.
+
+What an overwrite replaces is named by a predicate on the column of `partition_expr`; without
+partitions it is the whole table. There is no third way, and no error turns one into the other.
+"""
+
+import time
+from collections.abc import Mapping, Sequence
+from functools import partial
+from typing import Any, Literal
+
+import dagster as dg
+from pydantic import Field
+
+from delta_ops.errors import InvalidRequestError, TableNotFoundError
+from delta_ops.events import CheckpointDamaged, CommitLost, OnEvent, Progress, RaceLost
+from delta_ops.log import DeltaLog, Snapshot
+from delta_ops.maintenance import auto_compact
+from delta_ops.orchestration import dagster_compat as compat
+from delta_ops.orchestration.io_manager.column_lineage import remember_input
+from delta_ops.orchestration.io_manager.input_settings import (
+    InputSettings,
+    input_settings,
+    require_partitions,
+    validate_all_is_read,
+)
+from delta_ops.orchestration.io_manager.input_versions import input_version, read_metadata
+from delta_ops.orchestration.io_manager.output_partitions import (
+    require_expression,
+    rows_of_each_partition,
+    versioned_rows,
+)
+from delta_ops.orchestration.io_manager.output_report import report_output
+from delta_ops.orchestration.io_manager.output_settings import (
+    output_settings,
+    partition_expr_of,
+    validate_defaults,
+)
+from delta_ops.orchestration.io_manager.output_writes import OutputWriter
+from delta_ops.orchestration.io_manager.partitions import partition_predicate
+from delta_ops.orchestration.io_manager.type_handlers import (
+    TableRead,
+    holds_rows,
+    rows_of,
+    takes_none,
+    value_of_table,
+)
+from delta_ops.orchestration.resources import (
+    STORAGE_OPTIONS,
+    DeltaLogResource,
+    TableName,
+    lake_config,
+    range_cache,
+    table_log,
+    validate_fields,
+    validate_place,
+)
+from delta_ops.orchestration.storage_options import resolve_options
+from delta_ops.orchestration.tables import uri_elsewhere
+from delta_ops.protocol.predicate import Predicate, all_of
+from delta_ops.transaction import DEFAULT_HOOKS, Hook, write_checksum
+
+PROGRESS_S = 10.0
+"""Between two lines of Dagster's log that say how far a write is."""
+_HOOKS: Mapping[str, Sequence[Hook]] = {
+    "inline": (*DEFAULT_HOOKS, auto_compact()),
+    "scheduled": (write_checksum,),
+}
+"""By `checkpoint`."""
+
+
+class DeltaIOManager(dg.ConfigurableIOManager):
+    """Stores each asset as the Delta table at `<root>/<asset key>`, or at its `dagster/uri`."""
+
+    lake: dg.ResourceDependency[Any] = Field(
+        default=None,  # type: ignore[arg-type]
+        description="A DeltaLogResource, in the place of root, storage_options, cache and lock.",
+    )
+    root: str | None = Field(
+        default=None, description="Folder or URI under which each asset has its table."
+    )
+    storage_options: dict[str, Any] = Field(default={}, description=STORAGE_OPTIONS)
+    cache_directory: str | None = Field(
+        default=None,
+        description="Where this machine keeps what it reads of checkpoints in object stores.",
+    )
+    cache_max_bytes: int = Field(default=1 << 30, gt=0, description="That the cache may take.")
+    lock: dg.ResourceDependency[Any] = Field(
+        default=None,  # type: ignore[arg-type]
+        description="Within which commits are created, for a store that cannot do so exclusively; "
+        "a function, as DeltaLog takes it.",
+    )
+    metadata: dict[str, Any] = Field(
+        default={},
+        description="What holds for outputs that neither their own metadata nor those of their "
+        "asset say otherwise of: partition_expr, delta/mode, ...",
+    )
+    checkpoint: Literal["inline", "scheduled"] = Field(
+        default="inline",
+        description="Whether a write makes the checkpoint that it makes due, and compacts tables "
+        "with delta.autoOptimize.autoCompact, or leaves both to the maintenance job.",
+    )
+    spark: dg.ResourceDependency[Any] = Field(
+        default=None,  # type: ignore[arg-type]
+        description="dagster-pyspark's resource; needed to load Spark DataFrames.",
+    )
+
+    def __init__(self, **given: Any) -> None:
+        validate_fields(type(self), given)
+        validate_defaults(given.get("metadata", {}))
+        validate_place(given)
+        super().__init__(**lake_config(given))
+
+    @classmethod
+    def configure_at_launch(cls, **given: Any) -> Any:
+        """The IO manager with further fields from the config of a run; see Dagster's own."""
+        return super().configure_at_launch(**lake_config(given))
+
+    def table_name(
+        self,
+        asset_key: dg.AssetKey,
+        metadata: Mapping[str, Any],  # noqa: ARG002 - for IO managers that have other names
+    ) -> TableName:
+        """The table of an asset whose definition has these metadata: its key."""
+        return asset_key
+
+    def read_metadata(
+        self,
+        metadata: Mapping[str, Any],
+        place: str,  # noqa: ARG002 - for IO managers that have other words
+    ) -> Mapping[str, Any]:
+        """Metadata of an output, or of an asset's definition, in the words above.
+
+        Args:
+            place: Names them in errors.
+        """
+        return metadata
+
+    def read_input_metadata(
+        self,
+        metadata: Mapping[str, Any],
+        place: str,  # noqa: ARG002 - for IO managers that have other words
+    ) -> Mapping[str, Any]:
+        """Metadata of an input, in the words of `input_settings`.
+
+        Args:
+            place: Names them in errors.
+        """
+        return metadata
+
+    @staticmethod
+    def default_load_type() -> type | None:
+        """The class of inputs that have no annotation; None: a `Snapshot`, which holds no rows."""
+        return None
+
+    def log(self, table: TableName) -> DeltaLog:
+        """The table of an asset by its key, or by its name below root."""
+        if isinstance(self.lake, DeltaLogResource):
+            return self.lake.log(table)
+        if self.lake is not None:
+            raise InvalidRequestError(
+                f"lake is of type {type(self.lake).__name__}; give a DeltaLogResource"
+            )
+        assert self.root is not None  # or `validate_place` had refused
+        cache = range_cache(self.cache_directory, self.cache_max_bytes)
+        return table_log(self.root, self.storage_options, table, lock=self.lock, cache=cache)
+
+    def log_of_asset(self, asset_key: dg.AssetKey, metadata: Mapping[str, Any]) -> DeltaLog:
+        """The table of an asset whose definition has these metadata.
+
+        It is where `dagster/uri` says, as it is to checks and maintenance, or else below root.
+
+        Raises:
+            InvalidRequestError: There is a table below root, and none yet at `dagster/uri`.
+        """
+        log = self.log(self.table_name(asset_key, metadata))
+        uri = uri_elsewhere(asset_key, metadata, log.uri)
+        if uri is None:
+            return log
+        lake = self.lake if isinstance(self.lake, DeltaLogResource) else self
+        cache = range_cache(lake.cache_directory, lake.cache_max_bytes)
+        placed = DeltaLog(uri, resolve_options(lake.storage_options), lock=lake.lock, cache=cache)
+        if not placed.exists() and log.exists():
+            raise InvalidRequestError(
+                f"the table of asset {asset_key.to_user_string()} is {log.uri}, and the metadata "
+                f"dagster/uri of the asset name {placed.uri}, where there is no table; move the "
+                "table there, or leave dagster/uri out. Nothing was read or written"
+            )
+        return placed
+
+    def listener(self, context: dg.OutputContext) -> OnEvent:
+        """What hears the events of a write; by default lost races, lost commits and, now and then,
+        how many of Spark's tasks are done go to Dagster's log."""
+        told_at = time.monotonic()
+
+        def on_event(event: Any) -> None:
+            nonlocal told_at
+            if isinstance(event, Progress) and time.monotonic() - told_at >= PROGRESS_S:
+                told_at = time.monotonic()
+                context.log.info(f"{event.table}: {event.operation}, {event.count} tasks done")
+            if isinstance(event, RaceLost):
+                context.log.info(f"{event.table}: another writer committed {event.version} first")
+            if isinstance(event, CommitLost | CheckpointDamaged):
+                context.log.warning(f"{event.table}: {event.advice}")
+
+        return on_event
+
+    def handle_output(self, context: dg.OutputContext, obj: Any) -> None:
+        """Write the output and describe the table's new version to Dagster."""
+        if obj is None:
+            if context.has_asset_key:  # ops hand on None where they are done
+                _validate_none_is_meant(context)
+            return
+        if not context.has_asset_key:
+            raise InvalidRequestError(
+                f"{compat.output_words(context)} belongs to no asset, so there is no table for it; "
+                "make the op an asset, or give the output another io_manager_key"
+            )
+        settings = output_settings(context, self.metadata, self.read_metadata)
+        log = self.log_of_asset(context.asset_key, context.definition_metadata)
+        _validate_output_names_no_table(context, log)
+        writer = OutputWriter(
+            context=context,
+            settings=settings,
+            log=log,
+            on_event=self.listener(context),
+            hooks=_HOOKS[self.checkpoint],
+        )
+        rows = None
+        if isinstance(obj, Snapshot | DeltaLog) and obj.uri == log.uri:
+            results = []  # the asset has written by itself
+        elif isinstance(obj, list):
+            results = writer.write_parts(obj)
+        else:
+            rows = rows_of(obj)
+            results = [writer.write_rows(rows)]
+        if any(result.ignored for result in results):
+            context.log.info(f"{log.uri}: there is a table, and delta/mode is 'ignore'")
+            results = []
+        if settings.merge is not None and not settings.merge.takes_columns_whole:
+            rows = None  # whose columns are not those of the table
+        is_replaced = settings.mode == "overwrite" and not isinstance(obj, list)
+        written = [result.snapshot for result in results if result.snapshot is not None]
+        table = written[-1] if written else log.snapshot_if_exists()
+        if table is not None:
+            predicates = rows_of_each_partition(
+                context, settings, table.schema, is_replaced=is_replaced
+            )
+            report_output(
+                context,
+                log,
+                table,
+                results,
+                predicates,
+                is_replaced=is_replaced,
+                of_partitions=versioned_rows(context, settings, table.schema),
+                lineage=settings.column_lineage,
+                rows=rows,
+            )
+
+    def load_input(self, context: dg.InputContext) -> Any:
+        """Read the upstream at the version that Dagster records as provenance, if it is there."""
+        settings = input_settings(context, self.read_input_metadata)
+        upstream = context.upstream_output
+        metadata = upstream.definition_metadata if upstream is not None else {}
+        log = self.log_of_asset(context.asset_key, metadata)
+        wanted = compat.annotation(context)
+        if wanted is Any:
+            wanted = self.default_load_type() or Any
+        if not holds_rows(wanted):
+            validate_all_is_read(context, settings)
+        try:
+            version = input_version(context, log, partial(self._input_predicate, context, settings))
+        except TableNotFoundError:
+            if takes_none(wanted):
+                return None
+            raise
+        snapshot = version.snapshot
+        predicate = self._input_predicate(context, settings, snapshot)
+        compat.record_read(context, read_metadata(context.asset_key, version))
+        read = TableRead(
+            log=log,
+            snapshot=snapshot,
+            columns=settings.columns,
+            predicate=predicate,
+            spark_session=self._session,
+        )
+        value = value_of_table(wanted, read)
+        remember_input(context, value)
+        return value
+
+    def _input_predicate(
+        self, context: dg.InputContext, settings: InputSettings, snapshot: Snapshot
+    ) -> Predicate | None:
+        of_partitions = self._rows_of_input(context, settings, snapshot)
+        given = [each for each in (of_partitions, settings.predicate) if each is not None]
+        return all_of(given) if given else None
+
+    def _rows_of_input(
+        self, context: dg.InputContext, settings: InputSettings, snapshot: Snapshot
+    ) -> Predicate | None:
+        """The rows of the partitions that the input is about; None: all."""
+        expression = settings.partition_expr
+        if expression is not None:
+            partitions, keys = require_partitions(context)
+            return partition_predicate(expression, snapshot.schema, partitions, keys)
+        if not context.has_asset_partitions or context.upstream_output is None:
+            return None
+        metadata = context.upstream_output.definition_metadata
+        expression = partition_expr_of(
+            metadata, self.metadata, context.asset_key, self.read_metadata
+        )
+        return partition_predicate(
+            require_expression(context.asset_key, expression),
+            snapshot.schema,
+            context.asset_partitions_def,
+            context.asset_partition_keys,
+        )
+
+    def _session(self) -> Any:
+        if self.spark is None:
+            raise InvalidRequestError(
+                "a Spark DataFrame was asked for and DeltaIOManager has no Spark; give it "
+                "spark=LazyPySparkResource(...)"
+            )
+        return self.spark.spark_session
+
+
+def _validate_output_names_no_table(context: dg.OutputContext, log: DeltaLog) -> None:
+    """Reject a place that only this run knows: whoever reads the asset goes by its definition."""
+    for metadata in (context.output_metadata, compat.added_metadata(context, None)):
+        if uri_elsewhere(context.asset_key, metadata or {}, log.uri) is not None:
+            raise InvalidRequestError(
+                f"the Output of asset {context.asset_key.to_user_string()} has the metadata "
+                "dagster/uri, and whoever reads the asset goes by its definition; put them there. "
+                "Nothing was written"
+            )
+
+
+def _validate_none_is_meant(context: dg.OutputContext) -> None:
+    if not takes_none(compat.annotation(context)):
+        raise InvalidRequestError(
+            f"asset {context.asset_key.to_user_string()} returned None, so nothing was written; "
+            "return its rows, or annotate the function with -> None, or Optional[...], where it "
+            "may write nothing"
+        )

@@ -1,0 +1,96 @@
+"""InputSettings: what an input takes of its upstream, as the metadata of its `AssetIn` say.
+
+    columns          names, in the order wanted; all of them by default
+    partition_expr   an expression of the upstream's columns: the rows of the partitions that the
+                     asset itself materialises
+    delta/predicate  SQL, as `parse_predicate` takes it: only the rows for which it is true
+
+An IO manager may know other words for them (`swap_in`); it reads them into the words here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import dagster as dg
+
+from delta_ops.errors import InvalidRequestError
+from delta_ops.orchestration import dagster_compat as compat
+from delta_ops.orchestration.io_manager.given_settings import (
+    ReadMetadata,
+    first_given,
+    read_columns,
+    validate_keys,
+)
+from delta_ops.orchestration.io_manager.output_settings import PartitionExpr, read_expressions
+from delta_ops.protocol.predicate import Predicate, parse_predicate
+
+_KEYS = ("columns", "partition_expr", "delta/predicate")
+_OUTCOME = "Nothing was read"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class InputSettings:
+    """What an input takes of its upstream."""
+
+    columns: Sequence[str] | None
+    """None: all."""
+    partition_expr: PartitionExpr | None
+    """None: the rows of the upstream's partitions that Dagster maps to the input."""
+    predicate: Predicate | None
+    """None: all rows of these partitions."""
+
+
+def input_settings(context: dg.InputContext, read_metadata: ReadMetadata) -> InputSettings:
+    """The settings of an input.
+
+    Raises:
+        InvalidRequestError: There is no such key or value.
+    """
+    place = f"the metadata of the input {context.asset_key.to_user_string()}"
+    metadata = read_metadata(context.definition_metadata or {}, place)
+    validate_keys(place, metadata, _KEYS, outcome=_OUTCOME)
+    columns, expression, predicate = (first_given(key, [(place, metadata)]) for key in _KEYS)
+    if predicate.value is not None and not isinstance(predicate.value, str):
+        raise predicate.refuse('a condition of SQL, such as "a > 1"', outcome=_OUTCOME)
+    return InputSettings(
+        columns=read_columns(columns),
+        partition_expr=read_expressions(expression),
+        predicate=None if predicate.value is None else parse_predicate(predicate.value),
+    )
+
+
+def validate_all_is_read(context: dg.InputContext, settings: InputSettings) -> None:
+    """Reject settings that choose rows or columns of a value that has none.
+
+    Raises:
+        InvalidRequestError: The settings do.
+    """
+    chosen = {"columns": settings.columns, "delta/predicate": settings.predicate}
+    for name, value in chosen.items():
+        if value is not None:
+            raise InvalidRequestError(
+                f"the metadata of the input {context.asset_key.to_user_string()} have {name}, and "
+                "the input is a handle of the table, which holds no rows; annotate it with "
+                f"pa.Table or another type of rows, or leave {name} out. Nothing was read"
+            )
+
+
+def require_partitions(
+    context: dg.InputContext,
+) -> tuple[dg.PartitionsDefinition[Any], Sequence[str]]:
+    """The partitions of the asset that takes an input by its own, and those of this run.
+
+    Raises:
+        InvalidRequestError: It has none.
+    """
+    found = compat.consumer_partitions(context)
+    if found is None:
+        raise InvalidRequestError(
+            f"input {context.asset_key.to_user_string()} has the metadata partition_expr, by which "
+            "an asset takes the rows of its own partitions, and the asset that takes it has none; "
+            "leave partition_expr out"
+        )
+    return found

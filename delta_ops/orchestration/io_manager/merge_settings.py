@@ -1,0 +1,165 @@
+"""MergeSettings: how an output is merged into its table, as metadata say.
+
+    delta/merge_keys       columns: a row of the table and one of the output meet if all are equal
+    delta/merge_predicate  SQL: what else must be true for them to meet, of `target.x` and
+                           `source.x`; or all that must be, without keys
+    delta/merge_clauses    what becomes of rows, the first that holds decides; by default rows that
+                           meet take all columns of the output, and others of the output are added
+    delta/merge_aliases    {"target": "t", "source": "s"}: other names for both in SQL
+
+A clause is a mapping: `when` ("matched", "not matched", "not matched by source"), `then` ("update",
+"delete", "insert"), and if need be `if` (SQL), `set` (values by column, texts are SQL; all columns
+of the output if it is left out) and `except` (columns that are left out of all).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from delta_ops.errors import InvalidRequestError
+from delta_ops.orchestration.io_manager.given_settings import (
+    Given,
+    are_texts,
+    read_columns,
+    read_texts,
+)
+from delta_ops.transaction.merge import Action, Occasion
+
+MERGE_KEYS = (
+    "delta/merge_keys",
+    "delta/merge_predicate",
+    "delta/merge_clauses",
+    "delta/merge_aliases",
+)
+_SIDES = ("target", "source")
+_WORDS = ("when", "then", "if", "set", "except")
+_ACTIONS: Mapping[Occasion, tuple[Action, ...]] = {
+    "matched": ("update", "delete"),
+    "not matched": ("insert",),
+    "not matched by source": ("update", "delete"),
+}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MergeClause:
+    """What becomes of some rows."""
+
+    when: Occasion
+    then: Action
+    condition: str | None = None
+    """SQL; None: always."""
+    values: Mapping[str, Any] | None = None
+    """By column; None: all columns of the output."""
+    left_out: tuple[str, ...] = ()
+    """Columns of the output that are not taken."""
+
+
+UPSERT = (
+    MergeClause(when="matched", then="update"),
+    MergeClause(when="not matched", then="insert"),
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MergeSettings:
+    """How the rows of an output meet those of the table, and what becomes of them."""
+
+    keys: tuple[str, ...]
+    predicate: str | None
+    clauses: tuple[MergeClause, ...]
+    target_alias: str = "target"
+    source_alias: str = "source"
+
+    @property
+    def is_upsert_by_keys(self) -> bool:
+        """Whether merging the same rows again leaves the table as it is."""
+        return self.predicate is None and self.clauses == UPSERT
+
+    @property
+    def takes_columns_whole(self) -> bool:
+        """Whether every value comes from the column of the output that has its name."""
+        return all(each.values is None for each in self.clauses)
+
+
+def merge_settings(given: Mapping[str, Given]) -> MergeSettings:
+    """How an output is merged.
+
+    Args:
+        given: What is given for each of `MERGE_KEYS`, and for the mode.
+
+    Raises:
+        InvalidRequestError: A value is none of what it may be, or nothing says which rows meet.
+    """
+    keys, predicate, clauses, aliases = (given[key] for key in MERGE_KEYS)
+    columns = read_columns(keys) or ()
+    if predicate.value is not None and not isinstance(predicate.value, str):
+        raise predicate.refuse('a condition such as "target.id = source.id"')
+    if not columns and not predicate.value:
+        place = given["delta/mode"].place if keys.value is None else keys.place
+        raise InvalidRequestError(
+            f"{place} do not say which rows a merge brings together; give delta/merge_keys, "
+            "the columns that must be equal, or a delta/merge_predicate. Nothing was written"
+        )
+    names = _aliases(aliases)
+    return MergeSettings(
+        keys=columns,
+        predicate=predicate.value or None,
+        clauses=_clauses(clauses),
+        target_alias=names["target"],
+        source_alias=names["source"],
+    )
+
+
+def _aliases(given: Given) -> Mapping[str, str]:
+    wanted = '"target" and "source" to names, such as {"target": "t", "source": "s"}'
+    names = {**dict(zip(_SIDES, _SIDES, strict=True)), **(read_texts(given, wanted) or {})}
+    if set(names) != set(_SIDES) or names["target"].lower() == names["source"].lower():
+        raise given.refuse(f"a mapping of {wanted}")
+    return names
+
+
+def _clauses(given: Given) -> tuple[MergeClause, ...]:
+    if given.value is None:
+        return UPSERT
+    wanted = 'a list of clauses such as {"when": "matched", "then": "update", "if": "..."}'
+    if not isinstance(given.value, list | tuple) or not given.value:
+        raise given.refuse(wanted)
+    return tuple(_clause(given, each) for each in given.value)
+
+
+def _clause(given: Given, clause: Any) -> MergeClause:
+    when: Any
+    then: Any
+
+    def refuse(reason: str) -> InvalidRequestError:
+        return InvalidRequestError(
+            f"{given.place} have the clause {clause!r} in {given.key}, {reason}. "
+            "Nothing was written"
+        )
+
+    if not isinstance(clause, Mapping):
+        raise refuse("which is no mapping")
+    unknown = [name for name in clause if name not in _WORDS]
+    if unknown:
+        raise refuse(f"where {unknown[0]!r} says nothing; choose from {', '.join(_WORDS)}")
+    when, then = clause.get("when"), clause.get("then")
+    if when is None or when not in _ACTIONS:
+        raise refuse(f"whose when is {when!r}; choose from {', '.join(_ACTIONS)}")
+    if then not in _ACTIONS[when]:
+        raise refuse(f"whose then is {then!r}; for {when!r} choose {' or '.join(_ACTIONS[when])}")
+    condition, values, left_out = (clause.get(name) for name in _WORDS[2:])
+    if condition is not None and not isinstance(condition, str):
+        raise refuse("whose if is no text of SQL")
+    is_mapping = isinstance(values, Mapping) and all(isinstance(name, str) for name in values)
+    if values is not None and (then == "delete" or not is_mapping):
+        raise refuse("whose set is no mapping of columns to values, or is there for a delete")
+    if values is None and (when, then) == ("not matched by source", "update"):
+        raise refuse("which needs a set: there is no row of the output to take values from")
+    takes_all = values is None and then != "delete"
+    if left_out is not None and not (are_texts(left_out) and takes_all):
+        raise refuse("whose except is no list of columns, or is there without all columns")
+    return MergeClause(
+        when=when, then=then, condition=condition, values=values, left_out=tuple(left_out or ())
+    )

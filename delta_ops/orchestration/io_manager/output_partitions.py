@@ -1,0 +1,62 @@
+"""Output partitions: which rows of a table are those of an output's partitions."""
+
+from collections.abc import Sequence
+
+import dagster as dg
+
+from delta_ops.errors import InvalidRequestError
+from delta_ops.orchestration.io_manager.output_settings import OutputSettings, PartitionExpr
+from delta_ops.orchestration.io_manager.partitions import partition_predicate
+from delta_ops.protocol.predicate import Predicate
+from delta_ops.protocol.schema import StructType
+
+
+def rows_of_partitions(
+    context: dg.OutputContext, settings: OutputSettings, schema: StructType, keys: Sequence[str]
+) -> Predicate:
+    """The rows of these partitions of an output.
+
+    Raises:
+        InvalidRequestError: Nothing says which they are, or it does not fit the columns.
+    """
+    expression = require_expression(context.asset_key, settings.partition_expr)
+    try:
+        return partition_predicate(expression, schema, context.asset_partitions_def, keys)
+    except InvalidRequestError as error:
+        asset = context.asset_key.to_user_string()
+        raise InvalidRequestError(f"asset {asset}: {error}") from error
+
+
+def rows_of_each_partition(
+    context: dg.OutputContext, settings: OutputSettings, schema: StructType, *, is_replaced: bool
+) -> dict[str, Predicate]:
+    """The rows of each partition; empty where nothing says which they are, and where the output is
+    all that its only partition holds.
+    """
+    keys = context.asset_partition_keys if context.has_asset_partitions else []
+    if settings.partition_expr is None or (is_replaced and len(keys) < 2):
+        return {}
+    return {key: rows_of_partitions(context, settings, schema, [key]) for key in keys}
+
+
+def versioned_rows(
+    context: dg.OutputContext, settings: OutputSettings, schema: StructType
+) -> Predicate | None:
+    """The rows whose last change is the data version; None: those of the table."""
+    if not settings.is_version_of_partition or not context.has_asset_partitions:
+        return None
+    return rows_of_partitions(context, settings, schema, context.asset_partition_keys)
+
+
+def require_expression(asset_key: dg.AssetKey, expression: PartitionExpr | None) -> PartitionExpr:
+    """The expression that says which rows are a partition's.
+
+    Raises:
+        InvalidRequestError: There is none.
+    """
+    if expression is None:
+        raise InvalidRequestError(
+            f"asset {asset_key.to_user_string()} has partitions, and its metadata do not say which "
+            'column holds them; add metadata={"partition_expr": "<column>"}'
+        )
+    return expression

@@ -1,0 +1,224 @@
+"""Output writes: the commits that an asset's output becomes: one, or one for each source."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any, get_args
+
+import dagster as dg
+
+from delta_ops.errors import InvalidRequestError
+from delta_ops.events import OnEvent
+from delta_ops.log import DeltaLog, Snapshot
+from delta_ops.orchestration import dagster_compat as compat
+from delta_ops.orchestration.io_manager.frames import settle_index
+from delta_ops.orchestration.io_manager.output_merges import merge_rows
+from delta_ops.orchestration.io_manager.output_partitions import rows_of_partitions
+from delta_ops.orchestration.io_manager.output_report import known_version, newest_version_with
+from delta_ops.orchestration.io_manager.output_settings import OutputSettings
+from delta_ops.orchestration.io_manager.output_txns import (
+    forced_source_txn,
+    source_txn,
+    step_output,
+    user_metadata,
+    write_txns,
+)
+from delta_ops.orchestration.io_manager.type_handlers import is_spark_data, rows_of, schema_of_rows
+from delta_ops.protocol.predicate import Predicate
+from delta_ops.transaction import CommitResult, Hook, Transaction, Txn, begin
+from delta_ops.transaction.idempotency import is_done
+from delta_ops.transaction.write import Mode as WriteMode
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SourcePart:
+    """The rows that one source holds up to a position; committed once, whatever run brings them."""
+
+    data: Any
+    """Rows, of any type that an asset may return."""
+    source: str
+    """Name of the source within this asset; a file's name, for instance."""
+    position: int
+    """Must only grow; a file's generation, for instance."""
+    replaces: Predicate | None = None
+    """The rows of earlier positions, which a new position replaces; None if it only adds."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OutputWriter:
+    """Writes an output of a step to its table."""
+
+    context: dg.OutputContext
+    settings: OutputSettings
+    log: DeltaLog
+    on_event: OnEvent
+    hooks: Sequence[Hook]
+    """Run after each commit."""
+    warnings: set[str] = field(default_factory=set)
+    """Logged warnings, each once for all parts."""
+
+    def write_rows(self, data: Any) -> CommitResult:
+        """Commit what the asset returned.
+
+        Raises:
+            InvalidRequestError: It declares its idempotency by sources, and names none.
+        """
+        context, settings, log = self.context, self.settings, self.log
+        if settings.idempotency == "source":
+            raise InvalidRequestError(
+                f"asset {context.asset_key.to_user_string()} declares idempotency 'source'; return "
+                "a list of SourcePart, which say what the source and its position are"
+            )
+        output, repeats = step_output(context), settings.is_repeatable
+        txns = write_txns(output, lambda: log, settings.idempotency, is_repeatable=repeats)
+        transaction = begin(log, on_event=self.on_event)
+        data = self._settle_index(data, transaction)
+        mode = settings.mode
+        if mode == "merge":
+            return self._merge(transaction, data, txns)
+        replaced = None
+        if mode == "overwrite":
+            replaced = self._rows_of_partitions(transaction, data)
+        return self._write(transaction, data, mode, replaced, txns)
+
+    def write_parts(self, parts: Sequence[object]) -> list[CommitResult]:
+        """Commit each part that was not committed before.
+
+        Returns:
+            A result for each part, those of parts that were there last.
+
+        Raises:
+            InvalidRequestError: The mode writes only a new table, or a part is no `SourcePart`.
+        """
+        context, settings, log = self.context, self.settings, self.log
+        if settings.mode in ("error", "ignore"):
+            raise InvalidRequestError(
+                f"asset {context.asset_key.to_user_string()} has the delta/mode {settings.mode!r}, "
+                "by which only a new table is written, and returned a list of SourcePart, of which "
+                "each is added; leave the mode out. Nothing was written"
+            )
+        if not parts:
+            self._validate_no_parts_are_meant()
+        results: list[CommitResult] = []
+        found: list[Txn] = []
+        known: Snapshot | None = None
+        for part in parts:
+            if not isinstance(part, SourcePart):
+                raise InvalidRequestError(
+                    f"asset {context.asset_key.to_user_string()} returned a list of "
+                    f"{type(part).__name__}; return a DataFrame, Arrow data, or SourceParts"
+                )
+            txn = source_txn(context.asset_key, part.source, part.position)
+            forced = forced_source_txn(context, part.source, part.position)
+            transaction = begin(log, on_event=self.on_event, snapshot=known)
+            known = transaction.snapshot
+            stored = known.transactions() if known is not None else {}
+            was_there = is_done(txn, stored, table=log.uri)
+            if is_done(forced or txn, stored, table=log.uri):
+                found.append(forced or txn)
+                continue
+            txns = [each for each in (None if was_there else txn, forced) if each is not None]
+            result = self._write_part(transaction, part, txns)
+            results.append(result)
+            known = result.snapshot or known
+        if found and known is not None:
+            version = None
+            if not results:
+                version = newest_version_with(log, found, known_version(context, known), known)
+            done = CommitResult(version=version, already_committed=True, attempts=0)
+            results += [done] * len(found)
+        return results
+
+    def _validate_no_parts_are_meant(self) -> None:
+        """Reject an empty list where nothing says that the asset returns parts."""
+        asset = self.context.asset_key.to_user_string()
+        is_annotated = get_args(compat.annotation(self.context)) == (SourcePart,)
+        if not is_annotated and self.settings.idempotency != "source":
+            raise InvalidRequestError(
+                f"asset {asset} returned an empty list, which has no columns, so nothing was "
+                "written; return a DataFrame or Arrow data, which may be without rows. An asset "
+                'that returns SourceParts says so by metadata={"delta/idempotency": "source"} or '
+                "by the annotation list[SourcePart]"
+            )
+        self.context.log.info(f"asset {asset} returned no SourcePart; nothing was written")
+
+    def _write_part(
+        self, transaction: Transaction, part: SourcePart, txns: Sequence[Txn]
+    ) -> CommitResult:
+        rows = self._settle_index(rows_of(part.data), transaction)
+        if self.settings.mode != "merge":
+            # Asked of the table and not of its txns, which can expire: replacing nothing is cheap.
+            mode: WriteMode = "append" if part.replaces is None else "overwrite"
+            return self._write(transaction, rows, mode, part.replaces, txns)
+        if part.replaces is not None:
+            raise InvalidRequestError(
+                f"asset {self.context.asset_key.to_user_string()} has the delta/mode 'merge', and "
+                f"the SourcePart of {part.source} replaces rows; leave one of them out. Nothing of "
+                "it was written"
+            )
+        return self._merge(transaction, rows, txns)
+
+    def _settle_index(self, rows: Any, transaction: Transaction) -> Any:
+        """Rows with the index of a pandas frame as the table has it; see `frames`."""
+        exists = transaction.snapshot is not None
+        columns = transaction.schema.fields_by_lower_name if exists else ()
+
+        def warn(reason: str) -> None:
+            if reason not in self.warnings:
+                self.warnings.add(reason)
+                asset = self.context.asset_key.to_user_string()
+                self.context.log.warning(f"asset {asset}: {reason}")
+
+        return settle_index(rows, columns, warn)
+
+    def _rows_of_partitions(self, transaction: Transaction, data: Any) -> Predicate | None:
+        """The rows of the run's partitions; None for an asset without."""
+        context = self.context
+        if not context.has_asset_partitions:
+            return None
+        schema = schema_of_rows(data) if transaction.snapshot is None else transaction.schema
+        return rows_of_partitions(context, self.settings, schema, context.asset_partition_keys)
+
+    def _merge(self, transaction: Transaction, data: Any, txns: Sequence[Txn]) -> CommitResult:
+        assert self.settings.merge is not None
+        return merge_rows(
+            transaction,
+            data,
+            self.settings.merge,
+            txns,
+            among=self._rows_of_partitions(transaction, data),
+            merge_schema=self.settings.merge_schema,
+            partition_by=self.settings.partition_by,
+            configuration=self.settings.configuration,
+            user_metadata=user_metadata(step_output(self.context), self.settings.user_metadata),
+            hooks=self.hooks,
+        )
+
+    def _write(
+        self,
+        transaction: Transaction,
+        data: Any,
+        mode: WriteMode,
+        replaced: Predicate | None,
+        txns: Sequence[Txn],
+    ) -> CommitResult:
+        settings = self.settings
+        for txn in txns:
+            transaction.set_transaction(txn)
+        exists = transaction.snapshot is not None
+        options: dict[str, Any] = {
+            "mode": mode,
+            "partition_by": settings.partition_by,
+            "replace_where": replaced,
+            "merge_schema": settings.merge_schema,
+            "overwrite_schema": settings.overwrite_schema,
+            "configuration": None if exists else settings.configuration,
+            "user_metadata": user_metadata(step_output(self.context), settings.user_metadata),
+            "hooks": self.hooks,
+        }
+        if is_spark_data(data):
+            from delta_ops import spark
+
+            return spark.write(data, transaction, **options)
+        from delta_ops import arrow
+
+        return arrow.write(transaction, data, **options)

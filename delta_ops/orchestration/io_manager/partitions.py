@@ -1,0 +1,227 @@
+"""Dagster's partitions as predicates on the columns of the table.
+
+The literal's type comes from the column, never from the partitions definition. A window of time is
+half open, and nothing is assumed to be contiguous: windows are OR-ed where they do not touch. In a
+column of texts or whole numbers a window is the range between what the definition's format makes of
+its bounds (`2026-01-31`, `20260131`), as long as those sort as the times do (`%Y` first, then `%m`,
+...); else it is the partition's key.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from datetime import UTC, date, datetime, time
+from functools import reduce
+from typing import Any
+
+import dagster as dg
+
+from delta_ops.errors import InvalidRequestError
+from delta_ops.orchestration.io_manager.partition_expression import (
+    PartitionExpression,
+    next_value,
+    parse_expression,
+)
+from delta_ops.protocol.predicate import Always, And, Column, Predicate
+from delta_ops.protocol.schema import StructType
+
+Window = tuple[datetime, datetime]
+Range = tuple[Any, Any]
+"""From the first value to the one after the last."""
+
+_SORTED_FORMATS = ("Y", "Ym", "Ymd", "YmdH", "YmdHM", "YmdHMS", "Yj", "F")
+
+
+def partition_predicate(
+    expression: str | Mapping[str, str],
+    schema: StructType,
+    partitions: dg.PartitionsDefinition[Any],
+    keys: Sequence[str],
+) -> Predicate:
+    """The rows of these partitions.
+
+    Args:
+        expression: As `partition_expression` takes it; a mapping of dimensions to such for
+            partitions of several dimensions.
+
+    Raises:
+        InvalidRequestError: The expression cannot stand for the partitions.
+    """
+    if isinstance(partitions, dg.MultiPartitionsDefinition):
+        return _multi_predicate(expression, schema, partitions, keys)
+    if not isinstance(expression, str):
+        raise InvalidRequestError(
+            f"partition_expr {dict(expression)!r} is a mapping, and the partitions have one "
+            "dimension; give one column or expression"
+        )
+    values = parse_expression(expression, schema)
+    if not keys:
+        return Always(False)
+    if isinstance(partitions, dg.TimeWindowPartitionsDefinition):
+        return _windows_predicate(values, partitions, keys)
+    return _any_key(values, keys)
+
+
+def _multi_predicate(
+    expression: str | Mapping[str, str],
+    schema: StructType,
+    partitions: dg.MultiPartitionsDefinition,
+    keys: Sequence[str],
+) -> Predicate:
+    """The rows of partitions of several dimensions, those with equal keys of the last together."""
+    dimensions = {each.name: each.partitions_def for each in partitions.partitions_defs}
+    if isinstance(expression, str) or set(expression) != set(dimensions):
+        given = expression if isinstance(expression, str) else dict(expression)
+        wanted = ", ".join(f"{name!r}: ..." for name in dimensions)
+        raise InvalidRequestError(
+            f"partition_expr {given!r} does not say which column holds which dimension of the "
+            f"partitions; give {{{wanted}}}"
+        )
+    first, last = dimensions
+    lasts_by_first: dict[str, list[str]] = {}
+    for key in keys:
+        by_dimension = partitions.get_partition_key_from_str(key).keys_by_dimension
+        lasts_by_first.setdefault(by_dimension[first], []).append(by_dimension[last])
+    firsts_by_lasts: dict[frozenset[str], list[str]] = {}
+    for key, lasts in lasts_by_first.items():
+        firsts_by_lasts.setdefault(frozenset(lasts), []).append(key)
+
+    def dimension_predicate(name: str, keys: Sequence[str]) -> Predicate:
+        return partition_predicate(expression[name], schema, dimensions[name], keys)
+
+    return _any_of(
+        And((dimension_predicate(first, firsts), dimension_predicate(last, sorted(lasts))))
+        for lasts, firsts in firsts_by_lasts.items()
+    )
+
+
+def _windows_predicate(
+    values: PartitionExpression,
+    partitions: dg.TimeWindowPartitionsDefinition,
+    keys: Sequence[str],
+) -> Predicate:
+    if values.type_name == "string" or values.is_integer:
+        return _formatted_predicate(values, partitions, keys)
+    windows = _join_windows([_window(partitions, key) for key in keys])
+    return _any_of(
+        _range_predicate(values, tuple(_literal(values, bound) for bound in window))
+        for window in windows
+    )
+
+
+def _formatted_predicate(
+    values: PartitionExpression,
+    partitions: dg.TimeWindowPartitionsDefinition,
+    keys: Sequence[str],
+) -> Predicate:
+    """The rows of windows in a column of texts or numbers."""
+    is_sorted = "".join(re.findall(r"%(\w)", partitions.fmt)) in _SORTED_FORMATS
+    ranges: list[Range] = []
+    others: list[str] = []
+    for key in keys:
+        texts = [bound.strftime(partitions.fmt) for bound in _window(partitions, key)]
+        bounds: Sequence[Any] = texts
+        if values.is_integer:
+            bounds = [_number(values, text) for text in texts]
+        # Of an hour that a clock shows twice, the format does not tell which.
+        if is_sorted and texts[0] == key and bounds[0] < bounds[1]:
+            ranges.append((bounds[0], bounds[1]))
+        else:
+            others.append(key)
+    found = [_range_predicate(values, each) for each in _join_ranges(ranges)]
+    return _any_of([*found, *([_any_key(values, others)] if others else [])])
+
+
+def _any_key(values: PartitionExpression, keys: Sequence[str]) -> Predicate:
+    """The rows whose value is one of the keys."""
+    if values.first is None:
+        return Column(values.path).isin(list(keys))
+    literals = sorted(_parse_key(values, key) for key in keys)
+    return _any_of(
+        _range_predicate(values, each)
+        for each in _join_ranges([(literal, next_value(literal)) for literal in literals])
+    )
+
+
+def _parse_key(values: PartitionExpression, key: str) -> Any:
+    try:
+        match values.type_name:
+            case "date":
+                return date.fromisoformat(key)
+            case "timestamp":
+                moment = datetime.fromisoformat(key)
+                return moment if moment.tzinfo else moment.replace(tzinfo=UTC)
+            case "timestamp_ntz":
+                return datetime.fromisoformat(key)
+    except ValueError as error:
+        raise InvalidRequestError(
+            f"partition {key!r} is no {values.type_name}, as partition_expr {values.text!r} is"
+        ) from error
+    return _number(values, key)
+
+
+def _number(values: PartitionExpression, text: str) -> int:
+    if not re.fullmatch(r"-?[0-9]+", text):
+        raise InvalidRequestError(
+            f"partition {text!r} is no whole number, as partition_expr {values.text!r} is; give "
+            "the partitions such a format (fmt='%Y%m%d'), or an expression of a time"
+        )
+    return int(text)
+
+
+def _range_predicate(values: PartitionExpression, bounds: Sequence[Any]) -> Predicate:
+    start, end = bounds if values.first is None else map(values.first, bounds)
+    column = Column(values.path)
+    predicate: Predicate = (column >= start) & (column < end)
+    return predicate
+
+
+def _any_of(predicates: Iterable[Predicate]) -> Predicate:
+    found = list(predicates)
+    return reduce(_or, found) if found else Always(False)
+
+
+def _or(left: Predicate, right: Predicate) -> Predicate:
+    return left | right
+
+
+def _window(partitions: dg.TimeWindowPartitionsDefinition, key: str) -> Window:
+    window = partitions.time_window_for_partition_key(key)
+    return window.start, window.end
+
+
+def _join_windows(windows: Sequence[Window]) -> list[Window]:
+    joined: list[Window] = []
+    for start, end in sorted(windows, key=lambda window: window[0].timestamp()):
+        # Aware times of one zone compare by their clocks, which an hour of autumn shows twice.
+        if joined and start.timestamp() <= joined[-1][1].timestamp():
+            joined[-1] = (joined[-1][0], max(end, joined[-1][1], key=datetime.timestamp))
+        else:
+            joined.append((start, end))
+    return joined
+
+
+def _join_ranges(ranges: Sequence[Range]) -> list[Range]:
+    joined: list[Range] = []
+    for start, end in sorted(ranges):
+        if joined and start <= joined[-1][1]:
+            joined[-1] = (joined[-1][0], max(end, joined[-1][1]))
+        else:
+            joined.append((start, end))
+    return joined
+
+
+def _literal(values: PartitionExpression, bound: datetime) -> Any:
+    match values.type_name:
+        case "timestamp":
+            return bound.astimezone(UTC)
+        case "timestamp_ntz":
+            return bound.replace(tzinfo=None)
+        case "date" if bound.time() == time():
+            return bound.date()
+    raise InvalidRequestError(
+        f"partition_expr {values.text!r} of type {values.type_name or 'a nested type'} cannot hold "
+        f"windows such as {bound}; use a date (whole days), a timestamp, a text, a whole number, "
+        "or an expression of them"
+    )

@@ -1,0 +1,273 @@
+"""Type handlers: how a value of a Python type becomes a table's rows, and a table such a value.
+
+The class of an output chooses the handler, of an input its annotation does: the nearest class in
+the order in which Python looks up methods. `Optional[X]` is X, or None where there is no table yet.
+An input without an annotation is a `Snapshot`, which holds no rows. Any other output that has
+`__arrow_c_stream__` is Arrow data.
+
+Built in, below: Arrow, Spark, pandas, polars, and the table itself as `Snapshot` and `DeltaLog`.
+Classes are known by name where their package must not be imported for it.
+"""
+
+from __future__ import annotations
+
+import sys
+import types
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any, Union, get_args, get_origin
+
+import pyarrow as pa
+
+from delta_ops.arrow import to_table
+from delta_ops.arrow.read.scan import open_reader
+from delta_ops.errors import InvalidRequestError
+from delta_ops.log import DeltaLog, Snapshot
+from delta_ops.orchestration.io_manager.frames import (
+    class_name,
+    column_error,
+    pandas_of_table,
+    table_of_pandas,
+    table_of_polars,
+)
+from delta_ops.protocol.predicate import Predicate
+from delta_ops.protocol.schema import StructType
+from delta_ops.protocol.schema.arrow_types import columns_from_arrow
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TableRead:
+    """What an input shall hold: a version of a table, its columns and rows."""
+
+    log: DeltaLog
+    snapshot: Snapshot
+    """At the version that Dagster records as provenance."""
+    columns: Sequence[str] | None
+    """All of them if None."""
+    predicate: Predicate | None
+    """The rows of the partitions; all rows if None."""
+    spark_session: Callable[[], Any]
+    """Gives the session of the IO manager; an error where it has none."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TypeHandler:
+    """How values of one class are written and read."""
+
+    python_type: type | str
+    """The class, or its public name as "polars.DataFrame", by which nothing is imported."""
+    to_rows: Callable[[Any], Any] | None = None
+    """Makes Arrow data (a table, batch or reader) or a Spark DataFrame of the value; the IO manager
+    writes Spark DataFrames by Spark and all else by Arrow. None: no output can be such a value."""
+    from_table: Callable[[TableRead], Any] | None = None
+    """Makes the value of a table; None: no input can be such a value."""
+
+    @property
+    def name(self) -> str:
+        """The class as users write it."""
+        return (
+            self.python_type if isinstance(self.python_type, str) else class_name(self.python_type)
+        )
+
+
+def register_type_handler(handler: TypeHandler) -> None:
+    """Let assets return and take values of a class, or handle a known class in another way.
+
+    Call it where the module of your `Definitions` is imported: every process that runs a step
+    imports that.
+
+    Raises:
+        InvalidRequestError: The handler is not complete.
+    """
+    is_name = isinstance(handler.python_type, str)
+    if is_name and not all(str(handler.python_type).rpartition(".")[::2]):
+        raise InvalidRequestError(
+            f"the type handler's python_type is {handler.python_type!r}; give a class, or the "
+            'name of one with its package, such as "polars.DataFrame"'
+        )
+    if not is_name and not isinstance(handler.python_type, type):
+        raise InvalidRequestError(
+            f"the type handler's python_type is {handler.python_type!r}; give a class or its name"
+        )
+    if handler.to_rows is None and handler.from_table is None:
+        raise InvalidRequestError(
+            f"the type handler of {handler.name} neither writes nor reads; give to_rows, "
+            "from_table or both"
+        )
+    handlers_by_name.pop(handler.name, None)
+    handlers_by_name[handler.name] = handler
+
+
+def rows_of(value: Any) -> Any:
+    """An output as a Spark DataFrame, or as Arrow data that have a schema.
+
+    Raises:
+        InvalidRequestError: No handler makes rows of it.
+    """
+    handler = _find_handler(type(value))
+    if handler is not None and handler.to_rows is not None:
+        value = handler.to_rows(value)
+    if is_spark_data(value) or isinstance(value, pa.Table | pa.RecordBatch | pa.RecordBatchReader):
+        return value
+    if hasattr(value, "__arrow_c_stream__"):
+        return _reader_of_stream(value)
+    known = ", ".join(each.name for each in handlers_by_name.values() if each.to_rows)
+    raise InvalidRequestError(
+        f"a value of type {class_name(type(value))} is no rows; return one of {known} or anything "
+        "with __arrow_c_stream__, or tell how by register_type_handler"
+    )
+
+
+def schema_of_rows(rows: Any) -> StructType:
+    """The columns of rows as `rows_of` makes them, as a table has them."""
+    if is_spark_data(rows):
+        from delta_ops.spark.schema import schema_from_spark
+
+        return schema_from_spark(rows.schema)
+    return columns_from_arrow(pa.schema(rows.schema))
+
+
+def value_of_table(wanted: Any, read: TableRead) -> Any:
+    """A table as the value that an annotation asks for; a `Snapshot` where it asks for nothing.
+
+    Raises:
+        InvalidRequestError: No handler makes such a value.
+    """
+    wanted = _drop_none(wanted)
+    if wanted in (Any, object):
+        return read.snapshot
+    handler = _find_handler(wanted) if isinstance(wanted, type) else None
+    if handler is None or handler.from_table is None:
+        known = ", ".join(each.name for each in handlers_by_name.values() if each.from_table)
+        shown = class_name(wanted) if isinstance(wanted, type) else str(wanted)
+        raise InvalidRequestError(
+            f"{read.log.uri}: an input cannot be annotated with {shown}; choose one of {known}, "
+            "leave the annotation out for a Snapshot, or tell how by register_type_handler"
+        )
+    return handler.from_table(read)
+
+
+def takes_none(annotation: Any) -> bool:
+    """Whether None is among what an annotation names."""
+    return type(None) in get_args(annotation) or annotation in (None, type(None))
+
+
+def holds_rows(annotation: Any) -> bool:
+    """Whether the value that an annotation asks for has rows; a handle of the table has none."""
+    wanted = _drop_none(annotation)
+    handles = (Snapshot, DeltaLog)
+    return wanted not in (Any, object) and not (isinstance(wanted, type) and wanted in handles)
+
+
+def is_spark_data(value: Any) -> bool:
+    """Whether a value is a Spark DataFrame, classic or Connect; does not import pyspark."""
+    return any(
+        base.__name__ == "DataFrame" and base.__module__.startswith("pyspark.sql")
+        for base in type(value).__mro__
+    )
+
+
+def _drop_none(annotation: Any) -> Any:
+    if get_origin(annotation) not in (Union, types.UnionType):
+        return annotation
+    others = [each for each in get_args(annotation) if each is not type(None)]
+    return others[0] if len(others) == 1 else annotation
+
+
+def _find_handler(wanted: type) -> TypeHandler | None:
+    by_class = {_class_of(each): each for each in handlers_by_name.values()}
+    return next((by_class[base] for base in wanted.__mro__ if base in by_class), None)
+
+
+def _class_of(handler: TypeHandler) -> type | None:
+    """The class; None where its package is not imported, so that nothing is of that class."""
+    if isinstance(handler.python_type, type):
+        return handler.python_type
+    package, _, name = handler.python_type.rpartition(".")
+    return getattr(sys.modules.get(package), name, None)
+
+
+def _reader_of_stream(value: Any) -> pa.RecordBatchReader:
+    try:
+        return pa.RecordBatchReader.from_stream(value)
+    except pa.ArrowException as error:
+        raise column_error(value, error) from error
+
+
+def _arrow_table(read: TableRead) -> pa.Table:
+    return to_table(read.snapshot, read.columns, read.predicate)
+
+
+def _arrow_reader(read: TableRead) -> pa.RecordBatchReader:
+    return open_reader(read.snapshot, read.columns, read.predicate)
+
+
+def _arrow_dataset(read: TableRead) -> Any:
+    import pyarrow.dataset
+
+    return pyarrow.dataset.dataset(_arrow_table(read))
+
+
+def _reader_of_dataset(dataset: Any) -> pa.RecordBatchReader:
+    return dataset.scanner().to_reader()
+
+
+def _spark_frame(read: TableRead) -> Any:
+    session = read.spark_session()
+    from delta_ops.spark import read as read_by_spark
+
+    return read_by_spark(session, read.snapshot, read.columns, read.predicate)
+
+
+def _polars_frame(read: TableRead) -> Any:
+    import polars as pl
+
+    return pl.from_arrow(_arrow_table(read))
+
+
+def _initial_handlers() -> Iterator[TypeHandler]:
+    yield TypeHandler(python_type="pyarrow.Table", to_rows=_itself, from_table=_arrow_table)
+    yield TypeHandler(
+        python_type="pyarrow.RecordBatchReader", to_rows=_itself, from_table=_arrow_reader
+    )
+    yield TypeHandler(python_type="pyarrow.RecordBatch", to_rows=_itself)
+    yield TypeHandler(
+        python_type="pyarrow.dataset.Dataset",
+        to_rows=_reader_of_dataset,
+        from_table=_arrow_dataset,
+    )
+    yield TypeHandler(python_type="pyspark.sql.DataFrame", to_rows=_itself, from_table=_spark_frame)
+    yield TypeHandler(
+        python_type="pandas.DataFrame",
+        to_rows=table_of_pandas,
+        from_table=lambda read: pandas_of_table(_arrow_table(read)),
+    )
+    yield TypeHandler(
+        python_type="polars.DataFrame",
+        to_rows=table_of_polars,
+        from_table=_polars_frame,
+    )
+    yield TypeHandler(
+        python_type="polars.LazyFrame",
+        to_rows=lambda frame: table_of_polars(frame.collect()),
+        from_table=lambda read: _polars_frame(read).lazy(),
+    )
+    # Rows of another table; of the asset's own there is nothing to write.
+    yield TypeHandler(
+        python_type=Snapshot,
+        to_rows=open_reader,
+        from_table=lambda read: read.snapshot,
+    )
+    yield TypeHandler(
+        python_type=DeltaLog,
+        to_rows=lambda log: open_reader(log.snapshot()),
+        from_table=lambda read: read.log,
+    )
+
+
+def _itself(value: Any) -> Any:
+    return value
+
+
+handlers_by_name: dict[str, TypeHandler] = {each.name: each for each in _initial_handlers()}
+"""By the name of their class; of several for one class, the last counts."""

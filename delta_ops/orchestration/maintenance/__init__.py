@@ -1,0 +1,1 @@
+"""Maintenance jobs, schedules and sensors."""

@@ -1,0 +1,106 @@
+"""What Dagster shows of a maintenance run, for each table: an observation of the table's asset.
+
+Few keys. Whole numbers become plots, so those that make a series are always there: the table as it
+stands, and what the run saved. Whatever else was counted is there if it is not zero, and the
+table's card if the run did or found anything.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import dagster as dg
+
+from delta_ops.errors import DeltaOpsError
+from delta_ops.log import Snapshot
+from delta_ops.maintenance import MaintenanceResult
+from delta_ops.maintenance.fleet import failure_of
+from delta_ops.maintenance.optimize.clustering import load_clustering
+from delta_ops.orchestration.card.table_card import table_card
+from delta_ops.orchestration.markdown import plain_text
+from delta_ops.orchestration.tables import TableRef
+
+
+def maintenance_observation(table: TableRef, result: MaintenanceResult) -> dg.AssetObservation:
+    """What was done with a table, and how it stands since.
+
+    Raises:
+        DeltaOpsError: The table cannot be opened any more.
+    """
+    snapshot = table.log().snapshot()
+    return dg.AssetObservation(
+        asset_key=table.asset_key,
+        description=_sentence(result),
+        metadata={
+            **_series(snapshot, result),
+            **_depths(snapshot, result),
+            **_work(result),
+            **_card(table, result),
+        },
+    )
+
+
+def _series(snapshot: Snapshot, result: MaintenanceResult) -> dict[str, int]:
+    """The numbers that each observation has, so that their plots have no gaps."""
+    return {
+        "delta/version": snapshot.version,
+        "delta/num_files": snapshot.num_files,
+        "dagster/size_bytes": snapshot.size_bytes,
+        "delta/commits_since_checkpoint": snapshot.commits_since_checkpoint,
+        "delta/bytes_saved": result.saved["bytes"],
+        "delta/live_files_saved": result.saved["live_files"],
+    }
+
+
+def _depths(snapshot: Snapshot, result: MaintenanceResult) -> dict[str, int]:
+    """The depth of a clustered table before and after a rewrite."""
+    if "optimize" not in result.operations or not snapshot.clustering_columns:
+        return {}
+    before = result.plan.clustering_depth
+    return {
+        **({} if before is None else {"delta/clustering_depth_before": before}),
+        "delta/clustering_depth": load_clustering(snapshot).depth,
+    }
+
+
+def _work(result: MaintenanceResult) -> dict[str, Any]:
+    """What ran and what it came to, as far as there is anything to say."""
+    said: dict[str, Any] = {f"delta/{name}": value for name, value in _counts(result).items()}
+    if result.operations:
+        said["delta/operations"] = ", ".join(result.operations)
+    if result.dry_run:
+        said["delta/dry_run"] = True
+    if result.left:
+        said["delta/left"] = list(result.left)
+    return said
+
+
+def _card(table: TableRef, result: MaintenanceResult) -> dict[str, Any]:
+    """The table's card, if the run did or found anything: Dagster keeps it forever."""
+    if not (_counts(result) or result.left):
+        return {}
+    try:
+        return {"delta/card": dg.MetadataValue.md(table_card(table.log()))}
+    except DeltaOpsError as error:  # what was done has to be told all the same
+        return {"delta/card": dg.MetadataValue.md(plain_text(str(error)))}
+
+
+def _counts(result: MaintenanceResult) -> Mapping[str, int]:
+    """What was done, or would be in a dry run; zeros left out."""
+    counts = result.planned if result.dry_run else result.figures
+    return {name: count for name, count in counts.items() if count}
+
+
+def _sentence(result: MaintenanceResult) -> str:
+    """What was done, in figures, what failed, and what is left to a person: as Markdown."""
+    done = ", ".join(f"{name.replace('_', ' ')} {n}" for name, n in _counts(result).items())
+    if result.error is not None:
+        failure = plain_text(failure_of(result.error).message)
+        return "; ".join(filter(None, [done, f"failed: {failure}"]))
+    if not result.results:
+        return "nothing was due"
+    if result.left:
+        left = plain_text("; ".join(result.left))
+        done = "; ".join(filter(None, [done, f"left to a person: {left}"]))
+    return f"{'dry run: ' if result.dry_run else ''}{done or 'nothing was left to do'}"

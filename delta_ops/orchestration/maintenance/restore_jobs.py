@@ -1,0 +1,330 @@
+"""Restore, revert and repair as Dagster jobs, each for one table of its config.
+
+A run that is retried or re-executed after a failure is the same request and is carried out once.
+Where rows changed, the asset is materialized: its data version is the new one, also by a rerun that
+finds the change done. A repair of statistics, a dry run, or one that found nothing to do, is an
+observation. A repair that leaves something to a person fails.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from datetime import timedelta
+from typing import Any, TypeVar
+
+import dagster as dg
+from pydantic import Field
+
+from delta_ops.errors import DeltaOpsError
+from delta_ops.log import Snapshot
+from delta_ops.log.commit_file import read_commit_if_there
+from delta_ops.maintenance import (
+    RepairPlan,
+    RepairResult,
+    RestorePlan,
+    RestoreResult,
+    RevertResult,
+    repair,
+    restore,
+    revert,
+)
+from delta_ops.orchestration.changes import changed_files, rows_changed
+from delta_ops.orchestration.commits.reported_commits import run_mark
+from delta_ops.orchestration.commits.table_events import TableEvents
+from delta_ops.orchestration.commits.touched_partitions import layout_of, touched_partitions
+from delta_ops.orchestration.dagster_compat import repository_of
+from delta_ops.orchestration.maintenance.handover import build_single_op_job, no_output, op_name
+from delta_ops.orchestration.metadata import data_version, table_metadata
+from delta_ops.orchestration.policies.policy import MaintenancePolicy
+from delta_ops.orchestration.reruns import origin_id
+from delta_ops.orchestration.tables import TableRef
+from delta_ops.orchestration.unfinished_runs import JOB_TAG
+from delta_ops.units import count_text
+
+RESTORE_OP, REVERT_OP, REPAIR_OP = "restore_table", "revert_commit", "repair_table"
+_SHOWN = 100
+"""Names of files in an event, which Dagster keeps forever."""
+R = TypeVar("R", RestoreResult, RevertResult, RepairResult)
+
+
+class _BringBackConfig(dg.Config):
+    """What runs of the restore job and of the revert job have in common."""
+
+    timeout_s: float = Field(
+        default=0.0,
+        ge=0,
+        description="How long to try again where other writers commit first, in seconds.",
+    )
+    vacuum_was_killed: bool = Field(
+        default=False, description="A vacuum without its end deletes nothing more."
+    )
+    dry_run: bool = Field(default=True, description="Say what would be done, and do nothing.")
+
+
+class RestoreConfig(_BringBackConfig):
+    """What a run of the restore job does."""
+
+    table: str = Field(description="Asset key, as a/b.")
+    version: int | None = Field(default=None, description="To go back to; or give a timestamp.")
+    timestamp: str | None = Field(default=None, description="As 2026-01-31T00:00:00Z.")
+    ignore_missing_files: bool = Field(
+        default=False, description="Restore without the rows whose files are gone."
+    )
+
+
+class RevertConfig(_BringBackConfig):
+    """What a run of the revert job does."""
+
+    table: str = Field(description="Asset key, as a/b.")
+    version: int = Field(description="Of the commit that is undone.")
+
+
+class RepairConfig(dg.Config):
+    """What a run of the repair job does."""
+
+    table: str = Field(description="Asset key, as a/b.")
+    remove_missing: bool = Field(
+        default=False, description="Take files that are gone out of the table, with their rows."
+    )
+    fill_statistics: bool = Field(default=True, description="From the footers of the files.")
+    dry_run: bool = Field(default=True, description="Say what would be done, and do nothing.")
+
+
+def build_restore_job(
+    tables: Sequence[TableRef],
+    *,
+    name: str = "delta_restore",
+    policy: MaintenancePolicy | None = None,
+) -> dg.JobDefinition:
+    """A job that makes one of these tables again what it was.
+
+    Args:
+        policy: Whose owners, tags and pool the job has.
+    """
+    settings = policy or MaintenancePolicy()
+
+    @dg.op(name=op_name(name, RESTORE_OP), out=no_output(), pool=settings.pool)
+    def restore_table(context: dg.OpExecutionContext, config: RestoreConfig) -> None:
+        def run(table: TableRef) -> RestoreResult:
+            return restore(
+                table.log(),
+                version=config.version,
+                timestamp=config.timestamp,
+                ignore_missing_files=config.ignore_missing_files,
+                timeout=timedelta(seconds=config.timeout_s),
+                vacuum_was_killed=config.vacuum_was_killed,
+                request_id=f"dagster:{origin_id(context.instance, context.run)}",
+                user_metadata=run_mark(context),
+                dry_run=config.dry_run,
+            )
+
+        _report(context, tables, config.table, run, _restore_metadata)
+
+    said = "Makes a table again what it was at a version or a time."
+    return _build_job(restore_table, name, RESTORE_OP, "restore", said, settings)
+
+
+def build_revert_job(
+    tables: Sequence[TableRef],
+    *,
+    name: str = "delta_revert",
+    policy: MaintenancePolicy | None = None,
+) -> dg.JobDefinition:
+    """A job that undoes one commit of one of these tables.
+
+    Args:
+        policy: As for `build_restore_job`.
+    """
+    settings = policy or MaintenancePolicy()
+
+    @dg.op(name=op_name(name, REVERT_OP), out=no_output(), pool=settings.pool)
+    def revert_commit(context: dg.OpExecutionContext, config: RevertConfig) -> None:
+        def run(table: TableRef) -> RevertResult:
+            return revert(
+                table.log(),
+                config.version,
+                timeout=timedelta(seconds=config.timeout_s),
+                vacuum_was_killed=config.vacuum_was_killed,
+                user_metadata=run_mark(context),
+                dry_run=config.dry_run,
+            )
+
+        _report(context, tables, config.table, run, _restore_metadata)
+
+    said = "Undoes one commit of a table, if nobody has touched its files since."
+    return _build_job(revert_commit, name, REVERT_OP, "revert", said, settings)
+
+
+def build_repair_job(
+    tables: Sequence[TableRef],
+    *,
+    name: str = "delta_repair",
+    policy: MaintenancePolicy | None = None,
+) -> dg.JobDefinition:
+    """A job that compares one of these tables with its files, and repairs it.
+
+    Args:
+        policy: As for `build_restore_job`.
+    """
+    settings = policy or MaintenancePolicy()
+
+    @dg.op(name=op_name(name, REPAIR_OP), out=no_output(), pool=settings.pool)
+    def repair_table(context: dg.OpExecutionContext, config: RepairConfig) -> None:
+        def run(table: TableRef) -> RepairResult:
+            return repair(
+                table.log(),
+                remove_missing=config.remove_missing,
+                fill_statistics=config.fill_statistics,
+                request_id=f"dagster:{origin_id(context.instance, context.run)}",
+                user_metadata=run_mark(context),
+                dry_run=config.dry_run,
+            )
+
+        result = _report(context, tables, config.table, run, _repair_metadata)
+        left = (*result.left, *result.failures)
+        if left and not (result.dry_run or result.already_committed):
+            raise dg.Failure("; ".join(left), allow_retries=False)
+
+    said = "Compares a table with its files, and repairs what can be repaired without loss."
+    return _build_job(repair_table, name, REPAIR_OP, "repair", said, settings)
+
+
+def _build_job(
+    op: dg.OpDefinition, name: str, step: str, kind: str, said: str, settings: MaintenancePolicy
+) -> dg.JobDefinition:
+    return build_single_op_job(
+        op,
+        name,
+        step=step,
+        description=f"{said} Only plans, unless its config says `dry_run: false`.",
+        owners=settings.owners,
+        tags={JOB_TAG: kind, **settings.tags},
+    )
+
+
+def _report(
+    context: dg.OpExecutionContext,
+    tables: Sequence[TableRef],
+    name: str,
+    run: Callable[[TableRef], R],
+    figures: Callable[[R], Mapping[str, Any]],
+) -> R:
+    by_name = {table.name: table for table in tables}
+    if name not in by_name:
+        raise dg.Failure(
+            f"there is no table {name!r}; choose from {', '.join(by_name)}", allow_retries=False
+        )
+    table = by_name[name]
+    try:
+        result = run(table)
+    except DeltaOpsError as error:
+        raise dg.Failure(str(error)) from error
+    snapshot = table.log().snapshot()
+    # Of a commit that was found done too: the run that made it may have been killed before it told.
+    versions = (result.version, _earlier_version(result))
+    changes = [v for v in versions if v is not None and rows_changed(table.log(), v, v)]
+    is_change = bool(changes)
+    for version in changes:
+        _tell_partitions(context, table, snapshot, version, _description(result))
+    event = dg.AssetMaterialization if is_change else dg.AssetObservation
+    context.log_event(
+        event(
+            asset_key=table.asset_key,
+            description=_description(result),
+            metadata={
+                **table_metadata(snapshot),
+                "delta/dry_run": result.dry_run,
+                "delta/rows_changed": is_change,
+                **{f"delta/{key}": value for key, value in figures(result).items()},
+            },
+            tags={"dagster/data_version": data_version(snapshot)} if is_change else {},
+        )
+    )
+    return result
+
+
+def _tell_partitions(
+    context: dg.OpExecutionContext, table: TableRef, snapshot: Snapshot, version: int, what: str
+) -> None:
+    """Materialize the partitions of the asset that a commit touched: who reads one goes by it."""
+    layout = layout_of(table, repository_of(context))
+    log = table.log()
+    commit = read_commit_if_there(log.storage, log.log_directory, version)
+    if layout is None or commit is None:
+        return
+    touched = touched_partitions(changed_files(commit), snapshot, layout, context.instance)
+    events = TableEvents(table.asset_key, snapshot, layout).partition_events(
+        touched, (), version, data_version(snapshot), what, {}
+    )
+    for event in events:
+        context.log_event(event)
+
+
+def _earlier_version(result: RestoreResult | RevertResult | RepairResult) -> int | None:
+    return result.earlier_version if isinstance(result, RepairResult) else None
+
+
+def _description(result: RestoreResult | RevertResult | RepairResult) -> str:
+    if result.already_committed:
+        return "done before; nothing was changed"
+    if (
+        result.version is not None
+        and isinstance(result, RestoreResult)
+        and not result.plan.has_work
+    ):
+        return f"nothing to do; version {result.version} remembers the request"
+    if result.version is not None:
+        missing = result.missing if isinstance(result, RestoreResult) else ()
+        lost = f", without the rows of {count_text(len(missing), 'file')} that are gone"
+        return f"committed as version {result.version}{lost if missing else ''}"
+    if (earlier := _earlier_version(result)) is not None:
+        return f"done before, as version {earlier}; nothing was changed"
+    faults = _faults(result.plan) if isinstance(result, RepairResult) else ""
+    if result.dry_run and result.plan.has_work:
+        return f"dry run: {faults}" if faults else "dry run"
+    return f"nothing was changed: {faults}" if faults else "nothing to do"
+
+
+def _faults(plan: RepairPlan) -> str:
+    """What a comparison with the files has found."""
+    found = {
+        "gone": len(plan.missing) + len(plan.missing_vectors),
+        "cut off": len(plan.truncated),
+        "without statistics": len(plan.without_statistics),
+        "unknown to the log": len(plan.orphans),
+    }
+    return ", ".join(f"{count_text(n, 'file')} {what}" for what, n in found.items() if n)
+
+
+def _restore_metadata(result: RestoreResult | RevertResult) -> dict[str, Any]:
+    plan = result.plan
+    is_restore = isinstance(plan, RestorePlan)
+    return {
+        "planned_on": plan.latest_version,
+        "restored_version" if is_restore else "reverted_version": plan.version,
+        "added_files": len(plan.adds),
+        "added_bytes": sum(add.size for add in plan.adds),
+        "removed_files": len(plan.removes),
+        "removed_bytes": sum(add.size for add in plan.removes),
+        "transactions": dict(plan.transactions),
+        "already_committed": result.already_committed,
+        "missing": list(result.missing) if isinstance(result, RestoreResult) else [],
+    }
+
+
+def _repair_metadata(result: RepairResult) -> dict[str, Any]:
+    plan = result.plan
+    return {
+        "planned_on": plan.version,
+        "missing": len(plan.missing),
+        "missing_deletion_vectors": len(plan.missing_vectors),
+        "truncated": len(plan.truncated),
+        "without_statistics": len(plan.without_statistics),
+        "orphans": len(plan.orphans),
+        "missing_files": [add.path for add in plan.missing[:_SHOWN]],
+        "orphan_files": [info.path for info in plan.orphans[:_SHOWN]],
+        "described_files": result.described_files,
+        "removed_files": result.removed_files,
+        "already_committed": result.already_committed,
+        "earlier_version": result.earlier_version,
+        "failures": list(result.failures),
+        "left": list(result.left),
+    }

@@ -1,0 +1,1 @@
+"""Which maintenance a table gets, and when."""

@@ -1,0 +1,273 @@
+"""Policy choice: which policy a table is looked after by, and what is due by it.
+
+The most exact policy counts, as a whole:
+
+1. one that names the table's key;
+2. the one that the table's property `delta_ops.policy` names;
+3. one of the longest prefix;
+4. one for all; without that, `MaintenancePolicy()`.
+
+Keys are known when a location is loaded; properties are asked for when a table is looked at, where
+its log is read in any case.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from difflib import get_close_matches
+from typing import NamedTuple
+
+import dagster as dg
+
+from delta_ops.clock import Clock, system_clock
+from delta_ops.errors import InvalidRequestError
+from delta_ops.log import DeltaLog
+from delta_ops.maintenance import (
+    HealthFigures,
+    HealthReport,
+    MaintenanceRules,
+    Operation,
+    plan_maintenance,
+)
+from delta_ops.maintenance.health.figures import load_figures
+from delta_ops.maintenance.health.report import assess_table
+from delta_ops.maintenance.plan import MaintenancePlan, plan_of_facts
+from delta_ops.maintenance.rules import RulesOf
+from delta_ops.orchestration.policies.policy import ALL_TABLES, MaintenancePolicy
+from delta_ops.orchestration.tables import TableRef
+from delta_ops.storage.paths import redact
+
+logger = logging.getLogger(__name__)
+
+POLICY_PROPERTY = "delta_ops.policy"
+"""Property of a table: the name of its policy."""
+
+
+class Due(NamedTuple):
+    """What is to be done for a table."""
+
+    version: int
+    operations: tuple[Operation, ...]
+    """In the order in which they should run."""
+    policy: MaintenancePolicy | None
+    """By which they are due."""
+    plan: MaintenancePlan
+    """What there is to do, allowed or not."""
+    report: HealthReport | None = None
+    """How the table is by that policy."""
+    warning: str | None = None
+    """What is wrong with the table's choice of a policy."""
+
+
+class PolicyTables(NamedTuple):
+    """A policy, and the tables that are looked after by it."""
+
+    policy: MaintenancePolicy
+    tables: tuple[TableRef, ...]
+
+    def may_leave(self, table: TableRef) -> bool:
+        """Whether a property of one of these tables may name another policy."""
+        return table.name not in self.policy.patterns
+
+
+class PolicyJobs(NamedTuple):
+    """The tables of a policy, and the jobs that look after them."""
+
+    policy: MaintenancePolicy | None
+    """None: whatever there is to do is due."""
+    tables: Sequence[TableRef]
+    job: dg.JobDefinition
+    log_job: dg.JobDefinition | None
+    """Does the work on logs, in batches; None: `job` does, for each table in a run of its own."""
+
+    @property
+    def has_work(self) -> bool:
+        """Whether any operation may run by itself."""
+        return self.policy is None or self.policy.has_work
+
+    def can_take(self, table: TableRef, others: PolicyJobs) -> bool:
+        """Whether a table of another policy may name this one, and would have any work then."""
+        return (
+            self.policy is not None
+            and self.policy.name is not None
+            and self.policy.has_work
+            and others.policy is not None
+            and table.name not in others.policy.patterns
+        )
+
+
+def assign_policies(
+    tables: Sequence[TableRef], policies: Sequence[MaintenancePolicy]
+) -> list[PolicyTables]:
+    """The policies that tables are looked after by, each with its tables, in their order.
+
+    Raises:
+        InvalidRequestError: A policy names a table that there is not, two are as exact as each
+            other for a table, or have jobs of the same names.
+    """
+    _validate_names(tables, policies)
+    chosen: list[list[TableRef]] = [[] for _ in policies]
+    others: list[TableRef] = []
+    for table in tables:
+        number = _most_exact(table.name, policies)
+        (others if number is None else chosen[number]).append(table)
+    found = [
+        PolicyTables(policy, tuple(its))
+        for policy, its in zip(policies, chosen, strict=True)
+        if its or policy.name is not None  # which a table's property may name
+    ]
+    if others:
+        found.append(PolicyTables(MaintenancePolicy(), tuple(others)))
+    _validate_suffixes([each.policy for each in found])
+    return found
+
+
+def due_operations(
+    log: DeltaLog,
+    policy: MaintenancePolicy | None,
+    *,
+    name: str = "",
+    others: Sequence[MaintenancePolicy] = (),
+    clock: Clock = system_clock,
+) -> Due:
+    """What is to be done for a table.
+
+    Args:
+        policy: The table's by its key; None: whatever there is to do is due.
+        name: The table's key.
+        others: Policies that the table may name.
+
+    Raises:
+        DeltaOpsError: As `health` and `plan_maintenance`.
+    """
+    if policy is None:
+        plan = plan_maintenance(log, clock=clock)
+        return Due(plan.version, plan.operations, None, plan)
+    figures = load_figures(log, clock=clock)
+    chosen, warning = choose_policy(name, policy, figures.configuration, others)
+    report = assess_table(log.uri, figures, chosen.thresholds)
+    allowed = tuple(filter(chosen.rules.allows, report.operations))
+    return Due(figures.version, allowed, chosen, plan_of_facts(figures), report, warning)
+
+
+def choose_policy(
+    name: str,
+    policy: MaintenancePolicy,
+    configuration: Mapping[str, str],
+    others: Sequence[MaintenancePolicy],
+) -> tuple[MaintenancePolicy, str | None]:
+    """The policy of a table, and what is wrong with the one that it names, if it names one.
+
+    Args:
+        name: The table's key.
+        policy: The table's by its key.
+        configuration: Properties of the table.
+        others: Policies that the table may name.
+    """
+    wanted = configuration.get(POLICY_PROPERTY)
+    if wanted is None or name in policy.patterns or not others:
+        return policy, None
+    for other in others:
+        if other.name == wanted:
+            return other, None
+    names = [other.name for other in others if other.name is not None]
+    near = get_close_matches(wanted, names, n=1, cutoff=0)
+    hint = f"; the nearest that there is is {near[0]!r}" if near else ""
+    return policy, f"its property {POLICY_PROPERTY} names {wanted!r}, which is no policy{hint}"
+
+
+def jobs_of(policy: MaintenancePolicy | None, policies: Sequence[PolicyJobs]) -> PolicyJobs | None:
+    """The jobs of a policy."""
+    return next((each for each in policies if each.policy is policy), None)
+
+
+def rules_by_policies(
+    policies: Sequence[MaintenancePolicy], name_of: Callable[[str], str]
+) -> RulesOf:
+    """The rules of each table of a fleet, by the policy that it has.
+
+    Args:
+        name_of: The key of a table, by its URI; for one that is no asset, what its key could be.
+    """
+
+    def rules_of(uri: str, figures: HealthFigures) -> MaintenanceRules:
+        name = name_of(uri)
+        number = _most_exact(name, policies)
+        by_key = MaintenancePolicy() if number is None else policies[number]
+        policy, warning = choose_policy(name, by_key, figures.configuration, policies)
+        if warning is not None:
+            logger.warning("%s: %s", redact(uri), warning)
+        return policy.rules
+
+    return rules_of
+
+
+def general_policy(policies: Sequence[MaintenancePolicy]) -> MaintenancePolicy:
+    """The policy for all tables."""
+    given = (policy for policy in policies if ALL_TABLES in policy.patterns)
+    return next(given, MaintenancePolicy())
+
+
+def drop_absent_tables(
+    policies: Sequence[MaintenancePolicy], tables: Sequence[TableRef]
+) -> tuple[list[MaintenancePolicy], list[str]]:
+    """The policies without the tables that they name and that there are not, and these names; a
+    policy that is for nothing else is left out.
+    """
+    names = {table.name for table in tables}
+    kept, absent = [], list[str]()
+    for policy in policies:
+        lost = [each for each in policy.patterns if ALL_TABLES not in each and each not in names]
+        absent += lost
+        if len(lost) < len(policy.patterns):
+            left = [each for each in policy.patterns if each not in lost]
+            # Its jobs keep their names.
+            kept.append(replace(policy, tables=left, name=policy.suffix) if lost else policy)
+    return kept, absent
+
+
+def _most_exact(table: str, policies: Sequence[MaintenancePolicy]) -> int | None:
+    """The place of the policy that counts for a table, by its key."""
+    exactness = [_exactness(policy, table) for policy in policies]
+    best = max(exactness, default=-1)
+    if best < 0:
+        return None
+    if exactness.count(best) > 1:
+        raise InvalidRequestError(
+            f"{exactness.count(best)} policies name the table {table} as exactly as each "
+            "other; leave it to one of them"
+        )
+    return exactness.index(best)
+
+
+def _exactness(policy: MaintenancePolicy, name: str) -> int:
+    """How exactly a policy names a table; -1: not at all."""
+    return max((_exactness_of(pattern, name) for pattern in policy.patterns), default=-1)
+
+
+def _exactness_of(pattern: str, name: str) -> int:
+    if pattern == name:
+        return len(name) + 1
+    prefix = pattern.removesuffix(ALL_TABLES)
+    return len(prefix) if prefix != pattern and name.startswith(prefix) else -1
+
+
+def _validate_names(tables: Sequence[TableRef], policies: Sequence[MaintenancePolicy]) -> None:
+    names = [table.name for table in tables]
+    for pattern in (pattern for policy in policies for pattern in policy.patterns):
+        if ALL_TABLES not in pattern and pattern not in names:
+            near = get_close_matches(pattern, names, n=1, cutoff=0)
+            hint = f"; the nearest that there is is {near[0]!r}" if near else ""
+            raise InvalidRequestError(f"a policy is for {pattern!r}, which is no table{hint}")
+
+
+def _validate_suffixes(policies: Sequence[MaintenancePolicy]) -> None:
+    suffixes = [policy.suffix for policy in policies]
+    twice = next((each for each in suffixes if suffixes.count(each) > 1), None)
+    if twice is not None:
+        raise InvalidRequestError(
+            f"the jobs of {suffixes.count(twice)} policies would have the same names, which end in "
+            f"{twice!r}; give each of these policies a name"
+        )

@@ -1,0 +1,1 @@
+"""What the protocol attaches to columns: names in files, ids, defaults, generation."""

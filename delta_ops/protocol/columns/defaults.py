@@ -1,0 +1,96 @@
+"""Column defaults: what a column holds in new rows that say nothing of it.
+
+Source: PROTOCOL.md, "Default Columns", "Writer Requirements for Default Columns".
+
+A default is a literal of Spark SQL, or the time of the write. All else is for an engine that
+evaluates SQL. Rows that were there before a column are null in it, whatever its default.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from datetime import UTC, datetime
+from typing import Any
+
+from delta_ops.errors import InvalidRequestError
+from delta_ops.protocol.expression import parse_expression
+from delta_ops.protocol.expression.nodes import columns_of
+from delta_ops.protocol.predicate import parse_literal
+from delta_ops.protocol.schema import CURRENT_DEFAULT, DATE, TIMESTAMP, StructField, StructType
+from delta_ops.protocol.values.conversion import primitive_value
+from delta_ops.protocol.values.literals import literal_of_type
+from delta_ops.protocol.values.plain_values import UnfitValueError
+
+_NOW = re.compile(r"(?:current_timestamp|now)\s*(?:\(\s*\))?", re.IGNORECASE)
+_TODAY = re.compile(r"(?:current_date|curdate)\s*(?:\(\s*\))?", re.IGNORECASE)
+_HAS_ZONE = re.compile(r"(?:Z|UTC|[+-]\d{1,2}:?\d{2})'\s*\)?\s*$", re.IGNORECASE)
+
+
+def column_defaults(schema: StructType) -> Mapping[str, str]:
+    """The expressions of the columns that have a default."""
+    found = {each.name: each.metadata.get(CURRENT_DEFAULT) for each in schema.fields}
+    return {name: text for name, text in found.items() if isinstance(text, str)}
+
+
+def validate_defaults(schema: StructType) -> None:
+    """Refuse defaults that no row could have, in a table that is about to be made.
+
+    What only another engine can evaluate is left to it.
+
+    Raises:
+        InvalidRequestError: A default refers to a column.
+    """
+    for name, text in column_defaults(schema).items():
+        if used := _columns_in(text):
+            raise InvalidRequestError(
+                f"the default of column {name} ({text}) refers to the column {used[0]}; a "
+                "default is the same for each row, generate the column from the other instead"
+            )
+
+
+def _columns_in(text: str) -> list[str]:
+    try:
+        parse_literal(text)
+    except InvalidRequestError:
+        pass
+    else:
+        return []
+    if any(time.fullmatch(text.strip()) for time in (_NOW, _TODAY)):
+        return []
+    try:
+        return [".".join(each.path) for each in columns_of(parse_expression(text).root)]
+    except InvalidRequestError:
+        return []
+
+
+def default_value(field: StructField, now_ms: int, table: str) -> Any:
+    """The value of a column in rows that do not give it; None is null.
+
+    Args:
+        now_ms: Time of the write, in milliseconds since the Unix epoch; its day is that of UTC.
+        table: For messages.
+
+    Raises:
+        InvalidRequestError: The default is no literal that fits the column, and not the time.
+    """
+    text = str(field.metadata[CURRENT_DEFAULT]).strip()
+    now = datetime.fromtimestamp(now_ms / 1000, UTC)
+    if field.data_type == TIMESTAMP and _NOW.fullmatch(text):
+        return now
+    if field.data_type == DATE and _TODAY.fullmatch(text):
+        return now.date()
+    try:
+        value = parse_literal(text)
+        if value is None:
+            return None
+        if field.data_type == TIMESTAMP and not _HAS_ZONE.search(text):
+            raise InvalidRequestError("A time without a zone is one of the session's.")
+        literal = literal_of_type(value, field.data_type, column=field.name)
+        return primitive_value(literal, field.data_type)
+    except (InvalidRequestError, UnfitValueError) as error:
+        raise InvalidRequestError(
+            f"{table}: the default of column {field.name} ({text}) needs the Spark engine, being "
+            "no literal that fits the column and not the time of the write; give the column in "
+            "the data"
+        ) from error

@@ -1,0 +1,79 @@
+"""Generated columns: columns of a table whose values follow from its others.
+
+Source: PROTOCOL.md, "Generated Columns".
+"""
+
+from __future__ import annotations
+
+from delta_ops.errors import InvalidRequestError
+from delta_ops.protocol.columns.identity import is_identity
+from delta_ops.protocol.expression import parse_expression
+from delta_ops.protocol.expression.nodes import columns_of
+from delta_ops.protocol.expression.quotes import validate_quotes
+from delta_ops.protocol.expression.resolution import finder_of
+from delta_ops.protocol.row_rules import GENERATION_EXPRESSION
+from delta_ops.protocol.schema import VARIANT, StructField, StructType, find_field, walk
+
+
+def validate_generated(schema: StructType) -> None:
+    """Refuse generated columns that no row could have, in a table that is about to be made.
+
+    What only another engine can evaluate is left to it.
+
+    Raises:
+        InvalidRequestError: An expression is no text, looks at a column that is not there, or at
+            one whose value is made itself, or has a name in double quotes, or the column is the
+            field of another.
+    """
+    nested = [each for _, t in walk(schema) if isinstance(t, StructType) for each in t.fields]
+    if found := [each.name for each in nested if GENERATION_EXPRESSION in each.metadata]:
+        raise InvalidRequestError(
+            f"field {found[0]} has a generation expression, which only columns can have; leave it "
+            "out, or make it a column"
+        )
+    for field in schema.fields:
+        if GENERATION_EXPRESSION in field.metadata:
+            _validate_expression(field, schema)
+
+
+def validate_added(schema: StructType, before: StructType, table: str) -> None:
+    """Refuse new columns whose values are made, since rows that are there would have none.
+
+    Raises:
+        InvalidRequestError: With the column.
+    """
+    for each in schema.fields:
+        is_new = each.name.lower() not in before.fields_by_lower_name
+        if is_new and (GENERATION_EXPRESSION in each.metadata or is_identity(each)):
+            raise InvalidRequestError(
+                f"{table}: column {each.name} is new and its values are generated, which rows that "
+                "are there do not have; remove that from its metadata, or make the table again"
+            )
+
+
+def _validate_expression(field: StructField, schema: StructType) -> None:
+    text = field.metadata[GENERATION_EXPRESSION]
+    if not isinstance(text, str) or not text.strip():
+        raise InvalidRequestError(
+            f"the generation expression of column {field.name} is {text!r}; give a text of SQL"
+        )
+    if VARIANT in (data_type for _, data_type in walk(StructType((field,)))):
+        raise InvalidRequestError(
+            f"column {field.name} is generated ({text}) and holds a variant, which the protocol "
+            "does not allow; generate a text, or give the column in the data"
+        )
+    try:
+        validate_quotes(text, finder_of(schema))
+    except InvalidRequestError as error:
+        raise InvalidRequestError(f"column {field.name} is generated ({text}): {error}") from error
+    try:
+        root = parse_expression(text).root
+    except InvalidRequestError:
+        return
+    for each in columns_of(root):
+        used = find_field(schema, each.path[0])
+        if GENERATION_EXPRESSION in used.metadata or is_identity(used):
+            raise InvalidRequestError(
+                f"column {field.name} is generated from {used.name} ({text}), whose values are "
+                "made themselves; write the expression over columns that are given"
+            )

@@ -1,0 +1,81 @@
+"""Column mapping: the names that columns have in files, where these are not the table's names.
+
+Source: PROTOCOL.md, "Column Mapping". Partition values and statistics go by physical names at every
+depth of structs; so do the columns of data files by mode `name`, while by mode `id` they go by the
+ids of their fields. All else that users see goes by logical names.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Literal
+
+from delta_ops.protocol.actions import Metadata
+from delta_ops.protocol.predicate.nodes import And, Comparison, In, IsNull, Not, Or, Predicate
+from delta_ops.protocol.schema import (
+    ColumnPath,
+    StructField,
+    StructType,
+    find_field,
+    map_structs,
+)
+
+MappingMode = Literal["none", "name", "id"]
+
+ID = "delta.columnMapping.id"
+PHYSICAL_NAME = "delta.columnMapping.physicalName"
+"""Keys in the metadata of a field."""
+
+
+def mapping_mode(metadata: Metadata) -> str:
+    """`delta.columnMapping.mode`, in lower case; "none" where it is not set."""
+    return metadata.configuration.get("delta.columnMapping.mode", "none").lower()
+
+
+def is_mapped(metadata: Metadata) -> bool:
+    """Whether the table's columns have names of their own in files."""
+    return mapping_mode(metadata) != "none"
+
+
+def physical_name(field: StructField) -> str:
+    """The field's name in the files of a mapped table."""
+    name = field.metadata.get(PHYSICAL_NAME)
+    return name if isinstance(name, str) else field.name
+
+
+def field_id(field: StructField) -> int | None:
+    """The field's id in the files of a table that is mapped by ids."""
+    value = field.metadata.get(ID)
+    return value if type(value) is int else None
+
+
+def rename_columns(schema: StructType, name_of: Callable[[StructField], str]) -> StructType:
+    """Rename the columns, at every depth."""
+
+    def rename(struct: StructType) -> StructType:
+        return StructType(tuple(replace(each, name=name_of(each)) for each in struct.fields))
+
+    return map_structs(schema, rename)
+
+
+def physical_predicate(predicate: Predicate, schema: StructType) -> Predicate:
+    """A predicate, resolved in the logical schema, over physical names."""
+    match predicate:
+        case Comparison() | In() | IsNull():
+            return replace(predicate, column=physical_path(predicate.column, schema))
+        case And(operands):
+            return And(tuple(physical_predicate(each, schema) for each in operands))
+        case Or(operands):
+            return Or(tuple(physical_predicate(each, schema) for each in operands))
+        case Not(operand):
+            return Not(physical_predicate(operand, schema))
+    return predicate
+
+
+def physical_path(path: ColumnPath, schema: StructType) -> ColumnPath:
+    """The physical names from a column of the logical schema down to a field of structs."""
+    field = find_field(schema, path[0])
+    if len(path) == 1 or not isinstance(field.data_type, StructType):
+        return (physical_name(field), *path[1:])
+    return (physical_name(field), *physical_path(path[1:], field.data_type))

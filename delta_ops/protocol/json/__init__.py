@@ -1,0 +1,1 @@
+"""The JSON lines of a commit file."""

@@ -1,0 +1,434 @@
+"""Properties: a row for each that tables may have, with its meaning, its values and its default.
+
+Source: PROTOCOL.md, "Table Properties"; names and defaults as in the reference implementation,
+where the text is silent.
+
+Rows are of all properties that the reference knows and of some that other engines heed, whoever
+acts on them: one without a row is left alone where it is found, and refused where it is set.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any, Generic, TypeVar, cast
+
+from delta_ops.errors import InvalidRequestError
+from delta_ops.protocol.properties.values import (
+    CheckpointPolicy,
+    CompressionCodec,
+    IsolationLevel,
+    parse_auto_compact,
+    parse_checkpoint_policy,
+    parse_codec,
+    parse_column_list,
+    parse_count,
+    parse_flag,
+    parse_formats,
+    parse_interval,
+    parse_isolation_level,
+    parse_mapping_mode,
+    parse_natural_number,
+    parse_positive_integer,
+    parse_size_bytes,
+    parse_text,
+)
+from delta_ops.protocol.schema import ColumnPath
+
+_T = TypeVar("_T")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Property(Generic[_T]):
+    """A property that tables may have; a row is equal to itself alone."""
+
+    name: str
+    meaning: str
+    """In a few words."""
+    parse: Callable[[str], _T]
+    default: str | None
+    """The text that stands for it where it is not set, if we do as it says; None: nothing does."""
+    acts_in: str = ""
+    """What of ours heeds it; empty: other engines alone do."""
+    older_name: str | None = None
+    """The name under which it counts where the property itself is not set."""
+    is_for_users: bool = True
+    """False: engines set it themselves, and whoever else did would break the table."""
+
+    def text_in(self, configuration: Mapping[str, str]) -> str | None:
+        """The text that counts in a table: the one that is set, or the default."""
+        found = configuration.get(self.name)
+        if found is None and self.older_name is not None:
+            found = configuration.get(self.older_name)
+        return self.default if found is None else found
+
+    def value_in(self, configuration: Mapping[str, str]) -> _T:
+        """The value that counts in a table; None if there is none.
+
+        Raises:
+            InvalidRequestError: The text cannot be understood; with the name, the text and what is
+                allowed.
+        """
+        text = self.text_in(configuration)
+        if text is None:
+            return cast("_T", None)
+        try:
+            return self.parse(text)
+        except InvalidRequestError as error:
+            raise InvalidRequestError(
+                f"Table property {self.name} is {text!r}: {error} Set the property to a valid "
+                "value."
+            ) from error
+
+
+def is_on(flag: Property[bool], configuration: Mapping[str, str]) -> bool:
+    """Whether a flag is on, for whoever only reads: one that cannot be understood is not."""
+    return (flag.text_in(configuration) or "").strip().lower() == "true"
+
+
+APPEND_ONLY: Property[bool] = Property(
+    name="delta.appendOnly",
+    meaning="Rows may be added and rearranged, not changed or removed.",
+    parse=parse_flag,
+    default="false",
+    acts_in="every commit",
+)
+CHECKPOINT_INTERVAL: Property[int] = Property(
+    name="delta.checkpointInterval",
+    meaning="Commits from one checkpoint to the next.",
+    parse=parse_positive_integer,
+    default="10",
+    acts_in="every commit, maintenance",
+)
+CHECKPOINT_POLICY: Property[CheckpointPolicy] = Property(
+    name="delta.checkpointPolicy",
+    meaning="The kind of checkpoint: classic or v2.",
+    parse=parse_checkpoint_policy,
+    default="classic",
+    acts_in="checkpoint",
+)
+WRITE_STATS_AS_JSON: Property[bool] = Property(
+    name="delta.checkpoint.writeStatsAsJson",
+    meaning="Checkpoints have statistics as JSON.",
+    parse=parse_flag,
+    default="true",
+    acts_in="checkpoint",
+)
+WRITE_STATS_AS_STRUCT: Property[bool] = Property(
+    name="delta.checkpoint.writeStatsAsStruct",
+    meaning="Checkpoints have statistics and partition values in columns of their types.",
+    parse=parse_flag,
+    default="false",
+    acts_in="checkpoint",
+)
+LOG_RETENTION: Property[int] = Property(
+    name="delta.logRetentionDuration",
+    meaning="How long versions can be read.",
+    parse=parse_interval,
+    default="interval 30 days",
+    acts_in="clean-up-log",
+)
+EXPIRED_LOG_CLEANUP: Property[bool] = Property(
+    name="delta.enableExpiredLogCleanup",
+    meaning="The log may be cleaned up unasked.",
+    parse=parse_flag,
+    default="true",
+    acts_in="maintenance",
+)
+DELETED_FILE_RETENTION: Property[int] = Property(
+    name="delta.deletedFileRetentionDuration",
+    meaning="How long files and tombstones stay that no version names any more.",
+    parse=parse_interval,
+    default="interval 7 days",
+    acts_in="vacuum, checkpoint",
+)
+SET_TRANSACTION_RETENTION: Property[int | None] = Property(
+    name="delta.setTransactionRetentionDuration",
+    meaning="How long txn identifiers stay; not set: for ever.",
+    parse=parse_interval,
+    default=None,
+    acts_in="checkpoint",
+)
+CHECKPOINT_PROTECTION_VERSION: Property[int] = Property(
+    name="delta.requireCheckpointProtectionBeforeVersion",
+    meaning="Clean-up deletes commits before this version all together or not at all.",
+    parse=parse_natural_number,
+    default="0",
+    acts_in="clean-up-log",
+)
+ISOLATION_LEVEL: Property[IsolationLevel] = Property(
+    name="delta.isolationLevel",
+    meaning="Which concurrent commits are conflicts: Serializable or WriteSerializable.",
+    parse=parse_isolation_level,
+    default="Serializable",
+    acts_in="every commit",
+)
+IN_COMMIT_TIMESTAMPS: Property[bool] = Property(
+    name="delta.enableInCommitTimestamps",
+    meaning="Each commit carries its time, later than the one before.",
+    parse=parse_flag,
+    default="false",
+    acts_in="every commit",
+)
+NUM_INDEXED_COLUMNS: Property[int] = Property(
+    name="delta.dataSkippingNumIndexedCols",
+    meaning="How many of the first columns get statistics; -1: all.",
+    parse=parse_count,
+    default="32",
+    acts_in="write",
+)
+STATS_COLUMNS: Property[tuple[ColumnPath, ...] | None] = Property(
+    name="delta.dataSkippingStatsColumns",
+    meaning="The columns that get statistics; goes before their number.",
+    parse=parse_column_list,
+    default=None,
+    acts_in="write",
+)
+STRING_PREFIX_LENGTH: Property[int] = Property(
+    name="delta.dataSkippingStringPrefixLength",
+    meaning="Characters of a text that statistics keep.",
+    parse=parse_positive_integer,
+    default="32",
+    acts_in="write",
+)
+TARGET_FILE_SIZE: Property[int | None] = Property(
+    name="delta.targetFileSize",
+    meaning="The size of files that writers and compaction aim at, such as 128mb.",
+    parse=parse_size_bytes,
+    default=None,
+    acts_in="write, optimize",
+)
+AUTO_COMPACT: Property[bool] = Property(
+    name="delta.autoOptimize.autoCompact",
+    meaning="Writers compact small files after a commit: the IO manager does, and others that are "
+    "given the hook for it.",
+    parse=parse_auto_compact,
+    default="false",
+    acts_in="write",
+)
+COMPRESSION_CODEC: Property[CompressionCodec | None] = Property(
+    name="delta.parquet.compression.codec",
+    meaning="How data files are compressed. Not set: the Arrow engine takes zstd, for small files "
+    "snappy, for numbers that hardly get smaller nothing; Spark takes the codec of its session.",
+    parse=parse_codec,
+    default=None,
+    acts_in="write",
+)
+COLUMN_MAPPING_MODE: Property[str] = Property(
+    name="delta.columnMapping.mode",
+    meaning="How columns are found in files: none, name or id.",
+    parse=parse_mapping_mode,
+    default="none",
+    acts_in="read, write",
+)
+MAX_COLUMN_ID: Property[int] = Property(
+    name="delta.columnMapping.maxColumnId",
+    meaning="The highest id that a column was given.",
+    parse=parse_natural_number,
+    default="0",
+    acts_in="write",
+    is_for_users=False,
+)
+CHANGE_DATA_FEED: Property[bool] = Property(
+    name="delta.enableChangeDataFeed",
+    meaning="Commits keep which rows they changed.",
+    parse=parse_flag,
+    default="false",
+    acts_in="read, write",
+    older_name="delta.enableChangeDataCapture",
+)
+IN_COMMIT_TIMESTAMP_VERSION: Property[int | None] = Property(
+    name="delta.inCommitTimestampEnablementVersion",
+    meaning="The first version that carries its time.",
+    parse=parse_natural_number,
+    default=None,
+    is_for_users=False,
+)
+IN_COMMIT_TIMESTAMP_TIME: Property[int | None] = Property(
+    name="delta.inCommitTimestampEnablementTimestamp",
+    meaning="The time of that version, in milliseconds.",
+    parse=parse_natural_number,
+    default=None,
+    is_for_users=False,
+)
+TYPE_WIDENING: Property[bool] = Property(
+    name="delta.enableTypeWidening",
+    meaning="Columns may get a wider type.",
+    parse=parse_flag,
+    default="false",
+    acts_in="write, alter",
+)
+ROW_TRACKING: Property[bool] = Property(
+    name="delta.enableRowTracking",
+    meaning="Each row keeps an id and the version of its last change.",
+    parse=parse_flag,
+    default="false",
+    acts_in="write",
+)
+ROW_TRACKING_SUSPENDED: Property[bool] = Property(
+    name="delta.rowTrackingSuspended",
+    meaning="New rows get no ids.",
+    parse=parse_flag,
+    default="false",
+    acts_in="write",
+)
+ROW_ID_COLUMN: Property[str] = Property(
+    name="delta.rowTracking.materializedRowIdColumnName",
+    meaning="The column of files that holds ids of rows.",
+    parse=parse_text,
+    default=None,
+    is_for_users=False,
+)
+ROW_COMMIT_VERSION_COLUMN: Property[str] = Property(
+    name="delta.rowTracking.materializedRowCommitVersionColumnName",
+    meaning="The column of files that holds versions of rows.",
+    parse=parse_text,
+    default=None,
+    is_for_users=False,
+)
+DELETION_VECTORS: Property[bool] = Property(
+    name="delta.enableDeletionVectors",
+    meaning="Rows may be deleted by vectors, without rewriting their files.",
+    parse=parse_flag,
+    default="false",
+    acts_in="delete, update",
+)
+RECORD_READS: Property[bool] = Property(
+    name="delta_ops.recordReads",
+    meaning="Reads leave their predicate below `_delta_ops/`, for advice on layout.",
+    parse=parse_flag,
+    default="false",
+    acts_in="read, advise",
+)
+
+PROPERTIES: tuple[Property[Any], ...] = (
+    APPEND_ONLY,
+    CHECKPOINT_INTERVAL,
+    CHECKPOINT_POLICY,
+    WRITE_STATS_AS_JSON,
+    WRITE_STATS_AS_STRUCT,
+    LOG_RETENTION,
+    EXPIRED_LOG_CLEANUP,
+    DELETED_FILE_RETENTION,
+    SET_TRANSACTION_RETENTION,
+    CHECKPOINT_PROTECTION_VERSION,
+    ISOLATION_LEVEL,
+    IN_COMMIT_TIMESTAMPS,
+    NUM_INDEXED_COLUMNS,
+    STATS_COLUMNS,
+    STRING_PREFIX_LENGTH,
+    TARGET_FILE_SIZE,
+    COMPRESSION_CODEC,
+    COLUMN_MAPPING_MODE,
+    CHANGE_DATA_FEED,
+    DELETION_VECTORS,
+    ROW_TRACKING,
+    ROW_TRACKING_SUSPENDED,
+    TYPE_WIDENING,
+    RECORD_READS,
+    Property(
+        name="delta.enableVariantShredding",
+        meaning="Parts of variants are stored in columns of their own.",
+        parse=parse_flag,
+        default="false",
+    ),
+    Property(
+        name="delta.enableIcebergCompatV1",
+        meaning="The table can be shown as Iceberg, version 1 of the rules.",
+        parse=parse_flag,
+        default=None,
+    ),
+    Property(
+        name="delta.enableIcebergCompatV2",
+        meaning="The table can be shown as Iceberg, version 2 of the rules.",
+        parse=parse_flag,
+        default=None,
+    ),
+    Property(
+        name="delta.enableIcebergCompatV3",
+        meaning="The table can be shown as Iceberg, version 3 of the rules.",
+        parse=parse_flag,
+        default=None,
+    ),
+    Property(
+        name="delta.universalFormat.enabledFormats",
+        meaning="Formats in which commits are told as well.",
+        parse=parse_formats,
+        default="",
+        acts_in="vacuum",
+    ),
+    Property(
+        name="delta.autoOptimize",
+        meaning="Files are laid out while they are written.",
+        parse=parse_flag,
+        default=None,
+    ),
+    AUTO_COMPACT,
+    Property(
+        name="delta.autoOptimize.optimizeWrite",
+        meaning="Writers bring the rows of a file together first.",
+        parse=parse_flag,
+        default=None,
+        acts_in="write",
+    ),
+    Property(
+        name="delta.tuneFileSizesForRewrites",
+        meaning="Files are small, for tables that are rewritten often.",
+        parse=parse_flag,
+        default=None,
+    ),
+    Property(
+        name="delta.randomizeFilePrefixes",
+        meaning="Files lie in folders with names made at random.",
+        parse=parse_flag,
+        default="false",
+    ),
+    Property(
+        name="delta.randomPrefixLength",
+        meaning="Characters of those names.",
+        parse=parse_positive_integer,
+        default=None,
+    ),
+    Property(
+        name="delta.checkpointRetentionDuration",
+        meaning="How long checkpoints stay at least.",
+        parse=parse_interval,
+        default=None,
+    ),
+    Property(
+        name="delta.sampleRetentionDuration",
+        meaning="How long samples stay.",
+        parse=parse_interval,
+        default=None,
+    ),
+    Property(
+        name="delta.enableFullRetentionRollback",
+        meaning="The table can be rolled back as far as its log goes.",
+        parse=parse_flag,
+        default=None,
+    ),
+    Property(
+        name="delta.dropFeatureTruncateHistory.retentionDuration",
+        meaning="History that dropping a feature leaves.",
+        parse=parse_interval,
+        default=None,
+    ),
+    Property(
+        name="delta.compatibility.symlinkFormatManifest.enabled",
+        meaning="Commits write a manifest of the files.",
+        parse=parse_flag,
+        default="false",
+    ),
+    Property(
+        name="delta.parquet.format.version",
+        meaning="The version of Parquet that data files have.",
+        parse=parse_text,
+        default=None,
+    ),
+    MAX_COLUMN_ID,
+    IN_COMMIT_TIMESTAMP_VERSION,
+    IN_COMMIT_TIMESTAMP_TIME,
+    ROW_ID_COLUMN,
+    ROW_COMMIT_VERSION_COLUMN,
+)
+"""All that we know of, whoever acts on them."""

@@ -1,0 +1,215 @@
+"""Table properties: what `metaData.configuration` asks of whoever writes or maintains the table.
+
+Source: PROTOCOL.md, "Table Properties".
+
+A property that is there and cannot be understood is an error, never the default: a retention that
+was taken for another deletes what somebody still needs. Those that nobody has heard of are left
+alone where they are found, and refused where they are set. Who only reads rows needs none of them.
+No setting of a session changes what they mean.
+"""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cache, lru_cache
+from typing import Any, NamedTuple
+
+from delta_ops.errors import InvalidRequestError
+from delta_ops.protocol.features import FEATURES
+from delta_ops.protocol.properties.known import (
+    APPEND_ONLY,
+    CHECKPOINT_INTERVAL,
+    CHECKPOINT_POLICY,
+    CHECKPOINT_PROTECTION_VERSION,
+    COMPRESSION_CODEC,
+    DELETED_FILE_RETENTION,
+    DELETION_VECTORS,
+    EXPIRED_LOG_CLEANUP,
+    IN_COMMIT_TIMESTAMPS,
+    ISOLATION_LEVEL,
+    LOG_RETENTION,
+    NUM_INDEXED_COLUMNS,
+    PROPERTIES,
+    SET_TRANSACTION_RETENTION,
+    STATS_COLUMNS,
+    STRING_PREFIX_LENGTH,
+    TARGET_FILE_SIZE,
+    WRITE_STATS_AS_JSON,
+    WRITE_STATS_AS_STRUCT,
+    Property,
+)
+from delta_ops.protocol.properties.values import (
+    CheckpointPolicy,
+    CompressionCodec,
+    IsolationLevel,
+)
+from delta_ops.protocol.row_rules import CONSTRAINTS
+from delta_ops.protocol.stats.file_stats import StatsSettings
+
+DELTA = "delta."
+"""What the names of properties begin with that the protocol and its engines define."""
+FEATURE = "delta.feature."
+"""What names begin with that are no properties, but ask for a feature of the protocol."""
+DEFAULT_CODEC: CompressionCodec = "zstd"
+_OF_PROTOCOL = ("delta.minreaderversion", "delta.minwriterversion", "delta.ignoreprotocoldefaults")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TableProperties:
+    """The properties of a table that we act on; what is not set has its default."""
+
+    append_only: bool
+    checkpoint_interval: int
+    checkpoint_policy: CheckpointPolicy
+    write_stats_as_json: bool
+    write_stats_as_struct: bool
+    log_retention_ms: int
+    enable_expired_log_cleanup: bool
+    deleted_file_retention_ms: int
+    set_transaction_retention_ms: int | None
+    checkpoint_protection_version: int
+    """Without the feature it has no effect."""
+    isolation_level: IsolationLevel
+    in_commit_timestamps: bool
+    deletion_vectors: bool
+    stats: StatsSettings
+    """Which statistics data files get."""
+    target_file_size_bytes: int | None
+    """None: whoever writes chooses."""
+    compression_codec: CompressionCodec
+    """In lower case, `none` as `uncompressed`; that of large files where none is set."""
+
+
+def table_properties_from_configuration(configuration: Mapping[str, str]) -> TableProperties:
+    """Read the properties of a table.
+
+    Raises:
+        InvalidRequestError: One of them cannot be understood; the message names it, its value and
+            what is allowed.
+    """
+    for name, value in configuration.items():
+        if not isinstance(name, str) or not isinstance(value, str):
+            raise InvalidRequestError(
+                f"Table property {name!r} is {value!r}: name and value must be texts, such as "
+                "'true' or '5'."
+            )
+    return _parse(tuple(sorted(configuration.items())))
+
+
+@lru_cache(maxsize=64)
+def _parse(items: tuple[tuple[str, str], ...]) -> TableProperties:
+    configuration = dict(items)
+    return TableProperties(
+        append_only=APPEND_ONLY.value_in(configuration),
+        checkpoint_interval=CHECKPOINT_INTERVAL.value_in(configuration),
+        checkpoint_policy=CHECKPOINT_POLICY.value_in(configuration),
+        write_stats_as_json=WRITE_STATS_AS_JSON.value_in(configuration),
+        write_stats_as_struct=WRITE_STATS_AS_STRUCT.value_in(configuration),
+        log_retention_ms=LOG_RETENTION.value_in(configuration),
+        enable_expired_log_cleanup=EXPIRED_LOG_CLEANUP.value_in(configuration),
+        deleted_file_retention_ms=DELETED_FILE_RETENTION.value_in(configuration),
+        set_transaction_retention_ms=SET_TRANSACTION_RETENTION.value_in(configuration),
+        checkpoint_protection_version=CHECKPOINT_PROTECTION_VERSION.value_in(configuration),
+        isolation_level=ISOLATION_LEVEL.value_in(configuration),
+        in_commit_timestamps=IN_COMMIT_TIMESTAMPS.value_in(configuration),
+        deletion_vectors=DELETION_VECTORS.value_in(configuration),
+        stats=StatsSettings(
+            num_indexed_columns=NUM_INDEXED_COLUMNS.value_in(configuration),
+            columns=STATS_COLUMNS.value_in(configuration),
+            string_prefix_length=STRING_PREFIX_LENGTH.value_in(configuration),
+        ),
+        target_file_size_bytes=TARGET_FILE_SIZE.value_in(configuration),
+        compression_codec=COMPRESSION_CODEC.value_in(configuration) or DEFAULT_CODEC,
+    )
+
+
+class Requested(NamedTuple):
+    """What was asked for by names and values of table properties."""
+
+    properties: dict[str, str | None]
+    """What is to be set, or removed where it is None, under the names as tables spell them."""
+    features: tuple[str, ...]
+    """Features of the protocol, by their names."""
+
+
+def requested_properties(changes: Mapping[str, str | None]) -> Requested:
+    """What is asked for, if it can be.
+
+    Args:
+        changes: By name, in any case; `delta.feature.<name>` = supported asks for a feature.
+
+    Raises:
+        InvalidRequestError: The protocol's engines know no such property, it is not for users, or
+            its value cannot be understood.
+    """
+    properties: dict[str, str | None] = {}
+    features: list[str] = []
+    for name, value in changes.items():
+        if not isinstance(name, str) or not isinstance(value, str | None):
+            raise InvalidRequestError(
+                f"Table property {name!r} is {value!r}: name and value must be texts, such as "
+                "'true' or '5'."
+            )
+        if name.lower().startswith(FEATURE):
+            features.append(_requested_feature(name, value))
+            continue
+        row = _rows_by_lower_name().get(name.lower())
+        if row is not None and not row.is_for_users:
+            raise InvalidRequestError(
+                f"Table property {row.name} is kept by engines alone; leave it out."
+            )
+        if row is None and value is not None and _is_unknown(name):
+            raise InvalidRequestError(f"There is no table property {name}{_advice(name)}.")
+        if row is not None and value is not None:
+            row.value_in({row.name: value})
+        spelt = name if row is None else _spelling(row, name)
+        if spelt in properties:
+            raise InvalidRequestError(
+                f"Table property {spelt} is set twice (case does not count); set it once."
+            )
+        properties[spelt] = value
+    return Requested(properties, tuple(features))
+
+
+def _requested_feature(name: str, value: str | None) -> str:
+    wanted = name[len(FEATURE) :]
+    if value is None or value.strip().lower() not in ("supported", "enabled"):
+        raise InvalidRequestError(
+            f"{name} is {value!r}: a feature is asked for by the value supported, and cannot be "
+            "taken from a table as a property."
+        )
+    by_lower = {each.name.lower(): each.name for each in FEATURES}
+    if wanted.lower() not in by_lower:
+        close = difflib.get_close_matches(wanted.lower(), by_lower, n=1)
+        advice = f"; {by_lower[close[0]]} comes nearest" if close else ""
+        raise InvalidRequestError(f"There is no table feature {wanted}{advice}.")
+    return by_lower[wanted.lower()]
+
+
+def _spelling(row: Property[Any], name: str) -> str:
+    is_older = row.older_name is not None and name.lower() == row.older_name.lower()
+    return row.older_name if is_older and row.older_name else row.name
+
+
+def _is_unknown(name: str) -> bool:
+    lower = name.lower()
+    return lower.startswith(DELTA) and not lower.startswith(CONSTRAINTS)
+
+
+def _advice(name: str) -> str:
+    if name.lower() in _OF_PROTOCOL:
+        return (
+            f"; the protocol follows from the features: ask for these ({FEATURE}<name> = supported)"
+        )
+    rows = _rows_by_lower_name()
+    found = difflib.get_close_matches(name.lower(), rows, n=1)
+    known = "; names that do not begin with delta. are free"
+    return f"; {rows[found[0]].name} comes nearest" if found else known
+
+
+@cache
+def _rows_by_lower_name() -> Mapping[str, Property[Any]]:
+    older = {each.older_name.lower(): each for each in PROPERTIES if each.older_name}
+    return {**older, **{each.name.lower(): each for each in PROPERTIES}}

@@ -1,0 +1,233 @@
+"""Schema changes: a table's schema with a column more, less, elsewhere or otherwise. Pure.
+
+Source: PROTOCOL.md, "Schema Serialization Format" and "Column Mapping".
+
+A column is found by its path, whatever the case, and keeps all that is not asked for: its type,
+metadata, id and physical name.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from typing import Any, NamedTuple
+
+from delta_ops.errors import InvalidRequestError
+from delta_ops.protocol.schema import (
+    ArrayType,
+    ColumnPath,
+    DataType,
+    MapType,
+    StructField,
+    StructType,
+    find_field,
+)
+from delta_ops.protocol.schema.column_names import find_named, name_of_path
+
+ChangeFields = Callable[[tuple[StructField, ...]], Sequence[StructField]]
+"""Takes the fields of one struct and gives those that it shall have."""
+
+
+def find_by_path(schema: StructType, path: ColumnPath) -> tuple[ColumnPath, StructField]:
+    """A column by its path: the path as the schema spells it, and the field.
+
+    Raises:
+        InvalidRequestError: There is no such column.
+    """
+    parent, spelt = find_struct(schema, path[:-1])
+    field = find_field(parent, path[-1])
+    return (*spelt, field.name), field
+
+
+class Member(NamedTuple):
+    """A column or field, or an element, key or value inside of one."""
+
+    path: ColumnPath
+    """The field's, as the schema spells it."""
+    field: StructField
+    inner: ColumnPath
+    """The way from the field on, by `element`, `key` and `value`; () for the field itself."""
+    data_type: DataType
+
+
+def find_member(schema: StructType, path: ColumnPath) -> Member:
+    """What a path leads to, which may end below arrays and maps.
+
+    Raises:
+        InvalidRequestError: There is no such column, or nothing of that name in it.
+    """
+    found = find_field(schema, path[0])
+    spelt: ColumnPath = ()
+    at: DataType = schema
+    depth = 0
+    for part in path:
+        if isinstance(at, StructType):
+            found, depth = find_field(at, part), len(spelt) + 1
+        at, name = _find_member(at, part, spelt)
+        spelt = (*spelt, name)
+    return Member(spelt[:depth], found, spelt[depth:], at)
+
+
+def replace_member(data_type: DataType, path: ColumnPath, wanted: DataType) -> DataType:
+    """The type with another one for an element, key or value of it, by `Member.inner`."""
+    if not path:
+        return wanted
+    member, part = _find_member(data_type, path[0], ())
+    return _put_member(data_type, part, replace_member(member, path[1:], wanted))
+
+
+def find_struct(schema: StructType, path: ColumnPath) -> tuple[StructType, ColumnPath]:
+    """A struct by its path, () for the whole schema, and the path as the schema spells it.
+
+    Raises:
+        InvalidRequestError: There is no such struct.
+    """
+    if not path:
+        return schema, ()
+    found = find_member(schema, path)
+    struct, spelt = found.data_type, (*found.path, *found.inner)
+    if not isinstance(struct, StructType):
+        raise InvalidRequestError(
+            f"column {name_of_path(spelt)} is of type {struct.name} and has no fields"
+        )
+    return struct, spelt
+
+
+def change_struct(schema: StructType, path: ColumnPath, change: ChangeFields) -> StructType:
+    """The schema with the fields of one struct changed.
+
+    Args:
+        path: The struct's; () for the columns of the table.
+
+    Raises:
+        InvalidRequestError: There is no such struct.
+    """
+    if not path:
+        return StructType(tuple(change(schema.fields)))
+    head = find_field(schema, path[0])
+    changed = replace(head, data_type=_change_inner(head.data_type, path, 1, change))
+    return StructType(tuple(changed if each is head else each for each in schema.fields))
+
+
+def add_field(
+    schema: StructType,
+    parent: ColumnPath,
+    field: StructField,
+    *,
+    first: bool = False,
+    after: str | None = None,
+) -> StructType:
+    """The schema with one more field in a struct: last, first, or after another one.
+
+    Raises:
+        InvalidRequestError: There is no such struct, it has a field of that name (case does not
+            count), or it has none of the name to come after.
+    """
+
+    def change(fields: tuple[StructField, ...]) -> Sequence[StructField]:
+        struct = StructType(fields)
+        if field.name.lower() in struct.fields_by_lower_name:
+            there = find_field(struct, field.name).name
+            raise InvalidRequestError(
+                f"there is a column {name_of_path((*parent, there))} already (case does not "
+                "count); choose another name"
+            )
+        if first:
+            return (field, *fields)
+        if after is None:
+            return (*fields, field)
+        place = fields.index(find_field(struct, after)) + 1
+        return (*fields[:place], field, *fields[place:])
+
+    return change_struct(schema, parent, change)
+
+
+def replace_field(schema: StructType, path: ColumnPath, field: StructField) -> StructType:
+    """The schema with another field in the place of one."""
+    _, old = find_by_path(schema, path)
+    return change_struct(
+        schema, path[:-1], lambda fields: [field if each is old else each for each in fields]
+    )
+
+
+def drop_field(schema: StructType, path: ColumnPath) -> StructType:
+    """The schema without a field.
+
+    Raises:
+        InvalidRequestError: There is no such column, or it is the only one of its struct.
+    """
+    spelt, old = find_by_path(schema, path)
+
+    def change(fields: tuple[StructField, ...]) -> Sequence[StructField]:
+        if len(fields) == 1:
+            whole = f"the struct {name_of_path(spelt[:-1])}" if spelt[:-1] else "the table"
+            raise InvalidRequestError(
+                f"column {name_of_path(spelt)} is the only one of {whole}; nothing would be left"
+            )
+        return [each for each in fields if each is not old]
+
+    return change_struct(schema, path[:-1], change)
+
+
+def order_fields(schema: StructType, parent: ColumnPath, names: Sequence[str]) -> StructType:
+    """The schema with these fields of a struct first, in this order, and the others as they were.
+
+    Raises:
+        InvalidRequestError: There is no such field, or one is named twice.
+    """
+
+    def change(fields: tuple[StructField, ...]) -> Sequence[StructField]:
+        struct = StructType(fields)
+        wanted = [find_named(struct, name) for name in names]
+        if len({each.name for each in wanted}) < len(wanted):
+            raise InvalidRequestError("a column is named twice in the order; name each once")
+        return [*wanted, *(each for each in fields if each not in wanted)]
+
+    return change_struct(schema, parent, change)
+
+
+def set_metadata_key(field: StructField, key: str, value: Any) -> StructField:
+    """The field with a key of its metadata set, or removed where the value is None."""
+    kept: Mapping[str, Any] = {k: v for k, v in field.metadata.items() if k != key}
+    return replace(field, metadata=kept if value is None else {**kept, key: value})
+
+
+def _find_member(data_type: DataType, part: str, path: ColumnPath) -> tuple[DataType, str]:
+    match data_type:
+        case StructType():
+            field = find_field(data_type, part)
+            return field.data_type, field.name
+        case ArrayType() if part == "element":
+            return data_type.element_type, part
+        case MapType() if part == "key":
+            return data_type.key_type, part
+        case MapType() if part == "value":
+            return data_type.value_type, part
+    raise InvalidRequestError(
+        f"column {name_of_path(path)} is of type {data_type.name} and has no {part}; below arrays "
+        "a path goes on with element, below maps with key or value"
+    )
+
+
+def _change_inner(
+    data_type: DataType, path: ColumnPath, depth: int, change: ChangeFields
+) -> DataType:
+    if isinstance(data_type, StructType):
+        return change_struct(data_type, path[depth:], change)
+    if depth == len(path):
+        raise InvalidRequestError(
+            f"column {name_of_path(path)} is of type {data_type.name} and has no fields"
+        )
+    member, part = _find_member(data_type, path[depth], path[:depth])
+    return _put_member(data_type, part, _change_inner(member, path, depth + 1, change))
+
+
+def _put_member(data_type: DataType, part: str, inner: DataType) -> DataType:
+    match data_type:
+        case ArrayType():
+            return replace(data_type, element_type=inner)
+        case MapType() if part == "key":
+            return replace(data_type, key_type=inner)
+        case MapType():
+            return replace(data_type, value_type=inner)
+    return inner

@@ -1,0 +1,196 @@
+"""Column names: how a text names a column, or a field of a struct at any depth.
+
+`a.b` is the field `b` of the column `a`, as in Spark SQL; a name with a dot stands in backticks.
+Where there is no such field, `a.b` is the column of just this name, if there is one: there is
+nothing else that it could be. Conditions and values are SQL, which needs the backticks. Below
+arrays and maps a path goes on with `element`, `key` and `value`. See decision 061.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+
+from delta_ops.errors import InvalidRequestError, UnknownColumnError
+from delta_ops.protocol.schema import (
+    ArrayType,
+    ColumnPath,
+    DataType,
+    MapType,
+    StructField,
+    StructType,
+    find_field,
+)
+
+_PART = re.compile(r"`((?:[^`]|``)+)`|([^.`]+)")
+_PLAIN = re.compile(r"[A-Za-z0-9_]+")
+
+
+def path_of_name(name: str, schema: StructType) -> ColumnPath:
+    """The path that a text says; a column alone as the schema spells it.
+
+    Raises:
+        InvalidRequestError: The text is no name of a column.
+    """
+    is_column = name.lower() in schema.fields_by_lower_name
+    try:
+        path = split_name(name)
+    except InvalidRequestError:
+        if not is_column:
+            raise
+        path = (name,)
+    if is_column and not _has_path(schema, path):
+        path = (name,)
+    if len(path) == 1 and path[0].lower() in schema.fields_by_lower_name:
+        return (find_field(schema, path[0]).name,)
+    return path
+
+
+def _has_path(data_type: DataType, path: ColumnPath) -> bool:
+    if not path:
+        return True
+    first, *rest = path
+    match data_type:
+        case StructType():
+            found = data_type.fields_by_lower_name.get(first.lower(), ())
+            return any(_has_path(each.data_type, tuple(rest)) for each in found)
+        case ArrayType(element_type=member) if first == "element":
+            return _has_path(member, tuple(rest))
+        case MapType(key_type=member) if first == "key":
+            return _has_path(member, tuple(rest))
+        case MapType(value_type=member) if first == "value":
+            return _has_path(member, tuple(rest))
+    return False
+
+
+def find_named(schema: StructType, name: str) -> StructField:
+    """The column that a text names, where no field of a struct can stand.
+
+    Raises:
+        UnknownColumnError: There is none.
+        InvalidRequestError: The text is the path of a field, or no name.
+    """
+    path = path_of_name(name, schema)
+    if len(path) == 1:
+        return find_field(schema, path[0])
+    if not _has_path(schema, path):
+        return find_field(schema, name)
+    raise InvalidRequestError(
+        f"{name} is a field of column {path[0]}, and a whole column is named here. A column whose "
+        f"name has a dot is written {quote(name)}."
+    )
+
+
+def find_head(schema: StructType, path: ColumnPath) -> StructField:
+    """The column that a path of SQL begins with.
+
+    Raises:
+        UnknownColumnError: There is none; a column whose own name is the path has a hint.
+    """
+    try:
+        return find_field(schema, path[0])
+    except UnknownColumnError as error:
+        name = ".".join(path)
+        if len(path) == 1 or name.lower() not in schema.fields_by_lower_name:
+            raise
+        raise UnknownColumnError(
+            f"{error} The column {name} is written {quote(name)} in SQL, since a dot leads "
+            "to a field."
+        ) from error
+
+
+def find_columns(schema: StructType, names: Sequence[str]) -> tuple[str, ...]:
+    """Names of columns as the schema spells them.
+
+    Raises:
+        InvalidRequestError: As `find_named`.
+    """
+    return tuple(find_named(schema, name).name for name in names)
+
+
+def split_name(name: str) -> ColumnPath:
+    """The path that a text says by itself: names separated by dots, or in backticks.
+
+    Raises:
+        InvalidRequestError: The text is no name of a column.
+    """
+    parts: list[str] = []
+    position = 0
+    while True:
+        part = _PART.match(name, position)
+        if part is None:
+            raise InvalidRequestError(
+                f"{name!r} is no name of a column; separate fields of structs by dots, and put "
+                "names with other characters in backticks"
+            )
+        parts.append(part[1].replace("``", "`") if part[1] else part[2])
+        position = part.end()
+        if position == len(name):
+            return tuple(parts)
+        if name[position] != ".":
+            raise InvalidRequestError(f"{name!r} is no name of a column; check its backticks")
+        position += 1
+
+
+def refuse_quoted_name(text: str, find: Callable[[ColumnPath], object]) -> None:
+    """Refuse a text in double quotes that is the name of a column or a field.
+
+    Spark SQL reads a text in it, while standard SQL and other Delta engines read a name.
+
+    Args:
+        text: What stands in the quotes.
+        find: Finds columns and fields, whatever the case.
+
+    Raises:
+        InvalidRequestError: With both ways to write it.
+    """
+    path = next((path for path in _readings(text) if _is_known(path, find)), None)
+    if path is None:
+        return
+    name = ".".join(map(quote, path))
+    escaped = text.replace("\\", "\\\\").replace("'", "\\'")
+    raise InvalidRequestError(
+        f'"{text}" in double quotes is a text in Spark SQL, and a column has this name; write '
+        f"{name} for the column, or '{escaped}' in single quotes for the text."
+    )
+
+
+def _readings(text: str) -> list[ColumnPath]:
+    """What a text can name: a column of this very name, or a path."""
+    paths: list[ColumnPath] = [(text,)]
+    with suppress(InvalidRequestError):
+        paths.append(split_name(text))
+    return paths
+
+
+def _is_known(path: ColumnPath, find: Callable[[ColumnPath], object]) -> bool:
+    try:
+        find(path)
+    except UnknownColumnError:
+        return False
+    except InvalidRequestError:  # a name of several columns, or one that cannot stand here
+        return True
+    return True
+
+
+def quote(name: str) -> str:
+    """One name in backticks, as SQL takes any name."""
+    return "`" + name.replace("`", "``") + "`"
+
+
+def unquote(name: str) -> str:
+    """One name without the backticks around it, if it has any."""
+    found = _PART.fullmatch(name)
+    return found[1].replace("``", "`") if found and found[1] else name
+
+
+def name_of_column(name: str) -> str:
+    """A column as text, with backticks where its name would be a path or none."""
+    found = _PART.fullmatch(name)
+    return name if found and found[2] else quote(name)
+
+
+def name_of_path(path: ColumnPath) -> str:
+    """A path as text, with backticks where they are needed."""
+    return ".".join(part if _PLAIN.fullmatch(part) else quote(part) for part in path)

@@ -1,0 +1,204 @@
+"""Schema evolution: the schema of a table that takes in the columns of data.
+
+Columns, and the fields of structs at any depth, are the same where their names differ in case only.
+What the table has stays as it is: its place, name, type, nullability and metadata; whether values
+of another type fit is for each value to say, but that numbers become wider where the table has type
+widening. What it lacks comes last in its struct, and may be null, as it is in the rows that are
+there.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable
+from dataclasses import replace
+
+from delta_ops.errors import InvalidRequestError
+from delta_ops.protocol.schema import (
+    STORED_VARIANT,
+    VARIANT,
+    ArrayType,
+    ColumnPath,
+    DataType,
+    MapType,
+    PrimitiveType,
+    StructField,
+    StructType,
+    map_members,
+    walk,
+)
+from delta_ops.protocol.schema.widening import describe_widening, widens_by_itself
+
+_VARIANT_PARTS = {each.name: each.data_type for each in STORED_VARIANT.fields}
+
+
+def merge_schemas(table: StructType, data: StructType) -> StructType:
+    """The table's schema with the columns and fields that only the data have."""
+    given = {each.name.lower(): each.data_type for each in data.fields}
+    kept = tuple(
+        replace(each, data_type=_merge(each.data_type, given[each.name.lower()]))
+        if each.name.lower() in given
+        else each
+        for each in table.fields
+    )
+    added = (
+        replace(each, data_type=allow_nulls(each.data_type), nullable=True)
+        for each in data.fields
+        if each.name.lower() not in table.fields_by_lower_name
+    )
+    return StructType((*kept, *added))
+
+
+def widen_types(
+    table: StructType,
+    data: StructType,
+    keeps: Callable[[ColumnPath], bool],
+    path: ColumnPath = (),
+) -> StructType:
+    """The table's schema with the wider types that numbers have in the data, and what says so.
+
+    Source: PROTOCOL.md, "Type Change Metadata".
+
+    Args:
+        keeps: Whether a column keeps its type.
+        path: Where the schemas stand.
+    """
+    given = {each.name.lower(): each.data_type for each in data.fields}
+    return StructType(
+        tuple(
+            _widen_field(each, given[each.name.lower()], keeps, (*path, each.name))
+            if each.name.lower() in given
+            else each
+            for each in table.fields
+        )
+    )
+
+
+def _widen_field(
+    field: StructField, given: DataType, keeps: Callable[[ColumnPath], bool], path: ColumnPath
+) -> StructField:
+    changes: list[tuple[ColumnPath, DataType, DataType]] = []
+
+    def widen(current: DataType, given: DataType, inner: ColumnPath) -> DataType:
+        match current, given:
+            case StructType(), StructType():
+                return widen_types(current, given, keeps, (*path, *inner))
+            case ArrayType(), ArrayType():
+                element = widen(current.element_type, given.element_type, (*inner, "element"))
+                return replace(current, element_type=element)
+            case MapType(), MapType():
+                value = widen(current.value_type, given.value_type, (*inner, "value"))
+                return replace(current, value_type=value)
+        if not widens_by_itself(current, given) or keeps((*path, *inner)):
+            return current
+        changes.append((inner, current, given))
+        return given
+
+    field = replace(field, data_type=widen(field.data_type, given, ()))
+    for inner, before, after in changes:
+        field = describe_widening(field, inner, before, after)
+    return field
+
+
+def keep_variants(data: StructType, table: StructType) -> StructType:
+    """The schema of Arrow data, in which a variant is a struct, with the table's variants."""
+    kept = _keep_variants(data, table)
+    assert isinstance(kept, StructType)
+    return kept
+
+
+def _keep_variants(given: DataType, known: DataType | None) -> DataType:
+    match given, known:
+        case StructType(), PrimitiveType() if known == VARIANT:
+            parts = {each.name: each.data_type for each in given.fields}
+            return VARIANT if parts == _VARIANT_PARTS else given
+        case StructType(), StructType():
+            types = {each.name.lower(): each.data_type for each in known.fields}
+            return StructType(
+                tuple(
+                    replace(
+                        each, data_type=_keep_variants(each.data_type, types.get(each.name.lower()))
+                    )
+                    for each in given.fields
+                )
+            )
+        case ArrayType(), ArrayType():
+            return replace(
+                given, element_type=_keep_variants(given.element_type, known.element_type)
+            )
+        case MapType(), MapType():
+            return replace(given, value_type=_keep_variants(given.value_type, known.value_type))
+    return given
+
+
+def validate_alike(table: StructType, data: StructType) -> None:
+    """Refuse data of which a column has another type, or another spelling, than the table's.
+
+    Raises:
+        InvalidRequestError: With the column and both types.
+    """
+    _validate_alike(table, data, ())
+
+
+def validate_given_once(data: StructType, table: str) -> None:
+    """Refuse data in which a column, or a field of a struct, stands twice; case does not count.
+
+    Raises:
+        InvalidRequestError: With its name.
+    """
+    for path, data_type in [((), data), *walk(data)]:
+        if not isinstance(data_type, StructType):
+            continue
+        for name, n in Counter(field.name.lower() for field in data_type.fields).items():
+            if n > 1:
+                raise InvalidRequestError(
+                    f"{table}: column {'.'.join((*path, name))!r} is in the data twice (case does "
+                    "not count); rename or drop one"
+                )
+
+
+def _validate_alike(current: DataType, given: DataType, path: tuple[str, ...]) -> None:
+    match current, given:
+        case StructType(), StructType():
+            for each in given.fields:
+                for known in current.fields_by_lower_name.get(each.name.lower(), ()):
+                    if known.name != each.name:
+                        raise InvalidRequestError(
+                            f"Column {'.'.join((*path, each.name))} is spelt {known.name} there."
+                        )
+                    _validate_alike(known.data_type, each.data_type, (*path, each.name))
+        case ArrayType(), ArrayType():
+            _validate_alike(current.element_type, given.element_type, (*path, "element"))
+        case MapType(), MapType():
+            if allow_nulls(current.key_type) != allow_nulls(given.key_type):
+                raise InvalidRequestError(f"Column {'.'.join(path)} has other keys there.")
+            _validate_alike(current.value_type, given.value_type, (*path, "value"))
+        case _ if current != given:
+            raise InvalidRequestError(
+                f"Column {'.'.join(path)} is of type {given.name}, and of type {current.name} "
+                "there."
+            )
+
+
+def _merge(current: DataType, given: DataType) -> DataType:
+    match current, given:
+        case StructType(), StructType():
+            return merge_schemas(current, given)
+        case ArrayType(), ArrayType():
+            return replace(current, element_type=_merge(current.element_type, given.element_type))
+        case MapType(), MapType():
+            # A key with one more field is another key.
+            return replace(current, value_type=_merge(current.value_type, given.value_type))
+    return current
+
+
+def allow_nulls(data_type: DataType) -> DataType:
+    """The type with nulls allowed wherever it can have them."""
+    match map_members(data_type, allow_nulls):
+        case StructType(fields=fields):
+            return StructType(tuple(replace(each, nullable=True) for each in fields))
+        case ArrayType() as array:
+            return replace(array, contains_null=True)
+        case MapType() as pairs:
+            return replace(pairs, value_contains_null=True)
+    return data_type

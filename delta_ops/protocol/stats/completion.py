@@ -1,0 +1,130 @@
+"""Statistics completed: what they leave out of columns that the table's settings ask for.
+
+Source: PROTOCOL.md, "Per-file Statistics".
+
+What is said already stays as it is, digit by digit: its writer may have seen more than a footer
+tells.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Collection, Iterable, Iterator
+from typing import Any
+
+import msgspec
+import pyarrow.parquet as pq
+
+from delta_ops.protocol.schema import ArrayType, ColumnPath, DataType, MapType, StructType
+from delta_ops.protocol.stats.file_stats import (
+    StatsSettings,
+    footer_columns,
+    has_bounds,
+    indexed_data_leaves,
+    num_records,
+    parse_stats,
+    stats_from_footer,
+    widen_stats,
+)
+
+_PARTS = msgspec.json.Decoder(dict[str, msgspec.Raw])
+
+
+def described_leaves(
+    schema: StructType, partition_columns: Collection[str], settings: StatsSettings
+) -> Iterator[tuple[ColumnPath, DataType]]:
+    """The leaves of which statistics tell: no array and no map."""
+    for path, data_type in indexed_data_leaves(schema, tuple(partition_columns), settings):
+        if not isinstance(data_type, ArrayType | MapType):
+            yield path, data_type
+
+
+def lacks_statistics(text: str | None, wanted: Iterable[tuple[ColumnPath, DataType]]) -> bool:
+    """Whether statistics say nothing of the number of rows, or of the nulls of a leaf."""
+    stats = parse_stats(text)
+    if stats is None or stats.num_records is None:
+        return True
+    return not all(_is_told(stats.null_count, path) for path, _ in wanted)
+
+
+def lacks_bounds(text: str | None, wanted: Iterable[tuple[ColumnPath, DataType]]) -> bool:
+    """Whether statistics lack a bound of a leaf that has values, as far as they tell."""
+    stats = parse_stats(text)
+    if stats is None or stats.num_records is None:
+        return True
+    return any(
+        has_bounds(data_type)
+        and _value_at(stats.null_count, path) != stats.num_records
+        and not (_is_told(stats.min_values, path) and _is_told(stats.max_values, path))
+        for path, data_type in wanted
+    )
+
+
+def unite_stats(text: str | None, more: str, *, is_tight: bool) -> str:
+    """The statistics with what others say beside them.
+
+    Args:
+        text: What is said already, which stays.
+        more: What was found.
+        is_tight: False: rows of the file have been deleted, so that bounds may not be reached.
+    """
+    told = (
+        more if parse_stats(text) is None else _unite((text or "").encode(), more.encode()).decode()
+    )
+    return told if is_tight else widen_stats(told) or told
+
+
+def complete_stats(
+    text: str | None,
+    footer: pq.FileMetaData,
+    schema: StructType,
+    partition_columns: Collection[str],
+    settings: StatsSettings,
+    *,
+    is_tight: bool,
+) -> str:
+    """The statistics with what a footer tells beside them.
+
+    A column that the file does not have is null in all of its rows.
+
+    Args:
+        schema: The table's columns, by physical names.
+        partition_columns: They get no statistics.
+        is_tight: False: rows of the file have been deleted, so that bounds may not be reached.
+    """
+    made = stats_from_footer(footer, schema, partition_columns, settings)
+    there = {tuple(path.split(".")) for path in footer_columns(footer)}
+    missing: dict[str, Any] = {}
+    for path, _ in described_leaves(schema, partition_columns, settings):
+        if not any(each[: len(path)] == path for each in there):
+            _insert(missing, path, num_records(made))
+    told = _unite(made.encode(), json.dumps({"nullCount": missing}).encode()).decode()
+    return unite_stats(text, told, is_tight=is_tight)
+
+
+def _is_told(values: Any, path: ColumnPath) -> bool:
+    return _value_at(values, path) is not None
+
+
+def _value_at(values: Any, path: ColumnPath) -> Any:
+    for name in path:
+        values = values.get(name) if isinstance(values, dict) else None
+    return values
+
+
+def _insert(values: dict[str, Any], path: ColumnPath, value: Any) -> None:
+    for name in path[:-1]:
+        values = values.setdefault(name, {})
+    values[path[-1]] = value
+
+
+def _unite(said: bytes, more: bytes) -> bytes:
+    """Two objects in one; of what both say, the first counts."""
+    try:
+        one, other = _PARTS.decode(said), _PARTS.decode(more)
+    except msgspec.DecodeError:  # they are values
+        return said
+    united: dict[str, Any] = {**one, **{n: v for n, v in other.items() if n not in one}}
+    for name in one.keys() & other.keys():
+        united[name] = msgspec.Raw(_unite(bytes(one[name]), bytes(other[name])))
+    return msgspec.json.encode(united)

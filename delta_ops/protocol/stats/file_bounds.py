@@ -1,0 +1,179 @@
+"""Bounds of a file's columns, by type: what its statistics prove about its rows.
+
+Source: PROTOCOL.md, "Per-file Statistics".
+
+Other writers wrote the statistics, so each bound is taken as loosely as the loosest known writer
+means it: timestamps are cut to milliseconds, decimals may have gone through a binary fraction,
+older versions of the reference end a cut string with a character that is not the greatest, a long
+string may have been cut with nothing put at its end, and a maximum of a floating-point column may
+hide NaN. A column of type double may have been one of type float, whose bounds in the digits of a
+float are not the values that its rows have as doubles.
+A bound that cannot be understood is no bound; nothing here raises.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from datetime import UTC, date, datetime, timedelta
+from decimal import Decimal
+from math import isnan
+from typing import Any
+
+from delta_ops.errors import InvalidRequestError
+from delta_ops.protocol.schema import (
+    BOOLEAN,
+    DATE,
+    DOUBLE,
+    FLOAT,
+    INTEGER_RANGES,
+    STRING,
+    TIMESTAMP,
+    TIMESTAMP_NTZ,
+    ColumnPath,
+    DataType,
+    DecimalType,
+)
+from delta_ops.protocol.stats.file_stats import FileStats
+from delta_ops.protocol.values.partition_values import parse, round_to_float
+
+_CUT = timedelta(milliseconds=1)
+_EXACT_DIGITS = 15
+"""A decimal of so many digits survives a double."""
+_ROUNDING = Decimal("1e-15")
+_MAX_EXPONENT = 400
+"""No number of a Delta type goes so far; without a limit `1e999999999` would fill the memory."""
+_REPLACEMENT, _ASCII_MAX, _UNICODE_MAX = "\ufffd", "\x7f", "\U0010ffff"
+CUT_BYTES = 32
+"""A string of so many bytes may be one that was cut to 32 bytes, characters or UTF-16 units."""
+OFFSETS_IN_MINUTES = datetime(1972, 1, 8, tzinfo=UTC)
+"""Before, offsets had seconds; Spark writes times of day with them and the offsets without."""
+
+
+def lower_bound(stats: FileStats, path: ColumnPath, data_type: DataType) -> Any:
+    """A value that no row is below, nulls aside; None if there is no such knowledge."""
+    value, _ = _typed_bounds(stats, path, data_type)
+    if isinstance(value, Decimal) and _may_be_rounded(data_type):
+        return value - abs(value) * _ROUNDING
+    if data_type == DOUBLE and value is not None:
+        return min(value, _float_value(value))
+    return value
+
+
+def upper_bound(stats: FileStats, path: ColumnPath, data_type: DataType) -> Any:
+    """A value that no row is above, nulls and NaN aside; None if there is no such knowledge."""
+    _, value = _typed_bounds(stats, path, data_type)
+    if value is None:
+        return None
+    if isinstance(value, Decimal) and _may_be_rounded(data_type):
+        return value + abs(value) * _ROUNDING
+    if data_type in (TIMESTAMP, TIMESTAMP_NTZ):
+        return _add_cut(value)
+    if data_type == DOUBLE:
+        return max(value, _float_value(value))
+    return _undo_cut(value) if data_type == STRING else value
+
+
+def null_count(stats: FileStats, path: ColumnPath) -> int | None:
+    """How many rows are null; exact only if it is zero or the number of records."""
+    count = _look_up(stats.null_count, path)
+    return count if type(count) is int else None
+
+
+def is_exact(value: Any, data_type: DataType) -> bool:
+    """True if a bound of this type is the value that the file's writer saw, not a rounded one."""
+    if data_type == STRING:
+        text = str(value)
+        may_be_cut = len(text.encode()) >= CUT_BYTES
+        return not may_be_cut and not text.endswith((_REPLACEMENT, _UNICODE_MAX, _ASCII_MAX))
+    if isinstance(data_type, DecimalType):
+        return not _may_be_rounded(data_type)
+    return data_type in INTEGER_RANGES or data_type == DATE
+
+
+def _look_up(values: Mapping[str, Any], path: ColumnPath) -> Any:
+    found: Any = values
+    for name in path:
+        found = found.get(name) if isinstance(found, dict) else None
+    return found
+
+
+def _typed_bounds(stats: FileStats, path: ColumnPath, data_type: DataType) -> tuple[Any, Any]:
+    """Bounds as they were written; none if they are the wrong way round."""
+    low = typed_value(_look_up(stats.min_values, path), data_type)
+    high = typed_value(_look_up(stats.max_values, path), data_type)
+    return (None, None) if low is not None and high is not None and low > high else (low, high)
+
+
+def _may_be_rounded(data_type: DataType) -> bool:
+    return isinstance(data_type, DecimalType) and data_type.precision > _EXACT_DIGITS
+
+
+def typed_value(value: Any, data_type: DataType) -> Any:
+    """A bound of JSON as a value of the type; None if it is none."""
+    try:
+        match value:
+            case bool():
+                return value if data_type == BOOLEAN else None
+            case int() | Decimal():
+                return _typed_number(value, data_type)
+            case str():
+                return _typed_text(value, data_type)
+    except (InvalidRequestError, ArithmeticError, ValueError):
+        pass
+    return None
+
+
+def _typed_number(value: int | Decimal, data_type: DataType) -> Any:
+    if not Decimal(value).is_finite() or abs(Decimal(value).adjusted()) > _MAX_EXPONENT:
+        return None
+    if isinstance(data_type, DecimalType):
+        return Decimal(value)
+    if data_type in INTEGER_RANGES:
+        return int(value) if value == int(value) else None
+    if data_type == FLOAT:
+        return round_to_float(float(value))
+    return float(value) if data_type == DOUBLE else None
+
+
+def _typed_text(text: str, data_type: DataType) -> Any:
+    if data_type == STRING:
+        text.encode()  # fails for half a surrogate pair, which no file can hold
+        return text
+    if data_type in (FLOAT, DOUBLE):
+        number = parse(text, data_type)
+        return None if number is None or isnan(number) else number
+    if data_type == DATE:
+        return date.fromisoformat(text)
+    if data_type not in (TIMESTAMP, TIMESTAMP_NTZ):
+        return None
+    moment = datetime.fromisoformat(text)
+    if (moment.tzinfo is None) is (data_type == TIMESTAMP):
+        return None
+    if moment.tzinfo is None:
+        return moment
+    return None if moment.utcoffset() and moment < OFFSETS_IN_MINUTES else moment.astimezone(UTC)
+
+
+def _float_value(value: float) -> float:
+    """The value of a float that was written so, as it is read since its column is a double."""
+    try:
+        return round_to_float(value)
+    except OverflowError:
+        return value
+
+
+def _add_cut(value: Any) -> Any:
+    try:
+        return value + _CUT
+    except OverflowError:
+        return None
+
+
+def _undo_cut(text: str) -> str:
+    """Undo a cut that ends with U+FFFD, which is below the characters beyond U+FFFF.
+
+    It may even have cut such a character in two, and what was left of it was written as `?`.
+    """
+    if not text.endswith(_REPLACEMENT):
+        return text + _UNICODE_MAX if len(text.encode()) >= CUT_BYTES else text
+    return text[:-1].removesuffix("?") + _UNICODE_MAX

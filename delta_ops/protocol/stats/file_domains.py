@@ -1,0 +1,308 @@
+"""Domains: what the values of a column can be in each of many files.
+
+Bounds are sort keys: what Arrow orders as Spark orders the values. NaN is the greatest number, -0.0
+is 0.0, text is ordered by its UTF-8 bytes.
+Statistics are read by Arrow where they are as the schema demands, all files at once, and by
+`file_bounds` where they are not; a domain never leaves out a value that the statistics allow.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from decimal import ROUND_CEILING, ROUND_FLOOR, Context, Decimal, InvalidOperation
+from typing import Any, NamedTuple
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from delta_ops.protocol.json.lines import read_json_lines
+from delta_ops.protocol.schema import (
+    BOOLEAN,
+    DATE,
+    DOUBLE,
+    FLOAT,
+    INTEGER_RANGES,
+    LONG,
+    STRING,
+    TIMESTAMP,
+    TIMESTAMP_NTZ,
+    ColumnPath,
+    DataType,
+    DecimalType,
+)
+from delta_ops.protocol.schema.arrow_types import arrow_type_from_type
+from delta_ops.protocol.stats.file_bounds import (
+    CUT_BYTES,
+    OFFSETS_IN_MINUTES,
+    is_exact,
+    lower_bound,
+    null_count,
+    upper_bound,
+)
+from delta_ops.protocol.stats.file_stats import FileStats, parse_stats
+
+_JSON_TYPES: Mapping[DataType, pa.DataType] = {
+    **dict.fromkeys(INTEGER_RANGES, pa.int64()),
+    **dict.fromkeys((FLOAT, DOUBLE), pa.float64()),
+    **dict.fromkeys((STRING, DATE, TIMESTAMP, TIMESTAMP_NTZ), pa.string()),
+    BOOLEAN: pa.bool_(),
+}
+"""As what a bound stands in the JSON of statistics; Arrow would read a decimal as a double."""
+CUT_US = pa.scalar(1000, pa.duration("us"))
+"""What is added to the greatest of a file's times, which was cut to milliseconds."""
+_REPLACEMENT, _UNICODE_MAX = "\ufffd", "\U0010ffff"
+_LONG_MIN, _LONG_MAX = INTEGER_RANGES[LONG]
+_NAN_KEY = pa.scalar(_LONG_MAX, pa.int64())
+_WIDE_DIGITS = 76
+_WIDE = Context(prec=_WIDE_DIGITS, traps=[InvalidOperation])
+_NO_STATS = FileStats()
+
+LeafTypes = Mapping[ColumnPath, DataType | None]
+"""What a predicate looks at; None: only whether the column is null."""
+
+
+class Domain(NamedTuple):
+    """What is known of a column: an entry for each file, or for each of the few values of files."""
+
+    has_nulls: pa.BooleanArray
+    has_values: pa.BooleanArray
+    low: Any
+    """Sort keys; null where there is no bound."""
+    high: Any
+    hides_nan: bool = False
+    """True: a value may also be NaN, whatever the bounds."""
+    codes: pa.Array | None = None
+    """By file, the entry that holds for it; None: the files' own."""
+
+    def filter(self, mask: pa.BooleanArray) -> Domain:
+        """Keep the files for which the mask is true."""
+        if self.codes is not None:
+            return self._replace(codes=self.codes.filter(mask))
+        return self._replace(
+            has_nulls=self.has_nulls.filter(mask),
+            has_values=self.has_values.filter(mask),
+            low=self.low.filter(mask),
+            high=self.high.filter(mask),
+        )
+
+    def limit_to_nan(self) -> Domain:
+        """Where all values are NaN."""
+        return self._replace(low=_NAN_KEY, high=_NAN_KEY, hides_nan=False)
+
+    def pad(self, width: int) -> Domain:
+        """Where shorter texts end with spaces; of what is no value itself, nothing is known.
+
+        Some writers pad the values, some do not, and a bound may have been cut.
+        """
+        if self.codes is None:
+            unknown = pa.nulls(len(self.low), self.low.type)
+            return self._replace(low=unknown, high=unknown)
+        return self._replace(low=pc.utf8_rpad(self.low, width), high=pc.utf8_rpad(self.high, width))
+
+    def drop_high(self) -> Domain:
+        """Where NaN is the greatest value."""
+        return self._replace(high=pa.nulls(len(self.high), self.high.type), hides_nan=False)
+
+
+class PartitionColumn(NamedTuple):
+    """The values of a partition column, by file."""
+
+    codes: pa.Array
+    """Integers, without nulls."""
+    values: Sequence[Any] | pa.Array
+    """By code, as `partition_values` reads them."""
+
+
+def domain_of_partitions(column: PartitionColumn, data_type: DataType) -> Domain:
+    """Each file has one value, or null, in all rows."""
+    keys = sort_keys(column.values, data_type)
+    return Domain(keys.is_null(), keys.is_valid(), keys, keys, codes=column.codes)
+
+
+def domains_at_once(stats: pa.Array, types: LeafTypes) -> Mapping[ColumnPath, Domain]:
+    """The domains of those columns that Arrow can judge; none if statistics are malformed.
+
+    Args:
+        stats: JSON, by file.
+        types: The columns to look at.
+    """
+    known = {path: t for path, t in types.items() if not isinstance(t, DecimalType)}
+    try:
+        parsed = _parse(stats, known)
+        return {path: _domain_at_once(parsed, path, t) for path, t in known.items()}
+    except (pa.ArrowException, ValueError):  # a bound is not what its type demands
+        return {}
+
+
+def domains_one_by_one(
+    stats: pa.Array, types: LeafTypes, *, exact_only: bool = False
+) -> Mapping[ColumnPath, Domain]:
+    """The domains of any columns.
+
+    Args:
+        stats: JSON, by file.
+        types: The columns to look at.
+        exact_only: Leave out bounds that are not values of the file's rows.
+    """
+    parsed = [parse_stats(text) or _NO_STATS for text in stats.to_pylist()]
+    if exact_only:
+        parsed = [each if each.tight_bounds else _NO_STATS for each in parsed]
+    return {path: _domain_one_by_one(parsed, path, t, exact_only) for path, t in types.items()}
+
+
+def sort_keys(values: Sequence[Any] | pa.Array, data_type: DataType | None) -> pa.Array:
+    """Values of the type, as `partition_values` or `literals` return them, to be compared."""
+    if data_type is None:
+        return values if isinstance(values, pa.Array) else pa.array(values)
+    if data_type in INTEGER_RANGES:
+        return _array(values, pa.int64())
+    if data_type in (FLOAT, DOUBLE):
+        return _float_keys(_array(values, pa.float64()))
+    if isinstance(data_type, DecimalType):
+        return _array(values, pa.decimal256(_WIDE_DIGITS, data_type.scale))
+    array = _array(values, arrow_type_from_type(data_type))
+    return array.cast(pa.int8()) if data_type == BOOLEAN else array
+
+
+def _array(values: Sequence[Any] | pa.Array, data_type: pa.DataType) -> pa.Array:
+    if isinstance(values, pa.Array):
+        return values.cast(data_type)
+    return pa.array(values, data_type)
+
+
+def _float_keys(numbers: pa.Array) -> pa.Array:
+    """The bits of a double are ordered as the doubles are, those of negative ones backwards."""
+    bits = pc.add(numbers, 0.0).view(pa.int64())  # -0.0 becomes 0.0
+    keys = pc.if_else(pc.less(bits, 0), pc.bit_wise_xor(bits, _LONG_MAX), bits)
+    return pc.if_else(pc.is_nan(numbers), _NAN_KEY, keys)
+
+
+def _domain_one_by_one(
+    stats: Sequence[FileStats], path: ColumnPath, data_type: DataType | None, exact_only: bool
+) -> Domain:
+    nulls = [null_count(each, path) for each in stats]
+    rows = [each.num_records for each in stats]
+    bounds = [_bounds(each, path, data_type, exact_only) for each in stats]
+    return Domain(
+        pa.array([count != 0 for count in nulls], pa.bool_()),
+        pa.array([n is None or n != r for n, r in zip(nulls, rows, strict=True)], pa.bool_()),
+        sort_keys([low for low, _ in bounds], data_type),
+        sort_keys([high for _, high in bounds], data_type),
+        hides_nan=data_type in (FLOAT, DOUBLE),
+    )
+
+
+def _bounds(
+    stats: FileStats, path: ColumnPath, data_type: DataType | None, exact_only: bool
+) -> tuple[Any, Any]:
+    if data_type is None:
+        return None, None
+    low = _fit(lower_bound(stats, path, data_type), data_type, ROUND_FLOOR)
+    high = _fit(upper_bound(stats, path, data_type), data_type, ROUND_CEILING)
+    if exact_only and not (is_exact(low, data_type) and is_exact(high, data_type)):
+        return None, None
+    return low, high
+
+
+def _fit(bound: Any, data_type: DataType, rounding: str) -> Any:
+    """The bound as `sort_keys` takes it; None if it is beyond what the type can hold."""
+    if data_type in INTEGER_RANGES:
+        return bound if bound is not None and _LONG_MIN <= bound <= _LONG_MAX else None
+    if bound is None or not isinstance(data_type, DecimalType):
+        return bound
+    try:
+        return bound.quantize(Decimal(1).scaleb(-data_type.scale), rounding, _WIDE)
+    except InvalidOperation:
+        return None
+
+
+def _domain_at_once(parsed: pa.RecordBatch, path: ColumnPath, data_type: DataType | None) -> Domain:
+    nulls = _look_up(parsed, "nullCount", path)
+    if data_type is not None and data_type in _JSON_TYPES:
+        lowest, highest = _look_up(parsed, "minValues", path), _look_up(parsed, "maxValues", path)
+        low, high = _type_bound(lowest, data_type), _type_bound(highest, data_type)
+        is_swapped = pc.fill_null(pc.greater(low, high), False)
+        if data_type == DOUBLE:  # which may have been a float
+            low = pc.min_element_wise(low, _type_bound(lowest, FLOAT))
+            high = pc.max_element_wise(high, _type_bound(highest, FLOAT))
+        low = pc.if_else(is_swapped, None, low)
+        high = _loosen(pc.if_else(is_swapped, None, high), data_type)
+    else:
+        low = high = sort_keys([None] * len(parsed), data_type)
+    return Domain(
+        pc.fill_null(pc.not_equal(nulls, 0), True),
+        pc.fill_null(pc.not_equal(nulls, parsed.column("numRecords")), True),
+        low,
+        high,
+        hides_nan=data_type in (FLOAT, DOUBLE),
+    )
+
+
+def _parse(stats: pa.Array, types: LeafTypes) -> pa.RecordBatch:
+    """The parts of the statistics that are looked at.
+
+    Raises:
+        pa.ArrowInvalid, ValueError: Some are not as they should be.
+    """
+    bounds = {path: _JSON_TYPES[t] for path, t in types.items() if t and t in _JSON_TYPES}
+    schema = pa.schema(
+        [
+            ("numRecords", pa.int64()),
+            ("minValues", _nest(bounds)),
+            ("maxValues", _nest(bounds)),
+            ("nullCount", _nest(dict.fromkeys(types, pa.int64()))),
+        ]
+    )
+    texts = pc.fill_null(stats, "{}")
+    # Each is an object at least, so as many rows as texts are a row for each.
+    if not pc.all(pc.starts_with(texts, "{")).as_py():
+        raise ValueError("statistics that are no object")
+    lines = pc.binary_join(pa.ListArray.from_arrays([0, len(stats)], texts), "\n")
+    parsed = read_json_lines(lines[0].as_buffer(), schema)
+    if len(parsed) != len(stats):
+        raise ValueError("statistics that are several objects")
+    return pa.RecordBatch.from_struct_array(parsed.to_struct_array().combine_chunks())
+
+
+def _nest(types: Mapping[ColumnPath, pa.DataType]) -> pa.StructType:
+    """The columns, with the fields of structs below them."""
+    below: dict[str, dict[ColumnPath, pa.DataType]] = {}
+    for path, data_type in types.items():
+        below.setdefault(path[0], {})[path[1:]] = data_type
+    return pa.struct(
+        [(name, inner[()] if () in inner else _nest(inner)) for name, inner in below.items()]
+    )
+
+
+def _look_up(stats: pa.RecordBatch, part: str, path: ColumnPath) -> Any:
+    return pc.struct_field(stats.column(part), list(path))
+
+
+def _type_bound(bound: pa.Array, data_type: DataType) -> pa.Array:
+    """Sort keys of what stands in the log; null where that is no bound to rely on."""
+    if data_type in (FLOAT, DOUBLE):
+        number = bound.cast(pa.float32()).cast(pa.float64()) if data_type == FLOAT else bound
+        is_number = pc.and_(pc.invert(pc.is_nan(number)), pc.invert(pc.is_inf(number)))
+        return pc.if_else(is_number, _float_keys(number), None)
+    if data_type == BOOLEAN:
+        return bound.cast(pa.int8())
+    if data_type in (DATE, TIMESTAMP_NTZ):
+        return bound.cast(arrow_type_from_type(data_type))
+    if data_type == TIMESTAMP:
+        moment = bound.cast(arrow_type_from_type(data_type))
+        is_old = pc.less(moment, pa.scalar(OFFSETS_IN_MINUTES, moment.type))
+        return pc.if_else(pc.and_not(is_old, pc.ends_with(bound, "Z")), None, moment)
+    return bound
+
+
+def _loosen(typed: pa.Array, data_type: DataType) -> pa.Array:
+    """Widen bounds that may be cut, as `file_bounds.upper_bound` does."""
+    if data_type in (TIMESTAMP, TIMESTAMP_NTZ):
+        return pc.add(typed, CUT_US)
+    if data_type == STRING:
+        cut = pc.ends_with(typed, _REPLACEMENT)
+        above = pc.replace_substring_regex(typed, rf"\??{_REPLACEMENT}$", _UNICODE_MAX)
+        longer = pc.binary_join_element_wise(typed, _UNICODE_MAX, "")
+        may_be_cut = pc.greater_equal(pc.binary_length(typed), CUT_BYTES)
+        return pc.if_else(cut, above, pc.if_else(may_be_cut, longer, typed))
+    return typed

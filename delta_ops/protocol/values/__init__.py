@@ -1,0 +1,1 @@
+"""Values of users, literals and partition values."""

@@ -1,0 +1,1 @@
+"""`format("delta")`, SQL statements and catalog tables in Spark."""

@@ -1,0 +1,309 @@
+"""Options of `format("delta")`: what there are, and which of them we carry out.
+
+Source: delta-io/delta, `DeltaOptions`.
+
+The reference passes over what it does not know. A writer here refuses it, since a misspelt
+`replaceWhere` would replace the whole table; a reader refuses what is nearly the name of an option,
+and passes over the rest with a warning. Names are told without regard to case.
+"""
+
+from __future__ import annotations
+
+import difflib
+import logging
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import datetime
+from enum import Enum
+
+from delta_ops.errors import InvalidRequestError
+from delta_ops.protocol.properties.values import CompressionCodec, parse_codec
+from delta_ops.protocol.schema import TIMESTAMP
+from delta_ops.protocol.values.partition_values import parse
+
+logger = logging.getLogger(__name__)
+
+PROPERTY = "delta."
+"""What the name of an option begins with that is a property of a new table."""
+_OF_PROTOCOL = ("delta.minreaderversion", "delta.minwriterversion", "delta.ignoreprotocoldefaults")
+_HADOOP = ("fs.", "dfs.")
+_SIZE = re.compile(r"(\d+)\s*([kmgtp]?)b?", re.IGNORECASE)
+_CLOSE = 0.8
+"""How alike two names are of which one is taken for the other misspelt; 1 is equal."""
+
+
+class Use(Enum):
+    """What an option is for."""
+
+    READ = "spark.read"
+    WRITE = "df.write"
+    STREAM_READ = "spark.readStream"
+    STREAM_WRITE = "df.writeStream"
+
+
+_READS = frozenset({Use.READ, Use.STREAM_READ})
+_WRITES = frozenset({Use.WRITE, Use.STREAM_WRITE})
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Option:
+    """One option of the reference."""
+
+    name: str
+    used_by: frozenset[Use] = frozenset()
+    """Who carries it out."""
+    refused_by: frozenset[Use] = frozenset()
+    cure: str = ""
+    """What to do instead, where it is refused."""
+
+
+_OF_SCHEMA_TRACKING = "start the stream again after a change of the columns"
+
+OPTIONS = (
+    Option(name="path", used_by=_READS | _WRITES),
+    Option(
+        name="versionAsOf",
+        used_by=frozenset({Use.READ}),
+        refused_by=frozenset({Use.STREAM_READ}),
+        cure="a stream begins at startingVersion",
+    ),
+    Option(
+        name="timestampAsOf",
+        used_by=frozenset({Use.READ}),
+        refused_by=frozenset({Use.STREAM_READ}),
+        cure="a stream begins at startingTimestamp",
+    ),
+    Option(name="readChangeFeed", used_by=_READS),
+    Option(name="readChangeData", used_by=_READS),
+    Option(name="startingVersion", used_by=_READS),
+    Option(name="startingTimestamp", used_by=_READS),
+    Option(name="endingVersion", used_by=frozenset({Use.READ})),
+    Option(name="endingTimestamp", used_by=frozenset({Use.READ})),
+    Option(name="maxFilesPerTrigger", used_by=frozenset({Use.STREAM_READ})),
+    Option(name="maxBytesPerTrigger", used_by=frozenset({Use.STREAM_READ})),
+    Option(name="ignoreDeletes", used_by=frozenset({Use.STREAM_READ})),
+    Option(name="ignoreChanges", used_by=frozenset({Use.STREAM_READ})),
+    Option(name="skipChangeCommits", used_by=frozenset({Use.STREAM_READ})),
+    Option(name="excludeRegex", used_by=frozenset({Use.STREAM_READ})),
+    Option(
+        name="ignoreFileDeletion",
+        refused_by=frozenset({Use.STREAM_READ}),
+        cure="use ignoreDeletes or skipChangeCommits",
+    ),
+    Option(name="failOnDataLoss", used_by=frozenset({Use.STREAM_READ})),
+    *(
+        Option(name=name, refused_by=frozenset({Use.STREAM_READ}), cure=_OF_SCHEMA_TRACKING)
+        for name in (
+            "schemaTrackingLocation",
+            "schemaLocation",
+            "streamingSourceTrackingId",
+            "allowSourceColumnDrop",
+            "allowSourceColumnRename",
+            "allowSourceColumnTypeChange",
+        )
+    ),
+    Option(
+        name="replaceWhere",
+        used_by=frozenset({Use.WRITE}),
+        refused_by=frozenset({Use.STREAM_WRITE}),
+        cure="write in foreachBatch",
+    ),
+    Option(name="mergeSchema", used_by=_WRITES),
+    Option(name="overwriteSchema", used_by=_WRITES),
+    Option(
+        name="partitionOverwriteMode",
+        used_by=frozenset({Use.WRITE}),
+        refused_by=frozenset({Use.STREAM_WRITE}),
+        cure="write in foreachBatch",
+    ),
+    Option(name="userMetadata", used_by=_WRITES),
+    *(
+        Option(
+            name=name,
+            used_by=frozenset({Use.WRITE}),
+            refused_by=frozenset({Use.STREAM_WRITE}),
+            cure="a stream writes each batch once by its checkpoint",
+        )
+        for name in ("txnAppId", "txnVersion")
+    ),
+    Option(name="dataChange", used_by=frozenset({Use.WRITE})),
+    Option(name="maxRecordsPerFile", used_by=_WRITES),
+    Option(name="compression", used_by=_WRITES),
+    Option(name="optimizeWrite"),
+    *(
+        Option(name=name, refused_by=_WRITES, cure=cure)
+        for name, cure in {
+            "replaceOn": "merge by the condition, with ds.merge",
+            "replaceUsing": "merge by these columns, with ds.merge",
+            "targetAlias": "name columns in replaceWhere without an alias",
+            "useNullIntolerantEqualityWithDPO": "partitions that are null are replaced as others",
+            "writePartitionColumns": "files do not hold the values of partition columns",
+        }.items()
+    ),
+    Option(name="checkpointLocation", used_by=frozenset({Use.STREAM_WRITE})),
+    Option(name="queryName", used_by=frozenset({Use.STREAM_WRITE})),
+)
+"""Every option; what neither uses nor refuses has no effect on rows and is passed over."""
+
+_BY_NAME = {each.name.lower(): each for each in OPTIONS}
+
+
+@dataclass(frozen=True, slots=True)
+class Options:
+    """The options that one call was given, looked through."""
+
+    given: Mapping[str, tuple[str, str]]
+    """Name and value, by the name in lower case."""
+
+    def text(self, name: str) -> str | None:
+        """The value as it was given; None: it was not."""
+        found = self.given.get(name.lower())
+        return None if found is None else found[1]
+
+    def flag(self, name: str) -> bool | None:
+        """The value of an option that is true or false; None: it was not given."""
+        text = self.text(name)
+        return None if text is None else _flag_of(name, text)
+
+    def version(self, name: str) -> int | None:
+        """The value of an option that is a version."""
+        text = self.text(name)
+        return None if text is None else _version_of(name, text)
+
+    def count(self, name: str) -> int | None:
+        """The value of an option that is a positive number."""
+        text = self.text(name)
+        if text is None:
+            return None
+        if not (text.isascii() and text.isdigit() and int(text) > 0):
+            raise InvalidRequestError(f"{name} is {text!r}; give a whole number from 1 on")
+        return int(text)
+
+    def codec(self, name: str) -> CompressionCodec | None:
+        """The value of an option that says how files are compressed."""
+        text = self.text(name)
+        if text is None:
+            return None
+        try:
+            return parse_codec(text.strip())
+        except InvalidRequestError as error:
+            raise InvalidRequestError(f"{name} is {text!r}; {error}") from error
+
+    def size(self, name: str) -> int | None:
+        """The value of an option that is a number of bytes, such as 10g."""
+        text = self.text(name)
+        if text is None:
+            return None
+        found = _SIZE.fullmatch(text.strip())
+        if found is None or int(found[1]) == 0:
+            raise InvalidRequestError(f"{name} is {text!r}; give a size such as 512m or 10g")
+        return int(found[1]) << 10 * " kmgtp".index(found[2].lower() or " ")
+
+    def instant(self, name: str, time_zone: str) -> datetime | None:
+        """The value of an option that is a time; one that names no zone is in the session's."""
+        text = self.text(name)
+        return None if text is None else instant_of(name, text, time_zone)
+
+    def properties(self) -> dict[str, str]:
+        """The properties that a new table is to have.
+
+        Its protocol is the lowest that has the features of all of them, whatever version is named.
+        """
+        return {
+            name: value
+            for lower, (name, value) in self.given.items()
+            if lower.startswith(PROPERTY) and lower not in _OF_PROTOCOL
+        }
+
+    def hadoop_settings(self) -> dict[str, str]:
+        """Settings by which Hadoop would open the store."""
+        return {
+            name: value for lower, (name, value) in self.given.items() if lower.startswith(_HADOOP)
+        }
+
+
+def options_for(use: Use, given: Mapping[str, tuple[str, str]]) -> Options:
+    """The options, where all of them can be carried out or have no effect.
+
+    Args:
+        use: What they are for.
+        given: Name and value, by the name in lower case.
+
+    Raises:
+        InvalidRequestError: One cannot, or is not known.
+    """
+    for lower, (name, _value) in given.items():
+        option = _BY_NAME.get(lower)
+        if option is None:
+            _validate_unknown(use, name)
+        elif use in option.refused_by:
+            raise InvalidRequestError(
+                f"{option.name} is not supported by {use.value} with delta_ops; {option.cure}"
+            )
+        elif option.used_by and use not in option.used_by:
+            _validate_unused(use, option)
+    return Options(given)
+
+
+def _validate_unused(use: Use, option: Option) -> None:
+    """Refuse an option that only another use has, to a writer; a reader passes it over."""
+    users = " and ".join(sorted(each.value for each in option.used_by))
+    if use in _WRITES:
+        raise InvalidRequestError(
+            f"{option.name} is an option of {users}, and {use.value} has no use for it; leave it "
+            "out"
+        )
+    logger.warning("%s is an option of %s, and %s passes it over", option.name, users, use.value)
+
+
+def instant_of(name: str, text: str, time_zone: str) -> datetime:
+    """A time; one that names no zone is in the session's.
+
+    Raises:
+        InvalidRequestError: The text is no time.
+    """
+    try:
+        found = parse(text.strip(), TIMESTAMP, time_zone=time_zone)
+    except InvalidRequestError as error:
+        raise InvalidRequestError(
+            f"{name} is {text!r}; give a time such as 2026-01-31 or 2026-01-31 12:00:00"
+        ) from error
+    if found is None:
+        raise InvalidRequestError(f"{name} is empty; give a time such as 2026-01-31 12:00:00")
+    assert isinstance(found, datetime)
+    return found
+
+
+def _flag_of(name: str, text: str) -> bool:
+    match text.strip().lower():
+        case "true":
+            return True
+        case "false":
+            return False
+    raise InvalidRequestError(f"{name} is {text!r}; give true or false")
+
+
+def _version_of(name: str, text: str) -> int:
+    if not (text.isascii() and text.isdigit()):
+        raise InvalidRequestError(f"{name} is {text!r}; give a whole number from 0 on")
+    return int(text)
+
+
+def _validate_unknown(use: Use, name: str) -> None:
+    lower = name.lower()
+    if lower.startswith((PROPERTY, *_HADOOP)):
+        return
+    plain = lower.replace("_", "").replace("-", "").strip()
+    close = difflib.get_close_matches(plain, _BY_NAME, n=1, cutoff=_CLOSE)
+    if close:
+        raise InvalidRequestError(
+            f'{use.value} with format("delta") has no option {name}; {_BY_NAME[close[0]].name} '
+            "comes nearest"
+        )
+    if use in _WRITES:
+        raise InvalidRequestError(
+            f'{use.value} with format("delta") has no option {name}; leave it out, since an option '
+            "that is passed over may have been meant to say which rows are replaced"
+        )
+    logger.warning('%s with format("delta") has no option %s; it is passed over', use.value, name)

@@ -1,0 +1,188 @@
+"""Reads by `format("delta")`: what a reader was told, carried out by our own functions."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from datetime import datetime
+from typing import Any
+
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql.types import StructType
+
+from delta_ops.errors import InvalidRequestError
+from delta_ops.log import DeltaLog
+from delta_ops.spark.delta_format.calls import Calls
+from delta_ops.spark.delta_format.options import Options, Use, instant_of, options_for
+from delta_ops.spark.read.changes import read_changes
+from delta_ops.spark.read.read import read
+from delta_ops.spark.read.stale_reads import read_latest
+from delta_ops.spark.session.session import session_time_zone
+from delta_ops.spark.streaming.read import read_stream
+
+_RANGE = ("startingVersion", "startingTimestamp", "endingVersion", "endingTimestamp")
+_TRAVEL = ("versionAsOf", "timestampAsOf")
+_VERSION_IN_PATH = re.compile(r"(.+)@[vV](\d+)")
+_TIME_IN_PATH = re.compile(r"(.+)@(\d{4})(\d{2})(\d{2})(\d{2})(\d{2})(\d{2})(\d{3})")
+
+
+def load(
+    spark: SparkSession,
+    calls: Calls,
+    path: str | Sequence[str] | None,
+    storage_options: Mapping[str, Any] | None,
+) -> DataFrame:
+    """The rows of a table, or their changes, as a reader was told.
+
+    Raises:
+        InvalidRequestError: An option cannot be carried out, or contradicts another one.
+        TableNotFoundError: There is no table.
+        VersionNotFoundError: There is no such version.
+    """
+    options = options_for(Use.READ, calls.options)
+    place = place_of(options, path, "load")
+    if _reads_changes(options):
+        rows = _read_changes(spark, log_at(place, options, storage_options), options)
+    else:
+        rows = _read_version(spark, place, options, storage_options)
+    _validate_schema(calls.schema, rows, place)
+    return rows
+
+
+def load_stream(
+    spark: SparkSession,
+    calls: Calls,
+    path: str | None,
+    storage_options: Mapping[str, Any] | None,
+) -> DataFrame:
+    """The rows of a table, or their changes, as a stream, as a reader was told.
+
+    Raises:
+        InvalidRequestError: An option cannot be carried out, or contradicts another one.
+        TableNotFoundError: There is no table.
+    """
+    options = options_for(Use.STREAM_READ, calls.options)
+    place = place_of(options, path, "load")
+    if options.flag("failOnDataLoss") is False:
+        raise InvalidRequestError(
+            "failOnDataLoss is false, and versions that were cleaned up are never passed over; "
+            "begin a new query, with startingVersion if not all rows are wanted"
+        )
+    starting = options.text("startingVersion")
+    is_latest = starting is not None and starting.strip().lower() == "latest"
+    rows = read_stream(
+        spark,
+        log_at(place, options, storage_options),
+        starting_version="latest" if is_latest else options.version("startingVersion"),
+        starting_timestamp=options.instant("startingTimestamp", session_time_zone(spark)),
+        max_files_per_trigger=options.count("maxFilesPerTrigger"),
+        max_bytes_per_trigger=options.size("maxBytesPerTrigger"),
+        ignore_deletes=options.flag("ignoreDeletes") or False,
+        ignore_changes=options.flag("ignoreChanges") or False,
+        skip_change_commits=options.flag("skipChangeCommits") or False,
+        exclude_regex=options.text("excludeRegex"),
+        read_change_feed=_reads_changes(options),
+    )
+    _validate_schema(calls.schema, rows, place)
+    return rows
+
+
+def place_of(options: Options, path: str | Sequence[str] | None, method: str) -> str:
+    """The place of the table, by the method's argument or by the option.
+
+    Raises:
+        InvalidRequestError: There is none, there are both, or there are several.
+    """
+    option = options.text("path")
+    if path is not None and option is not None:
+        raise InvalidRequestError(
+            f"the option path is {option!r}, and {method}() is given a path too; leave one out"
+        )
+    found = option if path is None else path
+    if isinstance(found, list | tuple):
+        if len(found) != 1:
+            raise InvalidRequestError(
+                f"{method}() is given {len(found)} paths, and a Delta table has one; read each "
+                "and unite the DataFrames"
+            )
+        found = found[0]
+    if not found:
+        raise InvalidRequestError(f'{method}() with format("delta") needs a path; give one')
+    return str(found)
+
+
+def log_at(place: str, options: Options, storage_options: Mapping[str, Any] | None) -> DeltaLog:
+    """The table at a place, opened as registered and by settings of Hadoop among the options."""
+    return DeltaLog(place, {**(storage_options or {}), **options.hadoop_settings()})
+
+
+def _reads_changes(options: Options) -> bool:
+    return bool(options.flag("readChangeFeed") or options.flag("readChangeData"))
+
+
+def _read_version(
+    spark: SparkSession, place: str, options: Options, storage_options: Mapping[str, Any] | None
+) -> DataFrame:
+    asked = [name for name in _RANGE if options.text(name) is not None]
+    if asked:
+        raise InvalidRequestError(
+            f"{asked[0]} says which changes are read, and goes with readChangeFeed=true; a version "
+            "of the table is read by versionAsOf or timestampAsOf"
+        )
+    version = options.version("versionAsOf")
+    time_zone = session_time_zone(spark)
+    timestamp = options.instant("timestampAsOf", time_zone)
+    if version is None and timestamp is None:
+        log = log_at(place, options, storage_options)
+        place, version, timestamp = _travel_in_path(place, time_zone, log)
+    log = log_at(place, options, storage_options)
+    if version is None and timestamp is None:
+        return read_latest(spark, log.snapshot())
+    return read(spark, log, version=version, timestamp=timestamp)
+
+
+def _travel_in_path(
+    place: str, time_zone: str, log: DeltaLog
+) -> tuple[str, int | None, datetime | None]:
+    """The table, and the version that its path ends in, as `@v5` or `@20260131120000000`."""
+    of_version, of_time = _VERSION_IN_PATH.fullmatch(place), _TIME_IN_PATH.fullmatch(place)
+    if (of_version or of_time) and log.exists():
+        return place, None, None  # the name of a table may look so
+    if of_version:
+        return of_version[1], int(of_version[2]), None
+    if of_time:
+        root, year, month, day, hour, minute, second, milli = of_time.groups()
+        text = f"{year}-{month}-{day} {hour}:{minute}:{second}.{milli}"
+        return root, None, instant_of("the time in the path", text, time_zone)
+    return place, None, None
+
+
+def _read_changes(spark: SparkSession, log: DeltaLog, options: Options) -> DataFrame:
+    asked = [name for name in _TRAVEL if options.text(name) is not None]
+    if asked:
+        raise InvalidRequestError(
+            f"{asked[0]} reads a version of the table, and readChangeFeed the changes between "
+            "versions; leave one out"
+        )
+    time_zone = session_time_zone(spark)
+    return read_changes(
+        spark,
+        log,
+        options.version("startingVersion"),
+        options.version("endingVersion"),
+        start_timestamp=options.instant("startingTimestamp", time_zone),
+        end_timestamp=options.instant("endingTimestamp", time_zone),
+        schema="end" if log.snapshot().definition.is_mapped else "latest",
+    )
+
+
+def _validate_schema(given: Any, rows: DataFrame, place: str) -> None:
+    """A reader's schema must be the table's."""
+    if given is None:
+        return
+    wanted = given if isinstance(given, StructType) else StructType.fromDDL(given)
+    if wanted.simpleString() != rows.schema.simpleString():
+        raise InvalidRequestError(
+            f"{place}: the schema given to the reader, {wanted.simpleString()}, is not the "
+            f"table's, {rows.schema.simpleString()}; leave it out, since the log has it"
+        )

@@ -1,0 +1,229 @@
+"""Registration: `format("delta")` of Spark's readers and writers, carried out by delta_ops.
+
+The methods of PySpark's readers and writers are wrapped, for the whole process and every session of
+it. What is told them goes to Spark as ever and is written down beside; what they do at last, such
+as `load` or `save`, is done by us where the format is "delta", and by Spark otherwise.
+"""
+
+from __future__ import annotations
+
+import functools
+import logging
+import os
+import threading
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
+from itertools import chain
+from typing import Any, NamedTuple
+
+from pyspark.errors import PySparkException
+from pyspark.sql import DataFrame, SparkSession
+
+from delta_ops.arguments import validate_arguments
+from delta_ops.errors import InvalidRequestError
+from delta_ops.spark.delta_format.calls import NOTES, NOTES_OF_WRITE_TO, Calls, calls_of, remember
+from delta_ops.spark.delta_format.catalog_tables import plain_path
+from delta_ops.spark.delta_format.dispatch import ACTS, Act
+from delta_ops.spark.delta_format.readers import load
+from delta_ops.spark.delta_format.sql_source import (
+    SqlUnavailableError,
+    names_paths,
+    provide,
+    withdraw,
+)
+from delta_ops.spark.session.session import is_connect
+
+logger = logging.getLogger(__name__)
+
+_PROVIDER = "org.apache.spark.sql.delta.sources.DeltaDataSource"
+_SETTINGS = {
+    "spark.sql.extensions": "io.delta.",
+    "spark.sql.catalog.spark_catalog": "org.apache.spark.sql.delta.",
+}
+"""Settings by which a session asks for delta-spark, and what they then name."""
+_CURE = (
+    "Leave delta-spark out of the session (its jar in spark.jars or spark.jars.packages, "
+    "spark.sql.extensions and spark.sql.catalog.spark_catalog), or do not register delta_ops"
+)
+
+
+_OF_CATALOG = frozenset({"serialization.format"})
+"""Options that a catalog of Hive's adds to those of a table."""
+
+
+class _Replaced(NamedTuple):
+    """A method of one of Spark's classes, and ours around it."""
+
+    owner: type
+    name: str
+    original: Callable[..., Any]
+    ours: Callable[..., Any]
+
+
+@dataclass(slots=True)
+class _Registration:
+    """What this process has wrapped."""
+
+    lock: threading.Lock = field(default_factory=threading.Lock)
+    storage_options: Mapping[str, Any] | None = None
+    replaced: dict[bool, list[_Replaced]] = field(default_factory=dict)
+    """What was wrapped, by whether the classes are those of Connect."""
+
+    @property
+    def is_on(self) -> bool:
+        """Whether the format is ours."""
+        return bool(self.replaced)
+
+
+_registration = _Registration()
+
+
+def _free_lock() -> None:
+    """Make the lock anew in a child, where a thread that holds it does not exist."""
+    _registration.lock = threading.Lock()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_free_lock)
+
+
+def register(spark: SparkSession, storage_options: Mapping[str, Any] | None = None) -> None:
+    """Let `format("delta")` of readers and writers, of batches and streams, go to delta_ops.
+
+    It holds for the whole process, its other sessions included, until `unregister`; a second time
+    it changes nothing but the storage options. Other formats stay Spark's.
+
+    Args:
+        spark: A session, classic or of Connect.
+        storage_options: For fsspec's file systems, for every table that is opened so.
+
+    Raises:
+        InvalidRequestError: The session has delta-spark, which has that format already.
+    """
+    validate_arguments(register, locals())
+    _refuse_delta_spark(spark)
+    with _registration.lock:
+        _registration.storage_options = storage_options
+        if is_connect(spark) not in _registration.replaced:
+            _registration.replaced[is_connect(spark)] = list(_wrap_all(is_connect(spark)))
+    if not is_connect(spark):
+        _provide_sql(spark)
+
+
+def unregister(spark: SparkSession) -> None:
+    """Give `format("delta")` back to Spark, for the whole process."""
+    validate_arguments(unregister, locals())
+    with _registration.lock:
+        for each in chain(*_registration.replaced.values()):
+            if getattr(each.owner, each.name) is each.ours:  # else somebody wrapped it since
+                setattr(each.owner, each.name, each.original)
+        _registration.replaced = {}
+        _registration.storage_options = None
+        withdraw(spark)
+
+
+def _provide_sql(spark: SparkSession) -> None:
+    try:
+        provide(spark, _open_for_sql)
+    except SqlUnavailableError as error:
+        logger.warning("SQL of this session does not read Delta tables: %s", error)
+
+
+def _open_for_sql(spark: SparkSession, options: Mapping[str, str]) -> DataFrame:
+    """The rows of a table that SQL names, by what it says of it."""
+    known = {
+        name.lower(): (name, plain_path(value) if name.lower() == "path" else value)
+        for name, value in options.items()
+        if name.lower() not in _OF_CATALOG
+    }
+    if "path" not in known:
+        by_path = "" if names_paths(spark) else ", not by paths in a query"
+        raise InvalidRequestError(
+            f"SQL reads Delta tables that are there{by_path}, and makes none; say where a table "
+            "is, CREATE TABLE name USING delta LOCATION '/path', or CREATE TEMPORARY VIEW name "
+            "USING delta OPTIONS (path '/path')"
+        )
+    return load(spark, Calls(options=known), None, _registration.storage_options)
+
+
+def _refuse_delta_spark(spark: SparkSession) -> None:
+    for name, package in _SETTINGS.items():
+        value = spark.conf.get(name, None) or ""
+        if package in value:
+            raise InvalidRequestError(
+                f"this session is set up for delta-spark: {name} is {value}. {_CURE}"
+            )
+    if _has_provider(spark):
+        raise InvalidRequestError(
+            f'this session has delta-spark on its class path, which has format("delta"). {_CURE}'
+        )
+
+
+def _has_provider(spark: SparkSession) -> bool:
+    if is_connect(spark):
+        return _server_has_provider(spark)
+    context: Any = spark.sparkContext
+    loader = context._jvm.java.lang.Thread.currentThread().getContextClassLoader()
+    # A look for the file, since a class that is not there is an error with Java's stack.
+    return loader.getResource(f"{_PROVIDER.replace('.', '/')}.class") is not None
+
+
+def _server_has_provider(spark: SparkSession) -> bool:
+    """Whether a server of Connect knows the class; its class path cannot be asked for."""
+    try:
+        _ = spark.table(f"`{_PROVIDER}`.`/`").schema
+    except PySparkException as error:
+        return "TABLE_OR_VIEW_NOT_FOUND" not in str(error)
+    return True
+
+
+def _wrap_all(is_remote: bool) -> Iterator[_Replaced]:
+    for owner in _classes(is_remote):
+        acts = ACTS[owner.__name__]
+        notes = NOTES_OF_WRITE_TO if owner.__name__ == "DataFrameWriterV2" else NOTES
+        for name in (*notes, *acts):
+            original = getattr(owner, name, None)
+            if original is None:
+                continue
+            act = acts.get(name)
+            ours = _noting(original, notes[name]) if act is None else _acting(original, act)
+            setattr(owner, name, ours)
+            yield _Replaced(owner, name, original, ours)
+
+
+def _classes(is_remote: bool) -> tuple[type, ...]:
+    if is_remote:
+        from pyspark.sql.connect import readwriter
+        from pyspark.sql.connect.streaming import readwriter as streams
+    else:
+        from pyspark.sql import readwriter  # type: ignore[no-redef]
+        from pyspark.sql.streaming import readwriter as streams  # type: ignore[no-redef]
+    return (
+        readwriter.DataFrameReader,
+        readwriter.DataFrameWriter,
+        readwriter.DataFrameWriterV2,
+        streams.DataStreamReader,
+        streams.DataStreamWriter,
+    )
+
+
+def _noting(original: Callable[..., Any], note: Callable[..., Calls]) -> Callable[..., Any]:
+    @functools.wraps(original)
+    def method(self: Any, *args: Any, **named: Any) -> Any:
+        result = original(self, *args, **named)  # first, for it refuses what is no argument
+        if _registration.is_on:
+            remember(self, note(calls_of(self), *args, **named))
+        return result
+
+    return method
+
+
+def _acting(original: Callable[..., Any], act: Act) -> Callable[..., Any]:
+    @functools.wraps(original)
+    def method(self: Any, *args: Any, **named: Any) -> Any:
+        if not _registration.is_on:
+            return original(self, *args, **named)
+        options = _registration.storage_options
+        return act(functools.partial(original, self), self, options, *args, **named)
+
+    return method

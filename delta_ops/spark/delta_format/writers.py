@@ -1,0 +1,272 @@
+"""Writes by `format("delta")`: what a writer was told, carried out by our own functions."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import Any, cast
+
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql.streaming.query import StreamingQuery
+
+from delta_ops.errors import InvalidRequestError
+from delta_ops.protocol.predicate import Predicate, columns, parse_predicate
+from delta_ops.protocol.schema import TIMESTAMP, StructType, leaves
+from delta_ops.protocol.schema.column_names import name_of_column
+from delta_ops.spark.delta_format.calls import Calls
+from delta_ops.spark.delta_format.options import Options, Use, options_for
+from delta_ops.spark.delta_format.readers import log_at, place_of
+from delta_ops.spark.read.stale_reads import refuse_stale_rows
+from delta_ops.spark.rewrite.rearrangement import write_rearranged
+from delta_ops.spark.schema import schema_from_spark
+from delta_ops.spark.session.session import session_time_zone
+from delta_ops.spark.session.settings import (
+    SessionSettings,
+    default_properties,
+    reset_txn,
+    session_settings,
+    txn_of,
+)
+from delta_ops.spark.streaming.write import OutputMode, batch_writer
+from delta_ops.spark.write.data_files import FileSettings
+from delta_ops.spark.write.write import transaction_to_write, write_frame
+from delta_ops.transaction import Transaction
+from delta_ops.transaction.cluster_by import find_clustering
+from delta_ops.transaction.write import Mode, PartitionOverwriteMode, WriteRequest
+
+_MODES: Mapping[str, Mode] = {
+    "append": "append",
+    "overwrite": "overwrite",
+    "ignore": "ignore",
+    "error": "error",
+    "errorifexists": "error",
+    "default": "error",
+}
+_CHECKPOINT_ROOT = "spark.sql.streaming.checkpointLocation"
+_UTC = frozenset({"UTC", "Etc/UTC", "GMT", "Z", "+00:00"})
+_INSTANT = re.compile(r"timestamp(?!_ntz)", re.IGNORECASE)
+
+
+def save(
+    df: DataFrame,
+    calls: Calls,
+    path: str | None,
+    storage_options: Mapping[str, Any] | None,
+) -> None:
+    """Write rows as a writer was told.
+
+    Raises:
+        InvalidRequestError: An option cannot be carried out, or the data do not fit the table.
+        TableExistsError: There is a table, and no mode says what shall become of it.
+    """
+    options, spark = options_for(Use.WRITE, calls.options), df.sparkSession
+    settings = session_settings(spark)
+    own_txn = _txn(options)
+    txn = own_txn or txn_of(spark)
+    _refuse_buckets(calls)
+    mode = _mode(calls.mode)
+    log = log_at(place_of(options, path, "save"), options, storage_options)
+    transaction = transaction_to_write(df, log)
+    overwrites_schema = (
+        mode == "overwrite"
+        and options.text("replaceWhere") is None
+        and bool(options.flag("overwriteSchema"))
+    )
+    partition_by = _partition_by(calls.partition_by, df)
+    if partition_by is None and overwrites_schema:
+        partition_by = ()  # as the reference: a new schema brings a new partitioning
+    configuration = None
+    if transaction.snapshot is None:
+        configuration = _properties(spark, options)
+    elif mode == "overwrite" and options.text("replaceWhere") is None:
+        refuse_stale_rows(df, transaction.snapshot)
+    makes_none = transaction.snapshot is not None and mode in ("error", "ignore")
+    if calls.cluster_by and not makes_none:
+        _cluster(transaction, calls.cluster_by, df, partition_by, configuration)
+    request = WriteRequest(
+        mode=mode,
+        partition_by=partition_by,
+        replace_where=_replace_where(options, transaction, df),
+        partition_overwrite_mode=_partition_overwrite_mode(options, settings, mode),
+        merge_schema=_merges_schema(options, settings) and not overwrites_schema,
+        overwrite_schema=overwrites_schema,
+        txn=txn,
+        configuration=configuration,
+        user_metadata=options.text("userMetadata") or settings.user_metadata,
+    )
+    if options.flag("dataChange") is False:
+        write_rearranged(df, transaction, request, _files(options))
+    else:
+        write_frame(df, transaction, request, settings=_files(options))
+    if own_txn is None and txn is not None:
+        reset_txn(spark)
+
+
+def start(
+    df: DataFrame,
+    calls: Calls,
+    path: str | None,
+    storage_options: Mapping[str, Any] | None,
+) -> StreamingQuery:
+    """Start a query that writes to a table, as a writer was told.
+
+    Raises:
+        InvalidRequestError: An option cannot be carried out, or contradicts another one.
+    """
+    options, spark = options_for(Use.STREAM_WRITE, calls.options), df.sparkSession
+    settings = session_settings(spark)
+    log = log_at(place_of(options, path, "start"), options, storage_options)
+    output_mode = (calls.output_mode or "append").lower()
+    if output_mode not in ("append", "complete"):
+        raise InvalidRequestError(
+            f'outputMode("{output_mode}") is not supported by format("delta"); write rows that '
+            "change by ds.write_stream with keys, which merges them"
+        )
+    if calls.cluster_by:
+        raise InvalidRequestError(
+            "clusterBy is not supported by df.writeStream; create the table clustered first, with "
+            "delta_ops.ddl.create_table"
+        )
+    checkpoint = options.text("checkpointLocation")
+    if checkpoint is None and not spark.conf.get(_CHECKPOINT_ROOT, None):
+        raise InvalidRequestError(
+            "a stream needs a place where it keeps how far it has come; give "
+            'option("checkpointLocation", ...)'
+        )
+    overwrites_schema = output_mode == "complete" and bool(options.flag("overwriteSchema"))
+    write_batch = batch_writer(
+        log,
+        output_mode=cast("OutputMode", output_mode),
+        checkpoint_location=checkpoint,
+        partition_by=_partition_by(calls.partition_by, df),
+        merge_schema=_merges_schema(options, settings) and not overwrites_schema,
+        overwrite_schema=overwrites_schema,
+        configuration=_properties(spark, options),
+        user_metadata=options.text("userMetadata") or settings.user_metadata,
+    )
+    writer = df.writeStream.outputMode(output_mode)
+    if checkpoint is not None:
+        writer = writer.option("checkpointLocation", checkpoint)
+    name = calls.query_name or options.text("queryName")
+    if name is not None:
+        writer = writer.queryName(name)
+    if calls.trigger is not None:
+        writer = writer.trigger(**calls.trigger)
+    write_batch = replace(write_batch, settings=_files(options))
+    return writer.foreachBatch(write_batch).start()
+
+
+def _refuse_buckets(calls: Calls) -> None:
+    if calls.has_buckets:
+        raise InvalidRequestError(
+            "bucketBy and sortBy are not supported by Delta tables; partition by columns, or "
+            "cluster by them with clusterBy"
+        )
+
+
+def _mode(given: str | None) -> Mode:
+    found = _MODES.get((given or "error").lower())
+    if found is None:
+        raise InvalidRequestError(
+            f"mode {given!r} is unknown; choose append, overwrite, ignore or errorifexists"
+        )
+    return found
+
+
+def _partition_by(given: Sequence[str] | None, df: DataFrame) -> tuple[str, ...] | None:
+    """The columns as the data spell them; what is none of them is refused later, by its name."""
+    if not given:
+        return None
+    spelt = {name.lower(): name for name in df.columns}
+    return tuple(name_of_column(spelt.get(name.lower(), name)) for name in given)
+
+
+def _properties(spark: SparkSession, options: Options) -> dict[str, str]:
+    """Properties for a table that the write creates."""
+    given = options.properties()
+    lower = {name.lower() for name in given}
+    defaults = default_properties(spark)
+    return {**{n: v for n, v in defaults.items() if n.lower() not in lower}, **given}
+
+
+def _cluster(
+    transaction: Transaction,
+    clusters: Sequence[str],
+    df: DataFrame,
+    partition_by: Sequence[str] | None,
+    configuration: Mapping[str, str] | None,
+) -> None:
+    """Make a new table clustered, or refuse another clustering than a table has."""
+    if transaction.snapshot is None:
+        transaction.create_table(
+            schema_from_spark(df.schema),
+            partition_by=partition_by or (),
+            configuration=configuration,
+        )
+        transaction.set_clustering(find_clustering(transaction, clusters))
+    elif find_clustering(transaction, clusters) != transaction.clustering_columns:
+        raise InvalidRequestError(
+            f"{transaction.log.uri} is not clustered by {', '.join(clusters)}; leave clusterBy "
+            "out, or change the table's clustering first with delta_ops.transaction.cluster_by"
+        )
+
+
+def _replace_where(options: Options, transaction: Transaction, df: DataFrame) -> Predicate | None:
+    text = options.text("replaceWhere")
+    if text is None:
+        return None
+    predicate = parse_predicate(text)
+    if session_time_zone(df.sparkSession) not in _UTC:
+        known = transaction.snapshot
+        _refuse_times(predicate, known.schema if known else schema_from_spark(df.schema), text)
+    return predicate
+
+
+def _refuse_times(predicate: Predicate, schema: StructType, text: str) -> None:
+    """Refuse to ask for instants, which are others in the session's time zone than in UTC."""
+    names = {name.lower() for name in columns(predicate)}
+    types = {data_type for path, data_type in leaves(schema) if path[0].lower() in names}
+    if TIMESTAMP in types or _INSTANT.search(text):
+        raise InvalidRequestError(
+            f"replaceWhere {text!r} asks for times, which are other ones in this session's time "
+            "zone than in UTC; set spark.sql.session.timeZone to UTC, or give ds.write a "
+            "replace_where made of datetimes"
+        )
+
+
+def _partition_overwrite_mode(
+    options: Options, settings: SessionSettings, mode: Mode
+) -> PartitionOverwriteMode:
+    if mode != "overwrite":
+        return "static"
+    given = options.text("partitionOverwriteMode")
+    if given is None:
+        is_dynamic = settings.overwrites_dynamically and options.text("replaceWhere") is None
+        return "dynamic" if is_dynamic else "static"
+    match given.lower():
+        case "static":
+            return "static"
+        case "dynamic":
+            return "dynamic"
+    raise InvalidRequestError(f"partitionOverwriteMode is {given!r}; choose static or dynamic")
+
+
+def _merges_schema(options: Options, settings: SessionSettings) -> bool:
+    given = options.flag("mergeSchema")
+    return settings.merge_schema if given is None else given
+
+
+def _txn(options: Options) -> tuple[str, int] | None:
+    app_id, version = options.text("txnAppId"), options.version("txnVersion")
+    if app_id is None and version is None:
+        return None
+    if app_id is None or version is None:
+        raise InvalidRequestError("give both txnAppId and txnVersion, or neither")
+    return app_id, version
+
+
+def _files(options: Options) -> FileSettings:
+    return FileSettings(
+        codec=options.codec("compression"), max_rows=options.count("maxRecordsPerFile")
+    )

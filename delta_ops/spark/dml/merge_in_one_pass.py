@@ -1,0 +1,244 @@
+"""Merge in one pass: files that are as good as sure to be touched are written at once.
+
+Where no row of the table can meet two of the source, and each file that may hold rows that meet one
+is likely to hold many, pairs are not looked for first: these files are read once and written again
+beside the source, with rows of it whose keys lie outside theirs. Bits then tell which files were
+touched and which rows of the source were met. If a file was not, or a row that was thought to be
+new was, what was written is thrown away, and the merge goes on as any other. Rows of the source
+that were thought to be met and were not are written after the others.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+from pyspark.sql import Column, DataFrame
+from pyspark.sql import functions as sf
+
+from delta_ops.lazy import lazy
+from delta_ops.planning.key_hits import Range, find_likely_ranges
+from delta_ops.protocol.actions import AddFile
+from delta_ops.protocol.columns.mapping import physical_path
+from delta_ops.spark.dml.assignments import are_stable
+from delta_ops.spark.dml.changed_rows import (
+    CHANGED,
+    WrittenBeside,
+    figure_of,
+    misfit_checks,
+    write_beside,
+)
+from delta_ops.spark.dml.merge_clauses import CLAUSE, flags_of_misfits
+from delta_ops.spark.dml.merge_planning import MergePlan
+from delta_ops.spark.dml.merge_rows import NewRows, assign_updates, evolve, insert, make_new_rows
+from delta_ops.spark.dml.merge_source import SOURCE_ROW, Covered, UniqueNumbers
+from delta_ops.spark.expressions.analysis import analyze
+from delta_ops.spark.expressions.columns import named_column
+from delta_ops.spark.read.read import NUMBER, read_numbered
+from delta_ops.spark.session import jobs
+from delta_ops.spark.session.session import is_connect
+from delta_ops.spark.write.data_files import WrittenFiles, discard
+from delta_ops.spark.write.missing_columns import ROWS_OF_TASK
+from delta_ops.transaction.merge import merge_metrics
+from delta_ops.transaction.row_changes import Changed, num_live_rows
+
+LEAST_HITS = 20
+"""Rows that must be likely to be met in each file: that none is, is then hardly possible."""
+_MOST_BYTES = 256 * 1024 * 1024
+"""What the files have at most: so much may be written for nothing."""
+_BLOCK = 32_768
+"""Bits that one aggregate of Spark has."""
+_MOST_ROWS = 8 * _BLOCK
+"""Rows of the source: each row that is written is shown to as many aggregates as there are blocks
+of these."""
+_MOST_TASKS = 1_000
+"""Tasks of the source: the places of their first rows are told to Spark as text."""
+_TASK_BITS = ROWS_OF_TASK.bit_length()
+_MET, _TOUCHED = "delta_ops met", "delta_ops touched"
+"""Bits, as columns and as figures: of rows of the source, by blocks, and of files."""
+_UPDATED = "updated"
+_KEY = "delta_ops key"
+
+
+def merge_in_one_pass(
+    plan: MergePlan, files: Sequence[AddFile], covered: Covered, changed: Changed
+) -> Mapping[str, int] | None:
+    """Merge, and give the metrics; None where pairs must be looked for, and nothing has changed.
+
+    Args:
+        files: All that may hold a row that meets one of the source.
+
+    Raises:
+        InvalidRequestError: A row breaks a rule, or the rows cannot be computed.
+        StorageError: The store failed.
+    """
+    numbers = covered.numbers
+    if numbers is None or not files or not _may_try(plan, files, numbers, changed):
+        return None
+    key, definition = numbers.key, plan.snapshot.definition
+    path = physical_path(key.path, definition.schema) if definition.is_mapped else key.path
+    keys = numbers.values.drop_null().to_numpy()
+    ranges = find_likely_ranges(files, path, key.data_type, keys, LEAST_HITS)
+    if ranges is None or not jobs.is_sent_whole(plan.source) or not _has_stable_values(plan):
+        return None
+    source = _Source(plan.source, numbers, ranges)
+    make_new = partial(make_new_rows, plan, now_ms=changed.transaction.clock())
+    new = make_new(source.outside_rows()) if plan.inserts else None
+    if new is not None and new.completed.counted:
+        return None
+    written, checked = _write(plan, files, source, new, changed)
+    all_touched = np.count_nonzero(_bits(written, _TOUCHED)) == len(files)
+    is_inside, is_met = source.are_inside, source.are_met(written)
+    # Statistics may be wrong: a row outside the ranges was inserted, and must not have been met.
+    if not all_touched or (is_met & ~is_inside).any():
+        discard(changed.transaction.log.storage, written.adds)
+        return None
+    changed.add(written.adds, checked)
+    changed.remove(files)
+    num_live = sum(num_live_rows(each) or 0 for each in files)
+    num_inserted, num_updated = written.num_rows - num_live, figure_of(written, _UPDATED)
+    is_late = is_inside & ~is_met
+    if plan.inserts and is_late.any():
+        num_inserted += insert(plan, make_new(source.rows_at(is_late).coalesce(1)), changed)
+    return merge_metrics(
+        changed,
+        len(numbers.rows),
+        {("matched", "update"): num_updated},
+        num_inserted,
+        num_live - num_updated,
+        None,
+    )
+
+
+def _may_try(
+    plan: MergePlan, files: Sequence[AddFile], numbers: UniqueNumbers, changed: Changed
+) -> bool:
+    match list(plan.clauses.values()):
+        case [only] if only.action == "update" and only.occasion == "matched":
+            is_upsert = only.predicate is None
+        case _:
+            is_upsert = False
+    return (
+        is_upsert
+        and not changed.transaction.properties.deletion_vectors
+        and not plan.definition.has_change_feed
+        and len(files) <= _BLOCK
+        and sum(each.size for each in files) <= _MOST_BYTES
+        and len(numbers.rows) <= _MOST_ROWS
+        and int(numbers.rows.max(initial=0)) >> _TASK_BITS < _MOST_TASKS
+        and not is_connect(plan.spark)
+    )
+
+
+def _has_stable_values(plan: MergePlan) -> bool:
+    """Whether rows that are inserted late get what they would have got with the others."""
+    clauses = [*plan.clauses.values(), *plan.inserts.values()]
+    return not plan.inserts or all(
+        (each.predicate is None or analyze(each.predicate.column, rows).is_stable)
+        and (each.takes_all or each.assigned is None or are_stable(each.assigned, rows))
+        for each in clauses
+        for rows in [plan.sides.rows_of(each.occasion)]
+    )
+
+
+@dataclass(frozen=True)
+class _Source:
+    """The rows of the source, with places from 0 in the order of their numbers.
+
+    Those with keys in the ranges of the files are thought to be met, and others are known not to.
+    """
+
+    rows: DataFrame
+    numbers: UniqueNumbers
+    ranges: Sequence[Range]
+
+    def bits(self) -> dict[str, Column]:
+        """The bit of a row in each block of places, null in others, for rows that meet one."""
+        tasks = self.numbers.rows >> _TASK_BITS
+        firsts = np.searchsorted(np.sort(tasks), np.arange(int(tasks.max()) + 1))
+        row = named_column(SOURCE_ROW)
+        task = sf.shiftright(row, _TASK_BITS).cast("int")  # in which Spark has numbered it
+        of_tasks = sf.expr(f"array({', '.join(f'{first}L' for first in firsts)})")
+        place = sf.get(of_tasks, task) + row.bitwiseAND(sf.lit(ROWS_OF_TASK))
+        blocks = {first: place - first for first in range(0, len(tasks), _BLOCK)}
+        return {
+            f"{_MET} {first // _BLOCK}": sf.when(bit.between(0, _BLOCK - 1), bit)
+            for first, bit in blocks.items()
+        }
+
+    @lazy
+    def are_inside(self) -> npt.NDArray[np.bool_]:
+        """Whether each row has a key in one of the ranges."""
+        values = self.numbers.values
+        inside = np.zeros(len(values), bool)
+        for low, high in self.ranges:
+            first, last = pa.scalar(low, pa.int64()), pa.scalar(high, pa.int64())
+            between = pc.and_(pc.greater_equal(values, first), pc.less_equal(values, last))
+            inside |= between.fill_null(False).to_numpy(zero_copy_only=False)
+        return inside
+
+    def outside_rows(self) -> DataFrame:
+        """The rows with a key in none of the ranges, and those whose key is null."""
+        ends = (f"named_struct('low', {low}L, 'high', {high}L)" for low, high in self.ranges)
+        # As an array the numbers are no part of the code that Spark generates, nor is the name that
+        # it makes up for a function in Python: other code is compiled, and slow at first.
+        text = f"exists(array({', '.join(ends)}), each -> `{_KEY}` BETWEEN each.low AND each.high)"
+        keyed = self.rows.withColumn(_KEY, self.numbers.key.column.cast("long"))
+        return keyed.filter(~sf.coalesce(sf.expr(text), sf.lit(False))).drop(_KEY)
+
+    def are_met(self, written: WrittenFiles) -> npt.NDArray[np.bool_]:
+        """Whether each row was met; none was where nobody asked for it."""
+        order = np.argsort(self.numbers.rows)
+        bits = [_bits(written, f"{_MET} {i}") for i in range(-(-len(order) // _BLOCK))]
+        found = np.zeros(len(order), bool)
+        found[order] = np.concatenate(bits)[: len(order)]
+        return found
+
+    def rows_at(self, are_wanted: npt.NDArray[np.bool_]) -> DataFrame:
+        """Some of the rows."""
+        named = pa.table({SOURCE_ROW: self.numbers.rows[are_wanted]})
+        wanted = sf.broadcast(self.rows.sparkSession.createDataFrame(named))
+        return self.rows.join(wanted, SOURCE_ROW, "left_semi")
+
+
+def _write(
+    plan: MergePlan,
+    files: Sequence[AddFile],
+    source: _Source,
+    new: NewRows | None,
+    changed: Changed,
+) -> WrittenBeside:
+    """Write the rows of files again, and new ones with them."""
+    (number,) = plan.updates
+    sides, is_met = plan.sides, named_column(SOURCE_ROW).isNotNull()
+    rows = evolve(plan, read_numbered(plan.spark, plan.snapshot, files))
+    beside = (
+        rows.alias(sides.target_alias)
+        .join(sf.broadcast(plan.source.alias(sides.source_alias)), plan.condition.column, "left")
+        .withColumn(CLAUSE, sf.when(is_met, sf.lit(number)))
+    )
+    bits = {_TOUCHED: sf.when(is_met, named_column(NUMBER.name).cast("long"))}
+    if plan.inserts:  # else it is all the same which rows were met
+        bits |= source.bits()
+    staying = assign_updates(plan, beside, *(bit.alias(name) for name, bit in bits.items()))
+    checks = misfit_checks(flags_of_misfits(plan.updates))
+    if new is not None and not source.are_inside.all():
+        staying = staying.unionByName(new.completed.frame, allowMissingColumns=True)
+        checks += new.checks
+    figures = {name: sf.bitmap_construct_agg(named_column(name)) for name in bits}
+    figures[_UPDATED] = sf.count(named_column(_TOUCHED))
+    return write_beside(changed, staying, checks, figures, among=named_column(CHANGED))
+
+
+def _bits(written: WrittenFiles, name: str) -> npt.NDArray[np.bool_]:
+    """The bits of a figure; none is set where there were no rows."""
+    found: Any = written.figures.get(name)
+    if found is None:
+        return np.zeros(_BLOCK, bool)
+    return np.unpackbits(np.frombuffer(found, np.uint8), bitorder="little").astype(bool)

@@ -1,0 +1,216 @@
+"""Merge planning: what a merge is over the columns of both sides, and which rows it depends on."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import reduce
+
+from pyspark.sql import DataFrame, SparkSession
+
+from delta_ops.errors import InvalidRequestError
+from delta_ops.log import Snapshot
+from delta_ops.planning.merge_columns import (
+    MergeColumns,
+    SplitCondition,
+    localize,
+    sides_of,
+    split_condition,
+    unmatchable_keys,
+)
+from delta_ops.protocol.expression import Expression
+from delta_ops.protocol.expression.implication import implied_predicate
+from delta_ops.protocol.expression.nodes import Column as ColumnNode
+from delta_ops.protocol.expression.nodes import Node, conjuncts_of, join_conjuncts
+from delta_ops.protocol.expression.resolution import locate
+from delta_ops.protocol.expression.statement_time import bind_time
+from delta_ops.protocol.predicate import TRUE, Or
+from delta_ops.protocol.schema import collation, find_field
+from delta_ops.protocol.schema.evolution import validate_given_once
+from delta_ops.protocol.table_definition import TableDefinition
+from delta_ops.spark.dml.assignments import are_stable
+from delta_ops.spark.dml.merge_clauses import PlannedClause, Sides, plan_clause
+from delta_ops.spark.dml.merge_source import Covered, Key, cover, number_source
+from delta_ops.spark.empty_rows import empty_rows
+from delta_ops.spark.expressions.columns import named_column
+from delta_ops.spark.expressions.conditions import SparkCondition, validate_condition
+from delta_ops.spark.schema import data_schema_from_spark
+from delta_ops.spark.session.progress import OnTasks, tasks_reporter
+from delta_ops.transaction.changeable import validate_assigned
+from delta_ops.transaction.merge import Clause, MergeRequest, new_columns
+from delta_ops.transaction.row_changes import Changed
+from delta_ops.transaction.write import merge_columns
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MergePlan:
+    """What a merge is over the columns of both sides."""
+
+    spark: SparkSession
+    snapshot: Snapshot
+    definition: TableDefinition
+    """The table as the commit will leave it."""
+    condition: SparkCondition
+    keys: SplitCondition | None
+    """The condition as `split_condition` splits it; None where only Spark understands it."""
+    columns: MergeColumns
+    sides: Sides
+    clauses: Mapping[int, PlannedClause]
+    """For rows of the table, by number."""
+    inserts: Mapping[int, PlannedClause]
+    source: DataFrame
+    """Pinned."""
+    on_tasks: OnTasks
+
+    @property
+    def updates(self) -> dict[int, PlannedClause]:
+        """The clauses that give new values to rows of the table."""
+        return {number: each for number, each in self.clauses.items() if each.assigned}
+
+    def expression_of(self, condition: SparkCondition) -> Expression | None:
+        """What our expressions understand of a condition; None: nothing."""
+        schemas = (self.definition.schema, self.sides.source_schema)
+        return condition.expression_in(self.spark, schemas)
+
+    @property
+    def has_stable_values(self) -> bool:
+        """Whether new values of rows are known to come to the same each time they are made."""
+        return all(
+            are_stable(each.assigned, self.sides.rows_of(each.occasion))
+            for each in self.clauses.values()
+            if each.assigned is not None
+        )
+
+    @property
+    def asks_others(self) -> bool:
+        """Whether something may become of rows that meet none of the source."""
+        return any(each.occasion == "not matched by source" for each in self.clauses.values())
+
+    @property
+    def allows_repeats(self) -> bool:
+        """Whether it does not matter which of several rows of the source a row meets."""
+        matched = [each for each in self.clauses.values() if each.occasion == "matched"]
+        match matched:
+            case [PlannedClause(action="delete", predicate=None)]:
+                return True
+        return not matched
+
+
+def plan_merge(
+    request: MergeRequest, clauses: Sequence[Clause], snapshot: Snapshot, changed: Changed
+) -> MergePlan:
+    """The merge with its names found; the source is numbered, and none of its rows read.
+
+    Raises:
+        InvalidRequestError: A name, type or value does not fit.
+    """
+    transaction, table = changed.transaction, snapshot.uri
+    source: DataFrame = request.source
+    spark = source.sparkSession
+    source_schema = data_schema_from_spark(source.schema)
+    validate_given_once(source_schema, table)
+    if request.merge_schema:
+        merge_columns(
+            transaction, new_columns(clauses, source_schema, snapshot.schema, request.target_alias)
+        )
+    definition = transaction.definition
+    pinned = request.taken[0] if request.taken else number_source(source)
+    request.taken[:] = [pinned]
+    empty = empty_rows(spark, definition.schema)
+    sides = Sides(
+        target=empty.alias(request.target_alias),
+        source=pinned.alias(request.source_alias),
+        target_alias=request.target_alias,
+        source_alias=request.source_alias,
+        source_schema=source_schema,
+    )
+    condition: SparkCondition = request.predicate.naming(definition.schema, source_schema)
+    columns = MergeColumns(
+        target=snapshot.schema,
+        source=source_schema,
+        target_alias=request.target_alias,
+        source_alias=request.source_alias,
+    )
+    find = columns.finder()
+    validate_condition(condition, sides.rows_of("matched"), table, find)
+    expression = condition.expression_in(spark, (definition.schema, source_schema))
+    keys = None if expression is None else _split(expression, columns, transaction.clock())
+    unmatchable = frozenset() if keys is None else unmatchable_keys(keys.keys, columns, definition)
+    planned = [plan_clause(each, sides, find, definition, table, unmatchable) for each in clauses]
+    of_rows = [
+        each
+        for occasion in ("matched", "not matched by source")
+        for each in planned
+        if each.occasion == occasion
+    ]
+    inserts = [each for each in planned if each.occasion == "not matched"]
+    updated = {name for each in of_rows for name in each.names}
+    validate_assigned(updated, definition.schema, table)
+    return MergePlan(
+        spark=spark,
+        snapshot=snapshot,
+        definition=definition,
+        condition=condition,
+        keys=keys,
+        columns=columns,
+        sides=sides,
+        clauses=dict(enumerate(of_rows)),
+        inserts=dict(enumerate(inserts)),
+        source=pinned,
+        on_tasks=tasks_reporter(transaction.on_event, table, "merge"),
+    )
+
+
+def _split(condition: Expression, columns: MergeColumns, now_ms: int) -> SplitCondition | None:
+    try:
+        return split_condition(condition, columns, now_ms)
+    except InvalidRequestError:  # no equality, or what only Spark understands
+        return None
+
+
+def find_read(plan: MergePlan, now_ms: int) -> Covered:
+    """The rows of the table on which the outcome depends, as far as we understand it."""
+    covered = _cover_matches(plan)
+    parts = [covered.predicate]
+    find = plan.columns.finder(("target",))
+    for each in plan.clauses.values():
+        if each.occasion != "not matched by source":
+            continue
+        expression = plan.expression_of(each.predicate) if each.predicate else None
+        if expression is None:
+            return covered._replace(predicate=TRUE)
+        root = localize(bind_time(expression.root, now_ms), find)
+        parts.append(implied_predicate(root, plan.snapshot.schema))
+    if len(parts) == 1:
+        return covered
+    return covered._replace(predicate=TRUE if TRUE in parts else Or(tuple(parts)))
+
+
+def _cover_matches(plan: MergePlan) -> Covered:
+    if plan.keys is None or plan.keys.is_null_safe:
+        return Covered(TRUE)
+    (keys, residual, _), columns = plan.keys, plan.columns
+    find = columns.finder()
+    usable = []
+    for target, value in keys:
+        if isinstance(target, ColumnNode) and isinstance(value, ColumnNode):
+            of_target = locate(find(target.path).path[1:], columns.target)
+            if collation(find_field(columns.target, of_target.path[0])) is not None:
+                continue  # files are not chosen by the bytes of texts that compare otherwise
+            of_source = locate(find(value.path).path[1:], columns.source)
+            column = reduce(
+                lambda parent, name: parent.getField(name),
+                of_source.path[1:],
+                named_column(of_source.path[0]),
+            )
+            usable.append(Key(of_target.path, of_target.data_type, column, of_source.data_type))
+    covered = cover(plan.source, usable, plan.on_tasks)
+    if residual is not None:
+        covered = covered._replace(numbers=None)
+    conjuncts: list[Node] = [] if residual is None else list(conjuncts_of(residual))
+    of_target_alone = [each for each in conjuncts if sides_of(each, find) == {"target"}]
+    condition = join_conjuncts(tuple(localize(each, find) for each in of_target_alone))
+    if condition is None:
+        return covered
+    implied = implied_predicate(condition, columns.target)
+    return covered._replace(predicate=covered.predicate & implied)

@@ -1,0 +1,177 @@
+"""Touched files: which live files hold rows that an operation is about, and which rows these are.
+
+Spark looks, and reads no more than the columns that decide. What reaches the driver is a number for
+each file, or a bit for each row around those that match: built in one aggregation, 4 KB for 32,768
+rows of a file in which one matches.
+"""
+
+from __future__ import annotations
+
+from array import array
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from functools import partial
+
+import numpy as np
+from pyroaring import BitMap64
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as sf
+
+from delta_ops.events import OnEvent
+from delta_ops.log import Snapshot
+from delta_ops.planning.replacement import plan_replacement
+from delta_ops.protocol.actions import AddFile
+from delta_ops.protocol.arrow_schemas import add_files
+from delta_ops.spark.expressions.columns import named_column
+from delta_ops.spark.expressions.conditions import Condition
+from delta_ops.spark.read.file_index import ROW_NUMBER
+from delta_ops.spark.read.live_rows import mark_named
+from delta_ops.spark.read.read import NUMBER, read_numbered
+from delta_ops.spark.session import jobs
+from delta_ops.spark.session.failures import translating_failures
+from delta_ops.spark.session.progress import tasks_reporter
+from delta_ops.spark.session.session import session_time_zone
+from delta_ops.storage.concurrency import run_parallel
+from delta_ops.transaction.row_changes import Touched, TouchedFile, deleted_rows, num_live_rows
+
+MATCHES = "delta_ops matches"
+"""Whether a row is one that the operation is about; no table's name, for the space."""
+_BLOCK, _BITS = "block", "bits"
+_BLOCK_ROWS = 1 << 15
+"""Rows of which Spark's bitmaps tell."""
+
+
+def find_touched(
+    spark: SparkSession,
+    snapshot: Snapshot,
+    condition: Condition,
+    on_event: OnEvent,
+    *,
+    names_rows: bool,
+) -> Touched:
+    """Find the files with matching rows.
+
+    Args:
+        names_rows: Whether to find out which rows of mixed files match, too.
+
+    Raises:
+        DataFileError: A deletion vector is gone or cannot be read.
+        InvalidRequestError: The condition cannot be evaluated, or a file cannot be read.
+    """
+    zone = session_time_zone(spark)
+    plan = plan_replacement(snapshot, condition.implied, partition_time_zone=zone)
+    matched, opened = list(add_files(plan.matched)), list(plan.mixed)
+    if not condition.is_implied:  # what is implied says nothing of the rest of the condition
+        matched, opened = [], [*matched, *opened]
+    found: list[TouchedFile] = []
+    if opened:
+        rows = condition.apply_alias(read_numbered(spark, snapshot, opened)).filter(
+            condition.column
+        )
+        found = name_touched(spark, snapshot, opened, rows, on_event, names_rows=names_rows)
+    known = [each for each in map(num_live_rows, matched) if each is not None]
+    num_rows = sum(known) + sum(each.num_rows for each in found)
+    return Touched(
+        matched=[*matched, *(each.file for each in found if each.is_whole)],
+        mixed=[each for each in found if not each.is_whole],
+        num_rows=num_rows if len(known) == len(matched) else None,
+    )
+
+
+def name_touched(
+    spark: SparkSession,
+    snapshot: Snapshot,
+    files: Sequence[AddFile],
+    rows: DataFrame,
+    on_event: OnEvent,
+    *,
+    names_rows: bool,
+) -> list[TouchedFile]:
+    """The files that hold some of these rows, in their order.
+
+    Args:
+        files: Live files.
+        rows: Rows of theirs as `read_numbered` gives them, each once.
+        names_rows: Whether to find out which rows they are, too.
+    """
+    if names_rows:
+        named = collect_rows(spark, snapshot, rows, on_event)
+        counts = {number: len(each) for number, each in named.items()}
+    else:
+        named, counts = {}, {**count_by_file(spark, snapshot, rows, on_event)}
+    touched = [
+        TouchedFile(file=files[number], num_rows=counts[number], is_whole=False)
+        for number in sorted(counts)
+    ]
+    # Statistics may be wrong: rows that are lost by them would be lost for good.
+    likely = [each.file for each in touched if each.num_rows == num_live_rows(each.file)]
+    if likely:
+        held = count_by_file(spark, snapshot, read_numbered(spark, snapshot, likely), on_event)
+        num_held = {likely[number].path: count for number, count in held.items()}
+        touched = [
+            replace(each, is_whole=each.num_rows == num_held.get(each.file.path))
+            for each in touched
+        ]
+    if not names_rows:
+        return touched
+    mixed = [each.file for each in touched if not each.is_whole]
+    deleted = run_parallel(partial(deleted_rows, snapshot), mixed)
+    gone_before = {file.path: rows for file, rows in zip(mixed, deleted, strict=True)}
+    return [
+        replace(each, gone=named[number] | gone_before.get(each.file.path, BitMap64()))
+        for number, each in zip(sorted(counts), touched, strict=True)
+    ]
+
+
+def count_by_file(
+    spark: SparkSession, snapshot: Snapshot, rows: DataFrame, on_event: OnEvent
+) -> Mapping[int, int]:
+    """How many of these rows each file holds, by the files' numbers; none that holds none."""
+    counted = rows.groupBy(named_column(NUMBER.name).alias("number")).count()
+    with translating_failures(snapshot.uri, snapshot.uri):
+        on_tasks = tasks_reporter(on_event, snapshot.uri, "find")
+        found = jobs.run(spark, counted.collect, on_tasks)
+    return {each["number"]: each["count"] for each in found}
+
+
+def collect_rows(
+    spark: SparkSession, snapshot: Snapshot, rows: DataFrame, on_event: OnEvent
+) -> Mapping[int, BitMap64]:
+    """The numbers of these rows in their files, by the files' numbers."""
+    place = named_column(ROW_NUMBER) + 1  # Spark's blocks begin with 1
+    blocks = rows.groupBy(
+        named_column(NUMBER.name).alias("number"), sf.bitmap_bucket_number(place).alias(_BLOCK)
+    ).agg(sf.bitmap_construct_agg(sf.bitmap_bit_position(place)).alias(_BITS))
+    with translating_failures(snapshot.uri, snapshot.uri):
+        on_tasks = tasks_reporter(on_event, snapshot.uri, "find")
+        found = jobs.run(spark, blocks.toArrow, on_tasks)
+    named: dict[int, BitMap64] = {}
+    for batch in found.to_batches():
+        numbers, firsts, bits = (batch.column(name) for name in ("number", _BLOCK, _BITS))
+        for number, block, bitmap in zip(
+            numbers.to_pylist(), firsts.to_pylist(), bits.to_pylist(), strict=True
+        ):
+            flags = np.unpackbits(np.frombuffer(bitmap, np.uint8), bitorder="little")
+            found_rows = np.flatnonzero(flags).astype(np.uint64) + np.uint64(
+                (block - 1) * _BLOCK_ROWS
+            )
+            held = named.setdefault(number, BitMap64())
+            held |= BitMap64(array("Q", found_rows.tobytes()))
+    return named
+
+
+def mark_matching(
+    spark: SparkSession, snapshot: Snapshot, touched: Sequence[TouchedFile], condition: Condition
+) -> DataFrame:
+    """The rows of files as `read_numbered` gives them, with the column `MATCHES`.
+
+    What may come to something else by now is not asked again.
+
+    Args:
+        touched: As `find_touched` found them by the condition.
+    """
+    rows = read_numbered(spark, snapshot, [each.file for each in touched])
+    if condition.is_stable:
+        return condition.apply_alias(rows).withColumn(MATCHES, condition.column)
+    named = [each.gone for each in touched if each.gone is not None]
+    return mark_named(rows, named, NUMBER, MATCHES)

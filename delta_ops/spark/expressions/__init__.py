@@ -1,0 +1,1 @@
+"""Conditions and expressions as Spark columns."""

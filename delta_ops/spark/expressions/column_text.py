@@ -1,0 +1,152 @@
+"""Column text: a Column of Spark's as a text of SQL that says the same.
+
+Comparisons of names and values, joined by AND, OR and NOT, are rendered, and what a text of SQL was
+made into a Column by `expr`. All else has no text: which files are left out rests on it, so that
+nothing is guessed from what Spark shows.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from datetime import UTC, date, datetime, timedelta
+from decimal import Decimal
+from typing import Any
+
+from pyspark.sql import Column
+from pyspark.sql.types import (
+    BooleanType,
+    DateType,
+    FractionalType,
+    IntegralType,
+    StringType,
+    TimestampType,
+)
+
+from delta_ops.spark.expressions.columns import quote
+
+_INFIX = {
+    **{each: each for each in ("=", "<", "<=", ">", ">=", "<=>", "and", "or")},
+    "==": "=",  # as Spark Connect calls it
+}
+_SUFFIX = {"isnull": "IS NULL", "isnotnull": "IS NOT NULL"}
+_OLD = 1900
+"""Dates and times of earlier years may be other ones in the calendar of Java's older classes."""
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+
+
+def sql_of(column: Column) -> str | None:
+    """The text; None where there is none that is known to say the same."""
+    is_connect = type(column).__module__.startswith("pyspark.sql.connect")
+    given: Any = column
+    return _sql_of_expression(given._expr) if is_connect else _sql_of_node(given._jc.node())
+
+
+def _sql_of_node(node: Any) -> str | None:
+    """The text of a node of Java's, on a classic session."""
+    match node.getClass().getSimpleName():
+        case "UnresolvedAttribute":
+            parts = _items(node.nameParts())
+            is_bound = node.planId().isDefined() or node.isMetadataColumn()
+            return None if is_bound or "*" in parts else ".".join(map(quote, parts))
+        case "Literal":
+            has_type = node.dataType().isDefined()
+            return None if has_type else _sql_of_value(_python_value(node.value()))
+        case "SqlExpression":
+            return f"({node.expression()})"
+        case "UnresolvedFunction":
+            if node.isDistinct() or node.isUserDefinedFunction():
+                return None
+            operands = [_sql_of_node(each) for each in _items(node.arguments())]
+            return _sql_of_call(str(node.functionName()), operands)
+    return None
+
+
+def _sql_of_expression(expression: Any) -> str | None:
+    """The text of an expression of Spark Connect."""
+    match type(expression).__name__:
+        case "ColumnReference":
+            if expression._plan_id is not None or expression._is_metadata_column:
+                return None
+            name = expression._unparsed_identifier
+            return str(name) if "`" in name else ".".join(map(quote, name.split(".")))
+        case "LiteralExpression":
+            return _sql_of_value(_value_of_literal(expression))
+        case "SQLExpression":
+            return f"({expression._expr})"
+        case "UnresolvedFunction":
+            if expression._is_distinct:
+                return None
+            operands = [_sql_of_expression(each) for each in expression._args]
+            return _sql_of_call(expression._name, operands)
+    return None
+
+
+def _sql_of_call(function: str, operands: Sequence[str | None]) -> str | None:
+    known = [each for each in operands if each is not None]
+    if len(known) < len(operands):
+        return None
+    match function.lower(), known:
+        case name, [left, right] if name in _INFIX:
+            return f"({left} {_INFIX[name]} {right})"
+        case (("!" | "not"), [condition]):
+            return f"(NOT {condition})"
+        case name, [value] if name in _SUFFIX:
+            return f"({value} {_SUFFIX[name]})"
+        case "in", [value, *several] if several:
+            return f"({value} IN ({', '.join(several)}))"
+    return None
+
+
+def _sql_of_value(value: Any) -> str | None:
+    match value:
+        case bool():
+            return str(value).lower()
+        case int():
+            return f"({value})"
+        case float() if math.isfinite(value):
+            return f"({value!r}D)"
+        case Decimal() if value.is_finite():
+            plain = format(value, "f")
+            return f"({plain if '.' in plain else plain + '.0'})"
+        case str():
+            escaped = value.replace("\\", "\\\\").replace("'", "\\'")
+            return f"'{escaped}'"
+        case datetime() if value.year >= _OLD:
+            return f"TIMESTAMP '{value:%Y-%m-%d %H:%M:%S.%f}+00:00'"
+        case date() if value.year >= _OLD and not isinstance(value, datetime):
+            return f"DATE '{value.isoformat()}'"
+    return None
+
+
+def _python_value(value: Any) -> Any:
+    """A value that Py4J has brought over, in Python; of a type that we do not know, as it is."""
+    if not hasattr(value, "getClass"):
+        return value
+    match value.getClass().getName():
+        case "java.sql.Date":
+            return date.fromisoformat(value.toString())
+        case "java.sql.Timestamp":
+            found = value.toInstant()
+            micros = timedelta(microseconds=found.getNano() // 1000)
+            return _EPOCH + timedelta(seconds=found.getEpochSecond()) + micros
+    return value
+
+
+def _value_of_literal(literal: Any) -> Any:
+    """The value of a literal of Spark Connect, which has dates and times as numbers."""
+    value, data_type = literal._value, literal._dataType
+    match data_type:
+        case _ if value is None:
+            return None
+        case DateType():
+            return data_type.fromInternal(value)
+        case TimestampType():
+            return _EPOCH + timedelta(microseconds=value)
+        case BooleanType() | IntegralType() | FractionalType():
+            return value
+    return value if data_type == StringType() else None
+
+
+def _items(values: Any) -> list[Any]:
+    return [values.apply(i) for i in range(values.size())]

@@ -1,0 +1,1 @@
+"""Which input columns an output column is computed from."""

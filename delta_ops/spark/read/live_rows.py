@@ -1,0 +1,115 @@
+"""Live rows: rows of files without those that deletion vectors name, or these alone.
+
+Source: PROTOCOL.md, "Deletion Vectors".
+
+Spark tells of each row its number in the file, and the scan by a column of its own which file it
+is. A condition in Spark's code looks the row up (`vector_filter`). Where that cannot be had, the
+vectors come as a table of bits, one row for each block of rows in which any is deleted, that is
+broadcast and joined: it costs 4 KB a block on each executor, whatever the number of rows, and
+neither a Python worker nor a shuffle. A row whose block is not there is live.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Literal
+
+import pyarrow as pa
+from pyroaring import BitMap64
+from pyspark.sql import Column, DataFrame
+from pyspark.sql import functions as sf
+from pyspark.sql.types import ArrayType, LongType, StructType
+
+from delta_ops.protocol.deletion_vectors import BLOCK_BITS, blocks_of
+from delta_ops.protocol.schema import LONG, StructField
+from delta_ops.spark.expressions.columns import named_column
+from delta_ops.spark.read import vector_filter
+from delta_ops.spark.read.file_index import ROW, ROW_NUMBER
+from delta_ops.spark.read.vector_filter import FilterUnavailableError
+
+FILE = StructField("delta_ops file", LONG)
+"""The number of the file, in each of its rows; no table's name, for the space."""
+_BLOCK, _WORDS = "delta_ops block", "delta_ops words"
+_BLOCKS = StructType().add(_BLOCK, LongType()).add(_WORDS, ArrayType(LongType()))
+_FILE_BITS = 40
+"""Blocks of a file have numbers below 2 to the power of this."""
+_WORD_BITS = 64
+
+
+def keep_live(rows: DataFrame, vectors: Sequence[BitMap64]) -> DataFrame:
+    """The rows that no vector names; there may be other columns too.
+
+    Args:
+        rows: A scan, with these columns.
+        vectors: The deleted rows of each file, in the order of the files' numbers.
+    """
+    try:
+        return rows.filter(~_is_named(rows, vectors))
+    except FilterUnavailableError:
+        joined, bit = _join_bits(rows, vectors, "left")
+        return joined.filter(bit.isNull() | (bit == 0))
+
+
+def mark_named(
+    rows: DataFrame, vectors: Sequence[BitMap64], file: StructField, mark: str
+) -> DataFrame:
+    """The rows with a column that says whether a vector names them.
+
+    Args:
+        rows: Rows with the columns `file` and `ROW_NUMBER`.
+        vectors: Rows of each file, in the order of the files' numbers.
+        file: The column with these numbers.
+        mark: What the new column is called.
+    """
+    try:
+        named = vector_filter.is_named(
+            rows.sparkSession, vectors, named_column(file.name), named_column(ROW_NUMBER)
+        )
+        return rows.withColumn(mark, named)
+    except FilterUnavailableError:
+        joined, bit = _join_bits(rows, vectors, "left", file, ROW_NUMBER)
+        return joined.withColumn(mark, sf.coalesce(bit == 1, sf.lit(False))).drop(_BLOCK, _WORDS)
+
+
+def keep_named(rows: DataFrame, vectors: Sequence[BitMap64]) -> DataFrame:
+    """The rows that a vector names; as `keep_live`."""
+    try:
+        return rows.filter(_is_named(rows, vectors))
+    except FilterUnavailableError:
+        joined, bit = _join_bits(rows, vectors, "inner")
+        return joined.filter(bit == 1)
+
+
+def _is_named(rows: DataFrame, vectors: Sequence[BitMap64]) -> Column:
+    file, row = named_column(FILE.name), named_column(ROW)
+    return vector_filter.is_named(rows.sparkSession, vectors, file, row)
+
+
+def _join_bits(
+    rows: DataFrame,
+    vectors: Sequence[BitMap64],
+    how: Literal["left", "inner"],
+    file: StructField = FILE,
+    number: str = ROW,
+) -> tuple[DataFrame, Column]:
+    """The rows beside the words of their blocks, and the bit of each row in them."""
+    row = named_column(number)
+    block = sf.shiftleft(named_column(file.name), _FILE_BITS) + sf.shiftright(row, BLOCK_BITS)
+    # Spark Connect takes the types of a table without rows from a schema alone.
+    named = rows.sparkSession.createDataFrame(_named_blocks(vectors), _BLOCKS)
+    joined = rows.withColumn(_BLOCK, block).join(sf.broadcast(named), _BLOCK, how)
+    place = row.bitwiseAND(sf.lit((1 << BLOCK_BITS) - 1)).cast("int")
+    word = sf.get(named_column(_WORDS), sf.shiftright(place, 6))
+    return joined, sf.getbit(word, place.bitwiseAND(sf.lit(_WORD_BITS - 1)))
+
+
+def _named_blocks(vectors: Sequence[BitMap64]) -> pa.Table:
+    schema = pa.schema({_BLOCK: pa.int64(), _WORDS: pa.list_(pa.int64())})
+    batches = []
+    for file, vector in enumerate(vectors):
+        numbers, words = blocks_of(vector)
+        if not len(numbers):
+            continue  # PySpark passes over all that follows an empty batch
+        keys = pa.array([(file << _FILE_BITS) + number for number in numbers.to_pylist()])
+        batches.append(pa.record_batch([keys.cast(pa.int64()), words], schema))
+    return pa.Table.from_batches(batches or [pa.RecordBatch.from_pylist([], schema)])

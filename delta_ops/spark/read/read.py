@@ -1,0 +1,389 @@
+"""Read a table's rows as a lazy DataFrame.
+
+The log says which files there are, what they hold and what their partition values are; Spark lists
+nothing, see `scan`. Of partition columns the rows have the log's values, also where a file holds
+others, and times that name no zone in the session's; of columns that a file lacks, null.
+"""
+
+from __future__ import annotations
+
+import weakref
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from datetime import date
+from typing import NamedTuple
+
+import pyarrow as pa
+import pyarrow.compute as pc
+from pyspark.sql import Column, DataFrame, SparkSession
+from pyspark.sql import functions as sf
+
+from delta_ops.arguments import validate_arguments
+from delta_ops.errors import InvalidRequestError
+from delta_ops.log import Snapshot, Source, snapshot_of
+from delta_ops.planning.commit_changes import Deleted
+from delta_ops.planning.file_values import parse_partition_values
+from delta_ops.planning.recorded_reads import record_read
+from delta_ops.planning.scan import is_true_throughout, plan_columnar_scan
+from delta_ops.protocol.actions import AddFile
+from delta_ops.protocol.arrow_schemas import deletion_vectors
+from delta_ops.protocol.file_paths import absolute_paths, canonical_path, is_absolute
+from delta_ops.protocol.predicate import Predicate
+from delta_ops.protocol.row_tracking import row_columns, tracked_definition, validate_ids
+from delta_ops.protocol.schema import LONG, StructField, StructType
+from delta_ops.protocol.schema.char_types import SQL_TYPE, char_lengths
+from delta_ops.protocol.schema.column_names import find_named
+from delta_ops.protocol.table_definition import TableDefinition, validate
+from delta_ops.spark.expressions.columns import (
+    named_column,
+    pad,
+    physical_text,
+    select_columns,
+    to_column,
+)
+from delta_ops.spark.places import spark_file, spark_path
+from delta_ops.spark.read.file_index import (
+    ROW_NUMBER,
+    FileGroup,
+    GroupColumns,
+    group_columns,
+    groups_of,
+)
+from delta_ops.spark.read.scan import ChosenRows, ScanColumns, known_size, scan, unite
+from delta_ops.spark.session.session import session_time_zone
+
+_BASE_ROW_ID = StructField("delta_ops base row id", LONG)
+_COMMIT_VERSION = StructField("delta_ops commit version", LONG)
+"""What the log says of a file's rows; no table's names, for the spaces."""
+NUMBER = StructField("delta_ops number", LONG)
+"""Which of the files that are read holds a row."""
+_FILE_COLUMNS = ("path", "size", "modification_time", "partition_values")
+
+
+def read(
+    spark: SparkSession,
+    source: Source,
+    columns: Sequence[str] | None = None,
+    predicate: Predicate | None = None,
+    *,
+    version: int | None = None,
+    timestamp: str | date | None = None,
+) -> DataFrame:
+    """The rows of a version of the table, or of a snapshot; of the latest one if none is named.
+
+    Args:
+        columns: Names, in the order wanted; all of them if None.
+        predicate: Keeps the rows for which it is true; files without any are not opened.
+        version: The version, if not the latest one; or
+        timestamp: the version at a time, in UTC unless it has a zone.
+
+    Raises:
+        InvalidRequestError: A column is not there or named twice, the predicate does not fit the
+            table, or Spark cannot reach the storage of a file.
+        OutsideFileError: A file lies outside of the table and may not be read there.
+        UnsupportedFeatureError: The rows are stored in a way that we cannot read.
+    """
+    validate_arguments(read, locals())
+    snapshot = snapshot_of(source, version, timestamp)
+    validate(snapshot.definition, "read", table=snapshot.uri, engine="spark")
+    wanted = resolve_columns(snapshot.schema, columns)
+    if predicate is None:
+        groups, chosen = _all_groups(spark, snapshot)
+    else:
+        files = _planned_files(spark, snapshot, predicate)
+        record_read(snapshot, predicate)
+        groups, chosen = _groups_of(spark, snapshot, files)
+        if is_true_throughout(predicate, snapshot, files):
+            predicate = None  # a filter of Spark's is made by some forty calls to its process
+    rows = _read_groups(spark, snapshot, groups, chosen)
+    return show(rows, snapshot.schema, wanted, predicate)
+
+
+def read_marked(spark: SparkSession, snapshot: Snapshot, marks: Mapping[str, str]) -> DataFrame:
+    """All rows and columns, of scans that bear marks; see `scan`.
+
+    Raises:
+        OutsideFileError: A file lies outside of the table and may not be read there.
+        UnsupportedFeatureError: The rows are stored in a way that we cannot read.
+    """
+    groups, chosen = _all_groups(spark, snapshot)
+    rows = _read_groups(spark, snapshot, groups, chosen, marks=marks)
+    return show(rows, snapshot.schema, snapshot.schema.fields, None)
+
+
+def read_files(
+    spark: SparkSession,
+    snapshot: Snapshot,
+    adds: Iterable[AddFile],
+    definition: TableDefinition | None = None,
+) -> DataFrame:
+    """All rows and columns of files.
+
+    Args:
+        snapshot: The table's, which need not name them.
+        definition: What the files were written for, if not the snapshot's.
+    """
+    definition = definition or snapshot.definition
+    groups, chosen = _groups_of_adds(spark, snapshot, definition, adds)
+    return _read_groups(spark, snapshot, groups, chosen, definition)
+
+
+def read_kept(spark: SparkSession, snapshot: Snapshot, adds: Iterable[AddFile]) -> DataFrame:
+    """The rows of live files with what they keep wherever they are written.
+
+    The columns are those of `row_tracking.tracked_definition`.
+    """
+    if row_columns(snapshot.definition, snapshot.uri) is None:
+        return read_files(spark, snapshot, adds)
+    return _read_with_places(spark, snapshot, adds).drop(NUMBER.name, ROW_NUMBER)
+
+
+def read_parted(
+    spark: SparkSession, snapshot: Snapshot, add: AddFile, num_rows: int, num_parts: int
+) -> DataFrame:
+    """The rows of `read_kept` of one file, in partitions that follow each other in it.
+
+    Args:
+        num_rows: How many the file has, deleted ones included.
+        num_parts: How many partitions, of about as many rows.
+    """
+    rows = _read_with_places(spark, snapshot, [add])
+    part = sf.floor(named_column(ROW_NUMBER) * num_parts / sf.lit(max(1, num_rows))).cast("int")
+    together = rows.withColumn(NUMBER.name, part).repartitionById(
+        num_parts, named_column(NUMBER.name)
+    )
+    return together.sortWithinPartitions(named_column(ROW_NUMBER)).drop(NUMBER.name, ROW_NUMBER)
+
+
+def read_numbered(
+    spark: SparkSession,
+    snapshot: Snapshot,
+    adds: Sequence[AddFile],
+    numbers: Sequence[int] | None = None,
+) -> DataFrame:
+    """Read what `read_kept` reads, and where each row is, with the padding of CHAR columns.
+
+    Behind the columns of the table stand `NUMBER`, which says what file a row is in, and
+    `ROW_NUMBER`, the number of the row in its file, from 0.
+
+    Args:
+        spark: The session.
+        snapshot: The table.
+        adds: Files.
+        numbers: What each file is called; None: by its place among those given, from 0.
+    """
+    return pad_columns(_read_with_places(spark, snapshot, adds, numbers), snapshot.schema)
+
+
+def pad_columns(rows: DataFrame, schema: StructType) -> DataFrame:
+    """The rows with the padding of CHAR columns, which conditions look at.
+
+    Args:
+        rows: Rows of a table, with these columns and others.
+        schema: The table's.
+    """
+    padded = {each.name: _shown_column(each) for each in schema.fields if char_lengths(each)}
+    return rows.withColumns(padded) if padded else rows
+
+
+def _read_with_places(
+    spark: SparkSession,
+    snapshot: Snapshot,
+    adds: Iterable[AddFile],
+    numbers: Sequence[int] | None = None,
+) -> DataFrame:
+    tracked = row_columns(snapshot.definition, snapshot.uri)
+    definition = tracked_definition(snapshot.definition, snapshot.uri)
+    of_rows = () if tracked is None else (_BASE_ROW_ID, _COMMIT_VERSION)
+
+    def values_of(place: int, add: AddFile) -> tuple[int | None, ...]:
+        number = place if numbers is None else numbers[place]
+        if tracked is None:
+            return (number,)
+        validate_ids(add, snapshot.uri)
+        return (number, add.base_row_id, add.default_row_commit_version)
+
+    groups, chosen = _groups_of_adds(spark, snapshot, definition, adds, values_of)
+    beside = (NUMBER, *of_rows)
+    schema = StructType((*definition.schema.fields, *beside))
+    columns = ScanColumns(definition, schema, (*definition.partition_fields, *beside))
+    parts = scan(spark, snapshot, columns, groups, chosen, numbers_rows=True)
+    rows = unite(spark, StructType((*schema.fields, StructField(ROW_NUMBER, LONG))), parts)
+    if tracked is not None:
+        row_id = named_column(_BASE_ROW_ID.name) + named_column(ROW_NUMBER)
+        kept = {tracked.row_id: row_id, tracked.commit_version: named_column(_COMMIT_VERSION.name)}
+        rows = rows.withColumns(
+            {name: sf.coalesce(named_column(name), default) for name, default in kept.items()}
+        )
+    names = [*(each.name for each in definition.schema.fields), NUMBER.name, ROW_NUMBER]
+    return select_columns(rows, [(name, name) for name in names])
+
+
+def _groups_of_adds(
+    spark: SparkSession,
+    snapshot: Snapshot,
+    definition: TableDefinition,
+    adds: Iterable[AddFile],
+    values_beside: Callable[[int, AddFile], Iterable[int | None]] = lambda _, _add: (),
+) -> tuple[list[FileGroup], list[ChosenRows]]:
+    """The groups of `_groups_of`, with more values that all rows of a file share."""
+    time_zone, fields = session_time_zone(spark), definition.partition_fields
+    by_values: dict[tuple[str | None, ...], list[tuple[str, int, int]]] = {}
+    chosen: list[ChosenRows] = []
+    for number, add in enumerate(adds):
+        path = canonical_path(add.path, snapshot.uri)
+        values = parse_partition_values(
+            fields,
+            add.partition_values,
+            is_mapped=definition.is_mapped,
+            time_zone=time_zone,
+            table=snapshot.uri,
+            path=path,
+        )
+        texts = tuple(
+            physical_text(each)
+            for each in (*(values[f.name] for f in fields), *values_beside(number, add))
+        )
+        size = known_size(snapshot, path, add.size)
+        file = (spark_file(spark, snapshot, path), size, add.modification_time)
+        if add.deletion_vector is None:
+            by_values.setdefault(texts, []).append(file)
+        elif size > 0:
+            group = FileGroup(values=texts, files=[file])
+            chosen.append(ChosenRows(group, path, Deleted(add.deletion_vector)))
+    return groups_of(by_values), chosen
+
+
+def _read_groups(
+    spark: SparkSession,
+    snapshot: Snapshot,
+    groups: Sequence[FileGroup],
+    chosen: Sequence[ChosenRows] = (),
+    definition: TableDefinition | None = None,
+    marks: Mapping[str, str] = {},
+) -> DataFrame:
+    """All rows and columns of these files, in the table's order of columns."""
+    definition = definition or snapshot.definition
+    validate(definition, "read", table=snapshot.uri, engine="spark")
+    columns = ScanColumns(definition, definition.schema, definition.partition_fields)
+    parts = scan(spark, snapshot, columns, groups, chosen, marks=marks)
+    return unite(spark, definition.schema, parts)
+
+
+def show(
+    rows: DataFrame, schema: StructType, wanted: Sequence[StructField], predicate: Predicate | None
+) -> DataFrame:
+    """The columns wanted of the rows that match, with the padding of CHAR columns.
+
+    Args:
+        schema: The columns that the rows have.
+    """
+    if predicate is not None:
+        rows = rows.filter(to_column(predicate, schema))
+    if any(char_lengths(each) is not None for each in wanted):
+        return rows.select(*map(_shown_column, wanted))
+    if list(wanted) == list(schema.fields):
+        return rows
+    return select_columns(rows, [(each.name, each.name) for each in wanted])
+
+
+def resolve_columns(schema: StructType, columns: Sequence[str] | None) -> list[StructField]:
+    """The columns of these names; all if None.
+
+    Raises:
+        InvalidRequestError: There is no such column, or it is named twice.
+    """
+    if columns is None:
+        return list(schema.fields)
+    if isinstance(columns, str):
+        raise InvalidRequestError(f"columns is a list of names; write columns=[{columns!r}]")
+    found: dict[str, StructField] = {}
+    for name in columns:
+        field = find_named(schema, name)
+        if field.name in found:
+            raise InvalidRequestError(f"Column {name} is asked for twice; name it once.")
+        found[field.name] = field
+    return list(found.values())
+
+
+def _shown_column(field: StructField) -> Column:
+    """The column, with the padding of CHAR; Spark pads what is compared with it, told its type."""
+    lengths, column = char_lengths(field), named_column(field.name)
+    if lengths is None:
+        return column
+    told = {key: field.metadata[key] for key in ("comment", SQL_TYPE) if key in field.metadata}
+    return pad(column, field.data_type, lengths).alias(field.name, metadata=told)
+
+
+class _AllGroups(NamedTuple):
+    """What a snapshot's files are to a session."""
+
+    spark: SparkSession
+    time_zone: str
+    groups: GroupColumns
+    chosen: list[ChosenRows]
+
+
+_kept: weakref.WeakKeyDictionary[Snapshot, _AllGroups] = weakref.WeakKeyDictionary()
+"""Whoever reads a snapshot time and again, as `refresh` gives it, has its files listed once."""
+
+
+def _all_groups(
+    spark: SparkSession, snapshot: Snapshot
+) -> tuple[GroupColumns, Sequence[ChosenRows]]:
+    """All files of the snapshot, as `_groups_of` tells of them."""
+    time_zone = session_time_zone(spark)
+    kept = _kept.get(snapshot)
+    if kept is None or kept.spark is not spark or kept.time_zone != time_zone:
+        files = _planned_files(spark, snapshot, None)
+        kept = _AllGroups(spark, time_zone, *_groups_of(spark, snapshot, files))
+        if not absolute_paths(files["path"]):  # the session is told of each place at each read
+            _kept[snapshot] = kept
+    return kept.groups, kept.chosen
+
+
+def _planned_files(
+    spark: SparkSession, snapshot: Snapshot, predicate: Predicate | None
+) -> pa.Table:
+    return plan_columnar_scan(
+        snapshot,
+        ["path", "size", "modification_time", "partition_values", "deletion_vector"],
+        predicate,
+        partition_time_zone=session_time_zone(spark),
+    )
+
+
+def _groups_of(
+    spark: SparkSession, snapshot: Snapshot, files: pa.Table
+) -> tuple[GroupColumns, list[ChosenRows]]:
+    """The files of which all rows are wanted, and those with a deletion vector."""
+    root = spark_path(snapshot.storage, "")
+    has_vector = pc.struct_field(files["deletion_vector"], "storageType").is_valid()
+    names = snapshot.partition_columns
+
+    def place_of(path: str) -> str:
+        # Joined here: there are many, and `locate` takes ten times as long.
+        return spark_file(spark, snapshot, path) if is_absolute(path) else f"{root}/{path}"
+
+    chosen: list[ChosenRows] = []
+    some = files.filter(has_vector)
+    for path, in_log, modified_ms, values, vector in zip(
+        *(some[name].to_pylist() for name in _FILE_COLUMNS),
+        deletion_vectors(some["deletion_vector"]),
+        strict=True,
+    ):
+        assert vector is not None
+        file = (place_of(path), known_size(snapshot, path, in_log), modified_ms or 0)
+        group = FileGroup(values=tuple(physical_text(values[n]) for n in names), files=[file])
+        chosen.append(ChosenRows(group, path, Deleted(vector)))
+
+    whole = files.filter(pc.invert(has_vector)) if len(some) else files
+    paths, sizes, modified, values = (whole[name].combine_chunks() for name in _FILE_COLUMNS)
+    if not pc.all(pc.greater(sizes, 0), min_count=0).as_py():
+        logged = zip(paths.to_pylist(), sizes.to_pylist(), strict=True)
+        sizes = pa.array([known_size(snapshot, *each) for each in logged], pa.int64())
+    prefix = f"{root}/"
+    if absolute_paths(whole["path"]):
+        prefix = ""
+        paths = pa.array(map(place_of, paths.to_pylist()))
+    columns = [values.field(name) for name in names]
+    return group_columns(prefix, paths, sizes, pc.fill_null(modified, 0), columns), chosen

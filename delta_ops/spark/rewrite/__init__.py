@@ -1,0 +1,1 @@
+"""Rewrites groups of data files with Spark: compaction, clustering and purge."""

@@ -1,0 +1,384 @@
+"""Curve order: rows sorted along a curve by Spark, in partitions that make a file each.
+
+The ranks of values are those of a sample, which the driver takes; the place of each row on the
+curve is computed in the code that Spark compiles for its stage, by a class that is compiled in the
+driver (`compiled`). Then one shuffle brings rows of one file together. A place at which there are
+more rows than files hold is cut by a hash of the rows.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Sequence
+from functools import reduce
+from typing import Any, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.types as pt
+from pyspark.sql import Column, DataFrame, SparkSession
+from pyspark.sql import functions as sf
+
+from delta_ops.arrow.rewrite.axis_ranks import bounds_and_ranks
+from delta_ops.arrow.rewrite.curve import Places, axis_bits, best_cut, places
+from delta_ops.protocol.predicate import Predicate
+from delta_ops.protocol.schema import (
+    BINARY,
+    BOOLEAN,
+    DATE,
+    DOUBLE,
+    FLOAT,
+    STRING,
+    TIMESTAMP,
+    TIMESTAMP_NTZ,
+    VARIANT,
+    ArrayType,
+    ColumnPath,
+    DataType,
+    DecimalType,
+    MapType,
+    StructType,
+    leaves,
+)
+from delta_ops.spark.compiled import OBSTACLES, first_line, instance_on_executors
+from delta_ops.spark.expressions.columns import matches, named_column
+from delta_ops.spark.session import jobs
+from delta_ops.transaction.rewrite_group import CurveOrder
+
+_SAMPLE_ROWS = 1 << 17
+_TEXT_BYTES = 256
+"""As much of a text as is ranked."""
+_CUT_SLACK = 0.25
+"""How far from where it is wanted a cut may be, in sizes of a file."""
+_MANY_FILES = 2
+"""A place whose rows make so many files is cut."""
+_PLACE, _FILE = "delta_ops place", "delta_ops file"
+_CLASS = "delta_ops.CurveOrders"
+_SOURCE = """
+package delta_ops;
+
+import java.io.Serializable;
+import java.nio.ByteBuffer;
+import java.nio.ByteOrder;
+import java.util.ArrayList;
+import java.util.Arrays;
+import java.util.List;
+import org.apache.spark.sql.Column;
+import org.apache.spark.sql.catalyst.expressions.Literal;
+import org.apache.spark.sql.catalyst.expressions.objects.Invoke;
+import org.apache.spark.sql.catalyst.util.ArrayData;
+import org.apache.spark.sql.classic.ExpressionUtils;
+import org.apache.spark.sql.types.DataType;
+import org.apache.spark.sql.types.DataTypes;
+import org.apache.spark.sql.types.ObjectType;
+import scala.collection.JavaConverters;
+
+public class CurveOrders {
+  public Column rank(String kind, byte[] bounds, byte[] ranks, Column value) {
+    CurveAxis axis = new CurveAxis(kind, ByteBuffer.wrap(bounds).order(ByteOrder.LITTLE_ENDIAN),
+        ints(ranks));
+    return invoke(axis, kind, DataTypes.IntegerType, value);
+  }
+
+  public Column place(boolean hilbert, int bits, Column ranks) {
+    return invoke(new CurvePlaces(hilbert, bits), "place", DataTypes.LongType, ranks);
+  }
+
+  private static Column invoke(Object on, String method, DataType type, Column value) {
+    List arguments = new ArrayList();
+    arguments.add(ExpressionUtils.expression(value));
+    return ExpressionUtils.column(
+        new Invoke(
+            Literal.fromObject(on, new ObjectType(on.getClass())),
+            method,
+            type,
+            JavaConverters.asScalaBuffer(arguments).toSeq(),
+            JavaConverters.asScalaBuffer(new ArrayList()).toSeq(),
+            true,
+            true,
+            true));
+  }
+
+  private static int[] ints(byte[] sent) {
+    int[] found = new int[sent.length / 4];
+    ByteBuffer.wrap(sent).order(ByteOrder.LITTLE_ENDIAN).asIntBuffer().get(found);
+    return found;
+  }
+}
+
+public class CurveAxis implements Serializable {
+  private static final long serialVersionUID = 1L;
+  private long[] numbers;
+  private double[] doubles;
+  private byte[][] texts;
+  private final int[] ranks;
+
+  CurveAxis(String kind, ByteBuffer bounds, int[] ranks) {
+    this.ranks = ranks;
+    int length = ranks.length - 1;
+    if (kind.equals("ofNumber")) {
+      numbers = new long[length];
+      bounds.asLongBuffer().get(numbers);
+    } else if (kind.equals("ofDouble")) {
+      doubles = new double[length];
+      bounds.asDoubleBuffer().get(doubles);
+    } else {
+      texts = new byte[length][];
+      for (int i = 0; i < length; i++) {
+        texts[i] = new byte[bounds.getInt()];
+        bounds.get(texts[i]);
+      }
+    }
+  }
+
+  public int ofNumber(long value) { return at(Arrays.binarySearch(numbers, value)); }
+
+  public int ofDouble(double value) { return at(Arrays.binarySearch(doubles, value + 0.0)); }
+
+  public int ofText(byte[] value) {
+    int low = 0;
+    int high = texts.length;
+    while (low < high) {
+      int middle = (low + high) >>> 1;
+      if (Arrays.compareUnsigned(texts[middle], value) <= 0) low = middle + 1;
+      else high = middle;
+    }
+    return ranks[low];
+  }
+
+  private int at(int found) { return ranks[found >= 0 ? found + 1 : -found - 1]; }
+
+  public String toString() { return "ranks"; }
+}
+
+public class CurvePlaces implements Serializable {
+  private static final long serialVersionUID = 1L;
+  private final boolean hilbert;
+  private final int bits;
+
+  CurvePlaces(boolean hilbert, int bits) {
+    this.hilbert = hilbert;
+    this.bits = bits;
+  }
+
+  public long place(ArrayData ranks) {
+    int count = ranks.numElements();
+    int[] axes = new int[count];
+    for (int i = 0; i < count; i++) axes[i] = ranks.getInt(i);
+    if (hilbert && count > 1) turn(axes);
+    long place = 0;
+    for (int bit = bits - 1; bit >= 0; bit--)
+      for (int i = 0; i < count; i++) place = place << 1 | (axes[i] >>> bit & 1);
+    return place ^ Long.MIN_VALUE;
+  }
+
+  private void turn(int[] axes) {
+    int count = axes.length;
+    for (int bit = bits - 1; bit > 0; bit--) {
+      int lower = (1 << bit) - 1;
+      for (int i = 0; i < count; i++) {
+        if ((axes[i] >>> bit & 1) != 0) {
+          axes[0] ^= lower;
+        } else {
+          int swapped = (axes[0] ^ axes[i]) & lower;
+          axes[0] ^= swapped;
+          axes[i] ^= swapped;
+        }
+      }
+    }
+    for (int i = 1; i < count; i++) axes[i] ^= axes[i - 1];
+    int turned = 0;
+    for (int bit = bits - 1; bit > 0; bit--)
+      if ((axes[count - 1] >>> bit & 1) != 0) turned ^= (1 << bit) - 1;
+    for (int i = 0; i < count; i++) axes[i] ^= turned;
+  }
+
+  public String toString() { return "places"; }
+}
+"""
+
+
+class CurveUnavailableError(Exception):
+    """This session, or this version of Spark, cannot compute places on a curve."""
+
+
+class _Axis(NamedTuple):
+    """How the values of one column are ranked; see `arrow.axis_ranks`."""
+
+    kind: str
+    """The method that ranks a value."""
+    bounds: list[bytes] | npt.NDArray[Any]
+    """Values of the sample, ascending, each once."""
+    ranks: npt.NDArray[np.int32]
+    """The rank of values below the first bound, then of those from each bound on."""
+
+    @property
+    def sent_bounds(self) -> bytes:
+        """The bounds as the class takes them."""
+        if isinstance(self.bounds, list):
+            return b"".join(struct.pack("<i", len(each)) + each for each in self.bounds)
+        return self.bounds.tobytes()
+
+
+def sort_along(
+    rows: DataFrame,
+    order: CurveOrder,
+    schema: StructType,
+    num_rows: int,
+    num_files: int,
+    apart: Predicate | None = None,
+) -> DataFrame:
+    """The rows in as many partitions as files are wanted, about, each sorted.
+
+    Args:
+        rows: Read twice, the first time a sample of the columns of the order.
+        order: The columns and the curve.
+        schema: The columns of the rows.
+        num_rows: How many there are, about.
+        num_files: How many files they shall make.
+        apart: As for `RewriteGroup`.
+
+    Raises:
+        CurveUnavailableError: It cannot be had here; nothing was read.
+    """
+    spark, types = rows.sparkSession, dict(leaves(schema))
+    try:
+        curves = instance_on_executors(spark, _CLASS, _SOURCE)
+    except OBSTACLES as error:
+        raise CurveUnavailableError(first_line(error)) from error
+    keys = [_key_of(path, types[path]) for path in order.columns]
+    sample = _sample(spark, rows, keys, num_rows)
+    bits = axis_bits(len(keys))
+    axes = [_axis_of(sample.column(number), bits) for number in range(len(keys))]
+    ranks = [
+        sf.coalesce(_rank(curves, axis, key), sf.lit(0))
+        for axis, key in zip(axes, keys, strict=True)
+    ]
+    place = Column(curves.place(order.curve == "hilbert", bits, sf.array(*ranks)._jc))
+    known = np.sort(_known_places(sample, axes, order))
+    cuts, parts = _cut(known, num_files, len(axes))
+    file, num_partitions = _file_of(curves, cuts, parts, schema)
+    if apart is not None:
+        file = file * 2 + matches(apart, schema).cast("int")
+        num_partitions *= 2
+    placed = rows.withColumn(_PLACE, place).withColumn(_FILE, file)
+    together = placed.repartitionById(num_partitions, named_column(_FILE))
+    # By one column, plainly by its values.
+    plain = _value_of(order.columns[0]).asc_nulls_first()
+    by = plain if len(keys) == 1 else named_column(_PLACE)
+    return together.sortWithinPartitions(by).drop(_PLACE, _FILE)
+
+
+def _key_of(path: ColumnPath, data_type: DataType) -> Column:
+    """The value of a column as what is ranked."""
+    value = _value_of(path)
+    match data_type:
+        case t if t in (FLOAT, DOUBLE) or isinstance(t, DecimalType):
+            return value.cast("double")
+        case t if t in (STRING, BINARY):
+            return sf.substring(value.cast("binary"), 1, _TEXT_BYTES)
+        case t if t == DATE:
+            return sf.unix_date(value).cast("long")
+        case t if t in (TIMESTAMP, TIMESTAMP_NTZ):
+            return sf.unix_micros(value.cast("timestamp"))
+        case t if t == BOOLEAN:
+            return value.cast("int").cast("long")
+    return value.cast("long")
+
+
+def _value_of(path: ColumnPath) -> Column:
+    return reduce(lambda parent, name: parent.getField(name), path[1:], named_column(path[0]))
+
+
+def _sample(
+    spark: SparkSession, rows: DataFrame, keys: Sequence[Column], num_rows: int
+) -> pa.RecordBatch:
+    columns = [key.alias(f"key{number}") for number, key in enumerate(keys)]
+    wanted = rows.select(*columns)
+    if num_rows > _SAMPLE_ROWS:
+        wanted = wanted.sample(min(1.0, 1.1 * _SAMPLE_ROWS / num_rows), 0)
+    (taken,) = jobs.run(spark, wanted.toArrow).combine_chunks().to_batches() or [None]
+    if taken is not None:
+        return taken
+    return pa.RecordBatch.from_pydict({f"key{i}": pa.nulls(0) for i in range(len(keys))})
+
+
+def _axis_of(sample: pa.Array, bits: int) -> _Axis:
+    values = sample.drop_null()
+    is_text = pt.is_binary(sample.type) or pt.is_large_binary(sample.type)
+    if is_text:
+        ordered = np.array(sorted(values.to_pylist()), dtype=object)
+    else:
+        kind = np.float64 if pt.is_floating(sample.type) else np.int64
+        ordered = np.sort(values.to_numpy(zero_copy_only=False).astype(kind))
+    bounds, found = bounds_and_ranks(ordered, bits)
+    ranks = found.astype(np.int32)
+    if is_text:
+        return _Axis("ofText", [bytes(each) for each in bounds], ranks)
+    if bounds.dtype == np.float64:
+        return _Axis("ofDouble", bounds + 0.0, ranks)
+    return _Axis("ofNumber", bounds, ranks)
+
+
+def _rank(curves: Any, axis: _Axis, value: Column) -> Column:
+    sent = bytearray(axis.sent_bounds), bytearray(axis.ranks.tobytes())
+    return Column(curves.rank(axis.kind, *sent, value._jc))
+
+
+def _known_places(sample: pa.RecordBatch, axes: Sequence[_Axis], order: CurveOrder) -> Places:
+    ranks = []
+    for axis, column in zip(axes, sample.columns, strict=True):
+        if isinstance(axis.bounds, list):
+            bounds = np.array(axis.bounds, dtype=object)
+            values = np.array(pc.fill_null(column, b"").to_pylist(), dtype=object)
+        else:
+            bounds = axis.bounds
+            filled = column.fill_null(0) if column.null_count else column
+            values = filled.to_numpy(zero_copy_only=False)
+        found = axis.ranks[np.searchsorted(bounds, values, "right")].astype(np.uint32)
+        found[column.is_null().to_numpy(zero_copy_only=False)] = 0
+        ranks.append(found)
+    return places(ranks, order.curve)
+
+
+def _cut(known: Places, num_files: int, num_axes: int) -> tuple[Places, list[int]]:
+    """Places at which a partition begins, but for the first; and the files of each partition."""
+    if not len(known):
+        return known, [1]
+    size = len(known) / num_files
+    wanted = (
+        best_cut(known, round(size * number), int(size * _CUT_SLACK), num_axes)
+        for number in range(1, num_files)
+    )
+    cuts = np.unique(known[[cut for cut in wanted if 0 < cut < len(known)]])
+    ends = [*np.searchsorted(known, cuts).tolist(), len(known)]
+    counts = np.diff([0, *ends])
+    files = [round(float(count) / size) for count in counts]
+    return cuts, [each if each >= _MANY_FILES else 1 for each in files]
+
+
+def _file_of(
+    curves: Any, cuts: Places, parts: Sequence[int], schema: StructType
+) -> tuple[Column, int]:
+    """The number of the file that a row belongs to, and how many there are."""
+    signed = (cuts ^ np.uint64(1 << 63)).view(np.int64)
+    firsts = np.append([0], np.cumsum(parts)).astype(np.int32)
+    starts = _Axis("ofNumber", signed, firsts[: len(parts)])
+    first = _rank(curves, starts, named_column(_PLACE))
+    if max(parts) == 1:
+        return first, int(firsts[-1])
+    number_of_parts = _Axis("ofNumber", signed, np.array(parts, np.int32))
+    hashed = [named_column(each.name) for each in schema.fields if _has_hash(each.data_type)]
+    part = sf.pmod(sf.xxhash64(*hashed), _rank(curves, number_of_parts, named_column(_PLACE)))
+    return (first + part).cast("int"), int(firsts[-1])
+
+
+def _has_hash(data_type: DataType) -> bool:
+    match data_type:
+        case StructType(fields):
+            return all(_has_hash(field.data_type) for field in fields)
+        case ArrayType():
+            return _has_hash(data_type.element_type)
+    return data_type != VARIANT and not isinstance(data_type, MapType)

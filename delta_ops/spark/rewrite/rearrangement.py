@@ -1,0 +1,149 @@
+"""Rearrangement: an overwrite that promises to put the rows it replaces into other files, no more.
+
+The reference takes `dataChange = false` at its word. Streams and the change feed pass over such a
+commit, and would never be told of a row that it adds or loses. So the rows of the new files are
+compared with those of the files that go, each as often as it is there, before the commit.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+
+from pyspark.sql import DataFrame
+
+from delta_ops.errors import InvalidRequestError
+from delta_ops.log import Snapshot
+from delta_ops.protocol.actions import AddFile
+from delta_ops.protocol.arrow_schemas import add_files
+from delta_ops.protocol.row_tracking import row_columns
+from delta_ops.protocol.schema import VARIANT, MapType, walk
+from delta_ops.protocol.table_definition import TableDefinition
+from delta_ops.spark.read.read import read_files
+from delta_ops.spark.session import jobs
+from delta_ops.spark.session.failures import translating_failures
+from delta_ops.spark.session.progress import tasks_reporter
+from delta_ops.spark.write.data_files import FileSettings
+from delta_ops.spark.write.write import SparkWrite
+from delta_ops.transaction import CommitResult, Staged, Transaction
+from delta_ops.transaction.write import (
+    WriteRequest,
+    parameters_of_write,
+    replaced_rows,
+    stage,
+    validate_request,
+)
+
+_COLLATIONS = "__COLLATIONS"
+"""The metadata of a column by which texts compare otherwise than by their bytes."""
+
+
+def write_rearranged(
+    df: DataFrame, transaction: Transaction, request: WriteRequest, settings: FileSettings
+) -> CommitResult:
+    """Write the rows of a table, or of a part of it, to other files, and commit.
+
+    Args:
+        request: An overwrite.
+        settings: How the files are to be.
+
+    Raises:
+        InvalidRequestError: The rows are not those that they take the place of, or cannot be
+            compared with them.
+    """
+    validate_request(request)
+    table, snapshot = transaction.log.uri, transaction.snapshot
+    if request.txn is not None:
+        transaction.set_transaction(request.txn)
+    if done := transaction.done_before():
+        return done
+    if snapshot is None or request.mode != "overwrite" or _changes_schema(request):
+        raise InvalidRequestError(
+            f"{table}: dataChange is false, which promises that the table's rows are only put into "
+            "other files; use it with mode overwrite on a table that is there, without mergeSchema "
+            "and overwriteSchema, or leave it out"
+        )
+    _validate_comparable(snapshot.definition, table)
+    engine = SparkWrite(transaction, df, settings)
+    written: list[AddFile] = []
+    try:
+        staged = _mark_rearranged(stage(transaction, engine, request.partition_by, None))
+        written += staged.adds
+        replaced = replaced_rows(request, staged.adds, transaction.definition)
+        transaction.read(replaced)
+        plan = engine.plan_replacement(snapshot, replaced)
+        removed = [*add_files(plan.matched), *plan.mixed]
+        parts = [staged]
+        if plan.mixed:
+            survivors = _mark_rearranged(engine.stage_survivors(plan.mixed, replaced))
+            written += survivors.adds
+            parts.append(replace(survivors, num_rows=0))  # no output of this write
+        _validate_same_rows(transaction, snapshot, df, removed, written)
+        transaction.remove(removed, data_change=False)
+        for each in parts:
+            transaction.stage(each)
+        return transaction.commit(
+            operation="WRITE",
+            parameters=parameters_of_write(request, transaction),
+            user_metadata=request.user_metadata,
+            hooks=request.hooks,
+        )
+    finally:
+        if not transaction.may_be_committed:
+            engine.discard(written)
+
+
+def _changes_schema(request: WriteRequest) -> bool:
+    return request.overwrite_schema or request.merge_schema
+
+
+def _mark_rearranged(staged: Staged) -> Staged:
+    return replace(staged, adds=tuple(replace(each, data_change=False) for each in staged.adds))
+
+
+def _validate_comparable(definition: TableDefinition, table: str) -> None:
+    cure = "let delta_ops.maintenance.optimize rearrange them"
+    if row_columns(definition, table) is not None:
+        raise InvalidRequestError(
+            f"{table}: dataChange is false, and the table's rows have ids, which this write would "
+            f"not keep; {cure}"
+        )
+    for obstacle in _obstacles(definition):
+        raise InvalidRequestError(
+            f"{table}: dataChange is false, and the rows cannot be compared with those that they "
+            f"take the place of, for {obstacle}; {cure}"
+        )
+
+
+def _obstacles(definition: TableDefinition) -> Iterator[str]:
+    for path, data_type in walk(definition.schema):
+        if isinstance(data_type, MapType) or data_type == VARIANT:
+            kind = "a map" if isinstance(data_type, MapType) else "a variant"
+            yield f"{'.'.join(path)} is {kind}"
+    if _COLLATIONS in definition.metadata.schema_string:
+        yield "texts of a column are compared by a collation"
+
+
+def _validate_same_rows(
+    transaction: Transaction,
+    snapshot: Snapshot,
+    df: DataFrame,
+    removed: Sequence[AddFile],
+    added: Sequence[AddFile],
+) -> None:
+    spark, table = df.sparkSession, snapshot.uri
+    before = read_files(spark, snapshot, removed)
+    after = read_files(spark, snapshot, added, transaction.definition)
+    on_tasks = tasks_reporter(transaction.on_event, table, "find")
+    with translating_failures(table, table):
+        # As many rows, and none of the one that the other lacks: then the same ones.
+        counts = [jobs.run(spark, each.count, on_tasks) for each in (before, after)]
+        missing = counts[0] != counts[1] or jobs.run(
+            spark, before.exceptAll(after).limit(1).collect, on_tasks
+        )
+    if missing:
+        raise InvalidRequestError(
+            f"{table}: dataChange is false, but the {counts[1]} rows of the new files are not the "
+            f"{counts[0]} rows of the files that they take the place of; leave dataChange out, or "
+            "write the rows as they are. Nothing was committed"
+        )

@@ -1,0 +1,1 @@
+"""The Spark session: settings, variables, jobs and failures."""

@@ -1,0 +1,112 @@
+"""Session settings of the reference that say how tables are read and written by `format("delta")`.
+
+Only what is named here is heeded; every other setting below `spark.databricks.delta.` is the
+reference's own and does nothing. What a call says itself goes before what its session says.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from pyspark.sql import SparkSession
+
+from delta_ops.errors import InvalidRequestError
+from delta_ops.spark.session.session import is_connect
+
+PREFIX = "spark.databricks.delta."
+_DEFAULTS = f"{PREFIX}properties.defaults."
+_VERSIONS = frozenset({"minreaderversion", "minwriterversion"})
+"""Defaults of the protocol, in lower case: a new table has the lowest that its features need."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SessionSettings:
+    """What a session says of all its reads and writes."""
+
+    merge_schema: bool
+    """`schema.autoMerge.enabled`: writes and merges take in columns that only the data have."""
+    enforce_retention: bool
+    """`retentionDurationCheck.enabled`: vacuum refuses a retention that is dangerously short."""
+    overwrites_dynamically: bool
+    """`spark.sql.sources.partitionOverwriteMode`: an overwrite replaces the data's partitions."""
+    user_metadata: str | None
+    """`commitInfo.userMetadata`: kept in each commit that has none of its own."""
+
+
+def session_settings(spark: SparkSession) -> SessionSettings:
+    """What the session says now.
+
+    Raises:
+        InvalidRequestError: A setting is neither true nor false.
+    """
+    mode = spark.conf.get("spark.sql.sources.partitionOverwriteMode", "static") or "static"
+    return SessionSettings(
+        merge_schema=_flag(spark, "schema.autoMerge.enabled", default=False),
+        enforce_retention=_flag(spark, "retentionDurationCheck.enabled", default=True),
+        overwrites_dynamically=mode.lower() == "dynamic",
+        user_metadata=user_metadata_of(spark),
+    )
+
+
+def user_metadata_of(spark: SparkSession) -> str | None:
+    """What the session says to keep in each commit; None: nothing."""
+    return _text(spark, "commitInfo.userMetadata")
+
+
+def default_properties(spark: SparkSession) -> Mapping[str, str]:
+    """Table properties that the session gives to new tables, by the names that tables have."""
+    found = {}
+    for name in _setting_names(spark):
+        rest = name[len(_DEFAULTS) :]
+        if not name.startswith(_DEFAULTS) or rest.lower() in _VERSIONS:
+            continue
+        value = spark.conf.get(name, None)
+        if value is not None:
+            found[f"delta.{rest}"] = value
+    return found
+
+
+def _setting_names(spark: SparkSession) -> Iterable[str]:
+    if is_connect(spark):
+        return spark.conf.getAll
+    jvm: Any = spark._jvm
+    settings: Any = spark.conf._jconf
+    # One call for all of them, where each entry of a map of Java's takes several.
+    names: str = jvm.java.lang.String.join("\n", settings.getAllAsJava().keySet())
+    return names.splitlines()
+
+
+def _text(spark: SparkSession, name: str) -> str | None:
+    return spark.conf.get(PREFIX + name, None)
+
+
+def _flag(spark: SparkSession, name: str, *, default: bool) -> bool:
+    text = (_text(spark, name) or str(default)).strip().lower()
+    if text not in ("true", "false"):
+        raise InvalidRequestError(f"{PREFIX}{name} is {text!r}; set it to true or false")
+    return text == "true"
+
+
+def txn_of(spark: SparkSession) -> tuple[str, int] | None:
+    """The txn of `write.txnAppId` and `write.txnVersion`: what a table holds is not done again.
+
+    Raises:
+        InvalidRequestError: One of both is not set, or the version is no number.
+    """
+    app_id, version = _text(spark, "write.txnAppId"), _text(spark, "write.txnVersion")
+    if app_id is None and version is None:
+        return None
+    if app_id is None or version is None or not version.isdecimal():
+        raise InvalidRequestError(
+            f"{PREFIX}write.txnAppId is {app_id!r} and {PREFIX}write.txnVersion is {version!r}; "
+            "set both, the version to a whole number, or unset both"
+        )
+    return app_id, int(version)
+
+
+def reset_txn(spark: SparkSession) -> None:
+    """Take the version of `write.txnVersion` from the session, where it says so, after a write."""
+    if _flag(spark, "write.txnVersion.autoReset.enabled", default=False):
+        spark.conf.unset(f"{PREFIX}write.txnVersion")

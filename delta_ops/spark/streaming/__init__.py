@@ -1,0 +1,1 @@
+"""Structured Streaming from and into Delta tables."""

@@ -1,0 +1,198 @@
+"""Read a table as a stream: what is there, and then what is committed.
+
+Which files a batch reads is decided in `planning.table_stream`; how they reach Spark, in
+`stream_source`.
+"""
+
+from __future__ import annotations
+
+import re
+from datetime import date
+from typing import Literal
+
+from pyspark.sql import DataFrame, SparkSession
+
+from delta_ops.arguments import validate_arguments
+from delta_ops.errors import InvalidRequestError
+from delta_ops.log import DeltaLog, Snapshot, TableOrPlace, log_of
+from delta_ops.log.history.time_travel import timestamp_ms
+from delta_ops.planning.change_feed import changes_until
+from delta_ops.planning.stream_commits import StreamRules, find_change_of_columns
+from delta_ops.planning.stream_slices import SliceLimits
+from delta_ops.planning.table_stream import StreamRequest, TableStream
+from delta_ops.protocol.stream_offset import StreamOffset, stream_offset_from_json
+from delta_ops.protocol.table_definition import validate
+from delta_ops.spark.read.changes import read_changed_files
+from delta_ops.spark.read.read import read_files, resolve_columns, show
+from delta_ops.spark.schema import spark_schema_from_schema
+from delta_ops.spark.session.session import tell_once
+from delta_ops.spark.streaming.rows import streaming_rows
+from delta_ops.spark.streaming.source import SourceUnavailableError, streaming_frame
+
+_MAX_FILES = 1000
+"""Files of a batch where nothing else is said."""
+
+
+def read_stream(
+    spark: SparkSession,
+    source: TableOrPlace,
+    *,
+    starting_version: int | Literal["latest"] | None = None,
+    starting_timestamp: str | date | None = None,
+    max_files_per_trigger: int | None = None,
+    max_bytes_per_trigger: int | None = None,
+    ignore_deletes: bool = False,
+    ignore_changes: bool = False,
+    skip_change_commits: bool = False,
+    exclude_regex: str | None = None,
+    read_change_feed: bool = False,
+) -> DataFrame:
+    """The rows of a table as a stream: those that are there, and then those that commits add.
+
+    A query reads each added row once, whatever it is stopped by, as long as its checkpoint is kept.
+    A checkpoint that delta-spark wrote is continued, and the other way round.
+
+    A commit that deletes or changes rows stops the query, unless it is to pass over such commits;
+    so does one that changes the table's columns, and then the streaming DataFrame is made anew and
+    the query started again, from its checkpoint. What was committed before is read in any case.
+    Commits that only rearrange rows, as compaction does, are passed over.
+
+    Args:
+        source: The table, by its handle, its path or URI.
+        starting_version: The first commit that a new query reads, "latest" for those to come, or
+        starting_timestamp: the first commit at or after a time, in UTC unless it has a zone. By
+            default a new query begins with all rows of the latest version, file by file in the
+            order of their modification times.
+        max_files_per_trigger: Files of a batch; 1,000 by default, unless bytes are limited.
+        max_bytes_per_trigger: Bytes after which a batch takes no further file.
+        ignore_deletes: Pass over commits that only delete rows.
+        ignore_changes: Read all rows of files that take the place of others, again too.
+        skip_change_commits: Pass over commits that delete or change rows, and what they add.
+        exclude_regex: Files whose path in the log it finds are not read.
+        read_change_feed: Read how rows changed instead, with the columns of `read_changes`; rows
+            that are there at the beginning count as inserted.
+
+    Raises:
+        InvalidRequestError: An option is none, or this session cannot have such a stream.
+        TableNotFoundError: There is no table.
+        UnsupportedFeatureError: The rows are stored in a way that we cannot read.
+    """
+    validate_arguments(read_stream, locals())
+    request = StreamRequest(
+        starting_version=starting_version,
+        starting_timestamp=starting_timestamp,
+        limits=_limits(max_files_per_trigger, max_bytes_per_trigger),
+        rules=StreamRules(
+            ignore_deletes=ignore_deletes,
+            ignore_changes=ignore_changes,
+            skip_change_commits=skip_change_commits,
+            read_change_feed=read_change_feed,
+        ),
+        exclude=_pattern(exclude_regex),
+    )
+    _validate_start(starting_version, starting_timestamp)
+    log = log_of(source)
+    snapshot = log.snapshot()
+    validate(snapshot.definition, "read", table=snapshot.uri, engine="spark")
+    schema = snapshot.schema
+    if read_change_feed:
+        schema = changes_until(log, snapshot, range(0)).schema
+    spark_schema = spark_schema_from_schema(schema)
+    try:
+        return streaming_frame(
+            spark,
+            f"delta_ops[{snapshot.uri}]",
+            spark_schema,
+            lambda: _SparkStream(spark, log, snapshot, request),
+        )
+    except SourceUnavailableError as error:
+        if read_change_feed:
+            raise InvalidRequestError(
+                f"{snapshot.uri}: the changes of a table are a stream in a classic session alone, "
+                f"and this one has no source of it ({error}); read them by read_changes"
+            ) from error
+        tell_once(
+            spark,
+            "This session reads streams through Python workers, which takes some times as long",
+            error,
+        )
+        return streaming_rows(
+            spark, log, spark_schema, lambda: _open_stream(log, snapshot.version, request)
+        )
+
+
+def _limits(max_files: int | None, max_bytes: int | None) -> SliceLimits:
+    given = {"max_files_per_trigger": max_files, "max_bytes_per_trigger": max_bytes}
+    for name, limit in given.items():
+        if limit is not None and limit < 1:
+            raise InvalidRequestError(f"{name} is {limit}; give 1 or more, or leave it out")
+    if max_files is None and max_bytes is None:
+        max_files = _MAX_FILES
+    return SliceLimits(max_files=max_files, max_bytes=max_bytes)
+
+
+def _pattern(text: str | None) -> re.Pattern[str] | None:
+    try:
+        return None if text is None else re.compile(text)
+    except re.error as error:
+        raise InvalidRequestError(
+            f"exclude_regex {text!r} is no regular expression: {error}"
+        ) from error
+
+
+def _validate_start(version: int | str | None, timestamp: str | date | None) -> None:
+    if version is not None and timestamp is not None:
+        raise InvalidRequestError("give either starting_version or starting_timestamp, not both")
+    if version != "latest" and version is not None and (isinstance(version, str) or version < 0):
+        raise InvalidRequestError(
+            f'starting_version is {version!r}; give a version from 0 on, or "latest"'
+        )
+    if timestamp is not None:
+        timestamp_ms(timestamp)
+
+
+class _SparkStream:
+    """A table as one query of a classic session reads it; see `StreamedTable`."""
+
+    def __init__(
+        self, spark: SparkSession, log: DeltaLog, made_for: Snapshot, request: StreamRequest
+    ) -> None:
+        self._spark, self._request = spark, request
+        self._stream = TableStream(log, _shape_of_query(made_for), request)
+
+    def stop_at_latest(self) -> None:
+        self._stream.stop_at_latest()
+
+    def end_after(self, start: str | None, *, is_limited: bool) -> str | None:
+        limits = None if is_limited else SliceLimits()
+        end = self._stream.end_after(_offset(start), limits)
+        return None if end is None else end.to_json()
+
+    def rows_between(self, start: str | None, end: str) -> DataFrame | None:
+        place = stream_offset_from_json(end)
+        if self._request.rules.read_change_feed:
+            feed, files = self._stream.changes_between(_offset(start), place)
+            return read_changed_files(self._spark, feed, files) if files else None
+        shape = self._stream.shape
+        adds = self._stream.adds_between(_offset(start), place)
+        if not adds:
+            return None
+        rows = read_files(self._spark, shape, adds)
+        return show(rows, shape.schema, resolve_columns(shape.schema, None), None)
+
+
+def _open_stream(log: DeltaLog, version: int, request: StreamRequest) -> TableStream:
+    """A table as a query reads it whose DataFrame was made for a version."""
+    return TableStream(log, _shape_of_query(log.snapshot(version)), request)
+
+
+def _shape_of_query(made_for: Snapshot) -> Snapshot:
+    """The first snapshot of a query, which may be younger than its DataFrame."""
+    shape = made_for.refresh()
+    obstacle = find_change_of_columns(shape.version, shape.metadata, made_for)
+    # Where columns changed, the query tells of it once it has read what was before.
+    return shape if obstacle is None else made_for
+
+
+def _offset(text: str | None) -> StreamOffset | None:
+    return None if text is None else stream_offset_from_json(text)

@@ -1,0 +1,255 @@
+"""Write a streaming query to a table: each batch once, whatever the query is stopped by.
+
+A batch is a commit that carries the query's id and the batch's number as its txn. A batch that
+Spark runs again, since its checkpoint does not tell that it was done, finds its txn and does
+nothing. The id stays the same as long as the checkpoint is kept.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, Literal, get_args
+
+from py4j.protocol import Py4JError
+from pyspark.errors import PySparkException
+from pyspark.sql import DataFrame
+from pyspark.sql.streaming.query import StreamingQuery
+
+from delta_ops.arguments import validate_arguments
+from delta_ops.errors import InvalidRequestError
+from delta_ops.events import OnEvent, ignore
+from delta_ops.log import DeltaLog, TableOrPlace, log_of
+from delta_ops.protocol.schema.column_names import find_columns, find_named
+from delta_ops.spark.dml.merge_execution import SparkMerge
+from delta_ops.spark.expressions.columns import quote
+from delta_ops.spark.schema import data_schema_from_spark
+from delta_ops.spark.write.data_files import BY_TABLE, FileSettings
+from delta_ops.spark.write.write import write_frame
+from delta_ops.transaction import DEFAULT_HOOKS, CommitResult, Hook, begin
+from delta_ops.transaction.merge import Merge, MergeRequest
+from delta_ops.transaction.source_rules import SourceRule, key_rule
+from delta_ops.transaction.write import Epoch, WriteRequest
+
+OutputMode = Literal["append", "complete", "update"]
+
+_QUERY_ID = "sql.streaming.queryId"
+"""The local property by which Spark tells the thread of a query whose it is."""
+
+
+def write_stream(
+    df: DataFrame,
+    target: TableOrPlace,
+    *,
+    checkpoint_location: str,
+    output_mode: OutputMode = "append",
+    keys: Sequence[str] | None = None,
+    partition_by: Sequence[str] | None = None,
+    merge_schema: bool = False,
+    overwrite_schema: bool = False,
+    configuration: Mapping[str, str] | None = None,
+    available_now: bool = False,
+    processing_time: str | None = None,
+    query_name: str | None = None,
+    user_metadata: str | None = None,
+    storage_options: Mapping[str, Any] | None = None,
+    hooks: Sequence[Hook] = DEFAULT_HOOKS,
+    on_event: OnEvent = ignore,
+) -> StreamingQuery:
+    """Start a query that writes its rows to a table; the first batch creates it where it is none.
+
+    Args:
+        df: A streaming DataFrame.
+        target: Where the table is or shall be.
+        checkpoint_location: Where Spark keeps how far the query has come, as Spark takes it. A
+            query of its own needs one of its own.
+        output_mode: "append" adds the rows of each batch; "complete" replaces all rows by those of
+            the batch; "update" merges them by `keys`.
+        keys: Columns by which rows of an update are found again.
+        partition_by: For a new table.
+        merge_schema: Add columns, and fields of structs, that only the data have.
+        overwrite_schema: With "complete": the columns of the data become the table's.
+        configuration: Table properties of a new table.
+        available_now: Read what is there when the query starts, in batches, and end.
+        processing_time: How often a batch begins, such as "10 seconds"; by default one follows the
+            other at once.
+        query_name: By which Spark shows the query.
+        user_metadata: Any text, kept in each commit.
+        hooks: What to do after each commit.
+
+    Returns:
+        The query, which runs; `awaitTermination` waits for its end and raises what it failed with.
+
+    Raises:
+        InvalidRequestError: An option is none, or contradicts another one.
+    """
+    validate_arguments(write_stream, locals())
+    if not df.isStreaming:
+        raise InvalidRequestError("write_stream takes a streaming DataFrame; write this by write")
+    if available_now and processing_time is not None:
+        raise InvalidRequestError("give either available_now or processing_time, not both")
+    write_batch = batch_writer(
+        target,
+        output_mode=output_mode,
+        checkpoint_location=checkpoint_location,
+        keys=keys,
+        partition_by=partition_by,
+        merge_schema=merge_schema,
+        overwrite_schema=overwrite_schema,
+        configuration=configuration,
+        user_metadata=user_metadata,
+        storage_options=storage_options,
+        hooks=hooks,
+        on_event=on_event,
+    )
+    writer = df.writeStream.outputMode(output_mode).option(
+        "checkpointLocation", checkpoint_location
+    )
+    if available_now:
+        writer = writer.trigger(availableNow=True)
+    if processing_time is not None:
+        writer = writer.trigger(processingTime=processing_time)
+    if query_name is not None:
+        writer = writer.queryName(query_name)
+    return writer.foreachBatch(write_batch).start()
+
+
+def batch_writer(
+    target: TableOrPlace,
+    *,
+    output_mode: OutputMode = "append",
+    checkpoint_location: str | None = None,
+    keys: Sequence[str] | None = None,
+    partition_by: Sequence[str] | None = None,
+    merge_schema: bool = False,
+    overwrite_schema: bool = False,
+    configuration: Mapping[str, str] | None = None,
+    user_metadata: str | None = None,
+    storage_options: Mapping[str, Any] | None = None,
+    hooks: Sequence[Hook] = DEFAULT_HOOKS,
+    on_event: OnEvent = ignore,
+) -> BatchWriter:
+    """What `foreachBatch` takes to write each batch once; arguments as for `write_stream`.
+
+    Args:
+        checkpoint_location: The query's; needed on Spark Connect alone.
+
+    Raises:
+        InvalidRequestError: An option is none, or contradicts another one.
+    """
+    validate_arguments(batch_writer, locals())
+    if output_mode not in get_args(OutputMode):
+        raise InvalidRequestError(
+            f"output_mode {output_mode!r} is unknown; choose {', '.join(get_args(OutputMode))}"
+        )
+    if (output_mode == "update") != bool(keys):
+        raise InvalidRequestError(
+            'output_mode="update" merges rows by keys, and nothing else does: give both, such as '
+            'output_mode="update", keys=["id"], or neither'
+        )
+    if overwrite_schema and output_mode != "complete":
+        raise InvalidRequestError('overwrite_schema goes with output_mode="complete"')
+    if overwrite_schema and merge_schema:
+        raise InvalidRequestError("give either merge_schema or overwrite_schema, not both")
+    return BatchWriter(
+        log=log_of(target, storage_options),
+        output_mode=output_mode,
+        checkpoint_location=checkpoint_location,
+        keys=tuple(keys or ()),
+        request=WriteRequest(
+            mode="overwrite" if output_mode == "complete" else "append",
+            partition_by=partition_by,
+            merge_schema=merge_schema,
+            overwrite_schema=overwrite_schema,
+            configuration=configuration,
+            user_metadata=user_metadata,
+            hooks=hooks,
+        ),
+        on_event=on_event,
+    )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BatchWriter:
+    """Writes the batches of one query; Connect sends it to the server."""
+
+    log: DeltaLog
+    output_mode: OutputMode
+    checkpoint_location: str | None
+    keys: tuple[str, ...]
+    request: WriteRequest
+    on_event: OnEvent
+    settings: FileSettings = BY_TABLE
+
+    def __call__(self, batch: DataFrame, batch_id: int) -> None:
+        """Write a batch, if the table does not have it already."""
+        query = _query_id(batch, self.checkpoint_location)
+        if self.keys and self.log.exists():
+            result = self._merge(batch, (query, batch_id))
+        else:
+            epoch = Epoch(query_id=query, number=batch_id, output_mode=self.output_mode)
+            request = replace(self.request, txn=(query, batch_id), epoch=epoch)
+            result = write_frame(
+                batch,
+                self.log,
+                request,
+                None,
+                self.on_event,
+                self.settings,
+                self._rules(batch, self.request.partition_by or ()),
+            )
+        if result.already_committed:
+            # Spark fails a batch whose rows were not asked for, where the query keeps a state.
+            batch.write.format("noop").mode("overwrite").save()
+
+    def _merge(self, batch: DataFrame, txn: tuple[str, int]) -> CommitResult:
+        engine, names = SparkMerge(), map(quote, self._keys_of(batch))
+        transaction = begin(self.log, on_event=self.on_event)
+        transaction.is_of_one_change = True
+        request = MergeRequest(
+            target=transaction,
+            source=batch,
+            predicate=engine.parse_own(
+                " AND ".join(f"target.{name} = source.{name}" for name in names)
+            ),
+            source_alias="source",
+            target_alias="target",
+            txn=txn,
+            merge_schema=self.request.merge_schema,
+            user_metadata=self.request.user_metadata,
+            storage_options=None,
+            hooks=self.request.hooks,
+            on_event=self.on_event,
+            source_rules=self._rules(batch, transaction.definition.partition_columns),
+        )
+        builder = Merge(request, engine)
+        return builder.when_matched_update_all().when_not_matched_insert_all().execute()
+
+    def _rules(self, batch: DataFrame, partition_columns: Sequence[str]) -> list[SourceRule]:
+        if not self.keys:
+            return []
+        schema = data_schema_from_spark(batch.schema)
+        partitions = [find_named(schema, name).name for name in partition_columns]
+        return [key_rule(self._keys_of(batch), "the batch", partitions)]
+
+    def _keys_of(self, batch: DataFrame) -> tuple[str, ...]:
+        return find_columns(data_schema_from_spark(batch.schema), self.keys)
+
+
+def _query_id(batch: DataFrame, checkpoint_location: str | None) -> str:
+    spark = batch.sparkSession
+    try:
+        found = spark.sparkContext.getLocalProperty(_QUERY_ID)
+    except (PySparkException, Py4JError, AttributeError):  # Connect has no context
+        found = None
+    if found is not None:
+        return str(found)
+    if checkpoint_location is None:
+        raise InvalidRequestError(
+            "this session does not tell a batch which query it is of; give the query's "
+            "checkpoint_location, where the id is kept"
+        )
+    # Spark writes it before the first batch, and never again.
+    text = spark.read.text(f"{checkpoint_location.rstrip('/')}/metadata").collect()[0][0]
+    return str(json.loads(text)["id"])

@@ -1,0 +1,1 @@
+"""Writes Spark DataFrames as data files with statistics."""

@@ -1,0 +1,420 @@
+"""Data files: rows written by Spark's own Parquet writer, described from their footers.
+
+Each job writes into a directory of its own under the table's root. What it wrote, its tasks report
+(`commit_protocol`). Where that cannot be had, Hadoop's committer writes, which renames, and the
+directory is listed; on a cluster, where an executor may write to a disk of its own, the footers
+must then add up to the rows that Spark counted. Either way the driver reads the footer of each
+file, so that none is committed which it does not see.
+The directory is visible to every engine, and below it lie Hive's `column=value` directories, as
+some readers want them.
+A job that fails leaves nothing: its directory is removed.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import sys
+import uuid
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any, NamedTuple
+
+import pyarrow.parquet as pq
+from pyspark.sql import Column, DataFrame, DataFrameWriter, Observation
+from pyspark.sql import functions as sf
+
+from delta_ops.errors import InvalidRequestError, StorageError
+from delta_ops.events import DataFilesWritten, OnEvent
+from delta_ops.protocol.actions import AddCdcFile, AddFile
+from delta_ops.protocol.change_data import CHANGE_DATA_DIRECTORY
+from delta_ops.protocol.file_paths import canonical_path, encode_path
+from delta_ops.protocol.properties.values import CompressionCodec
+from delta_ops.protocol.schema import ColumnPath, drop_hidden
+from delta_ops.protocol.stats.file_stats import stats_from_footer
+from delta_ops.protocol.table_definition import TableDefinition
+from delta_ops.protocol.values.partition_values import hive_directory
+from delta_ops.spark.expressions.columns import named_column
+from delta_ops.spark.partition_text import (
+    partition_text,
+    partition_text_checks,
+    partition_values_of,
+)
+from delta_ops.spark.places import options_to_write, remove_directory, spark_path
+from delta_ops.spark.row_checks import RowCheck, counts_of, validate_counts
+from delta_ops.spark.session import jobs
+from delta_ops.spark.session.failures import translating_failures
+from delta_ops.spark.session.progress import OnTasks, tasks_reporter
+from delta_ops.spark.session.session import is_one_process, overriding
+from delta_ops.spark.stored_columns import columns_of_files
+from delta_ops.spark.write.commit_protocol import ProtocolUnavailableError, write_parquet
+from delta_ops.spark.write.optimized_write import gather_partitions, settings_of
+from delta_ops.storage import FileInfo, Storage
+from delta_ops.storage.concurrency import run_parallel
+from delta_ops.storage.parquet_ranges import read_footer
+from delta_ops.transaction.write_rules import validate_footer
+
+_WRITE_OPTIONS: Mapping[str, str] = {
+    # Spark's default for timestamps is INT96, which has no statistics.
+    "spark.sql.parquet.outputTimestampType": "TIMESTAMP_MICROS",
+    # Long strings have no statistics at all unless the writer may cut them. So many bytes hold
+    # twice the characters that statistics in the log have by default, in every script.
+    "parquet.statistics.truncate.length": "260",
+    "mapreduce.fileoutputcommitter.marksuccessfuljobs": "false",
+    # Of Hadoop's committer: the first algorithm shows files when the whole job has succeeded.
+    "mapreduce.fileoutputcommitter.algorithm.version": "1",
+}
+_WRITE_SETTINGS: Mapping[str, str] = {
+    "spark.sql.parquet.datetimeRebaseModeInWrite": "CORRECTED",
+    "spark.sql.parquet.fieldId.write.enabled": "true",
+    # Variants are written whole, as every reader of tables takes them.
+    "spark.sql.variant.writeShredding.enabled": "false",
+    "spark.sql.parquet.variant.annotateLogicalType.enabled": "false",
+}
+"""Session settings that have no option of a write."""
+_CODEC = "delta.parquet.compression.codec"
+_FOLDS_CASE = sys.platform in ("darwin", "win32")
+"""Whether file systems there usually take names that differ in case only for one."""
+
+ValuesOf = Callable[[str], Mapping[str, str | None]]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FileSettings:
+    """How one write wants its files, before what the table says."""
+
+    codec: CompressionCodec | None = None
+    max_rows: int | None = None
+    """Rows that a file may hold."""
+
+
+BY_TABLE = FileSettings()
+"""Files as the table says."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TableTarget:
+    """The table that files are written for, as the commit will leave it."""
+
+    storage: Storage
+    definition: TableDefinition
+    """With the columns that only these files have, if any."""
+    clustered_by: tuple[ColumnPath, ...] = ()
+    """Columns that get statistics in any case, by physical names."""
+    directory: str = ""
+    """Where below the root they are to lie."""
+    settings: FileSettings = BY_TABLE
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WrittenFiles:
+    """Durable data files and how many rows they hold."""
+
+    adds: tuple[AddFile, ...]
+    num_rows: int
+    figures: Mapping[str, Any] = field(default_factory=dict)
+    """What was computed over all rows."""
+
+
+class _Job(NamedTuple):
+    """Rows to write as Parquet, and where."""
+
+    rows: DataFrame
+    place: str
+    """The table's root is above it."""
+    target: TableTarget
+    partition_by: Sequence[str] = ()
+    settings: Mapping[str, str] = {}
+    on_tasks: OnTasks | None = None
+
+
+class _Found(NamedTuple):
+    """What a job has written."""
+
+    files: Iterable[FileInfo]
+    num_rows: int | None
+    """None where the files are known to be all."""
+
+
+_Way = Callable[[_Job], _Found]
+
+
+def write_rows(
+    frame: DataFrame,
+    checks: Sequence[RowCheck],
+    target: TableTarget,
+    on_event: OnEvent,
+    figures: Mapping[str, Column] = {},
+) -> WrittenFiles:
+    """Write rows to files, one or more for each partition that they hold.
+
+    Args:
+        frame: Columns with the table's names and types, in its order; it may have others beside
+            them, which the checks look at.
+        figures: Aggregates to compute over the rows, by name.
+
+    Raises:
+        InvalidRequestError: A check found a row, or the rows could not be computed.
+        StorageError: The store failed.
+    """
+    fields, names = target.definition.partition_fields, target.definition.partition_names
+    directories = _names_of_directories(target.definition)
+    all_checks = [*checks]
+    for each in fields:
+        all_checks += partition_text_checks(named_column(each.name), each, folds_case=_FOLDS_CASE)
+
+    def values_of(path: str) -> Mapping[str, str | None]:
+        below = path[len(target.directory) :].strip("/")
+        return partition_values_of(below.split("/")[1:-1], fields, names)
+
+    def write_in(way: _Way) -> WrittenFiles:
+        directory = _new_directory(target)
+        checked, judge = _observe(frame, all_checks, figures, target)
+        rows = checked.select(
+            *columns_of_files(target.definition),
+            *(
+                partition_text(named_column(f.name), f.data_type).alias(directories[f.name])
+                for f in fields
+            ),
+        )
+        settings = settings_of(target.definition, frame.sparkSession)
+        gathered = gather_partitions(rows, target.definition)
+        on_tasks = tasks_reporter(on_event, target.storage.uri, "write")
+        job = _Job(gathered, directory, target, list(directories.values()), settings, on_tasks)
+        with _removing_on_failure(target.storage, directory):
+            found = _run(job, way)
+            figured = judge()
+            on_event(DataFilesWritten(table=target.storage.uri, directory=directory))
+            written = _describe_files(directory, found, values_of, target, data_change=True)
+            return replace(written, figures=figured)
+
+    return _write_in_better_way(write_in)
+
+
+def _names_of_directories(definition: TableDefinition) -> Mapping[str, str]:
+    """The columns that Spark turns into directories, by the names of the partition columns.
+
+    Spark leaves them out of the files. Where files have the partition columns too, directories
+    come of others.
+    """
+    names = definition.partition_names
+    taken = {each.name.lower() for each in definition.file_schema.fields}
+    found = dict(names)
+    for column in names:
+        while found[column].lower() in taken:
+            found[column] += "_directory"
+    return found
+
+
+def rewrite_rows(
+    frame: DataFrame,
+    checks: Sequence[RowCheck],
+    partition_values: Mapping[str, str | None],
+    target: TableTarget,
+) -> WrittenFiles:
+    """Write rows of one partition again; the commit changes no data.
+
+    Args:
+        frame: Columns with the table's names and types.
+        partition_values: As in the log, in the order of the directories; they reach the new files
+            as they are.
+
+    Raises:
+        InvalidRequestError: A check found a row, or the rows could not be read.
+        StorageError: The store failed.
+    """
+    hive = hive_directory(list(partition_values), partition_values)
+
+    def values_of(_path: str) -> Mapping[str, str | None]:
+        return dict(partition_values)
+
+    def write_in(way: _Way) -> WrittenFiles:
+        top = _new_directory(target)
+        directory = f"{top}/{hive}" if hive else top
+        checked, judge = _observe(frame, checks, {}, target)
+        rows = checked.select(*columns_of_files(target.definition))
+        with _removing_on_failure(target.storage, top):
+            found = _run(_Job(rows, directory, target), way)
+            judge()
+            return _describe_files(directory, found, values_of, target, data_change=False)
+
+    return _write_in_better_way(write_in)
+
+
+def _write_in_better_way(write_in: Callable[[_Way], WrittenFiles]) -> WrittenFiles:
+    with contextlib.suppress(ProtocolUnavailableError):
+        return write_in(_write_by_protocol)
+    return write_in(_write_by_listing)
+
+
+def _new_directory(target: TableTarget) -> str:
+    name = f"w-{uuid.uuid4().hex}"
+    return f"{target.directory}/{name}" if target.directory else name
+
+
+def discard(storage: Storage, adds: Sequence[AddFile | AddCdcFile]) -> None:
+    """Delete files that no version names or can come to name, with the directories of their jobs.
+
+    These hold nothing else.
+    """
+    for directory in {_directory_of(canonical_path(add.path, storage.uri)) for add in adds}:
+        remove_directory(storage, directory)
+
+
+def _directory_of(path: str) -> str:
+    """The directory of the job that wrote a file, by the file's canonical path."""
+    top, _, below = path.partition("/")
+    return f"{top}/{below.partition('/')[0]}" if top == CHANGE_DATA_DIRECTORY else top
+
+
+def _observe(
+    frame: DataFrame,
+    checks: Sequence[RowCheck],
+    figures: Mapping[str, Column],
+    target: TableTarget,
+) -> tuple[DataFrame, Callable[[], Mapping[str, Any]]]:
+    """The rows to write, and what refuses them when they are written, or gives the figures."""
+    if not checks and not figures:
+        return frame, dict
+    observed = Observation()
+    aggregates = [each.alias(name) for name, each in figures.items()]
+
+    def judge() -> Mapping[str, Any]:
+        found = observed.get
+        validate_counts(checks, found, target.storage.uri)
+        return {name: found[name] for name in figures}
+
+    return frame.observe(observed, *counts_of(checks), *aggregates), judge
+
+
+def _run(job: _Job, way: _Way) -> _Found:
+    storage = job.target.storage
+    with (
+        translating_failures(storage.uri, storage.locate(job.place)),
+        overriding(job.rows.sparkSession, {**_WRITE_SETTINGS, **job.settings}),
+    ):
+        return way(job)
+
+
+def _write_by_protocol(job: _Job) -> _Found:
+    spark, storage = job.rows.sparkSession, job.target.storage
+    writer, place = _writer(job, job.rows), spark_path(storage, job.place)
+    written = jobs.run(spark, lambda: write_parquet(spark, writer, place), job.on_tasks)
+    files = [FileInfo(f"{job.place}/{path}", size, at) for path, size, at in written]
+    return _Found(files, None)
+
+
+def _write_by_listing(job: _Job) -> _Found:
+    """Write, and count the rows where it takes a count to know that all files are seen."""
+    spark, storage = job.rows.sparkSession, job.target.storage
+    place = spark_path(storage, job.place)
+    observed = None if is_one_process(spark) else Observation()
+    rows = (
+        job.rows
+        if observed is None
+        else job.rows.observe(observed, sf.count(sf.lit(1)).alias("rows"))
+    )
+    writer = _writer(job, rows)
+    jobs.run(spark, lambda: writer.parquet(place), job.on_tasks)
+    num_rows = None if observed is None else int(observed.get["rows"])
+    return _Found(_list_files(storage, job.place), num_rows)
+
+
+def _list_files(storage: Storage, directory: str) -> Iterator[FileInfo]:
+    for file in storage.list_tree(directory):
+        if file.path.rpartition("/")[2][0] not in "._":
+            yield file
+
+
+def _writer(job: _Job, rows: DataFrame) -> DataFrameWriter:
+    place = spark_path(job.target.storage, job.place)
+    options = {**_WRITE_OPTIONS, **options_to_write(place), **_options_of(job.target)}
+    return rows.write.options(**options).partitionBy(*job.partition_by)
+
+
+def _options_of(target: TableTarget) -> dict[str, str]:
+    options, codec = {}, target.settings.codec
+    if target.settings.max_rows is not None:
+        options["maxRecordsPerFile"] = str(target.settings.max_rows)
+    if codec is None and _CODEC in target.definition.metadata.configuration:
+        codec = target.definition.properties.compression_codec
+    if codec is not None:
+        # What Spark calls lz4 is framed in a way of Hadoop's own.
+        options["compression"] = "lz4_raw" if codec == "lz4" else codec
+    return options
+
+
+def _describe_files(
+    directory: str,
+    found: _Found,
+    values_of: ValuesOf,
+    target: TableTarget,
+    *,
+    data_change: bool,
+) -> WrittenFiles:
+    storage, definition = target.storage, target.definition
+    schema, settings = definition.physical_schema, definition.stats_settings
+    described_columns = drop_hidden(schema)
+    settings = replace(settings, always=target.clustered_by)
+
+    def describe_file(info: FileInfo) -> tuple[AddFile | None, int]:
+        footer = _footer_of(info, storage)
+        if not footer.num_rows:
+            return None, 0
+        validate_footer(footer, schema, info.path)
+        values = values_of(info.path)
+        stats = stats_from_footer(
+            footer, described_columns, tuple(definition.partition_names.values()), settings
+        )
+        add = AddFile(
+            path=encode_path(info.path),
+            size=info.size,
+            partition_values=values,
+            modification_time=info.modified_ms,
+            data_change=data_change,
+            stats=stats,
+        )
+        return add, footer.num_rows
+
+    files = list(found.files)
+    try:
+        described = run_parallel(describe_file, files)
+    except InvalidRequestError as error:
+        raise InvalidRequestError(f"{storage.uri}: {error}") from error
+    num_rows = sum(n for _, n in described)
+    _validate_complete(directory, found.num_rows, num_rows, storage)
+    storage.delete_many(f.path for f, (add, _) in zip(files, described, strict=True) if add is None)
+    kept = [f.path for f, (add, _) in zip(files, described, strict=True) if add is not None]
+    storage.persist(kept)
+    adds = tuple(add for add, _ in described if add is not None)
+    return WrittenFiles(adds=adds, num_rows=num_rows)
+
+
+def _footer_of(info: FileInfo, storage: Storage) -> pq.FileMetaData:
+    try:
+        return read_footer(storage, info).metadata
+    except (FileNotFoundError, ValueError) as error:
+        raise StorageError(
+            storage.locate(info.path),
+            "found",
+            f"Spark wrote {info.size} bytes and the driver does not see them ({error}); check that "
+            "driver and executors reach the same place by this path, and run again",
+        ) from error
+
+
+def _validate_complete(directory: str, written: int | None, found: int, storage: Storage) -> None:
+    if written is not None and written != found:
+        raise StorageError(
+            storage.locate(directory),
+            "written",
+            f"Spark wrote {written} rows and the files there hold {found}; check that driver and "
+            "executors share this path and that Spark's committer is the default, and run again",
+        )
+
+
+@contextlib.contextmanager
+def _removing_on_failure(storage: Storage, directory: str) -> Iterator[None]:
+    try:
+        yield
+    except BaseException:
+        remove_directory(storage, directory)
+        raise

@@ -1,0 +1,203 @@
+"""Missing columns: values of columns that the data leave out, though the table says what they are.
+
+Source: PROTOCOL.md, "Identity Columns", "Default Columns".
+
+What is null in the data stays null: a default is for columns that the data do not have. Each task
+counts values of its own, as far apart as there are tasks, so that none waits for another.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+from pyspark.sql import Column, DataFrame, SparkSession
+from pyspark.sql import functions as sf
+
+from delta_ops.errors import InvalidRequestError
+from delta_ops.protocol.columns.defaults import column_defaults, default_value
+from delta_ops.protocol.columns.identity import Counted, IdentityColumn, identity_columns
+from delta_ops.protocol.predicate import parse_literal
+from delta_ops.protocol.schema import (
+    INTEGER_RANGES,
+    LONG,
+    NO_COLUMNS,
+    TIMESTAMP,
+    StructField,
+    StructType,
+    find_field,
+)
+from delta_ops.protocol.table_definition import TableDefinition
+from delta_ops.spark.empty_rows import empty_rows
+from delta_ops.spark.expressions.analysis import why_unusable
+from delta_ops.spark.expressions.columns import named_column, parse_physical_text, physical_text
+from delta_ops.spark.partition_text import null_where_empty
+from delta_ops.spark.row_checks import RowCheck
+from delta_ops.spark.schema import spark_schema_from_schema
+from delta_ops.spark.session.variables import escape_variables
+
+_SHUFFLE_PARTITIONS = "spark.sql.shuffle.partitions"
+ROWS_OF_TASK = (1 << 33) - 1
+"""The bits of Spark's increasing id that count the rows of a task."""
+_LAST = "delta_ops last value of "
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CompletedRows:
+    """Rows with the columns that they lacked."""
+
+    frame: DataFrame
+    counted: tuple[IdentityColumn, ...]
+    """Columns whose values were counted on."""
+    table: str
+
+    @property
+    def checks(self) -> Iterator[RowCheck]:
+        """Checks that there are as many values as rows."""
+        for each in self.counted:
+            yield RowCheck(
+                num_broken=sf.count_if(named_column(each.name).isNull()),
+                message=(
+                    f"identity column {each.name} has no values left of its type (the next is "
+                    f"{each.next_value}, in steps of {each.step}); nothing was committed"
+                ),
+            )
+
+    @property
+    def figures(self) -> Mapping[str, Column]:
+        """What to compute over the rows for `counted_values`."""
+        return {
+            _LAST + each.name: (sf.max if each.step > 0 else sf.min)(named_column(each.name))
+            for each in self.counted
+        }
+
+    def counted_values(self, figures: Mapping[str, Any]) -> tuple[Counted, ...]:
+        """The values that were taken; none where there are no rows."""
+        lasts = ((each, figures[_LAST + each.name]) for each in self.counted)
+        return tuple(
+            Counted(column=each.name, after=each.high_water_mark, last=last)
+            for each, last in lasts
+            if last is not None
+        )
+
+
+def complete(
+    frame: DataFrame, definition: TableDefinition, now_ms: int, table: str
+) -> CompletedRows:
+    """Give rows the columns that they lack.
+
+    Args:
+        now_ms: Time of the write, in milliseconds since the Unix epoch.
+        table: For messages.
+
+    Raises:
+        InvalidRequestError: They have a column that is always counted, or a default is not the same
+            for every row and in every session.
+    """
+    spark = frame.sparkSession
+    missing = missing_values(frame.columns, definition, spark, now_ms, table)
+    if missing.counted:
+        frame = gather_tasks(frame)
+    rows = frame.withColumns(dict(missing.values)) if missing.values else frame
+    return CompletedRows(frame=rows, counted=missing.counted, table=table)
+
+
+class MissingValues(NamedTuple):
+    """What stands in columns that the data leave out."""
+
+    values: Mapping[str, Column]
+    counted: tuple[IdentityColumn, ...]
+    """Columns whose values are counted on, of rows as `gather_tasks` leaves them."""
+
+
+def gather_tasks(frame: DataFrame) -> DataFrame:
+    """The rows in no more tasks than a shuffle makes."""
+    return frame.coalesce(_num_tasks(frame.sparkSession))
+
+
+def missing_values(
+    names: Iterable[str],
+    definition: TableDefinition,
+    spark: SparkSession,
+    now_ms: int,
+    table: str,
+) -> MissingValues:
+    """Values of the columns that are not among these.
+
+    Args:
+        names: Columns of the data, in any case.
+        now_ms: Time of the write, in milliseconds since the Unix epoch.
+        table: For messages.
+
+    Raises:
+        InvalidRequestError: As `complete`.
+    """
+    given = {name.lower() for name in names}
+    counted: list[IdentityColumn] = []
+    for column in identity_columns(definition.schema):
+        if column.name.lower() not in given:
+            counted.append(column)
+        elif not column.allows_given_values:
+            raise InvalidRequestError(
+                f"{table}: the values of identity column {column.name} are always generated; drop "
+                "it from the data"
+            )
+    values: dict[str, Column] = {}
+    if counted:
+        values |= {each.name: _count_on(each, _num_tasks(spark)) for each in counted}
+    has_defaults = definition.has("allowColumnDefaults")
+    for name in column_defaults(definition.schema) if has_defaults else ():
+        if name.lower() not in given and name not in values:
+            field = find_field(definition.schema, name)
+            default = _default(field, spark, now_ms, table)
+            is_partition = name in definition.partition_columns
+            values[name] = null_where_empty(default, field) if is_partition else default
+    return MissingValues(values, tuple(counted))
+
+
+def _num_tasks(spark: SparkSession) -> int:
+    return int(spark.conf.get(_SHUFFLE_PARTITIONS, "200") or 200)
+
+
+def _count_on(column: IdentityColumn, num_tasks: int) -> Column:
+    """The next values; null past the last that the type can hold."""
+    low, high = INTEGER_RANGES[LONG]
+    if not low <= column.next_value <= high:
+        return sf.lit(None).cast("long")
+    row = sf.monotonically_increasing_id().bitwiseAND(sf.lit(ROWS_OF_TASK))
+    number = row * sf.lit(num_tasks) + sf.spark_partition_id()
+    steps = sf.try_multiply(number, sf.lit(column.step).cast("long"))
+    return sf.try_add(steps, sf.lit(column.next_value).cast("long"))
+
+
+def _is_literal(text: str) -> bool:
+    try:
+        parse_literal(text)
+    except InvalidRequestError:
+        return False
+    return True
+
+
+def _default(field: StructField, spark: SparkSession, now_ms: int, table: str) -> Column:
+    spark_type = spark_schema_from_schema(StructType((field,)))[0].dataType
+    text = column_defaults(StructType((field,)))[field.name]
+    try:
+        value = physical_text(default_value(field, now_ms, table))
+    except InvalidRequestError:
+        if _is_literal(text) and field.data_type != TIMESTAMP:  # whose zone may be the session's
+            raise InvalidRequestError(
+                f"{table}: the default of column {field.name} ({text}) does not fit its type "
+                f"{field.data_type.name}; set another one, or give the column in the data"
+            ) from None
+        empty = empty_rows(spark, NO_COLUMNS)
+        sql = f"CAST(({escape_variables(text)}) AS {spark_type.simpleString()})"
+        if reason := why_unusable(sql, empty):
+            raise InvalidRequestError(
+                f"{table}: the default of column {field.name} ({text}) cannot be taken: {reason}. "
+                "Give the column in the data"
+            ) from None
+        return sf.expr(sql)
+    if value is None:
+        return sf.lit(None).cast(spark_type)
+    return parse_physical_text(sf.lit(value).cast("string"), field.data_type).cast(spark_type)

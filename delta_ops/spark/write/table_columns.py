@@ -1,0 +1,273 @@
+"""Table columns: rows as a DataFrame has them, as the columns of a table.
+
+Columns are found by name, whatever its case; those that are missing become null. Types must agree,
+or a value must keep its meaning: numbers are widened without a look, and narrowed where every value
+of a top-level column comes back unchanged. Nothing else is cast, since Spark's casts between texts,
+times and numbers depend on the session. Whether a cast fails is for ANSI mode to say, so values
+that do not fit are made null here and counted.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+
+from pyspark.sql import Column, DataFrame
+from pyspark.sql import functions as sf
+
+from delta_ops.errors import InvalidRequestError
+from delta_ops.protocol.row_rules import Generated
+from delta_ops.protocol.schema import (
+    BYTE,
+    DOUBLE,
+    FLOAT,
+    INTEGER,
+    LONG,
+    SHORT,
+    ArrayType,
+    DataType,
+    DecimalType,
+    MapType,
+    PrimitiveType,
+    StructField,
+    StructType,
+)
+from delta_ops.protocol.schema.evolution import validate_given_once
+from delta_ops.protocol.table_definition import TableDefinition
+from delta_ops.protocol.values.partition_values import is_null_where_empty
+from delta_ops.spark.expressions.columns import named_column
+from delta_ops.spark.partition_text import null_where_empty
+from delta_ops.spark.row_checks import RowCheck, generated_text
+from delta_ops.spark.schema import (
+    data_schema_from_spark,
+    has_collation,
+    spark_schema_from_schema,
+)
+
+_DIGITS: Mapping[DataType, int] = {BYTE: 3, SHORT: 5, INTEGER: 10, LONG: 19}
+_EXACT_IN: Mapping[DataType, tuple[DataType, ...]] = {
+    FLOAT: (BYTE, SHORT),
+    DOUBLE: (BYTE, SHORT, INTEGER, FLOAT),
+}
+"""Types of which every value is a number of the floating-point type."""
+_VOID = PrimitiveType("void")
+
+
+Misfit = tuple[Column, str]
+"""Whether a value does not fit its column, and what to say of it."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FittedRows:
+    """Rows with the columns of a table."""
+
+    frame: DataFrame
+    """The table's columns in its order, then what the checks look at."""
+    checks: tuple[RowCheck, ...]
+    """Checks that find values that do not fit."""
+
+
+def fit(frame: DataFrame, schema: StructType, table: str) -> FittedRows:
+    """Fit a DataFrame to a table.
+
+    Raises:
+        InvalidRequestError: It has a column that the table lacks, or one of a type that does not
+            fit.
+    """
+    given = data_schema_from_spark(frame.schema)
+    validate_given_once(given, table)
+    _refuse_unknown(given, schema, table)
+    frame = _drop_collations(frame, given)
+    values: list[Column] = []
+    misfits: list[Misfit] = []
+    for each in schema.fields:
+        source = given.fields_by_lower_name.get(each.name.lower())
+        if source:
+            value = named_column(source[0].name)
+            fitted, misfit = fit_value(value, source[0].data_type, each, table)
+            misfits += [misfit] if misfit else []
+        else:
+            fitted = null_of(each.data_type)
+        values.append(fitted.alias(each.name))
+    names = [f"delta_ops check {i}" for i in range(len(misfits))]  # no table's, for the spaces
+    return FittedRows(
+        frame=frame.select(
+            *values,
+            *(is_changed.alias(n) for n, (is_changed, _) in zip(names, misfits, strict=True)),
+        ),
+        checks=tuple(
+            RowCheck(num_broken=sf.count_if(named_column(name)), message=message)
+            for name, (_, message) in zip(names, misfits, strict=True)
+        ),
+    )
+
+
+def fit_value(
+    value: Column, given: DataType, field: StructField, table: str
+) -> tuple[Column, Misfit | None]:
+    """A value as one of a column of a table; and what finds it changed, if it may be.
+
+    Raises:
+        InvalidRequestError: Its type does not fit.
+    """
+    wanted = field.data_type
+    if not _is_narrowed(given, wanted):
+        return _convert(value, given, wanted, field.name, table), None
+    narrowed = value.try_cast(wanted.name)
+    is_changed = ~narrowed.try_cast(given.name).eqNullSafe(value)
+    if wanted == LONG and given in _EXACT_IN:
+        is_changed |= _is_past_longs(value)
+    elif given == LONG and wanted in _EXACT_IN:
+        is_changed |= _is_past_longs(narrowed)
+    message = _misfit(field.name, given, wanted, ", and a value does not fit")
+    return narrowed, (is_changed, message)
+
+
+def generate_columns(
+    frame: DataFrame, given: Iterable[str], definition: TableDefinition
+) -> DataFrame:
+    """The rows with values in the generated columns that the data leave out.
+
+    Args:
+        frame: Has the table's columns.
+        given: Columns of the data, in any case.
+        definition: The table's.
+    """
+    folded = {name.lower() for name in given}
+    made = {
+        rule.column: sf.expr(generated_text(rule, definition))
+        for rule in definition.row_rules
+        if isinstance(rule, Generated) and rule.column.lower() not in folded
+    }
+    return frame.withColumns(made) if made else frame
+
+
+def stored_rows(frame: DataFrame, definition: TableDefinition) -> DataFrame:
+    """The rows as they are read back: an empty partition value is null."""
+    emptied = [each for each in definition.partition_fields if is_null_where_empty(each)]
+    values = {each.name: null_where_empty(named_column(each.name), each) for each in emptied}
+    return frame.withColumns(values) if values else frame
+
+
+def _refuse_unknown(given: StructType, schema: StructType, table: str) -> None:
+    for each in given.fields:
+        if each.name.lower() not in schema.fields_by_lower_name:
+            raise InvalidRequestError(
+                f"{table} has no column {each.name!r}; drop it from the data, or write with "
+                "merge_schema=True to add it. Its columns are "
+                f"{', '.join(f.name for f in schema.fields) or 'none'}"
+            )
+
+
+def _drop_collations(frame: DataFrame, given: StructType) -> DataFrame:
+    """The rows with texts that compare by their bytes, as those of a table do.
+
+    Rules of the table would else be judged by the collations of the data.
+    """
+    collated = {
+        each.name: named_column(each.name).cast(stored_rows.dataType)
+        for each, stored_rows in zip(frame.schema, spark_schema_from_schema(given), strict=True)
+        if has_collation(each.dataType)
+    }
+    return frame.withColumns(collated) if collated else frame
+
+
+def _is_past_longs(value: Column) -> Column:
+    """Whether a floating-point number is beyond the largest long, to which Spark casts it."""
+    return sf.coalesce(value >= sf.lit(2.0**63), sf.lit(False))
+
+
+def _convert(value: Column, source: DataType, target: DataType, path: str, table: str) -> Column:
+    """The value as one of the target type, without a look at it."""
+    if _is_same(source, target):
+        return value
+    if source == _VOID:
+        return null_of(target)
+    match source, target:
+        case StructType(), StructType():
+            return _converted_struct(value, source, target, path, table)
+        case ArrayType(), ArrayType():
+            return sf.transform(
+                value,
+                lambda element: _convert(
+                    element, source.element_type, target.element_type, f"{path}.element", table
+                ),
+            )
+        case MapType(), MapType() if _is_same(source.key_type, target.key_type):
+            return sf.transform_values(
+                value,
+                lambda _, each: _convert(
+                    each, source.value_type, target.value_type, f"{path}.value", table
+                ),
+            )
+    if _is_number(source) and _is_number(target) and _is_widened(source, target):
+        return value.cast(target.name)
+    raise InvalidRequestError(f"{table}: {_misfit(path, source, target, '')}")
+
+
+def _converted_struct(
+    value: Column, source: StructType, target: StructType, path: str, table: str
+) -> Column:
+    for each in source.fields:
+        if each.name.lower() not in target.fields_by_lower_name:
+            raise InvalidRequestError(
+                f"{table} has no column {path}.{each.name}; drop it from the data, or write with "
+                "merge_schema=True to add it"
+            )
+    members = []
+    for each in target.fields:
+        found = source.fields_by_lower_name.get(each.name.lower())
+        member = (
+            _convert(
+                value.getField(found[0].name),
+                found[0].data_type,
+                each.data_type,
+                f"{path}.{each.name}",
+                table,
+            )
+            if found
+            else null_of(each.data_type)
+        )
+        members.append(member.alias(each.name))
+    return sf.when(value.isNotNull(), sf.struct(*members))
+
+
+def null_of(data_type: DataType) -> Column:
+    """A null of the type."""
+    only = StructType((StructField("only", data_type),))
+    return sf.lit(None).cast(spark_schema_from_schema(only)[0].dataType)
+
+
+def _is_same(source: DataType, target: DataType) -> bool:
+    """Whether Spark stores both alike: nullability aside, names in the same case."""
+    only = (StructType((StructField("only", each),)) for each in (source, target))
+    first, second = map(spark_schema_from_schema, only)
+    return bool(first == second)
+
+
+def _is_number(data_type: DataType) -> bool:
+    return data_type in _DIGITS or data_type in _EXACT_IN or isinstance(data_type, DecimalType)
+
+
+def _is_narrowed(source: DataType, target: DataType) -> bool:
+    return _is_number(source) and _is_number(target) and not _is_widened(source, target)
+
+
+def _is_widened(source: DataType, target: DataType) -> bool:
+    """Whether the target type has every value of the source type."""
+    if source == target or source in _EXACT_IN.get(target, ()):
+        return True
+    if source in _DIGITS and target in _DIGITS:
+        return _DIGITS[source] <= _DIGITS[target]
+    if not isinstance(target, DecimalType):
+        return False
+    whole = target.precision - target.scale
+    if isinstance(source, DecimalType):
+        return source.precision - source.scale <= whole and source.scale <= target.scale
+    return source in _DIGITS and _DIGITS[source] <= whole
+
+
+def _misfit(path: str, source: DataType, target: DataType, why: str) -> str:
+    return (
+        f"column {path!r} is {target.name} in the table and {source.name} in the data{why}; cast it"
+    )
