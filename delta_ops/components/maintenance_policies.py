@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Annotated, Any
 
 import dagster as dg
-from pydantic import Field
+from pydantic import BeforeValidator, Field
 
 from delta_ops.components.attributes import naming, validate_cron
 from delta_ops.maintenance import HealthThresholds
@@ -16,37 +16,57 @@ from delta_ops.orchestration.policies.policy import MaintenancePolicy
 _text = dg.Resolver.default
 
 
+def _refuse_truth_value(value: object) -> object:
+    if isinstance(value, bool):
+        raise ValueError(f"{str(value).lower()} is a truth value; give a number")
+    return value
+
+
+_IS_NUMBER = BeforeValidator(_refuse_truth_value)
+"""Pydantic makes 1 of true."""
+
+
 class ThresholdAttributes(dg.Resolvable, dg.Model):
     """Thresholds from which on an operation is due; by default those of delta_ops."""
 
-    small_files: Annotated[int | None, _text(description="Files that can be merged.")] = None
+    small_files: Annotated[
+        int | None, _text(description="Files that can be merged."), _IS_NUMBER
+    ] = None
     clustering_depth: Annotated[
-        int | None, _text(description="Files of a clustered table that overlap.")
+        int | None, _text(description="Files of a clustered table that overlap."), _IS_NUMBER
     ] = None
     commits_since_checkpoint: Annotated[
-        int | None, _text(description="Commits; by default delta.checkpointInterval of the table.")
+        int | None,
+        _text(description="Commits; by default delta.checkpointInterval of the table."),
+        _IS_NUMBER,
     ] = None
     commit_bytes_since_checkpoint: Annotated[
-        int | None, _text(description="Bytes of commits, however few.")
+        int | None, _text(description="Bytes of commits, however few."), _IS_NUMBER
     ] = None
     expired_tombstones: Annotated[
-        int | None, _text(description="Removed files that nobody needs any more.")
+        int | None, _text(description="Removed files that nobody needs any more."), _IS_NUMBER
     ] = None
-    expired_log_files: Annotated[int | None, _text(description="Files of the log.")] = None
+    expired_log_files: Annotated[int | None, _text(description="Files of the log."), _IS_NUMBER] = (
+        None
+    )
     deleted_rows: Annotated[
-        float | None, _text(description="Share of rows that deletion vectors mark.")
+        float | None, _text(description="Share of rows that deletion vectors mark."), _IS_NUMBER
     ] = None
     partition_skew: Annotated[
-        float | None, _text(description="Largest partition by the mean of all.")
+        float | None, _text(description="Largest partition by the mean of all."), _IS_NUMBER
     ] = None
     file_size_skew: Annotated[
-        float | None, _text(description="Largest file by the size that one should have.")
+        float | None,
+        _text(description="Largest file by the size that one should have."),
+        _IS_NUMBER,
     ] = None
     stats_coverage: Annotated[
-        float | None, _text(description="Share of files with statistics, at least.")
+        float | None, _text(description="Share of files with statistics, at least."), _IS_NUMBER
     ] = None
     promised_time_travel_ms: Annotated[
-        int | None, _text(description="Milliseconds for which versions stay readable, at least.")
+        int | None,
+        _text(description="Milliseconds for which versions stay readable, at least."),
+        _IS_NUMBER,
     ] = None
 
 
@@ -83,10 +103,10 @@ class PolicyAttributes(dg.Resolvable, dg.Model):
     ] = "0 3 * * *"
     timezone: Annotated[str, _text(description="The zone of cron.")] = "UTC"
     budget_s: Annotated[
-        int, _text(description="Seconds after which a run begins no further table.")
+        int, _text(description="Seconds after which a run begins no further table."), _IS_NUMBER
     ] = 3600
     tables_at_once: Annotated[
-        int, _text(description="Tables that a run looks after side by side.")
+        int, _text(description="Tables that a run looks after side by side."), _IS_NUMBER
     ] = 2
     owners: Annotated[
         list[str], _text(description="Owners of the jobs.", examples=[["team:lake"]])

@@ -83,22 +83,17 @@ def create_table(
         if if_exists == "ignore":
             return replace(NOTHING_COMMITTED, ignored=True)
         raise TableExistsError(log.uri)
-    columns = columns_from_arrow(schema) if isinstance(schema, pa.Schema) else schema
-    define = transaction.replace_table if is_there else transaction.create_table
-    define(
-        columns,
+    define_table(
+        transaction,
+        columns_from_arrow(schema) if isinstance(schema, pa.Schema) else schema,
         partition_by=partition_by,
-        configuration=properties,
+        cluster_by=cluster_by,
+        properties=properties,
         name=name,
         description=description,
     )
-    for rule in transaction.definition.row_rules:
-        if isinstance(rule, Check):
-            validate_constraint(transaction, rule)
     if not is_there:
         transaction.require_new_table()
-    if cluster_by or transaction.definition.has("clustering"):
-        transaction.set_clustering(find_clustering(transaction, cluster_by))
     _remove_rows(transaction)
     return transaction.commit(
         operation="CREATE OR REPLACE TABLE" if if_exists == "replace" else "CREATE TABLE",
@@ -112,6 +107,41 @@ def create_table(
         user_metadata=user_metadata,
         counts_files=False,
     )
+
+
+def define_table(
+    transaction: Transaction,
+    columns: StructType,
+    *,
+    partition_by: Sequence[str] = (),
+    cluster_by: Sequence[str] = (),
+    properties: Mapping[str, str] | None = None,
+    name: str | None = None,
+    description: str | None = None,
+) -> None:
+    """Let a transaction make the table, or give the one that is there another definition.
+
+    Args:
+        transaction: Gets nothing of the rows.
+        columns: Other arguments are those of `create_table`.
+
+    Raises:
+        InvalidRequestError: The definition cannot be used.
+    """
+    is_there = transaction.snapshot is not None
+    define = transaction.replace_table if is_there else transaction.create_table
+    define(
+        columns,
+        partition_by=partition_by,
+        configuration=properties,
+        name=name,
+        description=description,
+    )
+    for rule in transaction.definition.row_rules:
+        if isinstance(rule, Check):
+            validate_constraint(transaction, rule)
+    if cluster_by or transaction.definition.has("clustering"):
+        transaction.set_clustering(find_clustering(transaction, cluster_by))
 
 
 def _remove_rows(transaction: Transaction) -> None:

@@ -43,7 +43,14 @@ from delta_ops.log.commit_file import Commit, CommitMark, read_commits
 from delta_ops.log.fresh_listing import retry_if_vanished
 from delta_ops.log.lost_commits import NO_CHECKSUM, StateChecksum, load_state_checksum
 from delta_ops.log.outside_files import OutsideFiles, TableFiles
-from delta_ops.log.reconciliation import FileRows, Tail, extend_tail, file_rows, unseen_rows
+from delta_ops.log.reconciliation import (
+    EMPTY_TAIL,
+    FileRows,
+    Tail,
+    extend_tail,
+    file_rows,
+    unseen_rows,
+)
 from delta_ops.log.repeated_files import all_differ, drop_repeated
 from delta_ops.log.replay import replay_commits
 from delta_ops.log.segment import Checkpoint, Segment, find_segment, list_log
@@ -516,6 +523,29 @@ def open_snapshot(
         return load_readable(storage, log_directory, segment, base, outside=outside)
 
     return retry_if_vanished(storage, log_directory, look)
+
+
+def snapshot_of_new_table(
+    storage: Storage,
+    log_directory: str,
+    protocol: Protocol,
+    metadata: Metadata,
+    *,
+    outside: OutsideFiles,
+) -> Snapshot:
+    """A table that its first commit is about to make: without files, at version -1."""
+    return Snapshot(
+        storage=storage,
+        log_directory=log_directory,
+        version=-1,
+        checkpoint=None,
+        commits_since_checkpoint=0,
+        protocol=protocol,
+        metadata=metadata,
+        commit_state=replace(EMPTY_STATE, protocol=protocol, metadata=metadata),
+        tail=EMPTY_TAIL,
+        outside=outside,
+    )
 
 
 def load_readable(

@@ -19,13 +19,13 @@ from delta_ops.errors import (
     CommitConflictError,
     DataFileError,
     InvalidRequestError,
-    TableNotFoundError,
 )
 from delta_ops.events import DataFilesStaged, OnEvent, WriteStarted
 from delta_ops.log import Snapshot
 from delta_ops.log.commit_file import read_commit_if_there
 from delta_ops.log.deletion_vectors.read import load_deletion_vector
 from delta_ops.log.deletion_vectors.write import discard_vectors, write_deletion_vectors
+from delta_ops.log.snapshot import snapshot_of_new_table
 from delta_ops.protocol.actions import AddCdcFile, AddFile, DeletionVector
 from delta_ops.protocol.change_data import validate_feed_columns
 from delta_ops.protocol.columns.identity import Counted
@@ -34,6 +34,7 @@ from delta_ops.protocol.file_paths import canonical_path
 from delta_ops.protocol.row_rules import RowRule, counted_rules, not_null_rules
 from delta_ops.protocol.schema import validate_distinct
 from delta_ops.protocol.stats.file_stats import count_records, num_records, parse_stats
+from delta_ops.protocol.table_definition import TableDefinition
 from delta_ops.storage import FileInfo, Storage
 from delta_ops.storage.concurrency import run_parallel
 from delta_ops.storage.parquet_ranges import read_footer
@@ -98,6 +99,8 @@ class Changed:
     """The files that a change removes and adds, as they come about."""
 
     transaction: Transaction
+    snapshot: Snapshot
+    """The table before."""
     written: list[AddFile] = field(default_factory=list)
     """Files that are deleted again if nothing is committed."""
     vectors: list[DeletionVector] = field(default_factory=list)
@@ -108,12 +111,6 @@ class Changed:
     num_vectors_removed: int = 0
     """Vectors of the files that are removed."""
     removed_bytes: int = 0
-
-    @property
-    def snapshot(self) -> Snapshot:
-        """The table before."""
-        assert self.transaction.snapshot
-        return self.transaction.snapshot
 
     def remove(self, files: Sequence[AddFile]) -> None:
         """Remove files."""
@@ -205,12 +202,29 @@ def open_for_change(
     """
     transaction = transaction_on(target, storage_options, on_event, engine)
     transaction.is_of_one_change |= not isinstance(target, Transaction)
-    if transaction.snapshot is None:
-        raise TableNotFoundError(transaction.log.uri)
+    snapshot = _table_before(transaction)
     validate_changeable(transaction.definition, transaction.log.uri, verb)
     validate_feed_columns(transaction.definition, transaction.log.uri)
     validate_distinct(transaction.schema, transaction.log.uri)
-    return transaction, transaction.snapshot
+    return transaction, snapshot
+
+
+def _table_before(transaction: Transaction) -> Snapshot:
+    """The table that a change begins with; without rows, if the transaction makes the table.
+
+    Raises:
+        TableNotFoundError: There is no table.
+    """
+    if transaction.snapshot is not None:
+        return transaction.snapshot
+    log = transaction.log
+    return snapshot_of_new_table(
+        log.storage,
+        log.log_directory,
+        transaction.protocol,
+        transaction.metadata,
+        outside=log.outside,
+    )
 
 
 def commit_change(
@@ -223,9 +237,10 @@ def commit_change(
 
     A compaction that came first has left all rows as they were, in other files: the change is made
     again, on these, until it is committed or the time is up. The reference makes its caller do so.
+    So is a change that was to make the table, on the one that another has made first.
 
     Args:
-        transaction: On a table that is there.
+        transaction: On a table that is there, or that it makes.
         change: What the commit says.
         make: Writes and removes files, and returns the `operationMetrics`; called again for each
             transaction.
@@ -243,15 +258,25 @@ def commit_change(
     _validate_feed_tells_all(transaction)
     ends_ms = transaction.clock() + _LONGEST_MS
     while True:
+        new = transaction.definition if transaction.creates_table else None
         try:
             return _try_change(transaction, change, make, discard)
         except CommitConflictError as error:
-            if transaction.clock() >= ends_ms or not _is_of_rearrangement(error, transaction):
+            if transaction.clock() >= ends_ms or not transaction.is_of_one_change:
+                raise
+            if new is None and not _is_of_rearrangement(error, transaction):
                 raise
             again = transaction.begin_again()
-            if not _are_of_same_table(transaction, again):
+            is_same = _is_laid_out(again, new) if new else _are_of_same_table(transaction, again)
+            if not is_same:
                 raise
             transaction = again
+
+
+def _is_laid_out(created: Transaction, new: TableDefinition) -> bool:
+    """Whether a table that another has made has the partitions that ours was to have."""
+    is_there = created.snapshot is not None
+    return is_there and created.definition.partition_columns == new.partition_columns
 
 
 def _are_of_same_table(before: Transaction, after: Transaction) -> bool:
@@ -263,8 +288,8 @@ def _are_of_same_table(before: Transaction, after: Transaction) -> bool:
 
 
 def _is_of_rearrangement(error: CommitConflictError, transaction: Transaction) -> bool:
-    """Whether a change may begin again after a commit that only rearranged rows."""
-    if not transaction.is_of_one_change or error.kind != "delete delete":
+    """Whether the commit that came first only rearranged rows."""
+    if error.kind != "delete delete":
         return False
     log = transaction.log
     winner = read_commit_if_there(log.storage, log.log_directory, error.version)
@@ -284,7 +309,7 @@ def _try_change(
         return done
     table, begun_ms = transaction.log.uri, transaction.clock()
     transaction.on_event(WriteStarted(table=table))
-    changed = Changed(transaction=transaction)
+    changed = Changed(transaction=transaction, snapshot=_table_before(transaction))
     try:
         metrics = {**make(changed), "executionTimeMs": transaction.clock() - begun_ms}
         if transaction.is_empty:

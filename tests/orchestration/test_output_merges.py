@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -11,10 +12,15 @@ import dagster as dg
 import pyarrow as pa
 import pytest
 
-from delta_ops import DeltaLog, col
-from delta_ops.errors import InvalidRequestError
+import delta_ops.arrow as da
+from delta_ops import DeltaLog, begin, col
+from delta_ops.errors import DeltaOpsError, InvalidRequestError
+from delta_ops.events import DataFilesStaged, Event
 from delta_ops.orchestration import DeltaIOManager, SourcePart, TableRef, build_commit_sensor
+from delta_ops.orchestration.io_manager.merge_settings import UPSERT, MergeSettings
+from delta_ops.orchestration.io_manager.output_merges import merge_rows
 from delta_ops.orchestration.io_manager.output_settings import settings_from
+from delta_ops.transaction import Txn
 from tests.support.tables import rows_by_deltalake
 
 DAYS = dg.DailyPartitionsDefinition("2026-01-01")
@@ -91,8 +97,8 @@ def test_rows_of_equal_keys_take_the_new_values_and_others_are_added(
     second = asset.materialize(to_rows(table(id=[2, 3], v=["B", "C"])))
     assert asset.rows == [(1, "a"), (2, "B"), (3, "C")]
     figures = ("delta/rows_written", "delta/rows_inserted", "delta/rows_updated", "delta/version")
-    assert [first[name] for name in figures] == [2, 2, 0, 1]
-    assert [second[name] for name in figures] == [2, 1, 1, 2]
+    assert [first[name] for name in figures] == [2, 2, 0, 0]
+    assert [second[name] for name in figures] == [2, 1, 1, 1]
     assert second["dagster/row_count"] == 3
     snapshot = DeltaLog(asset.uri).snapshot()
     assert snapshot.metadata.configuration["delta.checkpointInterval"] == "7"
@@ -196,7 +202,7 @@ def test_a_partition_is_merged_by_itself(
         ),
     ],
 )
-def test_an_output_that_cannot_be_merged_adds_no_row(
+def test_a_first_output_that_cannot_be_merged_leaves_nothing_behind(
     tmp_path: Path,
     instance: dg.DagsterInstance,
     to_rows: ToRows,
@@ -208,8 +214,112 @@ def test_an_output_that_cannot_be_merged_adds_no_row(
     asset = Asset(tmp_path, instance, metadata)
     with pytest.raises(InvalidRequestError, match=says):
         asset.materialize(to_rows(rows), day)
-    snapshot = DeltaLog(asset.uri).snapshot_if_exists()
-    assert snapshot is None or snapshot.num_files == 0
+    assert [each for each in tmp_path.rglob("*") if each.is_file()] == []
+
+
+@pytest.mark.parametrize("mode", ["append", "overwrite", "error", "merge"])
+@pytest.mark.parametrize(
+    ("metadata", "rows", "says"),
+    [
+        pytest.param(
+            {"delta/configuration": {"delta.constraints.low": "id < 2"}},
+            table(id=[1, 2]),
+            "low",
+            id="a row that breaks a constraint",
+        ),
+        pytest.param(
+            {"delta/partition_by": "nosuch"}, table(id=[1]), "nosuch", id="no such partition column"
+        ),
+        pytest.param(
+            {"delta/configuration": {"delta.checkpointInterval": "x"}},
+            table(id=[1]),
+            "checkpointInterval",
+            id="a property that is none",
+        ),
+        pytest.param(
+            {},
+            pa.table({"id": [1], "t": pa.array([1], pa.duration("us"))}),
+            "duration",
+            id="a type that Delta lacks",
+        ),
+    ],
+)
+def test_a_first_output_that_is_refused_leaves_nothing_behind(
+    tmp_path: Path,
+    instance: dg.DagsterInstance,
+    mode: str,
+    metadata: dict[str, Any],
+    rows: pa.Table,
+    says: str,
+) -> None:
+    keys = BY_ID if mode == "merge" else {}
+    asset = Asset(tmp_path, instance, {**keys, "delta/mode": mode, **metadata})
+    with pytest.raises(DeltaOpsError, match=says):
+        asset.materialize(rows)
+    assert [each for each in tmp_path.rglob("*") if each.is_file()] == []
+
+
+def test_partitions_of_another_run_leave_no_new_table_behind(
+    tmp_path: Path, instance: dg.DagsterInstance
+) -> None:
+    metadata = {"partition_expr": "day", "delta/partition_by": "day"}
+    asset = Asset(tmp_path, instance, metadata)
+    with pytest.raises(InvalidRequestError, match="2026-01-02"):
+        asset.materialize(table(id=[1, 2], day=["2026-01-01", "2026-01-02"]), "2026-01-01")
+    assert [each for each in tmp_path.rglob("*") if each.is_file()] == []
+
+
+class Overtaken:
+    """Calls something once, when files are written and not committed yet."""
+
+    def __init__(self, call: Callable[[], object]) -> None:
+        self.call: Callable[[], object] | None = call
+
+    def __call__(self, event: Event) -> None:
+        call = self.call
+        if isinstance(event, DataFilesStaged) and call is not None:
+            self.call = None
+            call()
+
+
+@pytest.mark.parametrize(
+    "configuration", [{}, {"delta.columnMapping.mode": "name"}], ids=["plain", "mapped"]
+)
+@pytest.mark.parametrize(
+    ("theirs", "both"),
+    [
+        pytest.param([2, 3], [(1, "ours"), (2, "ours"), (3, "theirs")], id="keys that meet"),
+        pytest.param([8], [(1, "ours"), (2, "ours"), (8, "theirs")], id="other keys"),
+    ],
+)
+def test_of_two_first_merges_the_later_one_merges_into_the_table_of_the_other(
+    tmp_path: Path,
+    theirs: list[int],
+    both: list[tuple[int, str]],
+    configuration: Mapping[str, str],
+) -> None:
+    log = DeltaLog(tmp_path)
+    merge = partial(
+        merge_rows,
+        settings=MergeSettings(keys=("id",), predicate=None, clauses=UPSERT),
+        among=None,
+        merge_schema=False,
+        partition_by=None,
+        configuration=configuration,
+        user_metadata=None,
+        hooks=(),
+    )
+
+    def commit_theirs() -> None:
+        rows = table(id=theirs, v=["theirs"] * len(theirs)).to_reader()
+        merge(begin(log), rows, txns=[Txn(app_id="theirs", version=1)])
+
+    transaction = begin(log, on_event=Overtaken(commit_theirs))
+    ours = table(id=[1, 2], v=["ours"] * 2).to_reader()
+    assert merge(transaction, ours, txns=[Txn(app_id="ours", version=1)]).version == 1
+    rows = da.to_table(tmp_path).to_pylist()
+    assert sorted((row["id"], row["v"]) for row in rows) == both
+    assert set(log.snapshot().transactions()) == {"ours", "theirs"}
 
 
 def test_columns_that_come_are_added_where_that_is_wanted(
@@ -232,7 +342,7 @@ def test_each_part_of_a_source_is_merged_once(tmp_path: Path, instance: dg.Dagst
     asset.materialize(parts)
     told = asset.materialize(parts)
     assert asset.rows == [(1, 1), (2, 2), (9, 2)]
-    assert (told["delta/adopted"], told["delta/version"]) == (True, 2)
+    assert (told["delta/adopted"], told["delta/version"]) == (True, 1)
     replacing = replace(parts[0], position=2, replaces=col("id") == 1)
     with pytest.raises(InvalidRequestError, match="replaces rows; leave one of them out"):
         asset.materialize([replacing])

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from types import SimpleNamespace
 from typing import cast
@@ -113,6 +114,40 @@ def test_overlapping_calls_leave_a_setting_as_it_was(spark: SparkSession) -> Non
     assert spark.conf.get(SETTING) == "7"
     second.__exit__(None, None, None)
     assert spark.conf.get(SETTING) == before
+
+
+def session_of(settings: dict[str, str]) -> SparkSession:
+    """A session that has settings only."""
+    conf = SimpleNamespace(
+        get=settings.get, set=settings.__setitem__, unset=lambda name: settings.pop(name, None)
+    )
+    return cast(SparkSession, SimpleNamespace(conf=conf))
+
+
+@pytest.mark.parametrize("before", [{SETTING: "1"}, {}], ids=["a value", "no value"])
+def test_a_setting_within_another_call_has_the_inner_value_until_it_is_left(
+    before: dict[str, str],
+) -> None:
+    settings = dict(before)
+    session = session_of(settings)
+    with overriding(session, {SETTING: "7"}):
+        with overriding(session, {SETTING: "9"}):
+            assert settings[SETTING] == "9"
+        assert settings[SETTING] == "7"
+    assert settings == before
+
+
+def test_of_two_threads_the_first_one_has_its_value_and_then_the_second_one() -> None:
+    settings = {SETTING: "1"}
+    session = session_of(settings)
+    second = overriding(session, {SETTING: "9"})
+    with ThreadPoolExecutor(max_workers=1) as pool:
+        with overriding(session, {SETTING: "7"}):
+            pool.submit(second.__enter__).result()
+            assert settings[SETTING] == "7"
+        assert settings[SETTING] == "9"
+        pool.submit(second.__exit__, None, None, None).result()
+    assert settings == {SETTING: "1"}
 
 
 @needs_fork

@@ -3,8 +3,9 @@
 Of an asset with partitions a merge changes the rows of the run's partitions alone: rows of others
 are met by none, are none that no row of the output meets, and are refused in the output.
 
-The first merge makes the table, without rows, by a commit of its own. Whoever is killed between the
-two finds an empty table when it runs again.
+The first merge makes the table by the commit that brings its rows, so that a merge that is refused
+or killed leaves no table behind. Of several that make it at once, those that were not first add
+their rows to it, unless a commit that came before may have brought rows that theirs meet.
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-from delta_ops.ddl import create_table
+from delta_ops.ddl.create_table import define_table
 from delta_ops.errors import InvalidRequestError, UnknownColumnError
 from delta_ops.orchestration.io_manager.merge_settings import MergeClause, MergeSettings
 from delta_ops.orchestration.io_manager.type_handlers import is_spark_data, schema_of_rows
@@ -21,7 +22,7 @@ from delta_ops.protocol.predicate import Predicate
 from delta_ops.protocol.predicate.text import predicate_text
 from delta_ops.protocol.schema import StructType
 from delta_ops.protocol.schema.column_names import find_columns, find_named, quote
-from delta_ops.transaction import CommitResult, Hook, Transaction, Txn, begin
+from delta_ops.transaction import CommitResult, Hook, Transaction, Txn
 from delta_ops.transaction.merge import Clause, Merge, MergeEngine, MergeRequest, ParsedCondition
 from delta_ops.transaction.source_rules import SourceRule, key_rule
 from delta_ops.transaction.write import validate_partitioning
@@ -40,7 +41,7 @@ def merge_rows(
     user_metadata: str | None,
     hooks: Sequence[Hook],
 ) -> CommitResult:
-    """Merge rows into a table and commit; where there is no table, make it before.
+    """Merge rows into a table and commit; where there is no table, make it.
 
     Args:
         rows: As `rows_of` makes them.
@@ -57,18 +58,10 @@ def merge_rows(
     condition = _condition(settings, among, engine)
     clauses = [_clause(each, settings, among, engine) for each in settings.clauses]
     if transaction.snapshot is None:
-        log = transaction.log
-        _validate_keys(settings.keys, columns, log.uri)
-        schema = _inserted_columns(columns, settings, log.uri)
-        create_table(
-            log,
-            schema,
-            partition_by=partition_by or (),
-            properties=configuration,
-            if_exists="ignore",
-            user_metadata=user_metadata,
-        )
-        transaction = begin(log, on_event=transaction.on_event)
+        table = transaction.log.uri
+        _validate_keys(settings.keys, columns, table)
+        schema = _inserted_columns(columns, settings, table)
+        define_table(transaction, schema, partition_by=partition_by or (), properties=configuration)
     else:
         validate_partitioning(transaction.definition, partition_by, transaction.log.uri)
     transaction.is_of_one_change = True

@@ -14,7 +14,8 @@ import shutil
 import subprocess
 import sys
 import threading
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 from weakref import WeakKeyDictionary
 
@@ -123,12 +124,25 @@ def validate_java() -> None:
         )
 
 
+_Key = tuple[object, str]
+"""A session and the name of a setting."""
+
+
+@dataclass(frozen=True, eq=False, slots=True, kw_only=True)
+class _Override:
+    """A value that one call gives a setting."""
+
+    thread: int
+    value: str
+
+
 class _Overrides:
-    """What settings were before the first of the calls that are under way changed them."""
+    """The calls that are under way for each setting, and what it was before the first of them."""
 
     def __init__(self) -> None:
         self.lock = threading.Lock()
-        self.before: dict[tuple[object, str], tuple[int, str | None]] = {}
+        self.before: dict[_Key, str | None] = {}
+        self.calls: dict[_Key, list[_Override]] = {}
 
 
 _overrides = _Overrides()
@@ -145,15 +159,18 @@ if hasattr(os, "register_at_fork"):
 
 @contextlib.contextmanager
 def overriding(spark: SparkSession, settings: Mapping[str, str]) -> Iterator[None]:
-    """Session settings for the duration of a call; where threads overlap, the first one's count.
+    """Session settings for the duration of a call.
 
-    Settings belong to the session, so what else runs in it meanwhile sees them too.
+    A call within a call has the inner value, and the outer one again afterwards. Settings belong to
+    the session, so other threads see them too: where calls of several threads overlap, the value of
+    the thread that came first is in force until it leaves.
     """
     session = _identity(spark)
     with contextlib.ExitStack() as entered:
         for name, value in settings.items():
-            _enter(spark, (session, name), value)
-            entered.callback(_leave, spark, (session, name))
+            call = _Override(thread=threading.get_ident(), value=value)
+            _enter(spark, (session, name), call)
+            entered.callback(_leave, spark, (session, name), call)
         yield
 
 
@@ -166,25 +183,33 @@ def _identity(spark: SparkSession) -> object:
         return id(spark)
 
 
-def _enter(spark: SparkSession, key: tuple[object, str], value: str) -> None:
-    name = key[1]
+def _enter(spark: SparkSession, key: _Key, call: _Override) -> None:
     with _overrides.lock:
-        users, before = _overrides.before.get(key, (0, spark.conf.get(name)))
-        if users == 0 and before != value:
-            spark.conf.set(name, value)
-        _overrides.before[key] = (users + 1, before)
+        calls = _overrides.calls.get(key, [])
+        before = _overrides.before[key] if calls else spark.conf.get(key[1])
+        _set(spark, key[1], _in_force([*calls, call], before))
+        _overrides.before[key], _overrides.calls[key] = before, [*calls, call]
 
 
-def _leave(spark: SparkSession, key: tuple[object, str]) -> None:
-    name = key[1]
+def _leave(spark: SparkSession, key: _Key, call: _Override) -> None:
     with _overrides.lock:
-        users, before = _overrides.before.pop(key)
-        if users > 1:
-            _overrides.before[key] = (users - 1, before)
-        elif before is None:
-            spark.conf.unset(name)
-        elif before != spark.conf.get(name):
-            spark.conf.set(name, before)
+        calls = [each for each in _overrides.calls.pop(key) if each is not call]
+        before = _overrides.before.pop(key)
+        if calls:
+            _overrides.before[key], _overrides.calls[key] = before, calls
+        _set(spark, key[1], _in_force(calls, before))
+
+
+def _in_force(calls: Sequence[_Override], before: str | None) -> str | None:
+    """The innermost value of the thread that came first."""
+    return next((c.value for c in reversed(calls) if c.thread == calls[0].thread), before)
+
+
+def _set(spark: SparkSession, name: str, value: str | None) -> None:
+    if value is None:
+        spark.conf.unset(name)
+    elif value != spark.conf.get(name):
+        spark.conf.set(name, value)
 
 
 @contextlib.contextmanager
