@@ -112,7 +112,7 @@ PARTITIONS = (
     # The peer makes nothing durable: its own way is what the work itself can be compared by.
     Step(
         name="write it, files left to the system",
-        prepare="from delta_ops.storage.local_storage import LocalStorage\n"
+        prepare="from delta_ops.storage.local.storage import LocalStorage\n"
         "LocalStorage.persist = lambda *_: None\n"
         "data = pa.table({'p': range(n), 'x': range(n)})",
         ours="answer = da.write(f'{path}-copy', data, partition_by=['p']).version",

@@ -12,7 +12,7 @@ from typing import Any
 from delta_ops.late_imports import importing
 from delta_ops.storage.addresses import local_path_of
 from delta_ops.storage.contract import FileInfo, Readable, Storage
-from delta_ops.storage.local_storage import LocalStorage
+from delta_ops.storage.local.storage import LocalStorage
 from delta_ops.storage.locks import Lock
 from delta_ops.storage.range_cache import RangeCache
 
@@ -47,6 +47,6 @@ def open_storage(
         return LocalStorage(path, lock)
     # A local table does without fsspec, which takes 7 MB and a tenth of the time of an import.
     with importing():
-        from delta_ops.storage.opening import open_remote
+        from delta_ops.storage.remote.opening import open_remote
 
     return open_remote(address, storage_options or {}, lock, cache)

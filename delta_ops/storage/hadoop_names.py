@@ -15,7 +15,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from delta_ops.errors import InvalidRequestError
-from delta_ops.storage.option_names import is_true
+from delta_ops.storage.backends.option_names import is_true
 from delta_ops.storage.paths import split_uri
 
 Options = Mapping[str, Any]

@@ -17,7 +17,7 @@ from typing import Any, Literal
 from urllib.parse import urlsplit
 
 from delta_ops.errors import InvalidRequestError
-from delta_ops.storage.endpoints import split_user_info
+from delta_ops.storage.backends.endpoints import split_user_info
 from delta_ops.storage.paths import redact, split_uri
 
 Options = Mapping[str, Any]

@@ -19,8 +19,8 @@ from datetime import datetime
 from functools import partial
 from typing import Any
 
+from delta_ops.storage.backends.object_tree import Listing, Page, list_objects
 from delta_ops.storage.concurrency import MAX_CONCURRENCY
-from delta_ops.storage.object_tree import Listing, Page, list_objects
 
 Entry = dict[str, Any]
 """A file as fsspec lists it: name, size, type and a time."""
@@ -94,7 +94,7 @@ def options_to_open(scheme: str, given: Mapping[str, Any], file_system: type) ->
     tells soon of a store that cannot be reached."""
     if scheme not in {"s3", "s3a"}:
         return given
-    from delta_ops.storage.s3_session import add_session  # imports the client
+    from delta_ops.storage.backends.s3.session import add_session  # imports the client
 
     kept = {"max_pool_connections": _CONNECTIONS, **(given.get("config_kwargs") or {})}
     # botocore's own limit is ten

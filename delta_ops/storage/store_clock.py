@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from delta_ops.storage.contract import Storage
 from delta_ops.storage.paths import staged_name
-from delta_ops.storage.probe import PROBES
+from delta_ops.storage.remote.probe import PROBES
 
 
 def store_time_ms(storage: Storage) -> int:

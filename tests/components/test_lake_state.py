@@ -22,7 +22,7 @@ from delta_ops.components.lake_state import (
     write_lake_state,
 )
 from delta_ops.errors import InvalidRequestError, StorageError
-from delta_ops.storage.local_storage import LocalStorage
+from delta_ops.storage.local.storage import LocalStorage
 
 ROWS = pa.table({"id": [1, 2], "day": ["a", "b"]})
 ALL = PathFilter()

@@ -16,7 +16,7 @@ from delta_ops.errors import InvalidRequestError
 from delta_ops.maintenance import optimize, vacuum
 from delta_ops.orchestration import DeltaIOManager, DeltaLogResource, SourcePart
 from delta_ops.storage import FileInfo
-from delta_ops.storage.local_storage import LocalStorage
+from delta_ops.storage.local.storage import LocalStorage
 from tests.support.lost_commits import replace_commit
 from tests.support.tables import rows, rows_by_deltalake
 

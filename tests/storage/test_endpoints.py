@@ -20,7 +20,7 @@ from delta_ops import DeltaLog
 from delta_ops.cli.main import cli
 from delta_ops.errors import InvalidRequestError, StorageError
 from delta_ops.storage import open_storage
-from delta_ops.storage.endpoints import drop_credentials, split_user_info
+from delta_ops.storage.backends.endpoints import drop_credentials, split_user_info
 from tests.support.servers.azure import AzureServer
 from tests.support.servers.gcs import GcsServer
 from tests.support.servers.s3 import S3Server
@@ -190,7 +190,7 @@ def test_that_a_password_is_left_out_is_said_once_of_an_endpoint(
     options = {**SIGNED, "endpoint_url": with_password(s3_server.url) + "/"}
     for _ in range(2):
         open_storage("s3://bucket/t", options)
-    (warning,) = logged.of("delta_ops.storage.endpoints")
+    (warning,) = logged.of("delta_ops.storage.backends.endpoints")
     assert f"S3 endpoint {s3_server.url}/ are not used" in warning
 
 

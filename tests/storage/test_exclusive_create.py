@@ -13,9 +13,9 @@ import pytest
 
 from delta_ops.errors import StorageError
 from delta_ops.storage import Storage, open_storage
-from delta_ops.storage.create_azure import AZURE
-from delta_ops.storage.create_gcs import GCS
-from delta_ops.storage.create_s3 import S3
+from delta_ops.storage.backends.azure.create import AZURE
+from delta_ops.storage.backends.gcs.create import GCS
+from delta_ops.storage.backends.s3.create import S3
 from delta_ops.storage.create_way import PART_BYTES, Way
 from tests.support.servers.azure import AzureServer
 from tests.support.servers.s3 import Failure, S3Server, kinds

@@ -6,7 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from delta_ops.storage import local_directories, open_storage
+from delta_ops.storage import open_storage
+from delta_ops.storage.local import directories as local_directories
 
 
 @pytest.fixture(params=[True, False], ids=["descriptors", "paths"])

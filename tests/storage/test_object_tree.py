@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from delta_ops.storage.object_tree import Listing, Page, list_objects
-from delta_ops.storage.opening import open_remote
+from delta_ops.storage.backends.object_tree import Listing, Page, list_objects
+from delta_ops.storage.remote.opening import open_remote
 from tests.support.servers.s3 import S3Server, kinds
 
 

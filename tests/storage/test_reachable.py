@@ -15,7 +15,7 @@ import delta_ops.arrow as da
 from delta_ops import DeltaLog
 from delta_ops.errors import DeltaOpsError, StorageError
 from delta_ops.storage import open_storage
-from delta_ops.storage.reachable import address_before_opening, unreachable_reason
+from delta_ops.storage.remote.reachable import address_before_opening, unreachable_reason
 from tests.support.tables import add, write_log
 
 GOOGLE = "https://storage.googleapis.com"

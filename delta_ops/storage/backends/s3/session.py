@@ -20,7 +20,7 @@ from typing import Any
 from aiobotocore.session import AioSession  # type: ignore[import-untyped]
 from botocore.exceptions import ConnectionError as NoConnectionError  # type: ignore[import-untyped]
 
-from delta_ops.storage.aws_files import aws_files
+from delta_ops.storage.backends.s3.files import aws_files
 
 CONNECT_TIMEOUT_S = 2
 _TRIES = 2

@@ -15,9 +15,9 @@ from contextlib import AbstractContextManager
 from typing import Any
 
 from delta_ops.errors import UnsupportedStorageError
-from delta_ops.storage.create_azure import AZURE
-from delta_ops.storage.create_gcs import GCS
-from delta_ops.storage.create_s3 import S3
+from delta_ops.storage.backends.azure.create import AZURE
+from delta_ops.storage.backends.gcs.create import GCS
+from delta_ops.storage.backends.s3.create import S3
 from delta_ops.storage.create_way import Way, file_exists_error
 from delta_ops.storage.locks import (
     RENAMING,
@@ -27,7 +27,7 @@ from delta_ops.storage.locks import (
     way_with_lock,
     way_without_condition,
 )
-from delta_ops.storage.probe import honours_put, honours_upload
+from delta_ops.storage.remote.probe import honours_put, honours_upload
 
 _memory_lock = threading.Lock()
 _CURE = (

@@ -24,7 +24,7 @@ from delta_ops.errors import StorageError
 from delta_ops.storage.concurrency import run_ahead
 from delta_ops.storage.contract import FileInfo, OnLink, Wanted
 from delta_ops.storage.failures import reason_of
-from delta_ops.storage.local_directories import LocalDirectory, open_place
+from delta_ops.storage.local.directories import LocalDirectory, open_place
 from delta_ops.storage.paths import is_valid, validate
 
 if sys.platform == "linux":

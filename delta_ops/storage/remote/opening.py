@@ -17,16 +17,16 @@ from fsspec.config import apply_config
 from delta_ops.errors import InvalidRequestError, MissingDependencyError, StorageError
 from delta_ops.late_imports import importing
 from delta_ops.storage.addresses import address_refusal, validate_remote
-from delta_ops.storage.endpoints import drop_credentials
+from delta_ops.storage.backends.endpoints import drop_credentials
+from delta_ops.storage.backends.option_names import client_options
 from delta_ops.storage.failures import describe_error, reveals
-from delta_ops.storage.fsspec_storage import FsspecStorage
 from delta_ops.storage.hadoop_names import translate_hadoop_names
 from delta_ops.storage.locks import Lock
 from delta_ops.storage.object_stores import options_to_open
-from delta_ops.storage.option_names import client_options
 from delta_ops.storage.paths import redact, split_uri
 from delta_ops.storage.range_cache import RangeCache
-from delta_ops.storage.reachable import address_before_opening, unreachable_reason
+from delta_ops.storage.remote.fsspec_storage import FsspecStorage
+from delta_ops.storage.remote.reachable import address_before_opening, unreachable_reason
 
 # `url_to_fs` imports it at its first call, where a fork would not wait for it.
 with contextlib.suppress(ImportError):  # it is new in fsspec

@@ -26,7 +26,6 @@ from delta_ops.errors import DeltaOpsError, StorageError, UnsupportedStorageErro
 from delta_ops.storage.concurrency import MAX_CONCURRENCY, run_ahead, run_parallel
 from delta_ops.storage.contract import FileInfo, OnLink, Wanted
 from delta_ops.storage.create_way import Way
-from delta_ops.storage.exclusive import get_memory_lock, uploads_in_parts, way_to_create
 from delta_ops.storage.failures import describe_error, reason_of, reveals
 from delta_ops.storage.locks import Lock, can_rename, hold, hold_for_caller, rename_into_place
 from delta_ops.storage.object_stores import (
@@ -41,11 +40,12 @@ from delta_ops.storage.object_stores import (
     way_to_list_tree,
 )
 from delta_ops.storage.paths import is_valid, redact, validate
-from delta_ops.storage.probe import PROBES
 from delta_ops.storage.range_cache import KeptRanges, RangeCache
 from delta_ops.storage.ranges import validate_parts, validate_ranges
-from delta_ops.storage.reachable import unreachable_reason
-from delta_ops.storage.uploads import upload_written
+from delta_ops.storage.remote.exclusive import get_memory_lock, uploads_in_parts, way_to_create
+from delta_ops.storage.remote.probe import PROBES
+from delta_ops.storage.remote.reachable import unreachable_reason
+from delta_ops.storage.remote.uploads import upload_written
 
 logger = logging.getLogger(__name__)
 

@@ -38,7 +38,9 @@ from pyarrow.fs import LocalFileSystem
 from delta_ops.errors import InvalidRequestError, StorageError
 from delta_ops.storage.contract import FileInfo, OnLink, Wanted
 from delta_ops.storage.create_way import file_exists_error
-from delta_ops.storage.durability import (
+from delta_ops.storage.failures import reason_of
+from delta_ops.storage.local.directories import open_place
+from delta_ops.storage.local.durability import (
     Translate,
     directories_upward,
     make_directories,
@@ -49,14 +51,12 @@ from delta_ops.storage.durability import (
     translating,
     write_new_file,
 )
-from delta_ops.storage.exclusive import name_staged_file
-from delta_ops.storage.failures import reason_of
-from delta_ops.storage.local_directories import open_place
-from delta_ops.storage.local_tree import find, list_tree
+from delta_ops.storage.local.tree import find, list_tree
 from delta_ops.storage.locks import Lock, hold_for_caller
 from delta_ops.storage.paths import is_valid, validate
 from delta_ops.storage.range_cache import KeptRanges
 from delta_ops.storage.ranges import validate_parts, validate_ranges
+from delta_ops.storage.remote.exclusive import name_staged_file
 
 logger = logging.getLogger(__name__)
 

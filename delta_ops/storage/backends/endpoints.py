@@ -20,7 +20,7 @@ from typing import Any
 from urllib.parse import unquote
 
 from delta_ops.errors import InvalidRequestError
-from delta_ops.storage.aws_files import aws_files
+from delta_ops.storage.backends.s3.files import aws_files
 
 Options = Mapping[str, Any]
 """What a file system of fsspec is opened with."""
@@ -70,7 +70,7 @@ def _s3(options: Options) -> Options:
     if not options.get("anon") or options.get("session") is not None:
         _warn("S3", address)
         return cleaned
-    from delta_ops.storage.basic_auth_s3 import BasicAuthSession  # imports the client
+    from delta_ops.storage.backends.s3.basic_auth import BasicAuthSession  # imports the client
 
     return {
         **cleaned,

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from delta_ops.storage.s3_session import S3Session
+from delta_ops.storage.backends.s3.session import S3Session
 
 
 class BasicAuthSession(S3Session):

@@ -1,0 +1,1 @@
+"""Backends: what is specific to each store."""

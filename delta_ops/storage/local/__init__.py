@@ -1,0 +1,1 @@
+"""Local storage: files of this machine's file system."""
