@@ -22,7 +22,7 @@ import delta_ops.arrow as da
 from benchmarks.open_table import run
 from delta_ops import DeltaLog
 from delta_ops.log.commit_file import create_commit
-from delta_ops.maintenance.checkpoint import create_checkpoint
+from delta_ops.maintenance.checkpoint.act import create_checkpoint
 from delta_ops.protocol.actions import AddFile, CommitInfo
 from delta_ops.transaction import cluster_by
 

@@ -27,10 +27,10 @@ from delta_ops.cli.main import cli
 from delta_ops.cli.render import show_result
 from delta_ops.errors import InvalidRequestError
 from delta_ops.log.commit_file import create_commit
-from delta_ops.maintenance import Operation, health, maintain, maintain_fleet, operations
-from delta_ops.maintenance.due import Facts, Finding, HealthThresholds
+from delta_ops.maintenance import Operation, health, maintain, maintain_fleet, registry
 from delta_ops.maintenance.operation import OperationEntry, Option, Request
-from delta_ops.maintenance.operations import OPERATIONS
+from delta_ops.maintenance.registry import OPERATIONS
+from delta_ops.maintenance.thresholds import Facts, Finding, HealthThresholds
 from delta_ops.orchestration.policies.maintenance_config import maintenance_config_class
 from delta_ops.protocol.actions import Protocol
 from delta_ops.protocol.features import FEATURES
@@ -210,7 +210,7 @@ ENTRY = OperationEntry(
 @pytest.fixture
 def table(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> DeltaLog:
     """A table of three files, where there is one operation more."""
-    monkeypatch.setattr(operations, "OPERATIONS", (*OPERATIONS, ENTRY))
+    monkeypatch.setattr(registry, "OPERATIONS", (*OPERATIONS, ENTRY))
     for number in range(3):
         da.write(tmp_path, pa.table({"id": [number]}))
     return DeltaLog(tmp_path)

@@ -38,7 +38,7 @@ from delta_ops.maintenance import (
     health_json,
     maintain_fleet,
 )
-from delta_ops.maintenance.fleet import MAINTAINED_AT_ONCE, failure_of
+from delta_ops.maintenance.fleet.maintain import MAINTAINED_AT_ONCE, failure_of
 from delta_ops.maintenance.health.report import VERDICTS
 from delta_ops.protocol.properties.values import parse_interval
 from delta_ops.storage.paths import redact

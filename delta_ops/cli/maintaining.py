@@ -32,9 +32,9 @@ from delta_ops.maintenance import (
     create_checkpoint,
     vacuum,
 )
-from delta_ops.maintenance.checkpoint import CHECKPOINT
+from delta_ops.maintenance.checkpoint.act import CHECKPOINT
 from delta_ops.maintenance.log_cleanup.operation import CLEAN_UP_LOG
-from delta_ops.maintenance.log_compaction import COMPACT_LOG
+from delta_ops.maintenance.log_compaction.act import COMPACT_LOG
 from delta_ops.maintenance.vacuum.inventory import load_inventory
 from delta_ops.maintenance.vacuum.operation import VACUUM
 from delta_ops.protocol.values.far_times import utc_text

@@ -21,8 +21,8 @@ from delta_ops.components.attributes import (
     validate_name,
     validate_options,
 )
-from delta_ops.maintenance.due import Finding
-from delta_ops.maintenance.fleet import TableHealth, fleet_health
+from delta_ops.maintenance.fleet.maintain import TableHealth, fleet_health
+from delta_ops.maintenance.thresholds import Finding
 from delta_ops.orchestration.checks.check_results import LOST
 from delta_ops.orchestration.commits.commit_sensor import build_commit_sensor
 from delta_ops.orchestration.markdown import plain_text

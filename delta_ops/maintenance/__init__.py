@@ -3,16 +3,15 @@
 Every operation takes `dry_run`, and one that finds nothing to do commits nothing.
 """
 
-from delta_ops.maintenance.backfill_statistics import BackfillResult, backfill_statistics
-from delta_ops.maintenance.checkpoint import (
+from delta_ops.maintenance.backfill_statistics.act import BackfillResult, backfill_statistics
+from delta_ops.maintenance.checkpoint.act import (
     CheckpointPlan,
     CheckpointResult,
     checkpoint_due,
     create_checkpoint,
     plan_checkpoint,
 )
-from delta_ops.maintenance.due import Finding, HealthThresholds, Operation
-from delta_ops.maintenance.fleet import (
+from delta_ops.maintenance.fleet.maintain import (
     Failure,
     FoundTables,
     TableHealth,
@@ -21,12 +20,13 @@ from delta_ops.maintenance.fleet import (
     fleet_health,
     maintain_fleet,
 )
+from delta_ops.maintenance.fleet.rules import MaintenanceRules
 from delta_ops.maintenance.health.figures import HealthFigures
 from delta_ops.maintenance.health.findings import assess
 from delta_ops.maintenance.health.report import HealthReport, health, health_json
 from delta_ops.maintenance.log_cleanup.act import LogCleanupResult, clean_up_log
 from delta_ops.maintenance.log_cleanup.plan import LogCleanupPlan, plan_clean_up_log
-from delta_ops.maintenance.log_compaction import (
+from delta_ops.maintenance.log_compaction.act import (
     LogCompactionPlan,
     LogCompactionResult,
     compact_log,
@@ -37,15 +37,15 @@ from delta_ops.maintenance.optimize.act import OptimizeResult, optimize
 from delta_ops.maintenance.optimize.advice import AdvisedLayout, LayoutAdvice, advise
 from delta_ops.maintenance.optimize.auto_compact import auto_compact
 from delta_ops.maintenance.optimize.plan import OptimizePlan, plan_optimize
-from delta_ops.maintenance.optimize.purge import plan_purge, purge
 from delta_ops.maintenance.plan import MaintenancePlan, plan_maintenance
+from delta_ops.maintenance.purge.act import plan_purge, purge
 from delta_ops.maintenance.repair.act import RepairResult, repair
 from delta_ops.maintenance.repair.plan import RepairPlan, plan_repair
 from delta_ops.maintenance.restore.act import RestoreResult, restore
 from delta_ops.maintenance.restore.plan import RestorePlan, plan_restore
 from delta_ops.maintenance.revert.act import RevertResult, revert
 from delta_ops.maintenance.revert.plan import RevertPlan, plan_revert
-from delta_ops.maintenance.rules import MaintenanceRules
+from delta_ops.maintenance.thresholds import Finding, HealthThresholds, Operation
 from delta_ops.maintenance.vacuum.act import VacuumResult, vacuum
 from delta_ops.maintenance.vacuum.plan import VacuumPlan, plan_vacuum
 

@@ -13,13 +13,13 @@ import pyarrow as pa
 from delta_ops.log import Snapshot
 from delta_ops.log.checkpoint.incomplete import misleading_files
 from delta_ops.log.segment import LogListing
-from delta_ops.maintenance.due import Facts
 from delta_ops.maintenance.log_cleanup.act import plan_of_listed, plan_of_log
 from delta_ops.maintenance.log_cleanup.plan import LogCleanupPlan
-from delta_ops.maintenance.operations import refusals
 from delta_ops.maintenance.optimize.plan import plan_optimize
-from delta_ops.maintenance.reachable import tombstones_before
+from delta_ops.maintenance.registry import refusals
+from delta_ops.maintenance.thresholds import Facts
 from delta_ops.maintenance.vacuum.due import any_is_there
+from delta_ops.maintenance.vacuum.reachable import tombstones_before
 from delta_ops.protocol.actions import AddFile
 from delta_ops.storage import FileInfo
 

@@ -17,10 +17,10 @@ from delta_ops.clock import Clock, system_clock
 from delta_ops.errors import InvalidRequestError
 from delta_ops.events import OnEvent, ignore
 from delta_ops.log import TableOrPlace, log_of
-from delta_ops.maintenance.due import Operation
 from delta_ops.maintenance.operation import OperationResult, Request
-from delta_ops.maintenance.operations import entry_of
 from delta_ops.maintenance.plan import MaintenancePlan, plan_maintenance
+from delta_ops.maintenance.registry import entry_of
+from delta_ops.maintenance.thresholds import Operation
 from delta_ops.transaction.rewrite_group import Rewriter
 
 

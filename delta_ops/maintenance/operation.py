@@ -14,7 +14,7 @@ from typing import Any, Generic, Protocol, TypeVar
 from delta_ops.clock import Clock, system_clock
 from delta_ops.events import OnEvent, ignore
 from delta_ops.log import Snapshot
-from delta_ops.maintenance.due import Facts, Finding, HealthThresholds, Operation
+from delta_ops.maintenance.thresholds import Facts, Finding, HealthThresholds, Operation
 from delta_ops.protocol.features import Operation as Needed
 from delta_ops.transaction.rewrite_group import Rewriter
 

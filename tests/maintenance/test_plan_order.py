@@ -20,7 +20,7 @@ from delta_ops import DeltaLog, Snapshot, col
 from delta_ops.errors import InvalidRequestError
 from delta_ops.log.commit_file import create_commit
 from delta_ops.maintenance import optimize
-from delta_ops.maintenance.checkpoint import create_checkpoint
+from delta_ops.maintenance.checkpoint.act import create_checkpoint
 from delta_ops.maintenance.optimize.overlaps import (
     Ranges,
     choose_overlapping,

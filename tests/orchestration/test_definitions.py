@@ -14,7 +14,7 @@ import pytest
 import delta_ops.arrow as da
 from delta_ops.errors import InvalidRequestError
 from delta_ops.maintenance import HealthThresholds
-from delta_ops.maintenance.due import Measure
+from delta_ops.maintenance.thresholds import Measure
 from delta_ops.orchestration import (
     DeltaIOManager,
     DeltaLogResource,

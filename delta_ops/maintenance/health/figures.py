@@ -31,12 +31,12 @@ from delta_ops.log.segment import (
     segment_from_listing,
 )
 from delta_ops.log.snapshot import load_readable
-from delta_ops.maintenance.due import Facts
 from delta_ops.maintenance.facts import load_facts
 from delta_ops.maintenance.optimize.clustering import load_clustering
 from delta_ops.maintenance.optimize.cubes import is_in_cube
 from delta_ops.maintenance.optimize.plan import small_file_limit
 from delta_ops.maintenance.optimize.small_files import target_size_bytes
+from delta_ops.maintenance.thresholds import Facts
 from delta_ops.maintenance.vacuum.due import TOMBSTONE_COLUMNS
 from delta_ops.protocol.actions import AddFile, Protocol
 from delta_ops.protocol.arrow_schemas import CANONICAL_PATH

@@ -11,9 +11,9 @@ from typing import get_args
 
 from delta_ops.arguments import validate_arguments
 from delta_ops.clock import HOUR_MS
-from delta_ops.maintenance.due import Finding, HealthThresholds, Measure, Unit
 from delta_ops.maintenance.health.figures import HealthFigures
-from delta_ops.maintenance.operations import findings_of_operations
+from delta_ops.maintenance.registry import findings_of_operations
+from delta_ops.maintenance.thresholds import Finding, HealthThresholds, Measure, Unit
 
 _PLACES = {measure: place for place, measure in enumerate(get_args(Measure))}
 

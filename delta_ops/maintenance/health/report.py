@@ -19,10 +19,10 @@ from typing import Any
 from delta_ops.arguments import validate_arguments
 from delta_ops.clock import Clock, system_clock
 from delta_ops.log import TableOrPlace, log_of
-from delta_ops.maintenance.due import Finding, HealthThresholds, Operation, Verdict
 from delta_ops.maintenance.health.figures import HealthFigures, load_figures
 from delta_ops.maintenance.health.findings import assess
-from delta_ops.maintenance.operations import due_operations
+from delta_ops.maintenance.registry import due_operations
+from delta_ops.maintenance.thresholds import Finding, HealthThresholds, Operation, Verdict
 
 DEFAULT_THRESHOLDS = HealthThresholds()
 VERDICTS: tuple[Verdict, ...] = ("ok", "look", "due")

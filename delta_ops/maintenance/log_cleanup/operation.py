@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from delta_ops.maintenance.due import Facts, Finding, HealthThresholds, due_finding
 from delta_ops.maintenance.log_cleanup.act import LogCleanupResult, clean_up_log
 from delta_ops.maintenance.operation import OperationEntry, Request
+from delta_ops.maintenance.thresholds import Facts, Finding, HealthThresholds, due_finding
 from delta_ops.protocol.values.far_times import utc_text
 
 

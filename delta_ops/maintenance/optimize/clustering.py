@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from delta_ops.log import Snapshot
-from delta_ops.maintenance.due import Clustering
 from delta_ops.maintenance.optimize.depth import depth_of
 from delta_ops.maintenance.optimize.estimate import depth_after
 from delta_ops.maintenance.optimize.file_columns import load_file_columns
 from delta_ops.maintenance.optimize.order import clustering_order
 from delta_ops.maintenance.optimize.plan_order import plan_order
 from delta_ops.maintenance.optimize.small_files import target_size_bytes
+from delta_ops.maintenance.thresholds import Clustering
 
 
 def load_clustering(snapshot: Snapshot) -> Clustering:

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from delta_ops.maintenance.due import Facts, Finding, HealthThresholds, due_finding
 from delta_ops.maintenance.operation import OperationEntry, Option, Request
 from delta_ops.maintenance.optimize.act import OptimizeResult, optimize
+from delta_ops.maintenance.thresholds import Facts, Finding, HealthThresholds, due_finding
 from delta_ops.protocol.schema.column_names import name_of_path
 
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from delta_ops.maintenance.due import Facts, Finding, HealthThresholds
 from delta_ops.maintenance.operation import OperationEntry, Request
 from delta_ops.maintenance.repair.act import RepairResult, repair
+from delta_ops.maintenance.thresholds import Facts, Finding, HealthThresholds
 
 
 def _arguments(asked: Request) -> dict[str, Any]:

@@ -26,10 +26,10 @@ import pyarrow.compute as pc
 
 from delta_ops.arguments import validate_arguments
 from delta_ops.log import Snapshot
-from delta_ops.maintenance.reachable import protected_paths, stream_removed
 from delta_ops.maintenance.vacuum.facts import TableListing, vacuum_facts
 from delta_ops.maintenance.vacuum.hidden_names import hidden_names
 from delta_ops.maintenance.vacuum.plan import plan_by_facts
+from delta_ops.maintenance.vacuum.reachable import protected_paths, stream_removed
 from delta_ops.protocol.actions import AddFile
 from delta_ops.protocol.arrow_schemas import ADD, CANONICAL_PATH, add_files
 from delta_ops.protocol.file_paths import absolute_paths, canonical_path, is_absolute

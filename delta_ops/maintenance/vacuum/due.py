@@ -14,7 +14,6 @@ from functools import partial
 import pyarrow as pa
 
 from delta_ops.log import Snapshot
-from delta_ops.maintenance.reachable import other_names, stream_reachable, unneeded_paths
 from delta_ops.maintenance.vacuum.candidates import links_of, tables_among
 from delta_ops.maintenance.vacuum.facts import (
     NOTHING_LISTED,
@@ -25,6 +24,7 @@ from delta_ops.maintenance.vacuum.facts import (
 )
 from delta_ops.maintenance.vacuum.hidden_names import hidden_names
 from delta_ops.maintenance.vacuum.plan import certain_reasons, plan_by_facts
+from delta_ops.maintenance.vacuum.reachable import other_names, stream_reachable, unneeded_paths
 from delta_ops.protocol.file_paths import is_absolute
 from delta_ops.storage.paths import is_valid
 

@@ -11,8 +11,8 @@ from collections.abc import Collection, Iterable, Mapping, Sequence, Set
 from dataclasses import dataclass, field, replace
 from typing import Literal
 
-from delta_ops.maintenance.reachable import other_names
 from delta_ops.maintenance.vacuum.hidden_names import HiddenNames, is_hidden_directory
+from delta_ops.maintenance.vacuum.reachable import other_names
 from delta_ops.storage import FileInfo
 
 Reason = Literal["hidden", "reachable", "on request", "of another table", "young"]

@@ -14,7 +14,7 @@ from delta_ops.errors import CommitConflictError
 from delta_ops.events import OnEvent
 from delta_ops.log import DeltaLog, Snapshot
 from delta_ops.maintenance.admission import validate_vacuumable
-from delta_ops.maintenance.reachable import (
+from delta_ops.maintenance.vacuum.reachable import (
     paths_added_since,
     paths_of_last_versions,
     paths_of_versions,

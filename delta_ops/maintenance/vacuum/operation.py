@@ -8,8 +8,8 @@ from typing import Any
 from delta_ops.log import Snapshot
 from delta_ops.log.delta_log import LOG_DIRECTORY
 from delta_ops.maintenance.admission import is_own_log
-from delta_ops.maintenance.due import Facts, Finding, HealthThresholds, due_finding
 from delta_ops.maintenance.operation import OperationEntry, Option, Request
+from delta_ops.maintenance.thresholds import Facts, Finding, HealthThresholds, due_finding
 from delta_ops.maintenance.vacuum.act import VacuumResult, vacuum
 from delta_ops.protocol.values.far_times import utc_text
 

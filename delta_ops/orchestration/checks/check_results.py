@@ -6,7 +6,7 @@ import dagster as dg
 
 from delta_ops.errors import DeltaOpsError
 from delta_ops.maintenance import HealthReport, Operation
-from delta_ops.maintenance.due import Finding, Measure
+from delta_ops.maintenance.thresholds import Finding, Measure
 from delta_ops.orchestration.markdown import launchpad_link, plain_text
 from delta_ops.orchestration.policies.maintenance_config import maintenance_config
 from delta_ops.orchestration.tables import TableRef

@@ -19,9 +19,9 @@ from delta_ops.maintenance import (
     MaintenancePlan,
     plan_maintenance,
 )
-from delta_ops.maintenance.due import Measure
 from delta_ops.maintenance.health.figures import load_figures
 from delta_ops.maintenance.health.report import assess_table
+from delta_ops.maintenance.thresholds import Measure
 from delta_ops.orchestration.card.table_card import table_card
 from delta_ops.orchestration.checks.check_ops import TableChecks, check_op
 from delta_ops.orchestration.checks.check_results import LOST, Cure, failed_result, finding_result

@@ -13,7 +13,7 @@ import dagster as dg
 
 from delta_ops.errors import DeltaOpsError
 from delta_ops.maintenance import HealthReport
-from delta_ops.maintenance.due import Measure
+from delta_ops.maintenance.thresholds import Measure
 from delta_ops.orchestration.checks.check_results import Cure, failed_result, finding_result
 from delta_ops.orchestration.dagster_compat import latest_check_verdicts
 from delta_ops.orchestration.tables import TableRef

@@ -31,10 +31,10 @@ from delta_ops.maintenance import (
     Operation,
     plan_maintenance,
 )
+from delta_ops.maintenance.fleet.rules import RulesOf
 from delta_ops.maintenance.health.figures import load_figures
 from delta_ops.maintenance.health.report import assess_table
 from delta_ops.maintenance.plan import MaintenancePlan, plan_of_facts
-from delta_ops.maintenance.rules import RulesOf
 from delta_ops.orchestration.policies.policy import ALL_TABLES, MaintenancePolicy
 from delta_ops.orchestration.tables import TableRef
 from delta_ops.storage.paths import redact

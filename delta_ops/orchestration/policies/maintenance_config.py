@@ -16,7 +16,7 @@ from pydantic import Field, create_model
 
 from delta_ops.maintenance import Operation
 from delta_ops.maintenance.operation import OperationEntry, Option
-from delta_ops.maintenance.operations import OPERATIONS
+from delta_ops.maintenance.registry import OPERATIONS
 
 MAINTENANCE_OP = "maintain_tables"
 Options = Mapping[Operation, Mapping[str, Any]]

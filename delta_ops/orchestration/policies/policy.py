@@ -17,7 +17,7 @@ from delta_ops.arguments import validate_arguments
 from delta_ops.errors import InvalidRequestError
 from delta_ops.maintenance import HealthThresholds, MaintenanceRules, Operation
 from delta_ops.maintenance.maintain import validate_options
-from delta_ops.maintenance.operations import OPERATIONS, entry_of
+from delta_ops.maintenance.registry import OPERATIONS, entry_of
 
 ALL_TABLES = "*"
 _BELOW = "/*"

@@ -24,12 +24,12 @@ from delta_ops.errors import DeltaOpsError
 from delta_ops.events import OnEvent, Progress, ignore
 from delta_ops.log import DeltaLog, TableOrPlace, log_of
 from delta_ops.log.delta_log import LOG_DIRECTORY
-from delta_ops.maintenance.due import HealthThresholds
+from delta_ops.maintenance.fleet.rules import MaintenanceRules, RulesOf
 from delta_ops.maintenance.health.figures import load_figures
 from delta_ops.maintenance.health.report import DEFAULT_THRESHOLDS, HealthReport, assess_table
 from delta_ops.maintenance.maintain import MaintenanceResult, maintain
 from delta_ops.maintenance.plan import plan_of_facts
-from delta_ops.maintenance.rules import MaintenanceRules, RulesOf
+from delta_ops.maintenance.thresholds import HealthThresholds
 from delta_ops.storage import Storage, open_storage
 from delta_ops.storage.addresses import local_path_of
 from delta_ops.storage.concurrency import MAX_CONCURRENCY, run_ahead, run_parallel

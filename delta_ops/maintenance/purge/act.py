@@ -27,7 +27,7 @@ from delta_ops.maintenance.optimize.plan import (
 )
 from delta_ops.maintenance.optimize.run import Work, run
 from delta_ops.maintenance.optimize.small_files import own_files, target_size_bytes
-from delta_ops.maintenance.optimize.stored_otherwise import (
+from delta_ops.maintenance.purge.outdated_files import (
     Otherwise,
     files_stored_otherwise,
     validate_otherwise,

@@ -6,9 +6,9 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from delta_ops.maintenance.due import HealthThresholds, Operation
 from delta_ops.maintenance.health.figures import HealthFigures
 from delta_ops.maintenance.health.report import DEFAULT_THRESHOLDS
+from delta_ops.maintenance.thresholds import HealthThresholds, Operation
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -24,8 +24,8 @@ from delta_ops.log.checkpoint_write.write import (
     write_checkpoint,
 )
 from delta_ops.log.segment import list_log
-from delta_ops.maintenance.due import Facts, Finding, HealthThresholds, Verdict, due_finding
 from delta_ops.maintenance.operation import OperationEntry, Request
+from delta_ops.maintenance.thresholds import Facts, Finding, HealthThresholds, Verdict, due_finding
 from delta_ops.protocol.file_names import version_prefix
 from delta_ops.protocol.table_definition import validate
 from delta_ops.storage import FileInfo

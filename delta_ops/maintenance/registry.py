@@ -17,14 +17,14 @@ from typing import Any
 from delta_ops.errors import InvalidRequestError, UnsupportedFeatureError
 from delta_ops.log import Snapshot
 from delta_ops.maintenance.admission import validate_format
-from delta_ops.maintenance.checkpoint import CHECKPOINT
-from delta_ops.maintenance.due import Facts, Finding, HealthThresholds, Operation
+from delta_ops.maintenance.checkpoint.act import CHECKPOINT
 from delta_ops.maintenance.log_cleanup.operation import CLEAN_UP_LOG
-from delta_ops.maintenance.log_compaction import COMPACT_LOG
+from delta_ops.maintenance.log_compaction.act import COMPACT_LOG
 from delta_ops.maintenance.operation import OperationEntry
 from delta_ops.maintenance.optimize.operation import OPTIMIZE
-from delta_ops.maintenance.optimize.purge_operation import PURGE
+from delta_ops.maintenance.purge.operation import PURGE
 from delta_ops.maintenance.repair.operation import REPAIR
+from delta_ops.maintenance.thresholds import Facts, Finding, HealthThresholds, Operation
 from delta_ops.maintenance.vacuum.operation import VACUUM
 from delta_ops.protocol.features import Operation as Needed
 from delta_ops.protocol.table_definition import validate

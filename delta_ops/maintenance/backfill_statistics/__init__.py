@@ -1,0 +1,1 @@
+"""Backfill of statistics: describes live files whose statistics lack columns."""

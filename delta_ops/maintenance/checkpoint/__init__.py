@@ -1,0 +1,1 @@
+"""Checkpoints on request: `plan` decides whether one is due, `act` writes it."""

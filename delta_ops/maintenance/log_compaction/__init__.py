@@ -1,0 +1,1 @@
+"""Log compaction: `plan` chooses commits, `act` writes them as one file."""

@@ -1,0 +1,1 @@
+"""Purge: `plan` chooses files to rewrite for their content, `act` rewrites them."""
