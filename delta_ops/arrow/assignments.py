@@ -15,7 +15,11 @@ import pyarrow.compute as pc
 from delta_ops.arrow.casting import plan_fit
 from delta_ops.arrow.coded_texts import is_coded, replace_codes
 from delta_ops.arrow.expressions.evaluation import Rows, evaluate
-from delta_ops.arrow.partitioning import null_where_empty, validate_new_values
+from delta_ops.arrow.partitioning import (
+    empty_values,
+    fill_empty,
+    validate_new_values,
+)
 from delta_ops.errors import InvalidRequestError
 from delta_ops.planning.assigned_fields import assigned_field, whole_values
 from delta_ops.planning.merge_columns import unmatchable_message
@@ -126,10 +130,9 @@ def plan_assignments(
         columns = {name: pieces[name].combine_chunks() for name in wanted.names}
         validate_new_values(columns, partition_columns, table)
         for name in columns.keys() & set(partition_columns):
-            stored = null_where_empty(columns[name], find_field(schema, name))
-            if name in unmatchable and stored.null_count > columns[name].null_count:
+            if name in unmatchable and pc.any(empty_values(columns[name])).as_py():
                 raise InvalidRequestError(f"{table}: {unmatchable_message(name)}")
-            columns[name] = stored
+            columns[name] = fill_empty(columns[name], find_field(schema, name))
         return list(columns.values())
 
     return Assignments(resolved, make)

@@ -16,6 +16,7 @@ import pyarrow.compute as pc
 
 from delta_ops.errors import InvalidRequestError
 from delta_ops.protocol.schema import INTEGER_RANGES, StructField, StructType, find_field
+from delta_ops.protocol.schema.char_types import char_length
 from delta_ops.protocol.values.partition_values import (
     HIVE_DEFAULT_PARTITION,
     is_null_where_empty,
@@ -84,15 +85,25 @@ def validate_new_values(
             )
 
 
-def null_where_empty(values: pa.Array, field: StructField) -> pa.Array:
+def fill_empty(values: pa.Array, field: StructField) -> pa.Array:
     """New values of a partition column as they are read back: an empty text is null.
+
+    One of the type CHAR is its spaces, which Spark writes too.
 
     Source: PROTOCOL.md, "Partition Value Serialization".
     """
-    if not is_null_where_empty(field):
+    length = char_length((), field)
+    if length is None and not is_null_where_empty(field):
         return values
-    is_empty = pc.equal(pc.binary_length(values), 0)
-    return pc.if_else(is_empty, None, values) if _holds_any(is_empty) else values
+    is_empty = empty_values(values)
+    if not _holds_any(is_empty):
+        return values
+    return pc.if_else(is_empty, None if length is None else " " * length, values)
+
+
+def empty_values(values: pa.Array) -> pa.BooleanArray:
+    """Which texts or bytes are empty; null where there is none."""
+    return pc.equal(pc.binary_length(values), 0)
 
 
 def _holds_any(are: pa.BooleanArray) -> bool:

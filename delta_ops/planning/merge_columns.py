@@ -24,9 +24,8 @@ from delta_ops.protocol.expression.nodes import (
 from delta_ops.protocol.expression.quotes import validate_quotes
 from delta_ops.protocol.expression.resolution import Find, Found, locate
 from delta_ops.protocol.expression.statement_time import bind_time
-from delta_ops.protocol.schema import ColumnPath, StructType
+from delta_ops.protocol.schema import BINARY, STRING, ColumnPath, StructType
 from delta_ops.protocol.table_definition import TableDefinition
-from delta_ops.protocol.values.partition_values import is_null_where_empty
 
 Side = Literal["target", "source"]
 TARGET: Side = "target"
@@ -152,7 +151,7 @@ def split_condition(predicate: Expression, columns: MergeColumns, now_ms: int) -
 def unmatchable_keys(
     keys: Iterable[tuple[Node, Node]], columns: MergeColumns, definition: TableDefinition
 ) -> frozenset[str]:
-    """The keys of a merge that no row meets where they are empty, since the table has null there.
+    """The keys of a merge that no row meets where they are empty, as no partition keeps that.
 
     Args:
         keys: As `split_condition` gives them.
@@ -160,16 +159,16 @@ def unmatchable_keys(
     """
     find = columns.finder()
     names = {find(key.path).path[1:] for key, _ in keys if isinstance(key, Column)}
-    emptied = filter(is_null_where_empty, definition.partition_fields)
-    return frozenset(each.name for each in emptied if (each.name,) in names)
+    texts = (each for each in definition.partition_fields if each.data_type in (STRING, BINARY))
+    return frozenset(each.name for each in texts if (each.name,) in names)
 
 
 def unmatchable_message(key: str) -> str:
     """What is said of inserted rows with an empty key."""
     return (
-        f"the source has rows whose {key} is empty, which partition column {key!r} holds as null: "
-        "they meet no row, so that each merge would add them again; fill the key, or leave the "
-        "rows out"
+        f"the source has rows whose {key} is empty, which partition column {key!r} holds as null, "
+        "or as spaces if it is a CHAR: they meet no row, so that each merge would add them again; "
+        "fill the key, or leave the rows out"
     )
 
 

@@ -25,6 +25,7 @@ from delta_ops.protocol.schema import (
     DataType,
     StructField,
 )
+from delta_ops.protocol.schema.char_types import char_length
 from delta_ops.protocol.values.partition_values import (
     HIVE_DEFAULT_PARTITION,
     is_null_where_empty,
@@ -55,8 +56,10 @@ def partition_text(value: Column, data_type: DataType) -> Column:
     return value
 
 
-def null_where_empty(value: Column, field: StructField) -> Column:
-    """A new value of a partition column as it is read back."""
+def fill_empty(value: Column, field: StructField) -> Column:
+    """A new value of a partition column as it is read back: null or spaces where it is empty."""
+    if length := char_length((), field):
+        return sf.when(value == sf.lit(""), sf.lit(" " * length)).otherwise(value)
     return sf.when(sf.length(value) > 0, value) if is_null_where_empty(field) else value
 
 

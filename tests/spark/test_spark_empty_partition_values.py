@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -10,6 +11,7 @@ import pytest
 from deltalake import write_deltalake
 from pyspark.errors import StreamingQueryException
 from pyspark.sql import SparkSession
+from pyspark.sql import functions as sf
 
 import delta_ops.arrow as da
 import delta_ops.spark as ds
@@ -76,6 +78,82 @@ def test_a_merge_never_inserts_a_row_that_its_own_key_would_not_meet(
     by_id = ds.merge(tmp_path, frame, "target.id = source.id").when_matched_update_all()
     by_id.when_not_matched_insert_all().execute()
     assert rows(da.to_table(tmp_path)) == NULL_AND_FILLED
+
+
+BY_FUNCTION = "lower(target.p) = lower(source.p) AND target.id = source.id"
+MEETING: dict[str, Callable[[], Any]] = {
+    "of equal keys and more": lambda: BY_FUNCTION,
+    "that only Spark understands": lambda: (
+        "soundex(target.p) = soundex(source.p) AND target.id <=> source.id"
+    ),
+    "of columns": lambda: (
+        sf.col("target.id").eqNullSafe(sf.col("source.id"))
+        & (sf.collate("target.p", "UTF8_LCASE") == sf.collate("source.p", "UTF8_LCASE"))
+    ),
+    "without aliases": lambda: "id = n AND concat(p, '') <=> concat(q, '')",
+}
+"""Conditions by which an empty text meets an empty text, and null does not."""
+
+
+@pytest.mark.parametrize("said", MEETING)
+def test_a_row_is_not_inserted_that_would_meet_its_source_if_it_were_not_null(
+    spark: SparkSession, tmp_path: Path, said: str
+) -> None:
+    da.write(tmp_path, EMPTY_AND_FILLED, partition_by=["p"])
+    before = files_under(tmp_path)
+    names = ("n", "q") if said == "without aliases" else ("id", "p")
+    frame = spark.createDataFrame(EMPTY_AND_FILLED).toDF(*names)
+    values = {"id": f"source.{names[0]}", "p": f"source.{names[1]}"}
+    upsert = ds.merge(tmp_path, frame, MEETING[said]()).when_not_matched_insert(values)
+    with pytest.raises(InvalidRequestError, match="rows whose p is empty, which partition col"):
+        upsert.execute()
+    assert files_under(tmp_path) == before
+
+
+@pytest.mark.parametrize(
+    "condition",
+    [
+        "coalesce(target.p, '') = coalesce(source.p, '') AND target.id = source.id",
+        "target.id = source.id AND soundex('a') = soundex('a')",
+        "target.id = source.id AND lower(target.p) = 'b'",
+        "lower(target.p) = lower(source.p) AND target.id = source.id AND source.p = 'b'",
+    ],
+)
+def test_an_empty_text_is_inserted_where_the_condition_does_not_turn_on_it(
+    spark: SparkSession, tmp_path: Path, condition: str
+) -> None:
+    da.write(tmp_path, EMPTY_AND_FILLED.slice(1), partition_by=["p"])
+    frame = spark.createDataFrame(EMPTY_AND_FILLED.slice(0, 1))
+    ds.merge(tmp_path, frame, condition).when_not_matched_insert_all().execute()
+    assert rows(da.to_table(tmp_path)) == NULL_AND_FILLED
+
+
+@pytest.mark.parametrize("nullable", [True, False], ids=["nullable", "NOT NULL"])
+def test_an_empty_text_of_a_char_partition_is_its_spaces(
+    spark: SparkSession, tmp_path: Path, *, nullable: bool
+) -> None:
+    char = StructField("p", STRING, nullable, {"__CHAR_VARCHAR_TYPE_STRING": "char(3)"})
+    create_table(tmp_path, StructType((StructField("id", LONG), char)), partition_by=["p"])
+    frame = spark.createDataFrame(EMPTY_AND_FILLED)
+    ds.write(frame, tmp_path)
+    da.write(tmp_path, pa.table({"id": [3], "p": [""]}))
+    da.update(tmp_path, {"p": "''"}, "id = 2")
+    ds.write(spark.sql("SELECT 4L AS id, 'a' AS p"), tmp_path)
+    ds.update(spark, tmp_path, {"p": "''"}, "id = 4")
+    spaces = [{"id": number, "p": "   "} for number in (1, 2, 3, 4)]
+    assert rows_of(ds.read(spark, tmp_path)) == rows(da.to_table(tmp_path)) == spaces
+    assert rows(da.to_table(tmp_path, predicate=col("p") == "")) == spaces
+    assert rows_of(ds.read(spark, tmp_path, predicate=col("p") == "")) == spaces
+    files = DeltaLog(tmp_path).snapshot().add_files()
+    assert {each.partition_values["p"] for each in files} == {"   "}
+    merges = [
+        da.merge(tmp_path, EMPTY_AND_FILLED, "target.p = source.p AND target.id = source.id"),
+        ds.merge(tmp_path, frame, "target.p = source.p AND target.id = source.id"),
+        ds.merge(tmp_path, frame, BY_FUNCTION),
+    ]
+    for each in merges:
+        with pytest.raises(InvalidRequestError, match="spaces if it is a CHAR: they meet no row"):
+            each.when_not_matched_insert_all().execute()
 
 
 @pytest.mark.parametrize("is_first", [True, pytest.param(False, marks=pytest.mark.full)])

@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 
 import pyarrow as pa
 
-from delta_ops.arrow.partitioning import null_where_empty
+from delta_ops.arrow.partitioning import fill_empty
 from delta_ops.errors import InvalidRequestError
 from delta_ops.protocol.columns.defaults import column_defaults, default_value
 from delta_ops.protocol.columns.identity import (
@@ -89,7 +89,7 @@ class MissingColumns:
                 value = default_value(field, self._now_ms, self._table)
                 default = pa.array([value], arrow_type_from_type(field.data_type))
                 if name in self._definition.partition_columns:
-                    default = null_where_empty(default, field)
+                    default = fill_empty(default, field)
                 values[name] = partial(pa.repeat, default[0])
 
         schema = self._definition.arrow_schema

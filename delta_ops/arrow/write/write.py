@@ -18,7 +18,7 @@ import pyarrow.types as pt
 from delta_ops.arguments import validate_arguments
 from delta_ops.arrow.casting import plan_fit
 from delta_ops.arrow.generated_columns import GeneratedColumns
-from delta_ops.arrow.partitioning import null_where_empty
+from delta_ops.arrow.partitioning import fill_empty
 from delta_ops.arrow.read.scan import read_files, read_kept
 from delta_ops.arrow.row_checks import plan_checks, validate_values
 from delta_ops.arrow.write.change_files import mark_files, mark_rows
@@ -152,6 +152,10 @@ class ArrowWrite:
     @lazy
     def _reader(self) -> pa.RecordBatchReader:
         return reader_of(self._data)
+
+    def go_on(self, transaction: Transaction) -> None:
+        """See `WriteEngine`."""
+        self._transaction = transaction
 
     def schema_of_data(self, known: StructType = NO_COLUMNS) -> StructType:
         """See `WriteEngine`."""
@@ -318,5 +322,5 @@ def _stored_rows(rows: pa.RecordBatch, definition: TableDefinition) -> pa.Record
     """The rows as they are read back: an empty partition value is null."""
     columns = dict(zip(rows.schema.names, rows.columns, strict=True))
     for each in definition.partition_fields:
-        columns[each.name] = null_where_empty(columns[each.name], each)
+        columns[each.name] = fill_empty(columns[each.name], each)
     return pa.RecordBatch.from_arrays(list(columns.values()), schema=rows.schema)

@@ -41,6 +41,7 @@ from delta_ops.protocol.schema import (
     StructField,
 )
 from delta_ops.protocol.schema.arrow_types import arrow_type_from_type
+from delta_ops.protocol.schema.char_types import char_length
 
 HIVE_DEFAULT_PARTITION = "__HIVE_DEFAULT_PARTITION__"
 """The directory name of a null; never a value in the log."""
@@ -115,9 +116,11 @@ def parse(text: str | None, data_type: DataType, *, time_zone: str = "UTC") -> A
 def is_null_where_empty(field: StructField) -> bool:
     """Whether an empty value of a partition column is null.
 
-    A column that must not be null keeps it, to be refused as empty.
+    A column that must not be null keeps it, to be refused as empty. One of the type CHAR has spaces
+    instead.
     """
-    return field.nullable and field.data_type in (STRING, BINARY)
+    is_empty_null = field.nullable and field.data_type in (STRING, BINARY)
+    return is_empty_null and char_length((), field) is None
 
 
 def parse_array(values: pa.Array, data_type: DataType, *, time_zone: str = "UTC") -> pa.Array:

@@ -20,7 +20,9 @@ from delta_ops.protocol.expression import Expression
 from delta_ops.protocol.predicate import Column as PredicateColumn
 from delta_ops.protocol.predicate import Predicate
 from delta_ops.protocol.schema import (
+    BINARY,
     NO_COLUMNS,
+    STRING,
     VARIANT,
     ColumnPath,
     StructField,
@@ -32,7 +34,7 @@ from delta_ops.protocol.table_definition import TableDefinition
 from delta_ops.protocol.values.conversion import value_of_type
 from delta_ops.spark.dml.value_columns import column_of_value
 from delta_ops.spark.expressions.analysis import analyze, reason_of
-from delta_ops.spark.partition_text import is_nan_partition, null_where_empty
+from delta_ops.spark.partition_text import fill_empty, is_nan_partition
 from delta_ops.spark.schema import (
     data_schema_from_spark,
     has_collation,
@@ -49,6 +51,8 @@ class Assigned(NamedTuple):
     values: Mapping[str, Column]
     """In the types of the table, by names spelled as the table does."""
     misfits: Sequence[Misfit]
+    unfilled: Mapping[str, Column] = {}
+    """Texts and bytes of partition columns before empty ones were made null or spaces."""
 
 
 def assigned_columns(
@@ -120,6 +124,7 @@ def fit_values(
         ) from error
     given = data_schema_from_spark(made)
     values: dict[str, Column] = {}
+    unfilled: dict[str, Column] = {}
     misfits: list[Misfit] = []
     for field, as_made, (name, column) in zip(given.fields, made, columns.items(), strict=True):
         plain = spark_schema_from_schema(StructType((field,)))[0].dataType
@@ -137,8 +142,10 @@ def fit_values(
         if name in unmatchable:
             is_empty = sf.coalesce(sf.length(values[name]) == 0, sf.lit(False))
             misfits.append((is_empty, unmatchable_message(name)))
-        values[name] = null_where_empty(values[name], wanted)
-    return Assigned(values, misfits)
+        if wanted.data_type in (STRING, BINARY):
+            unfilled[name] = values[name]
+        values[name] = fill_empty(values[name], wanted)
+    return Assigned(values, misfits, unfilled)
 
 
 def are_stable(assigned: Assigned, rows: DataFrame) -> bool:

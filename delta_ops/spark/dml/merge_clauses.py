@@ -7,7 +7,7 @@ that meet one of the source first; those for inserts are numbered by themselves.
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import reduce
 from operator import or_
 
@@ -55,6 +55,13 @@ class PlannedClause:
     def names(self) -> frozenset[str]:
         """The columns that get values."""
         return frozenset(self.assigned.values) if self.assigned else frozenset()
+
+    @property
+    def unfilled(self) -> PlannedClause:
+        """The clause with values of partition columns as they are given, empty ones too."""
+        assert self.assigned
+        values = {**self.assigned.values, **self.assigned.unfilled}
+        return replace(self, assigned=self.assigned._replace(values=values))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

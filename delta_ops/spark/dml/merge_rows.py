@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
 
+from pyspark.errors import PySparkException
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as sf
 
+from delta_ops.planning.merge_columns import TARGET, unmatchable_message
+from delta_ops.protocol.expression.nodes import columns_of
 from delta_ops.protocol.row_tracking import tracked_definition
 from delta_ops.protocol.schema import LONG, StructField, StructType
 from delta_ops.spark.dml.changed_rows import (
@@ -29,12 +33,16 @@ from delta_ops.spark.dml.merge_clauses import (
 )
 from delta_ops.spark.dml.merge_planning import MergePlan
 from delta_ops.spark.expressions.columns import named_column
+from delta_ops.spark.expressions.conditions import is_true
 from delta_ops.spark.read.file_index import ROW_NUMBER
 from delta_ops.spark.read.read import NUMBER, read_files
 from delta_ops.spark.row_checks import RowCheck
 from delta_ops.spark.write.missing_columns import CompletedRows, gather_tasks, missing_values
-from delta_ops.spark.write.table_columns import fit, null_of
+from delta_ops.spark.write.table_columns import Misfit, fit, null_of
 from delta_ops.transaction.row_changes import Changed
+
+_MET, _MEETS = "delta_ops met", "delta_ops meets"
+"""Whether a new row meets its row of the source: as it is given, and as it is stored."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -80,12 +88,68 @@ def make_new_rows(plan: MergePlan, unmet: DataFrame, now_ms: int) -> NewRows:
         )
         for field in definition.schema.fields
     }
-    misfits, first = flags_of_misfits(plan.inserts), len(flags_of_misfits(plan.updates))
+    rows, lost = _flag_lost_matches(plan, rows, values)
+    misfits = [*flags_of_misfits(plan.inserts), *lost]
+    first = len(flags_of_misfits(plan.updates))
     is_changed, clause = sf.lit(True).alias(CHANGED), named_column(CLAUSE)
     made = assign(rows, values, misfits, is_changed, clause, first_misfit=first)
     new = follow(made, partial(where_assigned, plan.inserts), definition, table)
     completed = CompletedRows(frame=new, counted=tuple(counted.values()), table=table)
     return NewRows(completed=completed, checks=[*misfit_checks(misfits, first), *completed.checks])
+
+
+def _flag_lost_matches(
+    plan: MergePlan, rows: DataFrame, values: Mapping[str, Column]
+) -> tuple[DataFrame, list[Misfit]]:
+    """Find new rows that would meet their rows of the source if partitions kept empty texts.
+
+    They meet none as they are stored, so that each merge would add them again. Where keys do not
+    tell it, the condition is evaluated for each new row and its row of the source.
+
+    Args:
+        rows: Of the source, with the clause that inserts them.
+        values: Of the new rows.
+    """
+    clauses = {number: each.unfilled for number, each in plan.inserts.items()}
+    texts = {
+        name for each in plan.inserts.values() if each.assigned for name in each.assigned.unfilled
+    }
+    if not texts or not _looks_beyond_keys(plan, texts):
+        return rows, []
+    given = {name: values_by_clause(clauses, name, values[name]) for name in sorted(texts)}
+    flagged = rows.withColumns({_MET: sf.lit(True), _MEETS: sf.lit(False)})
+    if plan.sides.target_alias.lower() not in plan.sides.source_schema.fields_by_lower_name:
+        with suppress(PySparkException):  # of names that are found in a join only
+            beside = _evaluate_beside(plan, rows, {**values, **given}, _MET)
+            beside = _evaluate_beside(plan, beside, values, _MEETS)
+            _ = beside.schema
+            flagged = beside
+    is_lost = named_column(_MET) & ~named_column(_MEETS)
+    return flagged, [
+        (is_lost & sf.coalesce(sf.length(value) == 0, sf.lit(False)), unmatchable_message(name))
+        for name, value in given.items()
+    ]
+
+
+def _looks_beyond_keys(plan: MergePlan, names: Collection[str]) -> bool:
+    """Whether rows meet by these columns of the table otherwise than by equal keys."""
+    if plan.keys is None:
+        return True
+    find = plan.columns.finder()
+    used = columns_of(plan.keys.residual) if plan.keys.residual is not None else ()
+    return any(find(each.path).path[:2] in {(TARGET, name) for name in names} for each in used)
+
+
+def _evaluate_beside(
+    plan: MergePlan, rows: DataFrame, target: Mapping[str, Column], flag: str
+) -> DataFrame:
+    """Rows of the source, and whether each would meet the row of these values."""
+    of_source = plan.sides.source_schema.fields_by_lower_name
+    alone = {name: each for name, each in target.items() if name.lower() not in of_source}
+    row = sf.struct(*(each.alias(name) for name, each in target.items()))
+    beside = rows.withColumns({**alone, plan.sides.target_alias: row})
+    met = beside.withColumn(flag, is_true(plan.condition.column))
+    return met.drop(plan.sides.target_alias, *alone)
 
 
 def insert(plan: MergePlan, new: NewRows, changed: Changed, *, is_told_of: bool = False) -> int:

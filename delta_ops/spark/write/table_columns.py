@@ -18,12 +18,14 @@ from pyspark.sql import functions as sf
 from delta_ops.errors import InvalidRequestError
 from delta_ops.protocol.row_rules import Generated
 from delta_ops.protocol.schema import (
+    BINARY,
     BYTE,
     DOUBLE,
     FLOAT,
     INTEGER,
     LONG,
     SHORT,
+    STRING,
     ArrayType,
     DataType,
     DecimalType,
@@ -34,9 +36,8 @@ from delta_ops.protocol.schema import (
 )
 from delta_ops.protocol.schema.evolution import validate_given_once
 from delta_ops.protocol.table_definition import TableDefinition
-from delta_ops.protocol.values.partition_values import is_null_where_empty
 from delta_ops.spark.expressions.columns import named_column
-from delta_ops.spark.partition_text import null_where_empty
+from delta_ops.spark.partition_text import fill_empty
 from delta_ops.spark.row_checks import RowCheck, generated_text
 from delta_ops.spark.schema import (
     data_schema_from_spark,
@@ -143,9 +144,9 @@ def generate_columns(
 
 
 def stored_rows(frame: DataFrame, definition: TableDefinition) -> DataFrame:
-    """The rows as they are read back: an empty partition value is null."""
-    emptied = [each for each in definition.partition_fields if is_null_where_empty(each)]
-    values = {each.name: null_where_empty(named_column(each.name), each) for each in emptied}
+    """The rows as they are read back: an empty partition value is null, or spaces."""
+    texts = [each for each in definition.partition_fields if each.data_type in (STRING, BINARY)]
+    values = {each.name: fill_empty(named_column(each.name), each) for each in texts}
     return frame.withColumns(values) if values else frame
 
 

@@ -229,6 +229,10 @@ class SparkWrite:
         self._transaction, self._df = transaction, df
         self._settings, self._rules = settings, rules
 
+    def go_on(self, transaction: Transaction) -> None:
+        """See `WriteEngine`."""
+        self._transaction = transaction
+
     def schema_of_data(self, known: StructType = NO_COLUMNS) -> StructType:
         """See `WriteEngine`."""
         fields = []
