@@ -11,10 +11,8 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any
 
-import pyarrow.compute as pc
 from pyroaring import BitMap64
 
-from delta_ops.clock import MINUTE_MS
 from delta_ops.errors import (
     CommitConflictError,
     DataFileError,
@@ -22,7 +20,6 @@ from delta_ops.errors import (
 )
 from delta_ops.events import DataFilesStaged, OnEvent, WriteStarted
 from delta_ops.log import Snapshot
-from delta_ops.log.commit_file import read_commit_if_there
 from delta_ops.log.deletion_vectors.read import load_deletion_vector
 from delta_ops.log.deletion_vectors.write import discard_vectors, write_deletion_vectors
 from delta_ops.log.snapshot import snapshot_of_new_table
@@ -41,6 +38,7 @@ from delta_ops.storage.parquet_ranges import read_footer
 from delta_ops.transaction.changeable import validate_changeable
 from delta_ops.transaction.hooks import Hook
 from delta_ops.transaction.idempotency import Txn
+from delta_ops.transaction.overtaken import LONGEST_MS, begin_again
 from delta_ops.transaction.result import CommitResult
 from delta_ops.transaction.staging import Staged
 from delta_ops.transaction.transaction import Transaction
@@ -48,8 +46,6 @@ from delta_ops.transaction.write import Target, transaction_on
 
 Discard = Callable[[Storage, Sequence[AddFile | AddCdcFile]], None]
 """Deletes data files and files of the feed."""
-_LONGEST_MS = 10 * MINUTE_MS
-"""After it a change that compactions have overtaken is not made again."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -201,7 +197,6 @@ def open_for_change(
         UnsupportedFeatureError: The table uses what the engine cannot write.
     """
     transaction = transaction_on(target, storage_options, on_event, engine)
-    transaction.is_of_one_change |= not isinstance(target, Transaction)
     snapshot = _table_before(transaction)
     validate_changeable(transaction.definition, transaction.log.uri, verb)
     validate_feed_columns(transaction.definition, transaction.log.uri)
@@ -235,8 +230,7 @@ def commit_change(
 ) -> CommitResult:
     """Make a change and commit it; where nothing changes, only a txn is committed.
 
-    A compaction that came first has left all rows as they were, in other files: the change is made
-    again, on these, until it is committed or the time is up. The reference makes its caller do so.
+    A change that a compaction has overtaken is made again, until it is committed or the time is up.
     So is a change that was to make the table, on the one that another has made first.
 
     Args:
@@ -256,47 +250,32 @@ def commit_change(
     if done := transaction.done_before():
         return done
     _validate_feed_tells_all(transaction)
-    ends_ms = transaction.clock() + _LONGEST_MS
+    ends_ms = transaction.clock() + LONGEST_MS
     while True:
         new = transaction.definition if transaction.creates_table else None
         try:
             return _try_change(transaction, change, make, discard)
         except CommitConflictError as error:
-            if transaction.clock() >= ends_ms or not transaction.is_of_one_change:
-                raise
-            if new is None and not _is_of_rearrangement(error, transaction):
-                raise
-            again = transaction.begin_again()
-            is_same = _is_laid_out(again, new) if new else _are_of_same_table(transaction, again)
-            if not is_same:
+            is_late = transaction.clock() >= ends_ms
+            begin = partial(_begin_on_created, new) if new else partial(begin_again, error)
+            again = None if is_late else begin(transaction)
+            if again is None:
                 raise
             transaction = again
 
 
-def _is_laid_out(created: Transaction, new: TableDefinition) -> bool:
-    """Whether a table that another has made has the partitions that ours was to have."""
-    is_there = created.snapshot is not None
-    return is_there and created.definition.partition_columns == new.partition_columns
+def _begin_on_created(new: TableDefinition, transaction: Transaction) -> Transaction | None:
+    """A transaction on the table that another has made first.
 
-
-def _are_of_same_table(before: Transaction, after: Transaction) -> bool:
-    """Whether what was planned for the one holds for the other."""
-    first, second = before.snapshot, after.snapshot
-    if first is None or second is None:
-        return False
-    return (first.metadata, first.protocol) == (second.metadata, second.protocol)
-
-
-def _is_of_rearrangement(error: CommitConflictError, transaction: Transaction) -> bool:
-    """Whether the commit that came first only rearranged rows."""
-    if error.kind != "delete delete":
-        return False
-    log = transaction.log
-    winner = read_commit_if_there(log.storage, log.log_directory, error.version)
-    return winner is not None and not any(
-        pc.any(pc.fill_null(files["dataChange"], True), min_count=0).as_py()
-        for files in (winner.adds, winner.removes)
-    )
+    Args:
+        new: The table that ours was to make; the other has to have the same partitions.
+    """
+    if not transaction.is_of_one_change:
+        return None
+    again = transaction.begin_again()
+    if again.snapshot is None or again.definition.partition_columns != new.partition_columns:
+        return None
+    return again
 
 
 def _try_change(

@@ -191,7 +191,7 @@ class Transaction:
         self.may_be_committed = False
         """Whether a version names the staged files, or can come to; if not, they may be deleted."""
         self.is_of_one_change = False
-        """Whether whoever began it uses it for one row change alone, which may begin again."""
+        """Whether whoever began it uses it for one change of rows alone, which may begin again."""
 
     def begin_again(self) -> Transaction:
         """A transaction on the latest version that carries the same txns, and nothing else."""
@@ -752,7 +752,7 @@ class Transaction:
         metrics: Mapping[str, int],
         user_metadata: str | None,
     ) -> Proposal:
-        footprint = self._footprint()
+        footprint = self.footprint
         return Proposal(
             actions=self._draft.actions(self.clock()),
             info=commit_info(
@@ -784,7 +784,9 @@ class Transaction:
         # That property alone: another one may be what this commit puts right.
         return not IN_COMMIT_TIMESTAMPS.value_in(self.snapshot.metadata.configuration)
 
-    def _footprint(self) -> Footprint:
+    @property
+    def footprint(self) -> Footprint:
+        """What the commit has read and changes so far."""
         draft = self._draft
         removed = (action.path for action in draft.removed)
         rests_on_no_row = draft.is_rearrangement or self._operation == "vacuum"

@@ -17,7 +17,7 @@ from typing import Any, Literal, Protocol
 
 import pyarrow as pa
 
-from delta_ops.errors import InvalidRequestError, TableExistsError
+from delta_ops.errors import CommitConflictError, InvalidRequestError, TableExistsError
 from delta_ops.events import DataFilesStaged, OnEvent, WriteStarted
 from delta_ops.log import Snapshot
 from delta_ops.log.delta_log import TableOrPlace, log_of
@@ -63,6 +63,7 @@ from delta_ops.transaction import CommitResult, Hook, Staged
 from delta_ops.transaction.create_table import new_metadata, validate_names
 from delta_ops.transaction.hooks import DEFAULT_HOOKS
 from delta_ops.transaction.idempotency import Txn
+from delta_ops.transaction.overtaken import LONGEST_MS, begin_again, validate_reads
 from delta_ops.transaction.transaction import Transaction, begin
 
 Target = TableOrPlace | Transaction
@@ -132,6 +133,9 @@ class WriteEngine(Protocol):
     """
 
     name: Engine
+
+    def go_on(self, transaction: Transaction) -> None:
+        """Replace rows for another transaction, on a later version of the same table."""
 
     def schema_of_data(self, known: StructType = NO_COLUMNS) -> StructType:
         """The schema of a table that these rows make.
@@ -205,18 +209,53 @@ def _write(transaction: Transaction, request: WriteRequest, engine: WriteEngine)
             partition_by=request.partition_by or (),
             configuration=request.configuration,
         )
-    written: list[AddFile | AddCdcFile] = []
+    begun_ms = transaction.clock()
+    staged = stage(transaction, engine, request.partition_by, request.replace_where)
     try:
-        staged = stage(transaction, engine, request.partition_by, request.replace_where)
-        written += staged.adds
         if request.epoch is not None and not staged.adds and _is_only_rows(transaction, request):
             # A batch that is run again has no rows again: there is nothing for its txn to prevent.
             return CommitResult(version=None, already_committed=False, attempts=0)
+        keeps_definition = _keeps_definition(transaction)
+        while True:
+            try:
+                return _commit_rows(transaction, request, engine, staged)
+            except CommitConflictError as error:
+                is_in_time = transaction.clock() < begun_ms + LONGEST_MS
+                may_again = request.mode == "overwrite" and keeps_definition and is_in_time
+                again = begin_again(error, transaction) if may_again else None
+                if again is None:
+                    raise
+                first, transaction = transaction, again
+            engine.go_on(transaction)
+            if done := transaction.done_before():
+                return done
+            validate_reads(first, transaction)
+    finally:
+        if not transaction.may_be_committed:
+            engine.discard(staged.adds)
+
+
+def _keeps_definition(transaction: Transaction) -> bool:
+    """Whether the table is as it was before, so that files may go on to a later version of it."""
+    before = transaction.snapshot
+    return before is not None and transaction.metadata == before.metadata
+
+
+def _commit_rows(
+    transaction: Transaction, request: WriteRequest, engine: WriteEngine, staged: Staged
+) -> CommitResult:
+    """Commit rows that are written, and in an overwrite replace others by them.
+
+    What is written here is deleted again if no version names it; the rows' files are not.
+    """
+    written: list[AddFile | AddCdcFile] = []
+    try:
         transaction.stage(staged)
         if request.mode == "overwrite":
             replaced = replaced_rows(request, staged.adds, transaction.definition)
             _replace(transaction, engine, replaced, written)
-        transaction.on_event(DataFilesStaged(table=table, num_files=len(written)))
+        num_files = len(staged.adds) + len(written)
+        transaction.on_event(DataFilesStaged(table=transaction.log.uri, num_files=num_files))
         epoch = request.epoch
         return transaction.commit(
             operation="WRITE" if epoch is None else "STREAMING UPDATE",
@@ -285,7 +324,7 @@ def _replace(
     """Remove what the predicate matches, and write the other rows of mixed files again.
 
     Args:
-        written: The files of the new rows; those that are written here come behind them.
+        written: Takes the files that are written here.
     """
     transaction.read(predicate)
     if transaction.snapshot is None:
@@ -482,6 +521,7 @@ def transaction_on(
         transaction = target
     else:
         transaction = begin(log_of(target, storage_options), on_event=on_event)
+        transaction.is_of_one_change = True
     if transaction.snapshot is not None:
         validate(transaction.definition, "write", table=transaction.log.uri, engine=engine)
     return transaction

@@ -10,7 +10,7 @@ import pyarrow as pa
 import pytest
 
 import delta_ops.arrow as da
-from delta_ops import DeltaLog, begin
+from delta_ops import DeltaLog, begin, col
 from delta_ops.errors import CommitConflictError
 from delta_ops.events import Event
 from delta_ops.maintenance import optimize
@@ -37,11 +37,22 @@ def update(target: Any, **options: Any) -> CommitResult:
     return da.update(target, {"v": "'b2'"}, "id = 2", **options)
 
 
+def replace_where(target: Any, source: Any = SOURCE, **options: Any) -> CommitResult:
+    matched = col("id").isin([2, 9])
+    return da.write(target, source, "overwrite", replace_where=matched, **options)
+
+
+def replace_where_by_reader(target: Any, **options: Any) -> CommitResult:
+    return replace_where(target, SOURCE.to_reader(), **options)
+
+
 CHANGES: dict[Change, dict[int, str]] = {
     delete: {1: "a", 3: "c"},
     update: {1: "a", 2: "b2", 3: "c"},
     merge: {1: "a", 2: "b2", 3: "c", 9: "i"},
     merge_of_reader: {1: "a", 2: "b2", 3: "c", 9: "i"},
+    replace_where: {1: "a", 2: "b2", 3: "c", 9: "i"},
+    replace_where_by_reader: {1: "a", 2: "b2", 3: "c", 9: "i"},
 }
 
 
@@ -82,7 +93,9 @@ def test_a_change_is_made_on_the_files_of_a_compaction(
     assert values(tmp_path) == {**CHANGES[change], 77: "x"}
     (info,) = DeltaLog(tmp_path).history(limit=1)
     assert (result.version, info.version) == (7, 7)
-    assert result.metrics["executionTimeMs"] >= 0
+    assert (
+        result.metrics["numOutputRows" if "replace" in change.__name__ else "executionTimeMs"] >= 0
+    )
     assert change(tmp_path, txn=("app", 1)).already_committed
 
 
@@ -132,6 +145,68 @@ def test_a_change_of_others_is_a_conflict_as_ever(
     three_files(tmp_path)
     with pytest.raises(CommitConflictError):
         update(tmp_path, on_event=acting_at("DataFilesStaged", lambda: meanwhile(tmp_path)))
+
+
+FEED = {"delta.enableChangeDataFeed": "true"}
+
+
+def test_an_overwrite_writes_its_rows_once(tmp_path: Path) -> None:
+    three_files(tmp_path, **FEED)
+    on_event = acting_at("DataFilesStaged", lambda: optimize(tmp_path))
+    result = replace_where(tmp_path, on_event=on_event)
+    assert (result.version, result.metrics["numOutputRows"]) == (4, 2)
+    log = DeltaLog(tmp_path)
+    named = {str(each.path) for v in range(5) for each in log.snapshot(version=v).add_files()}
+    assert {each.name for each in tmp_path.glob("*.parquet")} == named
+    changes = pa.table(da.read_changes(tmp_path, 4, columns=["id", "v", "_change_type"]))
+    assert sorted(tuple(row.values()) for row in changes.to_pylist()) == [
+        (2, "b", "delete"),
+        (2, "b2", "insert"),
+        (9, "i", "insert"),
+    ]
+
+
+def overwrite(target: Any, **options: Any) -> CommitResult:
+    return da.write(target, SOURCE, "overwrite", **options)
+
+
+def overwrite_partitions(target: Any, **options: Any) -> CommitResult:
+    return da.write(target, SOURCE, "overwrite", partition_overwrite_mode="dynamic", **options)
+
+
+@pytest.mark.parametrize("change", [overwrite, overwrite_partitions])
+def test_an_overwrite_replaces_the_files_of_a_compaction(tmp_path: Path, change: Change) -> None:
+    three_files(tmp_path)
+    result = change(tmp_path, on_event=acting_at("DataFilesStaged", lambda: optimize(tmp_path)))
+    assert (result.version, values(tmp_path)) == (4, {2: "b2", 9: "i"})
+
+
+@pytest.mark.parametrize("change", [overwrite, replace_where])
+@pytest.mark.parametrize("is_first", [True, False], ids=["before", "after"])
+def test_an_overwrite_never_removes_rows_that_were_added_beside_a_compaction(
+    tmp_path: Path, change: Change, *, is_first: bool
+) -> None:
+    three_files(tmp_path)
+
+    def act() -> None:
+        for adds in (is_first, not is_first):
+            if adds:
+                da.write(tmp_path, pa.table({"id": [9], "v": ["added"]}))
+            else:
+                optimize(tmp_path)
+
+    with pytest.raises(CommitConflictError, match="added rows to what this operation has read"):
+        change(tmp_path, on_event=acting_at("DataFilesStaged", act))
+    assert values(tmp_path) == {1: "a", 2: "b", 3: "c", 9: "added"}
+
+
+def test_an_overwrite_of_the_schema_is_a_conflict_as_ever(tmp_path: Path) -> None:
+    three_files(tmp_path)
+    on_event = acting_at("DataFilesStaged", lambda: optimize(tmp_path))
+    with pytest.raises(CommitConflictError):
+        da.write(
+            tmp_path, SOURCE.select(["v"]), "overwrite", overwrite_schema=True, on_event=on_event
+        )
 
 
 def test_a_transaction_of_the_caller_is_not_begun_again(tmp_path: Path) -> None:

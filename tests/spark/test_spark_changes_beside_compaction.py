@@ -10,7 +10,7 @@ from pyspark.sql import SparkSession
 
 import delta_ops.arrow as da
 import delta_ops.spark as ds
-from delta_ops import DeltaLog
+from delta_ops import DeltaLog, col
 from delta_ops.events import OnEvent
 from delta_ops.maintenance import OptimizeResult, optimize
 from delta_ops.transaction import CommitResult
@@ -35,10 +35,17 @@ def merge(spark: SparkSession, root: Path, on_event: OnEvent) -> CommitResult:
     return builder.when_matched_update_all().when_not_matched_insert_all().execute()
 
 
+def replace_where(spark: SparkSession, root: Path, on_event: OnEvent) -> CommitResult:
+    rows = spark.sql("SELECT * FROM VALUES (2L, 'b2'), (9L, 'i') AS t(id, v)")
+    matched = col("id").isin([2, 9])
+    return ds.write(rows, root, "overwrite", replace_where=matched, on_event=on_event)
+
+
 CHANGES = {
     delete: {1: "a", 3: "c"},
     update: {1: "a", 2: "b2", 3: "c"},
     merge: {1: "a", 2: "xtrue", 3: "c", 9: "xtrue"},
+    replace_where: {1: "a", 2: "b2", 3: "c", 9: "i"},
 }
 
 

@@ -204,6 +204,7 @@ class OutputWriter:
         settings = self.settings
         for txn in txns:
             transaction.set_transaction(txn)
+        transaction.is_of_one_change = True
         exists = transaction.snapshot is not None
         options: dict[str, Any] = {
             "mode": mode,
