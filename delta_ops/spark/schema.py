@@ -3,8 +3,8 @@
 Both write schemas as the same JSON. Nullability is not carried over, as in the reference: Spark
 marks columns as not null that merely happen to have no null, and believes what it is told of files.
 Of a column's metadata the comment is kept, and in a new column of a table also what else the
-DataFrame has, but for what is internal to Spark. Defaults are left behind, as by the reference:
-those of a table of Spark's would come along with its rows.
+DataFrame has, but for what is internal to Spark. A default that Spark's own tables have, which
+stands beside `EXISTS_DEFAULT`, is left behind, as by the reference: it came along with the rows.
 """
 
 from __future__ import annotations
@@ -31,6 +31,7 @@ from delta_ops.protocol.schema import (
     walk,
 )
 from delta_ops.protocol.schema.field_metadata import column_metadata
+from delta_ops.protocol.schema.nesting import MAX_LEVELS, levels
 from delta_ops.protocol.values.literals import is_comparable
 
 _COMMENT = "comment"
@@ -46,9 +47,27 @@ def spark_schema_from_schema(
 
     Args:
         metadata: What is kept of each field's.
+
+    Raises:
+        InvalidRequestError: As `validate_levels`.
     """
+    validate_levels(schema)
     nullable = _nullable_struct(schema, metadata)
     return spark_types.StructType.fromJson(json.loads(schema_to_json(nullable)))
+
+
+def validate_levels(schema: StructType) -> None:
+    """Refuse columns that are nested deeper than types of Spark can be compared.
+
+    Raises:
+        InvalidRequestError: With the column.
+    """
+    for each in schema.fields:
+        if (found := levels(each.data_type)) > MAX_LEVELS:
+            raise InvalidRequestError(
+                f"Column {each.name} has {found} levels, and Spark is given no more than "
+                f"{MAX_LEVELS}, which is what files can have; leave the column out by columns=[...]"
+            )
 
 
 def schema_from_spark(schema: spark_types.StructType) -> StructType:
@@ -72,7 +91,22 @@ def schema_from_spark(schema: spark_types.StructType) -> StructType:
                 f"Column {'.'.join(path)} is of Spark's type {data_type.name}, which a Delta table "
                 "cannot hold in this version of delta_ops; cast or drop the column."
             )
-    described = _describe(found, schema_from_json(schema.json()), ())
+    return describe(found, schema)
+
+
+def describe(columns: StructType, given: spark_types.StructType) -> StructType:
+    """Columns with the metadata that new columns of a table have of a DataFrame.
+
+    Args:
+        columns: Some of the DataFrame's, in its order.
+        given: The schema of the DataFrame.
+
+    Raises:
+        InvalidRequestError: The metadata say what no column can have.
+    """
+    names = {each.name for each in columns.fields}
+    known = [each for each in schema_from_json(given.json()).fields if each.name in names]
+    described = _describe(columns, StructType(tuple(known)), ())
     assert isinstance(described, StructType)
     return described
 
@@ -103,10 +137,11 @@ def _describe(data_type: DataType, given: DataType, path: ColumnPath) -> DataTyp
 
 def _own_metadata(field: StructField) -> Mapping[str, Any]:
     """Metadata that Spark does not make by itself."""
+    defaults = (CURRENT_DEFAULT, _EXISTS_DEFAULT) if _EXISTS_DEFAULT in field.metadata else ()
     return {
         key: value
         for key, value in field.metadata.items()
-        if not key.startswith(_INTERNAL) and key not in (CURRENT_DEFAULT, _EXISTS_DEFAULT)
+        if not key.startswith(_INTERNAL) and key not in defaults
     }
 
 

@@ -31,7 +31,7 @@ from delta_ops.protocol.schema import (
 )
 from delta_ops.protocol.table_definition import TableDefinition
 from delta_ops.spark.expressions.columns import named_column, select_columns
-from delta_ops.spark.schema import spark_schema_from_schema
+from delta_ops.spark.schema import spark_schema_from_schema, validate_levels
 
 _SPARKS_ID = "parquet.field.id"
 
@@ -190,6 +190,7 @@ def _spark_type(data_type: DataType) -> spark_types.DataType:
 
 
 def _rename_as_stored(definition: TableDefinition, fields: Sequence[StructField]) -> StructType:
+    validate_levels(StructType(tuple(fields)))
     match definition.mapping_mode:
         case "name":
             return rename_columns(StructType(tuple(fields)), physical_name)

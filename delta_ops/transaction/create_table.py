@@ -26,13 +26,12 @@ from delta_ops.protocol.schema import (
     walk,
 )
 from delta_ops.protocol.schema.column_names import find_named
+from delta_ops.protocol.schema.nesting import MAX_LEVELS, levels
 from delta_ops.protocol.table_definition import TableDefinition, needed_features
 
 # Parquet readers of other engines fail on these where column mapping is off; the reference refuses
 # them too.
 _FORBIDDEN = set(" ,;{}()\n\t=")
-_MAX_LEVELS = 98
-"""Arrow reads files of a hundred, with the root, and rows may come to have one struct more."""
 _SHOWN_PARTS = 8
 """Parts of a name that a message has room for."""
 
@@ -164,24 +163,12 @@ def _fault_of_type(data_type: DataType, *, is_column: bool) -> str:
         )
     if data_type == NO_COLUMNS:
         return "a struct without fields, which Parquet has not; add one, or leave out the column"
-    if is_column and _levels(data_type) > _MAX_LEVELS:
+    if is_column and levels(data_type) > MAX_LEVELS:
         return (
-            f"nested too deeply: a file would have more than {_MAX_LEVELS} levels, two for each "
+            f"nested too deeply: a file would have more than {MAX_LEVELS} levels, two for each "
             "array or map and one for each struct, and readers would refuse it"
         )
     return ""
-
-
-def _levels(data_type: DataType) -> int:
-    """How many levels of groups, and one of values, a column has in a Parquet file."""
-    match data_type:
-        case StructType(fields=fields):
-            return 1 + max((_levels(each.data_type) for each in fields), default=0)
-        case ArrayType(element_type=element):
-            return 2 + _levels(element)
-        case MapType(key_type=key, value_type=value):
-            return 2 + max(_levels(key), _levels(value))
-    return 1
 
 
 def _types(data_type: DataType) -> Iterator[DataType]:

@@ -73,6 +73,7 @@ DAMAGES = (
     "partition values that are of others",
     "a schema of no column",
     "a schema of 90 levels",
+    "a schema of 150 levels",
     "a schema of 5000 levels",
     "a column of type nope",
     "a column of type decimal of long numbers",
