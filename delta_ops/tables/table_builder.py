@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Generic, Literal, TypeVar
 
 from pyspark.errors import UnsupportedOperationException
@@ -20,9 +20,10 @@ from pyspark.sql.types import (
 
 from delta_ops import ddl
 from delta_ops.errors import InvalidRequestError, TableNotFoundError
+from delta_ops.protocol.schema import StructField as Column
 from delta_ops.protocol.schema import schema_from_json
 from delta_ops.protocol.schema.char_types import SQL_TYPE
-from delta_ops.spark.schema import schema_from_spark
+from delta_ops.spark.schema import describe, schema_from_spark
 from delta_ops.spark.session.settings import default_properties, user_metadata_of
 from delta_ops.tables import given
 from delta_ops.tables.exceptions import translating
@@ -170,7 +171,8 @@ class DeltaTableBuilder(Generic[T]):
     def _schema(self) -> Any:
         made = StructType([_stored_field(each) for each in self._columns])
         schema_from_spark(made)  # refuses what a table cannot hold
-        return schema_from_json(made.json())
+        columns = describe(schema_from_json(made.json()), made)
+        return replace(columns, fields=tuple(map(_with_sql_type, columns.fields, self._columns)))
 
 
 _IF_EXISTS: dict[Mode, ddl.IfExists] = {
@@ -210,5 +212,11 @@ def _stored_field(field: StructField) -> StructField:
     """A column as a table holds it: texts of a bounded length are texts."""
     if not isinstance(field.dataType, CharType | VarcharType):
         return field
-    metadata = {**field.metadata, SQL_TYPE: field.dataType.simpleString()}
-    return StructField(field.name, StringType(), field.nullable, metadata)
+    return StructField(field.name, StringType(), field.nullable, field.metadata)
+
+
+def _with_sql_type(field: Column, given: StructField) -> Column:
+    """A column that says how long its texts may be."""
+    if not isinstance(given.dataType, CharType | VarcharType):
+        return field
+    return replace(field, metadata={**field.metadata, SQL_TYPE: given.dataType.simpleString()})

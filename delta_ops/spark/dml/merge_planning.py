@@ -34,7 +34,7 @@ from delta_ops.spark.dml.merge_source import Covered, Key, cover, number_source
 from delta_ops.spark.empty_rows import empty_rows
 from delta_ops.spark.expressions.columns import named_column
 from delta_ops.spark.expressions.conditions import SparkCondition, validate_condition
-from delta_ops.spark.schema import data_schema_from_spark
+from delta_ops.spark.schema import data_schema_from_spark, describe
 from delta_ops.spark.session.progress import OnTasks, tasks_reporter
 from delta_ops.transaction.changeable import validate_assigned
 from delta_ops.transaction.merge import Clause, MergeRequest, new_columns
@@ -110,9 +110,8 @@ def plan_merge(
     source_schema = data_schema_from_spark(source.schema)
     validate_given_once(source_schema, table)
     if request.merge_schema:
-        merge_columns(
-            transaction, new_columns(clauses, source_schema, snapshot.schema, request.target_alias)
-        )
+        added = new_columns(clauses, source_schema, snapshot.schema, request.target_alias)
+        merge_columns(transaction, describe(added, source.schema))
     definition = transaction.definition
     pinned = request.taken[0] if request.taken else number_source(source)
     request.taken[:] = [pinned]
