@@ -73,7 +73,7 @@ def set_default(
             )
         changed = set_metadata_key(field, CURRENT_DEFAULT, default)
         if default is not None:
-            validate_defaults(StructType((changed,)))
+            validate_defaults(StructType((changed,)), transaction.schema)
             default_value(changed, transaction.clock(), transaction.log.uri)
         features = () if default is None else ("allowColumnDefaults",)
         return change_field(transaction, path, changed, features)

@@ -57,7 +57,7 @@ def new_metadata(
     partition_by = _partition_columns(schema, partition_by)
     _validate_partitioning(schema, partition_by)
     validate_generated(schema)
-    validate_defaults(schema)
+    validate_defaults(schema, schema)
     return Metadata(
         id=str(uuid.uuid4()),
         name=name,

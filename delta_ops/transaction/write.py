@@ -389,7 +389,8 @@ def _merged_metadata(current: TableDefinition, given: StructType, table: str) ->
         validate_added(merged, current.schema, table)
         before = current.schema.fields_by_lower_name
         validate_defaults(
-            StructType(tuple(each for each in merged.fields if each.name.lower() not in before))
+            StructType(tuple(each for each in merged.fields if each.name.lower() not in before)),
+            merged,
         )
     return replace(current.metadata, schema_string=schema_to_json(merged))
 

@@ -165,3 +165,17 @@ def test_a_file_in_the_way_leaves_no_doubt_that_there_is_no_table(
     with pytest.raises(StorageError, match="a part of the path is a file"):
         create_table(tmp_path / "table", SCHEMA)
     assert (tmp_path / file).read_text() == "x"
+
+
+def test_a_default_is_no_name_in_double_quotes(tmp_path: Path) -> None:
+    default = StructField("d", STRING, metadata={"CURRENT_DEFAULT": '"STATE"'})
+    state = StructField("state", STRING)
+    with pytest.raises(InvalidRequestError, match=r"column d .* may be read as a column"):
+        create_table(tmp_path / "a", StructType((state, default)))
+    create_table(tmp_path / "b", StructType((StructField("id", LONG), default)))
+    da.write(tmp_path / "b", pa.table({"id": [1]}))
+    assert da.to_table(tmp_path / "b").to_pylist() == [{"id": 1, "d": "STATE"}]
+    da.write(tmp_path / "c", pa.table({"state": ["x"]}))
+    added = pa.field("d", pa.string(), metadata={"CURRENT_DEFAULT": '"state"'})
+    with pytest.raises(InvalidRequestError, match="may be read as a column"):
+        da.write(tmp_path / "c", pa.schema([added]).empty_table(), merge_schema=True)

@@ -16,6 +16,8 @@ from typing import Any
 from delta_ops.errors import InvalidRequestError
 from delta_ops.protocol.expression import parse_expression
 from delta_ops.protocol.expression.nodes import columns_of
+from delta_ops.protocol.expression.quotes import validate_quotes
+from delta_ops.protocol.expression.resolution import finder_of
 from delta_ops.protocol.predicate import parse_literal
 from delta_ops.protocol.schema import CURRENT_DEFAULT, DATE, TIMESTAMP, StructField, StructType
 from delta_ops.protocol.values.conversion import primitive_value
@@ -33,15 +35,27 @@ def column_defaults(schema: StructType) -> Mapping[str, str]:
     return {name: text for name, text in found.items() if isinstance(text, str)}
 
 
-def validate_defaults(schema: StructType) -> None:
+def validate_defaults(columns: StructType, schema: StructType) -> None:
     """Refuse defaults that no row could have, in a table that is about to be made.
 
     What only another engine can evaluate is left to it.
 
+    Args:
+        columns: Those whose defaults are new.
+        schema: The table's.
+
     Raises:
-        InvalidRequestError: A default refers to a column.
+        InvalidRequestError: A default refers to a column, or may be read so: it has a name of a
+            column in double quotes.
     """
-    for name, text in column_defaults(schema).items():
+    for name, text in column_defaults(columns).items():
+        try:
+            validate_quotes(text, finder_of(schema))
+        except InvalidRequestError as error:
+            raise InvalidRequestError(
+                f"the default of column {name} ({text}) may be read as a column, of which a "
+                f"default knows none; write a text in single quotes ({error})"
+            ) from error
         if used := _columns_in(text):
             raise InvalidRequestError(
                 f"the default of column {name} ({text}) refers to the column {used[0]}; a "
