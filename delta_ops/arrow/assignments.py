@@ -14,7 +14,7 @@ import pyarrow.compute as pc
 
 from delta_ops.arrow.casting import plan_fit
 from delta_ops.arrow.coded_texts import is_coded, replace_codes
-from delta_ops.arrow.expressions.evaluation import Rows, evaluate
+from delta_ops.arrow.expressions.evaluation import Rows, evaluate, evaluate_condition, field_of
 from delta_ops.arrow.partitioning import (
     empty_values,
     fill_empty,
@@ -22,7 +22,7 @@ from delta_ops.arrow.partitioning import (
 )
 from delta_ops.errors import InvalidRequestError
 from delta_ops.planning.assigned_fields import assigned_field, whole_values
-from delta_ops.planning.merge_columns import unmatchable_message
+from delta_ops.planning.merge_columns import TARGET, unmatchable_message
 from delta_ops.protocol.expression import Expression, parse_expression
 from delta_ops.protocol.expression.nodes import Column, Literal, Node, Struct, columns_of
 from delta_ops.protocol.expression.resolution import Find, resolve_expression, type_of
@@ -100,6 +100,7 @@ def plan_assignments(
     *,
     is_update: bool = False,
     unmatchable: Collection[str] = (),
+    meets: Node | None = None,
 ) -> Assignments:
     """How to make new values of columns.
 
@@ -111,6 +112,8 @@ def plan_assignments(
         partition_columns: Columns whose empty texts are null, and that take no NaN.
         is_update: They take the place of values that rows have.
         unmatchable: Keys of a merge that no row may leave empty.
+        meets: When rows of both sides of a merge meet, resolved. A new row that would meet its row
+            of the source, if partitions kept empty texts, is refused.
 
     Raises:
         InvalidRequestError: An expression does not fit the columns, or its type the column.
@@ -129,13 +132,48 @@ def plan_assignments(
         pieces = pa.Table.from_batches(fit(batch), wanted)
         columns = {name: pieces[name].combine_chunks() for name in wanted.names}
         validate_new_values(columns, partition_columns, table)
+        unfilled = dict(columns)
         for name in columns.keys() & set(partition_columns):
-            if name in unmatchable and pc.any(empty_values(columns[name])).as_py():
-                raise InvalidRequestError(f"{table}: {unmatchable_message(name)}")
             columns[name] = fill_empty(columns[name], find_field(schema, name))
+        emptied = [name for name in columns if columns[name] is not unfilled[name]]
+        for name in emptied:
+            if name in unmatchable or (
+                meets is not None and _loses_match(meets, rows, name, unfilled, columns, schema)
+            ):
+                raise InvalidRequestError(f"{table}: {unmatchable_message(name)}")
         return list(columns.values())
 
     return Assignments(resolved, make)
+
+
+def _loses_match(
+    meets: Node,
+    rows: Rows,
+    name: str,
+    unfilled: Mapping[str, pa.Array],
+    filled: Mapping[str, pa.Array],
+    schema: StructType,
+) -> bool:
+    """Whether a row with an empty value only does not meet its row of the source as it is stored.
+
+    Args:
+        rows: Rows of the source.
+        name: The column with empty values.
+        unfilled: New values as they are given.
+        filled: New values as they are stored.
+    """
+
+    def find_met(values: Mapping[str, pa.Array]) -> pa.BooleanArray:
+        def column(path: ColumnPath) -> pa.Array:
+            if path[0] != TARGET:
+                return rows.column(path)
+            missing = pa.nulls(rows.num_rows, _arrow_field(find_field(schema, path[1])).type)
+            return field_of(values.get(path[1], missing), path[2:])
+
+        return pc.fill_null(evaluate_condition(meets, Rows(column, rows.num_rows)), False)
+
+    lost = pc.and_not(find_met(unfilled), find_met(filled))
+    return bool(pc.any(pc.and_(lost, empty_values(unfilled[name])), min_count=0).as_py())
 
 
 def replace_values(column: Any, mask: pa.BooleanArray, values: pa.Array) -> pa.Array:

@@ -159,8 +159,24 @@ def unmatchable_keys(
     """
     find = columns.finder()
     names = {find(key.path).path[1:] for key, _ in keys if isinstance(key, Column)}
-    texts = (each for each in definition.partition_fields if each.data_type in (STRING, BINARY))
-    return frozenset(each.name for each in texts if (each.name,) in names)
+    return frozenset(name for name in _texts_of_partitions(definition) if (name,) in names)
+
+
+def looks_beyond_keys(
+    condition: SplitCondition, columns: MergeColumns, definition: TableDefinition
+) -> bool:
+    """Whether rows meet by texts of partition columns otherwise than by equal keys."""
+    if condition.residual is None:
+        return False
+    find, texts = columns.finder(), _texts_of_partitions(definition)
+    paths = (find(each.path).path for each in columns_of(condition.residual))
+    return any(path[0] == TARGET and path[1] in texts for path in paths)
+
+
+def _texts_of_partitions(definition: TableDefinition) -> frozenset[str]:
+    """The partition columns that may be given empty values."""
+    fields = definition.partition_fields
+    return frozenset(each.name for each in fields if each.data_type in (STRING, BINARY))
 
 
 def unmatchable_message(key: str) -> str:

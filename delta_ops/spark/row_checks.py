@@ -22,7 +22,7 @@ from delta_ops.errors import InvalidRequestError
 from delta_ops.protocol.expression.quotes import validate_rule
 from delta_ops.protocol.row_rules import Check, Generated, Invariant, NotNull, RowRule
 from delta_ops.protocol.schema import ArrayType, DataType, MapType, StructType, find_field
-from delta_ops.protocol.schema.char_types import CharLengths, length_limits
+from delta_ops.protocol.schema.char_types import CharLengths, char_length, length_limits
 from delta_ops.protocol.table_definition import TableDefinition
 from delta_ops.protocol.values.partition_values import is_null_where_empty
 from delta_ops.spark.empty_rows import empty_rows
@@ -158,7 +158,11 @@ def generated_text(rule: Generated, definition: TableDefinition) -> str:
     spark_type = spark_schema_from_schema(StructType((field,)))[0].dataType
     made = escape_variables(rule.expression or "")
     value = f"CAST(({made}) AS {spark_type.simpleString()})"
-    if rule.column not in definition.partition_columns or not is_null_where_empty(field):
+    if rule.column not in definition.partition_columns:
+        return value
+    if length := char_length((), field):
+        return f"if({value} = '', '{' ' * length}', {value})"
+    if not is_null_where_empty(field):
         return value
     return f"nullif({value}, CAST('' AS {spark_type.simpleString()}))"
 

@@ -172,7 +172,7 @@ class DeltaTableBuilder(Generic[T]):
         made = StructType([_stored_field(each) for each in self._columns])
         schema_from_spark(made)  # refuses what a table cannot hold
         columns = describe(schema_from_json(made.json()), made)
-        return replace(columns, fields=tuple(map(_with_sql_type, columns.fields, self._columns)))
+        return replace(columns, fields=tuple(map(_add_sql_type, columns.fields, self._columns)))
 
 
 _IF_EXISTS: dict[Mode, ddl.IfExists] = {
@@ -215,7 +215,7 @@ def _stored_field(field: StructField) -> StructField:
     return StructField(field.name, StringType(), field.nullable, field.metadata)
 
 
-def _with_sql_type(field: Column, given: StructField) -> Column:
+def _add_sql_type(field: Column, given: StructField) -> Column:
     """A column that says how long its texts may be."""
     if not isinstance(given.dataType, CharType | VarcharType):
         return field

@@ -203,6 +203,36 @@ def test_a_merge_never_inserts_a_row_that_its_own_key_would_not_meet(
     assert sorted(da.to_table(tmp_path)["id"].to_pylist()) == [1, 1]
 
 
+def test_a_merge_never_inserts_a_row_that_what_stands_beside_its_key_would_not_meet(
+    tmp_path: Path,
+) -> None:
+    da.write(partitioned(tmp_path), EMPTY_AND_FILLED)
+    before = files_under(tmp_path)
+    condition = "target.id = source.id AND concat(target.p, '') = source.p"
+    merge = da.merge(tmp_path, EMPTY_AND_FILLED, condition).when_matched_update_all()
+    with pytest.raises(InvalidRequestError, match="rows whose p is empty, which partition col"):
+        merge.when_not_matched_insert_all().execute()
+    assert files_under(tmp_path) == before
+    merge.when_not_matched_insert_all("source.p <> ''").execute()
+    assert rows(da.to_table(tmp_path)) == NULL_AND_FILLED
+
+
+@pytest.mark.parametrize(
+    "condition",
+    [
+        "target.id = source.id AND coalesce(target.p, '') = source.p",
+        "target.id = source.id AND target.p = 'b'",
+        "target.id = source.id AND lower(target.p) = source.p AND source.id > 5",
+    ],
+)
+def test_an_empty_text_is_inserted_where_the_condition_does_not_turn_on_it(
+    tmp_path: Path, condition: str
+) -> None:
+    partitioned(tmp_path)
+    da.merge(tmp_path, EMPTY_AND_FILLED, condition).when_not_matched_insert_all().execute()
+    assert rows(da.to_table(tmp_path)) == NULL_AND_FILLED
+
+
 def test_rows_whose_key_is_empty_are_left_out_of_an_update(tmp_path: Path) -> None:
     da.write(partitioned(tmp_path), EMPTY_AND_FILLED)
     source = pa.table({"id": [7, 8], "p": ["", "a"]})

@@ -52,6 +52,7 @@ def plan_clause(
     table: str,
     now_ms: int,
     unmatchable: Collection[str],
+    meets: Node | None,
 ) -> PlannedClause:
     """The clause with its names found.
 
@@ -62,6 +63,7 @@ def plan_clause(
         table: For messages.
         now_ms: Time of the merge, in milliseconds since the Unix epoch.
         unmatchable: Keys that no inserted row may leave empty.
+        meets: When rows of both sides meet, where keys do not tell it of empty texts.
 
     Raises:
         InvalidRequestError: A name, type or value does not fit.
@@ -83,6 +85,7 @@ def plan_clause(
             partitions,
             is_update=is_update,
             unmatchable=() if is_update else unmatchable,
+            meets=None if is_update else meets,
         )
     return PlannedClause(
         occasion=clause.occasion,

@@ -29,6 +29,7 @@ from delta_ops.planning.merge_columns import (
     TARGET,
     MergeColumns,
     localize,
+    looks_beyond_keys,
     names_of,
     split_condition,
     unmatchable_keys,
@@ -36,6 +37,7 @@ from delta_ops.planning.merge_columns import (
 from delta_ops.protocol.expression.implication import implied_predicate
 from delta_ops.protocol.expression.nodes import Column, Node, columns_of
 from delta_ops.protocol.expression.resolution import resolve_condition
+from delta_ops.protocol.expression.statement_time import bind_time
 from delta_ops.protocol.predicate import TRUE, Or, Predicate, resolve
 from delta_ops.protocol.predicate import columns as columns_of_predicate
 from delta_ops.protocol.row_rules import Generated
@@ -121,8 +123,13 @@ def plan_merge(
     condition = split_condition(request.predicate, columns, now_ms)
     keys, residual, _ = condition
     unmatchable = unmatchable_keys(keys, columns, definition)
+    meets = None
+    if looks_beyond_keys(condition, columns, definition):
+        root = bind_time(request.predicate.root, now_ms)
+        meets = resolve_condition(root, columns.finder())
     planned = [
-        plan_clause(each, columns, definition, table, now_ms, unmatchable) for each in clauses
+        plan_clause(each, columns, definition, table, now_ms, unmatchable, meets)
+        for each in clauses
     ]
     matched, inserts, others = (
         [each for each in planned if each.occasion == occasion]

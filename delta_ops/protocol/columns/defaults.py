@@ -41,7 +41,7 @@ def validate_defaults(columns: StructType, schema: StructType) -> None:
     What only another engine can evaluate is left to it.
 
     Args:
-        columns: Those whose defaults are new.
+        columns: Columns whose defaults are new.
         schema: The table's.
 
     Raises:

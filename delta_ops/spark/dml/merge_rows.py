@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
@@ -11,8 +11,7 @@ from pyspark.errors import PySparkException
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as sf
 
-from delta_ops.planning.merge_columns import TARGET, unmatchable_message
-from delta_ops.protocol.expression.nodes import columns_of
+from delta_ops.planning.merge_columns import looks_beyond_keys, unmatchable_message
 from delta_ops.protocol.row_tracking import tracked_definition
 from delta_ops.protocol.schema import LONG, StructField, StructType
 from delta_ops.spark.dml.changed_rows import (
@@ -107,14 +106,16 @@ def _flag_lost_matches(
     tell it, the condition is evaluated for each new row and its row of the source.
 
     Args:
-        rows: Of the source, with the clause that inserts them.
-        values: Of the new rows.
+        rows: Rows of the source, with the clause that inserts them.
+        values: Columns of the new rows.
     """
     clauses = {number: each.unfilled for number, each in plan.inserts.items()}
     texts = {
         name for each in plan.inserts.values() if each.assigned for name in each.assigned.unfilled
     }
-    if not texts or not _looks_beyond_keys(plan, texts):
+    keys = plan.keys
+    tells_all = keys is not None and not looks_beyond_keys(keys, plan.columns, plan.definition)
+    if tells_all or not texts:
         return rows, []
     given = {name: values_by_clause(clauses, name, values[name]) for name in sorted(texts)}
     flagged = rows.withColumns({_MET: sf.lit(True), _MEETS: sf.lit(False)})
@@ -129,15 +130,6 @@ def _flag_lost_matches(
         (is_lost & sf.coalesce(sf.length(value) == 0, sf.lit(False)), unmatchable_message(name))
         for name, value in given.items()
     ]
-
-
-def _looks_beyond_keys(plan: MergePlan, names: Collection[str]) -> bool:
-    """Whether rows meet by these columns of the table otherwise than by equal keys."""
-    if plan.keys is None:
-        return True
-    find = plan.columns.finder()
-    used = columns_of(plan.keys.residual) if plan.keys.residual is not None else ()
-    return any(find(each.path).path[:2] in {(TARGET, name) for name in names} for each in used)
 
 
 def _evaluate_beside(
