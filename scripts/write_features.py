@@ -1,4 +1,4 @@
-"""Write docs/features.md from the table that the code goes by: python scripts/write_features.py."""
+"""Writes docs/features.md from `delta_ops/protocol/features.py`."""
 
 from __future__ import annotations
 
@@ -22,10 +22,10 @@ HEAD = """# Table features
 
 Written by `python scripts/write_features.py` from `delta_ops/protocol/features.py`; do not edit.
 
-What is not supported is refused by name before anything is touched, and so is a feature that is
-not in this table. *Open*: history, files, statistics, properties, time travel. *Read* and *write*:
-rows. *Restore*: restore, revert and repair, which write no rows. *Clean up*: delete and compact
-files of the log. A feature of writers only asks nothing of readers.
+An unsupported feature, or a feature that this table does not list, is rejected by name before
+anything is changed. *Open*: history, files, statistics, properties, time travel. *Read* and
+*write*: rows. *Restore*: restore, revert and repair, without new rows. *Clean up*: deletes and
+compacts files of the log. Readers need no support for a writer feature.
 
 | feature | since reader / writer version | open | read: Arrow | Spark | write: Arrow | Spark | \
 restore | vacuum | checkpoint | clean up |

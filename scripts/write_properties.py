@@ -1,4 +1,4 @@
-"""Write docs/properties.md from the table that the code goes by."""
+"""Writes docs/properties.md from `delta_ops/protocol/properties/known.py`."""
 
 from __future__ import annotations
 
@@ -13,21 +13,21 @@ HEAD = """# Table properties
 Written by `python scripts/write_properties.py` from `delta_ops/protocol/properties/known.py`; do \
 not edit.
 
-`delta-ops properties TABLE` shows which of them count in a table. A property that is not in this \
-page is left alone where it is found, and refused where it is set; a name that does not begin with \
-`delta.` is free. Two of these are ours: `delta_ops.policy` ([maintenance](maintenance.md)), and \
-`delta_ops.vacuum.logging`, by which, where it is `false`, a vacuum commits nothing. Where *acts \
-in* is empty, other engines alone heed the property: delta_ops goes on as if it were not there, \
-unless it belongs to a [feature](features.md), which it switches on, or is refused for. A default \
-is what delta_ops does where the property is not set.
+`delta-ops properties TABLE` shows the properties in force for a table. A property that this page \
+does not list is kept where it exists and rejected where it is set. Names that do not begin with \
+`delta.` are free. Two properties belong to delta_ops: `delta_ops.policy` \
+([maintenance](maintenance.md)), and `delta_ops.vacuum.logging` (with `false`, a vacuum commits \
+nothing). If *used by* is empty, only other engines use the property. It has no effect here, \
+unless a [feature](features.md) depends on it: then it enables the feature or is rejected. \
+A default is the behaviour of delta_ops without the property.
 
-| property | means | default | acts in |
+| property | meaning | default | used by |
 |---|---|---|---|
 """
 TAIL = """
-## Kept by engines
+## Set by engines
 
-These are part of how a table is stored. They cannot be set.
+These properties describe how a table is stored. They cannot be set.
 
 | property | means |
 |---|---|

@@ -1,6 +1,6 @@
 """Steps that are killed around a commit and run again in each way there is.
 
-The README's table of reruns says the same.
+`docs/reruns.md` has the same table.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -16,7 +16,7 @@ from tests.support.tables import rows_by_deltalake
 
 NO_TAGS: Mapping[str, str] = {}
 KEPT, AGAIN, BOTH, JOINED = ["first"], ["second"], ["first", "second"], ["first second"]
-OF_README = ("append", "overwrite", "source", "partition")
+COLUMNS = ("append", "overwrite", "source", "partition")
 AFTERWARDS = {
     # rerun: rows of these ways after a kill between commit and event, and after a kill after the
     # event
@@ -29,9 +29,9 @@ AFTERWARDS = {
 }
 
 
-def rows_afterwards(of_readme: Sequence[Sequence[str]]) -> dict[str, Sequence[str]]:
+def rows_afterwards(of_columns: Sequence[Sequence[str]]) -> dict[str, Sequence[str]]:
     """What each way leaves: merges leave what others do, which is what the docs say of them."""
-    rows = dict(zip(OF_README, of_readme, strict=True))
+    rows = dict(zip(COLUMNS, of_columns, strict=True))
     by_clauses = JOINED if rows["append"] == BOTH else rows["append"]
     return {**rows, "merge": rows["overwrite"], "merge_by_clauses": by_clauses}
 
@@ -162,8 +162,8 @@ def test_the_table_of_the_readme_says_what_reruns_leave() -> None:
         "written again": (AGAIN, AGAIN),
         "added again": (BOTH, BOTH),
     }
-    readme = (Path(__file__).resolve().parents[2] / "README.md").read_text()
-    lines = [[c.strip() for c in line.split("|")[1:-1]] for line in readme.splitlines()]
+    page = (Path(__file__).resolve().parents[2] / "docs" / "reruns.md").read_text()
+    lines = [[c.strip() for c in line.split("|")[1:-1]] for line in page.splitlines()]
     written = {
         line[0]: tuple(map(list, zip(*(words[cell] for cell in line[1:]), strict=True)))
         for line in lines

@@ -2,7 +2,7 @@
 
 Its log store looks whether a version is there, and renames its file then; on a disk a rename
 replaces what has come in between. If a version of delta-spark makes these fail, it has closed that
-gap, and the warnings in the README and in 012 are not for it.
+gap, and the warnings in `docs/limits.md` and in 012 are not for it.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Merges by Spark in steps of the multiprocess executor, killed around their commit and run again.
 
-They leave what the README's table of reruns says: by keys alone as an overwrite, else as an append.
+`docs/reruns.md` says what they leave: by keys only as an overwrite, else as an append.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ import pytest
 import delta_ops.arrow as da
 from delta_ops import DeltaLog
 from tests.orchestration.killed_reruns import AFTER, BEFORE, BETWEEN
-from tests.orchestration.test_killed_reruns import AFTERWARDS, OF_README, execute
+from tests.orchestration.test_killed_reruns import AFTERWARDS, COLUMNS, execute
 from tests.spark.killed_merges import MERGES, ONE_BY_ONE, merge_all
 from tests.support.instances import new_instance
 from tests.support.tables import rows_by_deltalake
@@ -48,11 +48,11 @@ def codes(lake: Path, way: str) -> dict[str, str]:
 
 
 def codes_afterwards(rerun: str, point: str) -> dict[str, str]:
-    """What the merged row holds in the end, by the cells of the README's table."""
+    """What the merged row holds in the end, by the cells of that table."""
     if point == BEFORE:
         return {"merge": "second", "merge_by_clauses": "made second"}
     between, after = AFTERWARDS[rerun]
-    cells = dict(zip(OF_README, between if point == BETWEEN else after, strict=True))
+    cells = dict(zip(COLUMNS, between if point == BETWEEN else after, strict=True))
     return {
         "merge": " ".join(cells["overwrite"]),
         "merge_by_clauses": " ".join(["made", *cells["append"]]),
