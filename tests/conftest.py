@@ -16,6 +16,7 @@ from xdist.remote import Producer
 from xdist.scheduler import LoadFileScheduling
 
 from tests.support.class_archive import java_options
+from tests.support.memory import release_memory
 from tests.support.tiers import DEFAULT_SEED, JVM_FOLDERS, SEED, parse_seed, parse_shard
 
 if TYPE_CHECKING:
@@ -105,6 +106,13 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
         items.sort(key=_rank)
 
 
+@pytest.hookimpl(trylast=True)  # after the fixtures of the file
+def pytest_runtest_teardown(item: pytest.Item, nextitem: pytest.Item | None) -> None:
+    """Release memory after each file."""
+    if nextitem is None or _file_of(item) != _file_of(nextitem):
+        release_memory()
+
+
 def _file_of(item: pytest.Item) -> str:
     return item.nodeid.partition("::")[0]
 
@@ -168,7 +176,7 @@ def spark() -> Iterator[SparkSession]:
         .config("spark.sql.shuffle.partitions", "2")
         .config("spark.driver.bindAddress", "127.0.0.1")
         .config("spark.driver.host", "127.0.0.1")
-        .config("spark.driver.memory", "1g")
+        .config("spark.driver.memory", "768m")
         # Spark keeps a thousand of each in memory for its UI, which no test opens.
         .config("spark.ui.retainedJobs", "100")
         .config("spark.ui.retainedStages", "100")
