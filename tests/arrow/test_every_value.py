@@ -7,9 +7,6 @@ lead to the same updates, merges and predicates (`tests/orchestration/test_outpu
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from datetime import UTC, datetime, time
-from functools import cache
-from math import isnan
 from pathlib import Path
 from typing import Any
 
@@ -24,10 +21,6 @@ from delta_ops.errors import InvalidRequestError
 from delta_ops.planning.scan import plan_scan
 from delta_ops.protocol.predicate import to_arrow
 from delta_ops.protocol.schema import (
-    BINARY,
-    DATE,
-    DOUBLE,
-    FLOAT,
     LONG,
     STRING,
     DataType,
@@ -36,35 +29,19 @@ from delta_ops.protocol.schema import (
 )
 from delta_ops.protocol.schema.arrow_types import arrow_type_from_type
 from delta_ops.protocol.values.conversion import value_of_type
-from tests.support.every_value import DEPTHS, PRIMITIVES, VALUES, meaning, means_same
+from tests.support.every_value import (
+    DEPTHS,
+    PRIMITIVES,
+    VALUES,
+    can_partition,
+    is_found,
+    is_kept,
+    kept,
+    leaves_of,
+    means_same,
+)
 
 NAMES = [data_type.name for data_type in PRIMITIVES]
-
-
-@cache
-def kept(data_type: DataType) -> tuple[Any, ...]:
-    """The values that a type keeps, as they are given."""
-    return tuple(each for each in VALUES if is_kept(each, data_type))
-
-
-def is_kept(value: Any, data_type: DataType) -> bool:
-    try:
-        value_of_type(value, StructField("v", data_type), "t")
-    except InvalidRequestError:
-        return False
-    return True
-
-
-def leaves_of(array: Any, *, of_keys: bool = False) -> Iterator[Any]:
-    """The values at the bottom of a nested array, without nulls; of maps the keys or the values."""
-    if pa.types.is_map(array.type):
-        yield from leaves_of(array.keys if of_keys else array.items)
-    elif pa.types.is_list(array.type):
-        yield from leaves_of(array.flatten())
-    elif pa.types.is_struct(array.type):
-        yield from leaves_of(array.field(0))
-    else:
-        yield from array.drop_null()
 
 
 @pytest.mark.parametrize("depth", DEPTHS)
@@ -141,26 +118,10 @@ def test_a_predicate_finds_the_rows_with_the_value_or_is_refused(data_type: Data
         assert repr(found) == repr(expected), value  # NaN does not equal itself
 
 
-def is_found(value: Any, stored: Any, data_type: DataType) -> bool:
-    """Whether a row of a value is one with a value that a predicate takes."""
-    if data_type in (FLOAT, DOUBLE):  # which are compared in double precision
-        number = float(value.as_py() if isinstance(value, pa.Scalar) else value)
-        return number == stored or (isnan(number) and isnan(stored))
-    if data_type == DATE and not is_kept(value, data_type):  # which is its midnight
-        midnight = datetime.combine(stored, time()).replace(tzinfo=UTC)
-        return bool(meaning(midnight)[1] == meaning(value)[1])
-    return bool(stored == value_of_type(value, StructField("v", data_type), "t"))
-
-
 @pytest.mark.parametrize("data_type", PRIMITIVES, ids=NAMES)
 def test_a_partition_has_the_value_that_was_given(tmp_path: Path, data_type: DataType) -> None:
-    field = StructField("p", data_type)
-    values = [value_of_type(each, field, "t") for each in kept(data_type)]
-    if data_type in (FLOAT, DOUBLE):
-        values = [each for each in values if not isnan(each)]  # which is refused
-    if data_type in (STRING, BINARY):
-        values = [each for each in values if each]  # null, where it is a partition
-    values = [each for each in values if _can_partition(each)]
+    values = [value_of_type(each, StructField("p", data_type), "t") for each in kept(data_type)]
+    values = [each for each in values if can_partition(each)]
     given = pa.array(values, arrow_type_from_type(data_type))
     da.write(tmp_path, pa.table({"n": range(len(given)), "p": given}), partition_by=["p"])
     found = da.to_table(tmp_path).sort_by("n")["p"].combine_chunks()
@@ -170,11 +131,6 @@ def test_a_partition_has_the_value_that_was_given(tmp_path: Path, data_type: Dat
         predicate = col("p") == value
         assert value in da.to_table(tmp_path, predicate=predicate)["p"].to_pylist()
         assert len(plan_scan(snapshot, predicate)) == 1
-
-
-def _can_partition(value: Any) -> bool:
-    """Whether the value is one that a path of a partition can say."""
-    return not isinstance(value, bytes) or value.isascii()
 
 
 ARROW_TYPES = [

@@ -5,11 +5,12 @@ What means the same is worked out by exact numbers and nanoseconds, apart from t
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from datetime import UTC, date, datetime, time, timedelta, timezone
 from decimal import Decimal
 from enum import Enum, IntEnum
 from fractions import Fraction
+from functools import cache
 from math import isinf, isnan
 from typing import Any
 from uuid import UUID
@@ -18,6 +19,7 @@ import numpy as np
 import pandas as pd
 import pyarrow as pa
 
+from delta_ops.errors import InvalidRequestError
 from delta_ops.protocol.schema import (
     BINARY,
     BOOLEAN,
@@ -38,6 +40,7 @@ from delta_ops.protocol.schema import (
     StructField,
     StructType,
 )
+from delta_ops.protocol.values.conversion import value_of_type
 
 TOKYO = timezone(timedelta(hours=9))
 NOON = datetime(2026, 1, 31, 12)
@@ -122,6 +125,56 @@ VALUES: tuple[Any, ...] = (
 """Values of Python, NumPy, pandas and Arrow, of which most fit few types."""
 
 Meaning = tuple[str, Any]
+
+
+@cache
+def kept(data_type: DataType) -> tuple[Any, ...]:
+    """The values that a type keeps, as they are given."""
+    return tuple(each for each in VALUES if is_kept(each, data_type))
+
+
+def is_kept(value: Any, data_type: DataType) -> bool:
+    """Whether a type keeps a value, by the rule for what users give."""
+    try:
+        value_of_type(value, StructField("v", data_type), "t")
+    except InvalidRequestError:
+        return False
+    return True
+
+
+def leaves_of(array: Any, *, of_keys: bool = False) -> Iterator[Any]:
+    """The values at the bottom of a nested array, without nulls; of maps the keys or the values."""
+    if pa.types.is_map(array.type):
+        yield from leaves_of(array.keys if of_keys else array.items)
+    elif pa.types.is_list(array.type):
+        yield from leaves_of(array.flatten())
+    elif pa.types.is_struct(array.type):
+        yield from leaves_of(array.field(0))
+    else:
+        yield from array.drop_null()
+
+
+def is_found(value: Any, stored: Any, data_type: DataType) -> bool:
+    """Whether a row of a value is one with a value that a predicate takes."""
+    if data_type in (FLOAT, DOUBLE):  # which are compared in double precision
+        number = float(value.as_py() if isinstance(value, pa.Scalar) else value)
+        return number == stored or (isnan(number) and isnan(stored))
+    if data_type == DATE and not is_kept(value, data_type):  # which is its midnight
+        midnight = datetime.combine(stored, time()).replace(tzinfo=UTC)
+        return bool(meaning(midnight)[1] == meaning(value)[1])
+    return bool(stored == value_of_type(value, StructField("v", data_type), "t"))
+
+
+def can_partition(value: Any) -> bool:
+    """Whether a path of a partition can say a stored value: no NaN, nothing empty, and text."""
+    match value:
+        case float():
+            return not isnan(value)
+        case bytes():
+            return bool(value) and value.isascii()
+        case str():
+            return bool(value)
+    return True
 
 
 def means_same(given: Any, stored: Any) -> bool:
