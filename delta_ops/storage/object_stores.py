@@ -13,7 +13,7 @@ A file system of any other kind is asked by the common calls. Entries are as fss
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence, Set
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Set
 from contextlib import suppress
 from datetime import datetime
 from functools import partial
@@ -116,6 +116,19 @@ def _list_tree_s3(fs: Any, directory: str) -> Iterator[Entry] | None:
     _parse_times_quickly(fs)
     entries = list_objects(partial(_pages_s3, fs, bucket), prefix)
     return ({**entry, "name": f"{bucket}/{entry['name']}"} for entry in entries)
+
+
+def has_table_below_no_name(fs: Any, entries: Iterable[Entry], directory: str) -> bool:
+    """Whether a directory without a name, as in `a//b`, is listed and has the log of a table.
+
+    Only S3 lists such a directory. No path of ours can name it, so that it can only be reported.
+    """
+    bucket, prefix = _split(directory)
+    if not any(e["type"] == "directory" and e["name"] == f"{bucket}/{prefix}" for e in entries):
+        return False
+    listing = Listing(f"{prefix}/", stops_at_slash=False)
+    objects = next(_pages_s3(fs, bucket, listing)).objects
+    return any("/_delta_log/" in each["name"] for each in objects)
 
 
 def _has_order(bucket: str) -> bool:

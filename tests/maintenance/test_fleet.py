@@ -10,6 +10,7 @@ from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 
+import fsspec
 import pytest
 
 from delta_ops import DeltaLog
@@ -177,6 +178,20 @@ def test_tables_are_found_in_object_stores(kind: str, request: pytest.FixtureReq
     assert nested.tables == (found.tables[0], f"{prefix}/a/inner", *found.tables[1:])
     rows = list(fleet_health(found.tables, options))
     assert [row.failure for row in rows] == [None, None, None]
+
+
+def test_a_table_below_a_directory_without_a_name_is_reported(s3_server: S3Server) -> None:
+    bucket, options = s3_server.new_bucket(), s3_server.storage_options
+    prefix, commit = f"s3://{bucket}/lake", f"_delta_log/{0:020}.json"
+    files = fsspec.filesystem("s3", **options)
+    for table in ("a//b", "/c", "plain"):
+        files.pipe(f"{bucket}/lake/{table}/{commit}", b"{}")
+    for other in ("raw//x.csv", "marked/", "marked/x.csv"):
+        files.pipe(f"{bucket}/lake/{other}", b"1")
+    found = find_tables(prefix, options)
+    assert found.tables == (f"{prefix}/plain",)
+    assert set(found.failures) == {f"{prefix}//", f"{prefix}/a/"}
+    assert "has an empty part" in found.failures[f"{prefix}/a/"].message
 
 
 def broken_tables(root: Path, monkeypatch: pytest.MonkeyPatch) -> dict[str, str]:

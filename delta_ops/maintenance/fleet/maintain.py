@@ -264,7 +264,8 @@ def _look_into(
         inner = storage.list_directories(directory)
     except DeltaOpsError as error:
         return is_table, [], error
-    return is_table, [path for path in inner if path.rpartition("/")[2][0] not in "_."], None
+    shown = [path for path in inner if not path.rpartition("/")[2].startswith(("_", "."))]
+    return is_table, shown, None
 
 
 def _same_rules(thresholds: HealthThresholds) -> RulesOf:

@@ -33,6 +33,7 @@ from delta_ops.storage.object_stores import (
     Entry,
     address_of,
     client_address,
+    has_table_below_no_name,
     is_taken_for_another,
     options_of_read,
     way_to_delete_many,
@@ -178,8 +179,10 @@ class FsspecStorage:
                 entries = self._fs.ls(full, detail=True)
             found = {
                 self._relative_path(e["name"]).rstrip("/") for e in entries if _is_directory(e)
-            }
-        return sorted(found - {directory})
+            } - {directory}
+            if "s3" in self._protocols and has_table_below_no_name(self._fs, entries, full):
+                found.add(f"{directory}/")
+        return sorted(found)
 
     def is_directory(self, path: str) -> bool:
         """See `Storage`."""
