@@ -123,7 +123,7 @@ def files(
     names = ("path", "size", "num_records", "modification_time", "partition_values")
     found = plan_columnar_scan(snapshot, names, where).sort_by("path")
     rows = [
-        {**row, "modification_time": utc_text(row["modification_time"])}
+        {**row, "modification_time": _time_text(row["modification_time"])}
         for row in islice(found.to_pylist(), limit)
     ]
     if as_json:
@@ -164,7 +164,7 @@ def _file_row(row: Mapping[str, Any]) -> tuple[Any, ...]:
         row["path"],
         size_text(row["size"]),
         "" if row["num_records"] is None else f"{row['num_records']:,}",
-        _seconds(row["modification_time"]),
+        _seconds(row["modification_time"] or ""),
         ", ".join(f"{name}={value}" for name, value in row["partition_values"].items()),
     )
 
@@ -190,6 +190,11 @@ def _writer_text(entry: HistoryEntry) -> str:
     run = said.get(_RUN) if isinstance(said, dict) else None
     # The engine tells its own name first, and then what it runs on.
     return f"run {str(run)[:_RUN_DIGITS]}" if run else (entry.engine_info or "").partition(" ")[0]
+
+
+def _time_text(ms: int | None) -> str | None:
+    """A time for JSON; None where a log lacks it."""
+    return None if ms is None else utc_text(ms)
 
 
 def _seconds(text: str) -> str:

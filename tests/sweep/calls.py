@@ -57,6 +57,16 @@ def _convert(table: Path) -> None:
     da.convert(table, partition_by={"p": "string"})
 
 
+def _read_by_others(table: Path) -> None:
+    """Changes by Arrow's C interface, which has a limit of its own: schemas of 64 levels."""
+    reader = da.read_changes(table, 0)
+    try:
+        pa.table(reader)
+    except pa.ArrowInvalid as error:
+        if "Recursion level in ArrowSchema" not in str(error):
+            raise
+
+
 def _map_columns(table: Path) -> Path:
     ddl.set_properties(table, {"delta.columnMapping.mode": "name"})
     return table
@@ -98,7 +108,7 @@ READS: Mapping[str, Call] = {
     "count_rows": da.count_rows,
     "count_rows that match": lambda t: da.count_rows(t, _ID),
     "read_changes": lambda t: da.read_changes(t, 0).read_all(),
-    "read_changes by others": lambda t: pa.table(da.read_changes(t, 0)),
+    "read_changes by others": _read_by_others,
     "export_schema": lambda t: da.export_schema(t, t.with_name("schema.parquet")),
     "check_rows": _check_rows,
     # delta_ops.maintenance
