@@ -43,6 +43,13 @@ def _leave_old_v2_checkpoints(log: DeltaLog) -> None:
     age_log(log, 40)
 
 
+def _clone_into(log: DeltaLog) -> Any:
+    source = Path(log.uri).with_name("source")
+    if not source.exists():
+        da.write(source, rows_from(1))
+    return ddl.shallow_clone(source, log)
+
+
 CHANGES: Mapping[str, Command] = {
     **{name: each for name, each in OPERATIONS.items() if name != "shallow clone"},
     "delete of rows of a file of which another deletion takes rows": Command(
@@ -59,6 +66,8 @@ CHANGES: Mapping[str, Command] = {
         prepare=_leave_old_v2_checkpoints,
     ),
     "log compaction": Command(function=compact_log, run=lambda log: compact_log(log, 0, 1)),
+    "shallow clone": Command(function=ddl.shallow_clone, run=_clone_into, is_new=True),
+    "manifest": Command(function=ddl.generate_manifest, run=ddl.generate_manifest),
     "drop table": Command(
         function=ddl.drop_table,
         run=lambda log: ddl.drop_table(log, Path(log.uri).name),
@@ -67,14 +76,19 @@ CHANGES: Mapping[str, Command] = {
 HALF_DONE = [
     CHANGES["delete of rows of a file of which another deletion takes rows"],
     CHANGES["drop table"],
+    CHANGES["manifest"],
 ]
-"""What leaves neither the old rows nor the new ones where it fails."""
+"""What leaves neither the old rows and manifests nor the new ones where it fails."""
 
 
 def state(root: Path) -> Any:
-    """The rows of a table, or why it has none."""
+    """The rows of a table and its manifests, or why it has none."""
+    manifests = {
+        str(each.relative_to(root)): len(each.read_text().splitlines())
+        for each in root.glob("_symlink_format_manifest/**/manifest")
+    }
     try:
-        return rows(da.to_table(root))
+        return rows(da.to_table(root)), manifests
     except (TableNotFoundError, DataFileError) as error:
         return type(error)
 
