@@ -120,7 +120,13 @@ def _asset_write(pipes: PipesContext, asset_key: str | None) -> tuple[str, Asset
             f"{asset_key or 'one that is not named'}; give asset_key, and where the script is "
             "started extras=pipes_extras(context, table)"
         )
-    return asset_key, AssetWrite(**writes[asset_key])
+    try:
+        return asset_key, AssetWrite(**writes[asset_key])
+    except TypeError as error:
+        raise InvalidRequestError(
+            f"Dagster describes the write of asset {asset_key} otherwise than this script "
+            f"understands ({error}); install one version of delta_ops for both. Nothing was written"
+        ) from error
 
 
 def _write(

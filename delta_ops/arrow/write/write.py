@@ -278,7 +278,7 @@ def reader_of(data: Any) -> pa.RecordBatchReader:
     if hasattr(data, "__arrow_c_stream__"):
         try:
             return pa.RecordBatchReader.from_stream(data)
-        except pa.ArrowException as error:
+        except (pa.ArrowException, OverflowError) as error:  # pandas: a number over 64 bits
             reason = first_line(error)
             raise InvalidRequestError(
                 f"data of type {type(data).__name__} have a column that pyarrow does not know "

@@ -190,7 +190,7 @@ def _class_of(handler: TypeHandler) -> type | None:
 def _reader_of_stream(value: Any) -> pa.RecordBatchReader:
     try:
         return pa.RecordBatchReader.from_stream(value)
-    except pa.ArrowException as error:
+    except (pa.ArrowException, OverflowError) as error:  # pandas: a number over 64 bits
         raise column_error(value, error) from error
 
 
