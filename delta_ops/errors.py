@@ -16,6 +16,9 @@ and all reach `Exception.__init__`, so that every error pickles.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
+
 from delta_ops.error_texts import error_text
 
 
@@ -43,6 +46,18 @@ class InvalidRequestError(DeltaOpsError):
 
 class UnknownColumnError(InvalidRequestError):
     """A name is that of no column, and of no field."""
+
+
+@contextmanager
+def naming_table(table: str) -> Iterator[None]:
+    """Put the table in front of errors about a name, a condition or a value, unless it is there."""
+    try:
+        yield
+    except InvalidRequestError as error:
+        kind = type(error)
+        if kind not in (InvalidRequestError, UnknownColumnError) or table in error.message:
+            raise
+        raise kind(f"{table}: {error.message}") from error
 
 
 class MissingDependencyError(InvalidRequestError, ImportError):

@@ -22,6 +22,7 @@ from delta_ops.errors import (
     LogCorruptError,
     TableNotFoundError,
     TableReplacedError,
+    naming_table,
 )
 from delta_ops.lazy import lazy
 from delta_ops.log import pruning
@@ -480,7 +481,8 @@ class Snapshot:
     ) -> pa.Table:
         wanted = [*columns, "path", "deletionVector"]
         if predicate is not None:
-            wanted += pruning.sources_of_predicate(predicate, self.definition)
+            with naming_table(self.uri):
+                wanted += pruning.sources_of_predicate(predicate, self.definition)
         live = self.stream_live(list(dict.fromkeys(wanted)))
         if predicate is not None:
             live = (

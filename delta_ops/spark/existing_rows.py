@@ -47,7 +47,8 @@ def check_rows(spark: SparkSession) -> RowChecker:
         empty = empty_rows(spark, definition.schema)
         for rule in expressions:
             if analyze(sf.expr(escape_variables(rule.expression or "")), empty).is_constant:
-                raise condition_of_constants(rule.expression)
+                reason = condition_of_constants(rule.expression or "")
+                raise InvalidRequestError(f"{snapshot.uri}: {rule} checks nothing: {reason}")
         with translating_failures(snapshot.uri, snapshot.uri):
             rows = read_files(spark, snapshot, snapshot.add_files())  # as they are stored
             (counts,) = rows.agg(*counts_of(checks)).collect()

@@ -14,7 +14,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any, Literal
 
 from delta_ops.arguments import validate_arguments
-from delta_ops.errors import InvalidRequestError, TableNotFoundError
+from delta_ops.errors import InvalidRequestError, TableNotFoundError, naming_table
 from delta_ops.log import TableOrPlace, log_of
 from delta_ops.transaction.idempotency import Txn
 from delta_ops.transaction.result import CommitResult
@@ -67,7 +67,8 @@ def alter(
         transaction.set_transaction(txn)
     if done := transaction.done_before():
         return done
-    alteration = change(transaction)
+    with naming_table(log.uri):
+        alteration = change(transaction)
     if alteration is None:
         return NOTHING_COMMITTED
     transaction.validate()

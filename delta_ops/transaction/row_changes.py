@@ -17,6 +17,7 @@ from delta_ops.errors import (
     CommitConflictError,
     DataFileError,
     InvalidRequestError,
+    naming_table,
 )
 from delta_ops.events import DataFilesStaged, OnEvent, WriteStarted
 from delta_ops.log import Snapshot
@@ -290,7 +291,9 @@ def _try_change(
     transaction.on_event(WriteStarted(table=table))
     changed = Changed(transaction=transaction, snapshot=_table_before(transaction))
     try:
-        metrics = {**make(changed), "executionTimeMs": transaction.clock() - begun_ms}
+        with naming_table(table):
+            made = make(changed)
+        metrics = {**made, "executionTimeMs": transaction.clock() - begun_ms}
         if transaction.is_empty:
             return CommitResult(version=None, already_committed=False, attempts=0, metrics=metrics)
         transaction.on_event(DataFilesStaged(table=table, num_files=len(changed.written)))

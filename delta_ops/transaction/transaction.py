@@ -24,6 +24,7 @@ from delta_ops.errors import (
     InvalidRequestError,
     TableExistsError,
     TableNotFoundError,
+    naming_table,
 )
 from delta_ops.events import CommitAttempted, Event, OnEvent, ignore
 from delta_ops.log import DeltaLog, Snapshot, TableOrPlace, log_of
@@ -288,14 +289,15 @@ class Transaction:
         if self.snapshot is not None:
             raise InvalidRequestError(f"{self.log.uri} is a table already; append or overwrite")
         asked = requested_properties(configuration or {})
-        metadata = new_metadata(
-            schema,
-            partition_by=partition_by,
-            configuration=_set_values(asked.properties),
-            name=name,
-            description=description,
-            created_ms=self.clock(),
-        )
+        with naming_table(self.log.uri):
+            metadata = new_metadata(
+                schema,
+                partition_by=partition_by,
+                configuration=_set_values(asked.properties),
+                name=name,
+                description=description,
+                created_ms=self.clock(),
+            )
         self._define(metadata, new_protocol(metadata, asked.features))
 
     def replace_table(
@@ -323,14 +325,15 @@ class Transaction:
             # Else earlier versions, which carry no time, would be asked for theirs.
             names += [IN_COMMIT_TIMESTAMP_VERSION.name, IN_COMMIT_TIMESTAMP_TIME.name]
         kept = {n: current.configuration[n] for n in names if n in current.configuration}
-        made = new_metadata(
-            schema,
-            partition_by=partition_by,
-            configuration={**kept, **wished},
-            name=name,
-            description=description,
-            created_ms=self.clock(),
-        )
+        with naming_table(self.log.uri):
+            made = new_metadata(
+                schema,
+                partition_by=partition_by,
+                configuration={**kept, **wished},
+                name=name,
+                description=description,
+                created_ms=self.clock(),
+            )
         metadata = replace(made, id=current.id)
         wanted = needed_features(TableDefinition(protocol=self.protocol, metadata=metadata))
         protocol = add_features(self.protocol, (*wanted, *asked.features))
@@ -504,7 +507,8 @@ class Transaction:
             InvalidRequestError: It does not fit the table, so that no race could be judged by it.
             TableNotFoundError: There is no table, and `create_table` has not been called.
         """
-        resolve(predicate, self.schema)
+        with naming_table(self.log.uri):
+            resolve(predicate, self.schema)
         self._reads.append(predicate)
 
     def read_to_change(self, predicate: Predicate) -> None:

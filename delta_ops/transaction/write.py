@@ -17,7 +17,12 @@ from typing import Any, Literal, Protocol
 
 import pyarrow as pa
 
-from delta_ops.errors import CommitConflictError, InvalidRequestError, TableExistsError
+from delta_ops.errors import (
+    CommitConflictError,
+    InvalidRequestError,
+    TableExistsError,
+    naming_table,
+)
 from delta_ops.events import DataFilesStaged, OnEvent, WriteStarted
 from delta_ops.log import Snapshot
 from delta_ops.log.delta_log import TableOrPlace, log_of
@@ -359,7 +364,8 @@ def _change_schema(
     """Give the table the columns that the request asks for, in the commit of its rows."""
     table, current = transaction.log.uri, transaction.definition
     if request.replace_where is not None:
-        resolve(request.replace_where, snapshot.schema)  # what is replaced was there before
+        with naming_table(table):  # what is replaced was there before
+            resolve(request.replace_where, snapshot.schema)
     if request.overwrite_schema:
         changed = _overwrite_metadata(current, engine.schema_of_data(), request, table)
     elif request.merge_schema:

@@ -66,8 +66,10 @@ CALLS: Calls = {
 @pytest.mark.parametrize("call", CALLS.values(), ids=CALLS)
 def test_names_in_double_quotes_change_nothing(tmp_path: Path, call: Callable[[Path], Any]) -> None:
     da.write(tmp_path, ROWS)
-    with pytest.raises(InvalidRequestError, match=r"in double quotes|looks at no column|written `"):
+    says = r"in double quotes|looks at no column|written `"
+    with pytest.raises(InvalidRequestError, match=says) as caught:
         call(tmp_path)
+    assert str(caught.value).startswith(f"{tmp_path}: ")
     assert DeltaLog(tmp_path).snapshot().version == 0
 
 
@@ -89,7 +91,7 @@ def test_no_table_is_made_with_a_constraint_that_checks_nothing(tmp_path: Path, 
 
 def test_no_table_is_made_with_a_column_generated_from_a_text(tmp_path: Path) -> None:
     made = StructField("b", STRING, metadata={"delta.generationExpression": 'upper("a")'})
-    with pytest.raises(InvalidRequestError, match=r"column b is generated .* write `a`"):
+    with pytest.raises(InvalidRequestError, match=rf"{tmp_path}: column b is gen.* write `a`"):
         begin(DeltaLog(tmp_path)).create_table(StructType((StructField("a", STRING), made)))
 
 

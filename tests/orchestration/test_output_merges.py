@@ -421,8 +421,9 @@ def test_a_name_in_double_quotes_is_refused(
 ) -> None:
     asset = Asset(tmp_path, instance, BY_ID)
     asset.materialize(table(id=[1]))
-    with pytest.raises(InvalidRequestError, match=says):
+    with pytest.raises(InvalidRequestError, match=says) as caught:
         asset.materialize(table(id=[1, 2]), more=metadata)
+    assert caught.value.message.startswith(f"{asset.uri}: ")
     assert asset.rows == [(1,)]
 
 

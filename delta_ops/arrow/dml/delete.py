@@ -17,6 +17,7 @@ from delta_ops.arrow.memory_pools import sparing_memory
 from delta_ops.arrow.read.scan import plan_reading_kept, read_files
 from delta_ops.arrow.write.change_files import mark_rows
 from delta_ops.arrow.write.data_file import discard
+from delta_ops.errors import naming_table
 from delta_ops.events import OnEvent, ignore
 from delta_ops.log import Snapshot
 from delta_ops.protocol.actions import AddFile
@@ -69,7 +70,8 @@ def delete(
     """
     validate_arguments(delete, locals())
     transaction, snapshot = open_for_change(target, storage_options, on_event, "deleted", "arrow")
-    condition = condition_of(predicate, snapshot.schema, transaction.clock())
+    with naming_table(snapshot.uri):
+        condition = condition_of(predicate, snapshot.schema, transaction.clock())
     change = RowChange(
         operation="DELETE",
         parameters={"predicate": [] if predicate is None else [condition.text]},

@@ -25,6 +25,7 @@ from delta_ops.arrow.row_checks import Checks, plan_checks
 from delta_ops.arrow.write.change_files import mark_rows
 from delta_ops.arrow.write.data_file import discard
 from delta_ops.arrow.write.new_files import write_rows
+from delta_ops.errors import naming_table
 from delta_ops.events import OnEvent, ignore
 from delta_ops.log import Snapshot
 from delta_ops.protocol.actions import AddFile
@@ -102,20 +103,21 @@ def update(
     transaction, snapshot = open_for_change(target, storage_options, on_event, "updated", "arrow")
     schema, table = snapshot.schema, snapshot.uri
     now_ms = transaction.clock()
-    condition = condition_of(predicate, schema, now_ms)
-    nodes = nodes_of(values_by_path(assignments, None, schema), schema, table, now_ms)
-    validate_assigned(nodes, schema, table)
-    generated = GeneratedColumns(snapshot.definition, table)
-    planned = _Update(
-        condition,
-        plan_assignments(
-            nodes, finder_of(schema), schema, table, snapshot.partition_columns, is_update=True
-        ),
-        generated,
-        generated.left_out(nodes),
-        plan_checks(snapshot.definition, table),
-        version_column(snapshot.definition, table),
-    )
+    with naming_table(table):
+        condition = condition_of(predicate, schema, now_ms)
+        nodes = nodes_of(values_by_path(assignments, None, schema), schema, table, now_ms)
+        validate_assigned(nodes, schema, table)
+        generated = GeneratedColumns(snapshot.definition, table)
+        planned = _Update(
+            condition,
+            plan_assignments(
+                nodes, finder_of(schema), schema, table, snapshot.partition_columns, is_update=True
+            ),
+            generated,
+            generated.left_out(nodes),
+            plan_checks(snapshot.definition, table),
+            version_column(snapshot.definition, table),
+        )
     change = RowChange(
         operation="UPDATE",
         parameters={"predicate": [] if predicate is None else [condition.text]},

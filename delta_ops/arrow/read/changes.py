@@ -20,6 +20,7 @@ from delta_ops.arrow.read.file_values import Partitioning
 from delta_ops.arrow.read.projection import drop_columns, plan_selection, project
 from delta_ops.arrow.read.reading import read_soon
 from delta_ops.arrow.read.scan import plan_condition
+from delta_ops.errors import naming_table
 from delta_ops.log import TableOrPlace, log_of
 from delta_ops.planning.change_feed import (
     CHANGE_TYPE,
@@ -87,8 +88,9 @@ def read_changes(
         schema,
         engine="arrow",
     )
-    wanted = project(feed.schema, columns)
-    read, condition = plan_condition(feed.schema, wanted, predicate)
+    with naming_table(feed.log.uri):
+        wanted = project(feed.schema, columns)
+        read, condition = plan_condition(feed.schema, wanted, predicate)
     plan = _Plan(feed, read, condition, partition_time_zone)
     # Here and now, so that a range is refused before its first row is asked for.
     files = plan.stored_files(feed.files())

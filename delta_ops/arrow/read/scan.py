@@ -27,7 +27,7 @@ from delta_ops.arrow.read.projection import drop_columns, plan_selection, projec
 from delta_ops.arrow.read.reading import AHEAD_BYTES, ReadRows, read_all, read_soon
 from delta_ops.arrow.read.row_groups import plan_row_groups
 from delta_ops.error_texts import first_line
-from delta_ops.errors import InvalidRequestError, StorageError
+from delta_ops.errors import InvalidRequestError, StorageError, naming_table
 from delta_ops.log import Snapshot, Source, snapshot_of
 from delta_ops.planning.commit_changes import Deleted
 from delta_ops.planning.recorded_reads import record_read
@@ -267,7 +267,8 @@ def plan_reading_kept(
 def _open(snapshot: Snapshot, columns: Sequence[str] | None) -> tuple[Snapshot, StructType]:
     # Before its schema is asked for, which may have types that Arrow lacks.
     validate(snapshot.definition, "read", table=snapshot.uri)
-    return snapshot, project(snapshot.schema, columns)
+    with naming_table(snapshot.uri):
+        return snapshot, project(snapshot.schema, columns)
 
 
 def _matching_batches(

@@ -9,6 +9,7 @@ from typing import Any
 from pyspark.sql import Column, DataFrame, SparkSession
 
 from delta_ops.arguments import validate_arguments
+from delta_ops.errors import naming_table
 from delta_ops.events import OnEvent, ignore
 from delta_ops.log import Snapshot
 from delta_ops.protocol.expression import Expression
@@ -73,9 +74,9 @@ def delete(
     transaction, snapshot = open_for_change(target, storage_options, on_event, "deleted", "spark")
     reach(spark, transaction.log.storage)
     transaction.partition_time_zone = session_time_zone(spark)
-    condition = condition_of(
-        predicate, spark, snapshot.schema, transaction.clock(), snapshot.uri, target_alias
-    )
+    schema, table = snapshot.schema, snapshot.uri
+    with naming_table(table):
+        condition = condition_of(predicate, spark, schema, transaction.clock(), table, target_alias)
     change = RowChange(
         operation="DELETE",
         parameters={"predicate": [] if predicate is None else [condition.text]},

@@ -10,6 +10,7 @@ from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as sf
 
 from delta_ops.arguments import validate_arguments
+from delta_ops.errors import naming_table
 from delta_ops.events import OnEvent, ignore
 from delta_ops.log import Snapshot
 from delta_ops.protocol.actions import AddFile
@@ -110,15 +111,16 @@ def update(
     reach(spark, transaction.log.storage)
     transaction.partition_time_zone = session_time_zone(spark)
     schema, table = snapshot.schema, snapshot.uri
-    condition = condition_of(predicate, spark, schema, transaction.clock(), table, target_alias)
-    values = values_by_path(assignments, target_alias, schema)
-    validate_names(values.values(), spark, finder_with_alias(schema, target_alias))
-    columns = assigned_columns(values, schema, named_column, table)
-    validate_assigned(columns, schema, table)
-    empty = condition.apply_alias(empty_rows(spark, schema))
-    validate_of_one_row(columns, empty, table)
-    assigned = fit_values(columns, empty, snapshot.definition, table, is_update=True)
-    planned = _Update(spark, snapshot, condition, assigned, empty)
+    with naming_table(table):
+        condition = condition_of(predicate, spark, schema, transaction.clock(), table, target_alias)
+        values = values_by_path(assignments, target_alias, schema)
+        validate_names(values.values(), spark, finder_with_alias(schema, target_alias))
+        columns = assigned_columns(values, schema, named_column, table)
+        validate_assigned(columns, schema, table)
+        empty = condition.apply_alias(empty_rows(spark, schema))
+        validate_of_one_row(columns, empty, table)
+        assigned = fit_values(columns, empty, snapshot.definition, table, is_update=True)
+        planned = _Update(spark, snapshot, condition, assigned, empty)
     change = RowChange(
         operation="UPDATE",
         parameters={"predicate": [] if predicate is None else [condition.text]},
