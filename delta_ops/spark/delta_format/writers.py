@@ -28,7 +28,7 @@ from delta_ops.spark.session.settings import (
     session_settings,
     txn_of,
 )
-from delta_ops.spark.streaming.write import OutputMode, batch_writer
+from delta_ops.spark.streaming.write import OutputMode, batch_writer, start_query
 from delta_ops.spark.write.data_files import FileSettings
 from delta_ops.spark.write.write import transaction_to_write, write_frame
 from delta_ops.transaction import Transaction
@@ -135,26 +135,22 @@ def start(
             'option("checkpointLocation", ...)'
         )
     overwrites_schema = output_mode == "complete" and bool(options.flag("overwriteSchema"))
-    write_batch = batch_writer(
-        log,
-        output_mode=cast("OutputMode", output_mode),
-        checkpoint_location=checkpoint,
+    request = WriteRequest(
         partition_by=_partition_by(calls.partition_by, df),
         merge_schema=_merges_schema(options, settings) and not overwrites_schema,
         overwrite_schema=overwrites_schema,
         configuration=_properties(spark, options),
         user_metadata=options.text("userMetadata") or settings.user_metadata,
     )
-    writer = df.writeStream.outputMode(output_mode)
-    if checkpoint is not None:
-        writer = writer.option("checkpointLocation", checkpoint)
-    name = calls.query_name or options.text("queryName")
-    if name is not None:
-        writer = writer.queryName(name)
-    if calls.trigger is not None:
-        writer = writer.trigger(**calls.trigger)
+    write_batch = batch_writer(
+        log,
+        request,
+        output_mode=cast("OutputMode", output_mode),
+        checkpoint_location=checkpoint,
+    )
     write_batch = replace(write_batch, settings=_files(options))
-    return writer.foreachBatch(write_batch).start()
+    name = calls.query_name or options.text("queryName")
+    return start_query(df, write_batch, calls.trigger, name)
 
 
 def _refuse_buckets(calls: Calls) -> None:

@@ -1,8 +1,8 @@
-"""Write a streaming query to a table: each batch once, whatever the query is stopped by.
+"""Write a streaming query to a table: each batch once, even where the query is killed.
 
-A batch is a commit that carries the query's id and the batch's number as its txn. A batch that
-Spark runs again, since its checkpoint does not tell that it was done, finds its txn and does
-nothing. The id stays the same as long as the checkpoint is kept.
+A batch is one commit, with the query's id and the batch's number as its txn. Spark runs a batch
+again where its checkpoint does not record the batch as done; the batch then finds its txn and does
+nothing. The id stays the same as long as the checkpoint exists.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ from delta_ops.transaction.write import Epoch, WriteRequest
 OutputMode = Literal["append", "complete", "update"]
 
 _QUERY_ID = "sql.streaming.queryId"
-"""The local property by which Spark tells the thread of a query whose it is."""
+"""Spark's local property for the query that a thread belongs to."""
 
 
 def write_stream(
@@ -57,88 +57,104 @@ def write_stream(
     hooks: Sequence[Hook] = DEFAULT_HOOKS,
     on_event: OnEvent = ignore,
 ) -> StreamingQuery:
-    """Start a query that writes its rows to a table; the first batch creates it where it is none.
+    """Start a query that writes its rows to a table; the first batch creates a missing table.
 
     Args:
         df: A streaming DataFrame.
-        target: Where the table is or shall be.
-        checkpoint_location: Where Spark keeps how far the query has come, as Spark takes it. A
-            query of its own needs one of its own.
+        target: The table, or the place of a new one.
+        checkpoint_location: Where Spark records the progress of the query, as Spark takes it. Each
+            query needs its own.
         output_mode: "append" adds the rows of each batch; "complete" replaces all rows by those of
             the batch; "update" merges them by `keys`.
-        keys: Columns by which rows of an update are found again.
-        partition_by: For a new table.
+        keys: Columns that identify a row of an update.
+        partition_by: Partition columns of a new table.
         merge_schema: Add columns, and fields of structs, that only the data have.
         overwrite_schema: With "complete": the columns of the data become the table's.
         configuration: Table properties of a new table.
-        available_now: Read what is there when the query starts, in batches, and end.
-        processing_time: How often a batch begins, such as "10 seconds"; by default one follows the
-            other at once.
-        query_name: By which Spark shows the query.
+        available_now: Read the rows that exist when the query starts, in batches, and end.
+        processing_time: How often a batch begins, such as "10 seconds"; by default each batch
+            begins at the end of the one before.
+        query_name: The name that Spark shows for the query.
         user_metadata: Any text, kept in each commit.
-        hooks: What to do after each commit.
+        hooks: Called after each commit.
 
     Returns:
-        The query, which runs; `awaitTermination` waits for its end and raises what it failed with.
+        The running query; `awaitTermination` waits for its end and raises its error.
 
     Raises:
-        InvalidRequestError: An option is none, or contradicts another one.
+        InvalidRequestError: An option is unknown, or contradicts another one.
     """
     validate_arguments(write_stream, locals())
     if not df.isStreaming:
         raise InvalidRequestError("write_stream takes a streaming DataFrame; write this by write")
-    if available_now and processing_time is not None:
-        raise InvalidRequestError("give either available_now or processing_time, not both")
-    write_batch = batch_writer(
-        target,
-        output_mode=output_mode,
-        checkpoint_location=checkpoint_location,
-        keys=keys,
+    trigger = _trigger(available_now=available_now, processing_time=processing_time)
+    request = WriteRequest(
         partition_by=partition_by,
         merge_schema=merge_schema,
         overwrite_schema=overwrite_schema,
         configuration=configuration,
         user_metadata=user_metadata,
-        storage_options=storage_options,
         hooks=hooks,
+    )
+    write_batch = batch_writer(
+        log_of(target, storage_options),
+        request,
+        output_mode=output_mode,
+        checkpoint_location=checkpoint_location,
+        keys=keys,
         on_event=on_event,
     )
-    writer = df.writeStream.outputMode(output_mode).option(
-        "checkpointLocation", checkpoint_location
-    )
+    return start_query(df, write_batch, trigger, query_name)
+
+
+def _trigger(*, available_now: bool, processing_time: str | None) -> dict[str, Any] | None:
+    """The arguments of Spark's trigger; None for its default."""
+    if available_now and processing_time is not None:
+        raise InvalidRequestError("give either available_now or processing_time, not both")
     if available_now:
-        writer = writer.trigger(availableNow=True)
-    if processing_time is not None:
-        writer = writer.trigger(processingTime=processing_time)
+        return {"availableNow": True}
+    return None if processing_time is None else {"processingTime": processing_time}
+
+
+def start_query(
+    df: DataFrame,
+    write_batch: BatchWriter,
+    trigger: Mapping[str, Any] | None,
+    query_name: str | None,
+) -> StreamingQuery:
+    """Start a query that passes each batch to the writer.
+
+    Args:
+        trigger: Arguments of Spark's trigger.
+    """
+    writer = df.writeStream.outputMode(write_batch.output_mode)
+    if write_batch.checkpoint_location is not None:
+        writer = writer.option("checkpointLocation", write_batch.checkpoint_location)
+    if trigger is not None:
+        writer = writer.trigger(**trigger)
     if query_name is not None:
         writer = writer.queryName(query_name)
     return writer.foreachBatch(write_batch).start()
 
 
 def batch_writer(
-    target: TableOrPlace,
+    log: DeltaLog,
+    request: WriteRequest,
     *,
-    output_mode: OutputMode = "append",
-    checkpoint_location: str | None = None,
+    output_mode: OutputMode,
+    checkpoint_location: str | None,
     keys: Sequence[str] | None = None,
-    partition_by: Sequence[str] | None = None,
-    merge_schema: bool = False,
-    overwrite_schema: bool = False,
-    configuration: Mapping[str, str] | None = None,
-    user_metadata: str | None = None,
-    storage_options: Mapping[str, Any] | None = None,
-    hooks: Sequence[Hook] = DEFAULT_HOOKS,
     on_event: OnEvent = ignore,
 ) -> BatchWriter:
-    """What `foreachBatch` takes to write each batch once; arguments as for `write_stream`.
+    """Make the function that `foreachBatch` calls, which writes each batch once.
 
     Args:
-        checkpoint_location: The query's; needed on Spark Connect alone.
+        request: Its mode follows from the output mode.
+        checkpoint_location: The query's; required on Spark Connect.
 
     Raises:
-        InvalidRequestError: An option is none, or contradicts another one.
+        InvalidRequestError: An option is unknown, or contradicts another one.
     """
-    validate_arguments(batch_writer, locals())
     if output_mode not in get_args(OutputMode):
         raise InvalidRequestError(
             f"output_mode {output_mode!r} is unknown; choose {', '.join(get_args(OutputMode))}"
@@ -148,24 +164,16 @@ def batch_writer(
             'output_mode="update" merges rows by keys, and nothing else does: give both, such as '
             'output_mode="update", keys=["id"], or neither'
         )
-    if overwrite_schema and output_mode != "complete":
+    if request.overwrite_schema and output_mode != "complete":
         raise InvalidRequestError('overwrite_schema goes with output_mode="complete"')
-    if overwrite_schema and merge_schema:
+    if request.overwrite_schema and request.merge_schema:
         raise InvalidRequestError("give either merge_schema or overwrite_schema, not both")
     return BatchWriter(
-        log=log_of(target, storage_options),
+        log=log,
         output_mode=output_mode,
         checkpoint_location=checkpoint_location,
         keys=tuple(keys or ()),
-        request=WriteRequest(
-            mode="overwrite" if output_mode == "complete" else "append",
-            partition_by=partition_by,
-            merge_schema=merge_schema,
-            overwrite_schema=overwrite_schema,
-            configuration=configuration,
-            user_metadata=user_metadata,
-            hooks=hooks,
-        ),
+        request=replace(request, mode="overwrite" if output_mode == "complete" else "append"),
         on_event=on_event,
     )
 
@@ -200,7 +208,7 @@ class BatchWriter:
                 self._rules(batch, self.request.partition_by or ()),
             )
         if result.already_committed:
-            # Spark fails a batch whose rows were not asked for, where the query keeps a state.
+            # Spark fails a batch of a query with state unless its rows are computed.
             batch.write.format("noop").mode("overwrite").save()
 
     def _merge(self, batch: DataFrame, txn: tuple[str, int]) -> CommitResult:
