@@ -22,7 +22,9 @@ from typing import Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
-from pyarrow._parquet import ParquetReader
+
+# `pq.ParquetFile` has columns by paths: the field b of `a` and the column `a.b` are one to it.
+from pyarrow._parquet import ParquetReader as ParquetReader  # noqa: PLC0414
 
 from delta_ops.error_texts import first_line
 from delta_ops.storage.contract import FileInfo, Readable

@@ -8,9 +8,7 @@ from typing import Protocol
 import pyarrow as pa
 import pyarrow.compute as pc
 
-# See `data_file_read`.
-from pyarrow._acero import Declaration, ProjectNodeOptions, TableSourceNodeOptions
-
+from delta_ops.arrow.acero import evaluate
 from delta_ops.arrow.expressions.evaluation import evaluate_condition, rows_of_batch
 from delta_ops.protocol.expression import Expression, parse_expression
 from delta_ops.protocol.expression.implication import implied_predicate
@@ -70,10 +68,7 @@ class _ByPredicate:
 
     def mask(self, batch: pa.RecordBatch) -> pa.BooleanArray:
         """See `Condition`."""
-        rows = Declaration("table_source", TableSourceNodeOptions(pa.Table.from_batches([batch])))
-        judged = Declaration("project", ProjectNodeOptions([self._expression], ["is_true"]))
-        found = Declaration.from_sequence([rows, judged]).to_table(use_threads=False)
-        return pc.fill_null(found["is_true"].combine_chunks(), False)
+        return pc.fill_null(evaluate(self._expression, batch), False)
 
 
 class _ByExpression:

@@ -16,9 +16,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.types as pt
 
-# See `data_file_read`.
-from pyarrow._acero import Declaration, HashJoinNodeOptions, TableSourceNodeOptions
-
+from delta_ops.arrow.acero import inner_join
 from delta_ops.arrow.dml.merge_clauses import PlannedClause, choose_clauses
 from delta_ops.arrow.dml.merge_keys import MergeKeys
 from delta_ops.arrow.dml.merge_source import Source, join_chunks, normalize_key
@@ -214,10 +212,7 @@ def _join(matching: Matching, group: pa.Table) -> _Hits:
         return _join_numbers(keys[0], matching.keys.table)
     near = matching.keys.near(keys[0])
     left = pa.table([*keys, pa.arange(0, len(group))], names=[*names, "row"])
-    join = HashJoinNodeOptions("inner", names, names, ["row"], ["key"])
-    inputs = [Declaration("table_source", TableSourceNodeOptions(each)) for each in (left, near)]
-    # Here and now: files are matched beside each other.
-    joined = Declaration("hashjoin", join, inputs).to_table(use_threads=False).sort_by("row")
+    joined = inner_join(left, near, names, ("row", "key")).sort_by("row")
     return _Hits(joined["row"].to_numpy(), joined["key"].to_numpy())
 
 

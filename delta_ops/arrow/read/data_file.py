@@ -19,12 +19,9 @@ from typing import Any, NamedTuple
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
-
-# What `pyarrow.acero` gives its users, without the datasets that it imports: ten times as quick.
-from pyarrow._acero import Declaration, ProjectNodeOptions, TableSourceNodeOptions
-from pyarrow._parquet import ParquetReader
 from pyroaring import BitMap64
 
+from delta_ops.arrow.acero import evaluate
 from delta_ops.arrow.coded_texts import batch_of, is_coded
 from delta_ops.arrow.nesting import convert_in_pieces, has_views
 from delta_ops.arrow.read.dictionary_pages import decoded_bytes, repeated_texts
@@ -44,6 +41,7 @@ from delta_ops.protocol.row_tracking import RowColumns
 from delta_ops.storage import FileInfo
 from delta_ops.storage.parquet_ranges import (
     WINDOW_BYTES,
+    ParquetReader,
     plan_windows,
     read_footer,
     read_window,
@@ -432,12 +430,8 @@ def _filter_batches(scan: FileScan, batches: Iterable[pa.RecordBatch]) -> Iterat
     if scan.condition is None:
         yield from batches
         return
-    judge = Declaration("project", ProjectNodeOptions([scan.condition], ["is_wanted"]))
     for batch in batches:
-        rows = Declaration("table_source", TableSourceNodeOptions(pa.Table.from_batches([batch])))
-        # Here and now: to hand it over to Arrow's threads costs as much as to do it.
-        judged = Declaration.from_sequence([rows, judge]).to_table(use_threads=False)
-        mask = judged["is_wanted"].combine_chunks()
+        mask = evaluate(scan.condition, batch)
         # Arrow's filter node would copy a batch of which all rows are wanted, and cut up any other.
         if mask.true_count == len(mask):
             yield batch

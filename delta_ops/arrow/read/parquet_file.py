@@ -6,9 +6,9 @@ from collections.abc import Sequence
 
 import pyarrow as pa
 import pyarrow.parquet as pq
-from pyarrow._parquet import ParquetReader
 
 from delta_ops.arrow.memory_pools import fast_pool
+from delta_ops.storage.parquet_ranges import ParquetReader
 
 
 def open_parquet(

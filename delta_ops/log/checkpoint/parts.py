@@ -17,7 +17,6 @@ from typing import Any, NamedTuple
 
 import pyarrow as pa
 import pyarrow.parquet as pq
-from pyarrow._parquet import ParquetReader
 
 from delta_ops.errors import DeltaOpsError, InvalidRequestError, LogCorruptError, StorageError
 from delta_ops.protocol.checkpoint_rows import Fields, stored_fields
@@ -26,6 +25,7 @@ from delta_ops.storage.concurrency import MAX_CONCURRENCY, run_ahead, run_parall
 from delta_ops.storage.parquet_ranges import (
     WINDOW_BYTES,
     Footer,
+    ParquetReader,
     Window,
     leaves_among,
     open_window,

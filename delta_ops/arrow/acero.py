@@ -1,0 +1,40 @@
+"""Acero: conditions and joins by Arrow's execution engine, in the calling thread.
+
+The classes are those of `pyarrow.acero`. That module also imports `pyarrow.dataset`, which nearly
+doubles the time of `import delta_ops.arrow` (`benchmarks/optimisations.py`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import pyarrow as pa
+import pyarrow.compute as pc
+from pyarrow._acero import (
+    Declaration,
+    HashJoinNodeOptions,
+    ProjectNodeOptions,
+    TableSourceNodeOptions,
+)
+
+
+def evaluate(condition: pc.Expression, batch: pa.RecordBatch) -> pa.BooleanArray:
+    """Whether each row meets a condition."""
+    rows = _source(pa.Table.from_batches([batch]))
+    judged = Declaration("project", ProjectNodeOptions([condition], ["is_met"]))
+    # A hand-over to Arrow's threads takes as long as the evaluation.
+    table = Declaration.from_sequence([rows, judged]).to_table(use_threads=False)
+    return table["is_met"].combine_chunks()
+
+
+def inner_join(
+    left: pa.Table, right: pa.Table, keys: Sequence[str], kept: tuple[str, str]
+) -> pa.Table:
+    """Join two tables by columns of the same names; one column of each side is kept."""
+    options = HashJoinNodeOptions("inner", keys, keys, [kept[0]], [kept[1]])
+    join = Declaration("hashjoin", options, [_source(left), _source(right)])
+    return join.to_table(use_threads=False)
+
+
+def _source(table: pa.Table) -> Declaration:
+    return Declaration("table_source", TableSourceNodeOptions(table))
