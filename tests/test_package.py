@@ -190,6 +190,12 @@ def test_the_wheel_holds_the_package_and_nothing_else(wheel: Path) -> None:
     assert "delta_ops/py.typed" in names
 
 
+def test_the_wheel_holds_all_java_sources(wheel: Path) -> None:
+    sources = {path.relative_to(PROJECT).as_posix() for path in PROJECT.glob("delta_ops/**/*.java")}
+    packed = {name for name in zipfile.ZipFile(wheel).namelist() if name.endswith(".java")}
+    assert packed == sources != set()
+
+
 def test_the_wheel_tells_dagster_of_its_components(wheel: Path) -> None:
     with zipfile.ZipFile(wheel) as packed:
         (name,) = (each for each in packed.namelist() if each.endswith("entry_points.txt"))
@@ -220,6 +226,22 @@ def test_a_wheel_installed_elsewhere_runs_the_command(site: Path, tmp_path: Path
         env={"PYTHONPATH": str(site)},
     )
     assert json.loads(shown.stdout)["num_files"] == 1
+
+
+def test_a_wheel_installed_elsewhere_finds_its_java_sources(site: Path, tmp_path: Path) -> None:
+    program = (
+        "from delta_ops.spark import compiled; "
+        "print(compiled.__file__, 'PathCatalog.java' in compiled.sources_of('delta'))"
+    )
+    shown = subprocess.run(
+        [sys.executable, "-c", program],
+        capture_output=True,
+        text=True,
+        check=True,
+        cwd=tmp_path,
+        env={**os.environ, "PYTHONPATH": str(site)},
+    )
+    assert shown.stdout.split() == [str(site / "delta_ops/spark/compiled.py"), "True"]
 
 
 def test_without_its_extra_the_command_says_what_to_install(site: Path, tmp_path: Path) -> None:

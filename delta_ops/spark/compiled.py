@@ -1,8 +1,14 @@
-"""Compiled classes: Java of ours, compiled in the driver by Janino, which Spark brings.
+"""Compiled classes: our Java, compiled in the driver by Janino, which Spark brings.
 
-Only classic sessions have a JVM to compile in. What is compiled depends on internals of Spark;
-where they differ, it does not compile or not run, and the caller has a slower way by the public
-API.
+The sources are in `java/`, one folder for each Java package. The first use of a class compiles its
+package. Only classic sessions have a JVM to compile in. What is compiled depends on internals of
+Spark; where they differ, it does not compile or not run, and the caller falls back to Spark's
+public API.
+
+Janino compiles less of Java than javac, and the sources keep to what both compile. It ignores type
+arguments, so values of generic types need casts and overridden methods the parameters of the raw
+type; it knows no lambdas, and try-with-resources fails. A test compiles all sources by javac with
+warnings as errors.
 """
 
 from __future__ import annotations
@@ -13,6 +19,7 @@ import weakref
 import zipfile
 from collections.abc import Callable, Mapping
 from functools import partial
+from importlib.resources import files
 from typing import Any
 
 from py4j.protocol import Py4JError
@@ -20,12 +27,12 @@ from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
 _OLDEST_JAVA = 17
-"""Which executors may run, whatever the driver runs."""
+"""Executors may run it, whatever the driver runs."""
 _ISOLATION = "spark.sql.artifact.isolation.enabled"
 
 
 class ClassesUnavailableError(Exception):
-    """Executors of this session would not find classes of ours."""
+    """Executors of this session would not find our classes."""
 
 
 OBSTACLES = (
@@ -36,84 +43,105 @@ OBSTACLES = (
     TypeError,
     OSError,
 )
-"""What a call of a class of ours raises where there is no JVM for it, or another Spark inside."""
+"""Errors of a call of our classes where no JVM is at hand, or Spark has other internals."""
 
 
 def first_line(error: Exception) -> str:
-    """What stood in the way, without Java's stack."""
+    """The message of an error without Java's stack."""
     return str(error).strip().split("\n")[0]
 
 
-_made: weakref.WeakKeyDictionary[Any, dict[str, Any]] = weakref.WeakKeyDictionary()
+_instances: weakref.WeakKeyDictionary[Any, dict[str, Any]] = weakref.WeakKeyDictionary()
+"""By context and name of the class."""
 
 
-def instance_of(spark: SparkSession, name: str, source: str) -> Any:
-    """An instance of the class in the session's JVM; threads that begin together may each compile.
+def instance_of(spark: SparkSession, name: str) -> Any:
+    """Return the instance of a class in the session's JVM.
 
     Args:
-        name: The class; it has a constructor without arguments.
-        source: Java without generics, one class or several.
+        name: The class with its package; it has a constructor without arguments. Threads that
+            request it at the same time may each compile it.
     """
-    return _instance(spark, name, source, lambda compiler, _context: compiler.getClassLoader())
+    return _instance(spark, name, _load_in_driver)
 
 
-def instance_on_executors(
-    spark: SparkSession, name: str, source: str, services: Mapping[str, str] = {}
-) -> Any:
-    """Like `instance_of`, of a class that Spark's own code finds by its name, on executors too.
+def instance_on_executors(spark: SparkSession, name: str, services: Mapping[str, str] = {}) -> Any:
+    """Like `instance_of`, for a class that Spark finds by its name, on executors too.
 
-    A jar joins those of the application, for as long as it runs.
+    A jar joins those of the application, for as long as the application runs.
 
     Args:
         services: Classes by the interface for which Java's `ServiceLoader` finds them.
 
     Raises:
-        ClassesUnavailableError: The session has artifacts of its own, and keeps to them.
+        ClassesUnavailableError: The session keeps jars of the driver from executors.
     """
     if (spark.conf.get(_ISOLATION, "false") or "").lower() == "true":
         raise ClassesUnavailableError(f"{_ISOLATION} keeps jars of the driver from executors")
-    return _instance(spark, name, source, partial(_send, services))
+    return _instance(spark, name, partial(_load_everywhere, services))
 
 
-def _instance(
-    spark: SparkSession, name: str, source: str, loader_of: Callable[[Any, Any], Any]
-) -> Any:
+def _instance(spark: SparkSession, name: str, load: Callable[[Any, Any], Any]) -> Any:
     context: Any = spark.sparkContext
-    of_context = _made.setdefault(context, {})
-    made = of_context.get(name)
+    instances = _instances.setdefault(context, {})
+    made = instances.get(name)
     if made is None:
-        of_name = loader_of(_compile(context, source), context).loadClass(name)
+        loader = load(context, _compile(context, name.rpartition(".")[0]))
         none = context._gateway.new_array(context._jvm.java.lang.Object, 0)
-        made = of_name.getConstructors()[0].newInstance(none)
-    return of_context.setdefault(name, made)
+        made = loader.loadClass(name).getConstructors()[0].newInstance(none)
+    return instances.setdefault(name, made)
 
 
-def _compile(context: Any, source: str) -> Any:
-    jvm = context._jvm
-    assert jvm is not None
-    compiler = jvm.org.codehaus.janino.SimpleCompiler()
-    compiler.setParentClassLoader(jvm.java.lang.Thread.currentThread().getContextClassLoader())
+def _compile(context: Any, package: str) -> Any:
+    """Compile a package; a Java map of the class files by their paths."""
+    janino = context._jvm.org.codehaus.janino
+    resource = context._jvm.org.codehaus.commons.compiler.util.resource
+    compiler, compiled = janino.Compiler(), resource.MapResourceCreator()
+    compiler.setIClassLoader(janino.ClassLoaderIClassLoader(_class_loader(context)))
     compiler.setTargetVersion(_OLDEST_JAVA)
-    compiler.cook(source)
-    return compiler
+    compiler.setClassFileCreator(compiled)
+    sources = sources_of(package)
+    resources = context._gateway.new_array(resource.Resource, len(sources))
+    for number, (path, text) in enumerate(sources.items()):
+        resources[number] = resource.StringResource(path, text)
+    compiler.compile(resources)
+    return compiled.getMap()
 
 
-def _send(services: Mapping[str, str], compiler: Any, context: Any) -> Any:
+def sources_of(package: str) -> dict[str, str]:
+    """The Java sources of a package by their names."""
+    folder = files("delta_ops.spark").joinpath("java", *package.split("."))
+    return {each.name: each.read_text(encoding="utf-8") for each in folder.iterdir()}
+
+
+def _class_loader(context: Any) -> Any:
+    """The class loader of the application."""
+    return context._jvm.java.lang.Thread.currentThread().getContextClassLoader()
+
+
+def _load_in_driver(context: Any, class_files: Any) -> Any:
+    """A class loader that has the classes."""
+    util = context._jvm.org.codehaus.commons.compiler.util
+    finder = util.resource.MapResourceFinder(class_files)
+    return util.ResourceFinderClassLoader(finder, _class_loader(context))
+
+
+def _load_everywhere(services: Mapping[str, str], context: Any, class_files: Any) -> Any:
     """The class loader of the application, which has the classes when this returns."""
     jvm = context._jvm
     # Executors get the jar from here while the application runs; Spark removes it in the end.
     place = jvm.org.apache.spark.SparkFiles.getRootDirectory()
     folder = tempfile.mkdtemp(prefix="delta_ops-", dir=place)
     jar = os.path.join(folder, f"{os.path.basename(folder)}.jar")
-    bytecodes = compiler.getBytecodes()
+    paths = list(class_files)
     with zipfile.ZipFile(jar, "w") as classes:
-        for name in bytecodes:
-            classes.writestr(f"{name.replace('.', '/')}.class", bytes(bytecodes[name]))
-        for interface, of_interface in services.items():
-            classes.writestr(f"META-INF/services/{interface}", of_interface)
-    loader = jvm.java.lang.Thread.currentThread().getContextClassLoader()
+        for path in paths:
+            classes.writestr(path, bytes(class_files[path]))
+        for interface, implementation in services.items():
+            classes.writestr(f"META-INF/services/{interface}", implementation)
+    loader = _class_loader(context)
     loader.addURL(jvm.java.io.File(jar).toURI().toURL())
     context._jsc.addJar(jar)
-    for name in bytecodes:
-        loader.loadClass(name)
+    for path in paths:
+        loader.loadClass(path.removesuffix(".class").replace("/", "."))
     return loader

@@ -68,38 +68,7 @@ _REDACTION = "spark.redaction.regex"
 _SPARKS_REDACTION = "(?i)secret|password|token|access[.]?key"
 _CREDENTIALS = "account[.]key"
 """Names of settings that hold a credential and that Spark's own expression does not know."""
-_CLIENTS = """
-import java.lang.reflect.Field;
-import java.util.Iterator;
-import java.util.Map;
-import org.apache.hadoop.fs.FileSystem;
-
-public class StoreClients {
-  public int forget(String scheme, String authority) throws Exception {
-    Object cache = field(FileSystem.class, "CACHE").get(null);
-    int forgotten = 0;
-    synchronized (cache) {
-      Map clients = (Map) field(cache.getClass(), "map").get(cache);
-      Iterator keys = clients.keySet().iterator();
-      while (keys.hasNext()) {
-        Object key = keys.next();
-        if (scheme.equals(field(key.getClass(), "scheme").get(key))
-            && authority.equals(field(key.getClass(), "authority").get(key))) {
-          keys.remove();
-          forgotten++;
-        }
-      }
-    }
-    return forgotten;
-  }
-
-  private static Field field(Class type, String name) throws Exception {
-    Field field = type.getDeclaredField(name);
-    field.setAccessible(true);
-    return field;
-  }
-}
-"""
+_CLIENTS = "delta_ops.stores.StoreClients"
 
 
 class KnownStores:
@@ -292,7 +261,7 @@ def put_settings(
 def _forget_clients(spark: SparkSession, root: str) -> None:
     """Take clients out of Hadoop's cache; another context of this JVM may have left one too."""
     scheme, _, authority = root.lower().partition("://")
-    instance_of(spark, "StoreClients", _CLIENTS).forget(scheme, authority)
+    instance_of(spark, _CLIENTS).forget(scheme, authority)
 
 
 def _is_default(configuration: Any, name: str) -> bool:

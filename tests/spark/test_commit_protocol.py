@@ -135,14 +135,14 @@ def test_other_writes_of_the_session_are_committed_as_ever(
     table, other = tmp_path / "table", tmp_path / "other"
     ones = numbers(spark).coalesce(1)
     with writing(spark, table):
-        assert spark.conf.get(SETTING) == "DeltaOpsCommitProtocol"
+        assert spark.conf.get(SETTING) == "delta_ops.writes.CommitProtocol"
         for overwrite in ("static", "dynamic"):
             writer = ones.write.mode("overwrite").partitionBy("p")
             writer.option("partitionOverwriteMode", overwrite).parquet(str(other))
     assert "_SUCCESS" in files_under(other)
     assert spark.read.parquet(str(other)).count() == len(NUMBERS)
     assert stored(table) == NUMBERS
-    assert "DeltaOps" not in (spark.conf.get(SETTING) or "")
+    assert "delta_ops" not in (spark.conf.get(SETTING) or "")
 
 
 def test_writes_at_once_do_not_get_each_others_files(tmp_path: Path, spark: SparkSession) -> None:

@@ -2,10 +2,9 @@
 
 Spark asks a `FileIndex` which files a scan opens. Ours is the base class of Spark's own, given the
 statuses and typed partition values of the log instead of a listing; Spark prunes partitions, splits
-files and pushes down filters as for any other. The class (`log_relations`) is compiled in the
-driver (`compiled`): calls through Py4J take about half a millisecond, and a table has many files.
-It depends on internals of Spark. Where they differ, the caller reads in a slower way by the public
-API.
+files and pushes down filters as for any other. It is Java (`java/delta_ops/files`): calls through
+Py4J take about half a millisecond, and a table has many files. It depends on internals of Spark.
+Where they differ, the caller reads in a slower way by the public API.
 
 Each distinct tuple of partition values is a partition under a made-up path, so files lie where they
 like. Files go to Spark as columns, in one call, many of them through a temporary file. `relation`
@@ -31,8 +30,8 @@ from pyspark.sql.types import StructType
 
 from delta_ops.spark.compiled import OBSTACLES, first_line, instance_of
 from delta_ops.spark.expressions.columns import physical_text
-from delta_ops.spark.read.log_relations import JAVA
 
+_CLASS = "delta_ops.files.LogRelations"
 ROW = "_tmp_metadata_row_index"
 """The number of a row in its file, from 0: the name by which Spark's reader of Parquet tells it.
 
@@ -198,7 +197,7 @@ def relation(
         session = spark._jsparkSession
         scan = columns.relations.get((spark, given))
         if scan is None:
-            relations = instance_of(spark, "LogRelations", JAVA)
+            relations = instance_of(spark, _CLASS)
             with _handover(_bytes_of(columns)) as files:
                 scan = relations.relation(session, given, files)
             columns.relations[spark, given] = scan

@@ -1,9 +1,9 @@
 """Curve order: rows sorted along a curve by Spark, in partitions that make a file each.
 
 The ranks of values are those of a sample, which the driver takes; the place of each row on the
-curve is computed in the code that Spark compiles for its stage, by a class that is compiled in the
-driver (`compiled`). Then one shuffle brings rows of one file together. A place at which there are
-more rows than files hold is cut by a hash of the rows.
+curve is computed in the code that Spark compiles for its stage, by Java (`java/delta_ops/curves`).
+Then one shuffle brings rows of one file together. A place at which there are more rows than files
+hold is cut by a hash of the rows.
 """
 
 from __future__ import annotations
@@ -55,149 +55,7 @@ _CUT_SLACK = 0.25
 _MANY_FILES = 2
 """A place whose rows make so many files is cut."""
 _PLACE, _FILE = "delta_ops place", "delta_ops file"
-_CLASS = "delta_ops.CurveOrders"
-_SOURCE = """
-package delta_ops;
-
-import java.io.Serializable;
-import java.nio.ByteBuffer;
-import java.nio.ByteOrder;
-import java.util.ArrayList;
-import java.util.Arrays;
-import java.util.List;
-import org.apache.spark.sql.Column;
-import org.apache.spark.sql.catalyst.expressions.Literal;
-import org.apache.spark.sql.catalyst.expressions.objects.Invoke;
-import org.apache.spark.sql.catalyst.util.ArrayData;
-import org.apache.spark.sql.classic.ExpressionUtils;
-import org.apache.spark.sql.types.DataType;
-import org.apache.spark.sql.types.DataTypes;
-import org.apache.spark.sql.types.ObjectType;
-import scala.collection.JavaConverters;
-
-public class CurveOrders {
-  public Column rank(String kind, byte[] bounds, byte[] ranks, Column value) {
-    CurveAxis axis = new CurveAxis(kind, ByteBuffer.wrap(bounds).order(ByteOrder.LITTLE_ENDIAN),
-        ints(ranks));
-    return invoke(axis, kind, DataTypes.IntegerType, value);
-  }
-
-  public Column place(boolean hilbert, int bits, Column ranks) {
-    return invoke(new CurvePlaces(hilbert, bits), "place", DataTypes.LongType, ranks);
-  }
-
-  private static Column invoke(Object on, String method, DataType type, Column value) {
-    List arguments = new ArrayList();
-    arguments.add(ExpressionUtils.expression(value));
-    return ExpressionUtils.column(
-        new Invoke(
-            Literal.fromObject(on, new ObjectType(on.getClass())),
-            method,
-            type,
-            JavaConverters.asScalaBuffer(arguments).toSeq(),
-            JavaConverters.asScalaBuffer(new ArrayList()).toSeq(),
-            true,
-            true,
-            true));
-  }
-
-  private static int[] ints(byte[] sent) {
-    int[] found = new int[sent.length / 4];
-    ByteBuffer.wrap(sent).order(ByteOrder.LITTLE_ENDIAN).asIntBuffer().get(found);
-    return found;
-  }
-}
-
-public class CurveAxis implements Serializable {
-  private static final long serialVersionUID = 1L;
-  private long[] numbers;
-  private double[] doubles;
-  private byte[][] texts;
-  private final int[] ranks;
-
-  CurveAxis(String kind, ByteBuffer bounds, int[] ranks) {
-    this.ranks = ranks;
-    int length = ranks.length - 1;
-    if (kind.equals("ofNumber")) {
-      numbers = new long[length];
-      bounds.asLongBuffer().get(numbers);
-    } else if (kind.equals("ofDouble")) {
-      doubles = new double[length];
-      bounds.asDoubleBuffer().get(doubles);
-    } else {
-      texts = new byte[length][];
-      for (int i = 0; i < length; i++) {
-        texts[i] = new byte[bounds.getInt()];
-        bounds.get(texts[i]);
-      }
-    }
-  }
-
-  public int ofNumber(long value) { return at(Arrays.binarySearch(numbers, value)); }
-
-  public int ofDouble(double value) { return at(Arrays.binarySearch(doubles, value + 0.0)); }
-
-  public int ofText(byte[] value) {
-    int low = 0;
-    int high = texts.length;
-    while (low < high) {
-      int middle = (low + high) >>> 1;
-      if (Arrays.compareUnsigned(texts[middle], value) <= 0) low = middle + 1;
-      else high = middle;
-    }
-    return ranks[low];
-  }
-
-  private int at(int found) { return ranks[found >= 0 ? found + 1 : -found - 1]; }
-
-  public String toString() { return "ranks"; }
-}
-
-public class CurvePlaces implements Serializable {
-  private static final long serialVersionUID = 1L;
-  private final boolean hilbert;
-  private final int bits;
-
-  CurvePlaces(boolean hilbert, int bits) {
-    this.hilbert = hilbert;
-    this.bits = bits;
-  }
-
-  public long place(ArrayData ranks) {
-    int count = ranks.numElements();
-    int[] axes = new int[count];
-    for (int i = 0; i < count; i++) axes[i] = ranks.getInt(i);
-    if (hilbert && count > 1) turn(axes);
-    long place = 0;
-    for (int bit = bits - 1; bit >= 0; bit--)
-      for (int i = 0; i < count; i++) place = place << 1 | (axes[i] >>> bit & 1);
-    return place ^ Long.MIN_VALUE;
-  }
-
-  private void turn(int[] axes) {
-    int count = axes.length;
-    for (int bit = bits - 1; bit > 0; bit--) {
-      int lower = (1 << bit) - 1;
-      for (int i = 0; i < count; i++) {
-        if ((axes[i] >>> bit & 1) != 0) {
-          axes[0] ^= lower;
-        } else {
-          int swapped = (axes[0] ^ axes[i]) & lower;
-          axes[0] ^= swapped;
-          axes[i] ^= swapped;
-        }
-      }
-    }
-    for (int i = 1; i < count; i++) axes[i] ^= axes[i - 1];
-    int turned = 0;
-    for (int bit = bits - 1; bit > 0; bit--)
-      if ((axes[count - 1] >>> bit & 1) != 0) turned ^= (1 << bit) - 1;
-    for (int i = 0; i < count; i++) axes[i] ^= turned;
-  }
-
-  public String toString() { return "places"; }
-}
-"""
+_CLASS = "delta_ops.curves.CurveOrders"
 
 
 class CurveUnavailableError(Exception):
@@ -245,7 +103,7 @@ def sort_along(
     """
     spark, types = rows.sparkSession, dict(leaves(schema))
     try:
-        curves = instance_on_executors(spark, _CLASS, _SOURCE)
+        curves = instance_on_executors(spark, _CLASS)
     except OBSTACLES as error:
         raise CurveUnavailableError(first_line(error)) from error
     keys = [_key_of(path, types[path]) for path in order.columns]

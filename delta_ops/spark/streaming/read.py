@@ -1,7 +1,7 @@
 """Read a table as a stream: what is there, and then what is committed.
 
 Which files a batch reads is decided in `planning.table_stream`; how they reach Spark, in
-`stream_source`.
+`source`.
 """
 
 from __future__ import annotations
@@ -47,35 +47,36 @@ def read_stream(
     exclude_regex: str | None = None,
     read_change_feed: bool = False,
 ) -> DataFrame:
-    """The rows of a table as a stream: those that are there, and then those that commits add.
+    """Read the rows of a table as a stream: the existing rows, and then the rows of each commit.
 
-    A query reads each added row once, whatever it is stopped by, as long as its checkpoint is kept.
-    A checkpoint that delta-spark wrote is continued, and the other way round.
+    A query reads each added row once, even where it is killed, as long as its checkpoint exists. It
+    continues a checkpoint of delta-spark, and delta-spark continues ours.
 
-    A commit that deletes or changes rows stops the query, unless it is to pass over such commits;
-    so does one that changes the table's columns, and then the streaming DataFrame is made anew and
-    the query started again, from its checkpoint. What was committed before is read in any case.
-    Commits that only rearrange rows, as compaction does, are passed over.
+    A commit that deletes or changes rows stops the query, unless an option skips such commits. A
+    commit that changes the table's columns stops it, too: make the streaming DataFrame again and
+    restart the query from its checkpoint. Earlier commits are read first in both cases. Commits
+    that only rearrange rows, such as compaction, are skipped.
 
     Args:
         source: The table, by its handle, its path or URI.
-        starting_version: The first commit that a new query reads, "latest" for those to come, or
-        starting_timestamp: the first commit at or after a time, in UTC unless it has a zone. By
+        starting_version: The first commit that a new query reads; "latest" for the next one. By
             default a new query begins with all rows of the latest version, file by file in the
             order of their modification times.
+        starting_timestamp: Instead of a version: the first commit at or after a time, in UTC
+            unless it has a zone.
         max_files_per_trigger: Files of a batch; 1,000 by default, unless bytes are limited.
         max_bytes_per_trigger: Bytes after which a batch takes no further file.
-        ignore_deletes: Pass over commits that only delete rows.
-        ignore_changes: Read all rows of files that take the place of others, again too.
-        skip_change_commits: Pass over commits that delete or change rows, and what they add.
-        exclude_regex: Files whose path in the log it finds are not read.
-        read_change_feed: Read how rows changed instead, with the columns of `read_changes`; rows
-            that are there at the beginning count as inserted.
+        ignore_deletes: Skip commits that only delete rows.
+        ignore_changes: Read all rows of files that replace others, unchanged rows again.
+        skip_change_commits: Skip commits that delete or change rows, with the rows that they add.
+        exclude_regex: Skip files whose path in the log it matches anywhere.
+        read_change_feed: Read how rows changed instead, with the columns of `read_changes`; the
+            first rows count as inserted.
 
     Raises:
-        InvalidRequestError: An option is none, or this session cannot have such a stream.
+        InvalidRequestError: An option is invalid, or this session does not support the stream.
         TableNotFoundError: There is no table.
-        UnsupportedFeatureError: The rows are stored in a way that we cannot read.
+        UnsupportedFeatureError: We cannot read the way in which the rows are stored.
     """
     validate_arguments(read_stream, locals())
     request = StreamRequest(
@@ -152,7 +153,7 @@ def _validate_start(version: int | str | None, timestamp: str | date | None) -> 
 
 
 class _SparkStream:
-    """A table as one query of a classic session reads it; see `StreamedTable`."""
+    """A table in one query of a classic session; see `StreamedTable`."""
 
     def __init__(
         self, spark: SparkSession, log: DeltaLog, made_for: Snapshot, request: StreamRequest

@@ -1,8 +1,8 @@
 """Stream rows: a table as a stream by Spark's public API, for sessions without a JVM at hand.
 
-Rows pass through Python workers, and all columns of a file are read, so that it takes some times as
-long as the source that is compiled in the driver (`stream_source`). Offsets are the same: a query
-goes on from its checkpoint in either way.
+Rows pass through Python workers, and all columns of a file are read, so this is a few times slower
+than the native source (`source`). Offsets are the same: a query continues from its checkpoint by
+either.
 """
 
 from __future__ import annotations
@@ -81,7 +81,7 @@ class _Files(InputPartition):
 
 
 class TableReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
-    """A table as Spark's Python sources are read; an empty offset stands before the beginning."""
+    """A table as Spark's Python source; an empty offset is the place before all rows."""
 
     def __init__(
         self, log: DeltaLog, open_stream: Callable[[], TableStream], schema: StructType
@@ -98,7 +98,7 @@ class TableReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return {}
 
     def getDefaultReadLimit(self) -> ReadLimit:  # noqa: N802
-        """See Spark; the limits that were asked for are applied by `latestOffset`."""
+        """See Spark; `latestOffset` applies the limits of the reader's options."""
         return ReadMaxFiles(2**31 - 1)
 
     def latestOffset(self, start: dict[str, Any], limit: ReadLimit) -> dict[str, Any]:  # noqa: N802

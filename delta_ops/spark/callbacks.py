@@ -1,0 +1,50 @@
+"""Callbacks: Python functions that our Java calls, each as a `java.util.function.Function`."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable
+from typing import Any
+
+from pyspark.java_gateway import ensure_callback_server_started
+from pyspark.sql import SparkSession
+
+from delta_ops.errors import DeltaOpsError
+
+logger = logging.getLogger(__name__)
+
+
+def accept_callbacks(spark: SparkSession) -> None:
+    """Start the server that receives callbacks, once in a process.
+
+    Args:
+        spark: A classic session.
+    """
+    context: Any = spark.sparkContext
+    start: Callable[[Any], None] = ensure_callback_server_started
+    start(context._gateway)
+
+
+class Callback:
+    """A function that Java calls. It returns an error as a Java exception, which Java throws."""
+
+    def __init__(self, function: Callable[[Any], Any], context: Any) -> None:
+        self._function, self._context = function, context
+
+    def apply(self, question: Any) -> Any:
+        """Answer one call."""
+        try:
+            return self._function(question)
+        except DeltaOpsError as error:
+            return self._exception(str(error))
+        except Exception as error:
+            logger.exception("A call from Spark failed")
+            return self._exception(f"{type(error).__name__}: {error}")
+
+    def _exception(self, text: str) -> Any:
+        return self._context._jvm.java.lang.IllegalStateException(text)
+
+    class Java:
+        """The Java interfaces that Py4J implements by this class."""
+
+        implements = ("java.util.function.Function",)

@@ -1,0 +1,75 @@
+package delta;
+
+import java.util.HashMap;
+import java.util.Map;
+import java.util.function.Function;
+import org.apache.spark.QueryContext;
+import org.apache.spark.sql.AnalysisException;
+import org.apache.spark.sql.SparkSession;
+import org.apache.spark.sql.types.StructType;
+import org.apache.spark.unsafe.Platform;
+import scala.Option;
+import scala.jdk.javaapi.CollectionConverters;
+
+/** What Python answers to SQL, and the refusals of both. */
+class Python {
+    private static final String UNREGISTERED =
+            "the format \"delta\" is not registered; call delta_ops.spark.register(spark)";
+    private static final String READS_ONLY =
+            "SQL with delta_ops reads Delta tables, and does no more; write by "
+                    + "df.write.format(\"delta\").save(path) or DeltaTable of delta_ops.tables, "
+                    + "and read streams by readStream.format(\"delta\").load(path)";
+
+    /** Opens tables and judges statements; null where the format is not registered. */
+    static volatile Function<Object, Object> answers;
+
+    private Python() {}
+
+    /**
+     * Opens a table.
+     *
+     * @param known the columns that the catalog or a statement gives it; null for none
+     * @return answers "schema", "size" and "rows" of the table
+     */
+    @SuppressWarnings("unchecked")
+    static Function<Object, Object> open(
+            SparkSession session, Map<String, String> options, StructType known) {
+        String columns = known == null ? null : known.json();
+        return (Function<Object, Object>)
+                ask(answers, new Object[] {session, options, columns});
+    }
+
+    /** Calls Python, which returns an exception for a question that it refuses. */
+    static Object ask(Function<Object, Object> python, Object question) {
+        if (python == null) {
+            throw refuse(UNREGISTERED);
+        }
+        Object answer = python.apply(question);
+        if (answer instanceof RuntimeException) {
+            throw refuse(((RuntimeException) answer).getMessage());
+        }
+        return answer;
+    }
+
+    static RuntimeException refuseWrite() {
+        return refuse(answers == null ? UNREGISTERED : READS_ONLY);
+    }
+
+    /**
+     * Throws an AnalysisException, the only error that Spark passes on with its text.
+     *
+     * @return nothing; callers can throw it, so that the compiler knows that they end
+     */
+    static RuntimeException refuse(String reason) {
+        Platform.throwException(
+                new AnalysisException(
+                        reason,
+                        Option.empty(),
+                        Option.empty(),
+                        Option.empty(),
+                        Option.empty(),
+                        CollectionConverters.asScala(new HashMap<String, String>()).toMap(null),
+                        new QueryContext[0]));
+        return new IllegalStateException(reason);
+    }
+}

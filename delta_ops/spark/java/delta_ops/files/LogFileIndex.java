@@ -1,0 +1,148 @@
+package delta_ops.files;
+
+import java.util.ArrayList;
+import java.util.IdentityHashMap;
+import java.util.List;
+import java.util.Map;
+import org.apache.hadoop.fs.FileStatus;
+import org.apache.hadoop.fs.Path;
+import org.apache.spark.sql.catalyst.InternalRow;
+import org.apache.spark.sql.catalyst.expressions.Expression;
+import org.apache.spark.sql.classic.SparkSession;
+import org.apache.spark.sql.execution.datasources.NoopCache$;
+import org.apache.spark.sql.execution.datasources.PartitionDirectory;
+import org.apache.spark.sql.execution.datasources.PartitionPath;
+import org.apache.spark.sql.execution.datasources.PartitionSpec;
+import org.apache.spark.sql.execution.datasources.PartitioningAwareFileIndex;
+import org.apache.spark.sql.types.StructType;
+import scala.Option;
+import scala.collection.immutable.Seq;
+import scala.collection.mutable.LinkedHashMap;
+import scala.jdk.javaapi.CollectionConverters;
+
+/**
+ * The files of a snapshot as Spark's file index.
+ *
+ * <p>The base class chooses partitions here, where no partition has files. The files of the chosen
+ * groups come from {@link ChosenFiles}.
+ */
+class LogFileIndex extends PartitioningAwareFileIndex {
+    private final SparkSession session;
+    private final scala.collection.immutable.Map<String, String> options;
+    private final LogFiles files;
+    private final Map<InternalRow, Integer> groupByValues = new IdentityHashMap<>();
+    private final scala.collection.immutable.Map<Path, FileStatus[]> noFiles =
+            new LinkedHashMap<Path, FileStatus[]>().toMap(null);
+    private final Path root;
+    private final int numGroups;
+    private final PartitionSpec spec;
+
+    /**
+     * Makes the index.
+     *
+     * @param numGroups the groups that it has, the first ones
+     */
+    LogFileIndex(
+            SparkSession session,
+            scala.collection.immutable.Map<String, String> options,
+            StructType partitionSchema,
+            String root,
+            LogFiles files,
+            int numGroups) {
+        super(session, options, Option.empty(), NoopCache$.MODULE$);
+        this.session = session;
+        this.options = options;
+        this.files = files;
+        this.root = new Path(root);
+        this.numGroups = numGroups;
+        List<PartitionPath> partitions = new ArrayList<>();
+        for (int i = 0; i < numGroups; i++) {
+            groupByValues.put(files.values(i), Integer.valueOf(i));
+            partitions.add(new PartitionPath(files.values(i), this.root));
+        }
+        spec = new PartitionSpec(partitionSchema, scalaSeq(partitions));
+    }
+
+    @Override
+    public Seq<PartitionDirectory> listFiles(
+            Seq<Expression> partitionFilters, Seq<Expression> dataFilters) {
+        return listGroups(groupsFor(partitionFilters), dataFilters);
+    }
+
+    private List<Integer> groupsFor(Seq<Expression> partitionFilters) {
+        List<Integer> groups = new ArrayList<>();
+        if (spec.partitionColumns().isEmpty()) {
+            for (int i = 0; i < numGroups; i++) {
+                groups.add(Integer.valueOf(i));
+            }
+            return groups;
+        }
+        Seq<PartitionDirectory> chosen = super.listFiles(partitionFilters, noFilters());
+        for (PartitionDirectory directory : CollectionConverters.asJava(chosen)) {
+            groups.add((Integer) groupByValues.get(directory.values()));
+        }
+        return groups;
+    }
+
+    private Seq<PartitionDirectory> listGroups(List<Integer> groups, Seq<Expression> dataFilters) {
+        ChosenFiles chosen =
+                new ChosenFiles(session, options, spec.partitionColumns(), root, files, groups);
+        return chosen.listFiles(noFilters(), dataFilters);
+    }
+
+    /** Checks that a scan without filters would open all files of all groups. */
+    void verify() {
+        List<Integer> groups = groupsFor(noFilters());
+        if (groups.size() != numGroups) {
+            throw new IllegalStateException("Spark would leave partitions out");
+        }
+        listGroups(groups, noFilters());
+    }
+
+    static Seq<Expression> noFilters() {
+        return scalaSeq(new ArrayList<Expression>());
+    }
+
+    static <T> Seq<T> scalaSeq(List<T> list) {
+        return CollectionConverters.asScala(list).toSeq();
+    }
+
+    @Override
+    public LinkedHashMap<Path, FileStatus> leafFiles() {
+        LinkedHashMap<Path, FileStatus> byPath = new LinkedHashMap<>();
+        for (int group = 0; group < numGroups; group++) {
+            for (FileStatus status : files.statuses(group)) {
+                byPath.put(status.getPath(), status);
+            }
+        }
+        return byPath;
+    }
+
+    @Override
+    public Seq<FileStatus> allFiles() {
+        return leafFiles().values().toSeq();
+    }
+
+    @Override
+    public long sizeInBytes() {
+        return files.sizeInBytes();
+    }
+
+    @Override
+    public scala.collection.immutable.Map<Path, FileStatus[]> leafDirToChildrenFiles() {
+        return noFiles;
+    }
+
+    @Override
+    public PartitionSpec partitionSpec() {
+        return spec;
+    }
+
+    @Override
+    public Seq<Path> rootPaths() {
+        return scalaSeq(List.of(root));
+    }
+
+    @Override
+    public void refresh() {}
+}
