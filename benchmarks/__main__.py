@@ -12,6 +12,7 @@ from pathlib import Path
 HERE = Path(__file__).resolve().parent
 BENCHMARKS = (
     "start_up",
+    "optimisations",
     "spark_read_write",
     "spark_appends",
     "spark_appends_s3",
