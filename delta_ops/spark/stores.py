@@ -1,18 +1,17 @@
-"""Stores: what a session is told, once for each bucket, so that it reaches the tables there.
+"""Stores: gives a session the settings with which it reaches the tables of a bucket.
 
 1. Settings go into the context's Hadoop configuration, which Spark sends to executors with each
    job. Options of a scan or a write would be printed with its plan, and settings of the session
-   with every query in the event log. The environment page shows Hadoop's settings with values of
-   credentials taken out, by the session's `spark.redaction.regex`, which is widened where it does
-   not know a name of ours.
-2. What a session configures for a bucket itself counts alone.
+   with every query in the event log. The environment page shows Hadoop's settings, and redacts
+   credentials by the session's `spark.redaction.regex`, which is widened where it misses a name.
+2. Where a session itself configures a bucket, only its configuration counts.
 3. Hadoop keeps a client for each bucket, whatever is set later. Other credentials for a bucket
-   replace those before them where driver and executor are one process, for DataFrames that were
-   made before too; elsewhere, and where another service would answer, they are refused.
-4. The first time, one client of our own looks for the table, with few tries, so that what is wrong
-   is told in seconds; jobs keep to Hadoop's own patience.
-5. A client of Spark Connect has no way to settings that are not shown. Its server reaches stores by
-   settings of its own; the first time it is asked for the table.
+   replace the earlier ones where driver and executor are one process, also for DataFrames that
+   exist already. In other sessions, and for another endpoint, other credentials are refused.
+4. Before the first job, a client with few retries looks for the table, so that an error shows
+   within seconds. Jobs keep Hadoop's retries.
+5. A client of Spark Connect cannot set anything that is not shown. Its server reaches stores by its
+   own settings; before the first job, the server looks for the table.
 """
 
 from __future__ import annotations
@@ -53,7 +52,7 @@ _FILE_SYSTEMS: Mapping[str, tuple[str, str]] = {
     "abfs": _AZURE,
     "abfss": _AZURE,
 }
-"""What `packages` calls the store, and the class of Hadoop's, by the scheme."""
+"""The store's name for `packages` and Hadoop's class, by scheme."""
 _LOG_HINT = "_delta_log/_last_checkpoint"
 _NO_PATH = "PATH_NOT_FOUND"
 _JAR = re.compile(r"/hadoop-(?:aws|gcp|azure)-(\d[\w.]*)\.jar$")
@@ -67,12 +66,12 @@ _FEW_TRIES: Mapping[str, str] = {
 _REDACTION = "spark.redaction.regex"
 _SPARKS_REDACTION = "(?i)secret|password|token|access[.]?key"
 _CREDENTIALS = "account[.]key"
-"""Names of settings that hold a credential and that Spark's own expression does not know."""
+"""Names of settings that hold a credential and that Spark's own expression misses."""
 _CLIENTS = "delta_ops.stores.StoreClients"
 
 
 class KnownStores:
-    """What a context has been told of stores."""
+    """The stores that a context has settings for."""
 
     def __init__(self) -> None:
         self.lock = threading.Lock()
@@ -80,19 +79,19 @@ class KnownStores:
         self.left: set[str] = set()
         """Buckets that sessions configure themselves."""
         self.seen: weakref.WeakKeyDictionary[SparkSession, set[str]] = weakref.WeakKeyDictionary()
-        """Buckets of which it is known whether a session configures them itself."""
+        """Buckets by session, where it is known whether the session configures them itself."""
 
 
 known_by_context: weakref.WeakKeyDictionary[Any, KnownStores] = weakref.WeakKeyDictionary()
 
 
 def known_stores(spark: SparkSession) -> KnownStores:
-    """What the context of a session has been told of stores."""
+    """The stores that the context of a session has settings for."""
     return known_by_context.setdefault(spark.sparkContext, KnownStores())
 
 
 def root_of(storage: Readable) -> str | None:
-    """The URI by which Hadoop knows the bucket of a storage; None if it knows none.
+    """Hadoop's URI of a storage's bucket; None where it has none.
 
     Raises:
         InvalidRequestError: Hadoop cannot name it.
@@ -101,14 +100,14 @@ def root_of(storage: Readable) -> str | None:
 
 
 def reach(spark: SparkSession, storage: Readable, place: str) -> None:
-    """Let the session's jobs reach a storage; done once for each bucket and its options.
+    """Let the session's jobs reach a storage; once for each bucket and its options.
 
     Args:
-        place: The storage's root as Hadoop names it; something there is looked for.
+        place: The storage's root as Hadoop names it; a client looks for it.
 
     Raises:
-        InvalidRequestError: The session or Hadoop cannot do so, with the cure.
-        MissingDependencyError: The session lacks Hadoop's connector, or has another Hadoop's.
+        InvalidRequestError: The session or Hadoop cannot reach it; the text has the cure.
+        MissingDependencyError: The session lacks Hadoop's connector, or has one of another Hadoop.
         StorageError: The store did not answer, or refused.
     """
     root = root_of(storage)
@@ -144,7 +143,7 @@ def reach(spark: SparkSession, storage: Readable, place: str) -> None:
 
 
 def _validate_configuration(spark: SparkSession, root: str, known: KnownStores, uri: str) -> None:
-    """Leave a bucket to a session that configures it, if it is the same for the others."""
+    """Leave a bucket to a session that configures it, unless another session relies on ours."""
     is_own = _is_configured(spark, root, known)
     if root in known.by_root if is_own else root in known.left:
         raise InvalidRequestError(
@@ -239,7 +238,7 @@ def _settings_of_others(known: KnownStores, root: str) -> dict[str, str]:
 def put_settings(
     spark: SparkSession, before: HadoopStore | None, after: HadoopStore | None, known: KnownStores
 ) -> None:
-    """Put the settings of a store, if any, in the place of those before it."""
+    """Replace the settings of one store by the settings of another; either may be missing."""
     configuration = _configuration(spark)
     settings = after.settings if after else {}
     with quiet_py4j():
@@ -271,7 +270,7 @@ def _is_default(configuration: Any, name: str) -> bool:
 
 
 def _hide(spark: SparkSession, settings: Mapping[str, str]) -> None:
-    """Let Spark take credentials for some that it would show on its environment page."""
+    """Let Spark redact credentials that it would show on its environment page."""
     if not any(re.search(_CREDENTIALS, name) for name in settings):
         return
     context: Any = spark.sparkContext
@@ -282,11 +281,11 @@ def _hide(spark: SparkSession, settings: Mapping[str, str]) -> None:
 
 
 def _look(spark: SparkSession, store: HadoopStore, uri: str, place: str) -> None:
-    """Ask the store for the table, which may not be there yet."""
+    """Look for the table, which may not exist yet."""
     jvm: Any = spark.sparkContext._jvm
     try:
         if store.root.startswith("abfs://"):
-            # An emulator: Hadoop sets up for HTTPS alone what its client wants of HTTP too.
+            # An emulator: Hadoop's client needs this for HTTP, too, but sets it up for HTTPS only.
             ssl = jvm.org.apache.hadoop.security.ssl.DelegatingSSLSocketFactory
             ssl.initializeDefaultFactory(ssl.SSLChannelMode.Default_JSSE)
         own = _settings_of_jobs(spark)
@@ -306,11 +305,11 @@ def _look(spark: SparkSession, store: HadoopStore, uri: str, place: str) -> None
 
 
 _reached: weakref.WeakKeyDictionary[SparkSession, set[str]] = weakref.WeakKeyDictionary()
-"""Buckets that servers of sessions have reached."""
+"""Buckets that the server of a session has reached."""
 
 
 def _look_from_server(spark: SparkSession, root: str, uri: str, place: str) -> None:
-    """Let a Connect server look for the table, which may not be there yet."""
+    """Let a Connect server look for the table, which may not exist yet."""
     reached = _reached.setdefault(spark, set())
     if root in reached:
         return
@@ -332,13 +331,13 @@ def _configuration(spark: SparkSession) -> Any:
 
 
 def _settings_of_jobs(spark: SparkSession) -> Any:
-    """A copy of what a job of the session gets: the context's, and what the session says itself."""
+    """A copy of the configuration of the session's jobs: the context's and the session's own."""
     session: Any = spark._jsparkSession
     return session.sessionState().newHadoopConf()
 
 
 def _hide_variables(call: Callable[[], R]) -> R:
-    """Call, and leave who has options or the environment in variables out of a traceback."""
+    """Call a function; an error shows no frame whose variables hold options or environment."""
     try:
         return call()
     except InvalidRequestError as error:
@@ -354,7 +353,7 @@ def _is_wanted(_record: logging.LogRecord) -> bool:
 
 @contextlib.contextmanager
 def quiet_py4j() -> Iterator[None]:
-    """Keeps Py4J from writing what this thread sends to its debug log."""
+    """Keep the values that this thread sends out of Py4J's debug log."""
     for name in ("py4j.java_gateway", "py4j.clientserver"):
         logging.getLogger(name).addFilter(_is_wanted)  # a second time it changes nothing
     _silenced.depth = getattr(_silenced, "depth", 0) + 1
