@@ -187,7 +187,7 @@ def _enter(spark: SparkSession, key: _Key, call: _Override) -> None:
     with _overrides.lock:
         calls = _overrides.calls.get(key, [])
         before = _overrides.before[key] if calls else spark.conf.get(key[1])
-        _set(spark, key[1], _in_force([*calls, call], before))
+        _set(spark, key[1], _value_in_force([*calls, call], before))
         _overrides.before[key], _overrides.calls[key] = before, [*calls, call]
 
 
@@ -197,10 +197,10 @@ def _leave(spark: SparkSession, key: _Key, call: _Override) -> None:
         before = _overrides.before.pop(key)
         if calls:
             _overrides.before[key], _overrides.calls[key] = before, calls
-        _set(spark, key[1], _in_force(calls, before))
+        _set(spark, key[1], _value_in_force(calls, before))
 
 
-def _in_force(calls: Sequence[_Override], before: str | None) -> str | None:
+def _value_in_force(calls: Sequence[_Override], before: str | None) -> str | None:
     """The innermost value of the thread that came first."""
     return next((c.value for c in reversed(calls) if c.thread == calls[0].thread), before)
 
