@@ -122,7 +122,7 @@ ABOUT_LISTS = {
     "log/checksum.py",  # whether two protocols are the same
     "ddl/features.py",
     "ddl/drop_table.py",  # a protocol that nobody supports
-    "cli/looking.py",
+    "cli/show.py",
     "tables/frames.py",
 }
 

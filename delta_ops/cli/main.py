@@ -13,7 +13,7 @@ from typing import Any
 
 import click
 
-from delta_ops.cli.altering import (
+from delta_ops.cli.alter import (
     alter_command,
     clone_command,
     convert_command,
@@ -21,19 +21,19 @@ from delta_ops.cli.altering import (
     manifest_command,
 )
 from delta_ops.cli.fleets import health_command, maintain_command
-from delta_ops.cli.looking import advise_command, files, history, show
-from delta_ops.cli.maintaining import (
+from delta_ops.cli.maintenance import (
     backfill_statistics_command,
     checkpoint,
     clean_up_log_command,
     compact_log_command,
     vacuum_command,
 )
-from delta_ops.cli.optimizing import optimize_command
+from delta_ops.cli.optimize import optimize_command
 from delta_ops.cli.properties import properties_command
-from delta_ops.cli.reading import changes, count, head, schema
 from delta_ops.cli.render import saying_errors
-from delta_ops.cli.restoring import repair_command, restore_command, revert_command
+from delta_ops.cli.restore import repair_command, restore_command, revert_command
+from delta_ops.cli.rows import changes, count, head, schema
+from delta_ops.cli.show import advise_command, files, history, show
 
 
 class _Commands(click.Group):

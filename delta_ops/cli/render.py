@@ -33,7 +33,7 @@ from rich.progress import Progress as ProgressBar
 from rich.table import Table
 from rich.text import Text
 
-from delta_ops.cli.values import plain_value
+from delta_ops.cli.json_values import plain_value
 from delta_ops.error_texts import escape_unprintable
 from delta_ops.errors import DeltaOpsError
 from delta_ops.events import Event, OnEvent, Progress, ignore

@@ -21,11 +21,11 @@ from delta_ops.components.watching import (
     plain_name,
 )
 from delta_ops.errors import InvalidRequestError
-from delta_ops.orchestration.io_manager.given_settings import first_given, validate_keys
 from delta_ops.orchestration.io_manager.output_settings import (
     read_expressions,
     validate_no_partitions,
 )
+from delta_ops.orchestration.io_manager.setting_values import first_given, validate_keys
 from delta_ops.orchestration.policies.choice import PolicyTables
 from delta_ops.orchestration.policies.policy import MaintenancePolicy
 from delta_ops.orchestration.tables import TableRef, external_table, uri_elsewhere

@@ -12,7 +12,7 @@ except ImportError as error:
 
 from delta_ops.orchestration.automation import on_new_table_version
 from delta_ops.orchestration.card.table_card import table_card
-from delta_ops.orchestration.changes import ChangedValues, changed_values
+from delta_ops.orchestration.changed_values import ChangedValues, changed_values
 from delta_ops.orchestration.checks.change_checks import build_column_checks, build_row_count_checks
 from delta_ops.orchestration.checks.freshness_checks import build_freshness_checks
 from delta_ops.orchestration.checks.table_checks import build_health_checks, build_table_checks
@@ -20,13 +20,13 @@ from delta_ops.orchestration.commits.commit_sensor import build_commit_sensor
 from delta_ops.orchestration.definitions import delta_ops_definitions
 from delta_ops.orchestration.io_manager.delta_io_manager import DeltaIOManager
 from delta_ops.orchestration.io_manager.output_txns import Idempotency, source_txn
-from delta_ops.orchestration.io_manager.output_writes import SourcePart
+from delta_ops.orchestration.io_manager.output_writer import SourcePart
 from delta_ops.orchestration.io_manager.type_handlers import (
     TableRead,
     TypeHandler,
     register_type_handler,
 )
-from delta_ops.orchestration.maintenance.fleet_jobs import (
+from delta_ops.orchestration.maintenance.fleet_job import (
     FleetConfig,
     FleetMaintenanceConfig,
     build_fleet_maintenance_job,

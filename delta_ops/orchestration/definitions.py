@@ -29,7 +29,7 @@ from delta_ops.orchestration.checks.change_checks import column_check, row_count
 from delta_ops.orchestration.checks.check_ops import check_op
 from delta_ops.orchestration.checks.table_checks import health_checks
 from delta_ops.orchestration.commits.commit_sensor import build_commit_sensor
-from delta_ops.orchestration.maintenance.fleet_jobs import build_fleet_maintenance_job
+from delta_ops.orchestration.maintenance.fleet_job import build_fleet_maintenance_job
 from delta_ops.orchestration.maintenance.jobs import (
     build_log_maintenance_job,
     build_maintenance_job,

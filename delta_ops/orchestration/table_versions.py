@@ -13,7 +13,6 @@ import pyarrow.compute as pc
 from delta_ops.log import DeltaLog, Snapshot
 from delta_ops.log.commit_file import Commit, read_commit_if_there
 from delta_ops.log.pruning import match_files
-from delta_ops.orchestration.changes import changes_rows
 from delta_ops.protocol.arrow_schemas import merge_chunks
 from delta_ops.protocol.predicate import Predicate, resolve
 
@@ -40,6 +39,22 @@ def last_partition_version(
 
     known = -1 if after_version is None else after_version
     return _last_version(log, snapshot.version, known, touches)
+
+
+def rows_changed(log: DeltaLog, start_version: int, end_version: int) -> bool:
+    """Whether a commit of these versions, both included, changed rows or cannot be looked at."""
+    seen = 0
+    for commit in log.commits(start_version, end_version):
+        if changes_rows(commit):
+            return True
+        seen += 1
+    return seen < end_version - start_version + 1
+
+
+def changes_rows(commit: Commit) -> bool:
+    """Whether a commit did more than rearrange rows."""
+    flags = commit.adds["dataChange"].to_pylist() + commit.removes["dataChange"].to_pylist()
+    return any(flag is not False for flag in flags)
 
 
 def _last_version(

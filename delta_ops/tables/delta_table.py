@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from datetime import timedelta
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from pyspark.errors import IllegalArgumentException
 from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as sf
 from pyspark.sql.types import DataType, StructType
 
 import delta_ops.arrow as da
@@ -23,18 +24,17 @@ from delta_ops.spark.session.settings import (
     txn_of,
     user_metadata_of,
 )
-from delta_ops.tables import given
+from delta_ops.tables import argument_checks
+from delta_ops.tables.argument_checks import ColumnOrText
 from delta_ops.tables.exceptions import translating
 from delta_ops.tables.frames import detail_frame, history_frame, restore_frame
-from delta_ops.tables.given import ColumnOrText
 from delta_ops.tables.merge_builder import DeltaMergeBuilder, builder_of_merge
-from delta_ops.tables.names import location_of, path_in, short_name
-from delta_ops.tables.opening import open_log
+from delta_ops.tables.opening import location_of, open_log, path_in, short_name
 from delta_ops.tables.optimize_builder import DeltaOptimizeBuilder, OptimizeRequest
 from delta_ops.tables.table_builder import DeltaTableBuilder, Mode
-from delta_ops.tables.timestamps import parse_timestamp
 
 _MANIFEST = "symlink_format_manifest"
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
 class DeltaTable:
@@ -150,7 +150,7 @@ class DeltaTable:
     @translating
     def delete(self, condition: ColumnOrText | None = None) -> None:
         """Delete the rows for which a condition is true; without one, all of them."""
-        asked, txn = given.condition(condition), txn_of(self._spark)
+        asked, txn = argument_checks.condition(condition), txn_of(self._spark)
         ds.delete(
             self._spark,
             self._log,
@@ -169,8 +169,8 @@ class DeltaTable:
         set: dict[str, ColumnOrText] | None = None,
     ) -> None:
         """Give columns new values in the rows for which a condition is true; or in all."""
-        values = given.assignments(set, "'set'")
-        asked, txn = given.condition(condition), txn_of(self._spark)
+        values = argument_checks.assignments(set, "'set'")
+        asked, txn = argument_checks.condition(condition), txn_of(self._spark)
         ds.update(
             self._spark,
             self._log,
@@ -215,8 +215,8 @@ class DeltaTable:
     @translating
     def upgradeTableProtocol(self, readerVersion: int, writerVersion: int) -> None:
         """Raise the protocol to versions; one that is there already stays."""
-        given.require_type(readerVersion, int, "readerVersion", "an integer")
-        given.require_type(writerVersion, int, "writerVersion", "an integer")
+        argument_checks.require_type(readerVersion, int, "readerVersion", "an integer")
+        argument_checks.require_type(writerVersion, int, "writerVersion", "an integer")
         ddl.upgrade_protocol(
             self._log, readerVersion, writerVersion, user_metadata=self._user_metadata
         )
@@ -224,7 +224,7 @@ class DeltaTable:
     @translating
     def addFeatureSupport(self, featureName: str) -> None:
         """Add a feature to the protocol, and those that it requires."""
-        given.require_type(featureName, str, "featureName", "a string")
+        argument_checks.require_type(featureName, str, "featureName", "a string")
         known = {each.name.lower(): each.name for each in FEATURES}
         if featureName.lower() not in known:
             raise InvalidRequestError(
@@ -240,9 +240,9 @@ class DeltaTable:
         truncateHistory: bool | None = None,
     ) -> None:
         """Take a feature out of the protocol, once nothing rests on it any more."""
-        given.require_type(featureName, str, "featureName", "a string")
+        argument_checks.require_type(featureName, str, "featureName", "a string")
         if truncateHistory is not None:
-            given.require_type(truncateHistory, bool, "truncateHistory", "a boolean")
+            argument_checks.require_type(truncateHistory, bool, "truncateHistory", "a boolean")
         ddl.drop_feature(
             self._log, featureName, bool(truncateHistory), user_metadata=self._user_metadata
         )
@@ -250,13 +250,13 @@ class DeltaTable:
     @translating
     def restoreToVersion(self, version: int) -> DataFrame:
         """Make the table what it was at a version."""
-        given.require_type(version, int, "version", "an int")
+        argument_checks.require_type(version, int, "version", "an int")
         return self._restore(version)
 
     @translating
     def restoreToTimestamp(self, timestamp: str) -> DataFrame:
         """Make the table what it was at a time, in the session's zone."""
-        given.require_type(timestamp, str, "timestamp", "a string")
+        argument_checks.require_type(timestamp, str, "timestamp", "a string")
         return self._restore(self._log.snapshot(timestamp=self._time(timestamp)).version)
 
     def optimize(self) -> DeltaOptimizeBuilder:
@@ -290,7 +290,7 @@ class DeltaTable:
         properties: dict[str, str] | None = None,
     ) -> DeltaTable:
         """Clone the table at a version; see `clone`."""
-        given.require_type(version, int, "version", "an int")
+        argument_checks.require_type(version, int, "version", "an int")
         return self._clone(target, isShallow, replace, properties, version)
 
     @translating
@@ -303,7 +303,7 @@ class DeltaTable:
         properties: dict[str, str] | None = None,
     ) -> DeltaTable:
         """Clone the table at a time, in the session's zone; see `clone`."""
-        given.require_type(timestamp, str, "timestamp", "a string")
+        argument_checks.require_type(timestamp, str, "timestamp", "a string")
         version = self._log.snapshot(timestamp=self._time(timestamp)).version
         return self._clone(target, isShallow, replace, properties, version)
 
@@ -312,7 +312,7 @@ class DeltaTable:
         return user_metadata_of(self._spark)
 
     def _time(self, timestamp: str) -> Any:
-        return parse_timestamp(self._spark, timestamp)
+        return _parse_timestamp(self._spark, timestamp)
 
     def _restore(self, version: int) -> DataFrame:
         result = restore(self._log, version=version, user_metadata=self._user_metadata)
@@ -321,10 +321,10 @@ class DeltaTable:
     def _clone(
         self, target: Any, is_shallow: Any, replaces: Any, properties: Any, version: int | None
     ) -> DeltaTable:
-        given.require_type(target, str, "target", "a string")
-        given.require_type(is_shallow, bool, "isShallow", "a boolean")
-        given.require_type(replaces, bool, "replace", "a boolean")
-        asked = given.properties(properties)
+        argument_checks.require_type(target, str, "target", "a string")
+        argument_checks.require_type(is_shallow, bool, "isShallow", "a boolean")
+        argument_checks.require_type(replaces, bool, "replace", "a boolean")
+        asked = argument_checks.properties(properties)
         if not is_shallow:
             raise IllegalArgumentException(
                 "Files are not copied by a clone; make a shallow one (isShallow=True), or copy the "
@@ -366,3 +366,19 @@ def _builder(spark: SparkSession | None, mode: Mode) -> DeltaTableBuilder[DeltaT
     if session is None:
         raise InvalidRequestError("There is no active session; give one.")
     return DeltaTableBuilder(session, mode, _open)
+
+
+def _parse_timestamp(spark: SparkSession, text: str) -> datetime:
+    """The time that a text says.
+
+    Raises:
+        InvalidRequestError: It says none.
+    """
+    time = sf.unix_micros(sf.lit(text).try_cast("timestamp"))
+    (row,) = spark.range(1).select(time.alias("micros")).collect()
+    if row["micros"] is None:
+        raise InvalidRequestError(
+            f"The provided timestamp ('{text}') cannot be converted to a valid timestamp; write it "
+            "as 2026-01-31 or 2026-01-31 12:00:00"
+        )
+    return _EPOCH + timedelta(microseconds=row["micros"])

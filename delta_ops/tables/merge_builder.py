@@ -16,10 +16,10 @@ from delta_ops.protocol.schema.column_names import name_of_column
 from delta_ops.spark.dml.merge import Merge
 from delta_ops.spark.expressions.aliases import columns_by_alias, name_as_structs
 from delta_ops.spark.session.settings import reset_txn, session_settings, txn_of
-from delta_ops.tables import given
+from delta_ops.tables import argument_checks
+from delta_ops.tables.argument_checks import ColumnOrText
 from delta_ops.tables.exceptions import translating
 from delta_ops.tables.frames import merge_frame
-from delta_ops.tables.given import ColumnOrText
 
 _NO_NAME = "delta_ops {} without alias"
 """What a side is called that has no alias; no name of a user's, for the spaces."""
@@ -88,13 +88,13 @@ class DeltaMergeBuilder:
         set: dict[str, ColumnOrText] | None = None,
     ) -> DeltaMergeBuilder:
         """Give columns new values in rows that meet one of the source."""
-        values = given.assignments(set, "'set' in whenMatchedUpdate")
-        asked = given.condition(condition)
+        values = argument_checks.assignments(set, "'set' in whenMatchedUpdate")
+        asked = argument_checks.condition(condition)
         return self._add(lambda merge, _, __: merge.when_matched_update(values, asked))
 
     def whenMatchedUpdateAll(self, condition: ColumnOrText | None = None) -> DeltaMergeBuilder:
         """Give all columns the values of the source in rows that meet one of it."""
-        asked = given.condition(condition)
+        asked = argument_checks.condition(condition)
 
         def add(merge: Merge, sides: Sides, table: str) -> Merge:
             sides.validate_all(table)
@@ -104,7 +104,7 @@ class DeltaMergeBuilder:
 
     def whenMatchedDelete(self, condition: ColumnOrText | None = None) -> DeltaMergeBuilder:
         """Delete rows that meet one of the source."""
-        asked = given.condition(condition)
+        asked = argument_checks.condition(condition)
         return self._add(lambda merge, _, __: merge.when_matched_delete(asked))
 
     def whenNotMatchedInsert(
@@ -113,13 +113,13 @@ class DeltaMergeBuilder:
         values: dict[str, ColumnOrText] | None = None,
     ) -> DeltaMergeBuilder:
         """Insert rows of the source that meet none of the table; other columns are null."""
-        asked_values = given.assignments(values, "'values' in whenNotMatchedInsert")
-        asked = given.condition(condition)
+        asked_values = argument_checks.assignments(values, "'values' in whenNotMatchedInsert")
+        asked = argument_checks.condition(condition)
         return self._add(lambda merge, _, __: merge.when_not_matched_insert(asked_values, asked))
 
     def whenNotMatchedInsertAll(self, condition: ColumnOrText | None = None) -> DeltaMergeBuilder:
         """Insert rows of the source that meet none of the table, with all their columns."""
-        asked = given.condition(condition)
+        asked = argument_checks.condition(condition)
 
         def add(merge: Merge, sides: Sides, table: str) -> Merge:
             sides.validate_all(table)
@@ -133,8 +133,8 @@ class DeltaMergeBuilder:
         set: dict[str, ColumnOrText] | None = None,
     ) -> DeltaMergeBuilder:
         """Give columns new values in rows of the table that meet none of the source."""
-        values = given.assignments(set, "'set' in whenNotMatchedBySourceUpdate")
-        asked = given.condition(condition)
+        values = argument_checks.assignments(set, "'set' in whenNotMatchedBySourceUpdate")
+        asked = argument_checks.condition(condition)
         return self._add(
             lambda merge, _, __: merge.when_not_matched_by_source_update(values, asked)
         )
@@ -143,7 +143,7 @@ class DeltaMergeBuilder:
         self, condition: ColumnOrText | None = None
     ) -> DeltaMergeBuilder:
         """Delete rows of the table that meet none of the source."""
-        asked = given.condition(condition)
+        asked = argument_checks.condition(condition)
         return self._add(lambda merge, _, __: merge.when_not_matched_by_source_delete(asked))
 
     def withSchemaEvolution(self) -> DeltaMergeBuilder:
@@ -213,7 +213,7 @@ def builder_of_merge(
         raise TypeError(
             f"'source' in merge must be DataFrame; it is of type {type(source).__name__}"
         )
-    asked = given.condition(condition)
+    asked = argument_checks.condition(condition)
     if asked is None:
         raise ValueError("'condition' in merge cannot be None; give a text of SQL or a Column")
     return DeltaMergeBuilder(

@@ -14,7 +14,7 @@ from delta_ops.maintenance import optimize
 from delta_ops.spark.expressions.analysis import unresolved_text
 from delta_ops.spark.session.session import is_connect
 from delta_ops.spark.session.settings import user_metadata_of
-from delta_ops.tables import given
+from delta_ops.tables import argument_checks
 from delta_ops.tables.exceptions import translating
 from delta_ops.tables.optimize_metrics import Optimized, optimize_frame
 from delta_ops.tables.partitions import partitions_of
@@ -37,7 +37,7 @@ class DeltaOptimizeBuilder:
 
     def where(self, partitionFilter: str) -> DeltaOptimizeBuilder:
         """Take only the partitions for which a condition over partition columns is true."""
-        asked = given.text(partitionFilter, "A filter of partitions")
+        asked = argument_checks.text(partitionFilter, "A filter of partitions")
         request = self._request
         return DeltaOptimizeBuilder(replace(request, filters=(*request.filters, asked)))
 
@@ -49,7 +49,7 @@ class DeltaOptimizeBuilder:
     @translating
     def executeZOrderBy(self, *cols: str | list[str] | tuple[str, ...]) -> DataFrame:
         """Order rows by several columns at once; what was done, as `executeCompaction` says it."""
-        return _execute(self._request, given.names(cols, "A column to order by"))
+        return _execute(self._request, argument_checks.names(cols, "A column to order by"))
 
 
 def _execute(request: OptimizeRequest, zorder_by: tuple[str, ...] | None) -> DataFrame:

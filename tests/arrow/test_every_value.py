@@ -1,7 +1,7 @@
 """For every type, depth and value on every surface: what is stored is what was given, or an error.
 
 The surfaces: data that are written, updates, merges, predicates and partitions. Metadata of assets
-lead to the same updates, merges and predicates (`tests/orchestration/test_output_merges.py`).
+lead to the same updates, merges and predicates (`tests/orchestration/test_output_merge.py`).
 """
 
 from __future__ import annotations

@@ -17,8 +17,8 @@ from delta_ops.orchestration import (
     TableRef,
     delta_ops_definitions,
 )
+from delta_ops.orchestration.checks.check_results import SeenTable, changed_evaluations
 from delta_ops.orchestration.dagster_compat import latest_check_verdicts
-from delta_ops.orchestration.maintenance.check_evaluations import SeenTable, changed_evaluations
 
 ROWS = pa.table({"x": [1, 2, 3]})
 POLICY = MaintenancePolicy(thresholds=HealthThresholds(small_files=2))

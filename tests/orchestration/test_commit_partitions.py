@@ -15,7 +15,7 @@ from deltalake import DeltaTable, write_deltalake
 
 import delta_ops.arrow as da
 from delta_ops.orchestration import DeltaIOManager, TableRef, external_table
-from delta_ops.orchestration.commits import touched_partitions as touched
+from delta_ops.orchestration.commits import changed_partitions
 from tests.orchestration.commit_watch import Watch, commit_file, ref, versions
 
 DAYS = dg.DailyPartitionsDefinition("2026-01-01", end_date="2026-02-01")
@@ -314,7 +314,7 @@ def test_files_that_are_too_large_to_be_read_are_said(
 def test_more_partitions_than_are_told_one_by_one_are_one_event(
     tmp_path: Path, instance: dg.DagsterInstance
 ) -> None:
-    many = dg.StaticPartitionsDefinition([f"p{n}" for n in range(touched.MAX_KEYS + 1)])
+    many = dg.StaticPartitionsDefinition([f"p{n}" for n in range(changed_partitions.MAX_KEYS + 1)])
     table = by_day(tmp_path, "key", many)
     write_deltalake(table.uri, pa.table({"key": ["p0"]}))
     watch = started(instance, table)

@@ -24,7 +24,7 @@ from delta_ops.orchestration import (
     build_maintenance_job,
     maintenance_config,
 )
-from delta_ops.orchestration.commits.reported_commits import ToldCommits
+from delta_ops.orchestration.commits.reported_commits import ReportedCommits
 from delta_ops.orchestration.dagster_compat import asset_events_of_run
 from tests.orchestration.closed_store import closed_table
 from tests.orchestration.commit_watch import ROWS, Watch, append, commit_file, ref, versions
@@ -552,12 +552,18 @@ def test_events_are_read_in_parts(orders: TableRef, instance: dg.DagsterInstance
             instance.report_runless_asset_event(
                 kind(orders.asset_key, metadata=metadata, tags=tags)
             )
-    told, known, parts = ToldCommits(instance, orders.asset_key, 0, max_events=2), set[int](), 1
+    reported, known, parts = (
+        ReportedCommits(instance, orders.asset_key, 0, max_events=2),
+        set[int](),
+        1,
+    )
     while True:
-        known |= {version for version in range(5) if told.knows("123456789", version)}
-        if told.is_complete:
+        known |= {
+            version for version in range(5) if reported.is_reported_by_sensor("123456789", version)
+        }
+        if reported.is_complete:
             break
-        told = ToldCommits(instance, orders.asset_key, told.event_id, max_events=2)
+        reported = ReportedCommits(instance, orders.asset_key, reported.event_id, max_events=2)
         parts += 1
     assert known == {0, 1, 2, 3, 4}
     assert parts > 2

@@ -20,7 +20,7 @@ from delta_ops.orchestration import (
     TableRef,
     delta_ops_definitions,
 )
-from delta_ops.orchestration.maintenance.fleet_jobs import fleet_config
+from delta_ops.orchestration.maintenance.fleet_job import fleet_config
 from delta_ops.orchestration.policies.choice import POLICY_PROPERTY, due_operations
 from delta_ops.orchestration.policies.maintenance_config import maintenance_config
 from delta_ops.storage import open_storage

@@ -19,7 +19,7 @@ from delta_ops.orchestration import (
     build_revert_job,
 )
 from delta_ops.orchestration.commits.commit_cursor import TableCursor
-from delta_ops.orchestration.commits.commit_events import find_untold_commits
+from delta_ops.orchestration.commits.unreported_commits import find_unreported_commits
 from delta_ops.orchestration.maintenance.restore_jobs import REPAIR_OP, RESTORE_OP, REVERT_OP
 from delta_ops.protocol.actions import CommitInfo
 from tests.maintenance.restored_tables import commit, history, ids, write
@@ -58,10 +58,10 @@ def test_a_restore_materializes_the_table(log: DeltaLog, instance: dg.DagsterIns
     assert materialization.tags["dagster/data_version"].endswith("@5")
     table = TableRef(asset_key=dg.AssetKey("t"), uri=log.uri)
     seen = TableCursor(table_id=log.snapshot().metadata.id, version=4)
-    untold = find_untold_commits(
+    unreported = find_unreported_commits(
         table, seen, instance, may_go_on=lambda _: True, clock=system_clock
     )
-    assert (untold.events, untold.cursor.version) == ((), 5)
+    assert (unreported.events, unreported.cursor.version) == ((), 5)
 
 
 def test_nothing_is_done_unless_asked_for(log: DeltaLog, instance: dg.DagsterInstance) -> None:

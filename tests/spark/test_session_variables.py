@@ -16,7 +16,7 @@ from delta_ops import DeltaLog, col, lit
 from delta_ops.ddl import add_constraint, create_table
 from delta_ops.errors import InvalidRequestError
 from delta_ops.orchestration.io_manager.merge_settings import UPSERT, MergeSettings
-from delta_ops.orchestration.io_manager.output_merges import merge_rows
+from delta_ops.orchestration.io_manager.output_merge import merge_rows
 from delta_ops.protocol.schema import LONG, STRING, StructField, StructType
 from delta_ops.spark.session.variables import escape_variables, names_like_variables
 from delta_ops.tables.partitions import partitions_of

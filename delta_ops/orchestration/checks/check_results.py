@@ -1,12 +1,14 @@
 """Check results: what a measure of a table's health says as the result of an asset check."""
 
-from collections.abc import Collection
+from collections.abc import Collection, Iterator, Sequence
+from typing import NamedTuple, get_args
 
 import dagster as dg
 
 from delta_ops.errors import DeltaOpsError
 from delta_ops.maintenance import HealthReport, Operation
 from delta_ops.maintenance.thresholds import Finding, Measure
+from delta_ops.orchestration.dagster_compat import latest_check_verdicts
 from delta_ops.orchestration.markdown import launchpad_link, plain_text
 from delta_ops.orchestration.policies.maintenance_config import maintenance_config
 from delta_ops.orchestration.tables import TableRef
@@ -71,3 +73,52 @@ def failed_result(error: DeltaOpsError, check_name: str | None = None) -> dg.Ass
     return dg.AssetCheckResult(
         check_name=check_name, passed=False, description=plain_text(str(error))
     )
+
+
+class SeenTable(NamedTuple):
+    """What a look at a table has found."""
+
+    table: TableRef
+    job: str
+    """The name of the maintenance job that looks after it."""
+    found: HealthReport | DeltaOpsError
+
+
+def changed_evaluations(
+    instance: dg.DagsterInstance, seen: Sequence[SeenTable], location: tuple[str, str] | None
+) -> list[dg.AssetCheckEvaluation]:
+    """Evaluations of the health checks that say otherwise than their latest ones.
+
+    A check that was never evaluated counts as passed; one whose run is under way says itself.
+
+    Args:
+        location: Names of the code location and the repository that have the jobs.
+    """
+    results = [
+        (dg.AssetCheckKey(each.table.asset_key, str(result.check_name)), result)
+        for each in seen
+        for result in _results(each, location)
+    ]
+    told = latest_check_verdicts(instance, [key for key, _ in results])
+    return [
+        dg.AssetCheckEvaluation(
+            asset_key=key.asset_key,
+            check_name=key.name,
+            passed=result.passed,
+            severity=result.severity,
+            description=result.description,
+            metadata=result.metadata,
+        )
+        for key, result in results
+        if told.get(key, True) is not None and told.get(key, True) != result.passed
+    ]
+
+
+def _results(seen: SeenTable, location: tuple[str, str] | None) -> Iterator[dg.AssetCheckResult]:
+    if isinstance(seen.found, DeltaOpsError):
+        for measure in get_args(Measure):
+            yield failed_result(seen.found, measure)
+        return
+    cure = Cure(seen.table, seen.job, location)
+    for finding in seen.found.findings:
+        yield finding_result(finding, seen.found, cure)

@@ -15,8 +15,8 @@ from delta_ops.clock import Clock, system_clock
 from delta_ops.errors import DeltaOpsError, InvalidRequestError
 from delta_ops.log import DeltaLog
 from delta_ops.log.history.history import HistoryEntry
-from delta_ops.orchestration.changes import changes_rows
 from delta_ops.orchestration.markdown import plain_text
+from delta_ops.orchestration.table_versions import changes_rows
 from delta_ops.orchestration.tables import TableRef
 from delta_ops.protocol.values.far_times import utc_text
 

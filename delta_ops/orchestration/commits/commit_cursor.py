@@ -1,6 +1,6 @@
-"""Commit cursor: how far the commit sensor has looked at each of its tables, as text.
+"""Commit cursor: how far the commit sensor has read each table, as text.
 
-Dagster keeps the text, also in the record of every tick, so that it holds no more than is needed.
+Dagster stores the text in the record of every tick, so it is kept short.
 """
 
 from __future__ import annotations
@@ -13,37 +13,36 @@ from typing import Any
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TableCursor:
-    """How far a table has been looked at."""
+    """How far the commits of a table have been read."""
 
     table_id: str | None
-    """`metaData.id` at `version`; None where it is not known."""
+    """`metaData.id` at `version`; None if unknown."""
     version: int
-    """All commits up to here have been looked at; -1: none."""
+    """All commits up to this version have been read; -1 if none."""
     event_id: int = 0
-    """Storage id in Dagster; all events of the asset up to it have been taken into account."""
+    """Storage id in Dagster. All events of the asset up to this id have been read."""
     waiting: Mapping[int, str] = field(default_factory=dict)
-    """Versions looked at whose run has not ended yet and may tell of them itself, by run id."""
-    coming: Mapping[str, int] = field(default_factory=dict)
-    """Partitions that Dagster does not list yet, with the last version that touched them."""
+    """Run ids by version. These runs have not ended and may still report the version."""
+    upcoming: Mapping[str, int] = field(default_factory=dict)
+    """Partitions that Dagster does not list yet, with the last version that changed them."""
 
 
 ABSENT = TableCursor(table_id=None, version=-1)
-"""Cursor of a table that was not there: what is made at its place is looked at from the first
-commit on."""
+"""Cursor of a missing table. A table that is created there is read from its first commit on."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SensorCursor:
-    """How far the sensor has come."""
+    """How far the sensor has read all its tables."""
 
     tables: Mapping[str, TableCursor] = field(default_factory=dict)
-    """By asset key; a table that has never been looked at is not in it."""
+    """By asset key. A table that was never read is absent."""
     first: str | None = None
-    """The table that the next tick begins with; None: any."""
+    """The table that the next tick begins with; None for any."""
 
 
 def cursor_from_text(text: str | None) -> SensorCursor:
-    """What an earlier tick has written; also a mapping of tables to versions."""
+    """The cursor of an earlier tick; also accepts a mapping of tables to versions."""
     values: dict[str, Any] = json.loads(text) if text else {}
     if not isinstance(values.get("tables"), dict):
         known = {name: TableCursor(table_id=None, version=v) for name, v in values.items()}
@@ -69,7 +68,7 @@ def _table_cursor(values: Mapping[str, Any]) -> TableCursor:
         version=values["version"],
         event_id=values.get("event", 0),
         waiting={int(version): run for version, run in values.get("waiting", {}).items()},
-        coming=values.get("coming", {}),
+        upcoming=values.get("coming", {}),
     )
 
 
@@ -79,6 +78,6 @@ def _table_values(cursor: TableCursor) -> dict[str, Any]:
         values["event"] = cursor.event_id
     if cursor.waiting:
         values["waiting"] = {str(version): run for version, run in cursor.waiting.items()}
-    if cursor.coming:
-        values["coming"] = dict(cursor.coming)
+    if cursor.upcoming:
+        values["coming"] = dict(cursor.upcoming)
     return values

@@ -1,7 +1,7 @@
-"""Commit sensor: commits of other writers as events.
+"""Commit sensor: reports the commits of other writers as events.
 
-A table that cannot be looked at does not keep the others from it: a sentence in the tick's reason
-and in its log says why.
+A table that cannot be read does not stop the others. A sentence in the reason and in the log of
+the tick says why.
 """
 
 from collections.abc import Sequence
@@ -12,14 +12,14 @@ import dagster as dg
 from delta_ops.clock import Clock, system_clock
 from delta_ops.errors import TableNotFoundError
 from delta_ops.maintenance.fleet.maintain import failure_of
+from delta_ops.orchestration.commits.changed_partitions import layout_of
 from delta_ops.orchestration.commits.commit_cursor import (
     ABSENT,
     SensorCursor,
     cursor_from_text,
     cursor_text,
 )
-from delta_ops.orchestration.commits.commit_events import find_untold_commits
-from delta_ops.orchestration.commits.touched_partitions import layout_of
+from delta_ops.orchestration.commits.unreported_commits import find_unreported_commits
 from delta_ops.orchestration.tables import TableRef
 from delta_ops.units import count_text
 
@@ -34,16 +34,17 @@ def build_commit_sensor(
     max_events: int = 1000,
     clock: Clock = system_clock,
 ) -> dg.SensorDefinition:
-    """Reports the commits that no event in Dagster tells of: as materializations where rows
-    changed, as observations where they did not; see `commit_events`. Of an asset with partitions
-    each partition that a commit touched is materialized. A table's first tick reports how it
-    stands if Dagster has no event of it, else what was committed after the versions that the
-    events name.
+    """Reports commits that no Dagster event reports.
+
+    A commit that changed rows becomes a materialization, in each partition that it changed if the
+    asset has partitions. Any other commit becomes an observation; see `unreported_commits`. The
+    first tick for a table reports its current state if Dagster has no event of the table. Otherwise
+    it reports the commits after the versions that the events name.
 
     Args:
-        tick_seconds: A tick that has taken so long leaves the rest to the next; Dagster ends one
-            after a minute.
-        max_events: A tick that has found so many leaves the rest to the next.
+        tick_seconds: After so many seconds a tick leaves the other tables to the next tick. Dagster
+            ends a tick after one minute.
+        max_events: After so many events a tick leaves the rest to the next tick.
     """
 
     @dg.sensor(
@@ -67,7 +68,7 @@ def build_commit_sensor(
         first = None
         for table, following in zip(in_turn, in_turn[1:] + in_turn[:1], strict=True):
             try:
-                found = find_untold_commits(
+                found = find_unreported_commits(
                     table,
                     seen.get(table.name),
                     context.instance,

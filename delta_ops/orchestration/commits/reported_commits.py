@@ -1,8 +1,11 @@
-"""Told commits: what Dagster's events already say of a table's commits.
+"""Reported commits: the commits of a table that Dagster's events already report.
 
-An event tells of a commit if it is an event of the sensor with the commit's version, or one of the
-run that made the commit, with that version or a later one: a run tells of its commits by the last
-of them. So does an event of a run that continues that one and found the work done.
+An event reports a commit in one of three cases:
+
+1. The sensor logged the event, with the version of the commit.
+2. The run that made the commit logged the event, with that version or a later one. A run logs one
+   event for all its commits, with the last version.
+3. A run that continues that run logged the event, and found the work done.
 """
 
 from __future__ import annotations
@@ -19,7 +22,7 @@ import dagster as dg
 from delta_ops.lazy import lazy
 from delta_ops.log.commit_file import Commit
 from delta_ops.orchestration.dagster_compat import asset_events_of_run
-from delta_ops.orchestration.reruns import root_id
+from delta_ops.orchestration.io_manager.reruns import root_id
 
 SHORT_ID = 8
 """Characters of `metaData.id` in a data version."""
@@ -27,15 +30,15 @@ _PAGE = 1_000
 _RUNS_AT_ONCE = 500
 _MAX_ID = 255
 MAX_EVENTS = 20_000
-"""Materializations, and observations, that one look reads; the next one reads further ones."""
+"""Materializations, and observations, that one tick reads. The next tick reads the rest."""
 
 
-class Told(Enum):
-    """Whether Dagster knows of a commit."""
+class ReportState(Enum):
+    """Whether Dagster has an event for a commit."""
 
-    YES = "an event tells of it"
-    NOT_YET = "its run has not ended and may tell of it yet"
-    NO = "no event tells of it"
+    REPORTED = "an event reports it"
+    PENDING = "its run has not ended and may still report it"
+    UNREPORTED = "no event reports it"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -45,16 +48,16 @@ class TableEvent:
     run_id: str
     """"" for an event without a run, as those of the sensor."""
     short_id: str | None
-    """First characters of `metaData.id`; None where the event does not say."""
+    """First characters of `metaData.id`; None if the event does not name it."""
     found_done: bool
-    """Whether the run found work done that it was to do."""
+    """Whether the run found its work already done."""
     first_version: int
-    """Differs from `version` where the event tells of several commits."""
+    """Differs from `version` if the event reports several commits."""
     version: int
     partition: str | None
-    """The only one that the event tells of; None: it tells of the commit as a whole."""
-    reached: int
-    """The version in its data version; -1 where it has none."""
+    """The partition that the event reports; None if it reports the whole commit."""
+    data_version: int
+    """The table version in the data version of the event; -1 if the event has none."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -66,8 +69,8 @@ class CommitRun:
     asset_key: dg.AssetKey | None
 
 
-class ToldCommits:
-    """What Dagster's events tell of a table's commits; asks for each run once."""
+class ReportedCommits:
+    """The commits of one table that Dagster's events report. Loads each run once."""
 
     def __init__(
         self,
@@ -82,11 +85,11 @@ class ToldCommits:
         self._by_run: dict[str, list[TableEvent]] = defaultdict(list)
         records, self.is_complete = _read_records(instance, asset_key, after_event_id, max_events)
         self.event_id = max((each.storage_id for each in records), default=after_event_id)
-        """Storage id of the newest event that was taken into account."""
+        """Storage id of the newest event that was read."""
         self._by_sensor: set[tuple[str | None, int]] = set()
         self._partitions: dict[tuple[str | None, int], set[str]] = defaultdict(set)
         self._versions: dict[str, int] = {}
-        self._reached: dict[tuple[str | None, str | None], int] = {}
+        self._data_versions: dict[tuple[str | None, str | None], int] = {}
         self._named: set[tuple[str | None, int]] = set()
         self._adopted: set[tuple[str | None, int]] = set()
         for record in records:
@@ -99,7 +102,8 @@ class ToldCommits:
                 self._adopted.add((event.short_id, event.version))
             if record.event_log_entry.asset_materialization is not None:
                 place = (event.short_id, event.partition)
-                self._reached[place] = max(event.reached, self._reached.get(place, -1))
+                known = self._data_versions.get(place, -1)
+                self._data_versions[place] = max(event.data_version, known)
             if event.partition is not None:
                 newest = max(event.version, self._versions.get(event.partition, -1))
                 self._versions[event.partition] = newest
@@ -109,45 +113,45 @@ class ToldCommits:
                 versions = range(event.first_version, event.version + 1)
                 self._by_sensor.update((event.short_id, version) for version in versions)
 
-    def knows(self, table_id: str, version: int) -> bool:
-        """Whether an event of the sensor tells of a version as a whole."""
+    def is_reported_by_sensor(self, table_id: str, version: int) -> bool:
+        """Whether an event of the sensor reports the whole commit."""
         return (table_id[:SHORT_ID], version) in self._by_sensor
 
     def partitions(self, table_id: str, version: int) -> Collection[str]:
-        """The partitions of which events of the sensor tell that this version touched them."""
+        """Partitions that this version changed, by events of the sensor."""
         return self._partitions.get((table_id[:SHORT_ID], version), ())
 
-    def version_reached(self, table_id: str, partition: str | None) -> int:
-        """The newest version in the data version of a partition, or of the table; -1: in none."""
-        return self._reached.get((table_id[:SHORT_ID], partition), -1)
+    def newest_data_version(self, table_id: str, partition: str | None) -> int:
+        """Newest table version in the data versions of a partition, or of the table; else -1."""
+        return self._data_versions.get((table_id[:SHORT_ID], partition), -1)
 
-    def version_of(self, partition: str) -> int:
-        """The newest version that any event names for a partition; -1 where none does."""
+    def newest_version_of(self, partition: str) -> int:
+        """Newest version that an event names for a partition; -1 if no event does."""
         return self._versions.get(partition, -1)
 
-    def untold(self, table_id: str, first: int, last: int) -> list[int]:
-        """The versions, both ends included, that no event names, by whomever they were made."""
+    def unnamed_versions(self, table_id: str, first: int, last: int) -> list[int]:
+        """Versions from `first` to `last` that no event names, whoever committed them."""
         named = self._named | self._by_sensor
         return [v for v in range(first, last + 1) if (table_id[:SHORT_ID], v) not in named]
 
-    def ask_run(self, made_by: CommitRun, table_id: str, version: int) -> Told:
-        """Whether the run that made a commit, or one that continues it, has told of it."""
-        if self._has_told(made_by.run_id, table_id, version):
-            return Told.YES
+    def state_of(self, made_by: CommitRun, table_id: str, version: int) -> ReportState:
+        """Whether the run that made a commit has reported it, or a run that continues that run."""
+        if self._has_reported(made_by.run_id, table_id, version):
+            return ReportState.REPORTED
         if not self._has_ended(made_by):
-            # Its events are asked for after its state: a run that has ended tells nothing more.
-            told = self._has_told(made_by.run_id, table_id, version)
-            return Told.YES if told else Told.NOT_YET
+            # Its events were read after its status: a run that has ended logs no more events.
+            reported = self._has_reported(made_by.run_id, table_id, version)
+            return ReportState.REPORTED if reported else ReportState.PENDING
         is_adopted = (table_id[:SHORT_ID], version) in self._adopted
-        told = is_adopted or self._has_told(made_by.run_id, table_id, version)
-        told = told or any(
-            self._has_told(run_id, table_id, version, found_done=True)
+        reported = is_adopted or self._has_reported(made_by.run_id, table_id, version)
+        reported = reported or any(
+            self._has_reported(run_id, table_id, version, found_done=True)
             for root in {made_by.run_id, made_by.root_run_id}
             for run_id in self._runs_by_root.get(root, ())
         )
-        return Told.YES if told else Told.NO
+        return ReportState.REPORTED if reported else ReportState.UNREPORTED
 
-    def _has_told(
+    def _has_reported(
         self, run_id: str, table_id: str, version: int, *, found_done: bool = False
     ) -> bool:
         return any(
@@ -158,7 +162,7 @@ class ToldCommits:
         )
 
     def _has_ended(self, made_by: CommitRun) -> bool:
-        """Whether a run has, as has one that Dagster does not know; its events are read then."""
+        """Whether a run has ended, and read its events. An unknown run counts as ended."""
         run_id = made_by.run_id
         if run_id not in self._ended:
             run = self._instance.get_run_by_id(run_id)
@@ -172,7 +176,7 @@ class ToldCommits:
 
     @lazy
     def _runs_by_root(self) -> dict[str, set[str]]:
-        """The runs of the events, by the run that they were executed again from."""
+        """The runs of the events, by the root run that they re-execute."""
         found: dict[str, set[str]] = defaultdict(set)
         run_ids = [run_id for run_id in self._by_run if run_id]
         for start in range(0, len(run_ids), _RUNS_AT_ONCE):
@@ -182,13 +186,13 @@ class ToldCommits:
         return found
 
 
-def run_mark(context: dg.OpExecutionContext) -> str:
-    """The text in a commit by which `run_of_commit` knows the run of an op."""
+def run_user_metadata(context: dg.OpExecutionContext) -> str:
+    """User metadata for a commit, by which `run_of_commit` finds the run of an op."""
     return json.dumps({"dagster/run_id": context.run.run_id, "dagster/job": context.job_name})
 
 
 def run_of_commit(commit: Commit) -> CommitRun | None:
-    """The Dagster run that made a commit; None for another writer's."""
+    """The Dagster run that made a commit; None if another writer made it."""
     text = commit.info.values.get("userMetadata") if commit.info else None
     try:
         values = json.loads(text) if isinstance(text, str) else None
@@ -206,12 +210,12 @@ def run_of_commit(commit: Commit) -> CommitRun | None:
 
 
 def _is_id(value: object) -> bool:
-    """Whether a store of runs can be asked for it."""
+    """Whether the run storage accepts a value as a run id."""
     return isinstance(value, str) and len(value) <= _MAX_ID and value.isprintable()
 
 
 def latest_event_id(instance: dg.DagsterInstance, asset_key: dg.AssetKey) -> int:
-    """Storage id of an asset's newest event; 0 where it has none."""
+    """Storage id of the newest event of an asset; 0 without events."""
     newest = [
         record.storage_id
         for fetch in (instance.fetch_materializations, instance.fetch_observations)
@@ -220,40 +224,40 @@ def latest_event_id(instance: dg.DagsterInstance, asset_key: dg.AssetKey) -> int
     return max(newest, default=0)
 
 
-class ToldPlace(NamedTuple):
-    """How far events tell of a table."""
+class ReportedPosition(NamedTuple):
+    """How far the events of a table report its commits."""
 
     version: int
-    """The newest that one of them names; of partitions, that of the one that is told least far."""
+    """The newest version that an event names. With partitions, the lowest of these versions."""
     event_id: int
     """Storage id before that event."""
 
 
-def find_told_place(
+def find_reported_position(
     instance: dg.DagsterInstance, asset_key: dg.AssetKey, table_id: str
-) -> ToldPlace | None:
-    """How far the newest events of a table tell of it; None where none of them names a version.
+) -> ReportedPosition | None:
+    """How far the newest events of a table report its commits; None if no event names a version.
 
     Args:
-        table_id: `metaData.id`; events of another table in its place do not count.
+        table_id: `metaData.id`. Events of an earlier table at this place do not count.
     """
-    places: dict[str | None, ToldPlace] = {}
-    # Not observations: those of maintenance tell of its own commits, not of what was before them.
+    places: dict[str | None, ReportedPosition] = {}
+    # Observations of maintenance report its own commits only, not the commits before them.
     for record in instance.fetch_materializations(asset_key, limit=_PAGE).records:
         event = _table_event(record.event_log_entry)
         if event is not None and event.short_id in (None, table_id[:SHORT_ID]):
-            place = ToldPlace(event.version, record.storage_id - 1)
+            place = ReportedPosition(event.version, record.storage_id - 1)
             places[event.partition] = max(place, places.get(event.partition, place))
     if not places:
         return None
-    # Of a partition that is told up to a version, others may lack what was committed before it.
+    # One partition may be reported up to a version while another lacks an earlier commit.
     return min(places.values())
 
 
 def _read_records(
     instance: dg.DagsterInstance, asset_key: dg.AssetKey, after_event_id: int, max_events: int
 ) -> tuple[list[dg.EventLogRecord], bool]:
-    """The records after one, up to a number of them, and whether these are all there are."""
+    """At most `max_events` records of each kind after an event, and whether no more follow."""
     found: list[dg.EventLogRecord] = []
     read_to: list[int] = []
     for fetch in (instance.fetch_materializations, instance.fetch_observations):
@@ -272,22 +276,22 @@ def _read_records(
 
 
 def _table_event(entry: dg.EventLogEntry) -> TableEvent | None:
-    told: Any = entry.asset_materialization or entry.asset_observation
-    if told is None:
+    event: Any = entry.asset_materialization or entry.asset_observation
+    if event is None:
         return None
-    version = _whole_number(told.metadata, "delta/version")
+    version = _whole_number(event.metadata, "delta/version")
     if version is None:
         return None
-    first = _whole_number(told.metadata, "delta/first_version")
-    short_id, _, reached = (told.tags or {}).get("dagster/data_version", "").rpartition("@")
+    first = _whole_number(event.metadata, "delta/first_version")
+    short_id, _, number = (event.tags or {}).get("dagster/data_version", "").rpartition("@")
     return TableEvent(
         run_id=entry.run_id,
         short_id=short_id or None,
-        found_done=bool(getattr(told.metadata.get("delta/already_committed"), "value", False)),
+        found_done=bool(getattr(event.metadata.get("delta/already_committed"), "value", False)),
         first_version=version if first is None else first,
         version=version,
-        partition=getattr(told, "partition", None),
-        reached=int(reached) if short_id and reached.isdecimal() else -1,
+        partition=getattr(event, "partition", None),
+        data_version=int(number) if short_id and number.isdecimal() else -1,
     )
 
 
@@ -297,5 +301,5 @@ def _whole_number(metadata: Mapping[str, Any], name: str) -> int | None:
 
 
 def _key_of(entry: dg.EventLogEntry) -> dg.AssetKey | None:
-    told: Any = entry.asset_materialization or entry.asset_observation
-    return None if told is None else told.asset_key
+    event: Any = entry.asset_materialization or entry.asset_observation
+    return None if event is None else event.asset_key

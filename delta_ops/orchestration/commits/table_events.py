@@ -1,7 +1,7 @@
-"""Table events: how the commit sensor tells Dagster of commits, partitions and states of a table.
+"""Table events: the Dagster events for commits, partitions and states of a table.
 
-Rows that changed are a materialization, which automation and freshness go by; all else is an
-observation. The newest event shows the table too, since the UI takes columns and size from it.
+A change of rows is a materialization, which automation and freshness depend on. Anything else is an
+observation. The newest event also describes the table, because the UI shows columns and size of it.
 """
 
 from __future__ import annotations
@@ -13,18 +13,22 @@ import dagster as dg
 
 from delta_ops.log import Snapshot
 from delta_ops.log.commit_file import Commit
-from delta_ops.orchestration.changes import changes_rows
+from delta_ops.orchestration.commits.changed_partitions import (
+    ChangedPartitions,
+    Layout,
+    key_of_text,
+)
 from delta_ops.orchestration.commits.reported_commits import SHORT_ID, CommitRun
-from delta_ops.orchestration.commits.touched_partitions import Layout, Touched, key_of_text
 from delta_ops.orchestration.dagster_compat import partition_tags
 from delta_ops.orchestration.markdown import plain_text
 from delta_ops.orchestration.metadata import table_metadata
+from delta_ops.orchestration.table_versions import changes_rows
 
 Event = dg.AssetMaterialization | dg.AssetObservation
 FIRST_LOOK = "delta/first_look"
-"""Metadata of the events that tell of a table as it stood when it was looked at first."""
+"""Metadata of the events that report the state of a table on the first look at it."""
 _MAX_OPERATION, _MAX_ENGINE = 40, 200
-"""Characters of what a commit says of its writer, which may be anything."""
+"""Characters shown of the texts in a commit, which may be of any length."""
 _NOTHING: Mapping[str, Any] = {}
 
 
@@ -43,15 +47,15 @@ class TableEvents:
         self,
         commit: Commit,
         made_by: CommitRun | None,
-        touched: Touched,
-        told: Collection[str],
+        changed: ChangedPartitions,
+        reported: Collection[str],
         data_version: str,
     ) -> Iterator[Event]:
-        """What a commit did: of each partition that it touched, or of the table.
+        """Events of a commit: one for each partition that it changed, or one for the table.
 
         Args:
-            touched: Empty, but for a commit that changed rows of a partitioned asset.
-            told: The partitions of which this was told before.
+            changed: Empty unless the commit changed rows of a partitioned asset.
+            reported: Partitions that an earlier event reports.
         """
         by = "another writer" if made_by is None else f"run {made_by.run_id}, which did not tell"
         operation = str(commit.operation)[:_MAX_OPERATION]
@@ -63,12 +67,12 @@ class TableEvents:
             "delta/files_added": len(commit.adds),
             "delta/files_removed": len(commit.removes),
             **_run_metadata(made_by),
-            **_partition_notes(touched),
+            **_partition_notes(changed),
         }
         yield from self.partition_events(
-            touched, told, commit.version, data_version, what, metadata
+            changed, reported, commit.version, data_version, what, metadata
         )
-        if not touched.keys or touched.unknown is not None:
+        if not changed.keys or changed.unknown is not None:
             kind = dg.AssetMaterialization if changes_rows(commit) else dg.AssetObservation
             yield kind(
                 asset_key=self._asset_key,
@@ -78,13 +82,13 @@ class TableEvents:
             )
 
     def first_look_events(
-        self, touched: Touched, told: Collection[str], data_version: str
+        self, changed: ChangedPartitions, reported: Collection[str], data_version: str
     ) -> Iterator[Event]:
-        """The table as it stands, after each partition that it has rows of."""
+        """Events of the current state: of each partition that has rows, then of the table."""
         version = self._latest.version
         what = f"the table as it stands at version {version}"
-        metadata = {**self._place(version), FIRST_LOOK: True, **_partition_notes(touched)}
-        yield from self.partition_events(touched, told, version, data_version, what, metadata)
+        metadata = {**self._place(version), FIRST_LOOK: True, **_partition_notes(changed)}
+        yield from self.partition_events(changed, reported, version, data_version, what, metadata)
         yield self.state(what, version, self._latest, data_version, metadata=metadata)
 
     def state(
@@ -97,7 +101,7 @@ class TableEvents:
         first_version: int | None = None,
         metadata: Mapping[str, Any] = _NOTHING,
     ) -> Event:
-        """A state of the table, for all commits from one version to another."""
+        """Event of a state of the table, for all commits from `first_version` to `version`."""
         return dg.AssetMaterialization(
             asset_key=self._asset_key,
             description=description,
@@ -112,30 +116,30 @@ class TableEvents:
         )
 
     def late_partition(self, key: str, version: int, data_version: str) -> Event:
-        """A partition that a version touched before it was one."""
+        """Event of a partition that a version changed before Dagster listed the partition."""
         what = f"version {version} touched the partition before it had ended"
         return self._partition(key, what, self._place(version), data_version)
 
     def partition_events(
         self,
-        touched: Touched,
-        told: Collection[str],
+        changed: ChangedPartitions,
+        reported: Collection[str],
         version: int,
         data_version: str,
         what: str,
         metadata: Mapping[str, Any],
     ) -> Iterator[Event]:
-        """Events of the partitions that were touched, but for those that were told of it.
+        """Events of the changed partitions that no earlier event reports.
 
         Args:
-            version: The commit's.
+            version: Version of the commit.
             what: The description, as Markdown.
-            metadata: Beside the table's place and version.
+            metadata: Added to the URI of the table and the version.
         """
         metadata = {**self._place(version), **metadata}
-        untold = [key for key in touched.keys if key not in told]
-        for key in untold:
-            shown = self._latest_metadata(version) if key == untold[-1] else _NOTHING
+        unreported = [key for key in changed.keys if key not in reported]
+        for key in unreported:
+            shown = self._latest_metadata(version) if key == unreported[-1] else _NOTHING
             yield self._partition(key, what, {**metadata, **shown}, data_version)
 
     def _partition(
@@ -170,10 +174,10 @@ def _run_metadata(made_by: CommitRun | None) -> dict[str, Any]:
     return {} if made_by is None else {"delta/run": dg.MetadataValue.dagster_run(made_by.run_id)}
 
 
-def _partition_notes(touched: Touched) -> dict[str, Any]:
-    """What is said of partitions beside those that have events of their own."""
+def _partition_notes(changed: ChangedPartitions) -> dict[str, Any]:
+    """Metadata about values and windows without an event of their own."""
     notes = {
-        "delta/outside_of_partitions": list(touched.outside),
-        "delta/coming_partitions": list(touched.coming),
+        "delta/outside_of_partitions": list(changed.outside),
+        "delta/coming_partitions": list(changed.upcoming),
     }
     return {name: values for name, values in notes.items() if values}

@@ -71,7 +71,7 @@ from delta_ops.orchestration.io_manager.output_settings import (
     partition_expr_of,
     validate_defaults,
 )
-from delta_ops.orchestration.io_manager.output_writes import OutputWriter
+from delta_ops.orchestration.io_manager.output_writer import OutputWriter
 from delta_ops.orchestration.io_manager.partitions import partition_predicate
 from delta_ops.orchestration.io_manager.type_handlers import (
     TableRead,

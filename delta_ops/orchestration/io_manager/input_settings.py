@@ -18,13 +18,13 @@ import dagster as dg
 
 from delta_ops.errors import InvalidRequestError
 from delta_ops.orchestration import dagster_compat as compat
-from delta_ops.orchestration.io_manager.given_settings import (
+from delta_ops.orchestration.io_manager.output_settings import PartitionExpr, read_expressions
+from delta_ops.orchestration.io_manager.setting_values import (
     ReadMetadata,
     first_given,
     read_columns,
     validate_keys,
 )
-from delta_ops.orchestration.io_manager.output_settings import PartitionExpr, read_expressions
 from delta_ops.protocol.predicate import Predicate, parse_predicate
 
 _KEYS = ("columns", "partition_expr", "delta/predicate")

@@ -24,9 +24,8 @@ from delta_ops.errors import InvalidRequestError, VersionNotFoundError
 from delta_ops.log import DeltaLog, Snapshot
 from delta_ops.maintenance.optimize.small_files import own_files_by_path
 from delta_ops.orchestration import dagster_compat as compat
-from delta_ops.orchestration.changes import rows_changed
 from delta_ops.orchestration.metadata import table_version
-from delta_ops.orchestration.table_versions import last_partition_version
+from delta_ops.orchestration.table_versions import last_partition_version, rows_changed
 from delta_ops.protocol.actions import AddFile
 from delta_ops.protocol.file_paths import canonical_path
 from delta_ops.protocol.predicate import Predicate

@@ -19,7 +19,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from delta_ops.errors import InvalidRequestError
-from delta_ops.orchestration.io_manager.given_settings import (
+from delta_ops.orchestration.io_manager.setting_values import (
     Given,
     are_texts,
     read_columns,

@@ -18,7 +18,14 @@ import dagster as dg
 
 from delta_ops.errors import InvalidRequestError
 from delta_ops.orchestration import dagster_compat as compat
-from delta_ops.orchestration.io_manager.given_settings import (
+from delta_ops.orchestration.io_manager.input_versions import READ_NAMES
+from delta_ops.orchestration.io_manager.merge_settings import (
+    MERGE_KEYS,
+    MergeSettings,
+    merge_settings,
+)
+from delta_ops.orchestration.io_manager.output_txns import Idempotency, declared_idempotency
+from delta_ops.orchestration.io_manager.setting_values import (
     Given,
     Metadata,
     ReadMetadata,
@@ -29,13 +36,6 @@ from delta_ops.orchestration.io_manager.given_settings import (
     read_texts,
     validate_keys,
 )
-from delta_ops.orchestration.io_manager.input_versions import READ_NAMES
-from delta_ops.orchestration.io_manager.merge_settings import (
-    MERGE_KEYS,
-    MergeSettings,
-    merge_settings,
-)
-from delta_ops.orchestration.io_manager.output_txns import Idempotency, declared_idempotency
 
 Mode = Literal["append", "overwrite", "merge", "error", "ignore"]
 PartitionExpr = str | Mapping[str, str]

@@ -28,8 +28,7 @@ import dagster as dg
 from delta_ops.errors import InvalidRequestError
 from delta_ops.log import DeltaLog
 from delta_ops.orchestration.dagster_compat import dagster_instance, dagster_run
-from delta_ops.orchestration.reruns import (
-    IDEMPOTENCY_TAG,
+from delta_ops.orchestration.io_manager.reruns import (
     Line,
     LostRun,
     WrittenAsset,
@@ -38,8 +37,8 @@ from delta_ops.orchestration.reruns import (
     line_origin_id,
     line_that_ends_with,
     root_id,
-    validate_tags,
 )
+from delta_ops.orchestration.tags import IDEMPOTENCY_TAG, validate_tags
 from delta_ops.transaction import Txn
 
 Idempotency = Literal["run", "source", "partition"]

@@ -23,10 +23,15 @@ from delta_ops.maintenance import MaintenanceResult, Operation, maintain
 from delta_ops.maintenance.fleet.maintain import failure_of
 from delta_ops.maintenance.operation import OperationEntry
 from delta_ops.maintenance.registry import OPERATIONS
-from delta_ops.orchestration.commits.reported_commits import run_mark
-from delta_ops.orchestration.maintenance.handover import build_single_op_job, no_output, op_name
-from delta_ops.orchestration.maintenance.report import maintenance_observation
-from delta_ops.orchestration.maintenance.table_runs import TableRun, raise_failures, run_summary
+from delta_ops.orchestration.commits.reported_commits import run_user_metadata
+from delta_ops.orchestration.maintenance.op_outputs import build_single_op_job, no_output, op_name
+from delta_ops.orchestration.maintenance.report import (
+    TableRun,
+    maintenance_observation,
+    raise_failures,
+    run_summary,
+)
+from delta_ops.orchestration.maintenance.unfinished_runs import run_sentence, unfinished_runs
 from delta_ops.orchestration.policies.choice import Due, PolicyTables, due_operations
 from delta_ops.orchestration.policies.maintenance_config import (
     MAINTENANCE_OP,
@@ -35,7 +40,7 @@ from delta_ops.orchestration.policies.maintenance_config import (
 )
 from delta_ops.orchestration.policies.policy import MaintenancePolicy
 from delta_ops.orchestration.tables import TableRef
-from delta_ops.orchestration.unfinished_runs import JOB_TAG, run_sentence, unfinished_runs
+from delta_ops.orchestration.tags import JOB_TAG
 from delta_ops.storage.concurrency import run_ahead
 
 LOG_OPERATIONS: tuple[Operation, ...] = tuple(
@@ -289,7 +294,7 @@ def _attempt(
         options=options,
         keep_versions=keep_versions,
         raise_errors=False,
-        user_metadata=run_mark(context),
+        user_metadata=run_user_metadata(context),
         on_event=on_event,
     )
 

@@ -26,17 +26,18 @@ from delta_ops.maintenance import (
     restore,
     revert,
 )
-from delta_ops.orchestration.changes import changed_files, rows_changed
-from delta_ops.orchestration.commits.reported_commits import run_mark
+from delta_ops.orchestration.changed_values import changed_files
+from delta_ops.orchestration.commits.changed_partitions import find_changed_partitions, layout_of
+from delta_ops.orchestration.commits.reported_commits import run_user_metadata
 from delta_ops.orchestration.commits.table_events import TableEvents
-from delta_ops.orchestration.commits.touched_partitions import layout_of, touched_partitions
 from delta_ops.orchestration.dagster_compat import repository_of
-from delta_ops.orchestration.maintenance.handover import build_single_op_job, no_output, op_name
+from delta_ops.orchestration.io_manager.reruns import origin_id
+from delta_ops.orchestration.maintenance.op_outputs import build_single_op_job, no_output, op_name
 from delta_ops.orchestration.metadata import data_version, table_metadata
 from delta_ops.orchestration.policies.policy import MaintenancePolicy
-from delta_ops.orchestration.reruns import origin_id
+from delta_ops.orchestration.table_versions import rows_changed
 from delta_ops.orchestration.tables import TableRef
-from delta_ops.orchestration.unfinished_runs import JOB_TAG
+from delta_ops.orchestration.tags import JOB_TAG
 from delta_ops.units import count_text
 
 RESTORE_OP, REVERT_OP, REPAIR_OP = "restore_table", "revert_commit", "repair_table"
@@ -112,7 +113,7 @@ def build_restore_job(
                 timeout=timedelta(seconds=config.timeout_s),
                 vacuum_was_killed=config.vacuum_was_killed,
                 request_id=f"dagster:{origin_id(context.instance, context.run)}",
-                user_metadata=run_mark(context),
+                user_metadata=run_user_metadata(context),
                 dry_run=config.dry_run,
             )
 
@@ -143,7 +144,7 @@ def build_revert_job(
                 config.version,
                 timeout=timedelta(seconds=config.timeout_s),
                 vacuum_was_killed=config.vacuum_was_killed,
-                user_metadata=run_mark(context),
+                user_metadata=run_user_metadata(context),
                 dry_run=config.dry_run,
             )
 
@@ -174,7 +175,7 @@ def build_repair_job(
                 remove_missing=config.remove_missing,
                 fill_statistics=config.fill_statistics,
                 request_id=f"dagster:{origin_id(context.instance, context.run)}",
-                user_metadata=run_mark(context),
+                user_metadata=run_user_metadata(context),
                 dry_run=config.dry_run,
             )
 
@@ -223,7 +224,7 @@ def _report(
     changes = [v for v in versions if v is not None and rows_changed(table.log(), v, v)]
     is_change = bool(changes)
     for version in changes:
-        _tell_partitions(context, table, snapshot, version, _description(result))
+        _materialize_partitions(context, table, snapshot, version, _description(result))
     event = dg.AssetMaterialization if is_change else dg.AssetObservation
     context.log_event(
         event(
@@ -241,7 +242,7 @@ def _report(
     return result
 
 
-def _tell_partitions(
+def _materialize_partitions(
     context: dg.OpExecutionContext, table: TableRef, snapshot: Snapshot, version: int, what: str
 ) -> None:
     """Materialize the partitions of the asset that a commit touched: who reads one goes by it."""
@@ -250,7 +251,7 @@ def _tell_partitions(
     commit = read_commit_if_there(log.storage, log.log_directory, version)
     if layout is None or commit is None:
         return
-    touched = touched_partitions(changed_files(commit), snapshot, layout, context.instance)
+    touched = find_changed_partitions(changed_files(commit), snapshot, layout, context.instance)
     events = TableEvents(table.asset_key, snapshot, layout).partition_events(
         touched, (), version, data_version(snapshot), what, {}
     )

@@ -27,14 +27,15 @@ from delta_ops.clock import HOUR_MS, Clock, system_clock
 from delta_ops.errors import DeltaOpsError, InvalidRequestError, TableNotFoundError
 from delta_ops.maintenance import HealthReport, Operation
 from delta_ops.maintenance.fleet.maintain import failure_of
+from delta_ops.orchestration.checks.check_results import SeenTable, changed_evaluations
 from delta_ops.orchestration.dagster_compat import sensor_location
-from delta_ops.orchestration.maintenance.check_evaluations import SeenTable, changed_evaluations
 from delta_ops.orchestration.maintenance.jobs import LOG_OPERATIONS, is_gone
+from delta_ops.orchestration.maintenance.unfinished_runs import run_sentence, unfinished_runs
 from delta_ops.orchestration.policies.choice import PolicyJobs, due_operations, jobs_of
 from delta_ops.orchestration.policies.maintenance_config import maintenance_config
 from delta_ops.orchestration.policies.policy import MaintenancePolicy
 from delta_ops.orchestration.tables import TableRef
-from delta_ops.orchestration.unfinished_runs import TABLE_TAG, run_sentence, unfinished_runs
+from delta_ops.orchestration.tags import TABLE_TAG
 from delta_ops.storage.addresses import local_path_of
 from delta_ops.storage.concurrency import MAX_CONCURRENCY, run_ahead
 from delta_ops.units import count_text

@@ -18,7 +18,7 @@ from delta_ops.errors import DeltaOpsError, InvalidRequestError
 from delta_ops.events import DataFilesStaged, Event
 from delta_ops.orchestration import DeltaIOManager, SourcePart, TableRef, build_commit_sensor
 from delta_ops.orchestration.io_manager.merge_settings import UPSERT, MergeSettings
-from delta_ops.orchestration.io_manager.output_merges import merge_rows
+from delta_ops.orchestration.io_manager.output_merge import merge_rows
 from delta_ops.orchestration.io_manager.output_settings import settings_from
 from delta_ops.transaction import Txn
 from tests.support.tables import rows_by_deltalake

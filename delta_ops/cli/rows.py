@@ -12,6 +12,7 @@ import click
 import pyarrow as pa
 
 import delta_ops.arrow as da
+from delta_ops.cli.json_values import rows
 from delta_ops.cli.options import (
     json_option,
     open_snapshot,
@@ -21,7 +22,6 @@ from delta_ops.cli.options import (
     where_option,
 )
 from delta_ops.cli.render import say, show_json, show_records, show_rows
-from delta_ops.cli.values import rows
 from delta_ops.protocol.predicate import Predicate
 from delta_ops.units import count_text
 

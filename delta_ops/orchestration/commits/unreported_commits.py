@@ -1,24 +1,26 @@
-"""Commit events: what Dagster is told of the commits that none of its events tells of.
+"""Unreported commits: finds the commits that no Dagster event reports, and makes their events.
 
-1. Commits are looked at in the order of their versions, each once; a version without a commit was
-   cleaned up, and is told as a gap, with what the table shows after it.
-2. A commit of a run is told if that run has ended without its event. While it goes on its event may
-   come yet: what follows such a commit waits a little, so that events keep the order of versions;
-   then only the commit itself waits, in the cursor.
-3. Another `metaData.id` is another table, looked at from its first commit on, unless the log still
-   has the version that was looked at last: then it is the same log, with a replaced table.
-4. Dagster's daemon logs events before it keeps the cursor: what was logged already is not repeated.
-5. A table that Dagster knows nothing of is told as it stands; of one that it has events of, what
-   was committed after the newest version that they name.
-6. Of a partitioned asset each partition that a commit touched is told. A window of time that has
-   not ended waits in the cursor: Dagster lists its partition afterwards.
-7. A data version names a version that changed rows; that of an event never goes back.
+1. The search visits commits in the order of their versions, each once. A version without a commit
+   was cleaned up. It becomes a gap event with the state of the table after it.
+2. A commit of a run is reported if the run ended without an event for it. A run that goes on may
+   still log the event. The commits after such a commit wait for ten minutes, so that events keep
+   the order of versions. Then only the commit itself waits, in the cursor.
+3. Another `metaData.id` means another table, whose commits are visited from the first on. If the
+   log still has the last visited version, it is the same log with a replaced table.
+4. Dagster's daemon logs events before it stores the cursor. Events that were logged already are
+   not repeated.
+5. A table without events is reported in its current state. A table with events is reported from
+   the newest version that an event names.
+6. Each partition that a commit changed gets an event if the asset has partitions. A time window
+   that has not ended waits in the cursor, because Dagster lists its partition afterwards.
+7. A data version names a version that changed rows. The data versions of events never go back.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
+from functools import partial
 
 import dagster as dg
 
@@ -26,13 +28,20 @@ from delta_ops.clock import MINUTE_MS, Clock
 from delta_ops.errors import DeltaOpsError, LogCorruptError, VersionNotFoundError
 from delta_ops.log import DeltaLog, Snapshot
 from delta_ops.log.commit_file import Commit, read_commit_if_there
-from delta_ops.orchestration.changes import changed_files, changes_rows
+from delta_ops.orchestration.changed_values import changed_files
+from delta_ops.orchestration.commits.changed_partitions import (
+    ChangedPartitions,
+    KeyState,
+    Layout,
+    find_changed_partitions,
+    key_states,
+)
 from delta_ops.orchestration.commits.commit_cursor import TableCursor
 from delta_ops.orchestration.commits.reported_commits import (
     CommitRun,
-    Told,
-    ToldCommits,
-    find_told_place,
+    ReportedCommits,
+    ReportState,
+    find_reported_position,
     latest_event_id,
     run_of_commit,
 )
@@ -42,35 +51,28 @@ from delta_ops.orchestration.commits.table_events import (
     TableEvents,
     data_version_text,
 )
-from delta_ops.orchestration.commits.touched_partitions import (
-    KeyState,
-    Layout,
-    Touched,
-    key_states,
-    touched_partitions,
-)
-from delta_ops.orchestration.table_versions import last_data_version
+from delta_ops.orchestration.table_versions import changes_rows, last_data_version
 from delta_ops.orchestration.tables import TableRef
 from delta_ops.protocol.actions import AddFile
 
 WAIT_MS = 10 * MINUTE_MS
-"""How long later commits wait for the event of a run that goes on."""
-_MAX_COMING = 100
+"""How long later commits wait for the event of an unfinished run."""
+_MAX_UPCOMING = 100
 """Partitions that wait in the cursor; the first ones, by their keys."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CommitsFound:
-    """What a look at a table has found."""
+    """What a search has found in one table."""
 
     events: tuple[Event, ...]
-    """In the order in which they are to be logged."""
+    """In the order in which Dagster must log them."""
     cursor: TableCursor
     notes: tuple[str, ...] = ()
-    """What a person should know: a sentence each."""
+    """Sentences for the person who operates the table."""
 
 
-def find_untold_commits(
+def find_unreported_commits(
     table: TableRef,
     seen: TableCursor | None,
     instance: dg.DagsterInstance,
@@ -79,51 +81,52 @@ def find_untold_commits(
     may_go_on: Callable[[int], bool],
     clock: Clock,
 ) -> CommitsFound:
-    """The commits of a table that no event tells of.
+    """Find the commits of a table that no event reports, and make their events.
 
     Args:
-        seen: What the last look came to; None: there was none, and Dagster's events say how far the
-            table has been told.
-        layout: How the table's asset is partitioned; None: not at all, or nobody knows.
+        seen: The cursor of the last search; None before the first search, which starts where
+            Dagster's events end.
+        layout: The partitions of the asset; None without partitions, or if they are unknown.
         may_go_on: Whether there is time and room for another commit after so many events.
-        clock: By which the age of commits counts.
+        clock: Measures the age of commits.
 
     Raises:
         TableNotFoundError: There is no table.
-        DeltaOpsError: The table cannot be opened. A commit that cannot be read is a note, and the
-            next look begins with it.
+        DeltaOpsError: The table cannot be opened. An unreadable commit is a note instead, and the
+            next search begins with it.
     """
     log = table.log()
     snapshot = log.snapshot()
-    if seen is None and (seen := _find_told(table, log, snapshot, instance)) is None:
+    if seen is None and (seen := _reported_cursor(table, log, snapshot, instance)) is None:
         here = TableCursor(
             table_id=snapshot.metadata.id,
             version=snapshot.version,
             event_id=latest_event_id(instance, table.asset_key),
         )
-        told = ToldCommits(instance, table.asset_key, 0)
-        return _Look(table, log, snapshot, layout, instance, told, clock).tell_state(here)
-    told = ToldCommits(instance, table.asset_key, seen.event_id)
-    if not told.is_complete:
-        cursor = replace(seen, event_id=told.event_id)
+        reported = ReportedCommits(instance, table.asset_key, 0)
+        search = _CommitSearch(table, log, snapshot, layout, instance, reported, clock)
+        return search.report_state(here)
+    reported = ReportedCommits(instance, table.asset_key, seen.event_id)
+    if not reported.is_complete:
+        cursor = replace(seen, event_id=reported.event_id)
         note = "it has more events than one look reads; its commits are looked at after them"
         return CommitsFound(events=(), cursor=cursor, notes=(note,))
-    look = _Look(table, log, snapshot, layout, instance, told, clock)
-    return look.go_on_from(seen, may_go_on)
+    search = _CommitSearch(table, log, snapshot, layout, instance, reported, clock)
+    return search.continue_from(seen, may_go_on)
 
 
-def _find_told(
+def _reported_cursor(
     table: TableRef, log: DeltaLog, snapshot: Snapshot, instance: dg.DagsterInstance
 ) -> TableCursor | None:
-    """Where Dagster's events, or a run that will tell, leave the table; None: they say nothing."""
+    """The position up to which events report the table, or its run will; None if unknown."""
     newest = instance.get_latest_materialization_event(table.asset_key)
     event = newest.asset_materialization if newest is not None else None
     if event is not None and FIRST_LOOK in event.metadata:
-        return None  # the look that told of it may have been cut off
+        return None  # the tick of that first look may have been cut off
     table_id = snapshot.metadata.id
-    told = find_told_place(instance, table.asset_key, table_id)
-    if event is not None and told is not None:
-        return TableCursor(table_id=table_id, version=told.version, event_id=told.event_id)
+    reported = find_reported_position(instance, table.asset_key, table_id)
+    if event is not None and reported is not None:
+        return TableCursor(table_id=table_id, version=reported.version, event_id=reported.event_id)
     version = last_data_version(log, snapshot.version)
     commit = read_commit_if_there(log.storage, log.log_directory, version)
     made_by = run_of_commit(commit) if commit is not None else None
@@ -132,8 +135,8 @@ def _find_told(
     return TableCursor(table_id=table_id, version=version - 1)
 
 
-class _Look:
-    """A look at a table."""
+class _CommitSearch:
+    """A search for the unreported commits of one table."""
 
     def __init__(
         self,
@@ -142,74 +145,74 @@ class _Look:
         snapshot: Snapshot,
         layout: Layout | None,
         instance: dg.DagsterInstance,
-        told: ToldCommits,
+        reported: ReportedCommits,
         clock: Clock,
     ) -> None:
         self._log, self._snapshot, self._layout = log, snapshot, layout
-        self._instance, self._told, self._clock = instance, told, clock
+        self._instance, self._reported, self._clock = instance, reported, clock
         self._make = TableEvents(table.asset_key, snapshot, layout)
         self._table_id = snapshot.metadata.id
         self._version = -1
         self._changed_at: int | None = None
         self._waiting: dict[int, str] = {}
-        self._coming: dict[str, int] = {}
+        self._upcoming: dict[str, int] = {}
         self._events: list[Event] = []
         self._notes: list[str] = []
 
-    def go_on_from(self, seen: TableCursor, may_go_on: Callable[[int], bool]) -> CommitsFound:
-        self._begin(seen)
+    def continue_from(self, seen: TableCursor, may_go_on: Callable[[int], bool]) -> CommitsFound:
+        self._resume(seen)
         try:
-            self._settle_waiting(seen, may_go_on)
-            self._settle_coming()
-            self._take_commits(may_go_on)
+            self._report_waiting(seen, may_go_on)
+            self._report_upcoming()
+            self._report_commits(may_go_on)
         except DeltaOpsError as error:  # what was found before counts
             self._notes.append(str(error))
         cursor = TableCursor(
             table_id=self._table_id,
             version=self._version,
-            event_id=self._told.event_id,
+            event_id=self._reported.event_id,
             waiting=self._waiting,
-            coming=self._coming,
+            upcoming=self._upcoming,
         )
         return CommitsFound(events=tuple(self._events), cursor=cursor, notes=tuple(self._notes))
 
-    def tell_state(self, here: TableCursor) -> CommitsFound:
+    def report_state(self, here: TableCursor) -> CommitsFound:
         """The table as it stands, and each partition that it has rows of."""
         version = here.version
-        if not self._told.knows(self._table_id, version):
-            touched = self._find_touched(self._snapshot.add_files(), version)
-            told = self._told.partitions(self._table_id, version)
+        if not self._reported.is_reported_by_sensor(self._table_id, version):
+            changed = self._changed_partitions(self._snapshot.add_files(), version)
+            reported = self._reported.partitions(self._table_id, version)
             reached = self._data_version(last_data_version(self._log, version))
-            self._events += self._make.first_look_events(touched, told, reached)
+            self._events += self._make.first_look_events(changed, reported, reached)
         return CommitsFound(
             events=tuple(self._events),
-            cursor=replace(here, coming=self._coming),
+            cursor=replace(here, upcoming=self._upcoming),
             notes=tuple(self._notes),
         )
 
-    def _take_commits(self, may_go_on: Callable[[int], bool]) -> None:
+    def _report_commits(self, may_go_on: Callable[[int], bool]) -> None:
         for commit in self._log.commits(self._version + 1, self._snapshot.version):
-            self._pass_gap(commit.version - 1)
-            if not self._take(commit) or not may_go_on(len(self._events)):
+            self._report_gap(commit.version - 1)
+            if not self._report_unless_reported(commit) or not may_go_on(len(self._events)):
                 return
-        self._pass_gap(self._snapshot.version)
+        self._report_gap(self._snapshot.version)
 
-    def _begin(self, seen: TableCursor) -> None:
+    def _resume(self, seen: TableCursor) -> None:
         is_known = seen.table_id in (None, self._snapshot.metadata.id)
         if is_known and seen.version <= self._snapshot.version:
             self._version, self._waiting = seen.version, dict(seen.waiting)
-            self._coming = dict(seen.coming)
+            self._upcoming = dict(seen.upcoming)
         elif is_known:
             self._version = self._snapshot.version
             note = f"the table went back from version {seen.version} to {self._version}"
             self._notes.append(note)
-            if not self._told.knows(self._table_id, self._version):
+            if not self._reported.is_reported_by_sensor(self._table_id, self._version):
                 reached = self._data_version(last_data_version(self._log, self._version))
                 event = self._make.state(note, self._version, self._snapshot, reached)
                 self._events.append(event)
         elif seen.table_id is not None and self._has(seen.table_id, seen.version):
             self._table_id, self._version = seen.table_id, seen.version
-            self._waiting, self._coming = dict(seen.waiting), dict(seen.coming)
+            self._waiting, self._upcoming = dict(seen.waiting), dict(seen.upcoming)
         else:
             self._notes.append(f"another table stands in the place of {seen.table_id}")
 
@@ -221,18 +224,19 @@ class _Look:
         except (VersionNotFoundError, LogCorruptError):
             return False
 
-    def _settle_waiting(self, seen: TableCursor, may_go_on: Callable[[int], bool]) -> None:
+    def _report_waiting(self, seen: TableCursor, may_go_on: Callable[[int], bool]) -> None:
         for version, run_id in list(self._waiting.items()):
             made_by = CommitRun(run_id=run_id, root_run_id=run_id, asset_key=None)
-            if self._told.ask_run(made_by, self._table_id, version) is Told.NOT_YET:
+            if self._reported.state_of(made_by, self._table_id, version) is ReportState.PENDING:
                 continue
             if not may_go_on(len(self._events)):
                 return
             commit = read_commit_if_there(self._log.storage, self._log.log_directory, version)
             made_by = (commit and run_of_commit(commit)) or made_by
-            told = self._told.ask_run(made_by, self._table_id, version)
-            if told is Told.NO and not self._told.knows(self._table_id, version):
-                # With the version that was reached since: a data version never goes back.
+            by_run = self._reported.state_of(made_by, self._table_id, version)
+            by_sensor = self._reported.is_reported_by_sensor(self._table_id, version)
+            if by_run is ReportState.UNREPORTED and not by_sensor:
+                # Later commits may have been reported since, and a data version never goes back.
                 reached = max(version, last_data_version(self._log, seen.version))
                 if commit is None:
                     self._events.append(self._gap_event(version, version, reached=reached))
@@ -240,33 +244,33 @@ class _Look:
                     self._add_commit(commit, made_by, reached=reached)
             del self._waiting[version]
 
-    def _settle_coming(self) -> None:
-        """Tell of partitions that Dagster lists by now, and forget those that it never will."""
+    def _report_upcoming(self) -> None:
+        """Report partitions that Dagster lists by now, and drop keys that it will never list."""
         try:
-            states = key_states(self._coming, self._layout, self._instance)
-        except DeltaOpsError as error:  # commits are told all the same
+            states = key_states(self._upcoming, self._layout, self._instance)
+        except DeltaOpsError as error:  # commits are reported all the same
             self._notes.append(f"partitions that wait to be told go on waiting: {error}")
             return
         for key, state in states.items():
-            if state is KeyState.COMING:
+            if state is KeyState.UPCOMING:
                 continue
-            version = self._coming.pop(key)
-            if state is KeyState.LISTED and self._told.version_of(key) < version:
+            version = self._upcoming.pop(key)
+            if state is KeyState.LISTED and self._reported.newest_version_of(key) < version:
                 event = self._make.late_partition(key, version, self._data_version(version))
                 self._events.append(event)
 
-    def _take(self, commit: Commit) -> bool:
-        """Tell of the commit if nothing does; False if it has to wait, and what follows it."""
+    def _report_unless_reported(self, commit: Commit) -> bool:
+        """Report a commit unless an event does; False if it must wait, with all later commits."""
         if commit.metadata is not None:
             self._table_id = commit.metadata.id
         made_by = run_of_commit(commit)
-        if not self._told.knows(self._table_id, commit.version):
-            told = Told.NO
+        if not self._reported.is_reported_by_sensor(self._table_id, commit.version):
+            by_run = ReportState.UNREPORTED
             if made_by is not None:
-                told = self._told.ask_run(made_by, self._table_id, commit.version)
-            if told is Told.NO:
+                by_run = self._reported.state_of(made_by, self._table_id, commit.version)
+            if by_run is ReportState.UNREPORTED:
                 self._add_commit(commit, made_by, reached=self._rows_version(commit))
-            elif told is Told.NOT_YET and made_by is not None:
+            elif by_run is ReportState.PENDING and made_by is not None:
                 self._notes.append(f"version {commit.version} waits for run {made_by.run_id}")
                 if self._is_young(commit):
                     return False
@@ -277,7 +281,7 @@ class _Look:
         return True
 
     def _rows_version(self, commit: Commit) -> int:
-        """The last version up to a commit's that changed rows."""
+        """The last version up to this commit that changed rows."""
         if changes_rows(commit):
             return commit.version
         if self._changed_at is None:
@@ -288,15 +292,14 @@ class _Look:
         made_ms = commit.info.values.get("timestamp") if commit.info else None
         return type(made_ms) is int and self._clock() - made_ms < WAIT_MS
 
-    def _pass_gap(self, last: int) -> None:
-        """Tell of the versions up to one whose commits are gone, as far as nothing does."""
+    def _report_gap(self, last: int) -> None:
+        """Report the versions up to `last`, whose commits are gone, unless events name them all."""
         if last <= self._version:
             return
         first = self._version + 1
         state = self._state_at(last)
         self._table_id = state.metadata.id
-        untold = self._told.untold(self._table_id, first, last)
-        if untold:
+        if self._reported.unnamed_versions(self._table_id, first, last):
             event = self._gap_event(first, last, reached=last)
             self._events.append(event)
             self._notes.append(str(event.description))
@@ -316,37 +319,34 @@ class _Look:
 
     def _add_commit(self, commit: Commit, made_by: CommitRun | None, *, reached: int) -> None:
         files = changed_files(commit) if changes_rows(commit) else ()
-        touched = self._find_touched(files, commit.version)
-        # Runs may have told of later versions already: a data version never goes back.
-        ahead = (
-            k
-            for k in touched.keys
-            if self._told.version_reached(self._table_id, k) > commit.version
-        )
-        told = {*self._told.partitions(self._table_id, commit.version), *ahead}
-        version = self._data_version(max(reached, self._told.version_reached(self._table_id, None)))
-        self._events += self._make.commit_events(commit, made_by, touched, told, version)
+        changed = self._changed_partitions(files, commit.version)
+        # Runs may have reported later versions already, and a data version never goes back.
+        newest = partial(self._reported.newest_data_version, self._table_id)
+        ahead = (key for key in changed.keys if newest(key) > commit.version)
+        reported = {*self._reported.partitions(self._table_id, commit.version), *ahead}
+        version = self._data_version(max(reached, newest(None)))
+        self._events += self._make.commit_events(commit, made_by, changed, reported, version)
 
-    def _find_touched(self, files: Iterable[AddFile], version: int) -> Touched:
-        """The partitions that a version touched; those that are not over wait."""
+    def _changed_partitions(self, files: Iterable[AddFile], version: int) -> ChangedPartitions:
+        """The partitions that a version changed. Windows that have not ended wait in the cursor."""
         if self._layout is None:
-            return Touched()
-        touched = touched_partitions(files, self._snapshot, self._layout, self._instance)
-        self._coming |= dict.fromkeys(touched.coming, version)
-        too_many = sorted(self._coming)[_MAX_COMING:]
+            return ChangedPartitions()
+        changed = find_changed_partitions(files, self._snapshot, self._layout, self._instance)
+        self._upcoming |= dict.fromkeys(changed.upcoming, version)
+        too_many = sorted(self._upcoming)[_MAX_UPCOMING:]
         for key in too_many:
-            del self._coming[key]
+            del self._upcoming[key]
         if too_many:
             self._notes.append(
                 f"{len(too_many)} windows that have not ended are too many to wait for, from "
                 f"{too_many[0]} on; they are told when they are touched again"
             )
-        if touched.outside:
+        if changed.outside:
             self._notes.append(f"version {version} has values outside of every partition")
-        if touched.unknown is not None:
-            note = f"not all partitions that version {version} touched are known: {touched.unknown}"
+        if changed.unknown is not None:
+            note = f"not all partitions that version {version} touched are known: {changed.unknown}"
             self._notes.append(note)
-        return touched
+        return changed
 
     def _data_version(self, version: int) -> str:
         return data_version_text(self._table_id, version)

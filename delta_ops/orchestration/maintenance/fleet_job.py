@@ -26,7 +26,7 @@ from delta_ops.maintenance import (
     find_tables,
     maintain_fleet,
 )
-from delta_ops.orchestration.maintenance.handover import (
+from delta_ops.orchestration.maintenance.op_outputs import (
     IO_MANAGER_KEY,
     handover_resources,
     no_output,
@@ -36,7 +36,7 @@ from delta_ops.orchestration.policies.choice import rules_by_policies
 from delta_ops.orchestration.policies.policy import MaintenancePolicy
 from delta_ops.orchestration.storage_options import resolve_options, resolve_text
 from delta_ops.orchestration.tables import TableRef
-from delta_ops.orchestration.unfinished_runs import JOB_TAG
+from delta_ops.orchestration.tags import JOB_TAG
 from delta_ops.storage.paths import redact
 from delta_ops.units import count_text
 

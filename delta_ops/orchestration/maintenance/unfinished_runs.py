@@ -12,10 +12,8 @@ from typing import Any
 
 import dagster as dg
 
-JOB_TAG = "delta_ops/maintenance"
-"""Tag of all jobs that look after tables; its value is the kind of work."""
-TABLE_TAG = "delta_ops/table"
-"""Tag of a run for one table: its asset key. `dagster.yaml` may limit runs by it."""
+from delta_ops.orchestration.tags import JOB_TAG, TABLE_TAG
+
 _WAITING = (dg.DagsterRunStatus.QUEUED, dg.DagsterRunStatus.NOT_STARTED)
 _UNFINISHED = (*_WAITING, dg.DagsterRunStatus.STARTING, dg.DagsterRunStatus.STARTED)
 

@@ -19,18 +19,14 @@ the backfill before it for the same asset and partitions, if that failed.
 
 from __future__ import annotations
 
-import re
 from itertools import pairwise
 from typing import NamedTuple
 
 import dagster as dg
 
 from delta_ops.errors import InvalidRequestError
-from delta_ops.orchestration.unfinished_runs import JOB_TAG, TABLE_TAG
+from delta_ops.orchestration.tags import IDEMPOTENCY_TAG
 
-IDEMPOTENCY_TAG = "delta_ops/idempotency"
-_OUR_TAGS = (IDEMPOTENCY_TAG, JOB_TAG, TABLE_TAG)
-_MEANT_FOR_US = re.compile(r"\s*delta[_-]ops[/.:]", re.IGNORECASE)
 _PARENT_TAG, _ROOT_TAG = "dagster/parent_run_id", "dagster/root_run_id"
 _RETRY_TAG = "dagster/retry_number"
 _RETRY_TAGS = (_RETRY_TAG, "dagster/is_resume_retry", "dagster/is_asset_resume_retry")
@@ -134,20 +130,6 @@ def line_origin_id(instance: dg.DagsterInstance, line: Line) -> str:
     if line.lost is None or line.lost.run_id is None:
         return line.first.run_id
     return line.lost.run_id if has_succeeded(instance, line.lost.root_id) else line.lost.root_id
-
-
-def validate_tags(run: dg.DagsterRun) -> None:
-    """Reject a tag of a run that is meant for us and is none of ours.
-
-    Raises:
-        InvalidRequestError: With the tag and the nearest that is known.
-    """
-    for tag in run.tags:
-        if tag not in _OUR_TAGS and _MEANT_FOR_US.match(tag):
-            raise InvalidRequestError(
-                f"run {run.run_id} has the tag {tag!r}, which says nothing; the tag "
-                f"{IDEMPOTENCY_TAG!r} says whether a run writes again. Nothing was written"
-            )
 
 
 def root_id(run: dg.DagsterRun) -> str:

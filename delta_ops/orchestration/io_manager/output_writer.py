@@ -11,7 +11,7 @@ from delta_ops.events import OnEvent
 from delta_ops.log import DeltaLog, Snapshot
 from delta_ops.orchestration import dagster_compat as compat
 from delta_ops.orchestration.io_manager.frames import settle_index
-from delta_ops.orchestration.io_manager.output_merges import merge_rows
+from delta_ops.orchestration.io_manager.output_merge import merge_rows
 from delta_ops.orchestration.io_manager.output_partitions import rows_of_partitions
 from delta_ops.orchestration.io_manager.output_report import known_version, newest_version_with
 from delta_ops.orchestration.io_manager.output_settings import OutputSettings

@@ -14,7 +14,7 @@ import pyarrow.compute as pc
 
 from delta_ops.arrow.read.scan import read_files
 from delta_ops.errors import DataFileError
-from delta_ops.log import DeltaLog, Snapshot, TableOrPlace, log_of
+from delta_ops.log import Snapshot, TableOrPlace, log_of
 from delta_ops.log.commit_file import Commit
 from delta_ops.protocol.actions import AddFile
 from delta_ops.protocol.arrow_schemas import add_files, remove_files
@@ -50,22 +50,6 @@ def changed_values(log: TableOrPlace, column: str, after_version: int | None) ->
     if values is None:
         values = _distinct_values(snapshot, snapshot.add_files(), column)
     return ChangedValues(values=values, version=snapshot.version)
-
-
-def rows_changed(log: DeltaLog, start_version: int, end_version: int) -> bool:
-    """Whether a commit of these versions, both included, changed rows or cannot be looked at."""
-    seen = 0
-    for commit in log.commits(start_version, end_version):
-        if changes_rows(commit):
-            return True
-        seen += 1
-    return seen < end_version - start_version + 1
-
-
-def changes_rows(commit: Commit) -> bool:
-    """Whether a commit did more than rearrange rows."""
-    flags = commit.adds["dataChange"].to_pylist() + commit.removes["dataChange"].to_pylist()
-    return any(flag is not False for flag in flags)
 
 
 def changed_files(commit: Commit) -> Iterator[AddFile]:

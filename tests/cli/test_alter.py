@@ -10,7 +10,7 @@ import pytest
 
 import delta_ops.arrow as da
 from delta_ops import DeltaLog
-from delta_ops.cli.altering import alter_command
+from delta_ops.cli.alter import alter_command
 from delta_ops.ddl.running_drops import DROPS
 from tests.cli.test_commands import output, run
 from tests.support.tables import rows, rows_by_deltalake

@@ -1,8 +1,8 @@
-"""Touched partitions: those of an asset that files added or removed by a commit have rows of.
+"""Changed partitions: the partitions of an asset whose rows a commit added or removed.
 
-A file tells by its partition values, or by its statistics where they prove that all its rows are of
-one partition; of other files the columns of `partition_expr` are read, as long as that is little. A
-file that was rewritten for some of its rows counts with all of them: nothing says which changed.
+Partition values decide, or statistics that prove that all rows of a file belong to one partition.
+The columns of `partition_expr` are read from other files if these files are small. A file that was
+rewritten for some of its rows counts with all its rows, because the log does not say which changed.
 """
 
 from __future__ import annotations
@@ -31,27 +31,27 @@ from delta_ops.protocol.stats.file_stats import parse_stats
 from delta_ops.protocol.values.partition_values import parse
 
 MAX_KEYS = 1_000
-"""Partitions of a commit up to which each is told by itself."""
+"""A commit that changed more partitions is reported as a whole."""
 _MAX_READ_BYTES = 64 << 20
-"""Size of the files whose columns a look at a commit reads."""
+"""Size of the files whose columns may be read for one commit."""
 _MAX_SHOWN, _MAX_TEXT = 10, 100
 Path = tuple[str, ...]
 Span = tuple[Any, Any]
-"""The least and the greatest value of a column in a file; (None, None) where all are null."""
+"""The least and the greatest value of a column in a file; (None, None) if all are null."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Layout:
-    """An asset's partitions, and which rows belong to them."""
+    """The partitions of an asset, and the expression that says which rows belong to them."""
 
     partitions: dg.PartitionsDefinition[Any]
     expression: PartitionExpr
 
     def dimensions(self, instance: dg.DagsterInstance) -> dict[str, Dimension]:
-        """The dimensions by name; one that has none is called "".
+        """The dimensions by name; the name of a single dimension is "".
 
         Raises:
-            InvalidRequestError: The expression does not tell of each dimension, or of more.
+            InvalidRequestError: The expression does not name exactly these dimensions.
         """
         if not isinstance(self.partitions, dg.MultiPartitionsDefinition):
             if not isinstance(self.expression, str):
@@ -64,23 +64,21 @@ class Layout:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Touched:
-    """The partitions that files have rows of."""
+class ChangedPartitions:
+    """The partitions that have rows in some files."""
 
     keys: tuple[str, ...] = ()
     """Ascending."""
-    coming: tuple[str, ...] = ()
-    """Windows of time that Dagster lists as partitions once they have ended."""
+    upcoming: tuple[str, ...] = ()
+    """Time windows that Dagster lists as partitions after they have ended."""
     outside: tuple[str, ...] = ()
-    """Some of the values that belong to no partition."""
+    """Examples of values that belong to no partition."""
     unknown: str | None = None
-    """Why there may be more partitions than these; None: there are no more."""
+    """Why there may be more partitions; None if there are no more."""
 
 
 def layout_of(table: TableRef, repository: dg.RepositoryDefinition | None) -> Layout | None:
-    """How the asset of a table is partitioned: as the table's reference says, or else as its
-    definition in the same code location does; None if it is not, or if nothing says how.
-    """
+    """The layout by the table reference, or else by the asset's definition; None if unknown."""
     partitions, expression = table.partitions_def, table.partition_expr
     if repository is not None and table.asset_key in repository.assets_defs_by_key:
         spec = repository.assets_defs_by_key[table.asset_key].get_asset_spec(table.asset_key)
@@ -91,33 +89,33 @@ def layout_of(table: TableRef, repository: dg.RepositoryDefinition | None) -> La
     return Layout(partitions=partitions, expression=expression)
 
 
-def touched_partitions(
+def find_changed_partitions(
     files: Iterable[AddFile], snapshot: Snapshot, layout: Layout, instance: dg.DagsterInstance
-) -> Touched:
-    """The partitions that the files have rows of.
+) -> ChangedPartitions:
+    """Find the partitions that have rows in these files.
 
     Args:
-        files: Live or removed ones of the table.
-        snapshot: Any version of it; its columns count.
+        files: Live or removed files of the table.
+        snapshot: Any version of the table. It provides the columns.
     """
     try:
         return _Search(snapshot, layout.dimensions(instance)).find_partitions(list(files))
     except DeltaOpsError as error:
-        return Touched(unknown=str(error))
+        return ChangedPartitions(unknown=str(error))
 
 
 class KeyState(Enum):
-    """Whether there is a partition of a key."""
+    """Whether a key names a partition."""
 
     LISTED = "Dagster lists it"
-    COMING = "Dagster lists it once its window has ended"
-    NONE = "it is of other partitions than those of the layout"
+    UPCOMING = "Dagster will list it when its window has ended"
+    NONE = "the layout has no such partition"
 
 
 def key_states(
     keys: Collection[str], layout: Layout | None, instance: dg.DagsterInstance
 ) -> dict[str, KeyState]:
-    """Which partitions there are of keys that were found by this layout, or by a former one.
+    """The states of keys that were found by this layout, or by an earlier one.
 
     Raises:
         InvalidRequestError: As for `Layout.dimensions`, if there is any key.
@@ -134,12 +132,12 @@ def _key_state(key: str, layout: Layout, dimensions: Mapping[str, Dimension]) ->
     parts = _key_parts(key, layout).items()
     if all(dimensions[name].has(part) for name, part in parts):
         return KeyState.LISTED
-    is_coming = all(dimensions[n].has(part) or dimensions[n].will_have(part) for n, part in parts)
-    return KeyState.COMING if is_coming else KeyState.NONE
+    is_upcoming = all(dimensions[n].has(part) or dimensions[n].will_have(part) for n, part in parts)
+    return KeyState.UPCOMING if is_upcoming else KeyState.NONE
 
 
 def key_of_text(key: str, layout: Layout) -> str:
-    """A key as Dagster's events want it, which know the dimensions of one that has several."""
+    """The partition key for an event: a `MultiPartitionKey` if the layout has dimensions."""
     parts = _key_parts(key, layout)
     return key if set(parts) == {""} else dg.MultiPartitionKey(parts)
 
@@ -162,18 +160,18 @@ class _Search:
         }
         self._types = {name: _leaf_type(schema, path) for name, path in self._paths.items()}
 
-    def find_partitions(self, files: Sequence[AddFile]) -> Touched:
-        unread, told, spans = list[AddFile](), list[AddFile](), list[list[Span]]()
+    def find_partitions(self, files: Sequence[AddFile]) -> ChangedPartitions:
+        unread, described, spans = list[AddFile](), list[AddFile](), list[list[Span]]()
         for file in files:
             of_file = [self._span(file, name) for name in self._dimensions]
             known = [span for span in of_file if span is not None]
             if len(known) < len(of_file):
                 unread.append(file)
             else:
-                told.append(file)
+                described.append(file)
                 spans.append(known)
         found, mixed = self._combinations_in_spans(spans)
-        unread += [told[n] for n in mixed]
+        unread += [described[n] for n in mixed]
         unknown = None
         size = sum(file.size for file in unread)
         if size > _MAX_READ_BYTES:
@@ -186,7 +184,7 @@ class _Search:
         return self._sort(found, unknown)
 
     def _span(self, file: AddFile, name: str) -> Span | None:
-        """The values of a dimension's column in a file; None where the log does not tell."""
+        """The range of a dimension's column in a file; None if the log does not have it."""
         path, data_type, definition = (
             self._paths[name],
             self._types[name],
@@ -208,10 +206,10 @@ class _Search:
         return None if nulls != 0 or low is None or high is None else (low, high)
 
     def _combinations_in_spans(self, spans: Sequence[Sequence[Span]]) -> tuple[set[Any], list[int]]:
-        """The combinations of keys or outside values, and the files that may have several.
+        """Combinations of keys or outside values, and numbers of files that may have several.
 
         Args:
-            spans: By file, of each dimension.
+            spans: For each file one span of each dimension.
         """
         labels = []
         for number, name in enumerate(self._dimensions):
@@ -227,7 +225,7 @@ class _Search:
         return found, mixed
 
     def _combinations_in_rows(self, files: Sequence[AddFile]) -> set[Any]:
-        """The combinations of keys or outside values of the files' rows."""
+        """Combinations of keys or outside values in the rows of files."""
         columns = list(dict.fromkeys(path[0] for path in self._paths.values()))
         distinct: set[tuple[Any, ...]] = set()
         for rows in read_files(self._snapshot, files, columns):
@@ -253,15 +251,15 @@ class _Search:
         return leaf
 
     def _labels(self, name: str, values: pa.Array) -> list[tuple[str | None, Any]]:
-        """For each value its key, or the value itself where it has none."""
+        """For each value its key, or the value itself if it has no key."""
         keys = keys_of_values(values, self._dimensions[name], self._snapshot.schema)
         return [
             (key, None if key is not None else value)
             for key, value in zip(keys, values.to_pylist(), strict=True)
         ]
 
-    def _sort(self, found: Iterable[tuple[Any, ...]], unknown: str | None) -> Touched:
-        keys, coming, outside = set[str](), set[str](), set[str]()
+    def _sort(self, found: Iterable[tuple[Any, ...]], unknown: str | None) -> ChangedPartitions:
+        keys, upcoming, outside = set[str](), set[str](), set[str]()
         for combination in found:
             parts = dict(zip(self._dimensions, combination, strict=True))
             known = {n: k for n, (k, _) in parts.items() if k is not None}
@@ -273,19 +271,19 @@ class _Search:
                 self._dimensions[n].has(k) or self._dimensions[n].will_have(k)
                 for n, k in known.items()
             ):
-                coming.add(_join(known))
+                upcoming.add(_join(known))
             else:
                 outside.add(_text(known))
-        touched = Touched(
+        changed = ChangedPartitions(
             keys=tuple(sorted(keys)),
-            coming=tuple(sorted(coming)),
+            upcoming=tuple(sorted(upcoming)),
             outside=tuple(sorted(outside)[:_MAX_SHOWN]),
             unknown=unknown,
         )
-        if len(keys) + len(coming) <= MAX_KEYS:
-            return touched
-        few = f"they are {len(keys) + len(coming):,}, more than {MAX_KEYS:,}"
-        return replace(touched, keys=(), coming=(), unknown=few)
+        if len(keys) + len(upcoming) <= MAX_KEYS:
+            return changed
+        few = f"they are {len(keys) + len(upcoming):,}, more than {MAX_KEYS:,}"
+        return replace(changed, keys=(), upcoming=(), unknown=few)
 
 
 def _leaf_type(schema: StructType, path: Path) -> DataType:

@@ -1,0 +1,32 @@
+"""Tags of runs that delta_ops sets or reads."""
+
+from __future__ import annotations
+
+import re
+
+import dagster as dg
+
+from delta_ops.errors import InvalidRequestError
+
+JOB_TAG = "delta_ops/maintenance"
+"""Tag of each maintenance job; its value is the kind of work."""
+TABLE_TAG = "delta_ops/table"
+"""Tag of a run for one table: its asset key. `dagster.yaml` may limit runs by it."""
+IDEMPOTENCY_TAG = "delta_ops/idempotency"
+"""Tag that a user sets on a run that writes again, or adopts earlier commits."""
+_TAGS = (IDEMPOTENCY_TAG, JOB_TAG, TABLE_TAG)
+_LIKE_A_TAG = re.compile(r"\s*delta[_-]ops[/.:]", re.IGNORECASE)
+
+
+def validate_tags(run: dg.DagsterRun) -> None:
+    """Reject a misspelled tag of delta_ops.
+
+    Raises:
+        InvalidRequestError: The run has such a tag.
+    """
+    for tag in run.tags:
+        if tag not in _TAGS and _LIKE_A_TAG.match(tag):
+            raise InvalidRequestError(
+                f"run {run.run_id} has the tag {tag!r}, which says nothing; the tag "
+                f"{IDEMPOTENCY_TAG!r} says whether a run writes again. Nothing was written"
+            )
