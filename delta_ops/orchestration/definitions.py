@@ -40,7 +40,7 @@ from delta_ops.orchestration.maintenance.restore_jobs import (
     build_restore_job,
     build_revert_job,
 )
-from delta_ops.orchestration.maintenance.sensor import build_sweep_sensor
+from delta_ops.orchestration.maintenance.sensor import Sweep, build_sweep_sensor
 from delta_ops.orchestration.policies.choice import (
     PolicyJobs,
     PolicyTables,
@@ -192,7 +192,9 @@ def _sensors(
         sensor_name = f"{name}_maintenance_sensor"
         sensors.append(
             build_sweep_sensor(
-                policies, name=sensor_name, default_status=status, with_checks=with_checks
+                Sweep(policies=policies, with_checks=with_checks),
+                name=sensor_name,
+                default_status=status,
             )
         )
     return sensors

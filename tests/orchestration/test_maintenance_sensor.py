@@ -23,7 +23,7 @@ from delta_ops.orchestration import (
     maintenance_config,
 )
 from delta_ops.orchestration.maintenance import sensor
-from delta_ops.orchestration.maintenance.sensor import build_sweep_sensor
+from delta_ops.orchestration.maintenance.sensor import Sweep, TickLimits, build_sweep_sensor
 from delta_ops.orchestration.policies.choice import PolicyJobs, due_operations
 from delta_ops.orchestration.policies.maintenance_config import MAINTENANCE_OP
 
@@ -68,9 +68,10 @@ def tick(
     instance: dg.DagsterInstance,
     cursor: str | None = None,
     clock: Callable[[], int] = lambda: NOW_MS,
-    **settings: Any,
+    **limits: int,
 ) -> Any:
-    sensor = build_sweep_sensor([jobs_of(tables)], clock=clock, **settings)
+    sweep = Sweep(policies=[jobs_of(tables)], clock=clock, limits=TickLimits(**limits))
+    sensor = build_sweep_sensor(sweep)
     context = dg.build_sensor_context(instance, cursor=cursor)
     return sensor.evaluate_tick(context)
 
@@ -139,7 +140,7 @@ def test_a_tick_without_time_leaves_the_rest_to_the_next(
 
     cursor, asked = None, list[list[str]]()
     for _ in range(5):
-        found = tick(tables, instance, cursor, slow_clock, tick_seconds=40)
+        found = tick(tables, instance, cursor, slow_clock, seconds=40)
         asked.append([name for each in found.run_requests for name in tables_in(each)])
         cursor = found.cursor
     in_order = [name for names in asked for name in names]
@@ -218,9 +219,9 @@ def test_a_table_that_cannot_be_looked_at_in_time_is_passed_over(
         return due
 
     monkeypatch.setattr(sensor, "due_operations", look_slowly)
-    first = tick(tables, instance, clock=system_clock, tick_seconds=1)
+    first = tick(tables, instance, clock=system_clock, seconds=1)
     assert "huge: it takes longer to look at than a tick may take" in str(first.skip_message)
-    second = tick(tables, instance, first.cursor, clock=system_clock, tick_seconds=300)
+    second = tick(tables, instance, first.cursor, clock=system_clock, seconds=300)
     assert len(second.run_requests) == 1
 
 

@@ -1,14 +1,14 @@
-"""Handover: what the ops of our jobs give to each other, whatever IO manager a location has.
+"""Outputs and jobs of our ops, whatever IO manager a location has.
 
-The location's `io_manager` is made for assets: ours refuses the output of an op, which has no
-table, and anybody else's may do anything. So each op of ours names an IO manager of the job's own,
-also where it gives nothing: what an op names is set up before it runs.
+The `io_manager` of a location is made for assets. Ours rejects the output of an op, which has no
+table, and another one may do anything. So each op names an IO manager of its own job, even an op
+without output, because Dagster sets up what an op names before the op runs.
 """
 
 from __future__ import annotations
 
 import warnings
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import dagster as dg
@@ -17,22 +17,44 @@ IO_MANAGER_KEY = "delta_ops_handover"
 
 
 def no_output() -> dg.Out:
-    """The output of an op that gives nothing to another."""
+    """The output of an op that passes nothing on."""
     return dg.Out(dg.Nothing, io_manager_key=IO_MANAGER_KEY)
 
 
 def op_name(job: str, step: str) -> str:
-    """The name of an op's definition: a location has each but once, and may have a job twice."""
+    """The name of an op's definition. It must be unique in a location, which may repeat a job."""
     return f"{job}_{step}"
 
 
-def handover_resources(io_manager: Any) -> dict[str, Any]:
-    """The resources of a job of ours.
+def build_job(
+    compose: Callable[[], None],
+    name: str,
+    *,
+    description: str,
+    owners: Sequence[str] = (),
+    tags: Mapping[str, str] | None = None,
+    executor_def: dg.ExecutorDefinition = dg.in_process_executor,
+    io_manager: Any = dg.mem_io_manager,
+) -> dg.JobDefinition:
+    """A job whose ops use an IO manager of their own.
 
-    Nobody uses its `io_manager`: Dagster copies a job without one into one with the location's,
-    and the sensors for it too, with warnings of what Dagster itself does.
+    Args:
+        compose: Calls the ops.
+        tags: Tags of the job and its runs.
+        io_manager: Passes the outputs between the ops.
     """
-    return {IO_MANAGER_KEY: io_manager, "io_manager": io_manager}
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", dg.BetaWarning)  # owners of a job are new
+        return dg.job(
+            name=name,
+            description=description,
+            owners=list(owners) or None,
+            tags=tags,
+            executor_def=executor_def,
+            # Nothing uses `io_manager`. Without it Dagster copies the job into one with the
+            # location's IO manager, and copies its sensors too, with warnings.
+            resource_defs={IO_MANAGER_KEY: io_manager, "io_manager": io_manager},
+        )(compose)
 
 
 def build_single_op_job(
@@ -44,24 +66,14 @@ def build_single_op_job(
     owners: Sequence[str] = (),
     tags: Mapping[str, str] | None = None,
 ) -> dg.JobDefinition:
-    """A job of one op with `no_output`, which runs in the run's own process.
+    """A job of one op with `no_output`, which runs in the process of the run.
 
     Args:
-        step: What config and events call the op.
-        tags: What the job and its runs are marked with.
+        step: Name of the op in config and events.
+        tags: Tags of the job and its runs.
     """
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", dg.BetaWarning)  # owners of a job are new
 
-        @dg.job(
-            name=name,
-            description=description,
-            owners=list(owners) or None,
-            tags=tags,
-            executor_def=dg.in_process_executor,
-            resource_defs=handover_resources(dg.mem_io_manager),
-        )
-        def job() -> None:
-            op.alias(step)()
+    def compose() -> None:
+        op.alias(step)()
 
-    return job
+    return build_job(compose, name, description=description, owners=owners, tags=tags)

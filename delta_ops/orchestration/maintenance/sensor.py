@@ -1,12 +1,12 @@
-"""Maintenance sensor: looks at the logs of many tables without runs, and asks for few of those.
+"""Maintenance sensor: reads the logs of many tables without runs, and requests few runs.
 
-Tables whose logs alone need work share a run, in batches; one whose data files are to be rewritten
-gets a run of its own, which does the rest for it, too. A table with a run that waits or is under
-way is left out; for a day at most, unless the run is in the queue.
+Tables whose logs alone need work share a run, in batches. A table whose data files need a rewrite
+gets a run of its own, which also maintains its log. A table with an unfinished run is skipped: for
+one day at most, or as long as the run is queued.
 
-A tick looks at tables until its time is over and leaves the rest to the next: the cursor is the
-name of the table that comes first then. A table that cannot be looked at does not keep the others
-from it: a sentence in the tick's reason and in its log says why.
+A tick reads tables until its time is over and leaves the rest to the next tick. The cursor is the
+name of the next table. A table that cannot be read does not stop the others: a sentence in the
+tick's reason and in its log says why.
 """
 
 from __future__ import annotations
@@ -14,12 +14,13 @@ from __future__ import annotations
 import hashlib
 import threading
 import time
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import partial
 from itertools import takewhile
 from queue import Empty, SimpleQueue
+from typing import NamedTuple
 
 import dagster as dg
 
@@ -40,17 +41,36 @@ from delta_ops.storage.addresses import local_path_of
 from delta_ops.storage.concurrency import MAX_CONCURRENCY, run_ahead
 from delta_ops.units import count_text
 
-_LAST_LOOK = 1.25
-"""By how much of its time a tick is longer for a look that has begun."""
+_GRACE = 1.25
+"""Factor on the time of a tick within which an assessment that has begun must end."""
 _LONGEST_RUN_MS = 24 * HOUR_MS
-"""After so long a run of which nothing was heard keeps no table from the next one."""
-_TOLD_NOTES = 20
-"""Notes in the reason of a tick, which Dagster keeps; the tick's log has all."""
+"""An unfinished run blocks its tables no longer than this, unless it is queued."""
+_SHOWN_NOTES = 20
+"""Notes in the reason of a tick, which Dagster stores. The log of the tick has all notes."""
+
+
+class _Place(NamedTuple):
+    """A table, and the jobs of its policy."""
+
+    table: TableRef
+    jobs: PolicyJobs
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class _Look:
-    """What a look at a table has found."""
+class TickLimits:
+    """How much one tick does. The next tick continues."""
+
+    seconds: int = 40
+    """After this time a tick reads no further tables. Dagster ends a tick after one minute."""
+    batch_size: int = 100
+    """Tables whose logs one run maintains."""
+    max_runs: int = 100
+    """Runs for single tables that one tick requests."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Assessment:
+    """What a tick has found out about a table."""
 
     table: TableRef
     jobs: PolicyJobs
@@ -82,55 +102,55 @@ def build_maintenance_sensor(
     """Requests a run of the maintenance job for each table that needs one.
 
     Args:
-        log_job: As `build_log_maintenance_job` makes it; looks after the tables whose logs alone
+        log_job: As `build_log_maintenance_job` makes it. It maintains the tables whose logs alone
             need work.
-        policy: What is due; that of the jobs. None: whatever there is to do is due.
+        policy: Policy of the jobs, which decides what is due. None: any possible work is due.
     """
-    jobs = PolicyJobs(policy, tables, job, log_job)
-    return build_sweep_sensor(
-        [jobs], name=name, minimum_interval_seconds=minimum_interval_seconds, clock=clock
-    )
+    sweep = Sweep(policies=[PolicyJobs(policy, tables, job, log_job)], clock=clock)
+    return build_sweep_sensor(sweep, name=name, minimum_interval_seconds=minimum_interval_seconds)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Sweep:
+    """The tables that a sensor reads in turn, and how."""
+
+    policies: Sequence[PolicyJobs]
+    with_checks: bool = False
+    """Also evaluate the health checks of the tables, where a verdict has changed."""
+    limits: TickLimits = TickLimits()
+    clock: Clock = system_clock
+
+    def places(self) -> list[_Place]:
+        """The tables that may need work: by their own policy, or by one that they can name."""
+        return [
+            _Place(table, jobs)
+            for jobs in self.policies
+            for table in jobs.tables
+            if jobs.has_work or any(each.can_take(table, jobs) for each in self.policies)
+        ]
+
+    def tables_by_job(self) -> dict[str, list[str]]:
+        """Names of the tables that each job maintains."""
+        return {
+            job.name: [table.name for table in each.tables]
+            for each in self.policies
+            for job in each.all_jobs
+        }
 
 
 def build_sweep_sensor(
-    policies: Sequence[PolicyJobs],
+    sweep: Sweep,
     *,
     name: str = "delta_maintenance_sensor",
     minimum_interval_seconds: int = 300,
     default_status: dg.DefaultSensorStatus = dg.DefaultSensorStatus.STOPPED,
-    with_checks: bool = False,
-    tick_seconds: int = 40,
-    batch_size: int = 100,
-    max_runs: int = 100,
-    clock: Clock = system_clock,
 ) -> dg.SensorDefinition:
-    """Requests runs of the policies' jobs for the tables that need work.
-
-    Args:
-        with_checks: Tell the health checks of the tables what was found, where it is not what
-            they said last.
-        tick_seconds: A tick that has taken so long leaves the rest to the next; Dagster ends one
-            after a minute.
-        batch_size: Tables whose logs are looked after in one run.
-        max_runs: Runs for a single table that a tick asks for; the rest is left to the next.
-    """
-    places = [
-        (table, jobs)
-        for jobs in policies
-        for table in jobs.tables
-        if jobs.has_work or any(each.can_take(table, jobs) for each in policies)
-    ]
-    definitions = [job for each in policies for job in (each.job, each.log_job) if job is not None]
-    tables_by_job = {
-        job.name: [table.name for table in each.tables]
-        for each in policies
-        for job in (each.job, each.log_job)
-        if job is not None
-    }
+    """Requests runs of the policies' jobs for the tables that need work."""
+    places, tables_by_job = sweep.places(), sweep.tables_by_job()
 
     @dg.sensor(
         name=name,
-        jobs=definitions,
+        jobs=[job for each in sweep.policies for job in each.all_jobs],
         minimum_interval_seconds=minimum_interval_seconds,
         default_status=default_status,
         description=(
@@ -139,109 +159,145 @@ def build_sweep_sensor(
         ),
     )
     def maintenance_sensor(context: dg.SensorEvaluationContext) -> dg.SensorResult:
-        now_ms = clock()
-        ends_ms = now_ms + 1000 * tick_seconds
-        after = datetime.fromtimestamp((now_ms - _LONGEST_RUN_MS) / 1000, UTC)
-        under_way = unfinished_runs(context.instance, tables_by_job, after=after)
-        in_turn = _rotate(places, context.cursor)
-        notes = _Notes(context)
-        due: list[_Look] = []
-        seen: list[_Look] = []
-        singles = 0
-        looks = _looks(in_turn, policies, ends_ms, clock)
-        for look in _take_in_time(looks, in_turn, tick_seconds):
-            seen.append(look)
-            if look.warning is not None:
-                notes.add(f"{look.table.name}: {look.warning}")
-            if look.error is not None:
-                notes.add_failure(look)
-            elif not look.operations:
-                notes.idle += 1
-            elif look.table.name in under_way:
-                notes.add(f"{look.table.name} {run_sentence(under_way[look.table.name])}")
-            else:
-                due.append(look)
-                singles += not look.is_for_batch
-            if singles >= max_runs:
-                break
-        left = in_turn[len(seen) :]
-        requests = list(_requests(due, batch_size, clock()))
-        return dg.SensorResult(
-            run_requests=requests,
-            skip_reason=None if requests else notes.text(len(left)),
-            cursor=left[0][0].name if left else "",
-            asset_events=_evaluations(context, seen) if with_checks else (),
-        )
+        return _Tick(context, sweep, places, tables_by_job).run()
 
     return maintenance_sensor
 
 
-def _rotate(
-    places: Sequence[tuple[TableRef, PolicyJobs]], first: str | None
-) -> list[tuple[TableRef, PolicyJobs]]:
-    start = next((n for n, (table, _) in enumerate(places) if table.name == first), 0)
+class _Tick:
+    """One tick: assesses tables in turn, and requests runs for those that need one."""
+
+    def __init__(
+        self,
+        context: dg.SensorEvaluationContext,
+        sweep: Sweep,
+        places: Sequence[_Place],
+        tables_by_job: Mapping[str, Sequence[str]],
+    ) -> None:
+        self._context, self._sweep = context, sweep
+        self._now_ms = sweep.clock()
+        self._places = _rotate(places, context.cursor)
+        after = datetime.fromtimestamp((self._now_ms - _LONGEST_RUN_MS) / 1000, UTC)
+        self._unfinished = unfinished_runs(context.instance, tables_by_job, after=after)
+        self._notes = _Notes(context)
+        self._assessed: list[_Assessment] = []
+        self._due: list[_Assessment] = []
+
+    def run(self) -> dg.SensorResult:
+        """Assess tables until the time is over or enough runs are due."""
+        limits = self._sweep.limits
+        num_single_runs = 0
+        for each in _until_deadline(self._assess_places(), self._places, limits.seconds):
+            self._assessed.append(each)
+            if self._needs_run(each):
+                self._due.append(each)
+                num_single_runs += not each.is_for_batch
+            if num_single_runs >= limits.max_runs:
+                break
+        left = self._places[len(self._assessed) :]
+        requests = list(_requests(self._due, limits.batch_size, self._sweep.clock()))
+        return dg.SensorResult(
+            run_requests=requests,
+            skip_reason=None if requests else self._notes.text(len(left)),
+            cursor=left[0].table.name if left else "",
+            asset_events=self._evaluations() if self._sweep.with_checks else (),
+        )
+
+    def _assess_places(self) -> Iterator[_Assessment]:
+        """Assess the tables in their order, as long as there is time to begin with one."""
+        clock, ends_ms = self._sweep.clock, self._now_ms + 1000 * self._sweep.limits.seconds
+        in_time = takewhile(lambda _: clock() < ends_ms, self._places)
+        # Local disks do not wait, and threads that compute only slow each other down.
+        if all(local_path_of(place.table.uri) is not None for place in self._places):
+            return (_assess(place, self._sweep) for place in in_time)
+        calls = ((1, partial(_assess, place, self._sweep)) for place in in_time)
+        return run_ahead(calls, len(self._places), MAX_CONCURRENCY)
+
+    def _needs_run(self, each: _Assessment) -> bool:
+        """Whether a run must be requested; a note says why not."""
+        name = each.table.name
+        if each.warning is not None:
+            self._notes.add(f"{name}: {each.warning}")
+        if each.error is not None:
+            self._notes.add_failure(each.table, each.error)
+        elif not each.operations:
+            self._notes.idle += 1
+        elif name in self._unfinished:
+            self._notes.add(f"{name} {run_sentence(self._unfinished[name])}")
+        else:
+            return True
+        return False
+
+    def _evaluations(self) -> list[dg.AssetCheckEvaluation]:
+        """Changed verdicts of the health checks; none for a missing table."""
+        seen = [
+            SeenTable(each.table, each.jobs.job.name, found)
+            for each in self._assessed
+            if isinstance(found := each.report or each.error, HealthReport | DeltaOpsError)
+            and not isinstance(found, TableNotFoundError)
+        ]
+        context = self._context
+        return changed_evaluations(context.instance, seen, sensor_location(context))
+
+
+def _rotate(places: Sequence[_Place], first: str | None) -> list[_Place]:
+    start = next((n for n, place in enumerate(places) if place.table.name == first), 0)
     return [*places[start:], *places[:start]]
 
 
-def _looks(
-    places: Sequence[tuple[TableRef, PolicyJobs]],
-    policies: Sequence[PolicyJobs],
-    ends_ms: int,
-    clock: Clock,
-) -> Iterator[_Look]:
-    """What is due for the tables, in their order, as far as there is time to look at them."""
-    in_time = takewhile(lambda _: clock() < ends_ms, places)
-    # A disk lets nobody wait, and threads that compute only hinder each other.
-    if all(local_path_of(table.uri) is not None for table, _ in places):
-        return (_look(table, jobs, policies, clock) for table, jobs in in_time)
-    calls = ((1, partial(_look, table, jobs, policies, clock)) for table, jobs in in_time)
-    return run_ahead(calls, len(places), MAX_CONCURRENCY)
+def _until_deadline(
+    assessments: Iterator[_Assessment], places: Sequence[_Place], tick_seconds: int
+) -> Iterator[_Assessment]:
+    """The assessments, up to the first that does not end in time, which becomes a failure.
 
-
-def _take_in_time(
-    looks: Iterator[_Look], places: Sequence[tuple[TableRef, PolicyJobs]], tick_seconds: int
-) -> Iterator[_Look]:
-    """The looks, up to one that does not end in time: it is a failure, and the last one.
-
-    Dagster would end the tick, whose cursor would then begin with the same tables for ever.
+    Dagster would end such a tick, and its cursor would start with the same table for ever.
     """
-    found, is_over = SimpleQueue[_Look | None](), threading.Event()
-
-    def look_on() -> None:
-        for look in looks:
-            found.put(look)
-            if is_over.is_set():
-                break
-        found.put(None)
-
-    ends_s = time.monotonic() + _LAST_LOOK * tick_seconds
-    threading.Thread(target=look_on, daemon=True).start()
+    found, is_over = SimpleQueue[_Assessment | None](), threading.Event()
+    ends_s = time.monotonic() + _GRACE * tick_seconds
+    fill = partial(_fill_queue, found, assessments, is_over)
+    threading.Thread(target=fill, daemon=True).start()
     try:
         for table, jobs in places:
             try:
-                look = found.get(timeout=max(0, ends_s - time.monotonic()))
+                each = found.get(timeout=max(0, ends_s - time.monotonic()))
             except Empty:
                 error = InvalidRequestError(
                     "it takes longer to look at than a tick may take; its schedule looks after it"
                 )
-                yield _Look(table=table, jobs=jobs, error=error)
+                yield _Assessment(table=table, jobs=jobs, error=error)
                 return
-            if look is None:
+            if each is None:
                 return
-            yield look
+            yield each
     finally:
         is_over.set()
 
 
-def _look(table: TableRef, jobs: PolicyJobs, policies: Sequence[PolicyJobs], clock: Clock) -> _Look:
-    others = [each.policy for each in policies if each.policy is not None]
+def _fill_queue(
+    queue: SimpleQueue[_Assessment | None],
+    assessments: Iterator[_Assessment],
+    is_over: threading.Event,
+) -> None:
+    """Put assessments into a queue until somebody stops it; None ends the queue."""
+    for each in assessments:
+        queue.put(each)
+        if is_over.is_set():
+            break
+    queue.put(None)
+
+
+def _assess(place: _Place, sweep: Sweep) -> _Assessment:
+    table, jobs = place
+    others = [each.policy for each in sweep.policies if each.policy is not None]
     try:
-        due = due_operations(table.log(), jobs.policy, name=table.name, others=others, clock=clock)
-    except Exception as error:  # one table must not keep the others from maintenance
-        return _Look(table=table, jobs=jobs, error=error)
-    return _Look(
+        due = due_operations(
+            table.log(), jobs.policy, name=table.name, others=others, clock=sweep.clock
+        )
+    except Exception as error:  # one table must not stop the maintenance of the others
+        return _Assessment(table=table, jobs=jobs, error=error)
+    return _Assessment(
         table=table,
-        jobs=jobs_of(due.policy, policies) or jobs,
+        jobs=jobs_of(due.policy, sweep.policies) or jobs,
         version=due.version,
         operations=due.operations,
         report=due.report,
@@ -249,41 +305,28 @@ def _look(table: TableRef, jobs: PolicyJobs, policies: Sequence[PolicyJobs], clo
     )
 
 
-def _evaluations(
-    context: dg.SensorEvaluationContext, looks: Sequence[_Look]
-) -> list[dg.AssetCheckEvaluation]:
-    """What checks are to be told; of a table that is not there, nothing."""
-    seen = [
-        SeenTable(look.table, look.jobs.job.name, found)
-        for look in looks
-        if isinstance(found := look.report or look.error, HealthReport | DeltaOpsError)
-        and not isinstance(found, TableNotFoundError)
-    ]
-    return changed_evaluations(context.instance, seen, sensor_location(context))
-
-
-def _requests(due: Sequence[_Look], batch_size: int, now_ms: int) -> Iterator[dg.RunRequest]:
-    """Runs for tables; what a failed one has left undone is asked for again an hour later."""
+def _requests(due: Sequence[_Assessment], batch_size: int, now_ms: int) -> Iterator[dg.RunRequest]:
+    """Run requests for tables. Work that a failed run left is requested again an hour later."""
     hour = now_ms // HOUR_MS
-    batches: dict[str, list[_Look]] = {}
-    for look in due:
-        job = look.jobs.log_job
-        if job is not None and look.is_for_batch:
-            batches.setdefault(job.name, []).append(look)
+    batches: dict[str, list[_Assessment]] = {}
+    for each in due:
+        job = each.jobs.log_job
+        if job is not None and each.is_for_batch:
+            batches.setdefault(job.name, []).append(each)
             continue
         yield dg.RunRequest(
-            run_key=f"{look.text}:{hour}",
-            job_name=look.jobs.job.name,
-            run_config=maintenance_config([look.table.name]),
-            tags={TABLE_TAG: look.table.name, "dagster/priority": "-5"},
+            run_key=f"{each.text}:{hour}",
+            job_name=each.jobs.job.name,
+            run_config=maintenance_config([each.table.name]),
+            tags={TABLE_TAG: each.table.name, "dagster/priority": "-5"},
         )
-    for job_name, looks in batches.items():
-        for start in range(0, len(looks), batch_size):
-            batch = looks[start : start + batch_size]
+    for job_name, tables in batches.items():
+        for start in range(0, len(tables), batch_size):
+            batch = tables[start : start + batch_size]
             yield dg.RunRequest(
-                run_key=f"{_digest(look.text for look in batch)}:{hour}",
+                run_key=f"{_digest(each.text for each in batch)}:{hour}",
                 job_name=job_name,
-                run_config=maintenance_config([look.table.name for look in batch]),
+                run_config=maintenance_config([each.table.name for each in batch]),
                 tags={"dagster/priority": "-5"},
             )
 
@@ -293,22 +336,21 @@ def _digest(texts: Iterable[str]) -> str:
 
 
 class _Notes:
-    """What a tick has to say: of each table in its log, of the first ones in its reason."""
+    """The notes of a tick: all of them go to its log, the first ones to its reason."""
 
     def __init__(self, context: dg.SensorEvaluationContext) -> None:
         self._context = context
         self._failures: list[str] = []
         self._others: list[str] = []
         self.idle = 0
+        """Tables without work."""
 
     def add(self, sentence: str) -> None:
         self._context.log.info(sentence)
         self._others.append(sentence)
 
-    def add_failure(self, look: _Look) -> None:
-        """Tell why a table could not be looked at."""
-        error, table = look.error, look.table
-        assert error is not None
+    def add_failure(self, table: TableRef, error: Exception) -> None:
+        """Note why a table could not be read."""
         if isinstance(error, TableNotFoundError) and not is_gone(self._context.instance, table):
             self.add(f"{table.name} does not exist yet")
             return
@@ -317,12 +359,17 @@ class _Notes:
         self._failures.append(sentence)
 
     def text(self, left: int) -> str:
+        """The reason of the tick.
+
+        Args:
+            left: Tables that the tick did not reach.
+        """
         sentences = self._failures + self._others
-        told = sentences[:_TOLD_NOTES]
-        more = len(sentences) - len(told)
+        shown = sentences[:_SHOWN_NOTES]
+        more = len(sentences) - len(shown)
         return "; ".join(
             [
-                *told,
+                *shown,
                 *([f"{count_text(more, 'more sentence')} in the log of the tick"] if more else []),
                 *([f"{count_text(left, 'table')} left to the next tick"] if left else []),
                 f"nothing to do for {count_text(self.idle, 'table')}",

@@ -83,6 +83,11 @@ class PolicyJobs(NamedTuple):
     """Does the work on logs, in batches; None: `job` does, for each table in a run of its own."""
 
     @property
+    def all_jobs(self) -> list[dg.JobDefinition]:
+        """`job`, and `log_job` if there is one."""
+        return [self.job] if self.log_job is None else [self.job, self.log_job]
+
+    @property
     def has_work(self) -> bool:
         """Whether any operation may run by itself."""
         return self.policy is None or self.policy.has_work
