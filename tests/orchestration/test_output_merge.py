@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
-from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -18,7 +17,7 @@ from delta_ops.errors import DeltaOpsError, InvalidRequestError
 from delta_ops.events import DataFilesStaged, Event
 from delta_ops.orchestration import DeltaIOManager, SourcePart, TableRef, build_commit_sensor
 from delta_ops.orchestration.io_manager.merge_settings import UPSERT, MergeSettings
-from delta_ops.orchestration.io_manager.output_merge import merge_rows
+from delta_ops.orchestration.io_manager.output_merge import OutputMerge, merge_rows
 from delta_ops.orchestration.io_manager.output_settings import settings_from
 from delta_ops.transaction import Txn
 from tests.support.tables import rows_by_deltalake
@@ -299,9 +298,9 @@ def test_of_two_first_merges_the_later_one_merges_into_the_table_of_the_other(
     configuration: Mapping[str, str],
 ) -> None:
     log = DeltaLog(tmp_path)
-    merge = partial(
-        merge_rows,
+    merge = OutputMerge(
         settings=MergeSettings(keys=("id",), predicate=None, clauses=UPSERT),
+        txns=[Txn(app_id="ours", version=1)],
         among=None,
         merge_schema=False,
         partition_by=None,
@@ -312,11 +311,11 @@ def test_of_two_first_merges_the_later_one_merges_into_the_table_of_the_other(
 
     def commit_theirs() -> None:
         rows = table(id=theirs, v=["theirs"] * len(theirs)).to_reader()
-        merge(begin(log), rows, txns=[Txn(app_id="theirs", version=1)])
+        merge_rows(begin(log), rows, replace(merge, txns=[Txn(app_id="theirs", version=1)]))
 
     transaction = begin(log, on_event=Overtaken(commit_theirs))
     ours = table(id=[1, 2], v=["ours"] * 2).to_reader()
-    assert merge(transaction, ours, txns=[Txn(app_id="ours", version=1)]).version == 1
+    assert merge_rows(transaction, ours, merge).version == 1
     rows = da.to_table(tmp_path).to_pylist()
     assert sorted((row["id"], row["v"]) for row in rows) == both
     assert set(log.snapshot().transactions()) == {"ours", "theirs"}

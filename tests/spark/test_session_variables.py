@@ -16,7 +16,7 @@ from delta_ops import DeltaLog, col, lit
 from delta_ops.ddl import add_constraint, create_table
 from delta_ops.errors import InvalidRequestError
 from delta_ops.orchestration.io_manager.merge_settings import UPSERT, MergeSettings
-from delta_ops.orchestration.io_manager.output_merge import merge_rows
+from delta_ops.orchestration.io_manager.output_merge import OutputMerge, merge_rows
 from delta_ops.protocol.schema import LONG, STRING, StructField, StructType
 from delta_ops.spark.session.variables import escape_variables, names_like_variables
 from delta_ops.tables.partitions import partitions_of
@@ -141,11 +141,9 @@ def test_merges_of_assets_hold_no_variables(session: SparkSession, tmp_path: Pat
     )
     session.conf.set("one", "1")
     try:
-        merge_rows(
-            begin(DeltaLog(tmp_path)),
-            session.createDataFrame(source),
-            settings,
-            (),
+        merge = OutputMerge(
+            settings=settings,
+            txns=(),
             among=col(VARIABLE) == "${env}",
             merge_schema=False,
             partition_by=None,
@@ -153,6 +151,7 @@ def test_merges_of_assets_hold_no_variables(session: SparkSession, tmp_path: Pat
             user_metadata=None,
             hooks=(),
         )
+        merge_rows(begin(DeltaLog(tmp_path)), session.createDataFrame(source), merge)
     finally:
         session.conf.unset("one")
     assert rows(da.to_table(tmp_path)) == rows(pa.concat_tables([data.slice(0, 1), source]))

@@ -39,7 +39,6 @@ What an overwrite replaces is named by a predicate on the column of `partition_e
 partitions it is the whole table. There is no third way, and no error turns one into the other.
 """
 
-import time
 from collections.abc import Mapping, Sequence
 from functools import partial
 from typing import Any, Literal
@@ -48,7 +47,7 @@ import dagster as dg
 from pydantic import Field
 
 from delta_ops.errors import InvalidRequestError, TableNotFoundError
-from delta_ops.events import CheckpointDamaged, CommitLost, OnEvent, Progress, RaceLost
+from delta_ops.events import OnEvent
 from delta_ops.log import DeltaLog, Snapshot
 from delta_ops.maintenance import auto_compact
 from delta_ops.orchestration import dagster_compat as compat
@@ -60,11 +59,8 @@ from delta_ops.orchestration.io_manager.input_settings import (
     validate_all_is_read,
 )
 from delta_ops.orchestration.io_manager.input_versions import input_version, read_metadata
-from delta_ops.orchestration.io_manager.output_partitions import (
-    require_expression,
-    rows_of_each_partition,
-    versioned_rows,
-)
+from delta_ops.orchestration.io_manager.log_listener import LogListener
+from delta_ops.orchestration.io_manager.output_partitions import require_expression
 from delta_ops.orchestration.io_manager.output_report import report_output
 from delta_ops.orchestration.io_manager.output_settings import (
     output_settings,
@@ -76,7 +72,6 @@ from delta_ops.orchestration.io_manager.partitions import partition_predicate
 from delta_ops.orchestration.io_manager.type_handlers import (
     TableRead,
     holds_rows,
-    rows_of,
     takes_none,
     value_of_table,
 )
@@ -95,8 +90,6 @@ from delta_ops.orchestration.tables import uri_elsewhere
 from delta_ops.protocol.predicate import Predicate, all_of
 from delta_ops.transaction import DEFAULT_HOOKS, Hook, write_checksum
 
-PROGRESS_S = 10.0
-"""Between two lines of Dagster's log that say how far a write is."""
 _HOOKS: Mapping[str, Sequence[Hook]] = {
     "inline": (*DEFAULT_HOOKS, auto_compact()),
     "scheduled": (write_checksum,),
@@ -224,21 +217,8 @@ class DeltaIOManager(dg.ConfigurableIOManager):
         return placed
 
     def listener(self, context: dg.OutputContext) -> OnEvent:
-        """What hears the events of a write; by default lost races, lost commits and, now and then,
-        how many of Spark's tasks are done go to Dagster's log."""
-        told_at = time.monotonic()
-
-        def on_event(event: Any) -> None:
-            nonlocal told_at
-            if isinstance(event, Progress) and time.monotonic() - told_at >= PROGRESS_S:
-                told_at = time.monotonic()
-                context.log.info(f"{event.table}: {event.operation}, {event.count} tasks done")
-            if isinstance(event, RaceLost):
-                context.log.info(f"{event.table}: another writer committed {event.version} first")
-            if isinstance(event, CommitLost | CheckpointDamaged):
-                context.log.warning(f"{event.table}: {event.advice}")
-
-        return on_event
+        """Receives the events of a write; by default `LogListener` of Dagster's log."""
+        return LogListener(context.log)
 
     def handle_output(self, context: dg.OutputContext, obj: Any) -> None:
         """Write the output and describe the table's new version to Dagster."""
@@ -261,37 +241,7 @@ class DeltaIOManager(dg.ConfigurableIOManager):
             on_event=self.listener(context),
             hooks=_HOOKS[self.checkpoint],
         )
-        rows = None
-        if isinstance(obj, Snapshot | DeltaLog) and obj.uri == log.uri:
-            results = []  # the asset has written by itself
-        elif isinstance(obj, list):
-            results = writer.write_parts(obj)
-        else:
-            rows = rows_of(obj)
-            results = [writer.write_rows(rows)]
-        if any(result.ignored for result in results):
-            context.log.info(f"{log.uri}: there is a table, and delta/mode is 'ignore'")
-            results = []
-        if settings.merge is not None and not settings.merge.takes_columns_whole:
-            rows = None  # whose columns are not those of the table
-        is_replaced = settings.mode == "overwrite" and not isinstance(obj, list)
-        written = [result.snapshot for result in results if result.snapshot is not None]
-        table = written[-1] if written else log.snapshot_if_exists()
-        if table is not None:
-            predicates = rows_of_each_partition(
-                context, settings, table.schema, is_replaced=is_replaced
-            )
-            report_output(
-                context,
-                log,
-                table,
-                results,
-                predicates,
-                is_replaced=is_replaced,
-                of_partitions=versioned_rows(context, settings, table.schema),
-                lineage=settings.column_lineage,
-                rows=rows,
-            )
+        report_output(context, log, settings, writer.write(obj))
 
     def load_input(self, context: dg.InputContext) -> Any:
         """Read the upstream at the version that Dagster records as provenance, if it is there."""

@@ -1,17 +1,18 @@
-"""Output merges: the rows of an output meet those of its table, by `MergeSettings`.
+"""Output merge: merges the rows of an output into its table, by `MergeSettings`.
 
-Of an asset with partitions a merge changes the rows of the run's partitions alone: rows of others
-are met by none, are none that no row of the output meets, and are refused in the output.
+If the asset has partitions, a merge changes the rows of the run's partitions only. Rows of other
+partitions match no source row, do not count as "not matched by source", and are rejected in the
+output.
 
-The first merge makes the table by the commit that brings its rows, so that a merge that is refused
-or killed leaves no table behind. Of several that make it at once, those that were not first add
-their rows to it, unless a commit that came before may have brought rows that theirs meet.
+The commit of the first merge also creates the table, so a rejected or killed merge leaves no table
+behind. If several first merges race, the later ones merge into the table of the first one, unless
+an earlier commit may have added rows that match theirs.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 from delta_ops.ddl.create_table import define_table
@@ -28,45 +29,46 @@ from delta_ops.transaction.source_rules import SourceRule, key_rule
 from delta_ops.transaction.write import validate_partitioning
 
 
-def merge_rows(
-    transaction: Transaction,
-    rows: Any,
-    settings: MergeSettings,
-    txns: Sequence[Txn],
-    *,
-    among: Predicate | None,
-    merge_schema: bool,
-    partition_by: Sequence[str] | None,
-    configuration: Mapping[str, str] | None,
-    user_metadata: str | None,
-    hooks: Sequence[Hook],
-) -> CommitResult:
-    """Merge rows into a table and commit; where there is no table, make it.
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OutputMerge:
+    """How the rows of an output are merged."""
+
+    settings: MergeSettings
+    txns: Sequence[Txn]
+    """The identities of the merge."""
+    among: Predicate | None
+    """The rows of the table that may change; None for all rows."""
+    merge_schema: bool
+    partition_by: Sequence[str] | None
+    """For a new table; so is `configuration`."""
+    configuration: Mapping[str, str] | None
+    user_metadata: str | None
+    hooks: Sequence[Hook]
+
+
+def merge_rows(transaction: Transaction, rows: Any, merge: OutputMerge) -> CommitResult:
+    """Merge rows into a table and commit. A missing table is created by the same commit.
 
     Args:
         rows: As `rows_of` makes them.
-        txns: The identities of the merge.
-        among: The rows of the table that it may change; None: all.
-        partition_by: For a new table; so is `configuration`.
 
     Raises:
         InvalidRequestError: There is no table, and the clauses do not say its columns; or as for
             `delta_ops.arrow.merge`.
     """
     engine, columns = _engine_of(rows), schema_of_rows(rows)
-    settings = replace(settings, keys=_spelled_keys(settings.keys, columns))
-    condition = _condition(settings, among, engine)
-    clauses = [_clause(each, settings, among, engine) for each in settings.clauses]
+    settings = replace(merge.settings, keys=_spelled_keys(merge.settings.keys, columns))
+    merge = replace(merge, settings=settings)
+    condition = _condition(settings, merge.among, engine)
+    clauses = [_clause(each, settings, merge.among, engine) for each in settings.clauses]
     if transaction.snapshot is None:
-        table = transaction.log.uri
-        _validate_keys(settings.keys, columns, table)
-        schema = _inserted_columns(columns, settings, table)
-        define_table(transaction, schema, partition_by=partition_by or (), properties=configuration)
+        _define_table(transaction, columns, merge)
     else:
-        validate_partitioning(transaction.definition, partition_by, transaction.log.uri)
+        validate_partitioning(transaction.definition, merge.partition_by, transaction.log.uri)
     transaction.is_of_one_change = True
-    for txn in txns:
+    for txn in merge.txns:
         transaction.set_transaction(txn)
+    partition_columns = transaction.definition.partition_columns
     request = MergeRequest(
         target=transaction,
         source=rows,
@@ -74,14 +76,27 @@ def merge_rows(
         source_alias=settings.source_alias,
         target_alias=settings.target_alias,
         txn=None,
-        merge_schema=merge_schema,
-        user_metadata=user_metadata,
+        merge_schema=merge.merge_schema,
+        user_metadata=merge.user_metadata,
         storage_options=None,
-        hooks=hooks,
+        hooks=merge.hooks,
         on_event=transaction.on_event,
-        source_rules=list(_source_rules(settings, among, transaction.definition.partition_columns)),
+        source_rules=list(_source_rules(settings, merge.among, partition_columns)),
     )
     return Merge(request, engine, clauses).execute()
+
+
+def _define_table(transaction: Transaction, columns: StructType, merge: OutputMerge) -> None:
+    """Let the transaction create the table, with the columns that the clauses insert."""
+    table = transaction.log.uri
+    _validate_keys(merge.settings.keys, columns, table)
+    schema = _inserted_columns(columns, merge.settings, table)
+    define_table(
+        transaction,
+        schema,
+        partition_by=merge.partition_by or (),
+        properties=merge.configuration,
+    )
 
 
 def _engine_of(rows: Any) -> MergeEngine:
@@ -95,7 +110,7 @@ def _engine_of(rows: Any) -> MergeEngine:
 
 
 def _validate_keys(keys: Sequence[str], output: StructType, table: str) -> None:
-    """Refuse keys that an output does not have, before a table is made of it.
+    """Reject keys that the output lacks, before a table is created.
 
     Raises:
         InvalidRequestError: With the key.
@@ -110,7 +125,7 @@ def _validate_keys(keys: Sequence[str], output: StructType, table: str) -> None:
 
 
 def _spelled_keys(keys: Sequence[str], output: StructType) -> tuple[str, ...]:
-    """Keys as the output spells them; what is none of its columns stays as it is."""
+    """Keys as the output spells them. A key that is no column of it stays as it is."""
 
     def normalize(key: str) -> str:
         try:
@@ -122,7 +137,7 @@ def _spelled_keys(keys: Sequence[str], output: StructType) -> tuple[str, ...]:
 
 
 def _inserted_columns(schema: StructType, settings: MergeSettings, table: str) -> StructType:
-    """The columns that clauses insert as a whole."""
+    """The columns that the inserting clauses take from the output."""
     inserts = [each for each in settings.clauses if each.then == "insert" and each.values is None]
     left_out = [frozenset(find_columns(schema, each.left_out)) for each in inserts]
     fields = tuple(f for f in schema.fields if any(f.name not in names for names in left_out))
@@ -138,7 +153,7 @@ def _inserted_columns(schema: StructType, settings: MergeSettings, table: str) -
 def _condition(
     settings: MergeSettings, among: Predicate | None, engine: MergeEngine
 ) -> ParsedCondition:
-    """When rows meet."""
+    """The condition on which rows match."""
     keys = [
         f"{_name(settings.target_alias, key)} = {_name(settings.source_alias, key)}"
         for key in settings.keys

@@ -1,18 +1,18 @@
-"""What Dagster is told of an output: the table at the version that holds it, and its rows.
+"""Output report: describes to Dagster the table at the version of an output, and its rows.
 
-A rerun that finds its work committed reports that commit, not whatever was committed since. Its
-data version is no older than the one that Dagster knows of the same partitions, though: steps read
-at the newest data version, and are not taken back by an old run's rerun.
+A rerun that finds its work committed reports that commit, not a later one. Its data version is
+never older than the one that Dagster has for the same partitions, because steps read at the newest
+data version.
 
-Where a run writes several partitions, the event of each has its own number of rows, which is
-counted in the files of the commit: by their statistics where all rows of a file are of one
-partition, else by reading the columns of `partition_expr`.
+If a run writes several partitions, the event of each partition has its own number of rows. The rows
+are counted in the files of the commit: by statistics if all rows of a file belong to one partition,
+else by the columns of `partition_expr`.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import dagster as dg
 import pyarrow as pa
@@ -24,7 +24,11 @@ from delta_ops.log.commit_file import Commit
 from delta_ops.log.pruning import file_view, match_files, split_by_match
 from delta_ops.orchestration import dagster_compat as compat
 from delta_ops.orchestration.io_manager.column_lineage import computed_lineage, declared_lineage
-from delta_ops.orchestration.io_manager.output_settings import ColumnLineage
+from delta_ops.orchestration.io_manager.output_partitions import (
+    rows_of_each_partition,
+    versioned_rows,
+)
+from delta_ops.orchestration.io_manager.output_settings import OutputSettings
 from delta_ops.orchestration.metadata import (
     commit_metadata,
     data_version,
@@ -38,81 +42,165 @@ from delta_ops.protocol.arrow_schemas import add_files, merge_chunks
 from delta_ops.protocol.predicate import Predicate, columns, resolve, to_arrow
 from delta_ops.transaction import CommitResult, Txn
 
+_LINEAGE = "dagster/column_lineage"
 _MAX_COUNTED_PARTITIONS = 500
-"""Partitions of a run up to which the rows of each are counted: Dagster's own bookkeeping of
-metadata takes the square of their number."""
+"""A run with more partitions has no counts: the time that Dagster takes for metadata grows with the
+square of their number."""
 _MAX_LIVE_FILES = 10_000
-"""Live files up to which the rows that partitions hold are counted by their statistics."""
+"""In a table with more live files the rows that partitions hold are not counted."""
+
+
+class WrittenOutput(NamedTuple):
+    """What became of an output."""
+
+    results: Sequence[CommitResult]
+    is_replaced: bool
+    """Whether the output is all that its partitions hold, or its table."""
+    rows: Any = None
+    """The data as one piece, if its columns are those of the table; else None."""
+
+    @property
+    def is_new(self) -> bool:
+        """Whether this run has committed any of it."""
+        return any(not result.already_committed for result in self.results)
+
+    @property
+    def snapshot(self) -> Snapshot | None:
+        """The table as the last commit left it; None without a commit."""
+        found = [result.snapshot for result in self.results if result.snapshot is not None]
+        return found[-1] if found else None
 
 
 def report_output(
-    context: dg.OutputContext,
-    log: DeltaLog,
-    table: Snapshot,
-    results: Sequence[CommitResult],
-    predicates: Mapping[str, Predicate],
-    *,
-    is_replaced: bool,
-    of_partitions: Predicate | None = None,
-    lineage: ColumnLineage | None = None,
-    rows: Any = None,
+    context: dg.OutputContext, log: DeltaLog, settings: OutputSettings, output: WrittenOutput
 ) -> None:
-    """Describe what was written, or found written, to Dagster.
+    """Describe to Dagster what was written, or found written."""
+    table = output.snapshot or log.snapshot_if_exists()
+    if table is not None:
+        _OutputReport(context, log, settings, output, table).send()
+
+
+class _OutputReport:
+    """The metadata and the data version of one output.
 
     Args:
-        table: As the last commit left it; the latest version, if nothing was written.
-        predicates: The rows of each partition of the output, if it has any.
-        is_replaced: Whether the output is all that its partitions hold.
-        of_partitions: The rows whose last change is the data version; None: the table's.
-        lineage: What the asset declares of its columns; None: their lineage is that of
-        rows: The data of the output, if they are one whole.
+        table: As the last commit left it; the latest version if nothing was written.
     """
-    if _has_written(results):
-        shown, known = table, None
-    else:
-        known = known_version(context, table)
-        shown = _found_snapshot(log, table, results, known)
-    newest = _data_version_number(context, log, shown, results, of_partitions)
-    newest = max(newest, min(known or 0, table.version))
-    compat.set_data_version(context, data_version(shown, newest))
-    metadata = {**table_metadata(shown), **commit_metadata(results)}
-    # What was found written may have been computed by other code.
-    shown_lineage = _lineage(context, shown, lineage, rows if _has_written(results) else None)
-    if shown_lineage is not None:
-        metadata["dagster/column_lineage"] = shown_lineage
-    adopted = _adopted_commit(log, results)
-    if adopted is not None:
-        metadata["delta/rows_written"] = rows_of(adopted)
-    if context.has_asset_partitions:
-        total = metadata.pop("delta/rows_written")
-        counts = _partition_counts(context, log, shown, results, predicates, total)
-        held = counts if is_replaced else _held_rows(shown, predicates)
+
+    def __init__(
+        self,
+        context: dg.OutputContext,
+        log: DeltaLog,
+        settings: OutputSettings,
+        output: WrittenOutput,
+        table: Snapshot,
+    ) -> None:
+        self._context, self._log, self._settings = context, log, settings
+        self._output, self._results, self._table = output, output.results, table
+        self._known = None if output.is_new else known_version(context, table)
+        self._shown = table if output.is_new else self._found_snapshot()
+        self._predicates = rows_of_each_partition(
+            context, settings, table.schema, is_replaced=output.is_replaced
+        )
+
+    def send(self) -> None:
+        """Add the metadata and the data version to the output."""
+        newest = max(self._rows_version(), min(self._known or 0, self._table.version))
+        compat.set_data_version(self._context, data_version(self._shown, newest))
+        metadata = {
+            **table_metadata(self._shown),
+            **commit_metadata(self._results),
+            **self._lineage_metadata(),
+        }
+        adopted = self._adopted_commit()
+        if adopted is not None:
+            metadata["delta/rows_written"] = rows_of(adopted)
+        if self._context.has_asset_partitions:
+            self._add_partition_metadata(metadata.pop("delta/rows_written"))
+        self._context.add_output_metadata(metadata)
+
+    def _found_snapshot(self) -> Snapshot:
+        """The table at the version of the commit that was found."""
+        versions = [result.version for result in self._results if result.version is not None]
+        version = max(versions, default=self._known if self._results else None)
+        if version is None or version >= self._table.version:
+            return self._table
+        try:
+            return self._log.snapshot(version)
+        except VersionNotFoundError:
+            return self._table
+
+    def _rows_version(self) -> int:
+        """The last version, up to the one that is shown, that changed rows of the output."""
+        shown = self._shown
+        own = [result.metrics for result in self._results if result.version == shown.version]
+        if any(each.get("numFiles") or each.get("numRemovedFiles") for each in own):
+            return shown.version
+        rows = versioned_rows(self._context, self._settings, self._table.schema)
+        if rows is None:
+            return last_data_version(self._log, shown.version)
+        known = known_version(self._context, shown)
+        return last_partition_version(self._log, shown, rows, known)
+
+    def _lineage_metadata(self) -> dict[str, Any]:
+        """The declared column lineage, or else the lineage of the rows, if it is known."""
+        columns = [field.name for field in self._shown.schema.fields]
+        declared = self._settings.column_lineage
+        if declared is None:
+            # Other code may have computed rows that were found written.
+            rows = self._output.rows if self._output.is_new else None
+            lineage = computed_lineage(self._context, rows, columns)
+            return {} if lineage is None else {_LINEAGE: lineage}
+        lineage, unknown = declared_lineage(declared, columns)
+        if unknown:
+            self._context.log.warning(
+                f"delta/column_lineage names {', '.join(unknown)}, of which the table has no column"
+            )
+        return {_LINEAGE: lineage}
+
+    def _adopted_commit(self) -> Commit | None:
+        """The commit of an output that was found written as a whole."""
+        match self._results:
+            case [CommitResult(already_committed=True, version=int() as version)]:
+                return next(iter(self._log.commits(version, version)), None)
+        return None
+
+    def _add_partition_metadata(self, total: int) -> None:
+        """Add to each partition its rows written, and the rows that it holds, if known."""
+        counts = self._partition_counts(total)
+        held = counts if self._output.is_replaced else _held_rows(self._shown, self._predicates)
         for partition in {**counts, **held}:
             figures = {
                 "delta/rows_written": counts.get(partition),
                 "dagster/partition_row_count": held.get(partition),
             }
-            told = {name: number for name, number in figures.items() if number is not None}
-            compat.add_partition_metadata(context, partition, told)
-    context.add_output_metadata(metadata)
+            known = {name: number for name, number in figures.items() if number is not None}
+            compat.add_partition_metadata(self._context, partition, known)
 
-
-def _lineage(
-    context: dg.OutputContext, table: Snapshot, declared: ColumnLineage | None, rows: Any
-) -> dg.TableColumnLineage | None:
-    columns = [field.name for field in table.schema.fields]
-    if declared is None:
-        return computed_lineage(context, rows, columns)
-    shown, unknown = declared_lineage(declared, columns)
-    if unknown:
-        context.log.warning(
-            f"delta/column_lineage names {', '.join(unknown)}, of which the table has no column"
-        )
-    return shown
+    def _partition_counts(self, total: int) -> Mapping[str, int]:
+        """The rows written to each partition; empty if they cannot be counted."""
+        keys = self._context.asset_partition_keys
+        if len(keys) == 1:
+            return dict.fromkeys(keys, total)
+        versions = [result.version for result in self._results if result.version is not None]
+        if not versions or not self._predicates or len(keys) > _MAX_COUNTED_PARTITIONS:
+            return {}
+        try:
+            commits = [commit for v in versions for commit in self._log.commits(v, v)]
+            counts = dict.fromkeys(self._predicates, 0)
+            for commit in commits:
+                for partition, predicate in self._predicates.items():
+                    counts[partition] += _count_rows(self._shown, commit.adds, predicate)
+        except DeltaOpsError as error:
+            # The rows are committed; only their number is unknown.
+            self._context.log.warning(f"the rows of each partition were not counted: {error}")
+            return {}
+        # Files that were rewritten for other rows also have rows that are no output.
+        return counts if sum(counts.values()) <= total else {}
 
 
 def known_version(context: dg.OutputContext, snapshot: Snapshot) -> int | None:
-    """The newest version of the table that materializations of this output have reported."""
+    """The newest version of the table that materializations of this output report."""
     versions = (table_version(each, snapshot) for each in compat.logged_data_versions(context))
     return max((each for each in versions if each is not None), default=None)
 
@@ -120,9 +208,7 @@ def known_version(context: dg.OutputContext, snapshot: Snapshot) -> int | None:
 def newest_version_with(
     log: DeltaLog, txns: Sequence[Txn], after_version: int | None, latest: Snapshot
 ) -> int | None:
-    """The newest version after another whose commit carries one of these txns; None: there is none,
-    or its commit was cleaned up.
-    """
+    """The newest version after `after_version` with one of these txns; None if it is not found."""
     wanted = {(txn.app_id, txn.version) for txn in txns}
     first = 0 if after_version is None else after_version + 1
     for version in range(latest.version, first - 1, -1):
@@ -134,85 +220,14 @@ def newest_version_with(
     return None
 
 
-def _data_version_number(
-    context: dg.OutputContext,
-    log: DeltaLog,
-    shown: Snapshot,
-    results: Sequence[CommitResult],
-    of_partitions: Predicate | None,
-) -> int:
-    """The last version, up to the one that is shown, that changed rows of the output."""
-    own = [result.metrics for result in results if result.version == shown.version]
-    if any(each.get("numFiles") or each.get("numRemovedFiles") for each in own):
-        return shown.version
-    if of_partitions is None:
-        return last_data_version(log, shown.version)
-    return last_partition_version(log, shown, of_partitions, known_version(context, shown))
-
-
-def _has_written(results: Sequence[CommitResult]) -> bool:
-    return any(not result.already_committed for result in results)
-
-
-def _found_snapshot(
-    log: DeltaLog, latest: Snapshot, results: Sequence[CommitResult], known: int | None
-) -> Snapshot:
-    """The table at the version of the commit that was found."""
-    versions = [result.version for result in results if result.version is not None]
-    version = max(versions, default=known if results else None)
-    if version is None or version >= latest.version:
-        return latest
-    try:
-        return log.snapshot(version)
-    except VersionNotFoundError:
-        return latest
-
-
-def _adopted_commit(log: DeltaLog, results: Sequence[CommitResult]) -> Commit | None:
-    """The commit of an output that was found written, as a whole."""
-    match results:
-        case [CommitResult(already_committed=True, version=int() as version)]:
-            return next(iter(log.commits(version, version)), None)
-    return None
-
-
 def rows_of(commit: Commit) -> int:
-    """The rows that a commit says it wrote."""
+    """The number of rows that a commit says it wrote."""
     metrics = commit.info.values.get("operationMetrics") if commit.info else None
     return rows_written(metrics) if isinstance(metrics, Mapping) else 0
 
 
-def _partition_counts(
-    context: dg.OutputContext,
-    log: DeltaLog,
-    snapshot: Snapshot,
-    results: Sequence[CommitResult],
-    predicates: Mapping[str, Predicate],
-    total: int,
-) -> Mapping[str, int]:
-    """The rows that were written of each partition; none where that cannot be told."""
-    keys = context.asset_partition_keys
-    if len(keys) == 1:
-        return dict.fromkeys(keys, total)
-    versions = [result.version for result in results if result.version is not None]
-    if not versions or not predicates or len(keys) > _MAX_COUNTED_PARTITIONS:
-        return {}
-    try:
-        commits = [commit for v in versions for commit in log.commits(v, v)]
-        counts = dict.fromkeys(predicates, 0)
-        for commit in commits:
-            for partition, predicate in predicates.items():
-                counts[partition] += _count_rows(snapshot, commit.adds, predicate)
-    except DeltaOpsError as error:
-        # The rows are committed; only their number is not known.
-        context.log.warning(f"the rows of each partition were not counted: {error}")
-        return {}
-    # Files that were written again for what else was in them have rows that are no output.
-    return counts if sum(counts.values()) <= total else {}
-
-
 def _held_rows(snapshot: Snapshot, predicates: Mapping[str, Predicate]) -> Mapping[str, int]:
-    """The rows that the table has of each partition, where the statistics of files tell."""
+    """The number of rows in each partition, if the statistics of files have it."""
     is_many = len(predicates) > _MAX_COUNTED_PARTITIONS or snapshot.num_files > _MAX_LIVE_FILES
     if not predicates or is_many:
         return {}

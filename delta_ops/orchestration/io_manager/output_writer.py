@@ -1,4 +1,4 @@
-"""Output writes: the commits that an asset's output becomes: one, or one for each source."""
+"""Output writer: commits the output of an asset, once or once for each source."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -11,9 +11,13 @@ from delta_ops.events import OnEvent
 from delta_ops.log import DeltaLog, Snapshot
 from delta_ops.orchestration import dagster_compat as compat
 from delta_ops.orchestration.io_manager.frames import settle_index
-from delta_ops.orchestration.io_manager.output_merge import merge_rows
+from delta_ops.orchestration.io_manager.output_merge import OutputMerge, merge_rows
 from delta_ops.orchestration.io_manager.output_partitions import rows_of_partitions
-from delta_ops.orchestration.io_manager.output_report import known_version, newest_version_with
+from delta_ops.orchestration.io_manager.output_report import (
+    WrittenOutput,
+    known_version,
+    newest_version_with,
+)
 from delta_ops.orchestration.io_manager.output_settings import OutputSettings
 from delta_ops.orchestration.io_manager.output_txns import (
     forced_source_txn,
@@ -55,6 +59,26 @@ class OutputWriter:
     """Run after each commit."""
     warnings: set[str] = field(default_factory=set)
     """Logged warnings, each once for all parts."""
+
+    def write(self, value: Any) -> WrittenOutput:
+        """Commit a value that an asset returned: rows, source parts, or its own table."""
+        if isinstance(value, list):
+            return WrittenOutput(self._without_ignored(self.write_parts(value)), is_replaced=False)
+        is_replaced = self.settings.mode == "overwrite"
+        if isinstance(value, Snapshot | DeltaLog) and value.uri == self.log.uri:
+            return WrittenOutput([], is_replaced)  # the asset has written by itself
+        rows = rows_of(value)
+        results = self._without_ignored([self.write_rows(rows)])
+        merge = self.settings.merge
+        has_table_columns = merge is None or merge.takes_columns_whole
+        return WrittenOutput(results, is_replaced, rows if has_table_columns else None)
+
+    def _without_ignored(self, results: list[CommitResult]) -> list[CommitResult]:
+        """The results; none of them if the mode is "ignore" and the table was there."""
+        if not any(result.ignored for result in results):
+            return results
+        self.context.log.info(f"{self.log.uri}: there is a table, and delta/mode is 'ignore'")
+        return []
 
     def write_rows(self, data: Any) -> CommitResult:
         """Commit what the asset returned.
@@ -179,19 +203,19 @@ class OutputWriter:
         return rows_of_partitions(context, self.settings, schema, context.asset_partition_keys)
 
     def _merge(self, transaction: Transaction, data: Any, txns: Sequence[Txn]) -> CommitResult:
-        assert self.settings.merge is not None
-        return merge_rows(
-            transaction,
-            data,
-            self.settings.merge,
-            txns,
+        settings = self.settings
+        assert settings.merge is not None
+        merge = OutputMerge(
+            settings=settings.merge,
+            txns=txns,
             among=self._rows_of_partitions(transaction, data),
-            merge_schema=self.settings.merge_schema,
-            partition_by=self.settings.partition_by,
-            configuration=self.settings.configuration,
-            user_metadata=user_metadata(step_output(self.context), self.settings.user_metadata),
+            merge_schema=settings.merge_schema,
+            partition_by=settings.partition_by,
+            configuration=settings.configuration,
+            user_metadata=user_metadata(step_output(self.context), settings.user_metadata),
             hooks=self.hooks,
         )
+        return merge_rows(transaction, data, merge)
 
     def _write(
         self,
