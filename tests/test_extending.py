@@ -22,7 +22,7 @@ from pydantic import ValidationError
 
 import delta_ops.arrow as da
 from delta_ops import DeltaLog
-from delta_ops.cli.fleets import SOMETHING_DUE
+from delta_ops.cli.fleet import SOMETHING_DUE
 from delta_ops.cli.main import cli
 from delta_ops.cli.render import show_result
 from delta_ops.errors import InvalidRequestError

@@ -2,7 +2,7 @@
 
 Exit codes: 0 done, or nothing to do; 1 it failed, and standard error says why in one sentence;
 2 the command was not understood; 3 `repair --dry-run` found something missing; those of `health`
-and `maintain` stand in `fleets`. With `--json` standard output holds JSON only: one object for a
+and `maintain` are in `fleet`. With `--json` standard output holds JSON only: one object for a
 result, one object per line for `history`, `files`, `head`, `changes`, and for each table of a
 fleet.
 """
@@ -13,27 +13,23 @@ from typing import Any
 
 import click
 
-from delta_ops.cli.alter import (
-    alter_command,
-    clone_command,
-    convert_command,
-    drop_command,
-    manifest_command,
-)
-from delta_ops.cli.fleets import health_command, maintain_command
-from delta_ops.cli.maintenance import (
+from delta_ops.cli.alter import alter_command
+from delta_ops.cli.health import health_command
+from delta_ops.cli.log import (
     backfill_statistics_command,
     checkpoint,
     clean_up_log_command,
     compact_log_command,
-    vacuum_command,
 )
+from delta_ops.cli.maintain import maintain_command
 from delta_ops.cli.optimize import optimize_command
 from delta_ops.cli.properties import properties_command
 from delta_ops.cli.render import saying_errors
 from delta_ops.cli.restore import repair_command, restore_command, revert_command
 from delta_ops.cli.rows import changes, count, head, schema
 from delta_ops.cli.show import advise_command, files, history, show
+from delta_ops.cli.tables import clone_command, convert_command, drop_command, manifest_command
+from delta_ops.cli.vacuum import vacuum_command
 
 
 class _Commands(click.Group):

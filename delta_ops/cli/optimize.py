@@ -1,8 +1,9 @@
-"""The command `optimize`: small files put together, rows laid out, files rewritten for a fault."""
+"""The command `optimize`: compacts small files, lays rows out, and purges deleted rows."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import click
@@ -20,6 +21,7 @@ from delta_ops.cli.options import (
     where_option,
 )
 from delta_ops.cli.render import command_error, progress, say, show_result, show_rows
+from delta_ops.events import OnEvent
 from delta_ops.log import DeltaLog
 from delta_ops.maintenance import OptimizePlan, OptimizeResult, optimize, purge
 from delta_ops.maintenance.optimize.estimate import Estimate
@@ -28,6 +30,16 @@ from delta_ops.protocol.predicate import Predicate
 from delta_ops.protocol.schema.column_names import name_of_path
 from delta_ops.transaction.rewrite_group import Curve, RewriteGroup
 from delta_ops.units import count_text, size_text
+
+_OF_COMPACTION = ("zorder", "curve", "cluster", "full", "min_files", "min_size", "max_size")
+_OF_PURGE = (
+    "deleted_share",
+    "lacking_statistics",
+    "old_schema",
+    "other_codec",
+    "max_row_group_size",
+)
+"""Options that go with `--purge`; `_OF_COMPACTION` has those that do not."""
 
 
 @click.command("optimize")
@@ -81,120 +93,120 @@ from delta_ops.units import count_text, size_text
 @dry_run_option
 @json_option
 def optimize_command(
-    table: str,
-    storage_options: dict[str, Any],
-    target_size: int | None,
-    min_files: int | None,
-    where: Predicate | None,
-    zorder: list[str] | None,
-    curve: Curve | None,
-    cluster: bool,
-    full: bool,
-    min_size: int | None,
-    max_size: int | None,
-    purges: bool,
-    deleted_share: float | None,
-    lacking_statistics: bool,
-    old_schema: bool,
-    other_codec: bool,
-    max_row_group_size: int | None,
-    budget: int | None,
-    dry_run: bool,
-    as_json: bool,
+    table: str, storage_options: dict[str, Any], dry_run: bool, as_json: bool, **options: Any
 ) -> None:
     """Put small files together, or lay rows out by columns; --where takes partition columns."""
-    putting_together = {
-        "--zorder": zorder,
-        "--curve": curve,
-        "--cluster": cluster,
-        "--full": full,
-        "--min-files": min_files,
-        "--min-size": min_size,
-        "--max-size": max_size,
-    }
-    purging = {
-        "--deleted-share": deleted_share,
-        "--lacking-statistics": lacking_statistics,
-        "--old-schema": old_schema,
-        "--other-codec": other_codec,
-        "--max-row-group-size": max_row_group_size,
-    }
-    if purges:
-        _refuse(
-            putting_together,
-            "{} says how to put files together or to lay rows out; leave out --purge, or it",
-        )
-    else:
-        _refuse(purging, "{} goes with --purge: it says what files to purge")
-    if zorder and cluster:
-        raise click.UsageError("a clustered table has its own columns: leave out --zorder")
-    if curve and not zorder:
-        raise click.UsageError("--curve goes with --zorder: a clustered table's is Hilbert's")
+    chosen = _Options(**options)
+    chosen.validate()
     log = open_table(table, storage_options)
-    if cluster or full or min_size:
-        _validate_order(log, zorder, cluster=cluster, full=full, min_size=min_size)
+    chosen.validate_for(log)
     with progress(wanted=not as_json) as on_event:
-        if purges:
-            result = purge(
-                log,
-                deleted_share=deleted_share or 0.0,
-                lacking_statistics=lacking_statistics,
-                old_schema=old_schema,
-                other_codec=other_codec,
-                max_row_group_bytes=max_row_group_size,
-                target_size=target_size,
-                predicate=where,
-                max_bytes=budget,
-                dry_run=dry_run,
-                on_event=on_event,
-            )
-        else:
-            result = optimize(
-                log,
-                target_size=target_size,
-                predicate=where,
-                zorder_by=zorder,
-                curve=curve or "zorder",
-                full=full,
-                dry_run=dry_run,
-                min_files=min_files or 2,
-                min_size=min_size,
-                max_size=max_size,
-                max_bytes=budget,
-                on_event=on_event,
-            )
+        result = chosen.run(log, dry_run=dry_run, on_event=on_event)
     if as_json:
         show_result(OPTIMIZE, log.uri, result)
-    else:
-        say(_optimize_text(result, purges=purges))
-        if dry_run and result.plan.has_work:
-            _show_groups(result.plan)
+        return
+    say(_optimize_text(result, purges=chosen.purges))
+    if dry_run and result.plan.has_work:
+        _show_groups(result.plan)
 
 
-def _refuse(options: Mapping[str, Any], sentence: str) -> None:
-    # A share of 0 is given, too.
-    given = [name for name, value in options.items() if value is not None and value is not False]
-    if given:
-        raise click.UsageError(sentence.format(given[0]))
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Options:
+    """The options of `optimize`, as on the command line."""
 
+    target_size: int | None
+    where: Predicate | None
+    budget: int | None
+    min_files: int | None
+    min_size: int | None
+    max_size: int | None
+    zorder: list[str] | None
+    curve: Curve | None
+    cluster: bool
+    full: bool
+    purges: bool
+    deleted_share: float | None
+    lacking_statistics: bool
+    old_schema: bool
+    other_codec: bool
+    max_row_group_size: int | None
 
-def _validate_order(
-    log: DeltaLog, zorder: list[str] | None, *, cluster: bool, full: bool, min_size: int | None
-) -> None:
-    """Refuse options that would have no effect on the table."""
-    is_clustered = bool(log.snapshot().clustering_columns)
-    by_which = "say by which columns first (alter ... cluster-by)"
-    if cluster and not is_clustered:
-        raise command_error(f"{log.uri} is not clustered; {by_which}.")
-    if full and not (is_clustered or zorder):
-        raise command_error(
-            f"{log.uri} is not clustered, so --full has no order to lay all files out in; give "
-            f"--zorder, or {by_which}."
-        )
-    if min_size and (is_clustered or zorder):
-        raise command_error(
-            f"{log.uri}: --min-size says which files are put together where rows have no order; "
-            "leave it out."
+    def validate(self) -> None:
+        """Reject options that contradict each other.
+
+        Raises:
+            UsageError: With the first of them.
+        """
+        if self.purges:
+            self._reject(
+                _OF_COMPACTION,
+                "{} says how to put files together or to lay rows out; leave out --purge, or it",
+            )
+        else:
+            self._reject(_OF_PURGE, "{} goes with --purge: it says what files to purge")
+        if self.zorder and self.cluster:
+            raise click.UsageError("a clustered table has its own columns: leave out --zorder")
+        if self.curve and not self.zorder:
+            raise click.UsageError("--curve goes with --zorder: a clustered table's is Hilbert's")
+
+    def _reject(self, names: Sequence[str], sentence: str) -> None:
+        for name in names:
+            value = getattr(self, name)
+            if value is not None and value is not False:  # a share of 0 counts
+                raise click.UsageError(sentence.format(f"--{name.replace('_', '-')}"))
+
+    def validate_for(self, log: DeltaLog) -> None:
+        """Reject options that would have no effect on the table.
+
+        Raises:
+            ClickException: With the cure.
+        """
+        if not (self.cluster or self.full or self.min_size):
+            return
+        is_clustered = bool(log.snapshot().clustering_columns)
+        by_which = "say by which columns first (alter ... cluster-by)"
+        if self.cluster and not is_clustered:
+            raise command_error(f"{log.uri} is not clustered; {by_which}.")
+        if self.full and not (is_clustered or self.zorder):
+            raise command_error(
+                f"{log.uri} is not clustered, so --full has no order to lay all files out in; give "
+                f"--zorder, or {by_which}."
+            )
+        if self.min_size and (is_clustered or self.zorder):
+            raise command_error(
+                f"{log.uri}: --min-size says which files are put together where rows have no "
+                "order; leave it out."
+            )
+
+    def run(self, log: DeltaLog, *, dry_run: bool, on_event: OnEvent) -> OptimizeResult:
+        """Purge the table if `--purge` was given; else compact it or lay it out."""
+        if self.purges:
+            return purge(
+                log,
+                deleted_share=self.deleted_share or 0.0,
+                lacking_statistics=self.lacking_statistics,
+                old_schema=self.old_schema,
+                other_codec=self.other_codec,
+                max_row_group_bytes=self.max_row_group_size,
+                target_size=self.target_size,
+                predicate=self.where,
+                max_bytes=self.budget,
+                dry_run=dry_run,
+                on_event=on_event,
+            )
+        return optimize(
+            log,
+            target_size=self.target_size,
+            predicate=self.where,
+            zorder_by=self.zorder,
+            curve=self.curve or "zorder",
+            full=self.full,
+            dry_run=dry_run,
+            min_files=self.min_files or 2,
+            min_size=self.min_size,
+            max_size=self.max_size,
+            max_bytes=self.budget,
+            on_event=on_event,
         )
 
 

@@ -38,6 +38,7 @@ from delta_ops.error_texts import escape_unprintable
 from delta_ops.errors import DeltaOpsError
 from delta_ops.events import Event, OnEvent, Progress, ignore
 from delta_ops.maintenance.operation import OperationEntry, Result
+from delta_ops.units import count_text, size_text
 
 _NULL = "null"
 """A missing value, where a person looks."""
@@ -181,6 +182,25 @@ def make_printable(text: str) -> str:
 def show_result(entry: OperationEntry[Result], table: str, result: Result) -> None:
     """What an operation did to a table, as one JSON object."""
     show_json({"table": table, "dry_run": result.dry_run, **entry.json(result)})
+
+
+def deletion_text(count: int, size_bytes: int, *, dry_run: bool = False) -> str:
+    """How many files were deleted, or would be, in a sentence."""
+    verb = "Would delete" if dry_run else "Deleted"
+    return f"{verb} {count_text(count, 'file')}, {size_text(size_bytes)}."
+
+
+def fail_for_files(failures: tuple[str, ...]) -> None:
+    """End the command if files could not be deleted.
+
+    Raises:
+        ClickException: With the first of them.
+    """
+    if failures:
+        raise command_error(
+            f"{count_text(len(failures), 'file')} could not be deleted, the first of them "
+            f"{failures[0]}; check the permissions and run this again."
+        )
 
 
 @contextmanager

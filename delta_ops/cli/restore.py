@@ -1,4 +1,4 @@
-"""The commands that take a table back or put it right: `restore`, `revert`, `repair`."""
+"""The commands that restore an earlier state: `restore`, `revert` and `repair`."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Any
 
 import click
 
-from delta_ops.cli.fleets import SOMETHING_DUE
+from delta_ops.cli.fleet import SOMETHING_DUE
 from delta_ops.cli.options import (
     busy_options,
     dry_run_option,
@@ -60,56 +60,44 @@ from delta_ops.units import count_text, size_text
 @dry_run_option
 @json_option
 def restore_command(
-    table: str,
-    storage_options: dict[str, Any],
-    version: int | None,
-    timestamp: str | None,
-    ignore_missing_files: bool,
-    request_id: str | None,
-    timeout: timedelta,
-    vacuum_was_killed: bool,
-    dry_run: bool,
-    as_json: bool,
+    table: str, storage_options: dict[str, Any], dry_run: bool, as_json: bool, **arguments: Any
 ) -> None:
     """Make the table again what it was at a version or a time."""
-    if (version is None) == (timestamp is None):
+    if (arguments["version"] is None) == (arguments["timestamp"] is None):
         raise click.UsageError("give --version or --timestamp, one of the two")
     log = open_table(table, storage_options)
-    result = restore(
-        log,
-        version=version,
-        timestamp=timestamp,
-        ignore_missing_files=ignore_missing_files,
-        request_id=request_id,
-        timeout=timeout,
-        vacuum_was_killed=vacuum_was_killed,
-        dry_run=dry_run,
-    )
-    plan = result.plan
+    result = restore(log, **arguments, dry_run=dry_run)
     if as_json:
-        show_json(
-            {
-                "table": log.uri,
-                "dry_run": dry_run,
-                "restored_version": plan.version,
-                "planned_on": plan.latest_version,
-                **_changes(plan),
-                "metadata_changed": plan.metadata is not None,
-                "clustering_changed": plan.clustered_by is not None,
-                "version": result.version,
-                "already_committed": result.already_committed,
-                "missing": result.missing,
-            }
-        )
-    elif result.already_committed:
-        say(_done_sentence(result))
-    elif not plan.has_work:
-        left_out = f", but for {_missing_text(result)}" if result.missing else ""
-        say(f"The table is as it was at version {plan.version}{left_out}; nothing to do.")
+        show_json({"table": log.uri, **_restore_json(result)})
     else:
-        verb = "Would restore" if dry_run else f"Version {result.version} restores"
-        without = f" without {_missing_text(result)}" if result.missing else ""
-        say(f"{verb} version {plan.version}{without}: {_sentence(plan)}")
+        say(_restore_text(result))
+
+
+def _restore_json(result: RestoreResult) -> dict[str, Any]:
+    plan = result.plan
+    return {
+        "dry_run": result.dry_run,
+        "restored_version": plan.version,
+        "planned_on": plan.latest_version,
+        **_changes(plan),
+        "metadata_changed": plan.metadata is not None,
+        "clustering_changed": plan.clustered_by is not None,
+        "version": result.version,
+        "already_committed": result.already_committed,
+        "missing": result.missing,
+    }
+
+
+def _restore_text(result: RestoreResult) -> str:
+    plan = result.plan
+    if result.already_committed:
+        return _done_sentence(result)
+    if not plan.has_work:
+        left_out = f", but for {_missing_text(result)}" if result.missing else ""
+        return f"The table is as it was at version {plan.version}{left_out}; nothing to do."
+    verb = "Would restore" if result.dry_run else f"Version {result.version} restores"
+    without = f" without {_missing_text(result)}" if result.missing else ""
+    return f"{verb} version {plan.version}{without}: {_sentence(plan)}"
 
 
 @click.command("revert")

@@ -6,7 +6,7 @@ import json
 from collections.abc import Iterable
 from itertools import chain, islice
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
 import click
 import pyarrow as pa
@@ -115,10 +115,25 @@ def schema(
 
 @click.command()
 @table_argument
-@click.option("--from-version", type=click.IntRange(min=0), help="The first commit wanted.")
-@click.option("--to-version", type=click.IntRange(min=0), help="The last one.")
-@click.option("--from-timestamp", metavar="TIME", help="The first commit at or after this time.")
-@click.option("--to-timestamp", metavar="TIME", help="The last commit at or before this time.")
+@click.option(
+    "start_version",
+    "--from-version",
+    type=click.IntRange(min=0),
+    help="The first commit wanted.",
+)
+@click.option("end_version", "--to-version", type=click.IntRange(min=0), help="The last one.")
+@click.option(
+    "start_timestamp",
+    "--from-timestamp",
+    metavar="TIME",
+    help="The first commit at or after this time.",
+)
+@click.option(
+    "end_timestamp",
+    "--to-timestamp",
+    metavar="TIME",
+    help="The last commit at or before this time.",
+)
 @click.option(
     "--schema",
     type=click.Choice(["end", "latest"]),
@@ -133,30 +148,19 @@ def schema(
 def changes(
     table: str,
     storage_options: dict[str, Any],
-    from_version: int | None,
-    to_version: int | None,
-    from_timestamp: str | None,
-    to_timestamp: str | None,
-    schema: Literal["end", "latest"],
     columns: tuple[str, ...],
     where: Predicate | None,
     limit: int,
     as_json: bool,
+    **bounds: Any,
 ) -> None:
     """Rows that commits inserted, deleted or updated, where the change data feed is on."""
-    if (from_version is None) == (from_timestamp is None):
+    if (bounds["start_version"] is None) == (bounds["start_timestamp"] is None):
         raise click.UsageError("give --from-version or --from-timestamp, one of the two")
-    if to_version is not None and to_timestamp is not None:
+    if bounds["end_version"] is not None and bounds["end_timestamp"] is not None:
         raise click.UsageError("give --to-version or --to-timestamp, not both")
     found = da.read_changes(
-        open_table(table, storage_options),
-        from_version,
-        to_version,
-        start_timestamp=from_timestamp,
-        end_timestamp=to_timestamp,
-        schema=schema,
-        columns=columns or None,
-        predicate=where,
+        open_table(table, storage_options), columns=columns or None, predicate=where, **bounds
     )
     _show(found, limit, as_json, found.schema)
 

@@ -1,28 +1,23 @@
-"""The commands that maintain a table's log and folder: `checkpoint`, `vacuum`, `clean-up-log`,
-`compact-log`, `backfill-statistics`; `optimize` stands in `optimizing`.
+"""The commands for the log of a table: `checkpoint`, `clean-up-log`, `compact-log` and
+`backfill-statistics`.
 """
 
 from __future__ import annotations
 
 from dataclasses import asdict
-from datetime import timedelta
 from typing import Any
 
 import click
 
-from delta_ops.cli.options import (
-    dry_run_option,
-    json_option,
-    open_table,
-    table_argument,
-)
+from delta_ops.cli.options import dry_run_option, json_option, open_table, table_argument
 from delta_ops.cli.render import (
     command_error,
+    deletion_text,
+    fail_for_files,
     progress,
     say,
     show_json,
     show_result,
-    show_rows,
 )
 from delta_ops.maintenance import (
     CheckpointResult,
@@ -30,18 +25,13 @@ from delta_ops.maintenance import (
     clean_up_log,
     compact_log,
     create_checkpoint,
-    vacuum,
 )
 from delta_ops.maintenance.checkpoint.act import CHECKPOINT
 from delta_ops.maintenance.log_cleanup.operation import CLEAN_UP_LOG
 from delta_ops.maintenance.log_compaction.act import COMPACT_LOG
-from delta_ops.maintenance.vacuum.inventory import load_inventory
-from delta_ops.maintenance.vacuum.operation import VACUUM
-from delta_ops.protocol.values.far_times import utc_text
 from delta_ops.units import count_text, size_text
 
 _UNFINISHED = "of checkpoints that nobody finished"
-_CENTURY_HOURS = 100 * 365 * 24
 
 
 @click.command()
@@ -69,7 +59,7 @@ def checkpoint(
         show_result(CHECKPOINT, log.uri, result)
     else:
         say(_checkpoint_text(result))
-    _fail_for(result.failures)
+    fail_for_files(result.failures)
 
 
 def _checkpoint_text(result: CheckpointResult) -> str:
@@ -87,91 +77,6 @@ def _checkpoint_text(result: CheckpointResult) -> str:
     elif result.deleted_files:
         done.append(f"Deleted {count_text(result.deleted_files, 'file')} {_UNFINISHED}.")
     return " ".join(done) or f"Version {plan.version} has its checkpoint; nothing to do."
-
-
-@click.command("vacuum")
-@table_argument
-@click.option(
-    "--retain-hours",
-    type=click.IntRange(min=0, max=_CENTURY_HOURS),
-    help="Keep files that were removed or written within so many hours; "
-    "delta.deletedFileRetentionDuration if not given.",
-)
-@click.option(
-    "--no-enforce-retention",
-    is_flag=True,
-    help="Allow less than delta.deletedFileRetentionDuration: readers of older versions and "
-    "running writers may break.",
-)
-@click.option(
-    "--lite", is_flag=True, help="Look only at what the log says was removed; list nothing."
-)
-@click.option(
-    "--inventory",
-    metavar="FILE",
-    help="Look only at what this lists: a Parquet or CSV file of this machine, or a Delta table, "
-    "with the columns path, length, isDir and modificationTime (milliseconds).",
-)
-@click.option(
-    "--keep-last",
-    type=click.IntRange(min=0),
-    default=0,
-    help="Keep so many of the last versions readable, however old they are; those that change no "
-    "files are not counted.",
-)
-@click.option(
-    "--log-commits/--no-log-commits",
-    default=None,
-    help="Commit VACUUM START and VACUUM END; as delta_ops.vacuum.logging says if not given.",
-)
-@dry_run_option
-@json_option
-def vacuum_command(
-    table: str,
-    storage_options: dict[str, Any],
-    retain_hours: int | None,
-    no_enforce_retention: bool,
-    lite: bool,
-    inventory: str | None,
-    keep_last: int,
-    log_commits: bool | None,
-    dry_run: bool,
-    as_json: bool,
-) -> None:
-    """Delete files that no version within the retention needs."""
-    log = open_table(table, storage_options)
-    with progress(wanted=not as_json) as on_event:
-        result = vacuum(
-            log,
-            retention=None if retain_hours is None else timedelta(hours=retain_hours),
-            enforce_retention=not no_enforce_retention,
-            mode="lite" if lite else "full",
-            inventory=None if inventory is None else load_inventory(inventory, storage_options),
-            keep_last=keep_last,
-            log_commits=log_commits,
-            dry_run=dry_run,
-            on_event=on_event,
-        )
-    planned = (*result.plan.files, *result.plan.leftovers)
-    if as_json:
-        show_result(VACUUM, log.uri, result)
-    elif dry_run and planned:
-        show_rows(
-            ("path", "size", "modified"),
-            ((i.path, i.size, utc_text(i.modified_ms)) for i in planned),
-        )
-        say(_plan_text(len(planned), result.plan.size_bytes))
-    elif not result.plan.has_work:
-        say("Every file is needed or young; nothing to do.")
-    else:
-        done = (
-            _plan_text(0, 0)
-            if dry_run
-            else _delete_text(result.deleted_files, result.deleted_bytes)
-        )
-        empty = len(result.plan.directories) if dry_run else result.deleted_directories
-        say(f"{done} Empty directories: {empty:,}." if empty else done)
-    _fail_for(result.failures)
 
 
 @click.command("clean-up-log")
@@ -209,15 +114,15 @@ def clean_up_log_command(
         )
     elif dry_run:
         say(
-            f"{_plan_text(len(plan.files), plan.size_bytes)} Versions can be read from "
-            f"{plan.earliest_before} on; afterwards, from {plan.earliest_after} on."
+            f"{deletion_text(len(plan.files), plan.size_bytes, dry_run=True)} Versions can be read "
+            f"from {plan.earliest_before} on; afterwards, from {plan.earliest_after} on."
         )
     else:
         say(
-            f"{_delete_text(result.deleted_files, result.deleted_bytes)} Versions can be read from "
-            f"{result.earliest_version} on; before, from {plan.earliest_before} on."
+            f"{deletion_text(result.deleted_files, result.deleted_bytes)} Versions can be read "
+            f"from {result.earliest_version} on; before, from {plan.earliest_before} on."
         )
-    _fail_for(result.failures)
+    fail_for_files(result.failures)
 
 
 @click.command("compact-log")
@@ -287,20 +192,4 @@ def backfill_statistics_command(
         raise command_error(
             f"{count_text(len(result.failures), 'file')} cannot be described, the first: "
             f"{result.failures[0]}"
-        )
-
-
-def _plan_text(count: int, size_bytes: int) -> str:
-    return f"Would delete {count_text(count, 'file')}, {size_text(size_bytes)}."
-
-
-def _delete_text(count: int, size_bytes: int) -> str:
-    return f"Deleted {count_text(count, 'file')}, {size_text(size_bytes)}."
-
-
-def _fail_for(failures: tuple[str, ...]) -> None:
-    if failures:
-        raise command_error(
-            f"{count_text(len(failures), 'file')} could not be deleted, the first of them "
-            f"{failures[0]}; check the permissions and run this again."
         )

@@ -1,0 +1,116 @@
+"""The command `vacuum`."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from typing import Any
+
+import click
+
+from delta_ops.cli.options import dry_run_option, json_option, open_table, table_argument
+from delta_ops.cli.render import (
+    deletion_text,
+    fail_for_files,
+    progress,
+    say,
+    show_result,
+    show_rows,
+)
+from delta_ops.maintenance import VacuumResult, vacuum
+from delta_ops.maintenance.vacuum.inventory import load_inventory
+from delta_ops.maintenance.vacuum.operation import VACUUM
+from delta_ops.protocol.values.far_times import utc_text
+
+_CENTURY_HOURS = 100 * 365 * 24
+
+
+@click.command("vacuum")
+@table_argument
+@click.option(
+    "--retain-hours",
+    type=click.IntRange(min=0, max=_CENTURY_HOURS),
+    help="Keep files that were removed or written within so many hours; "
+    "delta.deletedFileRetentionDuration if not given.",
+)
+@click.option(
+    "--no-enforce-retention",
+    is_flag=True,
+    help="Allow less than delta.deletedFileRetentionDuration: readers of older versions and "
+    "running writers may break.",
+)
+@click.option(
+    "--lite", is_flag=True, help="Look only at what the log says was removed; list nothing."
+)
+@click.option(
+    "--inventory",
+    metavar="FILE",
+    help="Look only at what this lists: a Parquet or CSV file of this machine, or a Delta table, "
+    "with the columns path, length, isDir and modificationTime (milliseconds).",
+)
+@click.option(
+    "--keep-last",
+    type=click.IntRange(min=0),
+    default=0,
+    help="Keep so many of the last versions readable, however old they are; those that change no "
+    "files are not counted.",
+)
+@click.option(
+    "--log-commits/--no-log-commits",
+    default=None,
+    help="Commit VACUUM START and VACUUM END; as delta_ops.vacuum.logging says if not given.",
+)
+@dry_run_option
+@json_option
+def vacuum_command(
+    table: str, storage_options: dict[str, Any], dry_run: bool, as_json: bool, **options: Any
+) -> None:
+    """Delete files that no version within the retention needs."""
+    log = open_table(table, storage_options)
+    with progress(wanted=not as_json) as on_event:
+        arguments = _arguments(storage_options, **options)
+        result = vacuum(log, **arguments, dry_run=dry_run, on_event=on_event)
+    if as_json:
+        show_result(VACUUM, log.uri, result)
+    else:
+        _show(result)
+    fail_for_files(result.failures)
+
+
+def _arguments(
+    storage_options: dict[str, Any],
+    *,
+    retain_hours: int | None,
+    no_enforce_retention: bool,
+    lite: bool,
+    inventory: str | None,
+    keep_last: int,
+    log_commits: bool | None,
+) -> dict[str, Any]:
+    """The options of the command as arguments of `vacuum`."""
+    return {
+        "retention": None if retain_hours is None else timedelta(hours=retain_hours),
+        "enforce_retention": not no_enforce_retention,
+        "mode": "lite" if lite else "full",
+        "inventory": None if inventory is None else load_inventory(inventory, storage_options),
+        "keep_last": keep_last,
+        "log_commits": log_commits,
+    }
+
+
+def _show(result: VacuumResult) -> None:
+    plan = result.plan
+    planned = (*plan.files, *plan.leftovers)
+    if not plan.has_work:
+        say("Every file is needed or young; nothing to do.")
+        return
+    if result.dry_run and planned:
+        rows = ((info.path, info.size, utc_text(info.modified_ms)) for info in planned)
+        show_rows(("path", "size", "modified"), rows)
+        say(deletion_text(len(planned), plan.size_bytes, dry_run=True))
+        return
+    if result.dry_run:
+        done, empty = deletion_text(0, 0, dry_run=True), len(plan.directories)
+    else:
+        done = deletion_text(result.deleted_files, result.deleted_bytes)
+        empty = result.deleted_directories
+    say(f"{done} Empty directories: {empty:,}." if empty else done)
