@@ -15,6 +15,7 @@ from inspect import signature
 from pathlib import Path
 from typing import Any, cast, get_args
 
+import click
 import pyarrow as pa
 import pytest
 from click.testing import CliRunner
@@ -24,13 +25,16 @@ import delta_ops.arrow as da
 from delta_ops import DeltaLog
 from delta_ops.cli.fleet import SOMETHING_DUE
 from delta_ops.cli.main import cli
-from delta_ops.cli.render import show_result
+from delta_ops.cli.options import json_option, open_table, table_argument
+from delta_ops.cli.render import say, show_json, show_result
 from delta_ops.errors import InvalidRequestError
 from delta_ops.log.commit_file import create_commit
 from delta_ops.maintenance import Operation, health, maintain, maintain_fleet, registry
 from delta_ops.maintenance.operation import OperationEntry, Option, Request
 from delta_ops.maintenance.registry import OPERATIONS
 from delta_ops.maintenance.thresholds import Facts, Finding, HealthThresholds
+from delta_ops.orchestration import TableRead, TypeHandler, register_type_handler
+from delta_ops.orchestration.io_manager import type_handlers
 from delta_ops.orchestration.policies.maintenance_config import maintenance_config_class
 from delta_ops.protocol.actions import Protocol
 from delta_ops.protocol.features import FEATURES
@@ -109,6 +113,26 @@ def listed_under(heading: str) -> set[str]:
 )
 def test_a_list_names_every_file(heading: str, expected: Callable[[], set[str]]) -> None:
     assert listed_under(heading) == expected()
+
+
+def test_a_command_is_named_by_its_module_and_one_more_file() -> None:
+    modules = {path: set(words_in(path)) for path in (ROOT / "delta_ops").rglob("*.py")}
+    for command in cli.commands.values():
+        assert command.callback is not None
+        own = ROOT / f"{command.callback.__module__.replace('.', '/')}.py"
+        name = f"{command.name}_command".replace("-", "_")
+        others = {path for path, words in modules.items() if name in words} - {own}
+        assert {path.relative_to(ROOT).as_posix() for path in others} == listed_under(
+            "A terminal command"
+        )
+
+
+def test_the_list_of_a_type_handler_names_every_file() -> None:
+    code = {ROOT / name for name in files_with({"polars.LazyFrame"}, all_of=True)}
+    pages = [ROOT / "README.md", *(ROOT / "docs").glob("*.md")]
+    documented = {path for path in pages if "`polars.LazyFrame`" in path.read_text()}
+    named = {path.relative_to(ROOT).as_posix() for path in code | documented}
+    assert listed_under("A type handler") == named
 
 
 LISTS = {"reader_features", "writer_features", "features_of_readers", "features_of_writers"}
@@ -291,3 +315,58 @@ def test_an_option_that_there_is_not_is_refused(tmp_path: Path, options: Any, sa
     da.write(tmp_path, pa.table({"id": [1]}))
     with pytest.raises(InvalidRequestError, match=said):
         maintain(tmp_path, options=options)
+
+
+@click.command("num-files")
+@table_argument
+@json_option
+def num_files_command(table: str, storage_options: dict[str, Any], as_json: bool) -> None:
+    """Count the live files."""
+    num_files = open_table(table, storage_options).snapshot().num_files
+    if as_json:
+        show_json({"num_files": num_files})
+    else:
+        say(f"{num_files} files")
+
+
+def test_a_new_command_has_help_json_and_errors(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(cli.commands, "num-files", num_files_command)
+    da.write(tmp_path / "orders", pa.table({"id": [1]}))
+
+    def run(*arguments: str) -> tuple[int, str]:
+        shown = CliRunner().invoke(cli, arguments)
+        return shown.exit_code, shown.output
+
+    assert run("num-files", str(tmp_path / "orders")) == (0, "1 files\n")
+    assert run("num-files", str(tmp_path / "orders"), "--json") == (0, '{"num_files": 1}\n')
+    code, error = run("num-files", str(tmp_path / "sales"))
+    assert (code, error.startswith("Error: ")) == (1, True)
+    assert re.search(r"num-files +Count the live files", run("--help")[1])
+
+
+@dataclass
+class Ids:
+    """A type that there is not."""
+
+    ids: list[int]
+
+
+def test_a_new_type_handler_makes_rows_and_values(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(type_handlers, "handlers_by_name", {})
+    register_type_handler(
+        TypeHandler(
+            python_type=Ids,
+            to_rows=lambda value: pa.table({"id": value.ids}),
+            from_table=lambda read: Ids(da.to_table(read.snapshot)["id"].to_pylist()),
+        )
+    )
+    da.write(tmp_path, type_handlers.rows_of(Ids([1, 2])))
+    log = DeltaLog(tmp_path)
+    read = TableRead(
+        log=log, snapshot=log.snapshot(), columns=None, predicate=None, spark_session=lambda: None
+    )
+    assert type_handlers.value_of_table(Ids, read) == Ids([1, 2])

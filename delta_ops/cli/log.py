@@ -34,7 +34,7 @@ from delta_ops.units import count_text, size_text
 _UNFINISHED = "of checkpoints that nobody finished"
 
 
-@click.command()
+@click.command("checkpoint")
 @table_argument
 @click.option(
     "--part-rows",
@@ -44,7 +44,7 @@ _UNFINISHED = "of checkpoints that nobody finished"
 )
 @dry_run_option
 @json_option
-def checkpoint(
+def checkpoint_command(
     table: str,
     storage_options: dict[str, Any],
     part_rows: int | None,

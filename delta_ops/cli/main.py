@@ -17,7 +17,7 @@ from delta_ops.cli.alter import alter_command
 from delta_ops.cli.health import health_command
 from delta_ops.cli.log import (
     backfill_statistics_command,
-    checkpoint,
+    checkpoint_command,
     clean_up_log_command,
     compact_log_command,
 )
@@ -26,8 +26,8 @@ from delta_ops.cli.optimize import optimize_command
 from delta_ops.cli.properties import properties_command
 from delta_ops.cli.render import saying_errors
 from delta_ops.cli.restore import repair_command, restore_command, revert_command
-from delta_ops.cli.rows import changes, count, head, schema
-from delta_ops.cli.show import advise_command, files, history, show
+from delta_ops.cli.rows import changes_command, count_command, head_command, schema_command
+from delta_ops.cli.show import advise_command, files_command, history_command, show_command
 from delta_ops.cli.tables import clone_command, convert_command, drop_command, manifest_command
 from delta_ops.cli.vacuum import vacuum_command
 
@@ -57,20 +57,20 @@ def cli() -> None:
 
 
 for _command in (
-    show,
-    history,
-    files,
-    head,
-    count,
-    schema,
-    changes,
+    show_command,
+    history_command,
+    files_command,
+    head_command,
+    count_command,
+    schema_command,
+    changes_command,
     properties_command,
     alter_command,
     convert_command,
     clone_command,
     manifest_command,
     drop_command,
-    checkpoint,
+    checkpoint_command,
     advise_command,
     optimize_command,
     vacuum_command,

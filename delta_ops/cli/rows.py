@@ -41,14 +41,14 @@ _limit_option = click.option(
 )
 
 
-@click.command()
+@click.command("head")
 @table_argument
 @version_options
 @_columns_option
 @where_option
 @_limit_option
 @json_option
-def head(
+def head_command(
     table: str,
     storage_options: dict[str, Any],
     version: int | None,
@@ -63,12 +63,12 @@ def head(
     _show(da.to_batches(snapshot, columns or None, where), limit, as_json)
 
 
-@click.command()
+@click.command("count")
 @table_argument
 @version_options
 @where_option
 @json_option
-def count(
+def count_command(
     table: str,
     storage_options: dict[str, Any],
     version: int | None,
@@ -85,7 +85,7 @@ def count(
         click.echo(num_rows)
 
 
-@click.command()
+@click.command("schema")
 @table_argument
 @version_options
 @click.option(
@@ -94,7 +94,7 @@ def count(
     help="Write an empty Parquet file with these columns to this new file.",
 )
 @json_option
-def schema(
+def schema_command(
     table: str,
     storage_options: dict[str, Any],
     version: int | None,
@@ -113,7 +113,7 @@ def schema(
     show_rows(("column", "type", "nullable"), columns)
 
 
-@click.command()
+@click.command("changes")
 @table_argument
 @click.option(
     "start_version",
@@ -145,7 +145,7 @@ def schema(
 @where_option
 @_limit_option
 @json_option
-def changes(
+def changes_command(
     table: str,
     storage_options: dict[str, Any],
     columns: tuple[str, ...],

@@ -34,11 +34,11 @@ _RUN_DIGITS = 8
 _TIME = re.compile(r"([+-]?\d+-\d\d-\d\d)T(\d\d:\d\d:\d\d).*")
 
 
-@click.command()
+@click.command("show")
 @table_argument
 @version_options
 @json_option
-def show(
+def show_command(
     table: str,
     storage_options: dict[str, Any],
     version: int | None,
@@ -78,11 +78,13 @@ def show(
     show_rows(("column", "type", "nullable"), columns)
 
 
-@click.command()
+@click.command("history")
 @table_argument
 @click.option("--limit", type=click.IntRange(min=1), help="The newest versions only.")
 @json_option
-def history(table: str, storage_options: dict[str, Any], limit: int | None, as_json: bool) -> None:
+def history_command(
+    table: str, storage_options: dict[str, Any], limit: int | None, as_json: bool
+) -> None:
     """What each version did, newest first."""
     entries = open_table(table, storage_options).history(limit)
     if as_json:
@@ -103,13 +105,13 @@ def history(table: str, storage_options: dict[str, Any], limit: int | None, as_j
     show_rows(columns, map(_history_row, entries), whole=("time (UTC)", "rows", "files"))
 
 
-@click.command()
+@click.command("files")
 @table_argument
 @version_options
 @where_option
 @click.option("--limit", type=click.IntRange(min=1), help="So many files at most.")
 @json_option
-def files(
+def files_command(
     table: str,
     storage_options: dict[str, Any],
     version: int | None,

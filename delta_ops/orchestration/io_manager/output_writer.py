@@ -63,17 +63,17 @@ class OutputWriter:
     def write(self, value: Any) -> WrittenOutput:
         """Commit a value that an asset returned: rows, source parts, or its own table."""
         if isinstance(value, list):
-            return WrittenOutput(self._without_ignored(self.write_parts(value)), is_replaced=False)
+            return WrittenOutput(self._drop_ignored(self.write_parts(value)), is_replaced=False)
         is_replaced = self.settings.mode == "overwrite"
         if isinstance(value, Snapshot | DeltaLog) and value.uri == self.log.uri:
             return WrittenOutput([], is_replaced)  # the asset has written by itself
         rows = rows_of(value)
-        results = self._without_ignored([self.write_rows(rows)])
+        results = self._drop_ignored([self.write_rows(rows)])
         merge = self.settings.merge
         has_table_columns = merge is None or merge.takes_columns_whole
         return WrittenOutput(results, is_replaced, rows if has_table_columns else None)
 
-    def _without_ignored(self, results: list[CommitResult]) -> list[CommitResult]:
+    def _drop_ignored(self, results: list[CommitResult]) -> list[CommitResult]:
         """The results; none of them if the mode is "ignore" and the table was there."""
         if not any(result.ignored for result in results):
             return results

@@ -227,7 +227,7 @@ def _find_op(job: str, fleet: _Fleet) -> dg.OpDefinition:
     return find
 
 
-def _find_uris(context: dg.OpExecutionContext, fleet: _Fleet, config: FleetConfig) -> Sequence[str]:
+def _find_uris(context: dg.OpExecutionContext, fleet: _Fleet, config: FleetConfig) -> list[str]:
     """The tables, each once. A place that cannot be searched counts as a table, and fails later."""
     uris: dict[str, None] = {}
     for place in fleet.places(config):

@@ -187,7 +187,7 @@ class _Tick:
         """Assess tables until the time is over or enough runs are due."""
         limits = self._sweep.limits
         num_single_runs = 0
-        for each in _until_deadline(self._assess_places(), self._places, limits.seconds):
+        for each in _take_until_deadline(self._assess_places(), self._places, limits.seconds):
             self._assessed.append(each)
             if self._needs_run(each):
                 self._due.append(each)
@@ -245,7 +245,7 @@ def _rotate(places: Sequence[_Place], first: str | None) -> list[_Place]:
     return [*places[start:], *places[:start]]
 
 
-def _until_deadline(
+def _take_until_deadline(
     assessments: Iterator[_Assessment], places: Sequence[_Place], tick_seconds: int
 ) -> Iterator[_Assessment]:
     """The assessments, up to the first that does not end in time, which becomes a failure.
