@@ -25,7 +25,7 @@ from delta_ops.orchestration.io_manager.output_settings import (
     read_expressions,
     validate_no_partitions,
 )
-from delta_ops.orchestration.io_manager.setting_values import first_given, validate_keys
+from delta_ops.orchestration.io_manager.setting_values import first_setting, validate_keys
 from delta_ops.orchestration.policies.choice import PolicyTables
 from delta_ops.orchestration.policies.policy import MaintenancePolicy
 from delta_ops.orchestration.tables import TableRef, external_table, uri_elsewhere
@@ -65,7 +65,7 @@ class DeltaTableComponent(dg.Component, WatchAttributes):
         """Reject metadata of the asset that say something else than the component, or nothing."""
         place, metadata = "the metadata of the asset", self.asset.metadata
         validate_keys(place, metadata, ("partition_expr",), outcome="Nothing was loaded")
-        read_expressions(first_given("partition_expr", [(place, metadata)]))
+        read_expressions(first_setting("partition_expr", [(place, metadata)]))
         if self.asset.partitions_def is None:
             validate_no_partitions(place, metadata)
         if uri_elsewhere(self.asset.key, metadata, self.uri) is not None:

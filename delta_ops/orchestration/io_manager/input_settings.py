@@ -1,11 +1,11 @@
-"""InputSettings: what an input takes of its upstream, as the metadata of its `AssetIn` say.
+"""InputSettings: what an input reads of its upstream, by the metadata of its `AssetIn`.
 
     columns          names, in the order wanted; all of them by default
     partition_expr   an expression of the upstream's columns: the rows of the partitions that the
                      asset itself materialises
     delta/predicate  SQL, as `parse_predicate` takes it: only the rows for which it is true
 
-An IO manager may know other words for them (`swap_in`); it reads them into the words here.
+An IO manager may accept other keys (`swap_in`). It translates them to these keys.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from delta_ops.orchestration import dagster_compat as compat
 from delta_ops.orchestration.io_manager.output_settings import PartitionExpr, read_expressions
 from delta_ops.orchestration.io_manager.setting_values import (
     ReadMetadata,
-    first_given,
+    first_setting,
     read_columns,
     validate_keys,
 )
@@ -33,7 +33,7 @@ _OUTCOME = "Nothing was read"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class InputSettings:
-    """What an input takes of its upstream."""
+    """What an input reads of its upstream."""
 
     columns: Sequence[str] | None
     """None: all."""
@@ -47,14 +47,14 @@ def input_settings(context: dg.InputContext, read_metadata: ReadMetadata) -> Inp
     """The settings of an input.
 
     Raises:
-        InvalidRequestError: There is no such key or value.
+        InvalidRequestError: A key or a value is unknown.
     """
     place = f"the metadata of the input {context.asset_key.to_user_string()}"
     metadata = read_metadata(context.definition_metadata or {}, place)
     validate_keys(place, metadata, _KEYS, outcome=_OUTCOME)
-    columns, expression, predicate = (first_given(key, [(place, metadata)]) for key in _KEYS)
+    columns, expression, predicate = (first_setting(key, [(place, metadata)]) for key in _KEYS)
     if predicate.value is not None and not isinstance(predicate.value, str):
-        raise predicate.refuse('a condition of SQL, such as "a > 1"', outcome=_OUTCOME)
+        raise predicate.rejection('a condition of SQL, such as "a > 1"', outcome=_OUTCOME)
     return InputSettings(
         columns=read_columns(columns),
         partition_expr=read_expressions(expression),
@@ -63,10 +63,10 @@ def input_settings(context: dg.InputContext, read_metadata: ReadMetadata) -> Inp
 
 
 def validate_all_is_read(context: dg.InputContext, settings: InputSettings) -> None:
-    """Reject settings that choose rows or columns of a value that has none.
+    """Reject settings that choose rows or columns, for a value without rows.
 
     Raises:
-        InvalidRequestError: The settings do.
+        InvalidRequestError: With the setting.
     """
     chosen = {"columns": settings.columns, "delta/predicate": settings.predicate}
     for name, value in chosen.items():
@@ -81,10 +81,10 @@ def validate_all_is_read(context: dg.InputContext, settings: InputSettings) -> N
 def require_partitions(
     context: dg.InputContext,
 ) -> tuple[dg.PartitionsDefinition[Any], Sequence[str]]:
-    """The partitions of the asset that takes an input by its own, and those of this run.
+    """The partitions of the asset that reads an input, and the partition keys of the run.
 
     Raises:
-        InvalidRequestError: It has none.
+        InvalidRequestError: The asset has no partitions.
     """
     found = compat.consumer_partitions(context)
     if found is None:

@@ -1,10 +1,10 @@
-"""MergeSettings: how an output is merged into its table, as metadata say.
+"""MergeSettings: how an output is merged into its table, by metadata.
 
     delta/merge_keys       columns: a row of the table and one of the output meet if all are equal
     delta/merge_predicate  SQL: what else must be true for them to meet, of `target.x` and
                            `source.x`; or all that must be, without keys
-    delta/merge_clauses    what becomes of rows, the first that holds decides; by default rows that
-                           meet take all columns of the output, and others of the output are added
+    delta/merge_clauses    what happens to rows; the first true clause decides. By default, matched
+                           rows take all columns of the output, and other rows are inserted
     delta/merge_aliases    {"target": "t", "source": "s"}: other names for both in SQL
 
 A clause is a mapping: `when` ("matched", "not matched", "not matched by source"), `then` ("update",
@@ -20,7 +20,7 @@ from typing import Any
 
 from delta_ops.errors import InvalidRequestError
 from delta_ops.orchestration.io_manager.setting_values import (
-    Given,
+    Setting,
     are_texts,
     read_columns,
     read_texts,
@@ -44,7 +44,7 @@ _ACTIONS: Mapping[Occasion, tuple[Action, ...]] = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MergeClause:
-    """What becomes of some rows."""
+    """What happens to some rows."""
 
     when: Occasion
     then: Action
@@ -53,7 +53,7 @@ class MergeClause:
     values: Mapping[str, Any] | None = None
     """By column; None: all columns of the output."""
     left_out: tuple[str, ...] = ()
-    """Columns of the output that are not taken."""
+    """Columns of the output that are ignored."""
 
 
 UPSERT = (
@@ -64,7 +64,7 @@ UPSERT = (
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MergeSettings:
-    """How the rows of an output meet those of the table, and what becomes of them."""
+    """Which rows of an output and of the table match, and what happens to them."""
 
     keys: tuple[str, ...]
     predicate: str | None
@@ -74,30 +74,30 @@ class MergeSettings:
 
     @property
     def is_upsert_by_keys(self) -> bool:
-        """Whether merging the same rows again leaves the table as it is."""
+        """Whether merging the same rows again changes nothing."""
         return self.predicate is None and self.clauses == UPSERT
 
     @property
     def takes_columns_whole(self) -> bool:
-        """Whether every value comes from the column of the output that has its name."""
+        """Whether each value comes from the output column of the same name."""
         return all(each.values is None for each in self.clauses)
 
 
-def merge_settings(given: Mapping[str, Given]) -> MergeSettings:
+def merge_settings(by_key: Mapping[str, Setting]) -> MergeSettings:
     """How an output is merged.
 
     Args:
-        given: What is given for each of `MERGE_KEYS`, and for the mode.
+        by_key: The settings of `MERGE_KEYS` and of the mode.
 
     Raises:
-        InvalidRequestError: A value is none of what it may be, or nothing says which rows meet.
+        InvalidRequestError: A value is invalid, or nothing says which rows match.
     """
-    keys, predicate, clauses, aliases = (given[key] for key in MERGE_KEYS)
+    keys, predicate, clauses, aliases = (by_key[key] for key in MERGE_KEYS)
     columns = read_columns(keys) or ()
     if predicate.value is not None and not isinstance(predicate.value, str):
-        raise predicate.refuse('a condition such as "target.id = source.id"')
+        raise predicate.rejection('a condition such as "target.id = source.id"')
     if not columns and not predicate.value:
-        place = given["delta/mode"].place if keys.value is None else keys.place
+        place = by_key["delta/mode"].place if keys.value is None else keys.place
         raise InvalidRequestError(
             f"{place} do not say which rows a merge brings together; give delta/merge_keys, "
             "the columns that must be equal, or a delta/merge_predicate. Nothing was written"
@@ -112,54 +112,56 @@ def merge_settings(given: Mapping[str, Given]) -> MergeSettings:
     )
 
 
-def _aliases(given: Given) -> Mapping[str, str]:
+def _aliases(setting: Setting) -> Mapping[str, str]:
     wanted = '"target" and "source" to names, such as {"target": "t", "source": "s"}'
-    names = {**dict(zip(_SIDES, _SIDES, strict=True)), **(read_texts(given, wanted) or {})}
+    names = {**dict(zip(_SIDES, _SIDES, strict=True)), **(read_texts(setting, wanted) or {})}
     if set(names) != set(_SIDES) or names["target"].lower() == names["source"].lower():
-        raise given.refuse(f"a mapping of {wanted}")
+        raise setting.rejection(f"a mapping of {wanted}")
     return names
 
 
-def _clauses(given: Given) -> tuple[MergeClause, ...]:
-    if given.value is None:
+def _clauses(setting: Setting) -> tuple[MergeClause, ...]:
+    if setting.value is None:
         return UPSERT
     wanted = 'a list of clauses such as {"when": "matched", "then": "update", "if": "..."}'
-    if not isinstance(given.value, list | tuple) or not given.value:
-        raise given.refuse(wanted)
-    return tuple(_clause(given, each) for each in given.value)
+    if not isinstance(setting.value, list | tuple) or not setting.value:
+        raise setting.rejection(wanted)
+    return tuple(_clause(setting, each) for each in setting.value)
 
 
-def _clause(given: Given, clause: Any) -> MergeClause:
+def _clause(setting: Setting, clause: Any) -> MergeClause:
     when: Any
     then: Any
 
-    def refuse(reason: str) -> InvalidRequestError:
+    def rejection(reason: str) -> InvalidRequestError:
         return InvalidRequestError(
-            f"{given.place} have the clause {clause!r} in {given.key}, {reason}. "
+            f"{setting.place} have the clause {clause!r} in {setting.key}, {reason}. "
             "Nothing was written"
         )
 
     if not isinstance(clause, Mapping):
-        raise refuse("which is no mapping")
+        raise rejection("which is no mapping")
     unknown = [name for name in clause if name not in _WORDS]
     if unknown:
-        raise refuse(f"where {unknown[0]!r} says nothing; choose from {', '.join(_WORDS)}")
+        raise rejection(f"where {unknown[0]!r} says nothing; choose from {', '.join(_WORDS)}")
     when, then = clause.get("when"), clause.get("then")
     if when is None or when not in _ACTIONS:
-        raise refuse(f"whose when is {when!r}; choose from {', '.join(_ACTIONS)}")
+        raise rejection(f"whose when is {when!r}; choose from {', '.join(_ACTIONS)}")
     if then not in _ACTIONS[when]:
-        raise refuse(f"whose then is {then!r}; for {when!r} choose {' or '.join(_ACTIONS[when])}")
+        raise rejection(
+            f"whose then is {then!r}; for {when!r} choose {' or '.join(_ACTIONS[when])}"
+        )
     condition, values, left_out = (clause.get(name) for name in _WORDS[2:])
     if condition is not None and not isinstance(condition, str):
-        raise refuse("whose if is no text of SQL")
+        raise rejection("whose if is no text of SQL")
     is_mapping = isinstance(values, Mapping) and all(isinstance(name, str) for name in values)
     if values is not None and (then == "delete" or not is_mapping):
-        raise refuse("whose set is no mapping of columns to values, or is there for a delete")
+        raise rejection("whose set is no mapping of columns to values, or is there for a delete")
     if values is None and (when, then) == ("not matched by source", "update"):
-        raise refuse("which needs a set: there is no row of the output to take values from")
+        raise rejection("which needs a set: there is no row of the output to take values from")
     takes_all = values is None and then != "delete"
     if left_out is not None and not (are_texts(left_out) and takes_all):
-        raise refuse("whose except is no list of columns, or is there without all columns")
+        raise rejection("whose except is no list of columns, or is there without all columns")
     return MergeClause(
         when=when, then=then, condition=condition, values=values, left_out=tuple(left_out or ())
     )

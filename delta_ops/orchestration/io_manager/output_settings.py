@@ -1,11 +1,11 @@
-"""OutputSettings: how an output is written, as metadata say.
+"""OutputSettings: how an output is written, by metadata.
 
-Metadata stand in four places. The first that has a key decides: the `Output` itself, what the asset
-adds by `context.add_asset_metadata`, its definition, the IO manager. None is the default. A key
-that begins with `delta/` and is none of these is an error before anything is written: whoever
-mistypes a mode overwrites a table.
+Metadata come from four places. The first place that has a key decides: the `Output` itself, the
+metadata that the asset adds by `context.add_asset_metadata`, its definition, the IO manager. None
+means the default. An unknown key that begins with `delta/` is an error before anything is written,
+because a mistyped mode would overwrite a table.
 
-An IO manager may know other words for them (`swap_in`); it reads each place into the words here.
+An IO manager may accept other keys (`swap_in`). It translates each place to the keys here.
 """
 
 from __future__ import annotations
@@ -26,11 +26,11 @@ from delta_ops.orchestration.io_manager.merge_settings import (
 )
 from delta_ops.orchestration.io_manager.output_txns import Idempotency, declared_idempotency
 from delta_ops.orchestration.io_manager.setting_values import (
-    Given,
     Metadata,
     ReadMetadata,
+    Setting,
     are_texts,
-    first_given,
+    first_setting,
     read_columns,
     read_flag,
     read_texts,
@@ -41,7 +41,7 @@ Mode = Literal["append", "overwrite", "merge", "error", "ignore"]
 PartitionExpr = str | Mapping[str, str]
 """An expression of the table's columns, or one for each dimension of the partitions."""
 ColumnLineage = Mapping[str, Mapping[str, Sequence[str]]]
-"""For columns of the output, by asset key, the columns that they are made of."""
+"""Source columns by asset key, for columns of the output."""
 
 _KEYS = (
     "partition_expr",
@@ -58,7 +58,7 @@ _KEYS = (
 )
 _DEFAULTS = "the metadata of DeltaIOManager"
 _RUN_NAMES = "dagster/"
-"""How the names begin under which a commit tells of its run."""
+"""Prefix of the names under which a commit records its run."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -67,23 +67,23 @@ class OutputSettings:
 
     partition_expr: PartitionExpr | None
     partition_by: tuple[str, ...] | None
-    """Columns of the table's layout; None: as it is, a new table has none."""
+    """Partition columns of the table; None keeps them, and gives a new table none."""
     mode: Mode
     merge: MergeSettings | None
-    """How rows are merged, where the mode is "merge"."""
+    """How rows are merged, if the mode is "merge"."""
     idempotency: Idempotency
     configuration: Mapping[str, str] | None
     merge_schema: bool
     overwrite_schema: bool
     is_version_of_partition: bool
-    """Whether the data version is that of the output's partitions alone, not the table's."""
+    """Whether the data version depends on the output's partitions only, not on the table."""
     column_lineage: ColumnLineage | None
     user_metadata: Mapping[str, str] | None
-    """What the commit says beside which run made it."""
+    """Recorded in the commit, with the run that made it."""
 
     @property
     def is_repeatable(self) -> bool:
-        """Whether writing the same rows a second time does no harm."""
+        """Whether the same rows may be written twice."""
         return self.merge.is_upsert_by_keys if self.merge else self.mode == "overwrite"
 
 
@@ -93,11 +93,11 @@ def output_settings(
     """The settings of an output.
 
     Args:
-        defaults: Metadata of the IO manager, in the words of this module.
-        read_metadata: Reads those of the output and of its asset.
+        defaults: Metadata of the IO manager, with the keys of this module.
+        read_metadata: Translates the metadata of the output and of its asset.
 
     Raises:
-        InvalidRequestError: There is no such key or value, or two of them contradict each other.
+        InvalidRequestError: A key or a value is unknown, or two values contradict each other.
     """
     asset = context.asset_key.to_user_string()
     of_output = f"the metadata of the Output of asset {asset}"
@@ -122,7 +122,7 @@ def validate_no_partitions(place: str, metadata: Metadata) -> None:
     Raises:
         InvalidRequestError: The metadata have one.
     """
-    if first_given("partition_expr", [(place, metadata)]).value is not None:
+    if first_setting("partition_expr", [(place, metadata)]).value is not None:
         raise InvalidRequestError(
             f"{place} have a partition_expr, and the asset has no partitions, so that each run "
             "would be about the whole table; give it a partitions_def, or leave partition_expr "
@@ -131,7 +131,7 @@ def validate_no_partitions(place: str, metadata: Metadata) -> None:
 
 
 def _added_places(context: dg.OutputContext, place: str) -> Iterator[tuple[str, Metadata]]:
-    """What the asset has added while it ran, in the words of this module."""
+    """The metadata that the asset added while it ran, with the keys of this module."""
     partitions = context.asset_partition_keys if context.has_asset_partitions else []
     for partition in (*partitions, None):
         added = compat.added_metadata(context, partition)
@@ -152,7 +152,7 @@ def _is_setting(key: str) -> bool:
 def definition_place(
     asset_key: dg.AssetKey, metadata: Metadata, read_metadata: ReadMetadata
 ) -> tuple[str, Metadata]:
-    """The metadata of an asset's definition, and how errors call them."""
+    """The metadata of an asset's definition, and their name in errors."""
     place = f"the metadata of asset {asset_key.to_user_string()}"
     return place, read_metadata(metadata, place)
 
@@ -164,30 +164,30 @@ def settings_from(
     *,
     has_partitions: bool,
 ) -> OutputSettings:
-    """The settings of an asset's output by the metadata of several places, the nearest first.
+    """The settings of an output by the metadata of several places, the nearest first.
 
     Raises:
-        InvalidRequestError: There is no such key or value, or two of them contradict each other.
+        InvalidRequestError: A key or a value is unknown, or two values contradict each other.
     """
     for place, metadata in places:
         validate_keys(place, metadata, _KEYS)
     validate_defaults(defaults)
     places = [*places, (_DEFAULTS, defaults)]
-    given = {key: first_given(key, places) for key in _KEYS}
-    mode, idempotency = given["delta/mode"], given["delta/idempotency"]
-    _validate_merge_is_meant(given, defaults_rank=len(places) - 1)
+    by_key = {key: first_setting(key, places) for key in _KEYS}
+    mode, idempotency = by_key["delta/mode"], by_key["delta/idempotency"]
+    _validate_merge_is_meant(by_key, defaults_rank=len(places) - 1)
     settings = OutputSettings(
-        partition_expr=read_expressions(given["partition_expr"]),
-        partition_by=read_columns(given["delta/partition_by"]),
+        partition_expr=read_expressions(by_key["partition_expr"]),
+        partition_by=read_columns(by_key["delta/partition_by"]),
         mode=_mode(mode),
-        merge=merge_settings(given) if _mode(mode) == "merge" else None,
+        merge=merge_settings(by_key) if _mode(mode) == "merge" else None,
         idempotency=declared_idempotency(asset_key, idempotency.value or "run"),
-        configuration=read_texts(given["delta/configuration"], "table properties to texts"),
-        merge_schema=read_flag(given["delta/merge_schema"]),
-        overwrite_schema=read_flag(given["delta/overwrite_schema"]),
-        is_version_of_partition=_is_of_partition(given["delta/data_version"]),
-        column_lineage=_lineage(given["delta/column_lineage"]),
-        user_metadata=_commit_texts(given["delta/user_metadata"]),
+        configuration=read_texts(by_key["delta/configuration"], "table properties to texts"),
+        merge_schema=read_flag(by_key["delta/merge_schema"]),
+        overwrite_schema=read_flag(by_key["delta/overwrite_schema"]),
+        is_version_of_partition=_is_of_partition(by_key["delta/data_version"]),
+        column_lineage=_lineage(by_key["delta/column_lineage"]),
+        user_metadata=_commit_texts(by_key["delta/user_metadata"]),
     )
     if settings.idempotency == "partition" and settings.mode != "overwrite":
         raise InvalidRequestError(
@@ -209,10 +209,10 @@ def settings_from(
 
 
 def validate_defaults(defaults: Metadata) -> None:
-    """Reject keys in the metadata of an IO manager that say nothing.
+    """Reject unknown keys in the metadata of an IO manager.
 
     Raises:
-        InvalidRequestError: With the key and the nearest that is known.
+        InvalidRequestError: With the key and the nearest known key.
     """
     validate_keys(_DEFAULTS, defaults, _KEYS, only_ours=True)
 
@@ -223,36 +223,36 @@ def partition_expr_of(
     asset_key: dg.AssetKey,
     read_metadata: ReadMetadata = lambda metadata, _place: metadata,
 ) -> PartitionExpr | None:
-    """What says which rows belong to a partition of an asset, to whoever reads it."""
+    """The expression that says which rows belong to a partition of an asset, for its readers."""
     place = definition_place(asset_key, metadata, read_metadata)
     places = (place, (_DEFAULTS, defaults))
-    return read_expressions(first_given("partition_expr", places))
+    return read_expressions(first_setting("partition_expr", places))
 
 
-def _mode(given: Given) -> Mode:
-    match given.value:
+def _mode(setting: Setting) -> Mode:
+    match setting.value:
         case None:
             return "overwrite"
         case "append" | "overwrite" | "merge" | "error" | "ignore" as mode:
             known: Mode = mode
             return known
     raise InvalidRequestError(
-        f"{given.place} have the delta/mode {given.value!r}; choose append, overwrite, merge, "
+        f"{setting.place} have the delta/mode {setting.value!r}; choose append, overwrite, merge, "
         "error or ignore. Nothing was written"
     )
 
 
-def _validate_merge_is_meant(given: Mapping[str, Given], defaults_rank: int) -> None:
-    """Reject merge settings that nothing would use; rows that are there would be overwritten.
+def _validate_merge_is_meant(by_key: Mapping[str, Setting], defaults_rank: int) -> None:
+    """Reject merge settings without a merge, which would overwrite the rows of the table.
 
-    A nearer place may choose another mode, such as a run that writes the whole table again, and
-    defaults are there for the assets whose mode is "merge".
+    A nearer place may choose another mode, such as a run that writes the whole table again.
+    Defaults are for the assets whose mode is "merge".
     """
-    mode = given["delta/mode"]
+    mode = by_key["delta/mode"]
     if mode.value == "merge":
         return
     for key in MERGE_KEYS:
-        setting = given[key]
+        setting = by_key[key]
         if setting.value is None:
             continue
         if mode.value is None:
@@ -268,47 +268,47 @@ def _validate_merge_is_meant(given: Mapping[str, Given], defaults_rank: int) -> 
             )
 
 
-def _is_of_partition(given: Given) -> bool:
-    if given.value in (None, "table", "partition"):
-        return bool(given.value == "partition")
+def _is_of_partition(setting: Setting) -> bool:
+    if setting.value in (None, "table", "partition"):
+        return bool(setting.value == "partition")
     raise InvalidRequestError(
-        f"{given.place} have the delta/data_version {given.value!r}; choose table or partition. "
-        "Nothing was written"
+        f"{setting.place} have the delta/data_version {setting.value!r}; choose table or "
+        "partition. Nothing was written"
     )
 
 
-def _lineage(given: Given) -> ColumnLineage | None:
-    value = given.value
+def _lineage(setting: Setting) -> ColumnLineage | None:
+    value = setting.value
     if value is None:
         return None
     wanted = 'a mapping such as {"total": {"orders": ["price", "quantity"]}}'
     if not isinstance(value, Mapping):
-        raise given.refuse(wanted)
+        raise setting.rejection(wanted)
     for column, sources in value.items():
         if not isinstance(column, str) or not isinstance(sources, Mapping):
-            raise given.refuse(wanted)
+            raise setting.rejection(wanted)
         for key, columns in sources.items():
             if not isinstance(key, str) or not are_texts(columns):
-                raise given.refuse(wanted)
+                raise setting.rejection(wanted)
     return value
 
 
-def _commit_texts(given: Given) -> Mapping[str, str] | None:
-    texts = read_texts(given, "names to texts")
+def _commit_texts(setting: Setting) -> Mapping[str, str] | None:
+    texts = read_texts(setting, "names to texts")
     for name in texts or ():
         if name.startswith(_RUN_NAMES):
             raise InvalidRequestError(
-                f"{given.place} have {name!r} in {given.key}, which is where a commit tells of its "
-                "run; give it another name. Nothing was written"
+                f"{setting.place} have {name!r} in {setting.key}, which is where a commit tells of "
+                "its run; give it another name. Nothing was written"
             )
     return texts
 
 
-def read_expressions(given: Given) -> PartitionExpr | None:
+def read_expressions(setting: Setting) -> PartitionExpr | None:
     """An expression, or one for each dimension."""
-    value = given.value
+    value = setting.value
     if value is None or isinstance(value, str):
         return value
     if isinstance(value, Mapping) and all(isinstance(t, str) for i in value.items() for t in i):
         return value
-    raise given.refuse("an expression, or a mapping of dimensions to expressions")
+    raise setting.rejection("an expression, or a mapping of dimensions to expressions")

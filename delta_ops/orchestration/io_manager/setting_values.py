@@ -1,7 +1,7 @@
-"""Given settings: values that metadata have under our keys, and what they must be.
+"""Setting values: reads and validates the metadata under keys of delta_ops.
 
-Metadata hold whatever a user likes. A key that begins with `delta/` or `delta.`, or that is one of
-ours in another spelling, is meant for us; where it is none that we know, it is an error.
+Metadata may hold anything. A key that begins with `delta/` or `delta.`, or that is another spelling
+of one of our keys, is meant for delta_ops. It is an error if no such key is known.
 """
 
 from __future__ import annotations
@@ -17,39 +17,39 @@ from delta_ops.errors import InvalidRequestError
 
 Metadata = Mapping[str, Any]
 ReadMetadata = Callable[[Metadata, str], Metadata]
-"""Puts metadata into our words; the text names their place, for errors."""
+"""Translates metadata to our keys; the text names their place in errors."""
 _PREFIXES = ("delta/", "delta.")
 
 
-class Given(NamedTuple):
-    """A value, and where it stands."""
+class Setting(NamedTuple):
+    """The value of a key, and the metadata that have it."""
 
     key: str
     value: Any
     place: str
     rank: int = 0
-    """The place is this far away; 0 is the nearest."""
+    """Number of nearer places; 0 for the nearest place."""
 
-    def refuse(self, wanted: str, outcome: str = "Nothing was written") -> InvalidRequestError:
-        """The error that says what the value is and what it should be."""
+    def rejection(self, wanted: str, outcome: str = "Nothing was written") -> InvalidRequestError:
+        """The error that names the value and says what it should be."""
         return InvalidRequestError(
             f"{self.place} have the {self.key} {self.value!r}, of type {type(self.value).__name__};"
             f" give {wanted}. {outcome}"
         )
 
 
-def first_given(key: str, places: Sequence[tuple[str, Metadata]]) -> Given:
-    """The value of a key in the first place that has it; None where none has.
+def first_setting(key: str, places: Sequence[tuple[str, Metadata]]) -> Setting:
+    """The setting of the first place that has the key; its value is None if no place has it.
 
     Args:
-        places: How errors call each, and its metadata.
+        places: Name of each place for errors, and its metadata.
     """
     for rank, (place, metadata) in enumerate(places):
         if key in metadata:
             value = metadata[key]
             value = value.value if isinstance(value, dg.MetadataValue) else value
-            return Given(key, value, place, rank)
-    return Given(key, None, places[-1][0], len(places) - 1)
+            return Setting(key, value, place, rank)
+    return Setting(key, None, places[-1][0], len(places) - 1)
 
 
 def validate_keys(
@@ -60,15 +60,15 @@ def validate_keys(
     only_ours: bool = False,
     outcome: str = "Nothing was written",
 ) -> None:
-    """Reject a key that is meant for us and is none of ours.
+    """Reject an unknown key that is meant for delta_ops.
 
     Args:
-        place: Where it was found, in the plural, for errors: "the metadata of asset orders".
-        only_ours: Whether the metadata hold nothing else.
+        place: Name of the metadata for errors, in the plural: "the metadata of asset orders".
+        only_ours: Whether the metadata may have no other keys.
         outcome: Ends the error.
 
     Raises:
-        InvalidRequestError: With the key and the nearest that is known.
+        InvalidRequestError: With the key and the nearest known key.
     """
     for key in metadata:
         if key in known or not (only_ours or _is_meant_for_us(key, known)):
@@ -89,37 +89,37 @@ def _is_meant_for_us(key: str, known: Collection[str]) -> bool:
 
 
 def _spelling(key: str) -> str:
-    """Letters alone: `partitionExpr` and `delta-mode` are spellings of keys."""
+    """The letters of a key; `partitionExpr` and `delta-mode` are spellings of our keys."""
     return re.sub("[^a-z]", "", key.lower())
 
 
-def read_flag(given: Given) -> bool:
+def read_flag(setting: Setting) -> bool:
     """True or False."""
-    if given.value is None or isinstance(given.value, bool):
-        return bool(given.value)
-    raise given.refuse("True or False")
+    if setting.value is None or isinstance(setting.value, bool):
+        return bool(setting.value)
+    raise setting.rejection("True or False")
 
 
-def read_columns(given: Given) -> tuple[str, ...] | None:
-    """A column or several."""
-    match given.value:
+def read_columns(setting: Setting) -> tuple[str, ...] | None:
+    """One column or several columns."""
+    match setting.value:
         case None:
             return None
         case str() as column:
             return (column,)
         case [*columns] if all(isinstance(column, str) for column in columns):
             return tuple(columns)
-    raise given.refuse("a column or a list of columns")
+    raise setting.rejection("a column or a list of columns")
 
 
-def read_texts(given: Given, wanted: str) -> Mapping[str, str] | None:
-    """Texts by texts."""
-    value = given.value
+def read_texts(setting: Setting, wanted: str) -> Mapping[str, str] | None:
+    """A mapping of texts to texts."""
+    value = setting.value
     if value is None:
         return None
     if isinstance(value, Mapping) and all(isinstance(t, str) for i in value.items() for t in i):
         return value
-    raise given.refuse(f"a mapping of {wanted}")
+    raise setting.rejection(f"a mapping of {wanted}")
 
 
 def are_texts(value: Any) -> bool:

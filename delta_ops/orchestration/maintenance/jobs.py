@@ -1,18 +1,17 @@
-"""Maintenance as Dagster jobs: one op that looks after a batch of tables.
+"""Maintenance jobs: one op that maintains a batch of tables.
 
-A run costs seconds and a process, so that work on logs, which takes little, is done for many tables
-in one run, and rewrites get a run for each table: see `build_log_maintenance_job` and
-`maintenance_sensor`. A table that fails does not stop the rest, and the run fails at its end with
-what failed. What was done is an observation of the table's asset, not a materialization: its rows
-are the same.
+A run costs seconds and a process. So one run does the cheap work on the logs of many tables, and a
+rewrite gets a run for each table: see `build_log_maintenance_job` and `maintenance_sensor`. A table
+that fails does not stop the others, and the run fails at its end with all failures. The work is an
+observation of the table's asset, not a materialization, because the rows are the same.
 """
 
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from functools import partial
 from itertools import takewhile
-from typing import Any
+from typing import Any, NamedTuple
 
 import dagster as dg
 
@@ -56,16 +55,17 @@ def build_maintenance_job(
     policy: MaintenancePolicy | None = None,
     others: Sequence[PolicyTables] = (),
 ) -> dg.JobDefinition:
-    """A job that does what is due for these tables, or for those that its config names.
+    """A job that does what is due for these tables, or for the tables that its config names.
 
     Args:
         policy: What is due, and how it is done; the tables that it names do not count here. None:
-            whatever there is to do is due.
+            any possible work is due.
         others: Other policies, and their tables. A table that names its policy by a property is
-            looked after by the job of that one, if the config names no tables.
+            maintained by the job of that policy, if the config names no tables.
     """
     said = "Vacuum, rewrites, checkpoints and clean-up of the log, where they are due"
-    return _build_job(tables, name, policy, others, OPERATIONS, "tables", said)
+    work = _Work(kind="tables", entries=OPERATIONS, description=said)
+    return _build_job(_JobTables(tables, policy, others), name, work)
 
 
 def build_log_maintenance_job(
@@ -75,7 +75,7 @@ def build_log_maintenance_job(
     policy: MaintenancePolicy | None = None,
     others: Sequence[PolicyTables] = (),
 ) -> dg.JobDefinition:
-    """A job that does what is due for the logs of many tables in one run: no data file is opened.
+    """A job that does what is due for the logs of many tables in one run. It opens no data file.
 
     Args:
         policy: As for `build_maintenance_job`.
@@ -83,7 +83,8 @@ def build_log_maintenance_job(
     """
     entries = [entry for entry in OPERATIONS if entry.name in LOG_OPERATIONS]
     said = "Vacuum, checkpoints and clean-up of the log, where they are due; rewrites nothing"
-    return _build_job(tables, name, policy, others, entries, "logs", said)
+    work = _Work(kind="logs", entries=entries, description=said)
+    return _build_job(_JobTables(tables, policy, others), name, work)
 
 
 def build_maintenance_schedule(
@@ -93,7 +94,7 @@ def build_maintenance_schedule(
     timezone: str = "UTC",
     default_status: dg.DefaultScheduleStatus = dg.DefaultScheduleStatus.STOPPED,
 ) -> dg.ScheduleDefinition:
-    """Runs the job for all its tables; the net below the sensor, which can be off."""
+    """Runs the job for all its tables, even if the sensor is off."""
     return dg.ScheduleDefinition(
         name=f"{job.name}_schedule",
         job=job,
@@ -105,7 +106,7 @@ def build_maintenance_schedule(
 
 
 def is_gone(instance: dg.DagsterInstance, table: TableRef) -> bool:
-    """Whether a table that is not there was there once, by Dagster's events of it."""
+    """Whether a missing table existed once, by Dagster's events of it."""
     newest = (
         record.event_log_entry
         for fetch in (instance.fetch_materializations, instance.fetch_observations)
@@ -115,20 +116,65 @@ def is_gone(instance: dg.DagsterInstance, table: TableRef) -> bool:
     return any(event is not None and "delta/version" in event.metadata for event in events)
 
 
-class _Decider:
-    """Decides whether a table is the job's, and what is due for it."""
+class _Work(NamedTuple):
+    """The work of a job."""
 
-    def __init__(self, policy: MaintenancePolicy | None, others: Sequence[PolicyTables]) -> None:
-        self.policy = policy
-        self._all = [policy, *(other.policy for other in others)] if policy and others else []
+    kind: str
+    """Tag of the job."""
+    entries: Sequence[OperationEntry[Any]]
+    description: str
+
+
+class _JobTables:
+    """The tables of a job, and the policies that decide what is due for them.
+
+    Args:
+        policy: Policy of the job; None if any possible work is due.
+        others: Other policies, and their tables, which may name the policy of the job.
+    """
+
+    def __init__(
+        self,
+        tables: Sequence[TableRef],
+        policy: MaintenancePolicy | None,
+        others: Sequence[PolicyTables],
+    ) -> None:
+        self.policy, self._tables = policy, tables
+        self.settings = policy or MaintenancePolicy()
         self.has_others = bool(others)
+        self._all = [policy, *(other.policy for other in others)] if policy and others else []
         self._homes = {table.name: other.policy for other in others for table in other.tables}
+        guests = [table for other in others for table in other.tables if other.may_leave(table)]
+        known = [*tables, *(guests if self.settings.name else ())]
+        self.by_name = {table.name: table for table in known}
 
-    def decide(self, table: TableRef, log: DeltaLog, *, is_named: bool) -> Due:
+    @property
+    def text(self) -> str:
+        """The first names of the tables."""
+        names = [table.name for table in self._tables]
+        names = names or [f"those that name the policy {self.settings.name}"]
+        more = f" and {len(names) - 10} more" if len(names) > 10 else ""
+        return f"{', '.join(names[:10])}{more}"
+
+    def chosen(self, config: MaintenanceSettings) -> list[TableRef]:
+        """The tables of a run.
+
+        Raises:
+            Failure: The config names an unknown table.
+        """
+        for name in (*config.tables, *config.keep_versions):
+            if name not in self.by_name:
+                raise dg.Failure(
+                    f"there is no table {name!r}; choose from {', '.join(self.by_name)}",
+                    allow_retries=False,
+                )
+        return [self.by_name[name] for name in config.tables or self.by_name]
+
+    def due(self, table: TableRef, log: DeltaLog, *, is_named: bool) -> Due:
         """What is due for a table, and by which policy.
 
         Args:
-            is_named: The run is for this very table, whatever policy it has.
+            is_named: The config names the table, so that the policy of the job counts.
         """
         if is_named:
             return due_operations(log, self.policy)
@@ -136,43 +182,18 @@ class _Decider:
         return due_operations(log, home, name=table.name, others=self._all)
 
 
-def _build_job(
-    tables: Sequence[TableRef],
-    name: str,
-    policy: MaintenancePolicy | None,
-    others: Sequence[PolicyTables],
-    entries: Sequence[OperationEntry[Any]],
-    kind: str,
-    said: str,
-) -> dg.JobDefinition:
-    settings = policy or MaintenancePolicy()
-    guests = [table for other in others for table in other.tables if other.may_leave(table)]
-    by_name = {table.name: table for table in [*tables, *(guests if settings.name else ())]}
-    decider = _Decider(policy, others)
+def _build_job(tables: _JobTables, name: str, work: _Work) -> dg.JobDefinition:
+    settings = tables.settings
 
     def maintain_tables(context: dg.OpExecutionContext, config: MaintenanceSettings) -> None:
-        _validate_names(by_name, [*config.tables, *config.keep_versions])
-        todo = [by_name[name] for name in config.tables or by_name]
-        _tell_of_other_runs(context, todo, {name: by_name})
-        look_after = partial(_maintain, context, config=config, decider=decider, entries=entries)
-        runs, seen = [], 0
-        for run in _look_after_each(look_after, todo, settings):
-            seen += 1
-            if run is not None:
-                runs.append(_report(context, run, is_asked_for=bool(config.tables)))
-        left = todo[seen:]
-        context.add_output_metadata(run_summary(runs, left))
-        if left:
-            context.log.warning(
-                f"{settings.budget_s} seconds are over; {len(left)} of {len(todo)} tables are left "
-                f"to the next run, from {left[0].name} on"
-            )
-        raise_failures(runs)
+        _Run(context, config, tables, work).execute()
 
-    maintain_tables.__annotations__["config"] = maintenance_config_class(entries, settings.options)
+    maintain_tables.__annotations__["config"] = maintenance_config_class(
+        work.entries, settings.options
+    )
     decorate = dg.op(
         name=op_name(name, MAINTENANCE_OP),
-        description=f"{said}.",
+        description=f"{work.description}.",
         out=no_output(),
         pool=settings.pool,
     )
@@ -180,140 +201,146 @@ def _build_job(
         decorate(maintain_tables),
         name,
         step=MAINTENANCE_OP,
-        description=f"{said}. Tables: {_names_text(tables, settings)}.",
+        description=f"{work.description}. Tables: {tables.text}.",
         owners=settings.owners,
-        tags={JOB_TAG: kind, **settings.tags},
+        tags={JOB_TAG: work.kind, **settings.tags},
     )
 
 
-def _names_text(tables: Sequence[TableRef], policy: MaintenancePolicy) -> str:
-    names = [table.name for table in tables] or [f"those that name the policy {policy.name}"]
-    more = f" and {len(names) - 10} more" if len(names) > 10 else ""
-    return f"{', '.join(names[:10])}{more}"
+class _Run:
+    """One run of a job: maintains its tables, and reports each of them to Dagster."""
 
+    def __init__(
+        self,
+        context: dg.OpExecutionContext,
+        config: MaintenanceSettings,
+        tables: _JobTables,
+        work: _Work,
+    ) -> None:
+        self._context, self._config, self._tables = context, config, tables
+        self._entries = work.entries
+        self._todo = tables.chosen(config)
 
-def _validate_names(by_name: dict[str, TableRef], names: Sequence[str]) -> None:
-    unknown = next((name for name in names if name not in by_name), None)
-    if unknown is not None:
-        raise dg.Failure(
-            f"there is no table {unknown!r}; choose from {', '.join(by_name)}", allow_retries=False
+    def execute(self) -> None:
+        """Maintain the tables in their order, as long as the budget lasts.
+
+        Raises:
+            Failure: A table failed.
+        """
+        self._warn_of_other_runs()
+        runs, num_begun = [], 0
+        for run in self._table_runs():
+            num_begun += 1
+            if run is not None:
+                runs.append(self._report(run))
+        left = self._todo[num_begun:]
+        self._context.add_output_metadata(run_summary(runs, left))
+        if left:
+            self._context.log.warning(
+                f"{self._tables.settings.budget_s} seconds are over; {len(left)} of "
+                f"{len(self._todo)} tables are left to the next run, from {left[0].name} on"
+            )
+        raise_failures(runs)
+
+    def _warn_of_other_runs(self) -> None:
+        """Warn of tables that another run works on. Both runs are safe, but one works in vain."""
+        names = {table.name for table in self._todo}
+        by_job = {self._context.job_name: self._tables.by_name}
+        found = unfinished_runs(self._context.instance, by_job, self._context.run.run_id)
+        for name, record in found.items():
+            if record.dagster_run.status is dg.DagsterRunStatus.STARTED and name in names:
+                self._context.log.warning(
+                    f"{name} {run_sentence(record)} too. Nothing is lost by that: whoever commits "
+                    "second finds the work done, or does what is left of it"
+                )
+
+    def _table_runs(self) -> Iterator[TableRun | None]:
+        """The results of the tables in their order, as long as there is time to begin with one."""
+        settings = self._tables.settings
+        ends = time.monotonic() + settings.budget_s
+        begun = takewhile(lambda _: time.monotonic() < ends, self._todo)
+        if settings.tables_at_once == 1:
+            return map(self._maintain, begun)
+        calls = ((1, partial(self._maintain, table)) for table in begun)
+        return run_ahead(calls, len(self._todo), settings.tables_at_once)
+
+    def _maintain(self, table: TableRef) -> TableRun | None:
+        """Maintain a table. A failure is a sentence. None if another policy has the table."""
+        began = time.monotonic()
+        try:
+            result = self._attempt(table)
+        except TableNotFoundError as error:
+            is_lost = is_gone(self._context.instance, table)
+            return TableRun(table=table, failure=f"it is gone: {error}" if is_lost else None)
+        except Exception as error:  # one table must not stop the maintenance of the others
+            return TableRun(table=table, failure=failure_of(error).message)
+        if result is None:
+            return None
+        failure = None
+        if result.error is not None:
+            failure = failure_of(result.error).message
+        elif result.failures:
+            failure = f"could not delete or read all: {result.failures}"
+        seconds = time.monotonic() - began
+        return TableRun(table=table, result=result, seconds=seconds, failure=failure)
+
+    def _attempt(self, table: TableRef) -> MaintenanceResult | None:
+        config, log = self._config, table.log()
+        operations: Sequence[Operation] = config.chosen_operations()
+        keep_versions = config.keep_versions.get(table.name, ())
+        plan = None
+        if not operations or (self._tables.has_others and not config.tables):
+            due = self._tables.due(table, log, is_named=bool(config.tables))
+            if due.warning is not None:
+                self._context.log.warning(f"{table.name}: {due.warning}")
+            if due.policy is not self._tables.policy:
+                return None
+            if not keep_versions:  # the plan of what is due does not know them
+                plan = due.plan
+            names = {entry.name for entry in self._entries}
+            operations = operations or [each for each in due.operations if each in names]
+        return maintain(
+            log,
+            operations=operations,
+            plan=plan,
+            dry_run=config.dry_run,
+            options=self._options(),
+            keep_versions=keep_versions,
+            raise_errors=False,
+            user_metadata=run_user_metadata(self._context),
+            on_event=partial(self._log_event, table.name),
         )
 
+    def _options(self) -> dict[Operation, dict[str, Any]]:
+        """The options of the operations: by the policy, and by the config, which wins."""
+        policy, config = self._tables.policy, self._config
+        given = policy.options if policy is not None else {}
+        return {
+            entry.name: {**given.get(entry.name, {}), **config.options(entry)}
+            for entry in self._entries
+        }
 
-def _tell_of_other_runs(
-    context: dg.OpExecutionContext, tables: Sequence[TableRef], by_job: dict[str, Any]
-) -> None:
-    """Tell which tables another run is at work on: both are right, and one of them in vain."""
-    for name, record in unfinished_runs(context.instance, by_job, context.run.run_id).items():
-        if record.dagster_run.status is dg.DagsterRunStatus.STARTED and name in {
-            table.name for table in tables
-        }:
-            context.log.warning(
-                f"{name} {run_sentence(record)} too. Nothing is lost by that: whoever commits "
-                "second finds the work done, or does what is left of it"
-            )
-
-
-def _look_after_each(
-    look_after: Callable[[TableRef], TableRun | None],
-    tables: Sequence[TableRef],
-    policy: MaintenancePolicy,
-) -> Iterator[TableRun | None]:
-    """What becomes of the tables, in their order, as far as there is time to begin with them."""
-    ends = time.monotonic() + policy.budget_s
-    begun = takewhile(lambda _: time.monotonic() < ends, tables)
-    if policy.tables_at_once == 1:
-        return map(look_after, begun)
-    calls = ((1, partial(look_after, table)) for table in begun)
-    return run_ahead(calls, len(tables), policy.tables_at_once)
-
-
-def _maintain(
-    context: dg.OpExecutionContext,
-    table: TableRef,
-    *,
-    config: MaintenanceSettings,
-    decider: _Decider,
-    entries: Sequence[OperationEntry[Any]],
-) -> TableRun | None:
-    """Look after a table; what failed is a sentence, and None a table of another policy."""
-    began = time.monotonic()
-    try:
-        result = _attempt(context, table, config, decider, entries)
-    except TableNotFoundError as error:
-        is_lost = is_gone(context.instance, table)
-        return TableRun(table=table, failure=f"it is gone: {error}" if is_lost else None)
-    except Exception as error:  # one table must not keep the others from maintenance
-        return TableRun(table=table, failure=failure_of(error).message)
-    if result is None:
-        return None
-    failure = None
-    if result.error is not None:
-        failure = failure_of(result.error).message
-    elif result.failures:
-        failure = f"could not delete or read all: {result.failures}"
-    return TableRun(table=table, result=result, seconds=time.monotonic() - began, failure=failure)
-
-
-def _attempt(
-    context: dg.OpExecutionContext,
-    table: TableRef,
-    config: MaintenanceSettings,
-    decider: _Decider,
-    entries: Sequence[OperationEntry[Any]],
-) -> MaintenanceResult | None:
-    def on_event(event: object) -> None:
+    def _log_event(self, name: str, event: object) -> None:
         if isinstance(event, Progress):
-            context.log.info(f"{table.name}: {event.operation}: {event.count}")
+            self._context.log.info(f"{name}: {event.operation}: {event.count}")
         if isinstance(event, CommitLost | CheckpointDamaged):
-            context.log.warning(f"{table.name}: {event.advice}")
+            self._context.log.warning(f"{name}: {event.advice}")
 
-    log = table.log()
-    operations: Sequence[Operation] = config.chosen_operations()
-    keep_versions = config.keep_versions.get(table.name, ())
-    plan = None
-    if not operations or (decider.has_others and not config.tables):
-        due = decider.decide(table, log, is_named=bool(config.tables))
-        if due.warning is not None:
-            context.log.warning(f"{table.name}: {due.warning}")
-        if due.policy is not decider.policy:
-            return None
-        if not keep_versions:  # which the decider does not know of
-            plan = due.plan
-        names = {entry.name for entry in entries}
-        operations = operations or [each for each in due.operations if each in names]
-    given = decider.policy.options if decider.policy is not None else {}
-    options = {entry.name: dict(given.get(entry.name, {})) for entry in entries}
-    for entry in entries:
-        options[entry.name] |= config.options(entry)
-    return maintain(
-        log,
-        operations=operations,
-        plan=plan,
-        dry_run=config.dry_run,
-        options=options,
-        keep_versions=keep_versions,
-        raise_errors=False,
-        user_metadata=run_user_metadata(context),
-        on_event=on_event,
-    )
-
-
-def _report(context: dg.OpExecutionContext, run: TableRun, *, is_asked_for: bool) -> TableRun:
-    """Tell Dagster what became of a table; of one that needed nothing only if it was asked for."""
-    name = run.table.name
-    if run.failure is not None:
-        context.log.error(f"{name}: {run.failure}")
-    elif run.result is None:
-        context.log.info(f"{name} does not exist yet")
-    if run.result is None:
+    def _report(self, run: TableRun) -> TableRun:
+        """Report a table to Dagster; a table without work only if the config names it."""
+        context, name = self._context, run.table.name
+        if run.failure is not None:
+            context.log.error(f"{name}: {run.failure}")
+        elif run.result is None:
+            context.log.info(f"{name} does not exist yet")
+        if run.result is None:
+            return run
+        try:
+            observation = maintenance_observation(run.table, run.result)
+        except DeltaOpsError as error:
+            context.log.error(f"{name} cannot be opened any more: {error}")
+            return replace(run, failure=run.failure or str(error))
+        if run.result.operations or self._config.tables:
+            context.log_event(observation)
+        context.log.info(f"{name}: {observation.description}")
         return run
-    try:
-        observation = maintenance_observation(run.table, run.result)
-    except DeltaOpsError as error:
-        context.log.error(f"{name} cannot be opened any more: {error}")
-        return replace(run, failure=run.failure or str(error))
-    if run.result.operations or is_asked_for:
-        context.log_event(observation)
-    context.log.info(f"{name}: {observation.description}")
-    return run
