@@ -15,7 +15,7 @@ from typing import Any
 import click
 
 from delta_ops.cli.render import (
-    is_looked_at,
+    is_terminal,
     say,
     show_json,
 )
@@ -142,7 +142,7 @@ def failure_json(failure: Failure | None) -> dict[str, str] | None:
 
 def show_failures(rows: Iterable[TableHealth | TableMaintenance]) -> None:
     """Print failures below a table, whose columns are too narrow for sentences."""
-    if is_looked_at():
+    if is_terminal():
         for row in rows:
             if row.failure is not None:
                 say(row.failure.message)
@@ -152,7 +152,7 @@ def failure_text(row: TableHealth | TableMaintenance) -> str:
     """The failure of a table as a cell of its row."""
     if row.failure is None:
         return ""
-    return "see below" if is_looked_at() else row.failure.message
+    return "see below" if is_terminal() else row.failure.message
 
 
 def short_names(rows: Sequence[TableHealth | TableMaintenance]) -> list[str]:
@@ -162,7 +162,7 @@ def short_names(rows: Sequence[TableHealth | TableMaintenance]) -> list[str]:
         lambda names: len(set(names)) == 1, zip(*(p[:-1] for p in parts), strict=False)
     )
     common = [names[0] for names in same]
-    if len(rows) < 2 or not any(common) or not is_looked_at():
+    if len(rows) < 2 or not any(common) or not is_terminal():
         return [row.table for row in rows]
     say(f"Tables below {'/'.join(common)}:")
     return ["/".join(names[len(common) :]) for names in parts]

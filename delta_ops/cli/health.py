@@ -25,7 +25,7 @@ from delta_ops.cli.fleet import (
 )
 from delta_ops.cli.options import json_option, storage_options_option
 from delta_ops.cli.render import (
-    is_looked_at,
+    is_terminal,
     progress,
     rows_of_page,
     say,
@@ -72,10 +72,10 @@ def health_command(
     """
     uris, failures = find_all_tables(tables, storage_options, nested=nested)
     with progress(wanted=not as_json) as on_event:
-        looked_at = fleet_health(
+        tables_health = fleet_health(
             uris, storage_options, thresholds=thresholds, max_concurrency=at_once, on_event=on_event
         )
-        rows = [*collect_rows(looked_at, _health_json if as_json else None), *failures]
+        rows = [*collect_rows(tables_health, _health_json if as_json else None), *failures]
     if as_json:
         show_each(map(_health_json, failures))
     elif len(rows) == 1 and rows[0].report is not None:
@@ -117,7 +117,7 @@ def _show_findings(report: HealthReport) -> None:
 
 def _measure_text(finding: Finding) -> str:
     """The name of a measure; of words on a terminal, which folds lines between them."""
-    return finding.measure.replace("_", " ") if is_looked_at() else finding.measure
+    return finding.measure.replace("_", " ") if is_terminal() else finding.measure
 
 
 def _value_text(finding: Finding, value: int | float | tuple[str, ...]) -> str:
@@ -145,8 +145,8 @@ def _show_fleet(rows: Sequence[TableHealth], *, shows_all: bool) -> None:
     show_failures(ordered[:most])
     left = Counter(_verdict(row) for row in ordered[most:]) if most else Counter()
     if left:
-        told = ", ".join(f"{n:,} {verdict}" for verdict, n in left.items())
-        say(f"{count_text(left.total(), 'more table')}, which --all shows: {told}.")
+        texts = ", ".join(f"{n:,} {verdict}" for verdict, n in left.items())
+        say(f"{count_text(left.total(), 'more table')}, which --all shows: {texts}.")
     say(summary_text(len(ordered), sum(row.failure is not None for row in ordered)))
 
 
@@ -162,7 +162,7 @@ def _health_row(row: TableHealth, name: str) -> tuple[Any, ...]:
     if row.report is None:
         return name, "failed", "", "", "", "", failure_text(row)
     report, figures = row.report, row.report.figures
-    told = {
+    texts = {
         verdict: ", ".join(
             f"{_measure_text(f)} {_value_text(f, f.value)}"
             for f in report.findings
@@ -176,6 +176,6 @@ def _health_row(row: TableHealth, name: str) -> tuple[Any, ...]:
         figures.version,
         figures.num_files,
         size_text(figures.size_bytes),
-        told["due"],
-        told["look"],
+        texts["due"],
+        texts["look"],
     )

@@ -24,7 +24,7 @@ from delta_ops.cli.log import (
 from delta_ops.cli.maintain import maintain_command
 from delta_ops.cli.optimize import optimize_command
 from delta_ops.cli.properties import properties_command
-from delta_ops.cli.render import saying_errors
+from delta_ops.cli.render import report_errors
 from delta_ops.cli.restore import repair_command, restore_command, revert_command
 from delta_ops.cli.rows import changes_command, count_command, head_command, schema_command
 from delta_ops.cli.show import advise_command, files_command, history_command, show_command
@@ -36,11 +36,11 @@ class _Commands(click.Group):
     """Shows the errors of delta_ops without a traceback."""
 
     def make_context(self, *args: Any, **kwargs: Any) -> click.Context:
-        with saying_errors():
+        with report_errors():
             return super().make_context(*args, **kwargs)
 
     def invoke(self, ctx: click.Context) -> Any:
-        with saying_errors():
+        with report_errors():
             return super().invoke(ctx)
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:

@@ -24,7 +24,7 @@ from delta_ops.cli.fleet import (
 )
 from delta_ops.cli.options import dry_run_option, json_option, storage_options_option
 from delta_ops.cli.render import (
-    is_looked_at,
+    is_terminal,
     progress,
     say,
     show_rows,
@@ -75,7 +75,7 @@ def maintain_command(
     uris, unread = find_all_tables(tables, storage_options, nested=nested)
     failures = [TableMaintenance(table=row.table, failure=row.failure) for row in unread]
     with progress(wanted=not as_json) as on_event:
-        looked_after = maintain_fleet(
+        maintained = maintain_fleet(
             uris,
             storage_options,
             thresholds=thresholds,
@@ -83,7 +83,7 @@ def maintain_command(
             max_concurrency=at_once,
             on_event=on_event,
         )
-        rows = [*collect_rows(looked_after, _maintenance_json if as_json else None), *failures]
+        rows = [*collect_rows(maintained, _maintenance_json if as_json else None), *failures]
     if as_json:
         show_each(map(_maintenance_json, failures))
     else:
@@ -122,7 +122,7 @@ def _maintenance_json(row: TableMaintenance) -> dict[str, Any]:
 
 def _show_maintained(rows: Sequence[TableMaintenance]) -> None:
     """What was done to each table; to a person of those alone for which there was something."""
-    shown = [row for row in rows if not _is_idle(row)] if is_looked_at() else rows
+    shown = [row for row in rows if not _is_idle(row)] if is_terminal() else rows
     columns = ("table", "due", "bytes freed", "files fewer", "done or failed", "left to do")
     if shown:
         names = short_names(shown)
@@ -141,17 +141,17 @@ def _is_idle(row: TableMaintenance) -> bool:
 def _maintenance_row(row: TableMaintenance, name: str) -> tuple[Any, ...]:
     due = ", ".join(row.report.operations) if row.report else ""
     saved = row.saved
-    said = [_figures_text(row.result)] if row.result else []
+    parts = [_figures_text(row.result)] if row.result else []
     if row.failure is not None:
-        said = [*filter(None, said), f"failed: {failure_text(row)}"]
+        parts = [*filter(None, parts), f"failed: {failure_text(row)}"]
     elif row.result is None:
-        said = ["nothing could be done" if row.skipped else "nothing was due"]
+        parts = ["nothing could be done" if row.skipped else "nothing was due"]
     return (
         name,
         due,
         size_text(saved["bytes"]),
         saved["live_files"],
-        "; ".join(text or _idle_text(row) for text in said),
+        "; ".join(text or _idle_text(row) for text in parts),
         "; ".join(row.left),
     )
 

@@ -63,7 +63,7 @@ def show_rows(
     """
     header = [make_printable(name) for name in columns]
     texts = ([_text(value) for value in row] for row in rows)
-    if not is_looked_at():
+    if not is_terminal():
         for row in (header, *texts):
             click.echo("\t".join(row))
         return
@@ -80,9 +80,9 @@ def show_records(columns: Sequence[str], rows: Sequence[Sequence[Any]]) -> None:
 
     There a value that is missing reads `null`, since an empty text looks like nothing.
     """
-    if is_looked_at():
+    if is_terminal():
         rows = [[_NULL if value is None else value for value in row] for row in rows]
-    if is_looked_at() and rows and _width(columns, rows) > Console().width:
+    if is_terminal() and rows and _width(columns, rows) > Console().width:
         for number, row in enumerate(rows, 1):
             click.echo(f"row {number}")
             show_fields(dict(zip(map(make_printable, columns), row, strict=True)), indent="  ")
@@ -104,14 +104,14 @@ def show_fields(fields: Mapping[str, Any], indent: str = "") -> None:
         click.echo(f"{indent}{set_cell_size(name, width)}{_text(value)}")
 
 
-def is_looked_at() -> bool:
+def is_terminal() -> bool:
     """Whether a person reads what is printed, and no program."""
     return sys.stdout.isatty()
 
 
 def rows_of_page() -> int | None:
     """How many rows of a table a person sees at once; None where nobody looks."""
-    return max(Console().height - _AROUND_ROWS, 5) if is_looked_at() else None
+    return max(Console().height - _AROUND_ROWS, 5) if is_terminal() else None
 
 
 def say(sentence: str) -> None:
@@ -125,7 +125,7 @@ def command_error(sentence: str) -> click.ClickException:
 
 
 @contextmanager
-def saying_errors() -> Iterator[None]:
+def report_errors() -> Iterator[None]:
     """Errors of delta_ops end the command; those of the command line show what was typed."""
     try:
         yield

@@ -186,10 +186,10 @@ def _history_row(entry: HistoryEntry) -> tuple[Any, ...]:
 def _writer_text(entry: HistoryEntry) -> str:
     """The run of Dagster that committed, or else the engine."""
     try:
-        said = json.loads(entry.user_metadata or "")
+        values = json.loads(entry.user_metadata or "")
     except ValueError:
-        said = None
-    run = said.get(_RUN) if isinstance(said, dict) else None
+        values = None
+    run = values.get(_RUN) if isinstance(values, dict) else None
     # The engine tells its own name first, and then what it runs on.
     return f"run {str(run)[:_RUN_DIGITS]}" if run else (entry.engine_info or "").partition(" ")[0]
 

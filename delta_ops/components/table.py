@@ -91,9 +91,9 @@ class DeltaTableComponent(dg.Component, WatchAttributes):
 
     def get_asset_spec(self) -> dg.AssetSpec:
         """The asset; what its attributes say counts."""
-        told = external_table(self.table)
-        metadata = {**told.metadata, **self.asset.metadata}
-        return self.asset.merge_attributes(kinds=told.kinds, metadata=metadata)
+        external = external_table(self.table)
+        metadata = {**external.metadata, **self.asset.metadata}
+        return self.asset.merge_attributes(kinds=external.kinds, metadata=metadata)
 
     def build_defs(self, context: dg.ComponentLoadContext) -> dg.Definitions:  # noqa: ARG002
         """The asset, its sensor and its check."""

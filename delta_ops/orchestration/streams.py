@@ -19,7 +19,7 @@ from delta_ops.orchestration.table_versions import last_data_version
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
-_LOOK_S = 1
+_POLL_S = 1
 """How often a run that waits looks whether it was told to end."""
 
 
@@ -63,20 +63,20 @@ def run_available_now(
         **options,
     )
     try:
-        while not query.awaitTermination(_LOOK_S):  # in short steps, in which a signal is heard
+        while not query.awaitTermination(_POLL_S):  # in short steps, in which a signal is heard
             pass
     finally:
         query.stop()
     table = log.snapshot_if_exists()
-    told: dict[str, Any] = {
+    figures: dict[str, Any] = {
         "delta/commits": len(versions),
         "delta/rows_written": sum(rows_of(c) for v in versions for c in log.commits(v, v)),
         "delta/query_id": str(query.id),
     }
     if table is None:  # there was nothing to read, and so no table was made
-        return dg.MaterializeResult(metadata=told)
+        return dg.MaterializeResult(metadata=figures)
     version = last_data_version(log, table.version)
     return dg.MaterializeResult(
-        metadata={**table_metadata(table), **told},
+        metadata={**table_metadata(table), **figures},
         data_version=dg.DataVersion(data_version(table, version)),
     )

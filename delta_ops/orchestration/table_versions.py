@@ -34,21 +34,21 @@ def last_partition_version(
         after_version: Known to be such a version; older ones are not looked at.
     """
 
-    def touches(commit: Commit) -> bool:
-        return _may_touch(commit, snapshot, rows)
+    def may_change(commit: Commit) -> bool:
+        return _may_change(commit, snapshot, rows)
 
     known = -1 if after_version is None else after_version
-    return _last_version(log, snapshot.version, known, touches)
+    return _last_version(log, snapshot.version, known, may_change)
 
 
 def rows_changed(log: DeltaLog, start_version: int, end_version: int) -> bool:
     """Whether a commit of these versions, both included, changed rows or cannot be looked at."""
-    seen = 0
+    num_read = 0
     for commit in log.commits(start_version, end_version):
         if changes_rows(commit):
             return True
-        seen += 1
-    return seen < end_version - start_version + 1
+        num_read += 1
+    return num_read < end_version - start_version + 1
 
 
 def changes_rows(commit: Commit) -> bool:
@@ -67,7 +67,7 @@ def _last_version(
     return max(known, 0)
 
 
-def _may_touch(commit: Commit, snapshot: Snapshot, rows: Predicate) -> bool:
+def _may_change(commit: Commit, snapshot: Snapshot, rows: Predicate) -> bool:
     definition, predicate = snapshot.definition, resolve(rows, snapshot.schema)
     for files in (commit.adds, commit.removes):
         changed = files.filter(pc.fill_null(files["dataChange"], True))

@@ -1,4 +1,4 @@
-"""Given: what callers give to the methods of delta-spark, refused with its types of errors."""
+"""Argument checks: validates arguments with the exception types and messages of delta-spark."""
 
 from __future__ import annotations
 
@@ -8,78 +8,78 @@ from typing import Any, TypeAlias
 from pyspark.sql import Column
 
 ColumnOrText: TypeAlias = "Column | str"
-"""An expression: a text of Spark's SQL, or a Column."""
+"""An expression: a text of Spark SQL, or a Column."""
 
 
-def condition(given: Any) -> ColumnOrText | None:
-    """A condition; None is none."""
-    if given is None or isinstance(given, Column | str):
-        return given
+def check_condition(value: Any) -> ColumnOrText | None:
+    """A condition, or None."""
+    if value is None or isinstance(value, Column | str):
+        return value
     raise TypeError(
         "'condition' must be a Spark SQL Column or a string of Spark's SQL; it is of type "
-        f"{type(given).__name__}"
+        f"{type(value).__name__}"
     )
 
 
-def assignments(given: Any, argument: str) -> dict[str, ColumnOrText]:
+def check_assignments(value: Any, argument: str) -> dict[str, ColumnOrText]:
     """Expressions by column.
 
     Args:
-        argument: For messages.
+        argument: Name of the argument in errors.
     """
-    if given is None:
+    if value is None:
         raise ValueError(f"{argument} cannot be None; give a dict of expressions by column")
-    if not isinstance(given, dict):
-        raise TypeError(f"{argument} must be a dict; it is of type {type(given).__name__}")
-    for name, value in given.items():
+    if not isinstance(value, dict):
+        raise TypeError(f"{argument} must be a dict; it is of type {type(value).__name__}")
+    for name, expression in value.items():
         if not isinstance(name, str):
             raise TypeError(
                 f"Keys of dict in {argument} must contain only names of columns; found {name!r} of "
                 f"type {type(name).__name__}"
             )
-        if not isinstance(value, Column | str):
+        if not isinstance(expression, Column | str):
             raise TypeError(
                 f"Values of dict in {argument} must contain only Spark SQL Columns or strings of "
-                f"Spark's SQL; found {value!r} of type {type(value).__name__}"
+                f"Spark's SQL; found {expression!r} of type {type(expression).__name__}"
             )
-    return dict(given)
+    return dict(value)
 
 
-def require_type(given: Any, kind: type, argument: str, words: str) -> None:
-    """Refuse what is of another type, as the methods do that take a version or a time."""
-    if not isinstance(given, kind):
-        raise ValueError(f"{argument} needs to be {words} but got '{type(given)}'.")
+def require_type(value: Any, kind: type, argument: str, expected: str) -> None:
+    """Raise ValueError unless a value has a type."""
+    if not isinstance(value, kind):
+        raise ValueError(f"{argument} needs to be {expected} but got '{type(value)}'.")
 
 
-def text(given: Any, words: str) -> str:
+def check_text(value: Any, argument: str) -> str:
     """A text.
 
     Args:
-        words: What it is, for messages.
+        argument: Name of the argument in errors.
     """
-    if not isinstance(given, str):
-        raise TypeError(f"{words} must be str; found {given!r} of type {type(given).__name__}")
-    return given
+    if not isinstance(value, str):
+        raise TypeError(f"{argument} must be str; found {value!r} of type {type(value).__name__}")
+    return value
 
 
-def names(given: Iterable[Any], words: str) -> tuple[str, ...]:
-    """Names of columns, given one by one or as one list.
+def check_names(values: Iterable[Any], argument: str) -> tuple[str, ...]:
+    """Column names, passed one by one or as one list.
 
     Args:
-        words: What each is, for messages.
+        argument: Name of each item in errors.
     """
-    match given:
+    match values:
         case [list() | tuple() as listed]:
-            return tuple(text(each, words) for each in listed)
-    return tuple(text(each, words) for each in given)
+            return tuple(check_text(each, argument) for each in listed)
+    return tuple(check_text(each, argument) for each in values)
 
 
-def properties(given: Any) -> Mapping[str, str]:
-    """Table properties; None is none."""
-    if given is None:
+def check_properties(value: Any) -> Mapping[str, str]:
+    """Table properties; empty for None."""
+    if value is None:
         return {}
-    require_type(given, dict, "properties", "a dict")
-    for name, value in given.items():
+    require_type(value, dict, "properties", "a dict")
+    for name, text in value.items():
         require_type(name, str, f"All property keys including {name}", "a string")
-        require_type(value, str, f"All property values including {value}", "a string")
-    return dict(given)
+        require_type(text, str, f"All property values including {text}", "a string")
+    return dict(value)

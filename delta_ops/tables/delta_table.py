@@ -24,8 +24,13 @@ from delta_ops.spark.session.settings import (
     txn_of,
     user_metadata_of,
 )
-from delta_ops.tables import argument_checks
-from delta_ops.tables.argument_checks import ColumnOrText
+from delta_ops.tables.argument_checks import (
+    ColumnOrText,
+    check_assignments,
+    check_condition,
+    check_properties,
+    require_type,
+)
 from delta_ops.tables.exceptions import translating
 from delta_ops.tables.frames import detail_frame, history_frame, restore_frame
 from delta_ops.tables.merge_builder import DeltaMergeBuilder, builder_of_merge
@@ -150,11 +155,11 @@ class DeltaTable:
     @translating
     def delete(self, condition: ColumnOrText | None = None) -> None:
         """Delete the rows for which a condition is true; without one, all of them."""
-        asked, txn = argument_checks.condition(condition), txn_of(self._spark)
+        checked, txn = check_condition(condition), txn_of(self._spark)
         ds.delete(
             self._spark,
             self._log,
-            asked,
+            checked,
             target_alias=self._alias,
             txn=txn,
             user_metadata=self._user_metadata,
@@ -169,13 +174,13 @@ class DeltaTable:
         set: dict[str, ColumnOrText] | None = None,
     ) -> None:
         """Give columns new values in the rows for which a condition is true; or in all."""
-        values = argument_checks.assignments(set, "'set'")
-        asked, txn = argument_checks.condition(condition), txn_of(self._spark)
+        values = check_assignments(set, "'set'")
+        checked, txn = check_condition(condition), txn_of(self._spark)
         ds.update(
             self._spark,
             self._log,
             values,
-            asked,
+            checked,
             target_alias=self._alias,
             txn=txn,
             user_metadata=self._user_metadata,
@@ -215,8 +220,8 @@ class DeltaTable:
     @translating
     def upgradeTableProtocol(self, readerVersion: int, writerVersion: int) -> None:
         """Raise the protocol to versions; one that is there already stays."""
-        argument_checks.require_type(readerVersion, int, "readerVersion", "an integer")
-        argument_checks.require_type(writerVersion, int, "writerVersion", "an integer")
+        require_type(readerVersion, int, "readerVersion", "an integer")
+        require_type(writerVersion, int, "writerVersion", "an integer")
         ddl.upgrade_protocol(
             self._log, readerVersion, writerVersion, user_metadata=self._user_metadata
         )
@@ -224,7 +229,7 @@ class DeltaTable:
     @translating
     def addFeatureSupport(self, featureName: str) -> None:
         """Add a feature to the protocol, and those that it requires."""
-        argument_checks.require_type(featureName, str, "featureName", "a string")
+        require_type(featureName, str, "featureName", "a string")
         known = {each.name.lower(): each.name for each in FEATURES}
         if featureName.lower() not in known:
             raise InvalidRequestError(
@@ -240,9 +245,9 @@ class DeltaTable:
         truncateHistory: bool | None = None,
     ) -> None:
         """Take a feature out of the protocol, once nothing rests on it any more."""
-        argument_checks.require_type(featureName, str, "featureName", "a string")
+        require_type(featureName, str, "featureName", "a string")
         if truncateHistory is not None:
-            argument_checks.require_type(truncateHistory, bool, "truncateHistory", "a boolean")
+            require_type(truncateHistory, bool, "truncateHistory", "a boolean")
         ddl.drop_feature(
             self._log, featureName, bool(truncateHistory), user_metadata=self._user_metadata
         )
@@ -250,13 +255,13 @@ class DeltaTable:
     @translating
     def restoreToVersion(self, version: int) -> DataFrame:
         """Make the table what it was at a version."""
-        argument_checks.require_type(version, int, "version", "an int")
+        require_type(version, int, "version", "an int")
         return self._restore(version)
 
     @translating
     def restoreToTimestamp(self, timestamp: str) -> DataFrame:
         """Make the table what it was at a time, in the session's zone."""
-        argument_checks.require_type(timestamp, str, "timestamp", "a string")
+        require_type(timestamp, str, "timestamp", "a string")
         return self._restore(self._log.snapshot(timestamp=self._time(timestamp)).version)
 
     def optimize(self) -> DeltaOptimizeBuilder:
@@ -290,7 +295,7 @@ class DeltaTable:
         properties: dict[str, str] | None = None,
     ) -> DeltaTable:
         """Clone the table at a version; see `clone`."""
-        argument_checks.require_type(version, int, "version", "an int")
+        require_type(version, int, "version", "an int")
         return self._clone(target, isShallow, replace, properties, version)
 
     @translating
@@ -303,7 +308,7 @@ class DeltaTable:
         properties: dict[str, str] | None = None,
     ) -> DeltaTable:
         """Clone the table at a time, in the session's zone; see `clone`."""
-        argument_checks.require_type(timestamp, str, "timestamp", "a string")
+        require_type(timestamp, str, "timestamp", "a string")
         version = self._log.snapshot(timestamp=self._time(timestamp)).version
         return self._clone(target, isShallow, replace, properties, version)
 
@@ -321,10 +326,10 @@ class DeltaTable:
     def _clone(
         self, target: Any, is_shallow: Any, replaces: Any, properties: Any, version: int | None
     ) -> DeltaTable:
-        argument_checks.require_type(target, str, "target", "a string")
-        argument_checks.require_type(is_shallow, bool, "isShallow", "a boolean")
-        argument_checks.require_type(replaces, bool, "replace", "a boolean")
-        asked = argument_checks.properties(properties)
+        require_type(target, str, "target", "a string")
+        require_type(is_shallow, bool, "isShallow", "a boolean")
+        require_type(replaces, bool, "replace", "a boolean")
+        checked = check_properties(properties)
         if not is_shallow:
             raise IllegalArgumentException(
                 "Files are not copied by a clone; make a shallow one (isShallow=True), or copy the "
@@ -340,7 +345,7 @@ class DeltaTable:
             self._log,
             place,
             version=version,
-            properties=asked,
+            properties=checked,
             user_metadata=self._user_metadata,
         )
         return _open(self._spark, target)

@@ -105,20 +105,22 @@ def restore_frame(spark: SparkSession, plan: RestorePlan, wanted: Snapshot) -> D
 
 
 def _history_row(entry: HistoryEntry) -> tuple[Any, ...]:
-    said = entry.commit_info
+    commit_info = entry.commit_info
     return (
         entry.version,
         _time(entry.timestamp_ms),
-        _text(said.get("userId")),
-        _text(said.get("userName")),
+        _text(commit_info.get("userId")),
+        _text(commit_info.get("userName")),
         entry.operation,
         _texts(entry.operation_parameters),
         None,
         None,
-        _text(said.get("clusterId")),
-        said.get("readVersion") if isinstance(said.get("readVersion"), int) else None,
-        _text(said.get("isolationLevel")),
-        said.get("isBlindAppend") if isinstance(said.get("isBlindAppend"), bool) else None,
+        _text(commit_info.get("clusterId")),
+        commit_info.get("readVersion") if isinstance(commit_info.get("readVersion"), int) else None,
+        _text(commit_info.get("isolationLevel")),
+        commit_info.get("isBlindAppend")
+        if isinstance(commit_info.get("isBlindAppend"), bool)
+        else None,
         _texts(entry.operation_metrics),
         entry.user_metadata,
         entry.engine_info,

@@ -16,8 +16,7 @@ from delta_ops.protocol.schema.column_names import name_of_column
 from delta_ops.spark.dml.merge import Merge
 from delta_ops.spark.expressions.aliases import columns_by_alias, name_as_structs
 from delta_ops.spark.session.settings import reset_txn, session_settings, txn_of
-from delta_ops.tables import argument_checks
-from delta_ops.tables.argument_checks import ColumnOrText
+from delta_ops.tables.argument_checks import ColumnOrText, check_assignments, check_condition
 from delta_ops.tables.exceptions import translating
 from delta_ops.tables.frames import merge_frame
 
@@ -88,24 +87,24 @@ class DeltaMergeBuilder:
         set: dict[str, ColumnOrText] | None = None,
     ) -> DeltaMergeBuilder:
         """Give columns new values in rows that meet one of the source."""
-        values = argument_checks.assignments(set, "'set' in whenMatchedUpdate")
-        asked = argument_checks.condition(condition)
-        return self._add(lambda merge, _, __: merge.when_matched_update(values, asked))
+        values = check_assignments(set, "'set' in whenMatchedUpdate")
+        checked = check_condition(condition)
+        return self._add(lambda merge, _, __: merge.when_matched_update(values, checked))
 
     def whenMatchedUpdateAll(self, condition: ColumnOrText | None = None) -> DeltaMergeBuilder:
         """Give all columns the values of the source in rows that meet one of it."""
-        asked = argument_checks.condition(condition)
+        checked = check_condition(condition)
 
         def add(merge: Merge, sides: Sides, table: str) -> Merge:
             sides.validate_all(table)
-            return merge.when_matched_update_all(asked, sides.left_out())
+            return merge.when_matched_update_all(checked, sides.left_out())
 
         return self._add(add)
 
     def whenMatchedDelete(self, condition: ColumnOrText | None = None) -> DeltaMergeBuilder:
         """Delete rows that meet one of the source."""
-        asked = argument_checks.condition(condition)
-        return self._add(lambda merge, _, __: merge.when_matched_delete(asked))
+        checked = check_condition(condition)
+        return self._add(lambda merge, _, __: merge.when_matched_delete(checked))
 
     def whenNotMatchedInsert(
         self,
@@ -113,17 +112,19 @@ class DeltaMergeBuilder:
         values: dict[str, ColumnOrText] | None = None,
     ) -> DeltaMergeBuilder:
         """Insert rows of the source that meet none of the table; other columns are null."""
-        asked_values = argument_checks.assignments(values, "'values' in whenNotMatchedInsert")
-        asked = argument_checks.condition(condition)
-        return self._add(lambda merge, _, __: merge.when_not_matched_insert(asked_values, asked))
+        checked_values = check_assignments(values, "'values' in whenNotMatchedInsert")
+        checked = check_condition(condition)
+        return self._add(
+            lambda merge, _, __: merge.when_not_matched_insert(checked_values, checked)
+        )
 
     def whenNotMatchedInsertAll(self, condition: ColumnOrText | None = None) -> DeltaMergeBuilder:
         """Insert rows of the source that meet none of the table, with all their columns."""
-        asked = argument_checks.condition(condition)
+        checked = check_condition(condition)
 
         def add(merge: Merge, sides: Sides, table: str) -> Merge:
             sides.validate_all(table)
-            return merge.when_not_matched_insert_all(asked, sides.left_out())
+            return merge.when_not_matched_insert_all(checked, sides.left_out())
 
         return self._add(add)
 
@@ -133,18 +134,18 @@ class DeltaMergeBuilder:
         set: dict[str, ColumnOrText] | None = None,
     ) -> DeltaMergeBuilder:
         """Give columns new values in rows of the table that meet none of the source."""
-        values = argument_checks.assignments(set, "'set' in whenNotMatchedBySourceUpdate")
-        asked = argument_checks.condition(condition)
+        values = check_assignments(set, "'set' in whenNotMatchedBySourceUpdate")
+        checked = check_condition(condition)
         return self._add(
-            lambda merge, _, __: merge.when_not_matched_by_source_update(values, asked)
+            lambda merge, _, __: merge.when_not_matched_by_source_update(values, checked)
         )
 
     def whenNotMatchedBySourceDelete(
         self, condition: ColumnOrText | None = None
     ) -> DeltaMergeBuilder:
         """Delete rows of the table that meet none of the source."""
-        asked = argument_checks.condition(condition)
-        return self._add(lambda merge, _, __: merge.when_not_matched_by_source_delete(asked))
+        checked = check_condition(condition)
+        return self._add(lambda merge, _, __: merge.when_not_matched_by_source_delete(checked))
 
     def withSchemaEvolution(self) -> DeltaMergeBuilder:
         """Add columns that the source has and the table lacks, where clauses take them."""
@@ -213,9 +214,9 @@ def builder_of_merge(
         raise TypeError(
             f"'source' in merge must be DataFrame; it is of type {type(source).__name__}"
         )
-    asked = argument_checks.condition(condition)
-    if asked is None:
+    checked = check_condition(condition)
+    if checked is None:
         raise ValueError("'condition' in merge cannot be None; give a text of SQL or a Column")
     return DeltaMergeBuilder(
-        MergeRequest(spark=spark, log=log, alias=alias, source=source, condition=asked)
+        MergeRequest(spark=spark, log=log, alias=alias, source=source, condition=checked)
     )

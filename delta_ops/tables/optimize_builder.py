@@ -14,7 +14,7 @@ from delta_ops.maintenance import optimize
 from delta_ops.spark.expressions.analysis import unresolved_text
 from delta_ops.spark.session.session import is_connect
 from delta_ops.spark.session.settings import user_metadata_of
-from delta_ops.tables import argument_checks
+from delta_ops.tables.argument_checks import check_names, check_text
 from delta_ops.tables.exceptions import translating
 from delta_ops.tables.optimize_metrics import Optimized, optimize_frame
 from delta_ops.tables.partitions import partitions_of
@@ -37,9 +37,9 @@ class DeltaOptimizeBuilder:
 
     def where(self, partitionFilter: str) -> DeltaOptimizeBuilder:
         """Take only the partitions for which a condition over partition columns is true."""
-        asked = argument_checks.text(partitionFilter, "A filter of partitions")
+        checked = check_text(partitionFilter, "A filter of partitions")
         request = self._request
-        return DeltaOptimizeBuilder(replace(request, filters=(*request.filters, asked)))
+        return DeltaOptimizeBuilder(replace(request, filters=(*request.filters, checked)))
 
     @translating
     def executeCompaction(self) -> DataFrame:
@@ -49,7 +49,7 @@ class DeltaOptimizeBuilder:
     @translating
     def executeZOrderBy(self, *cols: str | list[str] | tuple[str, ...]) -> DataFrame:
         """Order rows by several columns at once; what was done, as `executeCompaction` says it."""
-        return _execute(self._request, argument_checks.names(cols, "A column to order by"))
+        return _execute(self._request, check_names(cols, "A column to order by"))
 
 
 def _execute(request: OptimizeRequest, zorder_by: tuple[str, ...] | None) -> DataFrame:

@@ -25,7 +25,7 @@ from delta_ops.protocol.schema import schema_from_json
 from delta_ops.protocol.schema.char_types import SQL_TYPE
 from delta_ops.spark.schema import describe, schema_from_spark
 from delta_ops.spark.session.settings import default_properties, user_metadata_of
-from delta_ops.tables import argument_checks
+from delta_ops.tables.argument_checks import check_names, check_text
 from delta_ops.tables.exceptions import translating
 from delta_ops.tables.opening import open_log, path_in
 
@@ -58,17 +58,17 @@ class DeltaTableBuilder(Generic[T]):
 
     def tableName(self, identifier: str) -> DeltaTableBuilder[T]:
         """Name the table; delta.`/path` names it by its path."""
-        self._name = argument_checks.text(identifier, "The name of a table")
+        self._name = check_text(identifier, "The name of a table")
         return self
 
     def location(self, location: str) -> DeltaTableBuilder[T]:
         """Say where the table is."""
-        self._location = argument_checks.text(location, "The location of a table")
+        self._location = check_text(location, "The location of a table")
         return self
 
     def comment(self, comment: str) -> DeltaTableBuilder[T]:
         """Describe the table."""
-        self._comment = argument_checks.text(comment, "The comment of a table")
+        self._comment = check_text(comment, "The comment of a table")
         return self
 
     def addColumn(
@@ -87,14 +87,14 @@ class DeltaTableBuilder(Generic[T]):
             generatedAlwaysAs: An expression over other columns, or how values are counted.
             generatedByDefaultAs: How values are counted where none is given.
         """
-        argument_checks.text(colName, "The name of a column")
+        check_text(colName, "The name of a column")
         if not isinstance(dataType, str | DataType):
             raise TypeError(f"The type of a column must be str or DataType; found {dataType!r}")
         if not isinstance(nullable, bool):
             raise TypeError(f"nullable must be bool; found {nullable!r}")
         metadata: dict[str, Any] = {}
         if comment is not None:
-            metadata["comment"] = argument_checks.text(comment, "The comment of a column")
+            metadata["comment"] = check_text(comment, "The comment of a column")
         data_type = DataType.fromDDL(dataType) if isinstance(dataType, str) else dataType
         metadata |= _generation(generatedAlwaysAs, generatedByDefaultAs)
         if "delta.identity.start" in metadata and not isinstance(data_type, LongType):
@@ -117,18 +117,18 @@ class DeltaTableBuilder(Generic[T]):
 
     def partitionedBy(self, *cols: str | list[str] | tuple[str, ...]) -> DeltaTableBuilder[T]:
         """Partition the table by columns."""
-        self._partition_by = argument_checks.names(cols, "A column to partition by")
+        self._partition_by = check_names(cols, "A column to partition by")
         return self
 
     def clusterBy(self, *cols: str | list[str] | tuple[str, ...]) -> DeltaTableBuilder[T]:
         """Cluster the table by columns."""
-        self._cluster_by = argument_checks.names(cols, "A column to cluster by")
+        self._cluster_by = check_names(cols, "A column to cluster by")
         return self
 
     def property(self, key: str, value: str) -> DeltaTableBuilder[T]:
         """Set a property of the table."""
-        argument_checks.text(key, "The name of a property")
-        self._properties[key] = argument_checks.text(value, "The value of a property")
+        check_text(key, "The name of a property")
+        self._properties[key] = check_text(value, "The value of a property")
         return self
 
     @translating

@@ -17,7 +17,7 @@ from delta_ops.orchestration import (
     TableRef,
     delta_ops_definitions,
 )
-from delta_ops.orchestration.checks.check_results import SeenTable, changed_evaluations
+from delta_ops.orchestration.checks.check_results import AssessedTable, changed_evaluations
 from delta_ops.orchestration.dagster_compat import latest_check_verdicts
 
 ROWS = pa.table({"x": [1, 2, 3]})
@@ -78,7 +78,7 @@ def test_a_failure_links_to_the_launchpad(table: TableRef, instance: dg.DagsterI
     da.write(table.uri, ROWS)
     (found,) = changed_evaluations(
         instance,
-        [SeenTable(table, "care", health(table.log(), thresholds=POLICY.thresholds))],
+        [AssessedTable(table, "care", health(table.log(), thresholds=POLICY.thresholds))],
         ("place", "repository"),
     )
     assert found.severity is dg.AssetCheckSeverity.WARN

@@ -217,7 +217,7 @@ def _compare_rows(
         faults.append(f"{count_text(rows, 'row')}, which should be {at_least:,} at least")
     if at_most is not None and rows > at_most:
         faults.append(f"{count_text(rows, 'row')}, which should be {at_most:,} at most")
-    told = {"delta/before": before, "delta/at_most": at_most}
+    figures = {"delta/before": before, "delta/at_most": at_most}
     return dg.AssetCheckResult(
         check_name=key.name,
         passed=not faults,
@@ -227,6 +227,6 @@ def _compare_rows(
             "delta/version": snapshot.version,
             "delta/rows": rows,
             "delta/at_least": max(float(at_least), kept_at_least),
-            **{name: value for name, value in told.items() if value is not None},
+            **{name: value for name, value in figures.items() if value is not None},
         },
     )

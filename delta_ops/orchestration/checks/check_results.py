@@ -1,4 +1,8 @@
-"""Check results: what a measure of a table's health says as the result of an asset check."""
+"""Check results: health findings as results of asset checks, with or without a run.
+
+The maintenance sensor evaluates checks without a run. It reports only verdicts that have changed, so
+that ticks without news leave nothing in Dagster's event log.
+"""
 
 from collections.abc import Collection, Iterator, Sequence
 from typing import NamedTuple, get_args
@@ -14,17 +18,17 @@ from delta_ops.orchestration.policies.maintenance_config import maintenance_conf
 from delta_ops.orchestration.tables import TableRef
 
 LOST: tuple[Measure, ...] = ("lost_commits", "readable_time_travel")
-"""Measures by which something is gone already, and not only slow or dear."""
+"""Measures whose failure means a loss, not only slow or expensive reads."""
 
 
 class Cure:
-    """Links to the launchpad of the maintenance job, for one table."""
+    """Links to the launchpad of the maintenance job for one table."""
 
     def __init__(self, table: TableRef, job: str, location: tuple[str, str] | None) -> None:
         self._table, self._job, self._location = table.name, job, location
 
     def link(self, label: str, *operations: Operation) -> str:
-        """A link to a run of these operations, or of what is due if there are none."""
+        """A link to a run of these operations; without operations, of what is due."""
         chosen = {"operations": list(operations)} if operations else {}
         config = maintenance_config([self._table], **chosen)
         return launchpad_link(label, self._job, config, self._location)
@@ -33,10 +37,10 @@ class Cure:
 def finding_result(
     finding: Finding, report: HealthReport, cure: Cure, errors: Collection[Measure] = LOST
 ) -> dg.AssetCheckResult:
-    """What the check of a measure comes to.
+    """The check result of a finding.
 
     Args:
-        errors: Measures whose failure is an error; of the others it is a warning.
+        errors: Measures whose failure is an error. The failure of any other measure is a warning.
     """
     operation = finding.operation if finding.verdict == "due" else None
     description = plain_text(finding.advice) or "all is well"
@@ -69,37 +73,39 @@ def _plain_value(value: float | tuple[str, ...]) -> float | str:
 
 
 def failed_result(error: DeltaOpsError, check_name: str | None = None) -> dg.AssetCheckResult:
-    """What a check comes to whose table cannot be read."""
+    """The check result of a table that cannot be read."""
     return dg.AssetCheckResult(
         check_name=check_name, passed=False, description=plain_text(str(error))
     )
 
 
-class SeenTable(NamedTuple):
-    """What a look at a table has found."""
+class AssessedTable(NamedTuple):
+    """What the sensor has found out about a table."""
 
     table: TableRef
     job: str
-    """The name of the maintenance job that looks after it."""
+    """Name of its maintenance job."""
     found: HealthReport | DeltaOpsError
 
 
 def changed_evaluations(
-    instance: dg.DagsterInstance, seen: Sequence[SeenTable], location: tuple[str, str] | None
+    instance: dg.DagsterInstance,
+    assessed: Sequence[AssessedTable],
+    location: tuple[str, str] | None,
 ) -> list[dg.AssetCheckEvaluation]:
-    """Evaluations of the health checks that say otherwise than their latest ones.
+    """Evaluations of the health checks whose verdict differs from the latest one.
 
-    A check that was never evaluated counts as passed; one whose run is under way says itself.
+    A check that was never evaluated counts as passed. A check that is running is skipped.
 
     Args:
         location: Names of the code location and the repository that have the jobs.
     """
     results = [
         (dg.AssetCheckKey(each.table.asset_key, str(result.check_name)), result)
-        for each in seen
+        for each in assessed
         for result in _results(each, location)
     ]
-    told = latest_check_verdicts(instance, [key for key, _ in results])
+    latest = latest_check_verdicts(instance, [key for key, _ in results])
     return [
         dg.AssetCheckEvaluation(
             asset_key=key.asset_key,
@@ -110,15 +116,17 @@ def changed_evaluations(
             metadata=result.metadata,
         )
         for key, result in results
-        if told.get(key, True) is not None and told.get(key, True) != result.passed
+        if latest.get(key, True) is not None and latest.get(key, True) != result.passed
     ]
 
 
-def _results(seen: SeenTable, location: tuple[str, str] | None) -> Iterator[dg.AssetCheckResult]:
-    if isinstance(seen.found, DeltaOpsError):
+def _results(
+    assessed: AssessedTable, location: tuple[str, str] | None
+) -> Iterator[dg.AssetCheckResult]:
+    if isinstance(assessed.found, DeltaOpsError):
         for measure in get_args(Measure):
-            yield failed_result(seen.found, measure)
+            yield failed_result(assessed.found, measure)
         return
-    cure = Cure(seen.table, seen.job, location)
-    for finding in seen.found.findings:
-        yield finding_result(finding, seen.found, cure)
+    cure = Cure(assessed.table, assessed.job, location)
+    for finding in assessed.found.findings:
+        yield finding_result(finding, assessed.found, cure)

@@ -59,7 +59,7 @@ def build_commit_sensor(
     def commit_sensor(context: dg.SensorEvaluationContext) -> dg.SensorResult:
         cursor = cursor_from_text(context.cursor)
         ends_ms = clock() + 1000 * tick_seconds
-        seen, events, notes = dict(cursor.tables), list[Any](), list[str]()
+        cursors, events, notes = dict(cursor.tables), list[Any](), list[str]()
 
         def may_go_on(found: int = 0) -> bool:
             return len(events) + found < max_events and clock() < ends_ms
@@ -70,28 +70,28 @@ def build_commit_sensor(
             try:
                 found = find_unreported_commits(
                     table,
-                    seen.get(table.name),
+                    cursors.get(table.name),
                     context.instance,
                     layout=layout_of(table, context.repository_def),
                     may_go_on=may_go_on,
                     clock=clock,
                 )
             except TableNotFoundError as error:
-                before = seen.setdefault(table.name, ABSENT)
+                before = cursors.setdefault(table.name, ABSENT)
                 if before.version >= 0:
                     notes.append(_report_failure(context, table, error))
             except Exception as error:  # one table must not keep the others from being told
                 notes.append(_report_failure(context, table, error))
             else:
                 events.extend(found.events)
-                seen[table.name] = found.cursor
+                cursors[table.name] = found.cursor
                 notes += [f"{table.name}: {note}" for note in found.notes]
             if not may_go_on():
                 first = following.name
                 break
         return dg.SensorResult(
             asset_events=events,
-            cursor=cursor_text(SensorCursor(tables=seen, first=first)),
+            cursor=cursor_text(SensorCursor(tables=cursors, first=first)),
             skip_reason="; ".join([_count(events), *notes]),
         )
 

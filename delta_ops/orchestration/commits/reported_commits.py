@@ -180,8 +180,8 @@ class ReportedCommits:
         found: dict[str, set[str]] = defaultdict(set)
         run_ids = [run_id for run_id in self._by_run if run_id]
         for start in range(0, len(run_ids), _RUNS_AT_ONCE):
-            asked = dg.RunsFilter(run_ids=run_ids[start : start + _RUNS_AT_ONCE])
-            for run in self._instance.get_runs(asked):
+            query = dg.RunsFilter(run_ids=run_ids[start : start + _RUNS_AT_ONCE])
+            for run in self._instance.get_runs(query):
                 found[root_id(run)].add(run.run_id)
         return found
 
@@ -263,8 +263,8 @@ def _read_records(
     for fetch in (instance.fetch_materializations, instance.fetch_observations):
         last, count, has_more = after_event_id, 0, True
         while has_more and count < max_events:
-            asked = dg.AssetRecordsFilter(asset_key=asset_key, after_storage_id=last)
-            page = fetch(asked, limit=min(_PAGE, max_events), ascending=True)
+            query = dg.AssetRecordsFilter(asset_key=asset_key, after_storage_id=last)
+            page = fetch(query, limit=min(_PAGE, max_events), ascending=True)
             found += page.records
             count, has_more = count + len(page.records), page.has_more
             last = page.records[-1].storage_id if page.records else last

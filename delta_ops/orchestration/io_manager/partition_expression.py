@@ -175,14 +175,14 @@ def _round_up(time: datetime, unit: str) -> datetime:
     time = time.replace(tzinfo=UTC) if time.tzinfo is None else time.astimezone(UTC)
     lesser: Mapping[str, Any] = {"month": 1, "day": 1, "hour": 0, "minute": 0, "second": 0}
     kept = _UNITS[: _UNITS.index(unit) + 1]
-    begun = time.replace(
+    start = time.replace(
         microsecond=0, **{name: least for name, least in lesser.items() if name not in kept}
     )
-    if begun == time:
+    if start == time:
         return time
     match unit:
         case "year":
-            return begun.replace(year=begun.year + 1)
+            return start.replace(year=start.year + 1)
         case "month":
-            return begun.replace(year=begun.year + begun.month // 12, month=begun.month % 12 + 1)
-    return begun + timedelta(**{f"{unit}s": 1})
+            return start.replace(year=start.year + start.month // 12, month=start.month % 12 + 1)
+    return start + timedelta(**{f"{unit}s": 1})

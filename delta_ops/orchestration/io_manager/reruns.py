@@ -93,7 +93,7 @@ def line_that_ends_with(
             return _cut_after_event(instance, runs, asset, None)
         if parent is None:
             return _cut_after_event(instance, runs, asset, lost)
-        if parent.is_success and _wish(run) != "adopt":
+        if parent.is_success and _idempotency_tag(run) != "adopt":
             return _cut_after_event(instance, runs, asset, None)
         runs.insert(0, parent)
 
@@ -115,7 +115,7 @@ def _cut_after_event(
         return line
     for before, run in pairwise(runs):
         is_logged = is_logged or _has_logged(instance, before, asset)
-        if is_logged and not _is_automatic(run, before) and _wish(run) != "adopt":
+        if is_logged and not _is_automatic(run, before) and _idempotency_tag(run) != "adopt":
             line, is_logged = Line(run, None), False
     return line
 
@@ -148,26 +148,28 @@ def has_succeeded(instance: dg.DagsterInstance, run_id: str) -> bool:
     return run is not None and run.is_success
 
 
-def _wish(run: dg.DagsterRun) -> str | None:
+def _idempotency_tag(run: dg.DagsterRun) -> str | None:
     """What the tag of a run says.
 
     Raises:
         InvalidRequestError: It is none of the words above.
     """
-    wish = run.tags.get(IDEMPOTENCY_TAG)
-    if wish in (None, "force", "adopt"):
-        return wish
+    tag = run.tags.get(IDEMPOTENCY_TAG)
+    if tag in (None, "force", "adopt"):
+        return tag
     raise InvalidRequestError(
-        f"run {run.run_id} has the tag {IDEMPOTENCY_TAG}={wish}; choose force (write again) or "
+        f"run {run.run_id} has the tag {IDEMPOTENCY_TAG}={tag}; choose force (write again) or "
         "adopt (keep what the runs before it have committed), or leave it out. Nothing was written"
     )
 
 
 def _is_forced(run: dg.DagsterRun, parent: dg.DagsterRun | None) -> bool:
-    if _wish(run) != "force":
+    if _idempotency_tag(run) != "force":
         return False
     is_retry = any(tag in run.tags for tag in _RETRY_TAGS)
-    is_inherited = _parent_id(run) is not None and (parent is None or _wish(parent) == "force")
+    is_inherited = _parent_id(run) is not None and (
+        parent is None or _idempotency_tag(parent) == "force"
+    )
     return not (is_retry and is_inherited)
 
 

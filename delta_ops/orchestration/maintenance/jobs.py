@@ -63,8 +63,8 @@ def build_maintenance_job(
         others: Other policies, and their tables. A table that names its policy by a property is
             maintained by the job of that policy, if the config names no tables.
     """
-    said = "Vacuum, rewrites, checkpoints and clean-up of the log, where they are due"
-    work = _Work(kind="tables", entries=OPERATIONS, description=said)
+    description = "Vacuum, rewrites, checkpoints and clean-up of the log, where they are due"
+    work = _Work(kind="tables", entries=OPERATIONS, description=description)
     return _build_job(_JobTables(tables, policy, others), name, work)
 
 
@@ -82,8 +82,10 @@ def build_log_maintenance_job(
         others: As for `build_maintenance_job`.
     """
     entries = [entry for entry in OPERATIONS if entry.name in LOG_OPERATIONS]
-    said = "Vacuum, checkpoints and clean-up of the log, where they are due; rewrites nothing"
-    work = _Work(kind="logs", entries=entries, description=said)
+    description = (
+        "Vacuum, checkpoints and clean-up of the log, where they are due; rewrites nothing"
+    )
+    work = _Work(kind="logs", entries=entries, description=description)
     return _build_job(_JobTables(tables, policy, others), name, work)
 
 

@@ -113,14 +113,14 @@ def _depths(snapshot: Snapshot, result: MaintenanceResult) -> dict[str, int]:
 
 def _work(result: MaintenanceResult) -> dict[str, Any]:
     """What ran and what it came to, as far as there is anything to say."""
-    said: dict[str, Any] = {f"delta/{name}": value for name, value in _counts(result).items()}
+    metadata: dict[str, Any] = {f"delta/{name}": value for name, value in _counts(result).items()}
     if result.operations:
-        said["delta/operations"] = ", ".join(result.operations)
+        metadata["delta/operations"] = ", ".join(result.operations)
     if result.dry_run:
-        said["delta/dry_run"] = True
+        metadata["delta/dry_run"] = True
     if result.left:
-        said["delta/left"] = list(result.left)
-    return said
+        metadata["delta/left"] = list(result.left)
+    return metadata
 
 
 def _card(table: TableRef, result: MaintenanceResult) -> dict[str, Any]:

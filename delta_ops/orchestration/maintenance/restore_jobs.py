@@ -119,8 +119,8 @@ def build_restore_job(
 
         _report(context, tables, config.table, run, _restore_metadata)
 
-    said = "Makes a table again what it was at a version or a time."
-    return _build_job(restore_table, name, RESTORE_OP, "restore", said, settings)
+    description = "Makes a table again what it was at a version or a time."
+    return _build_job(restore_table, name, RESTORE_OP, "restore", description, settings)
 
 
 def build_revert_job(
@@ -150,8 +150,8 @@ def build_revert_job(
 
         _report(context, tables, config.table, run, _restore_metadata)
 
-    said = "Undoes one commit of a table, if nobody has touched its files since."
-    return _build_job(revert_commit, name, REVERT_OP, "revert", said, settings)
+    description = "Undoes one commit of a table, if nobody has touched its files since."
+    return _build_job(revert_commit, name, REVERT_OP, "revert", description, settings)
 
 
 def build_repair_job(
@@ -184,18 +184,23 @@ def build_repair_job(
         if left and not (result.dry_run or result.already_committed):
             raise dg.Failure("; ".join(left), allow_retries=False)
 
-    said = "Compares a table with its files, and repairs what can be repaired without loss."
-    return _build_job(repair_table, name, REPAIR_OP, "repair", said, settings)
+    description = "Compares a table with its files, and repairs what can be repaired without loss."
+    return _build_job(repair_table, name, REPAIR_OP, "repair", description, settings)
 
 
 def _build_job(
-    op: dg.OpDefinition, name: str, step: str, kind: str, said: str, settings: MaintenancePolicy
+    op: dg.OpDefinition,
+    name: str,
+    step: str,
+    kind: str,
+    description: str,
+    settings: MaintenancePolicy,
 ) -> dg.JobDefinition:
     return build_single_op_job(
         op,
         name,
         step=step,
-        description=f"{said} Only plans, unless its config says `dry_run: false`.",
+        description=f"{description} Only plans, unless its config says `dry_run: false`.",
         owners=settings.owners,
         tags={JOB_TAG: kind, **settings.tags},
     )
@@ -251,9 +256,9 @@ def _materialize_partitions(
     commit = read_commit_if_there(log.storage, log.log_directory, version)
     if layout is None or commit is None:
         return
-    touched = find_changed_partitions(changed_files(commit), snapshot, layout, context.instance)
+    changed = find_changed_partitions(changed_files(commit), snapshot, layout, context.instance)
     events = TableEvents(table.asset_key, snapshot, layout).partition_events(
-        touched, (), version, data_version(snapshot), what, {}
+        changed, (), version, data_version(snapshot), what, {}
     )
     for event in events:
         context.log_event(event)

@@ -28,7 +28,7 @@ from delta_ops.clock import HOUR_MS, Clock, system_clock
 from delta_ops.errors import DeltaOpsError, InvalidRequestError, TableNotFoundError
 from delta_ops.maintenance import HealthReport, Operation
 from delta_ops.maintenance.fleet.maintain import failure_of
-from delta_ops.orchestration.checks.check_results import SeenTable, changed_evaluations
+from delta_ops.orchestration.checks.check_results import AssessedTable, changed_evaluations
 from delta_ops.orchestration.dagster_compat import sensor_location
 from delta_ops.orchestration.maintenance.jobs import LOG_OPERATIONS, is_gone
 from delta_ops.orchestration.maintenance.unfinished_runs import run_sentence, unfinished_runs
@@ -230,14 +230,14 @@ class _Tick:
 
     def _evaluations(self) -> list[dg.AssetCheckEvaluation]:
         """Changed verdicts of the health checks; none for a missing table."""
-        seen = [
-            SeenTable(each.table, each.jobs.job.name, found)
+        assessed = [
+            AssessedTable(each.table, each.jobs.job.name, found)
             for each in self._assessed
             if isinstance(found := each.report or each.error, HealthReport | DeltaOpsError)
             and not isinstance(found, TableNotFoundError)
         ]
         context = self._context
-        return changed_evaluations(context.instance, seen, sensor_location(context))
+        return changed_evaluations(context.instance, assessed, sensor_location(context))
 
 
 def _rotate(places: Sequence[_Place], first: str | None) -> list[_Place]:

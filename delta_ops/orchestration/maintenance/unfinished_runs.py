@@ -1,7 +1,7 @@
-"""Unfinished runs: which tables wait for a run of our jobs, or have one under way.
+"""Unfinished runs: which tables have a queued or running maintenance run.
 
-Asked before a run is requested, to save work, and told to people. No table depends on it: what two
-runs do to one at once is settled by its log.
+The sensor skips such tables to save work, and people see why. Correctness does not depend on it:
+the log of a table decides between two concurrent runs.
 """
 
 from __future__ import annotations
@@ -21,34 +21,34 @@ _UNFINISHED = (*_WAITING, dg.DagsterRunStatus.STARTING, dg.DagsterRunStatus.STAR
 def unfinished_runs(
     instance: dg.DagsterInstance,
     tables_by_job: Mapping[str, Iterable[str]],
-    but: str = "",
+    except_run_id: str = "",
     *,
     after: datetime | None = None,
 ) -> dict[str, dg.RunRecord]:
-    """The oldest unfinished run of our jobs for each table that has one, by the table's name.
+    """The oldest unfinished run of a maintenance job for each table, by the table's name.
 
     Args:
-        tables_by_job: The tables that a job's runs look after where their config names none.
-        but: The id of a run that does not count.
-        after: Runs that were made before do not count, but for those in the queue: where nobody
-            watches runs, one whose process died is under way for ever.
+        tables_by_job: The tables that a job's runs maintain if their config names no tables.
+        except_run_id: The id of a run that does not count.
+        after: Older runs do not count unless they are queued. A run whose process died stays
+            unfinished for ever if no daemon monitors runs.
     """
-    asked = dg.RunsFilter(statuses=list(_UNFINISHED))
+    query = dg.RunsFilter(statuses=list(_UNFINISHED))
     found: dict[str, dg.RunRecord] = {}
-    for record in instance.get_run_records(asked, ascending=True):
+    for record in instance.get_run_records(query, ascending=True):
         run = record.dagster_run
         is_ours = JOB_TAG in run.tags or run.job_name in tables_by_job
         is_queued = run.status is dg.DagsterRunStatus.QUEUED
         if not is_queued and after is not None and record.create_timestamp < after:
             continue
-        if is_ours and run.run_id != but:
+        if is_ours and run.run_id != except_run_id:
             for name in _table_names(run) or tables_by_job.get(run.job_name, ()):
                 found.setdefault(name, record)
     return found
 
 
 def run_sentence(record: dg.RunRecord) -> str:
-    """What a table waits for, or who is at work on it."""
+    """Which run a table waits for, or which run maintains it."""
     run_id = record.dagster_run.run_id[:8]
     if record.dagster_run.status in _WAITING:
         since = _time_text(record.create_timestamp)
@@ -63,7 +63,7 @@ def run_sentence(record: dg.RunRecord) -> str:
 
 
 def _table_names(run: dg.DagsterRun) -> list[str]:
-    """The tables that a run is for, by its tag or its config; none: it does not say."""
+    """The tables of a run by its tag or its config; empty if neither names tables."""
     if TABLE_TAG in run.tags:
         return [run.tags[TABLE_TAG]]
     ops: Any = run.run_config.get("ops") or {}
