@@ -1,7 +1,7 @@
 """Check results: health findings as results of asset checks, with or without a run.
 
-The maintenance sensor evaluates checks without a run. It reports only verdicts that have changed, so
-that ticks without news leave nothing in Dagster's event log.
+The maintenance sensor evaluates checks without a run. It reports only changed verdicts, so that
+ticks without news leave nothing in Dagster's event log.
 """
 
 from collections.abc import Collection, Iterator, Sequence

@@ -14,7 +14,7 @@ from delta_ops.orchestration.swap_in.delta_forks import (
     DeltaLakePolarsIOManager,
     DeltaLakePyarrowIOManager,
 )
-from delta_ops.orchestration.swap_in.merge_words import OUR_MERGE, MergeConfig, MergeType
+from delta_ops.orchestration.swap_in.merge_translations import OUR_MERGE, MergeConfig, MergeType
 from delta_ops.orchestration.swap_in.storage_configs import (
     AzureConfig,
     ClientConfig,

@@ -10,31 +10,34 @@ from typing import Any, ClassVar
 
 from delta_ops.errors import InvalidRequestError
 from delta_ops.orchestration.swap_in.io_manager import RenamedIOManager
-from delta_ops.orchestration.swap_in.merge_words import read_iceberg_mode, read_upsert_options
-from delta_ops.orchestration.swap_in.words import Words, need_nothing, refuse
+from delta_ops.orchestration.swap_in.merge_translations import (
+    translate_iceberg_mode,
+    translate_upsert_options,
+)
+from delta_ops.orchestration.swap_in.translations import Translations, ignore_setting, reject
 
 __all__ = ["DeltaLakeIOManager"]
 
 
-def _read_schema_update_mode(value: Any, said: str) -> Mapping[str, Any]:
+def _translate_schema_update_mode(value: Any, where: str) -> Mapping[str, Any]:
     if value not in ("error", "update"):
-        raise InvalidRequestError(f"{said} {value!r}; choose error or update")
+        raise InvalidRequestError(f"{where} {value!r}; choose error or update")
     return {"delta/merge_schema": value == "update"}
 
 
 class DeltaLakeIOManager(RenamedIOManager):
     """Stores assets that have dagster-iceberg's metadata as Delta tables."""
 
-    output_words: ClassVar[Words] = {
-        "write_mode": read_iceberg_mode,
-        "schema_update_mode": _read_schema_update_mode,
+    output_translations: ClassVar[Translations] = {
+        "write_mode": translate_iceberg_mode,
+        "schema_update_mode": _translate_schema_update_mode,
         # An asset's partitions are no layout of its table, which may stay as it is.
-        "partition_spec_update_mode": need_nothing,
-        "partition_field_name_prefix": refuse(
+        "partition_spec_update_mode": ignore_setting,
+        "partition_field_name_prefix": reject(
             "a Delta table is laid out by columns, not by partition fields; leave it out"
         ),
-        "upsert_options": read_upsert_options,
-        "table_properties": refuse(
+        "upsert_options": translate_upsert_options,
+        "table_properties": reject(
             "these are Iceberg's; properties of a Delta table are given as delta/configuration"
         ),
     }

@@ -14,18 +14,18 @@ from typing import Any, ClassVar
 import dagster as dg
 
 from delta_ops.errors import InvalidRequestError
-from delta_ops.orchestration.swap_in.io_manager import RenamedIOManager, refuse_versions
-from delta_ops.orchestration.swap_in.merge_words import (
-    read_merge_options,
+from delta_ops.orchestration.swap_in.io_manager import RenamedIOManager, reject_versions
+from delta_ops.orchestration.swap_in.merge_translations import (
+    translate_merge_options,
     unite_merge_flags,
 )
-from delta_ops.orchestration.swap_in.words import (
-    Words,
-    need_nothing,
-    read_schema_mode,
-    read_words,
-    refuse,
+from delta_ops.orchestration.swap_in.translations import (
+    Translations,
+    ignore_setting,
+    reject,
     rename,
+    translate,
+    translate_schema_mode,
 )
 
 __all__ = ["DeltaWriteMode", "PolarsDeltaIOManager"]
@@ -44,60 +44,60 @@ class DeltaWriteMode(StrEnum):
     merge = "merge"
 
 
-def _read_partition_by(value: Any, said: str) -> Mapping[str, Any]:
+def _translate_partition_by(value: Any, where: str) -> Mapping[str, Any]:
     match value:
         case str():
             return {"partition_expr": value, "delta/partition_by": [value]}
         case Mapping() if all(isinstance(each, str) for each in value.values()):
             return {"partition_expr": value, "delta/partition_by": list(value.values())}
     raise InvalidRequestError(
-        f"{said} {value!r}; give a column, or a mapping of dimensions to such"
+        f"{where} {value!r}; give a column, or a mapping of dimensions to such"
     )
 
 
-_WRITE_OPTIONS: Words = {
-    "schema_mode": read_schema_mode,
+_WRITE_OPTIONS: Translations = {
+    "schema_mode": translate_schema_mode,
     "configuration": rename("delta/configuration"),
 }
 
 
-def _read_write_options(value: Any, said: str) -> Mapping[str, Any]:
+def _translate_write_options(value: Any, where: str) -> Mapping[str, Any]:
     if not isinstance(value, Mapping) or set(value) - set(_WRITE_OPTIONS):
         raise InvalidRequestError(
-            f"{said}, of which only {' and '.join(_WRITE_OPTIONS)} are known here; delta_ops has "
+            f"{where}, of which only {' and '.join(_WRITE_OPTIONS)} are known here; delta_ops has "
             "a writer of its own. Nothing was written"
         )
-    return read_words(value, said, _WRITE_OPTIONS)
+    return translate(value, where, _WRITE_OPTIONS)
 
 
 class PolarsDeltaIOManager(RenamedIOManager):
     """For polars frames; inputs without an annotation are such."""
 
-    output_words: ClassVar[Words] = {
+    output_translations: ClassVar[Translations] = {
         "mode": rename("delta/mode"),
-        "partition_by": _read_partition_by,
-        "delta_write_options": _read_write_options,
-        "delta_merge_options": read_merge_options,
+        "partition_by": _translate_partition_by,
+        "delta_write_options": _translate_write_options,
+        "delta_merge_options": translate_merge_options,
         "overwrite_schema": rename("delta/overwrite_schema"),
-        "n_rows": refuse(_NO_SAMPLE),
-        "fraction": refuse(_NO_SAMPLE),
-        "descriptions": refuse("a column's description is its comment in the table; leave it out"),
-        "streaming": refuse("a lazy frame is collected as a whole; collect it in the asset"),
+        "n_rows": reject(_NO_SAMPLE),
+        "fraction": reject(_NO_SAMPLE),
+        "descriptions": reject("a column's description is its comment in the table; leave it out"),
+        "streaming": reject("a lazy frame is collected as a whole; collect it in the asset"),
     }
-    input_words: ClassVar[Words] = {
-        **refuse_versions("version"),
-        "pyarrow_options": refuse(_OWN_READER, outcome="Nothing was read"),
-        "delta_table_options": refuse(_OWN_READER, outcome="Nothing was read"),
+    input_translations: ClassVar[Translations] = {
+        **reject_versions("version"),
+        "pyarrow_options": reject(_OWN_READER, outcome="Nothing was read"),
+        "delta_table_options": reject(_OWN_READER, outcome="Nothing was read"),
         # A partition without rows is none that is missing.
-        "allow_missing_partitions": need_nothing,
+        "allow_missing_partitions": ignore_setting,
     }
-    field_words: ClassVar[Words] = {
+    field_translations: ClassVar[Translations] = {
         "mode": rename("delta/mode"),
         "overwrite_schema": rename("delta/overwrite_schema"),
-        **refuse_versions("version"),
-        "extension": refuse("the folders of the tables end in .delta", unless=(".delta",)),
+        **reject_versions("version"),
+        "extension": reject("the folders of the tables end in .delta", unless=(".delta",)),
     }
-    table_words: ClassVar[Sequence[str]] = ()
+    table_keys: ClassVar[Sequence[str]] = ()
     root_field: ClassVar[str] = "base_dir"
     schema_field: ClassVar[str] = ""
 

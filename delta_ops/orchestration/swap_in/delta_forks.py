@@ -1,5 +1,4 @@
-"""What dagster-deltalake and its fork dagster-delta have in common: the names and settings of IO
-managers."""
+"""The IO managers of dagster-deltalake and its fork dagster-delta."""
 
 from __future__ import annotations
 
@@ -10,31 +9,31 @@ import pyarrow as pa
 
 from delta_ops.orchestration.swap_in.io_manager import (
     RenamedIOManager,
-    refuse_type_handlers,
-    refuse_versions,
+    reject_type_handlers,
+    reject_versions,
 )
-from delta_ops.orchestration.swap_in.merge_words import OUR_MERGE, read_merge_config
-from delta_ops.orchestration.swap_in.words import (
-    Words,
-    read_commit_properties,
-    read_schema_mode,
-    refuse,
+from delta_ops.orchestration.swap_in.merge_translations import OUR_MERGE, translate_merge_config
+from delta_ops.orchestration.swap_in.translations import (
+    Translations,
+    reject,
     rename,
+    translate_commit_properties,
+    translate_schema_mode,
 )
 
-_SETTINGS: Words = {
-    # Those of fields count in metadata, too, where both packages would pass over some.
+_SETTINGS: Translations = {
+    # Settings of fields also count in metadata, where both packages ignore some of them.
     "mode": rename("delta/mode"),
-    "schema_mode": read_schema_mode,
+    "schema_mode": translate_schema_mode,
     "custom_metadata": rename("delta/user_metadata"),
-    "commit_properties": read_commit_properties,
+    "commit_properties": translate_commit_properties,
     "overwrite_schema": rename("delta/overwrite_schema"),
-    "merge_config": read_merge_config,
-    "writer_engine": refuse("delta_ops has a writer of its own; leave it out"),
-    "parquet_read_options": refuse(
+    "merge_config": translate_merge_config,
+    "writer_engine": reject("delta_ops has a writer of its own; leave it out"),
+    "parquet_read_options": reject(
         "delta_ops has a reader of its own; columns and partitions choose what it reads"
     ),
-    "writer_properties": refuse(
+    "writer_properties": reject(
         "these are settings of another writer; the table property delta.parquet.compression.codec "
         "chooses the codec"
     ),
@@ -42,30 +41,30 @@ _SETTINGS: Words = {
 
 
 class TypesOfForks:
-    """Stands for a type handler of theirs; its types are handled anyway."""
+    """A type handler of these packages. Its types are handled anyway."""
 
 
 class DeltaLakeIOManager(RenamedIOManager):
-    """Takes the fields and metadata of both; for subclasses that name types."""
+    """Accepts the fields and metadata of both packages. Subclasses name the type of inputs."""
 
-    output_words: ClassVar[Words] = {
+    output_translations: ClassVar[Translations] = {
         **_SETTINGS,
         "table_config": rename("delta/configuration"),
         "table_configuration": rename("delta/configuration"),
         "merge_predicate": rename("delta/merge_predicate"),
-        "merge_operations_config": refuse(OUR_MERGE),
+        "merge_operations_config": reject(OUR_MERGE),
     }
-    input_words: ClassVar[Words] = {
-        **refuse_versions("table_version"),
+    input_translations: ClassVar[Translations] = {
+        **reject_versions("table_version"),
         "predicate": rename("delta/predicate"),
     }
-    field_words: ClassVar[Words] = {
+    field_translations: ClassVar[Translations] = {
         **_SETTINGS,
         "table_config": rename("delta/configuration"),
     }
 
     def __init__(self, **given: Any) -> None:
-        refuse_type_handlers(type(self).__name__, self.type_handlers(), TypesOfForks)
+        reject_type_handlers(type(self).__name__, self.type_handlers(), TypesOfForks)
         super().__init__(**given)
 
     @staticmethod

@@ -1,9 +1,9 @@
-"""RenamedIOManager: `DeltaIOManager` with other words, and tables in schemas.
+"""RenamedIOManager: `DeltaIOManager` with the setting names of another integration.
 
-The table of an asset is `<root>/<schema>/<name>`. The schema is that of the asset's metadata, else
-the IO manager's, else the last part of the asset's prefix, else `public`; the name is `root_name`
-of the metadata, else the last part of the asset's key. Both come from the asset's definition, by
-which it is read, too.
+The table of an asset is `<root>/<schema>/<name>`. The schema comes from the asset's metadata, else
+from the IO manager, else it is the last part of the asset's prefix, else `public`. The name is
+`root_name` of the metadata, else the last part of the asset's key. Both come from the asset's
+definition, which also decides where the asset is read.
 """
 
 from __future__ import annotations
@@ -17,42 +17,44 @@ from pydantic import Field
 from delta_ops.errors import InvalidRequestError
 from delta_ops.orchestration.io_manager.delta_io_manager import DeltaIOManager
 from delta_ops.orchestration.swap_in.storage_configs import ClientConfig, StorageConfig
-from delta_ops.orchestration.swap_in.words import Words, read_words, refuse
+from delta_ops.orchestration.swap_in.translations import Translations, reject, translate
 
 
 class RenamedIOManager(DeltaIOManager):
-    """Stores assets as `DeltaIOManager` does; takes its fields as well."""
+    """Stores assets as `DeltaIOManager` does, and also accepts its fields."""
 
     schema_name: str | None = Field(
         default=None, description="Folder of the tables whose assets name no other one."
     )
 
-    output_words: ClassVar[Words] = {}
+    output_translations: ClassVar[Translations] = {}
     """Metadata of outputs and of assets' definitions."""
-    input_words: ClassVar[Words] = {}
+    input_translations: ClassVar[Translations] = {}
     """Metadata of inputs, apart from `columns`."""
-    field_words: ClassVar[Words] = {}
+    field_translations: ClassVar[Translations] = {}
     """Settings that are fields of the IO manager."""
-    table_words: ClassVar[Sequence[str]] = ("schema", "root_name")
+    table_keys: ClassVar[Sequence[str]] = ("schema", "root_name")
     """Metadata of assets' definitions that name a table."""
     root_field: ClassVar[str] = "root_uri"
     schema_field: ClassVar[str] = "schema"
 
     def __init__(self, **given: Any) -> None:
         fields = self._our_fields(given)
-        # Their assets may say how to merge beside a mode that somebody else names, or nobody.
+        # Their assets may have merge settings without a mode.
         metadata = {"delta/mode": "overwrite", **fields.pop("metadata", {})}
         super().__init__(**fields, metadata=metadata)
 
     @classmethod
     def configure_at_launch(cls, **given: Any) -> Any:
-        """The IO manager with further fields, in our words, from the config of a run."""
+        """The IO manager with further fields from the config of a run."""
         return super().configure_at_launch(**cls._our_fields(given))
 
     @classmethod
     def _our_fields(cls, given: Mapping[str, Any]) -> dict[str, Any]:
-        """Fields of `DeltaIOManager`, and `schema_name`; of those that are ours, each as it is."""
-        fields = {name: value for name, value in given.items() if name not in cls.field_words}
+        """Translate the fields to fields of `DeltaIOManager` and `schema_name`."""
+        fields = {
+            name: value for name, value in given.items() if name not in cls.field_translations
+        }
         renamed = {cls.root_field: "root", cls.schema_field: "schema_name"}
         for theirs, ours in renamed.items():
             if theirs in fields and ours in fields:
@@ -68,27 +70,25 @@ class RenamedIOManager(DeltaIOManager):
             raise InvalidRequestError(
                 f"client_options are of type {type(client_options).__name__}; give a ClientConfig"
             )
-        settings = {name: given[name] for name in cls.field_words if name in given}
+        settings = {name: given[name] for name in cls.field_translations if name in given}
         if settings:
             place = f"the fields of {cls.__name__}"
             given_metadata = {**settings, **fields.get("metadata", {})}
-            fields["metadata"] = read_words(given_metadata, place, cls.field_words)
+            fields["metadata"] = translate(given_metadata, place, cls.field_translations)
         return fields
 
     def table_name(self, asset_key: dg.AssetKey, metadata: Mapping[str, Any]) -> Sequence[str]:
-        """The folders of the table below root; see above."""
+        """The folders of the table below the root."""
         return table_folders(asset_key, metadata, self.schema_name)
 
     def read_metadata(self, metadata: Mapping[str, Any], place: str) -> Mapping[str, Any]:
-        """Metadata in the words of `DeltaIOManager`."""
-        return read_words(metadata, place, self.output_words)
+        """Metadata with the keys of `DeltaIOManager`."""
+        return translate(metadata, place, self.output_translations)
 
     def handle_output(self, context: dg.OutputContext, obj: Any) -> None:
-        """See `DeltaIOManager`; the table is named by the asset's definition alone."""
+        """Write the output. Only the asset's definition may name the table."""
         given = context.output_metadata
-        named = [
-            name for name in self.table_words if isinstance(_plain_value(given.get(name)), str)
-        ]
+        named = [name for name in self.table_keys if isinstance(_plain_value(given.get(name)), str)]
         if named:
             raise InvalidRequestError(
                 f"the Output of asset {context.asset_key.to_user_string()} has the metadata "
@@ -98,8 +98,8 @@ class RenamedIOManager(DeltaIOManager):
         super().handle_output(context, obj)
 
     def read_input_metadata(self, metadata: Mapping[str, Any], place: str) -> Mapping[str, Any]:
-        """Metadata of an input in the words of `DeltaIOManager`."""
-        return read_words(metadata, place, self.input_words)
+        """Metadata of an input with the keys of `DeltaIOManager`."""
+        return translate(metadata, place, self.input_translations)
 
 
 def table_folders(
@@ -133,20 +133,20 @@ def _plain_value(value: Any) -> Any:
     return value.value if isinstance(value, dg.MetadataValue) else value
 
 
-def refuse_versions(name: str) -> Words:
-    """The word by which an input would be read at a version of the user's choice."""
+def reject_versions(name: str) -> Translations:
+    """Translation that rejects a version of an input."""
     reason = (
         "an input is read at the version that Dagster records as its provenance; open another one "
         "with DeltaLogResource.snapshot(table, version)"
     )
-    return {name: refuse(reason, unless=(), outcome="Nothing was read")}
+    return {name: reject(reason, unless=(), outcome="Nothing was read")}
 
 
-def refuse_type_handlers(io_manager: str, handlers: Iterable[object], known: type) -> None:
-    """Refuse type handlers that others have written.
+def reject_type_handlers(io_manager: str, handlers: Iterable[object], known: type) -> None:
+    """Reject type handlers of other packages.
 
     Raises:
-        InvalidRequestError: There is one that is not of the class whose types are handled anyway.
+        InvalidRequestError: A handler is not of the `known` class.
     """
     for handler in handlers:
         if not isinstance(handler, known):

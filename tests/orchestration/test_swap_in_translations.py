@@ -240,6 +240,6 @@ def test_every_word_of_a_swap_in_is_listed() -> None:
         manager: Any = make
         listed = {word.key for word in ASSETS[package]}
         if package != "dagster-deltalake":  # whose words are some of those of its fork
-            assert set(manager.output_words) <= listed
-            assert set(manager.input_words) <= {word.key for word in INPUTS[package]}
-            assert set(manager.field_words) <= {word.key for word in FIELDS[package]}
+            assert set(manager.output_translations) <= listed
+            assert set(manager.input_translations) <= {word.key for word in INPUTS[package]}
+            assert set(manager.field_translations) <= {word.key for word in FIELDS[package]}

@@ -1,4 +1,4 @@
-"""Merge words: how dagster-delta and dagster-iceberg say a merge, in our settings. Pure."""
+"""Merge translations: merge settings of other integrations, translated to ours. Pure."""
 
 from __future__ import annotations
 
@@ -57,26 +57,26 @@ class MergeConfig:
     """Refused where it is used."""
 
 
-def read_merge_config(value: Any, said: str) -> Mapping[str, Any]:
-    """The reader of `merge_config`."""
+def translate_merge_config(value: Any, where: str) -> Mapping[str, Any]:
+    """Translation of `merge_config`."""
     known = [each.name for each in fields(MergeConfig)]
     if isinstance(value, Mapping) and (set(value) - set(known) or "merge_type" not in value):
         raise InvalidRequestError(
-            f"{said} with {', '.join(map(repr, value))}; give a merge_type and, if need be, "
+            f"{where} with {', '.join(map(repr, value))}; give a merge_type and, if need be, "
             f"{', '.join(known[1:])}"
         )
     config = MergeConfig(**value) if isinstance(value, Mapping) else value
     if not isinstance(config, MergeConfig):
-        raise InvalidRequestError(f"{said} of type {type(value).__name__}; give a MergeConfig")
+        raise InvalidRequestError(f"{where} of type {type(value).__name__}; give a MergeConfig")
     if config.merge_type not in _CLAUSES:
         raise InvalidRequestError(
-            f"{said} with the merge_type {str(config.merge_type)!r}; choose from "
+            f"{where} with the merge_type {str(config.merge_type)!r}; choose from "
             f"{', '.join(each.value for each in _CLAUSES)}, or {OUR_MERGE}"
         )
     if config.merge_operations_config:
-        raise InvalidRequestError(f"{said} with merge_operations_config: {OUR_MERGE}")
+        raise InvalidRequestError(f"{where} with merge_operations_config: {OUR_MERGE}")
     if not config.error_on_type_mismatch:
-        raise _mismatch_error(said)
+        raise _mismatch_error(where)
     aliases = _aliases(config.source_alias, config.target_alias)
     settings = {
         "delta/merge_clauses": _CLAUSES[MergeType(config.merge_type)],
@@ -86,16 +86,16 @@ def read_merge_config(value: Any, said: str) -> Mapping[str, Any]:
     return {name: value for name, value in settings.items() if value}
 
 
-def read_merge_options(value: Any, said: str) -> Mapping[str, Any]:
-    """The reader of `delta_merge_options` of dagster-polars, arguments of deltalake's merge."""
+def translate_merge_options(value: Any, where: str) -> Mapping[str, Any]:
+    """Translation of `delta_merge_options` of dagster-polars, arguments of deltalake's merge."""
     known = ("predicate", "source_alias", "target_alias", "merge_schema", "error_on_type_mismatch")
     if not isinstance(value, Mapping) or set(value) - set(known):
         raise InvalidRequestError(
-            f"{said}, of which only {', '.join(known)} are known here; {OUR_MERGE}. Nothing was "
+            f"{where}, of which only {', '.join(known)} are known here; {OUR_MERGE}. Nothing was "
             "written"
         )
     if value.get("error_on_type_mismatch") is False:
-        raise _mismatch_error(said)
+        raise _mismatch_error(where)
     settings = {
         "delta/merge_predicate": value.get("predicate"),
         "delta/merge_aliases": _aliases(value.get("source_alias"), value.get("target_alias")),
@@ -105,10 +105,10 @@ def read_merge_options(value: Any, said: str) -> Mapping[str, Any]:
 
 
 def unite_merge_flags(metadata: Mapping[str, Any], place: str) -> dict[str, Any]:
-    """Metadata of dagster-polars with its clauses of a merge as one setting.
+    """Unite the merge flags in metadata of dagster-polars into one setting.
 
     Raises:
-        InvalidRequestError: A flag is neither True nor False, or the clauses are given twice.
+        InvalidRequestError: A flag is neither True nor False, or the clauses are set twice.
     """
     kept = {name: value for name, value in metadata.items() if name not in _FLAGS}
     given = {name: metadata[name] for name in _FLAGS if metadata.get(name) is not None}
@@ -130,27 +130,27 @@ def _aliases(source: Any, target: Any) -> Mapping[str, Any]:
     return {side: name for side, name in (("source", source), ("target", target)) if name}
 
 
-def _mismatch_error(said: str) -> InvalidRequestError:
+def _mismatch_error(where: str) -> InvalidRequestError:
     return InvalidRequestError(
-        f"{said} with error_on_type_mismatch=False: a value that does not fit its column is "
+        f"{where} with error_on_type_mismatch=False: a value that does not fit its column is "
         "refused here; leave it out"
     )
 
 
-def read_upsert_options(value: Any, said: str) -> Mapping[str, Any]:
-    """The reader of `upsert_options`, a mapping or dagster-iceberg's own class."""
+def translate_upsert_options(value: Any, where: str) -> Mapping[str, Any]:
+    """Translation of `upsert_options`, a mapping or a value of dagster-iceberg's class."""
     given = value.model_dump() if hasattr(value, "model_dump") else value
     flags = {"when_matched_update_all": _UPDATE, "when_not_matched_insert_all": _INSERT}
     if not isinstance(given, Mapping) or set(given) - {"join_cols", *flags}:
-        raise InvalidRequestError(f"{said}; give join_cols and, if need be, {', '.join(flags)}")
+        raise InvalidRequestError(f"{where}; give join_cols and, if need be, {', '.join(flags)}")
     for name in flags:
         if not isinstance(given.get(name, True), bool):
-            raise InvalidRequestError(f"{said} with {name} {given[name]!r}; choose True or False")
+            raise InvalidRequestError(f"{where} with {name} {given[name]!r}; choose True or False")
     clauses = [clause for name, clause in flags.items() if given.get(name, True)]
     keys = {"delta/merge_keys": given["join_cols"]} if "join_cols" in given else {}
     return {**keys, "delta/merge_clauses": clauses}
 
 
-def read_iceberg_mode(value: Any, _said: str) -> Mapping[str, Any]:
-    """The reader of `write_mode`."""
+def translate_iceberg_mode(value: Any, _where: str) -> Mapping[str, Any]:
+    """Translation of `write_mode`."""
     return {"delta/mode": "merge" if value == "upsert" else value}
