@@ -148,30 +148,25 @@ def _file_lines(data: bytes) -> tuple[int, int]:
 def _parse_small(
     data: bytes, begin: int, end: int, decoder: msgspec.json.Decoder[Any]
 ) -> ParsedLines | None:
-    """What `parse_lines` gives of plain data, by one call; None where something is unusual."""
+    """Parse a small commit by one call of the decoder; None if a line is unusual."""
     data.decode()
     lines = decoder.decode_lines(data)
-    if len(lines) != data.count(b"\n") + (not data.endswith(b"\n")):
+    if not lines or len(lines) != _num_lines(data, 0, len(data)):
         return None
     first = data.count(b"\n", 0, begin)
-    after = first + data.count(b"\n", begin, end) + (end > begin and data[end - 1] != _NEWLINE)
-    adds, removes = [], []
-    others: list[tuple[str, Any]] = []
+    after = first + _num_lines(data, begin, end)
     names = lines[0].__struct_fields__
-    for number, row in enumerate(map(attrgetter(*names), lines)):
-        absent = row.count(None)
-        if absent == len(names):
-            continue  # an action that we do not know
-        add, remove = row[:2]
-        is_file = add is not None or remove is not None
-        if absent < len(names) - 1 or (is_file and not first <= number < after):
-            return None
-        if add is not None:
-            adds.append(add)
-        elif remove is not None:
-            removes.append(remove)
-        else:
-            others += [pair for pair in zip(names, row, strict=True) if pair[1] is not None]
+    rows = list(map(attrgetter(*names), lines))
+    if min(row.count(None) for row in rows) < len(names) - 1:
+        return None  # several actions in a line
+    adds = [row[0] for row in rows[first:after] if row[0] is not None]
+    removes = [row[1] for row in rows[first:after] if row[1] is not None]
+    other_rows = [row for row in rows if row[0] is None and row[1] is None]
+    if len(adds) + len(removes) + len(other_rows) < len(rows):
+        return None  # a file action outside of the file lines
+    others = [
+        pair for row in other_rows for pair in zip(names, row, strict=True) if pair[1] is not None
+    ]
     return ParsedLines(
         add_hashes=array("q", [hash(add.path) for add in adds]),
         remove_hashes=array("q", [hash(remove.path) for remove in removes]),
@@ -184,6 +179,12 @@ def _parse_small(
             for name in body.__struct_fields__[_NUM_PLAIN:]
         ),
     )
+
+
+def _num_lines(data: bytes, begin: int, end: int) -> int:
+    """The number of lines between two positions. The last line need not end."""
+    is_open = end > begin and data[end - 1] != _NEWLINE
+    return data.count(b"\n", begin, end) + is_open
 
 
 def _parse_blocks(
