@@ -57,45 +57,78 @@ def build_commit_sensor(
         ),
     )
     def commit_sensor(context: dg.SensorEvaluationContext) -> dg.SensorResult:
-        cursor = cursor_from_text(context.cursor)
         ends_ms = clock() + 1000 * tick_seconds
-        cursors, events, notes = dict(cursor.tables), list[Any](), list[str]()
-
-        def may_go_on(found: int = 0) -> bool:
-            return len(events) + found < max_events and clock() < ends_ms
-
-        in_turn = _rotate(tables, cursor.first)
-        first = None
-        for table, following in zip(in_turn, in_turn[1:] + in_turn[:1], strict=True):
-            try:
-                found = find_unreported_commits(
-                    table,
-                    cursors.get(table.name),
-                    context.instance,
-                    layout=layout_of(table, context.repository_def),
-                    may_go_on=may_go_on,
-                    clock=clock,
-                )
-            except TableNotFoundError as error:
-                before = cursors.setdefault(table.name, ABSENT)
-                if before.version >= 0:
-                    notes.append(_report_failure(context, table, error))
-            except Exception as error:  # one table must not keep the others from being told
-                notes.append(_report_failure(context, table, error))
-            else:
-                events.extend(found.events)
-                cursors[table.name] = found.cursor
-                notes += [f"{table.name}: {note}" for note in found.notes]
-            if not may_go_on():
-                first = following.name
-                break
-        return dg.SensorResult(
-            asset_events=events,
-            cursor=cursor_text(SensorCursor(tables=cursors, first=first)),
-            skip_reason="; ".join([_count(events), *notes]),
-        )
+        return _Tick(context, tables, max_events=max_events, ends_ms=ends_ms, clock=clock).run()
 
     return commit_sensor
+
+
+class _Tick:
+    """One tick: collects the events of tables in turn, until its time or its room is over."""
+
+    def __init__(
+        self,
+        context: dg.SensorEvaluationContext,
+        tables: Sequence[TableRef],
+        *,
+        max_events: int,
+        ends_ms: int,
+        clock: Clock,
+    ) -> None:
+        self._context, self._clock = context, clock
+        self._max_events, self._ends_ms = max_events, ends_ms
+        cursor = cursor_from_text(context.cursor)
+        self._tables = _rotate(tables, cursor.first)
+        self._cursors = dict(cursor.tables)
+        self._events: list[Any] = []
+        self._notes: list[str] = []
+
+    def run(self) -> dg.SensorResult:
+        """Search the tables; the next tick begins with the first table that was not reached."""
+        first = None
+        following = [*self._tables[1:], *self._tables[:1]]
+        for table, next_table in zip(self._tables, following, strict=True):
+            self._search(table)
+            if not self._may_go_on():
+                first = next_table.name
+                break
+        return dg.SensorResult(
+            asset_events=self._events,
+            cursor=cursor_text(SensorCursor(tables=self._cursors, first=first)),
+            skip_reason="; ".join([_count(self._events), *self._notes]),
+        )
+
+    def _may_go_on(self, num_more: int = 0) -> bool:
+        """Whether there is time and room left, with `num_more` events of the current table."""
+        has_room = len(self._events) + num_more < self._max_events
+        return has_room and self._clock() < self._ends_ms
+
+    def _search(self, table: TableRef) -> None:
+        """Add the events of a table, or a note that says why it failed."""
+        try:
+            found = find_unreported_commits(
+                table,
+                self._cursors.get(table.name),
+                self._context.instance,
+                layout=layout_of(table, self._context.repository_def),
+                may_go_on=self._may_go_on,
+                clock=self._clock,
+            )
+        except TableNotFoundError as error:
+            before = self._cursors.setdefault(table.name, ABSENT)
+            if before.version >= 0:
+                self._add_failure(table, error)
+        except Exception as error:  # one table must not stop the reports of the others
+            self._add_failure(table, error)
+        else:
+            self._events.extend(found.events)
+            self._cursors[table.name] = found.cursor
+            self._notes += [f"{table.name}: {note}" for note in found.notes]
+
+    def _add_failure(self, table: TableRef, error: Exception) -> None:
+        sentence = f"{table.name}: {failure_of(error).message}"
+        self._context.log.error(sentence)
+        self._notes.append(sentence)
 
 
 def _rotate(tables: Sequence[TableRef], first: str | None) -> list[TableRef]:
@@ -105,10 +138,3 @@ def _rotate(tables: Sequence[TableRef], first: str | None) -> list[TableRef]:
 
 def _count(events: Sequence[Any]) -> str:
     return f"{count_text(len(events), 'event')} reported" if events else "no commits to report"
-
-
-def _report_failure(context: dg.SensorEvaluationContext, table: TableRef, error: Exception) -> str:
-    """Why a table was left out, in a sentence, which Dagster's log has too."""
-    sentence = f"{table.name}: {failure_of(error).message}"
-    context.log.error(sentence)
-    return sentence
