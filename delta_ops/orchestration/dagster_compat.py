@@ -37,7 +37,7 @@ def annotation(context: dg.InputContext | dg.OutputContext) -> Any:
         return Any
 
 
-def output_words(context: dg.OutputContext) -> str:
+def output_name(context: dg.OutputContext) -> str:
     """An output that belongs to no asset, for messages."""
     try:
         return f"the output {context.name} of the op {context.step_key}"
@@ -186,7 +186,7 @@ def code_location(run: dg.DagsterRun) -> tuple[str, str] | None:
     return repository.code_location_origin.location_name, repository.repository_name
 
 
-def last_told_value(instance: dg.DagsterInstance, key: dg.AssetCheckKey, name: str) -> Any:
+def last_reported_value(instance: dg.DagsterInstance, key: dg.AssetCheckKey, name: str) -> Any:
     """The value of this metadata in the latest evaluation of an asset check that has it, or None.
 
     Evaluations that came to nothing, as those of a table that could not be read, are passed over.

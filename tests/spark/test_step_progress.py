@@ -29,7 +29,7 @@ LONGEST_START_S = 600
 def test_the_log_says_how_far_a_write_is(
     tmp_path: Path, spark: SparkSession, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("delta_ops.orchestration.io_manager.log_listener.PROGRESS_S", 0.1)
+    monkeypatch.setattr("delta_ops.orchestration.io_manager.delta_io_manager.PROGRESS_S", 0.1)
 
     @dg.asset
     def slow() -> DataFrame:

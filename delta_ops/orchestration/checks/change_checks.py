@@ -16,7 +16,7 @@ from delta_ops.errors import DeltaOpsError, InvalidRequestError
 from delta_ops.log import Snapshot
 from delta_ops.orchestration.checks.check_ops import TableChecks, check_op
 from delta_ops.orchestration.checks.check_results import failed_result
-from delta_ops.orchestration.dagster_compat import last_told_value
+from delta_ops.orchestration.dagster_compat import last_reported_value
 from delta_ops.orchestration.markdown import code_text
 from delta_ops.orchestration.metadata import column_schema
 from delta_ops.orchestration.tables import TableRef
@@ -162,7 +162,7 @@ def _compare_columns(
     severity: dg.AssetCheckSeverity,
 ) -> dg.AssetCheckResult:
     now = {each.name: _type_text(each) for each in column_schema(snapshot).columns}
-    before = last_told_value(instance, key, "delta/columns")
+    before = last_reported_value(instance, key, "delta/columns")
     changes = {} if before is None else _column_changes(before, now)
     said = [f"{what} {', '.join(shown)}" for what, shown in changes.items() if shown]
     return dg.AssetCheckResult(
@@ -206,7 +206,7 @@ def _compare_rows(
     severity: dg.AssetCheckSeverity,
 ) -> dg.AssetCheckResult:
     rows = count_rows(snapshot)
-    before = last_told_value(instance, key, "delta/rows")
+    before = last_reported_value(instance, key, "delta/rows")
     kept_at_least = 0.0 if before is None else before * (1 - fewer_rows)
     faults = []
     if rows < kept_at_least:

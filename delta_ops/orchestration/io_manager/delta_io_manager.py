@@ -39,6 +39,7 @@ What an overwrite replaces is named by a predicate on the column of `partition_e
 partitions it is the whole table. There is no third way, and no error turns one into the other.
 """
 
+import time
 from collections.abc import Mapping, Sequence
 from functools import partial
 from typing import Any, Literal
@@ -47,7 +48,7 @@ import dagster as dg
 from pydantic import Field
 
 from delta_ops.errors import InvalidRequestError, TableNotFoundError
-from delta_ops.events import OnEvent
+from delta_ops.events import CheckpointDamaged, CommitLost, Event, OnEvent, Progress, RaceLost
 from delta_ops.log import DeltaLog, Snapshot
 from delta_ops.maintenance import auto_compact
 from delta_ops.orchestration import dagster_compat as compat
@@ -59,7 +60,6 @@ from delta_ops.orchestration.io_manager.input_settings import (
     validate_all_is_read,
 )
 from delta_ops.orchestration.io_manager.input_versions import input_version, read_metadata
-from delta_ops.orchestration.io_manager.log_listener import LogListener
 from delta_ops.orchestration.io_manager.output_partitions import require_expression
 from delta_ops.orchestration.io_manager.output_report import report_output
 from delta_ops.orchestration.io_manager.output_settings import (
@@ -90,6 +90,8 @@ from delta_ops.orchestration.tables import uri_elsewhere
 from delta_ops.protocol.predicate import Predicate, all_of
 from delta_ops.transaction import DEFAULT_HOOKS, Hook, write_checksum
 
+PROGRESS_S = 10.0
+"""Seconds between two lines of Dagster's log that report progress."""
 _HOOKS: Mapping[str, Sequence[Hook]] = {
     "inline": (*DEFAULT_HOOKS, auto_compact()),
     "scheduled": (write_checksum,),
@@ -217,8 +219,8 @@ class DeltaIOManager(dg.ConfigurableIOManager):
         return placed
 
     def listener(self, context: dg.OutputContext) -> OnEvent:
-        """Receives the events of a write; by default `LogListener` of Dagster's log."""
-        return LogListener(context.log)
+        """Receives the events of a write; by default it writes some of them to Dagster's log."""
+        return _LogListener(context.log)
 
     def handle_output(self, context: dg.OutputContext, obj: Any) -> None:
         """Write the output and describe the table's new version to Dagster."""
@@ -228,7 +230,7 @@ class DeltaIOManager(dg.ConfigurableIOManager):
             return
         if not context.has_asset_key:
             raise InvalidRequestError(
-                f"{compat.output_words(context)} belongs to no asset, so there is no table for it; "
+                f"{compat.output_name(context)} belongs to no asset, so there is no table for it; "
                 "make the op an asset, or give the output another io_manager_key"
             )
         settings = output_settings(context, self.metadata, self.read_metadata)
@@ -329,3 +331,26 @@ def _validate_none_is_meant(context: dg.OutputContext) -> None:
             "return its rows, or annotate the function with -> None, or Optional[...], where it "
             "may write nothing"
         )
+
+
+class _LogListener:
+    """Logs lost races and lost commits, and the number of finished Spark tasks now and then.
+
+    Args:
+        log: The log of a Dagster context.
+    """
+
+    def __init__(self, log: Any) -> None:
+        self._log = log
+        self._logged_at = time.monotonic()
+
+    def __call__(self, event: Event) -> None:
+        """Log one event."""
+        match event:
+            case Progress() if time.monotonic() - self._logged_at >= PROGRESS_S:
+                self._logged_at = time.monotonic()
+                self._log.info(f"{event.table}: {event.operation}, {event.count} tasks done")
+            case RaceLost():
+                self._log.info(f"{event.table}: another writer committed {event.version} first")
+            case CommitLost() | CheckpointDamaged():
+                self._log.warning(f"{event.table}: {event.advice}")
