@@ -23,7 +23,7 @@ from hypothesis import strategies as st
 
 import delta_ops.arrow as da
 from delta_ops.cli.main import cli
-from delta_ops.cli.render import LogLines, saying_errors
+from delta_ops.cli.render import LogLines, report_errors
 from delta_ops.log import DeltaLog
 from delta_ops.log.commit_file import create_commit
 from delta_ops.protocol.actions import CommitInfo
@@ -320,5 +320,5 @@ def test_far_days_follow_the_rules_of_the_calendar(days: int) -> None:
 
 
 def test_too_little_memory_is_a_sentence() -> None:
-    with pytest.raises(ClickException, match="too little memory"), saying_errors():
+    with pytest.raises(ClickException, match="too little memory"), report_errors():
         raise MemoryError
