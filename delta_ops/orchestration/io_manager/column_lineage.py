@@ -1,10 +1,10 @@
-"""Column lineage: which columns of other assets the columns of an output are made of.
+"""Column lineage: the columns of other assets from which the columns of an output are computed.
 
-It is what metadata declare, in a shape that is short to write. Where they declare nothing and the
-output is a Spark DataFrame, its plan tells which columns of which inputs it was computed of.
+Metadata declare it. Without a declaration, the plan of a Spark DataFrame shows which columns of
+which inputs it was computed from.
 
-Nothing is guessed: two columns of one name need not have to do with each other, and data of Arrow,
-pandas or polars do not know where they come from.
+Lineage is never guessed. Two columns of the same name may be unrelated, and data of Arrow, pandas
+or polars do not record their origin.
 """
 
 from __future__ import annotations
@@ -22,10 +22,10 @@ from delta_ops.orchestration.io_manager.type_handlers import is_spark_data
 def declared_lineage(
     declared: ColumnLineage, columns: Collection[str]
 ) -> tuple[dg.TableColumnLineage, list[str]]:
-    """What was declared as Dagster shows it, and the names in it that no column has.
+    """The declared lineage as Dagster shows it, and the declared names without a column.
 
     Args:
-        columns: All that the table has.
+        columns: All columns of the table.
     """
     deps = {
         column: [
@@ -41,25 +41,25 @@ def declared_lineage(
 
 
 def remember_input(context: dg.InputContext, value: Any) -> None:
-    """Let a Spark DataFrame that was loaded know which asset it is, before it is handed over."""
+    """Mark a loaded Spark DataFrame with its asset, before the step receives it."""
     if not is_spark_data(value):
         return
     try:
         from delta_ops.spark.lineage import column_lineage
 
         column_lineage.remember_input(value, json.dumps(context.asset_key.path))
-    except Exception as error:  # The rows are there; only where they come from is not known.
+    except Exception as error:  # the rows are loaded; only their origin is unknown
         context.log.debug(f"column lineage will not know {context.asset_key}: {error}")
 
 
 def computed_lineage(
     context: dg.OutputContext, rows: Any, columns: Collection[str]
 ) -> dg.TableColumnLineage | None:
-    """The columns of loaded inputs of which an output was computed; None where nothing is known.
+    """The columns of loaded inputs from which an output was computed; None if unknown.
 
     Args:
-        rows: What was written.
-        columns: All that the table has; Spark may know them by another case.
+        rows: The written data.
+        columns: All columns of the table. Spark may spell them in another case.
     """
     if not is_spark_data(rows):
         return None
@@ -76,7 +76,7 @@ def computed_lineage(
             for column, sources in found.items()
             if column.lower() in names
         }
-    except Exception as error:  # The rows are committed; only where they come from is not known.
+    except Exception as error:  # the rows are committed; only their origin is unknown
         context.log.debug(f"column lineage of {context.asset_key} is not told: {error}")
         return None
     return dg.TableColumnLineage(deps_by_column=deps) if deps else None

@@ -1,42 +1,42 @@
-"""DeltaIOManager: an asset is a table, a partition of the asset a slice of the table.
+"""DeltaIOManager: stores an asset as a table, and a partition of it as rows of the table.
 
-Outputs and inputs are of the types that `type_handlers` knows: Arrow, Spark, pandas, polars,
-`Snapshot`, `DeltaLog`. An input without an annotation is a `Snapshot`, which holds no rows; an
-output may also be a list of `SourcePart`. An asset that writes by itself returns the `Snapshot` or
-`DeltaLog` of its own table, or None where its annotation says so, as `Optional[...]` does.
+`type_handlers` has the types of outputs and inputs: Arrow, Spark, pandas, polars, `Snapshot`,
+`DeltaLog`. An input without an annotation is a `Snapshot`, which holds no rows. An output may also
+be a list of `SourcePart`. An asset that writes by itself returns the `Snapshot` or `DeltaLog` of
+its own table, or None if its annotation allows None, as `Optional[...]` does.
 
-Metadata say how to write, those of the `Output` before those that the asset adds while it runs,
-those before its definition's, and those before the IO manager's own:
+Metadata say how to write. The first place that has a key decides: the `Output`, the metadata that
+the asset adds while it runs, its definition, the IO manager.
 
     partition_expr      which rows belong to a partition of the asset: a column, or an expression of
-                        one; for partitions of several dimensions a mapping of each to such
-    delta/partition_by  the columns by which a new table is laid out; none by default
-    delta/mode          "overwrite" (default): a partition replaces its rows, an asset without
-                        partitions the table; "append": rows are added; "merge": they meet those
-                        of the table, see `merge_settings`; "error" and "ignore": only a new table
-                        is written, without partitions
+                        one; a mapping of dimensions to expressions if there are several
+    delta/partition_by  partition columns of a new table; none by default
+    delta/mode          "overwrite" (default): a partition replaces its rows, and an asset without
+                        partitions replaces the table; "append": rows are added; "merge": rows are
+                        merged, see `merge_settings`; "error" and "ignore": only a new table is
+                        written, without partitions
     delta/idempotency   "run" (default), "source" or "partition"; see `output_txns`
     delta/configuration table properties of a new table
-    delta/merge_schema  True: the table takes in columns that only the output has
+    delta/merge_schema  True: columns that only the output has are added to the table
     delta/overwrite_schema
-                        True: the columns of the output become the table's; without partitions only
-    delta/data_version  "table" (default): the last version that changed rows; "partition": that
-                        changed rows of the output's partitions
+                        True: the output's columns replace the table's; without partitions only
+    delta/data_version  "table" (default): the last version that changed rows; "partition": the
+                        last version that changed rows of the output's partitions
     delta/column_lineage
-                        which columns are made of which, as {"total": {"orders": ["price"]}}; of a
-                        Spark DataFrame its plan tells, if they do not say
-    delta/user_metadata texts by names, which the commit carries beside which run made it
+                        source columns, as {"total": {"orders": ["price"]}}; by default the plan of
+                        a Spark DataFrame shows them
+    delta/user_metadata texts by names, recorded in the commit with its run
 
 `dagster/uri` in the metadata of an asset's definition is the place of its table, if that is not
-`<root>/<asset key>`. Checks and maintenance look there, too.
+`<root>/<asset key>`. Checks and maintenance use it, too.
 
-An input takes the rows of the upstream's partitions that Dagster maps to it. With `partition_expr`
-in the metadata of its `AssetIn`, an expression of the upstream's columns, it takes the rows of the
-partitions that the asset itself materialises: the flights of a day, whichever day's file they came
-with. `columns` there names the columns to read, `delta/predicate` filters rows by SQL.
+An input reads the rows of the upstream's partitions that Dagster maps to it. With `partition_expr`
+in the metadata of its `AssetIn`, an expression of the upstream's columns, it reads the rows of the
+partitions that the asset itself materializes: the flights of a day, whichever file they came in.
+`columns` there names the columns to read, and `delta/predicate` filters rows by SQL.
 
-What an overwrite replaces is named by a predicate on the column of `partition_expr`; without
-partitions it is the whole table. There is no third way, and no error turns one into the other.
+An overwrite replaces the rows that match a predicate on the column of `partition_expr`. Without
+partitions it replaces the whole table. No error turns one into the other.
 """
 
 import time

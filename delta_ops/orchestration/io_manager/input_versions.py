@@ -1,14 +1,14 @@
-"""Which version of an upstream's table a step reads: the one that Dagster records as provenance.
+"""Input versions: a step reads the table version that Dagster records as provenance.
 
-Of an upstream with partitions Dagster records a hash of their data versions. The version is then
-that of the materializations of these partitions as the step found them when it began; of several
-partitions the newest, so that all are read in one state of the table. A later event that names no
-partition, as of a restore of which nobody can say what it touched, is of all of them.
+If the upstream has partitions, Dagster records a hash of their data versions. The version then
+comes from the materializations of these partitions when the step began. The newest of several
+versions counts, so that all partitions are read in one state of the table. A later event without a
+partition, such as a restore, counts for all partitions.
 
-A version whose files a vacuum has deleted cannot be read; the latest one takes its place.
+A version whose files were vacuumed cannot be read. The latest version is read instead.
 
-A step that reads older rows than the table has says so in a warning, and in metadata of its assets:
-a DELETE outside of Dagster is not in them before an event reports it.
+A step that reads older rows than the table has warns, and records both versions in the metadata of
+its assets. It sees a DELETE outside Dagster only after an event reports it.
 """
 
 from __future__ import annotations
@@ -34,9 +34,9 @@ from delta_ops.units import count_text
 
 _READ, _LATEST, _ADVICE = "delta/read/", "delta/latest/", "delta/read_advice/"
 _MAX_COMMITS = 100
-"""Commits that are read to tell whether they changed rows of a partition."""
+"""Commits that are read to find changes of a partition."""
 READ_NAMES = (_READ, _LATEST, _ADVICE)
-"""How the names begin under which an asset says what it read of an input."""
+"""Prefixes of the metadata in which an asset records the versions of its inputs."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -46,16 +46,16 @@ class InputVersion:
     snapshot: Snapshot
     latest_version: int
     advice: str | None = None
-    """What to do to read the latest version; None where it has the same rows."""
+    """How to read the latest version; None if it has the same rows."""
 
 
 def input_version(
     context: dg.InputContext, log: DeltaLog, predicate_of: Callable[[Snapshot], Predicate | None]
 ) -> InputVersion:
-    """The upstream's table at the version that the step is to read, or else the latest.
+    """The upstream's table at the version that the step must read, or else the latest version.
 
     Args:
-        predicate_of: The rows of a version that are read; None: all.
+        predicate_of: The rows to read of a version; None for all rows.
     """
     latest = log.snapshot()
     newest = InputVersion(snapshot=latest, latest_version=latest.version)
@@ -63,7 +63,7 @@ def input_version(
     if version is None or version >= latest.version:
         return newest
     if not rows_changed(log, version + 1, latest.version):
-        # The same rows, in files that maintenance has not replaced.
+        # The rows are the same, and a vacuum cannot have deleted the files of the latest version.
         return newest
     try:
         recorded = log.snapshot(version)
@@ -87,7 +87,7 @@ def input_version(
 
 
 def read_metadata(asset_key: dg.AssetKey, version: InputVersion) -> dict[str, Any]:
-    """What the assets of a step say of an input: the version they read, and the latest one."""
+    """Metadata for the assets of a step: the version that they read, and the latest version."""
     key = asset_key.to_user_string()
     advice = {} if version.advice is None else {f"{_ADVICE}{key}": version.advice}
     return {
@@ -98,7 +98,7 @@ def read_metadata(asset_key: dg.AssetKey, version: InputVersion) -> dict[str, An
 
 
 def _files(snapshot: Snapshot, predicate: Predicate | None) -> dict[str, AddFile]:
-    """The files in which the rows are, by canonical path."""
+    """The files that hold the rows, by canonical path."""
     return {canonical_path(a.path, snapshot.uri): a for a in snapshot.add_files(predicate)}
 
 
@@ -109,10 +109,10 @@ def _may_differ(
     predicate: Predicate,
     wanted: Mapping[str, AddFile],
 ) -> bool:
-    """Whether the latest version may have other rows for which the predicate is true.
+    """Whether the latest version may have other rows that match the predicate.
 
     Args:
-        wanted: The files of the recorded version in which the rows are.
+        wanted: The files of the recorded version that hold the rows.
     """
     try:
         live = _files(latest, predicate)
@@ -128,7 +128,7 @@ def _may_differ(
 
 
 def _removed_files(wanted: Mapping[str, AddFile], live: Mapping[str, AddFile]) -> list[AddFile]:
-    """The files that are not live, or whose rows were deleted since."""
+    """The files that are no longer live, or have other deletion vectors."""
     return [
         add
         for path, add in wanted.items()
@@ -137,7 +137,7 @@ def _removed_files(wanted: Mapping[str, AddFile], live: Mapping[str, AddFile]) -
 
 
 def _num_gone(recorded: Snapshot, latest: Snapshot, wanted: Mapping[str, AddFile]) -> int:
-    """How many files of a version, of those to be read, have been deleted since."""
+    """How many of the files to read have been deleted."""
     live = own_files_by_path(latest, pa.array(list(wanted), pa.string()))
     return len(find_missing(_removed_files(wanted, live), recorded))
 

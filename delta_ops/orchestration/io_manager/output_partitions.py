@@ -1,4 +1,4 @@
-"""Output partitions: which rows of a table are those of an output's partitions."""
+"""Output partitions: the rows of a table that belong to the partitions of an output."""
 
 from collections.abc import Sequence
 
@@ -14,10 +14,10 @@ from delta_ops.protocol.schema import StructType
 def rows_of_partitions(
     context: dg.OutputContext, settings: OutputSettings, schema: StructType, keys: Sequence[str]
 ) -> Predicate:
-    """The rows of these partitions of an output.
+    """The rows of some partitions of an output.
 
     Raises:
-        InvalidRequestError: Nothing says which they are, or it does not fit the columns.
+        InvalidRequestError: There is no `partition_expr`, or it does not fit the columns.
     """
     expression = require_expression(context.asset_key, settings.partition_expr)
     try:
@@ -30,8 +30,9 @@ def rows_of_partitions(
 def rows_of_each_partition(
     context: dg.OutputContext, settings: OutputSettings, schema: StructType, *, is_replaced: bool
 ) -> dict[str, Predicate]:
-    """The rows of each partition; empty where nothing says which they are, and where the output is
-    all that its only partition holds.
+    """The rows of each partition; empty without a `partition_expr`.
+
+    Also empty if the output replaces its only partition.
     """
     keys = context.asset_partition_keys if context.has_asset_partitions else []
     if settings.partition_expr is None or (is_replaced and len(keys) < 2):
@@ -42,17 +43,17 @@ def rows_of_each_partition(
 def versioned_rows(
     context: dg.OutputContext, settings: OutputSettings, schema: StructType
 ) -> Predicate | None:
-    """The rows whose last change is the data version; None: those of the table."""
+    """The rows whose last change is the data version; None for all rows of the table."""
     if not settings.is_version_of_partition or not context.has_asset_partitions:
         return None
     return rows_of_partitions(context, settings, schema, context.asset_partition_keys)
 
 
 def require_expression(asset_key: dg.AssetKey, expression: PartitionExpr | None) -> PartitionExpr:
-    """The expression that says which rows are a partition's.
+    """The expression that says which rows belong to a partition.
 
     Raises:
-        InvalidRequestError: There is none.
+        InvalidRequestError: The expression is None.
     """
     if expression is None:
         raise InvalidRequestError(

@@ -1,19 +1,18 @@
-"""Identity of a write: which txns make a rerun find that its work is done.
+"""Output txns: the txn identifiers by which a rerun finds its work done.
 
-    run        the default: a re-execution or retry of a failed run finds what that one committed
-    source     the rows come from a source that has a position: whoever reads it again, in whatever
-               run, finds the position committed; positions of one source must only grow
-    partition  overwrites only: a run that was overtaken by a newer one for one of its partitions is
-               told so and changes nothing
+    run        the default: a re-execution or retry of a failed run finds what that run committed
+    source     the rows come from a source with a position; any run that reads the position again
+               finds it committed; the positions of a source must only grow
+    partition  overwrites only: a run fails and changes nothing if a newer run has written one of
+               its partitions
 
-A run that continues another, see `reruns`, has its identity. Where that one's record was deleted,
-the table is asked: each `run` identity names the root from which everything was executed again, a
-run or a backfill, and every run knows its own. Whether the deleted run succeeded, nobody knows, and
-it counts as failed: rows that are missing can still be appended, and of rows that are there twice
-nobody can tell which to delete. An overwrite is then done again.
+A run that continues another run has the same identity, see `reruns`. If the record of the other run
+was deleted, the table decides: each `run` identity names the root run or backfill, and each run
+knows its own root. The deleted run counts as failed, because missing rows can still be appended,
+while duplicate rows cannot be told apart. An overwrite is then repeated.
 
-A position of a source that is committed is written again only where a run is told to (the tag
-`delta_ops/idempotency=force`), once for that run and what continues it.
+A committed position of a source is written again only if a run has the tag
+`delta_ops/idempotency=force`: once for that run and the runs that continue it.
 """
 
 from __future__ import annotations
@@ -45,10 +44,10 @@ Idempotency = Literal["run", "source", "partition"]
 
 
 def declared_idempotency(asset_key: dg.AssetKey, declared: object) -> Idempotency:
-    """What the asset's metadata say.
+    """The idempotency in an asset's metadata.
 
     Raises:
-        InvalidRequestError: It is none of the words above.
+        InvalidRequestError: The value is unknown.
     """
     for known in get_args(Idempotency):
         if declared == known:
@@ -62,7 +61,7 @@ def declared_idempotency(asset_key: dg.AssetKey, declared: object) -> Idempotenc
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StepOutput:
-    """What a step of a run writes, as far as the identity of the write goes."""
+    """The output of a step: its run, asset and partitions, which identify a write."""
 
     instance: dg.DagsterInstance
     run: dg.DagsterRun
@@ -84,7 +83,7 @@ class StepOutput:
 
 
 def step_output(context: dg.OutputContext) -> StepOutput | None:
-    """The output that an IO manager handles; None outside of a run."""
+    """The output that an IO manager handles; None outside a run."""
     run = dagster_run(context)
     if run is None:
         return None
@@ -106,7 +105,7 @@ def step_output(context: dg.OutputContext) -> StepOutput | None:
 
 
 def step_output_of_asset(context: dg.AssetExecutionContext, asset_key: dg.AssetKey) -> StepOutput:
-    """The output for one of the assets that a step materialises."""
+    """The output for one of the assets that a step materializes."""
     validate_tags(context.run)
     partitions = context.assets_def.specs_by_key[asset_key].partitions_def
     keys: tuple[str, ...] = ()
@@ -130,15 +129,15 @@ def write_txns(
     *,
     is_repeatable: bool,
 ) -> list[Txn]:
-    """The identities of a write as a whole; none outside of a run.
+    """The identities of a whole write; none outside a run.
 
     Args:
-        open_log: Asked for only where the record of a run was deleted.
-        idempotency: "run" or "partition"; the parts of a "source" have their own.
-        is_repeatable: Whether writing the output a second time does no harm.
+        open_log: Called only if the record of a run was deleted.
+        idempotency: "run" or "partition"; the parts of a "source" have identities of their own.
+        is_repeatable: Whether the output may be written twice.
 
     Raises:
-        InvalidRequestError: A record was deleted, and nobody knows whether a newer run has
+        InvalidRequestError: A record was deleted, so it is unknown whether a newer run has
             overwritten one of the partitions.
     """
     if output is None:
@@ -151,13 +150,14 @@ def write_txns(
 
 
 def source_txn(asset_key: dg.AssetKey, source: str, position: int) -> Txn:
-    """The identity of what a source of an asset holds up to a position."""
+    """The identity of the data of a source up to a position."""
     return Txn(app_id=f"dagster:source:{asset_key.to_user_string()}:{source}", version=position)
 
 
 def forced_source_txn(context: dg.OutputContext, source: str, position: int) -> Txn | None:
-    """The identity of a source's position in a run that writes it again whether or not it is in the
-    table, and in those that continue that run; None in any other run.
+    """The identity of a position in a run with the "force" tag; None in any other run.
+
+    Runs that continue the run have the same identity.
     """
     output = step_output(context)
     if output is None:
@@ -171,7 +171,7 @@ def forced_source_txn(context: dg.OutputContext, source: str, position: int) -> 
 
 
 def user_metadata(output: StepOutput | None, given: Mapping[str, str] | None) -> str | None:
-    """What a commit says of the run that made it, and what else it is given to say, as JSON."""
+    """User metadata for a commit as JSON: the run that made it, and the given texts."""
     values: dict[str, str] = dict(given or {})
     if output is not None:
         values["dagster/run_id"] = output.run.run_id
@@ -189,7 +189,7 @@ def _partition_text(
     key_range: Callable[[], dg.PartitionKeyRange],
 ) -> str:
     if isinstance(partitions, dg.MultiPartitionsDefinition):
-        # To Dagster these are a range for each key of the first dimension.
+        # Dagster has a range for each key of the first dimension.
         sorted_keys = sorted(keys)
         start, end = sorted_keys[0], sorted_keys[-1]
     else:
@@ -198,7 +198,7 @@ def _partition_text(
 
 
 def _partition_txns(output: StepOutput, open_log: Callable[[], DeltaLog]) -> list[Txn]:
-    """One for each partition, so that runs over different ranges meet where they overlap."""
+    """One identity for each partition, so that runs over overlapping ranges find each other."""
     asset = output.written_asset(is_repeatable=True)
     line = line_that_ends_with(output.instance, output.run, asset)
     record = output.instance.get_run_record_by_id(line.first.run_id)
@@ -223,7 +223,7 @@ def _run_app_id(
         if committed is not None:
             return committed
     root = backfill_root_id(line.first) or root_id(line.first)
-    # Whether a deleted run has logged its overwrite is not known.
+    # It is unknown whether a deleted run has logged its overwrite.
     origin = line.first.run_id if is_repeatable else line_origin_id(output.instance, line)
     return f"{of_output}{root}" if root == origin else f"{of_output}{root}:{origin}"
 
@@ -231,7 +231,7 @@ def _run_app_id(
 def _find_committed(
     instance: dg.DagsterInstance, log: DeltaLog, of_output: str, root: str
 ) -> str | None:
-    """An identity that goes back to this root, is in the table, and may be the one continued."""
+    """A committed identity with this root whose run may be the deleted one."""
     snapshot = log.snapshot_if_exists()
     for app_id in snapshot.transactions() if snapshot is not None else ():
         ids = app_id.removeprefix(of_output).split(":")

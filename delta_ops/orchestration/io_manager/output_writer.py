@@ -35,7 +35,7 @@ from delta_ops.transaction.write import Mode as WriteMode
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SourcePart:
-    """The rows that one source holds up to a position; committed once, whatever run brings them."""
+    """The rows of one source up to a position. Any run commits them only once."""
 
     data: Any
     """Rows, of any type that an asset may return."""
@@ -108,7 +108,7 @@ class OutputWriter:
         """Commit each part that was not committed before.
 
         Returns:
-            A result for each part, those of parts that were there last.
+            A result for each part. The results of earlier committed parts come last.
 
         Raises:
             InvalidRequestError: The mode writes only a new table, or a part is no `SourcePart`.

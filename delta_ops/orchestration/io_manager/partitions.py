@@ -1,10 +1,9 @@
-"""Dagster's partitions as predicates on the columns of the table.
+"""Partitions: Dagster's partition keys as predicates on the columns of the table.
 
-The literal's type comes from the column, never from the partitions definition. A window of time is
-half open, and nothing is assumed to be contiguous: windows are OR-ed where they do not touch. In a
-column of texts or whole numbers a window is the range between what the definition's format makes of
-its bounds (`2026-01-31`, `20260131`), as long as those sort as the times do (`%Y` first, then `%m`,
-...); else it is the partition's key.
+The column decides the type of a literal, never the partitions definition. A time window is half
+open. Windows that do not adjoin are OR-ed. In a column of texts or whole numbers a window is the
+range between its formatted bounds (`2026-01-31`, `20260131`), if the formatted values sort like the
+times (`%Y` first, then `%m`, ...). Otherwise it is the partition key.
 """
 
 from __future__ import annotations
@@ -28,7 +27,7 @@ from delta_ops.protocol.schema import StructType
 
 Window = tuple[datetime, datetime]
 Range = tuple[Any, Any]
-"""From the first value to the one after the last."""
+"""The first value, and the value after the last."""
 
 _SORTED_FORMATS = ("Y", "Ym", "Ymd", "YmdH", "YmdHM", "YmdHMS", "Yj", "F")
 
@@ -124,7 +123,7 @@ def _formatted_predicate(
         bounds: Sequence[Any] = texts
         if values.is_integer:
             bounds = [_number(values, text) for text in texts]
-        # Of an hour that a clock shows twice, the format does not tell which.
+        # A clock shows an hour twice in autumn, and the format does not distinguish them.
         if is_sorted and texts[0] == key and bounds[0] < bounds[1]:
             ranges.append((bounds[0], bounds[1]))
         else:

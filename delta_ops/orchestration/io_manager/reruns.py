@@ -1,20 +1,20 @@
-"""Reruns: which run a run continues, as far as Dagster's records say.
+"""Reruns: which earlier run a run continues, by Dagster's records.
 
-A re-execution or a retry continues the run before it if that failed; if that succeeded, somebody
-wants the work done again, and it continues nothing. So it is with an overwrite of which the runs
-before it have logged the materialization: the code may have been corrected since, and to write
-twice does no harm. Only a retry that Dagster started by itself is the same attempt all the same.
-Of an append no such thing is assumed: rows that are there twice cannot be told apart.
+A re-execution or a retry continues its parent run if the parent failed. If the parent succeeded,
+somebody wants the work done again, and the run continues nothing. The same holds for an overwrite
+whose materialization an earlier run has logged: the code may have been corrected since, and writing
+twice does no harm. A retry that Dagster started by itself is still the same attempt. An append
+always continues, because duplicate rows cannot be told apart.
 
-The tag `delta_ops/idempotency` of a run overrides that: "force" for a run that continues nothing,
-"adopt" for one that continues the run before it in any case. A retry inherits the tags of its run,
-and is no new wish.
+The tag `delta_ops/idempotency` overrides this: "force" for a run that continues nothing, "adopt"
+for a run that continues its parent in any case. A retry inherits the tags of its run, which counts
+as one request.
 
-Tags that say from where a run was executed again are not asked: they are inherited where they
-should not be, and the logged events tell the same.
+Dagster's tags for the start of a re-execution are not used. Some runs inherit them wrongly, and the
+logged events have the same information.
 
-A backfill of assets that is executed again has new runs without parents. Each continues the run of
-the backfill before it for the same asset and partitions, if that failed.
+A re-executed backfill of assets has new runs without parents. Each of them continues the run of the
+earlier backfill for the same asset and partitions, if that run failed.
 """
 
 from __future__ import annotations
@@ -40,30 +40,30 @@ _PARTITION_TAGS = (
 
 
 class WrittenAsset(NamedTuple):
-    """What a run is to write."""
+    """The asset and partitions that a run writes."""
 
     key: dg.AssetKey
     partitions: tuple[str, ...]
     """Empty for an asset without."""
     is_repeatable: bool
-    """Whether writing the same rows a second time does no harm, as of an overwrite."""
+    """Whether the same rows may be written twice, as by an overwrite."""
 
 
 class LostRun(NamedTuple):
     """A run whose record was deleted."""
 
     run_id: str | None
-    """None if it was of a backfill, or that had none."""
+    """None for a run of a backfill."""
     root_id: str
-    """The run or backfill from which it, and what continues it, was executed again in the end."""
+    """The first run or backfill of the chain of re-executions."""
 
 
 class Line(NamedTuple):
-    """A row of runs, each of which continues the one before it."""
+    """A chain of runs. Each run continues the run before it."""
 
     first: dg.DagsterRun
     lost: LostRun | None
-    """What the first continues."""
+    """The deleted run that the first run continues, if any."""
 
 
 def line_that_ends_with(
@@ -73,10 +73,11 @@ def line_that_ends_with(
     *,
     through_backfills: bool = False,
 ) -> Line:
-    """The line of what is done in a run; of an asset's writes, if it is one that is written.
+    """The chain of runs that a run ends.
 
     Args:
-        through_backfills: Whether a backfill that is executed again continues the one before.
+        asset: The asset that the run writes, if any.
+        through_backfills: Whether a re-executed backfill continues the earlier backfill.
     """
     runs, lost = [run], None
     while True:
@@ -104,11 +105,11 @@ def _cut_after_event(
     asset: WrittenAsset | None,
     lost: LostRun | None,
 ) -> Line:
-    """The line without the runs whose overwrite was logged and is wanted again.
+    """The chain without runs whose overwrite was logged and must be repeated.
 
     Args:
         runs: Oldest first.
-        lost: What the oldest continues.
+        lost: The deleted run that the oldest run continues.
     """
     line, is_logged = Line(runs[0], lost), False
     if asset is None or not asset.is_repeatable:
@@ -121,38 +122,38 @@ def _cut_after_event(
 
 
 def origin_id(instance: dg.DagsterInstance, run: dg.DagsterRun) -> str:
-    """The run that this one continues: the first of a row of failed ones, or the run itself."""
+    """The first run of the chain of failed runs that this run continues, or the run itself."""
     return line_origin_id(instance, line_that_ends_with(instance, run, None))
 
 
 def line_origin_id(instance: dg.DagsterInstance, line: Line) -> str:
-    """The run at the origin of the line, or the best that is known of it."""
+    """The first run of the chain, or the best known substitute."""
     if line.lost is None or line.lost.run_id is None:
         return line.first.run_id
     return line.lost.run_id if has_succeeded(instance, line.lost.root_id) else line.lost.root_id
 
 
 def root_id(run: dg.DagsterRun) -> str:
-    """The run that this one was executed again from in the end, or the run itself."""
+    """The root run of a re-execution, or the run itself."""
     return run.root_run_id or run.tags.get(_ROOT_TAG) or _parent_id(run) or run.run_id
 
 
 def backfill_root_id(run: dg.DagsterRun) -> str | None:
-    """The backfill that the one of this run was executed again from in the end; None without."""
+    """The root backfill of this run's backfill; None without a backfill."""
     return run.tags.get(_ROOT_BACKFILL_TAG) or run.tags.get(_BACKFILL_TAG)
 
 
 def has_succeeded(instance: dg.DagsterInstance, run_id: str) -> bool:
-    """Whether it is known to have; nothing continues such a run."""
+    """Whether a run is known to have succeeded. No run continues a successful run."""
     run = instance.get_run_by_id(run_id)
     return run is not None and run.is_success
 
 
 def _idempotency_tag(run: dg.DagsterRun) -> str | None:
-    """What the tag of a run says.
+    """The value of the idempotency tag of a run.
 
     Raises:
-        InvalidRequestError: It is none of the words above.
+        InvalidRequestError: The value is unknown.
     """
     tag = run.tags.get(IDEMPOTENCY_TAG)
     if tag in (None, "force", "adopt"):

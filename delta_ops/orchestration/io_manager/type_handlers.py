@@ -1,12 +1,12 @@
-"""Type handlers: how a value of a Python type becomes a table's rows, and a table such a value.
+"""Type handlers: convert a Python value to rows of a table, and a table to a value.
 
-The class of an output chooses the handler, of an input its annotation does: the nearest class in
-the order in which Python looks up methods. `Optional[X]` is X, or None where there is no table yet.
-An input without an annotation is a `Snapshot`, which holds no rows. Any other output that has
+The class of an output or the annotation of an input chooses the handler: the nearest class in
+Python's method resolution order. `Optional[X]` is X, or None if there is no table yet. An input
+without an annotation is a `Snapshot`, which holds no rows. Any other output with
 `__arrow_c_stream__` is Arrow data.
 
-Built in, below: Arrow, Spark, pandas, polars, and the table itself as `Snapshot` and `DeltaLog`.
-Classes are known by name where their package must not be imported for it.
+Built-in handlers: Arrow, Spark, pandas, polars, and the table itself as `Snapshot` and `DeltaLog`.
+A handler names its class by text if the package of the class must not be imported.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ from delta_ops.protocol.schema.arrow_types import columns_from_arrow
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TableRead:
-    """What an input shall hold: a version of a table, its columns and rows."""
+    """What an input reads: a version of a table, columns and rows."""
 
     log: DeltaLog
     snapshot: Snapshot
@@ -55,7 +55,7 @@ class TypeHandler:
     """How values of one class are written and read."""
 
     python_type: type | str
-    """The class, or its public name as "polars.DataFrame", by which nothing is imported."""
+    """The class, or its public name such as "polars.DataFrame", which imports nothing."""
     to_rows: Callable[[Any], Any] | None = None
     """Makes Arrow data (a table, batch or reader) or a Spark DataFrame of the value; the IO manager
     writes Spark DataFrames by Spark and all else by Arrow. None: no output can be such a value."""
@@ -128,7 +128,7 @@ def schema_of_rows(rows: Any) -> StructType:
 
 
 def value_of_table(wanted: Any, read: TableRead) -> Any:
-    """A table as the value that an annotation asks for; a `Snapshot` where it asks for nothing.
+    """A table as a value of the annotated type; a `Snapshot` without an annotation.
 
     Raises:
         InvalidRequestError: No handler makes such a value.
@@ -148,12 +148,12 @@ def value_of_table(wanted: Any, read: TableRead) -> Any:
 
 
 def takes_none(annotation: Any) -> bool:
-    """Whether None is among what an annotation names."""
+    """Whether an annotation allows None."""
     return type(None) in get_args(annotation) or annotation in (None, type(None))
 
 
 def holds_rows(annotation: Any) -> bool:
-    """Whether the value that an annotation asks for has rows; a handle of the table has none."""
+    """Whether a value of the annotated type has rows. A handle of the table has none."""
     wanted = _drop_none(annotation)
     handles = (Snapshot, DeltaLog)
     return wanted not in (Any, object) and not (isinstance(wanted, type) and wanted in handles)
