@@ -158,7 +158,7 @@ class _JobTables:
         more = f" and {len(names) - 10} more" if len(names) > 10 else ""
         return f"{', '.join(names[:10])}{more}"
 
-    def chosen(self, config: MaintenanceSettings) -> list[TableRef]:
+    def chosen_tables(self, config: MaintenanceSettings) -> list[TableRef]:
         """The tables of a run.
 
         Raises:
@@ -172,7 +172,7 @@ class _JobTables:
                 )
         return [self.by_name[name] for name in config.tables or self.by_name]
 
-    def due(self, table: TableRef, log: DeltaLog, *, is_named: bool) -> Due:
+    def due_work(self, table: TableRef, log: DeltaLog, *, is_named: bool) -> Due:
         """What is due for a table, and by which policy.
 
         Args:
@@ -221,7 +221,7 @@ class _Run:
     ) -> None:
         self._context, self._config, self._tables = context, config, tables
         self._entries = work.entries
-        self._todo = tables.chosen(config)
+        self._todo = tables.chosen_tables(config)
 
     def execute(self) -> None:
         """Maintain the tables in their order, as long as the budget lasts.
@@ -292,7 +292,7 @@ class _Run:
         keep_versions = config.keep_versions.get(table.name, ())
         plan = None
         if not operations or (self._tables.has_others and not config.tables):
-            due = self._tables.due(table, log, is_named=bool(config.tables))
+            due = self._tables.due_work(table, log, is_named=bool(config.tables))
             if due.warning is not None:
                 self._context.log.warning(f"{table.name}: {due.warning}")
             if due.policy is not self._tables.policy:
