@@ -1,8 +1,8 @@
-"""What Dagster shows of a maintenance run, for each table: an observation of the table's asset.
+"""Maintenance report: the observation of each table's asset, and the figures of a whole run.
 
-Few keys. Whole numbers become plots, so those that make a series are always there: the table as it
-stands, and what the run saved. Whatever else was counted is there if it is not zero, and the
-table's card if the run did or found anything.
+An observation has few keys. Dagster plots whole numbers, so the numbers of a series are always
+present: the state of the table, and what the run saved. Other counts are present unless they are
+zero. The table's card is present if the run did or found anything.
 """
 
 from __future__ import annotations
@@ -27,20 +27,20 @@ _SAVED = ("bytes", "live_files", "commits_to_replay")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TableRun:
-    """What became of a table in a run."""
+    """The maintenance of one table in a run."""
 
     table: TableRef
     result: MaintenanceResult | None = None
-    """None: it could not be found out what is due, or there is no table yet."""
+    """None if the table could not be assessed, or does not exist yet."""
     seconds: float = 0.0
     failure: str | None = None
 
 
 def run_summary(runs: Sequence[TableRun], left: Sequence[TableRef]) -> dict[str, Any]:
-    """The figures of a whole run, for its op.
+    """The figures of a whole run, as metadata of its op.
 
     Args:
-        left: Tables that there was no time for.
+        left: Tables that the run had no time for.
     """
     results = [run.result for run in runs if run.result is not None]
     saved = {name: sum(result.saved[name] for result in results) for name in _SAVED}
@@ -55,7 +55,7 @@ def run_summary(runs: Sequence[TableRun], left: Sequence[TableRef]) -> dict[str,
 
 
 def raise_failures(runs: Sequence[TableRun]) -> None:
-    """Fail the run with what failed, if anything did.
+    """Fail the run if a table failed.
 
     Raises:
         Failure: A table could not be maintained.
@@ -70,7 +70,7 @@ def raise_failures(runs: Sequence[TableRun]) -> None:
 
 
 def maintenance_observation(table: TableRef, result: MaintenanceResult) -> dg.AssetObservation:
-    """What was done with a table, and how it stands since.
+    """What a run did with a table, and the state of the table after it.
 
     Raises:
         DeltaOpsError: The table cannot be opened any more.
@@ -89,7 +89,7 @@ def maintenance_observation(table: TableRef, result: MaintenanceResult) -> dg.As
 
 
 def _series(snapshot: Snapshot, result: MaintenanceResult) -> dict[str, int]:
-    """The numbers that each observation has, so that their plots have no gaps."""
+    """The numbers of every observation, so that their plots have no gaps."""
     return {
         "delta/version": snapshot.version,
         "delta/num_files": snapshot.num_files,
@@ -112,7 +112,7 @@ def _depths(snapshot: Snapshot, result: MaintenanceResult) -> dict[str, int]:
 
 
 def _work(result: MaintenanceResult) -> dict[str, Any]:
-    """What ran and what it came to, as far as there is anything to say."""
+    """The operations that ran, and their counts; without empty values."""
     metadata: dict[str, Any] = {f"delta/{name}": value for name, value in _counts(result).items()}
     if result.operations:
         metadata["delta/operations"] = ", ".join(result.operations)
@@ -124,23 +124,23 @@ def _work(result: MaintenanceResult) -> dict[str, Any]:
 
 
 def _card(table: TableRef, result: MaintenanceResult) -> dict[str, Any]:
-    """The table's card, if the run did or found anything: Dagster keeps it forever."""
+    """The table's card if the run did or found anything. Dagster stores it forever."""
     if not (_counts(result) or result.left):
         return {}
     try:
         return {"delta/card": dg.MetadataValue.md(table_card(table.log()))}
-    except DeltaOpsError as error:  # what was done has to be told all the same
+    except DeltaOpsError as error:  # the work must be reported all the same
         return {"delta/card": dg.MetadataValue.md(plain_text(str(error)))}
 
 
 def _counts(result: MaintenanceResult) -> Mapping[str, int]:
-    """What was done, or would be in a dry run; zeros left out."""
+    """Counts of the work, done or planned in a dry run, without zeros."""
     counts = result.planned if result.dry_run else result.figures
     return {name: count for name, count in counts.items() if count}
 
 
 def _sentence(result: MaintenanceResult) -> str:
-    """What was done, in figures, what failed, and what is left to a person: as Markdown."""
+    """The work in figures, failures, and work left to a person, as Markdown."""
     done = ", ".join(f"{name.replace('_', ' ')} {n}" for name, n in _counts(result).items())
     if result.error is not None:
         failure = plain_text(failure_of(result.error).message)

@@ -1,9 +1,9 @@
-"""Restore, revert and repair as Dagster jobs, each for one table of its config.
+"""Restore jobs: restore, revert and repair as Dagster jobs, each for one table of its config.
 
-A run that is retried or re-executed after a failure is the same request and is carried out once.
-Where rows changed, the asset is materialized: its data version is the new one, also by a rerun that
-finds the change done. A repair of statistics, a dry run, or one that found nothing to do, is an
-observation. A repair that leaves something to a person fails.
+A retry or re-execution of a failed run is the same request, which is carried out once. A change of
+rows is a materialization with the new data version, also if a rerun finds the change done. A repair
+of statistics, a dry run, and a run without work are observations. A repair that leaves work to a
+person fails.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -42,12 +42,12 @@ from delta_ops.units import count_text
 
 RESTORE_OP, REVERT_OP, REPAIR_OP = "restore_table", "revert_commit", "repair_table"
 _SHOWN = 100
-"""Names of files in an event, which Dagster keeps forever."""
+"""File names in an event, which Dagster stores forever."""
 R = TypeVar("R", RestoreResult, RevertResult, RepairResult)
 
 
 class _BringBackConfig(dg.Config):
-    """What runs of the restore job and of the revert job have in common."""
+    """Common config of the restore job and the revert job."""
 
     timeout_s: float = Field(
         default=0.0,
@@ -61,7 +61,7 @@ class _BringBackConfig(dg.Config):
 
 
 class RestoreConfig(_BringBackConfig):
-    """What a run of the restore job does."""
+    """Config of the restore job."""
 
     table: str = Field(description="Asset key, as a/b.")
     version: int | None = Field(default=None, description="To go back to; or give a timestamp.")
@@ -72,14 +72,14 @@ class RestoreConfig(_BringBackConfig):
 
 
 class RevertConfig(_BringBackConfig):
-    """What a run of the revert job does."""
+    """Config of the revert job."""
 
     table: str = Field(description="Asset key, as a/b.")
     version: int = Field(description="Of the commit that is undone.")
 
 
 class RepairConfig(dg.Config):
-    """What a run of the repair job does."""
+    """Config of the repair job."""
 
     table: str = Field(description="Asset key, as a/b.")
     remove_missing: bool = Field(
@@ -95,10 +95,10 @@ def build_restore_job(
     name: str = "delta_restore",
     policy: MaintenancePolicy | None = None,
 ) -> dg.JobDefinition:
-    """A job that makes one of these tables again what it was.
+    """A job that restores one of these tables to an earlier state.
 
     Args:
-        policy: Whose owners, tags and pool the job has.
+        policy: Has the owners, tags and pool of the job.
     """
     settings = policy or MaintenancePolicy()
 
@@ -224,7 +224,7 @@ def _report(
     except DeltaOpsError as error:
         raise dg.Failure(str(error)) from error
     snapshot = table.log().snapshot()
-    # Of a commit that was found done too: the run that made it may have been killed before it told.
+    # Also a commit that was found done, because its run may have been killed before its event.
     versions = (result.version, _earlier_version(result))
     changes = [v for v in versions if v is not None and rows_changed(table.log(), v, v)]
     is_change = bool(changes)
@@ -250,7 +250,7 @@ def _report(
 def _materialize_partitions(
     context: dg.OpExecutionContext, table: TableRef, snapshot: Snapshot, version: int, what: str
 ) -> None:
-    """Materialize the partitions of the asset that a commit touched: who reads one goes by it."""
+    """Materialize the partitions that a commit changed, for the readers of a partition."""
     layout = layout_of(table, repository_of(context))
     log = table.log()
     commit = read_commit_if_there(log.storage, log.log_directory, version)
@@ -290,7 +290,7 @@ def _description(result: RestoreResult | RevertResult | RepairResult) -> str:
 
 
 def _faults(plan: RepairPlan) -> str:
-    """What a comparison with the files has found."""
+    """The faults that a comparison with the files has found."""
     found = {
         "gone": len(plan.missing) + len(plan.missing_vectors),
         "cut off": len(plan.truncated),

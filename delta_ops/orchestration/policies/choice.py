@@ -1,14 +1,13 @@
-"""Policy choice: which policy a table is looked after by, and what is due by it.
+"""Policy choice: which policy a table has, and what is due by it.
 
 The most exact policy counts, as a whole:
 
-1. one that names the table's key;
-2. the one that the table's property `delta_ops.policy` names;
-3. one of the longest prefix;
-4. one for all; without that, `MaintenancePolicy()`.
+1. the policy that names the table's key;
+2. the policy that the table's property `delta_ops.policy` names;
+3. the policy with the longest prefix;
+4. the policy for all tables, or else `MaintenancePolicy()`.
 
-Keys are known when a location is loaded; properties are asked for when a table is looked at, where
-its log is read in any case.
+Keys are known when a location is loaded. Properties are read with the log of a table.
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
-"""Policies: how tables are looked after, by which jobs, and for whom.
+"""Policies: how tables are maintained, by which jobs, and for whom.
 
-A policy names its tables by their assets' keys, or is named by a table's property; which one
-counts is said in `policy_choice`. What a table promises to its readers stands in the table:
+A policy names its tables by their asset keys, or a property of the table names the policy; see
+`choice`. The promises of a table to its readers are properties of the table:
 `delta.checkpointInterval`, `delta.targetFileSize`, `delta.logRetentionDuration` and
-`delta.deletedFileRetentionDuration` hold whatever the policy.
+`delta.deletedFileRetentionDuration` hold with any policy.
 """
 
 from __future__ import annotations
