@@ -1,9 +1,8 @@
-"""Values: what a table holds, as values that JSON has.
+"""JSON values: the values of a table, as values that JSON has.
 
-Text stands for what JSON has no word for: "NaN", "Infinity" and "-Infinity", decimals, dates and
-times as ISO 8601, and binary values by their hexadecimal digits. A map is a list of pairs, since
-its keys may be of any type. Of text that is no UTF-8, which a careless writer leaves in a file, the
-bytes that are none are shown as `\\xff`.
+These values become text: "NaN", "Infinity" and "-Infinity", decimals, dates and times as ISO 8601,
+and binary values as hexadecimal digits. A map becomes a list of pairs, because its keys may be of
+any type. Invalid bytes in text that is not UTF-8 are shown as `\\xff`.
 """
 
 from __future__ import annotations

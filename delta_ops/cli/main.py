@@ -1,6 +1,6 @@
 """The commands of `delta-ops`.
 
-Exit codes: 0 done, or nothing to do; 1 it failed, and standard error says why in one sentence;
+Exit codes: 0 done, or nothing to do; 1 it failed, with one sentence on standard error;
 2 the command was not understood; 3 `repair --dry-run` found something missing; those of `health`
 and `maintain` are in `fleet`. With `--json` standard output holds JSON only: one object for a
 result, one object per line for `history`, `files`, `head`, `changes`, and for each table of a

@@ -121,7 +121,7 @@ def _maintenance_json(row: TableMaintenance) -> dict[str, Any]:
 
 
 def _show_maintained(rows: Sequence[TableMaintenance]) -> None:
-    """What was done to each table; to a person of those alone for which there was something."""
+    """The work on each table. A terminal shows only tables with work."""
     shown = [row for row in rows if not _is_idle(row)] if is_terminal() else rows
     columns = ("table", "due", "bytes freed", "files fewer", "done or failed", "left to do")
     if shown:

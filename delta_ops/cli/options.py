@@ -171,7 +171,7 @@ def pairs_callback(
 ) -> list[tuple[str, str]]:
     """NAME=VALUE, given several times, as pairs."""
     pairs = [text.partition("=") for text in texts]
-    # What was typed may be a secret, so the message does not repeat it.
+    # The value may be a secret, so the message does not repeat it.
     if not all(name and equals for name, equals, _ in pairs):
         raise click.BadParameter("write it as NAME=VALUE")
     return [(name, value) for name, _, value in pairs]

@@ -126,7 +126,7 @@ def command_error(sentence: str) -> click.ClickException:
 
 @contextmanager
 def report_errors() -> Iterator[None]:
-    """Errors of delta_ops end the command; those of the command line show what was typed."""
+    """Report errors of delta_ops in one sentence, and make usage errors printable."""
     try:
         yield
     except DeltaOpsError as error:
@@ -134,7 +134,7 @@ def report_errors() -> Iterator[None]:
     except MemoryError as error:
         raise command_error("There is too little memory for this.") from error
     except OSError as error:
-        # What the store fails with is an error of ours; click ends quietly when nobody reads on.
+        # Failures of a store are DeltaOpsErrors; click handles a closed pipe.
         if error.filename is not None or error.errno == errno.EPIPE:
             raise
         _print_no_more()
@@ -180,7 +180,7 @@ def make_printable(text: str) -> str:
 
 
 def show_result(entry: OperationEntry[Result], table: str, result: Result) -> None:
-    """What an operation did to a table, as one JSON object."""
+    """Print the result of an operation on a table as one JSON object."""
     show_json({"table": table, "dry_run": result.dry_run, **entry.json(result)})
 
 

@@ -190,7 +190,7 @@ def _writer_text(entry: HistoryEntry) -> str:
     except ValueError:
         values = None
     run = values.get(_RUN) if isinstance(values, dict) else None
-    # The engine tells its own name first, and then what it runs on.
+    # The name of the engine comes first, and its platform follows.
     return f"run {str(run)[:_RUN_DIGITS]}" if run else (entry.engine_info or "").partition(" ")[0]
 
 

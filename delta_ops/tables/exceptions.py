@@ -87,9 +87,9 @@ def translating(function: Callable[P, R]) -> Callable[P, R]:
 
 @contextmanager
 def translating_errors() -> Iterator[None]:
-    """Errors of the calls in it are raised as the exceptions that delta-spark has for them.
+    """Raise errors of the body as the exceptions of delta-spark.
 
-    What the store does, or a damaged log, has no name there and stays what it is.
+    Errors of the store or of a damaged log have no such exception and stay as they are.
     """
     try:
         yield
@@ -101,7 +101,7 @@ def translating_errors() -> Iterator[None]:
 
 
 def exception_of(error: DeltaOpsError) -> PySparkException | None:
-    """The exception that delta-spark has for an error; None: it has none."""
+    """The exception of delta-spark for an error; None if there is none."""
     match error:
         case CommitConflictError(kind=kind):
             return _BY_KIND.get(kind, DeltaConcurrentModificationException)(str(error))

@@ -21,21 +21,21 @@ from delta_ops.tables.exceptions import translating
 from delta_ops.tables.frames import merge_frame
 
 _NO_NAME = "delta_ops {} without alias"
-"""What a side is called that has no alias; no name of a user's, for the spaces."""
+"""Name of a side without an alias; no user name equals it, because of the spaces."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Sides:
-    """The columns of both sides, when a merge is executed."""
+    """The columns of both sides when a merge is executed."""
 
     target: StructType
     source: tuple[str, ...]
     structs: tuple[str, ...]
-    """Columns that stand for aliases of the source, and are none of its own."""
+    """Struct columns that replace the aliases of the source."""
     adds_columns: bool
 
     def left_out(self) -> tuple[str, ...]:
-        """Columns of the source that the table lacks, and is not to get, as `except_cols`."""
+        """Columns of the source that the table lacks and must not get, as `except_cols`."""
         known = self.target.fields_by_lower_name
         if self.adds_columns:
             names = self.structs
@@ -44,7 +44,7 @@ class Sides:
         return tuple(map(name_of_column, names))
 
     def validate_all(self, table: str) -> None:
-        """Refuse to take all columns of a source that lacks some of the table's."""
+        """Reject a source that lacks columns of the table, for a clause that sets all columns."""
         names = {each.lower() for each in self.source}
         lacking = [each.name for each in self.target.fields if each.name.lower() not in names]
         if lacking and not self.adds_columns:
@@ -55,12 +55,12 @@ class Sides:
 
 
 Clause = Callable[[Merge, Sides, str], Merge]
-"""Adds a clause to a merge, knowing the columns and the table's name for messages."""
+"""Adds a clause to a merge. Takes the columns, and the table's name for errors."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MergeRequest:
-    """A merge as it was asked for up to here."""
+    """The merge that the builder has collected so far."""
 
     spark: SparkSession
     log: DeltaLog
@@ -72,10 +72,10 @@ class MergeRequest:
 
 
 class DeltaMergeBuilder:
-    """A merge to which clauses are added before `execute`; each step is a builder of its own.
+    """A merge that collects clauses before `execute`. Each step returns a new builder.
 
-    Of the clauses for a row the first whose condition holds decides. Conditions and values are
-    texts of Spark's SQL or Columns.
+    The first clause whose condition is true decides about a row. Conditions and values are texts of
+    Spark SQL or Columns.
     """
 
     def __init__(self, request: MergeRequest) -> None:
@@ -187,7 +187,7 @@ class DeltaMergeBuilder:
 
 
 def _source_of(request: MergeRequest) -> tuple[DataFrame, str | None, tuple[str, ...]]:
-    """The source, its one alias if it has one, and else the structs that stand for several."""
+    """The source, its only alias if there is one, and the structs that replace several aliases."""
     aliases = columns_by_alias(request.source)
     if len(aliases) < 2:
         return request.source, next(iter(aliases), None), ()
@@ -206,7 +206,7 @@ def builder_of_merge(
     """A merge without clauses.
 
     Args:
-        alias: What the table is called in conditions.
+        alias: Name of the table in conditions.
     """
     if source is None:
         raise ValueError("'source' in merge cannot be None; give a DataFrame")

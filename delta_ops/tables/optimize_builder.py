@@ -22,7 +22,7 @@ from delta_ops.tables.partitions import partitions_of
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OptimizeRequest:
-    """An optimize as it was asked for up to here."""
+    """The optimize that the builder has collected so far."""
 
     spark: SparkSession
     log: DeltaLog
@@ -30,25 +30,25 @@ class OptimizeRequest:
 
 
 class DeltaOptimizeBuilder:
-    """An optimize, of some partitions or all; the table's files are compacted or ordered."""
+    """An optimize of some or all partitions, which compacts or orders the files of a table."""
 
     def __init__(self, request: OptimizeRequest) -> None:
         self._request = request
 
     def where(self, partitionFilter: str) -> DeltaOptimizeBuilder:
-        """Take only the partitions for which a condition over partition columns is true."""
+        """Restrict the optimize to partitions that match a condition on partition columns."""
         checked = check_text(partitionFilter, "A filter of partitions")
         request = self._request
         return DeltaOptimizeBuilder(replace(request, filters=(*request.filters, checked)))
 
     @translating
     def executeCompaction(self) -> DataFrame:
-        """Put small files together; what was done, as a row of the path and its metrics."""
+        """Compact small files. Returns one row with the path and the metrics."""
         return _execute(self._request, None)
 
     @translating
     def executeZOrderBy(self, *cols: str | list[str] | tuple[str, ...]) -> DataFrame:
-        """Order rows by several columns at once; what was done, as `executeCompaction` says it."""
+        """Order rows by several columns at once. Returns the same row as `executeCompaction`."""
         return _execute(self._request, check_names(cols, "A column to order by"))
 
 

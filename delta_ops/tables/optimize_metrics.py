@@ -46,10 +46,10 @@ _SCHEMA = f"""
 
 
 class Optimized(NamedTuple):
-    """What was optimized, and what came of it."""
+    """An optimize and its result."""
 
     before: Snapshot
-    """The table as it was looked at beforehand."""
+    """The table before the optimize."""
     predicate: Predicate | None
     is_ordered: bool
     result: OptimizeResult
@@ -58,7 +58,7 @@ class Optimized(NamedTuple):
 
 
 def optimize_frame(spark: SparkSession, log: DeltaLog, done: Optimized) -> DataFrame:
-    """What an optimize did, as one row of the table's path and the metrics."""
+    """The result of an optimize, as one row with the table's path and the metrics."""
     result = done.result
     added, removed = _sizes_of_files(log, done)
     partitions = {tuple(g.files[0].partition_values.items()) for g in result.plan.groups}
@@ -93,7 +93,7 @@ def optimize_frame(spark: SparkSession, log: DeltaLog, done: Optimized) -> DataF
 
 
 def _sizes_of_files(log: DeltaLog, done: Optimized) -> tuple[list[int], list[int]]:
-    """The sizes of the files that were added and removed, as the commits tell them."""
+    """The sizes of the added and of the removed files, by the commits."""
     added: list[int] = []
     removed: list[int] = []
     if done.result.version is None or done.result.already_committed:
@@ -106,7 +106,7 @@ def _sizes_of_files(log: DeltaLog, done: Optimized) -> tuple[list[int], list[int
 
 
 def _figures(sizes: Sequence[int], num_files: int, num_bytes: int) -> tuple[Any, ...]:
-    """Figures of files; the least and the largest only where it is sure that they are these."""
+    """Figures of files; the least and the largest size only if all sizes are known."""
     known = sizes if len(sizes) == num_files and sum(sizes) == num_bytes else ()
     mean = num_bytes / num_files if num_files else 0.0
     return (min(known, default=None), max(known, default=None), mean, num_files, num_bytes)

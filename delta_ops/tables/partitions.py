@@ -1,4 +1,4 @@
-"""Partitions: those that a filter in Spark's SQL is true of, as a predicate."""
+"""Partitions: the partitions that a Spark SQL filter selects, as a predicate."""
 
 from __future__ import annotations
 
@@ -28,24 +28,24 @@ from delta_ops.spark.session.session import session_time_zone
 from delta_ops.spark.session.variables import escape_variables, names_like_variables
 
 _NUMBER = "delta_ops number"
-"""Which partition a row stands for; no column's name, for the space."""
+"""Column with the number of a partition; no user column has it, because of the space."""
 
 
 def partitions_of(spark: SparkSession, snapshot: Snapshot, filters: Sequence[str]) -> Predicate:
-    """The predicate over partition columns that is true where all filters are.
+    """The predicate over partition columns that is true where all filters are true.
 
-    Whatever Spark's SQL can say is understood: what predicates cannot, Spark is asked for each
-    partition that there is.
+    Any Spark SQL filter is supported. Spark evaluates a filter that is no predicate, for each
+    existing partition.
 
     Raises:
-        InvalidRequestError: A filter looks at other columns, or Spark does not understand it.
+        InvalidRequestError: A filter uses other columns, or Spark cannot parse it.
     """
     if any("${" in each for each in filters):  # a variable of the session, or the name of a column
-        return _ask_spark(spark, snapshot, filters)
+        return _filter_by_spark(spark, snapshot, filters)
     try:
         predicate = all_of(parse_predicate(each) for each in filters)
     except InvalidRequestError:
-        return _ask_spark(spark, snapshot, filters)
+        return _filter_by_spark(spark, snapshot, filters)
     known = {each.lower() for each in snapshot.partition_columns}
     for name in sorted(columns(predicate)):
         if name.lower() not in known:
@@ -53,7 +53,7 @@ def partitions_of(spark: SparkSession, snapshot: Snapshot, filters: Sequence[str
     return predicate
 
 
-def _ask_spark(spark: SparkSession, snapshot: Snapshot, filters: Sequence[str]) -> Predicate:
+def _filter_by_spark(spark: SparkSession, snapshot: Snapshot, filters: Sequence[str]) -> Predicate:
     found = snapshot.files(
         columns=("partition_values",), partition_time_zone=session_time_zone(spark)
     )
@@ -72,8 +72,9 @@ def _ask_spark(spark: SparkSession, snapshot: Snapshot, filters: Sequence[str]) 
         chosen = [row[0] for row in rows.select(f"`{_NUMBER}`").collect()]
     except PySparkException as error:
         if error.getCondition() == "UNRESOLVED_COLUMN.WITH_SUGGESTION":
-            said = error.getMessageParameters() or {}
-            raise _column_error(snapshot, said.get("objectName", "").strip("`")) from error
+            parameters = error.getMessageParameters() or {}
+            name = parameters.get("objectName", "").strip("`")
+            raise _column_error(snapshot, name) from error
         if isinstance(error, AnalysisException):
             raise InvalidRequestError(
                 f"{snapshot.uri}: the filter {' AND '.join(filters)!r} cannot be used "
