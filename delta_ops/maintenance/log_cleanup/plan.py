@@ -1,7 +1,7 @@
 """Which log files may go. Pure.
 
 Source: PROTOCOL.md, "Metadata Cleanup"; where it is silent, the rules are the reference's. See
-docs/decisions/018-log-clean-up.md.
+docs/decisions/018-log-cleanup.md.
 
 1. The cutoff is now less `delta.logRetentionDuration`, at the midnight (UTC) before.
 2. The boundary is the newest complete checkpoint of a version that was committed at or before the
