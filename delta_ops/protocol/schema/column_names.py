@@ -3,7 +3,7 @@
 `a.b` is the field `b` of the column `a`, as in Spark SQL; a name with a dot stands in backticks.
 Where there is no such field, `a.b` is the column of just this name, if there is one: there is
 nothing else that it could be. Conditions and values are SQL, which needs the backticks. Below
-arrays and maps a path goes on with `element`, `key` and `value`. See decision 061.
+arrays and maps a path goes on with `element`, `key` and `value`. See decision 060.
 """
 
 from __future__ import annotations
