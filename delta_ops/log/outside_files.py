@@ -21,14 +21,10 @@ from delta_ops.errors import InvalidRequestError, OutsideFileError
 from delta_ops.protocol.file_paths import is_absolute, place_of, split_place
 from delta_ops.storage import Readable, Storage, open_storage
 from delta_ops.storage.paths import is_valid, redact
+from delta_ops.store_names import names_of
 
 OutsideRule = Literal["read", "refuse"] | Mapping[str, Mapping[str, Any]]
 """Whether files outside of the table are read; or storage options by prefix, and they are."""
-
-_BUCKETS = frozenset({"s3a", "gs", "memory"})
-"""Stores that one set of options opens whole, by `place_of`."""
-_ENVIRONMENT = frozenset({"s3a", "gs", "abfss"})
-"""Stores whose clients go to one service and find credentials by themselves."""
 
 
 class _Place(NamedTuple):
@@ -146,10 +142,10 @@ class OutsideFiles:
     def _default_options(self, place: str, table: str) -> Mapping[str, Any] | None:
         """The options for a place whose prefix was not given; None: it is not opened."""
         theirs, ours = _service(place), _service(place_of(table))
-        # An address of Azure may leave the account to the options.
-        if theirs == ours or (theirs == ("abfss", "") and ours[0] == "abfss"):
+        # Without a service, the address leaves the account to the options.
+        if theirs == ours or theirs == (ours[0], None):
             return self._storage_options
-        return {} if theirs[0] in _ENVIRONMENT else None
+        return {} if names_of(theirs[0]).has_own_service else None
 
 
 @dataclass(frozen=True, slots=True)
@@ -202,15 +198,12 @@ def _options_by_prefix(rule: Mapping[str, Mapping[str, Any]]) -> dict[str, Mappi
     return found
 
 
-def _service(place: str) -> tuple[str, str]:
-    """What a set of options is for: a kind of store, and the host or account where it has one."""
+def _service(place: str) -> tuple[str, str | None]:
+    """Store and service of a canonical place; one set of options opens a service."""
     if place.startswith("/"):
         return "/", ""
     store, _, rest = place.partition("://")
-    authority = rest.partition("/")[0]
-    if store == "abfss":
-        return store, authority.partition("@")[2]
-    return store, "" if store in _BUCKETS else authority
+    return store, names_of(store).service_of(rest.partition("/")[0])
 
 
 def _refusal(path: str, table: str, reason: str) -> OutsideFileError:

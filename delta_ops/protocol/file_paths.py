@@ -23,6 +23,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from delta_ops.errors import LogPathError
+from delta_ops.store_names import names_of
 
 # What java.net.URI leaves as it is of ASCII in a path.
 _SAFE = "/_-!.~'()*,;:$&+=@"
@@ -32,12 +33,6 @@ _SCHEME = re.compile(r"[A-Za-z][A-Za-z0-9+.\-]+:/")
 _ABSOLUTE = f"^(/|{_SCHEME.pattern})"
 _FILE_SCHEME = re.compile(r"file:(?:/(?!/)|///+|//localhost/+)", re.IGNORECASE)
 _STORE_URI = re.compile(r"([A-Za-z][A-Za-z0-9+.\-]+)://([^/]*)/?(.*)", re.DOTALL)
-# Every name of a store, by the one that both Hadoop and fsspec know.
-_STORES = {
-    **dict.fromkeys(("s3", "s3a", "s3n"), "s3a"),
-    **dict.fromkeys(("gs", "gcs"), "gs"),
-    **dict.fromkeys(("abfs", "abfss", "az", "wasb", "wasbs"), "abfss"),
-}
 _UNTIDY = re.compile(r"//|(^|/)\.{1,2}(/|$)")
 _STEPS = re.compile(r"(^|/)\.{1,2}(/|$)")
 _NEEDS_WORK = r"%|^/|//|(^|/)\.{1,2}(/|$)|^[A-Za-z][A-Za-z0-9+.\-]+:"
@@ -215,14 +210,12 @@ def place_of(uri: str) -> str:
     if match is None:
         return uri
     scheme, authority, key = match.groups()
-    store = _STORES.get(scheme.lower(), scheme.lower())
-    if store == "abfss":
-        authority = authority.lower().replace(".blob.", ".dfs.")
+    names = names_of(scheme)
     if _STEPS.search(key):
         key = posixpath.normpath(key)
         if _climbs(key):
             raise _ClimbsError(uri)
-    return f"{store}://{authority}/{key}"
+    return f"{names.schemes[0]}://{names.canonical_authority(authority)}/{key}"
 
 
 def split_place(path: str) -> tuple[str, str] | None:
@@ -240,7 +233,7 @@ def _rename_store(place: str, table_uri: str) -> str:
     """Whoever opens the table knows its store by this name, and perhaps by no other."""
     store, separator, rest = place.partition("://")
     scheme = table_uri.partition("://")[0]
-    same = separator and _STORES.get(scheme.lower()) == store
+    same = separator and names_of(scheme).schemes[0] == store
     return f"{scheme}://{rest}" if same else place
 
 

@@ -34,35 +34,16 @@ from delta_ops.spark.compiled import instance_of
 from delta_ops.spark.session.failures import reason_of_store, store_failure
 from delta_ops.spark.session.session import is_connect, is_one_process
 from delta_ops.storage import Readable
-from delta_ops.storage.hadoop_options import (
-    HadoopStore,
-    hadoop_root,
-    hadoop_store,
-    settings_pattern,
-)
+from delta_ops.storage.backends.hadoop import Hadoop, HadoopStore
+from delta_ops.storage.hadoop import hadoop_of, hadoop_root, hadoop_store
 
 R = TypeVar("R")
 
 logger = logging.getLogger(__name__)
 
-_AZURE = ("azure", "org.apache.hadoop.fs.azurebfs.AzureBlobFileSystem")
-_FILE_SYSTEMS: Mapping[str, tuple[str, str]] = {
-    "s3a": ("s3", "org.apache.hadoop.fs.s3a.S3AFileSystem"),
-    "gs": ("gcs", "org.apache.hadoop.fs.gs.GoogleHadoopFileSystem"),
-    "abfs": _AZURE,
-    "abfss": _AZURE,
-}
-"""The store's name for `packages` and Hadoop's class, by scheme."""
 _LOG_HINT = "_delta_log/_last_checkpoint"
 _NO_PATH = "PATH_NOT_FOUND"
 _JAR = re.compile(r"/hadoop-(?:aws|gcp|azure)-(\d[\w.]*)\.jar$")
-_FEW_TRIES: Mapping[str, str] = {
-    "fs.s3a.attempts.maximum": "1",
-    "fs.s3a.retry.limit": "1",
-    "fs.s3a.connection.establish.timeout": "15s",  # it takes no less
-    "fs.azure.io.retry.max.retries": "1",
-    "fs.azure.io.retry.max.backoff.interval": "1000",
-}
 _REDACTION = "spark.redaction.regex"
 _SPARKS_REDACTION = "(?i)secret|password|token|access[.]?key"
 _CREDENTIALS = "account[.]key"
@@ -142,6 +123,12 @@ def reach(spark: SparkSession, storage: Readable, place: str) -> None:
         known.by_root[root] = store
 
 
+def _hadoop_of(root: str) -> Hadoop:
+    hadoop = hadoop_of(root)
+    assert hadoop is not None  # or there would be no root
+    return hadoop
+
+
 def _validate_configuration(spark: SparkSession, root: str, known: KnownStores, uri: str) -> None:
     """Leave a bucket to a session that configures it, unless another session relies on ours."""
     is_own = _is_configured(spark, root, known)
@@ -161,18 +148,18 @@ def _is_configured(spark: SparkSession, root: str, known: KnownStores) -> bool:
     ours = {name: text for store in known.by_root.values() for name, text in store.settings.items()}
     with quiet_py4j():
         configuration = _settings_of_jobs(spark)
-        found = dict(configuration.getValByRegex(settings_pattern(root)))
+        found = dict(configuration.getValByRegex(_hadoop_of(root).settings_pattern(root)))
         own = [name for name, text in found.items() if ours.get(name) != text]
         return not all(_is_default(configuration, name) for name in own)
 
 
 def _validate_connector(spark: SparkSession, root: str, uri: str) -> None:
-    store, file_system = _FILE_SYSTEMS[root.partition("://")[0]]
+    hadoop = _hadoop_of(root)
     cure = (
-        f'start the session with get_session(configuration=packages("{store}")), both of '
-        "delta_ops.spark"
+        f'start the session with get_session(configuration=packages("{hadoop.connector}")), both '
+        "of delta_ops.spark"
     )
-    found = _configuration(spark).getClassByNameOrNull(file_system)
+    found = _configuration(spark).getClassByNameOrNull(hadoop.file_system)
     if found is None:
         raise MissingDependencyError(
             f"{uri} needs Hadoop's connector for its store, which this Spark session lacks; {cure}."
@@ -180,10 +167,10 @@ def _validate_connector(spark: SparkSession, root: str, uri: str) -> None:
     source = found.getProtectionDomain().getCodeSource()
     jar = _JAR.search(str(source.getLocation())) if source is not None else None
     jvm: Any = spark.sparkContext._jvm
-    hadoop = jvm.org.apache.hadoop.util.VersionInfo.getVersion()
-    if jar is not None and jar[1] != hadoop:
+    version = jvm.org.apache.hadoop.util.VersionInfo.getVersion()
+    if jar is not None and jar[1] != version:
         raise MissingDependencyError(
-            f"{uri} cannot be reached because the session has Hadoop {hadoop} and a connector of "
+            f"{uri} cannot be reached because the session has Hadoop {version} and a connector of "
             f"Hadoop {jar[1]}; {cure}."
         )
 
@@ -289,7 +276,7 @@ def _look(spark: SparkSession, store: HadoopStore, uri: str, place: str) -> None
             ssl = jvm.org.apache.hadoop.security.ssl.DelegatingSSLSocketFactory
             ssl.initializeDefaultFactory(ssl.SSLChannelMode.Default_JSSE)
         own = _settings_of_jobs(spark)
-        for name, value in _FEW_TRIES.items():
+        for name, value in _hadoop_of(store.root).few_tries.items():
             own.set(name, value)
         client = jvm.org.apache.hadoop.fs.FileSystem.newInstance(
             jvm.java.net.URI.create(store.root), own

@@ -8,14 +8,14 @@ from itertools import accumulate
 from urllib.parse import unquote
 
 from delta_ops.errors import InvalidRequestError
+from delta_ops.storage.backends import backend_of
+from delta_ops.storage.backends.local import LOCAL
 from delta_ops.storage.paths import redact, split_uri
 
-_LOCAL_SCHEMES = frozenset({"file", "local"})
 _ONE_SLASH = re.compile(r"([A-Za-z][A-Za-z0-9+.\-]+):/(?!/)")
 _CHAIN = re.compile(r"[A-Za-z][A-Za-z0-9+.\-]*::")
 _NO_ESCAPE = re.compile(r"%(?![0-9A-Fa-f]{2})|\s")
 _CACHING = frozenset({"simplecache", "filecache", "blockcache", "cached"})
-_BUCKET_FIRST = frozenset({"s3", "s3a", "gs", "gcs"})
 _DRIVE = re.compile(r"/?[A-Za-z]:[/\\]")
 
 
@@ -26,7 +26,7 @@ def local_path_of(address: str) -> str | None:
         InvalidRequestError: It could mean two places, or none on this machine.
     """
     scheme, rest = split_uri(address)
-    if scheme in _LOCAL_SCHEMES:
+    if scheme in LOCAL.schemes:
         return _make_absolute(_path_in_uri(address, rest.removeprefix("localhost")))
     if scheme or _CHAIN.match(address):
         return None
@@ -49,6 +49,7 @@ def validate_remote(address: str) -> None:
         InvalidRequestError: It does.
     """
     scheme, rest = split_uri(address)
+    backend = backend_of(scheme)
     if "::" in address or scheme in _CACHING:
         raise address_refusal(
             address,
@@ -59,13 +60,13 @@ def validate_remote(address: str) -> None:
         raise address_refusal(
             address, "it has a query, which may hold credentials", "put them into storage_options"
         )
-    if scheme in _BUCKET_FIRST and "@" in rest.partition("/")[0]:
+    if backend.refuses_user_info and "@" in rest.partition("/")[0]:
         raise address_refusal(
             address,
             "it has something before the bucket, which may be a credential",
             "put credentials into storage_options",
         )
-    if scheme != "memory" and not rest.strip("/"):
+    if backend.needs_bucket and not rest.strip("/"):
         raise address_refusal(
             address, "it names no place in the store", "add the bucket and the path"
         )

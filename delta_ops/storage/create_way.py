@@ -65,3 +65,9 @@ def split(path: str) -> tuple[str, str]:
     """Bucket and key."""
     bucket, _, key = path.strip("/").partition("/")
     return bucket, key
+
+
+def split_directory(directory: str) -> tuple[str, str]:
+    """Bucket, and the prefix of all keys in the directory."""
+    bucket, key = split(directory)
+    return bucket, f"{key}/" if key else ""

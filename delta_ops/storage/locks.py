@@ -29,6 +29,11 @@ keep others out until that one has left or is dead. One lock for the whole table
 not be reentrant. It pickles if a handle with it is to be pickled. It is never shown or logged.
 """
 
+LOCK_CURE = (
+    "Reading works. To write, give a lock that all writers of the table share: "
+    "DeltaLog(uri, storage_options, lock=...)"
+)
+
 
 def way_with_lock(way: Way, lock: Lock) -> Way:
     """`way`, within the lock and after a look."""

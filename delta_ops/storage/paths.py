@@ -13,6 +13,7 @@ import re
 import secrets
 
 from delta_ops.errors import InvalidRequestError
+from delta_ops.store_names import names_of
 
 _URI = re.compile(r"([A-Za-z][A-Za-z0-9+.\-]+)://(.*)", re.DOTALL)
 _DRIVE = re.compile(r"[A-Za-z]:")
@@ -21,8 +22,6 @@ _PLAIN = re.compile(r"(?:[A-Za-z0-9_][A-Za-z0-9_.=-]*/)*[A-Za-z0-9_][A-Za-z0-9_.
 """Nearly all paths of logs, which are many: nothing can be wrong with one of these."""
 _STAGED = re.compile(r"\.staged-[0-9a-f]{32}")
 _VERSION = re.compile(r"[0-9]{20}")
-_CONTAINER_FIRST = frozenset({"abfs", "abfss", "wasb", "wasbs"})
-"""Schemes of addresses like container@account/path, where the part before "@" is no secret."""
 
 
 def validate(path: str) -> str:
@@ -75,7 +74,7 @@ def redact(address: str) -> str:
         return address
     authority, slash, path = rest.partition("?")[0].partition("/")
     user, _, host = authority.rpartition("@")
-    if user and scheme in _CONTAINER_FIRST:
+    if user and names_of(scheme).is_container_first:
         host = f"{user.partition(':')[0]}@{host}"
     return f"{scheme}://{host}{slash}{path}"
 

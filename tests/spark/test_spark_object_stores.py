@@ -35,7 +35,7 @@ from delta_ops.protocol.schema import LONG, STRING, StructField, StructType
 from delta_ops.spark import places, stores
 from delta_ops.spark.stores import known_stores, put_settings
 from delta_ops.storage import open_storage
-from delta_ops.storage.hadoop_options import hadoop_store
+from delta_ops.storage.hadoop import hadoop_store
 from tests.arrow.foreign_table import create, data_file, inline_vector, stored_vector
 from tests.spark.frames import rows_of
 from tests.support.clones import prefix_naming, shallow_clone
@@ -558,7 +558,7 @@ from pyspark.sql import SparkSession
 from delta_ops.errors import MissingDependencyError
 from delta_ops.spark import places, stores
 from delta_ops.storage import open_storage
-from delta_ops.storage.hadoop_options import hadoop_store
+from delta_ops.storage.hadoop import hadoop_store
 
 spark = (
     SparkSession.builder.master("local[1]")

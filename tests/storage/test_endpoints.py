@@ -20,7 +20,8 @@ from delta_ops import DeltaLog
 from delta_ops.cli.main import cli
 from delta_ops.errors import InvalidRequestError, StorageError
 from delta_ops.storage import open_storage
-from delta_ops.storage.backends.endpoints import drop_credentials, split_user_info
+from delta_ops.storage.backends import backend_of
+from delta_ops.storage.backends.endpoints import split_user_info
 from tests.support.servers.azure import AzureServer
 from tests.support.servers.gcs import GcsServer
 from tests.support.servers.s3 import S3Server
@@ -198,9 +199,9 @@ def test_an_endpoint_that_settings_say_is_ignored_is_ignored(
     s3_server: S3Server, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("AWS_ENDPOINT_URL", with_password(s3_server.url))
-    assert "endpoint_url" in drop_credentials("s3", SIGNED)
+    assert "endpoint_url" in backend_of("s3").drop_credentials(SIGNED)
     monkeypatch.setenv("AWS_IGNORE_CONFIGURED_ENDPOINT_URLS", "true")
-    assert drop_credentials("s3", SIGNED) == SIGNED
+    assert backend_of("s3").drop_credentials(SIGNED) == SIGNED
 
 
 def test_a_storage_with_a_password_in_its_endpoint_pickles(s3_server: S3Server) -> None:
@@ -266,11 +267,13 @@ def test_a_password_in_the_endpoint_of_gcs_stands_nowhere(
 
 
 def test_what_gcs_is_not_to_sign_is_sent_with_the_password() -> None:
-    opened = drop_credentials("gs", {"token": "anon", "endpoint_url": f"http://{USER_INFO}@h"})
+    opened = backend_of("gs").drop_credentials(
+        {"token": "anon", "endpoint_url": f"http://{USER_INFO}@h"}
+    )
     assert opened["endpoint_url"] == "http://h"
     assert opened["session_kwargs"] == {"headers": {"Authorization": f"Basic {BASIC}"}}
-    assert "session_kwargs" not in drop_credentials(
-        "gs", {"token": "a.json", "endpoint_url": f"http://{USER_INFO}@h"}
+    assert "session_kwargs" not in backend_of("gs").drop_credentials(
+        {"token": "a.json", "endpoint_url": f"http://{USER_INFO}@h"}
     )
 
 
@@ -292,7 +295,7 @@ def test_a_password_in_the_endpoint_of_azure_stands_nowhere(
 
 def test_a_host_of_azure_is_named_without_a_password() -> None:
     options = {"account_name": "a", "account_key": "k", "account_host": f"{USER_INFO}@host:1/a"}
-    assert drop_credentials("abfs", options) == {**options, "account_host": "host:1/a"}
+    assert backend_of("abfs").drop_credentials(options) == {**options, "account_host": "host:1/a"}
 
 
 @pytest.mark.parametrize(

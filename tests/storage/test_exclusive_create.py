@@ -13,9 +13,9 @@ import pytest
 
 from delta_ops.errors import StorageError
 from delta_ops.storage import Storage, open_storage
-from delta_ops.storage.backends.azure.create import AZURE
-from delta_ops.storage.backends.gcs.create import GCS
-from delta_ops.storage.backends.s3.create import S3
+from delta_ops.storage.backends.azure.create import WAY as AZURE
+from delta_ops.storage.backends.gcs.create import WAY as GCS
+from delta_ops.storage.backends.s3.create import WAY as S3
 from delta_ops.storage.create_way import PART_BYTES, Way
 from tests.support.servers.azure import AzureServer
 from tests.support.servers.s3 import Failure, S3Server, kinds
@@ -210,7 +210,9 @@ def finished(way: Way, fs: Any, path: str, mark: str) -> None:
     ("store", "way"),
     [
         pytest.param(
-            "s3", replace(S3, put=lambda f, p, _, m: finished(S3, f, p, m)), id="s3-parts"
+            "s3",
+            replace(S3, put=lambda f, p, _, m: finished(S3, f, p, m)),
+            id="s3-parts",
         ),
         pytest.param("s3", S3, id="s3"),
         pytest.param("gcs", GCS, id="gcs"),

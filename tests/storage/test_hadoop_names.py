@@ -10,10 +10,9 @@ import pytest
 import delta_ops.arrow as da
 from delta_ops import DeltaLog
 from delta_ops.errors import InvalidRequestError
-from delta_ops.storage.backends.option_names import client_options
-from delta_ops.storage.hadoop_names import translate_hadoop_names
-from delta_ops.storage.hadoop_options import hadoop_store
+from delta_ops.storage.hadoop import hadoop_store, translate_hadoop_names
 from delta_ops.storage.paths import split_uri
+from delta_ops.storage.remote.options import client_options
 from tests.support.servers.s3 import ACCESS_KEY, SECRET_KEY, S3Server
 
 SECRET = "a-secret-of-the-test"

@@ -8,12 +8,8 @@ from typing import Any
 import pytest
 
 from delta_ops.errors import InvalidRequestError
-from delta_ops.storage.hadoop_options import (
-    HadoopStore,
-    hadoop_root,
-    hadoop_store,
-    settings_pattern,
-)
+from delta_ops.storage.backends.hadoop import HadoopStore
+from delta_ops.storage.hadoop import hadoop_of, hadoop_root, hadoop_store
 
 SECRET = "a-secret-of-the-test"
 S3A = "org.apache.hadoop.fs.s3a"
@@ -357,7 +353,9 @@ def test_what_a_session_says_of_a_bucket_is_told_by_its_names(
     uri: str, options: dict[str, Any]
 ) -> None:
     store = store_of(uri, options)
-    pattern = re.compile(settings_pattern(store.root))
+    hadoop = hadoop_of(store.root)
+    assert hadoop is not None
+    pattern = re.compile(hadoop.settings_pattern(store.root))
     assert all(pattern.search(name) for name in store.settings)
     of_another = store_of(
         uri.replace("bucket", "bucket2"),

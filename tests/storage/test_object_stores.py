@@ -13,7 +13,7 @@ import pytest
 
 from delta_ops.errors import StorageError
 from delta_ops.storage import Storage, open_storage
-from delta_ops.storage.object_stores import options_to_open
+from delta_ops.storage.backends.s3 import S3
 from tests.support.servers.gcs import GcsServer
 from tests.support.servers.s3 import S3Server, kinds
 
@@ -187,7 +187,7 @@ def test_what_s3_does_not_delete_in_bulk_is_not_taken_for_deleted(
 def opened_with(server: S3Server) -> dict[str, Any]:
     """What makes fsspec give the very file system of a storage."""
     file_system = fsspec.get_filesystem_class("s3")
-    options = options_to_open("s3", server.storage_options, file_system)
+    options = S3.options_to_open(server.storage_options, file_system)
     return {**options, "use_listings_cache": False}
 
 

@@ -14,9 +14,9 @@ import pytest
 
 from delta_ops.errors import StorageError, UnsupportedStorageError
 from delta_ops.storage import Storage, open_storage
-from delta_ops.storage.backends.azure.create import AZURE
-from delta_ops.storage.backends.gcs.create import GCS
-from delta_ops.storage.backends.s3.create import S3
+from delta_ops.storage.backends.azure.create import WAY as AZURE
+from delta_ops.storage.backends.gcs.create import WAY as GCS
+from delta_ops.storage.backends.s3.create import WAY as S3
 from delta_ops.storage.create_way import PART_BYTES, Endpoint, Way
 from delta_ops.storage.remote.probe import honours_put
 from tests.support.forked import call_in_child, needs_fork

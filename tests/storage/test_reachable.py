@@ -15,7 +15,8 @@ import delta_ops.arrow as da
 from delta_ops import DeltaLog
 from delta_ops.errors import DeltaOpsError, StorageError
 from delta_ops.storage import open_storage
-from delta_ops.storage.remote.reachable import address_before_opening, unreachable_reason
+from delta_ops.storage.backends import backend_of
+from delta_ops.storage.remote.reachable import unreachable_reason
 from tests.support.tables import add, write_log
 
 GOOGLE = "https://storage.googleapis.com"
@@ -115,4 +116,4 @@ def test_an_address_that_is_none_is_left_to_the_client(address: str) -> None:
 def test_which_client_goes_to_the_network_while_it_is_opened(
     scheme: str, options: dict[str, Any], address: str | None
 ) -> None:
-    assert address_before_opening(scheme, options) == address
+    assert backend_of(scheme).address_while_opening(options) == address

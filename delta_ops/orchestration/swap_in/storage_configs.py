@@ -13,6 +13,9 @@ from urllib.parse import urlsplit
 import dagster as dg
 
 from delta_ops.errors import InvalidRequestError
+from delta_ops.storage.backends.azure import AZURE
+from delta_ops.storage.backends.gcs import GCS
+from delta_ops.storage.backends.s3 import S3
 
 
 class StorageConfig:
@@ -89,7 +92,7 @@ class S3Config(StorageConfig):
         {"allow_unsafe_rename", "AWS_S3_ALLOW_UNSAFE_RENAME", "copy_if_not_exists"}
     )
     bucket_name = "bucket"
-    schemes = frozenset({"s3", "s3a"})
+    schemes = frozenset(S3.schemes)
     hint = (
         "Options of the client s3fs go into storage_options={...}; roles and instance profiles are "
         "found without any"
@@ -108,7 +111,7 @@ class AzureConfig(StorageConfig):
         "tenant_id": "tenant_id",
     }
     bucket_name = "container_name"
-    schemes = frozenset({"abfs", "abfss", "az"})
+    schemes = frozenset(AZURE.schemes)
     hint = "Options of the client adlfs go into storage_options={...}"
 
 
@@ -121,7 +124,7 @@ class GcsConfig(StorageConfig):
         "application_credentials": "application_credentials",
     }
     bucket_name = "bucket"
-    schemes = frozenset({"gs", "gcs"})
+    schemes = frozenset(GCS.schemes)
     hint = "Options of the client gcsfs go into storage_options={...}"
 
 

@@ -19,7 +19,6 @@ import os
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from functools import partial
-from statistics import median_high
 from typing import Any, NamedTuple
 
 from delta_ops.storage.concurrency import MAX_CONCURRENCY, run_ahead
@@ -174,5 +173,5 @@ def _length_of_runs(number: int, sizes: Sequence[int], of_a_page: int) -> int:
     even = -(-number // _RUNS)
     if len(sizes) < 2:  # the page was full of one, which may be unlike the others
         return even
-    on_a_page = int(_FULL * of_a_page) // median_high(sizes)
+    on_a_page = int(_FULL * of_a_page) // sorted(sizes)[len(sizes) // 2]
     return max(even, on_a_page) if on_a_page > 1 else 1

@@ -51,12 +51,12 @@ from delta_ops.storage.local.durability import (
     translating,
     write_new_file,
 )
+from delta_ops.storage.local.naming import name_staged_file
 from delta_ops.storage.local.tree import find, list_tree
 from delta_ops.storage.locks import Lock, hold_for_caller
 from delta_ops.storage.paths import is_valid, validate
 from delta_ops.storage.range_cache import KeptRanges
 from delta_ops.storage.ranges import validate_parts, validate_ranges
-from delta_ops.storage.remote.exclusive import name_staged_file
 
 logger = logging.getLogger(__name__)
 

@@ -1,9 +1,9 @@
 """Reachable stores: whether anybody answers at the address of a store, found out within seconds.
 
-The clients of GCS and Azure try for half a minute and longer before they give up an address, and
-cannot be told to try less. That is right for a store that has answered, and wrong without a
-network. So the first call of a process connects to the address itself. The client of S3 takes a
-rule of its own, see `s3_session`.
+Some clients try for half a minute and longer before they give up an address, and have no option to
+try less. That is right for a store that has answered, and wrong without a network. So the first
+call of a process connects to the address itself. The client of S3 gets a rule of its own, see
+`backends.s3.session`.
 
 A machine behind a proxy may reach the store without reaching its address. There, the client's own
 rules hold.
@@ -11,7 +11,6 @@ rules hold.
 
 from __future__ import annotations
 
-import os
 import socket
 import threading
 import time
@@ -20,7 +19,6 @@ from collections.abc import Mapping
 from typing import Any
 from urllib.parse import urlsplit
 
-_GOOGLE = "https://storage.googleapis.com"
 _LONGEST_S = 8.0
 """For both tries, and for looking up the name of the host."""
 _TRIES = 2
@@ -29,22 +27,8 @@ _PORTS = {"http": 80, "https": 443}
 _PROXIES = frozenset({"http", "https", "all"})
 _OWN_WAYS = ("prox", "session_kwargs", "transport", "connector")
 """Options with one of these in their names may lead the client past the address."""
-_ELSEWHERE = ("STORAGE_EMULATOR_HOST", "GOOGLE_CLOUD_UNIVERSE_DOMAIN")
-"""Variables by which the client of GCS goes to another address."""
 
 _answered: set[tuple[str, int]] = set()
-
-
-def address_before_opening(scheme: str, options: Mapping[str, Any]) -> str | None:
-    """The address that a client goes to while it is opened; None if it goes nowhere.
-
-    The client of GCS looks for credentials on the network unless it was given some.
-    """
-    if scheme not in {"gs", "gcs"} or options.get("token") not in {None, "google_default", "cloud"}:
-        return None
-    if options.get("endpoint_url") or any(map(os.environ.get, _ELSEWHERE)):
-        return None
-    return _GOOGLE
 
 
 def unreachable_reason(address: str, options: Mapping[str, Any]) -> str | None:

@@ -124,4 +124,4 @@ def _blob_metadata(mark: str) -> dict[str, str]:
     return {"is_directory": "false", **({_MARK: mark} if mark else {})}
 
 
-AZURE = Way(put=_put, look=_look, begin_upload=_begin_upload, endpoint_of=_endpoint_of)
+WAY = Way(put=_put, look=_look, begin_upload=_begin_upload, endpoint_of=_endpoint_of)

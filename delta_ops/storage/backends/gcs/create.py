@@ -56,4 +56,4 @@ def _endpoint_of(fs: Any) -> Endpoint:
     return Endpoint(asked.netloc, asked.hostname in _OWN_HOSTS)
 
 
-GCS = Way(put=_put, look=_look, endpoint_of=_endpoint_of)
+WAY = Way(put=_put, look=_look, endpoint_of=_endpoint_of)

@@ -141,4 +141,4 @@ def _status_of(error: Exception) -> int | None:
     return None
 
 
-S3 = Way(put=_put, look=_look, begin_upload=_begin_upload, endpoint_of=_endpoint_of)
+WAY = Way(put=_put, look=_look, begin_upload=_begin_upload, endpoint_of=_endpoint_of)

@@ -60,6 +60,24 @@ class S3Session(AioSession):  # type: ignore[misc]
         return _PAUSE_S
 
 
+class BasicAuthSession(S3Session):
+    """A session whose requests all carry HTTP's basic authorization, and no signature.
+
+    The header is added to each request that is sent, since the client writes what it is asked for
+    to its debug log. Clients of a copy by pickle have it too.
+    """
+
+    def __init__(self, authorization: str, profile: str | None = None) -> None:
+        super().__init__(profile)
+        self._made_of = (authorization, profile)
+        self.register("before-send.s3", self._authorize)
+
+    __repr__ = object.__repr__  # the authorization must not be told
+
+    def _authorize(self, request: Any, **_others: Any) -> None:
+        request.headers["Authorization"] = self._made_of[0]
+
+
 def add_session(file_system: type, options: Mapping[str, Any]) -> dict[str, Any]:
     """The options with such a session, unless they say how to try, or cannot be understood.
 

@@ -1,0 +1,235 @@
+"""ABFS: Hadoop's connector for Azure, see `backends.hadoop`."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from typing import Any
+from urllib.parse import urlsplit
+
+from delta_ops.errors import InvalidRequestError
+from delta_ops.storage.backends.hadoop import (
+    GivenOptions,
+    GivenSettings,
+    Hadoop,
+    HadoopStore,
+    Options,
+)
+from delta_ops.storage.paths import redact, split_uri
+
+_DFS_DOMAIN = ".dfs.core.windows.net"
+_OAUTH = "org.apache.hadoop.fs.azurebfs.oauth2"
+_TENANT = re.compile(r"https://login\.[^/]+/([^/]+)/oauth2(?:/v2\.0)?/token")
+_AN_ACCOUNT = re.compile(r"\.[a-z0-9]+\.(?:dfs|blob)\.[a-z0-9.-]+$")
+_HARMLESS = (
+    r"account\.hns\.enabled|(?:always|atomic|block|buffer|cluster|create|data|disable|enable|fns|io"
+    r"|list|max|metrics|read|readaheadqueue|rename|retry|secure|shellkeyprovider|skip"
+    r"|tracingheader|user|write)\..*"
+)
+"""Settings of how the connector works."""
+
+_VARIABLES: Mapping[str, str] = {
+    "account_name": "AZURE_STORAGE_ACCOUNT_NAME",
+    "account_key": "AZURE_STORAGE_ACCOUNT_KEY",
+    "connection_string": "AZURE_STORAGE_CONNECTION_STRING",
+    "sas_token": "AZURE_STORAGE_SAS_TOKEN",
+    "client_id": "AZURE_STORAGE_CLIENT_ID",
+    "client_secret": "AZURE_STORAGE_CLIENT_SECRET",
+    "tenant_id": "AZURE_STORAGE_TENANT_ID",
+}
+_PARTS: Mapping[str, str] = {
+    "accountname": "account_name",
+    "accountkey": "account_key",
+    "sharedaccesssignature": "sas_token",
+    "blobendpoint": "endpoint",
+    "endpointsuffix": "suffix",
+}
+
+
+def _all_options(options: Options, environment: Mapping[str, str]) -> dict[str, Any]:
+    """The options with what the environment adds, a connection string taken apart."""
+    found = {name: environment.get(variable) for name, variable in _VARIABLES.items()}
+    found |= {name: value for name, value in options.items() if value is not None}
+    for part in str(found.pop("connection_string", None) or "").split(";"):
+        name, _, value = part.strip().partition("=")
+        if name.lower() in _PARTS:
+            found[_PARTS[name.lower()]] = value
+    return {name: value for name, value in found.items() if value is not None}
+
+
+def _host(uri: str, asked: Options) -> str:
+    if asked.get("account_host"):
+        return str(asked["account_host"]).replace(".blob.", ".dfs.")
+    if not asked.get("account_name"):
+        raise InvalidRequestError(
+            f"{redact(uri)} names no account of Azure; write "
+            f"abfss://CONTAINER@ACCOUNT{_DFS_DOMAIN}/... or give account_name in storage_options"
+        )
+    suffix = asked.get("suffix")
+    return f"{asked['account_name']}{f'.dfs.{suffix}' if suffix else _DFS_DOMAIN}"
+
+
+_OF_EMULATORS = {
+    # Who writes abfss: is asked by HTTPS all the same.
+    "fs.azure.always.use.https": "false",
+    # They would be sent when the session ends: for minutes, if the emulator has ended first.
+    "fs.azure.metrics.collection.enabled": "false",
+}
+"""Settings of no account, but of all."""
+
+
+def _store(
+    uri: str,
+    root: str,
+    options: Options,
+    environment: Mapping[str, str],
+    address: str | None,  # noqa: ARG001
+) -> HadoopStore:
+    given = GivenOptions(uri, root, _all_options(options, environment))
+    container, _, host = split_uri(root)[1].partition("@")
+    endpoint = given.take("endpoint") or ""
+    settings = _credentials(given, container, host)
+    emulated = _emulator(given, endpoint, host.partition(".")[0])
+    given.refuse_rest(
+        "request_session socket_timeout blocksize default_fill_cache default_cache_type "
+        "version_aware assume_container_exists max_concurrency asynchronous loop "
+        "use_listings_cache max_paths listings_expiry_time skip_instance_cache location_mode "
+        "connection_timeout read_timeout suffix account_name account_host"
+    )
+    return HadoopStore(
+        root=root,
+        place=endpoint,
+        settings={
+            **{f"{name}.{host}": str(text) for name, text in {**settings, **emulated}.items()},
+            **(_OF_EMULATORS if emulated else {}),
+        },
+    )
+
+
+def _credentials(given: GivenOptions, container: str, host: str) -> dict[str, str]:
+    kind = "fs.azure.account.auth.type"
+    key, token = given.take("account_key"), given.take("sas_token")
+    client, secret, tenant = (given.take(f) for f in ("client_id", "client_secret", "tenant_id"))
+    anonymous = given.take("anon")
+    if given.take("credential") is not None:
+        raise given.refusal("credential", "give an account key, a SAS token or a client's secret")
+    if key:
+        return {kind: "SharedKey", "fs.azure.account.key": key}
+    if token:
+        return {kind: "SAS", f"fs.azure.sas.fixed.token.{container}": str(token).removeprefix("?")}
+    if client and secret and tenant:
+        return {
+            kind: "OAuth",
+            "fs.azure.account.oauth.provider.type": f"{_OAUTH}.ClientCredsTokenProvider",
+            "fs.azure.account.oauth2.client.id": client,
+            "fs.azure.account.oauth2.client.secret": secret,
+            "fs.azure.account.oauth2.client.endpoint": (
+                f"https://login.microsoftonline.com/{tenant}/oauth2/token"
+            ),
+        }
+    if anonymous in (False, "False", "false"):  # the client looks for an identity of the machine
+        return {
+            kind: "OAuth",
+            "fs.azure.account.oauth.provider.type": f"{_OAUTH}.MsiTokenProvider",
+        }
+    raise InvalidRequestError(
+        f"{given.uri}: Hadoop reads nothing of Azure without credentials; give account_key, "
+        f"sas_token, or client_id, client_secret and tenant_id in storage_options, or configure "
+        f"fs.azure.account.auth.type.{host} in the session"
+    )
+
+
+def _emulator(given: GivenOptions, endpoint: str, account: str) -> dict[str, str]:
+    """Settings for a service that has the account in its path, as Azurite does."""
+    parts = urlsplit(endpoint)
+    if not endpoint or (parts.hostname or "").startswith(f"{account}."):
+        return {}
+    if parts.path.strip("/") != account or parts.scheme != "http":
+        raise given.refusal("connection_string", "leave its BlobEndpoint out")
+    return {
+        "fs.azure.abfs.endpoint": f"{parts.hostname}:{parts.port or 80}",
+        "fs.azure.fns.account.service.type": "BLOB",
+        "fs.azure.account.hns.enabled": "false",
+    }
+
+
+def _client_options(uri: str, given: Options) -> dict[str, Any]:
+    container, _, host = split_uri(uri)[1].partition("/")[0].lower().partition("@")
+    settings = GivenSettings("fs.azure.", _settings_of_account(given, container, host))
+    kind = settings.take("account.auth.type")
+    provider = settings.take("account.oauth.provider.type")
+    endpoint = settings.take("account.oauth2.client.endpoint") or ""
+    tenant = _TENANT.fullmatch(endpoint)
+    if endpoint and tenant is None:
+        raise settings.refusal("account.oauth2.client.endpoint", "give tenant_id as an option")
+    by_machine = (provider or "").endswith("MsiTokenProvider")
+    if provider and not by_machine and not provider.endswith("ClientCredsTokenProvider"):
+        raise settings.refusal("account.oauth.provider.type", "give a client's id and secret")
+    if kind not in (None, "SharedKey", "SAS", "OAuth"):
+        raise settings.refusal("account.auth.type", "give SharedKey, SAS or OAuth")
+    found = {
+        "account_key": settings.take("account.key"),
+        "sas_token": settings.take("sas.fixed.token", "sas"),
+        "client_id": settings.take("account.oauth2.client.id"),
+        "client_secret": settings.take("account.oauth2.client.secret"),
+        "tenant_id": tenant[1] if tenant else None,
+        "anon": False if by_machine else None,
+    }
+    wanted = _BY_KIND.get(kind or "", tuple(found))
+    settings.refuse_rest(_HARMLESS)
+    return {name: value for name, value in found.items() if value is not None and name in wanted}
+
+
+_BY_KIND: Mapping[str, tuple[str, ...]] = {
+    "SharedKey": ("account_key",),
+    "SAS": ("sas_token",),
+    "OAuth": ("client_id", "client_secret", "tenant_id", "anon"),
+}
+"""What Hadoop goes by, of all that may be set."""
+
+
+def _settings_of_account(given: Options, container: str, host: str) -> dict[str, Any]:
+    """Settings by their names without account and container; the closest says it."""
+    of_all: dict[str, Any] = {}
+    of_account: dict[str, Any] = {}
+    of_container: dict[str, Any] = {}
+    ends = (f".{host.replace('.blob.', '.dfs.')}", f".{host.replace('.dfs.', '.blob.')}")
+    for full_name, value in given.items():
+        if not full_name.startswith("fs.azure."):
+            continue
+        name = full_name.removeprefix("fs.azure.")
+        end = next((each for each in ends if host and name.endswith(each)), None)
+        if end is None:
+            if not _AN_ACCOUNT.search(name):
+                of_all[name] = value
+        elif container and name.removesuffix(end).endswith(f".{container}"):
+            of_container[name.removesuffix(end).removesuffix(f".{container}")] = value
+        else:
+            of_account[name.removesuffix(end)] = value
+    return of_all | of_account | of_container
+
+
+def _root(uri: str, options: Options, environment: Mapping[str, str]) -> str:
+    container, _, host = split_uri(uri)[1].partition("/")[0].partition("@")
+    asked = _all_options(options, environment)
+    host = host.replace(".blob.", ".dfs.") or _host(uri, asked)
+    is_plain = (asked.get("endpoint") or "").startswith("http:")
+    return f"{'abfs' if is_plain else 'abfss'}://{container}@{host}"
+
+
+def _settings_pattern(root: str) -> str:
+    return rf"^fs\.azure\..*\.{re.escape(split_uri(root)[1].partition('@')[2])}$"
+
+
+HADOOP = Hadoop(
+    connector="azure",
+    file_system="org.apache.hadoop.fs.azurebfs.AzureBlobFileSystem",
+    root=_root,
+    store=_store,
+    settings_pattern=_settings_pattern,
+    client_options=_client_options,
+    few_tries={
+        "fs.azure.io.retry.max.retries": "1",
+        "fs.azure.io.retry.max.backoff.interval": "1000",
+    },
+)

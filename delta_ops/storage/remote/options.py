@@ -1,0 +1,118 @@
+"""Options: what a store's client is opened with, from what the user gave. Pure."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Hashable, Mapping
+from difflib import get_close_matches
+from functools import cache
+from itertools import chain
+from typing import Any, cast
+
+from delta_ops.errors import InvalidRequestError
+from delta_ops.storage.backends import backend_of, backends
+from delta_ops.storage.backends.option_names import keep_value
+
+Options = Mapping[str, Any]
+
+_OUTER = frozenset({"client_kwargs", "config_kwargs"})
+"""Options that hold options."""
+_OF_FSSPEC = frozenset(
+    {"use_listings_cache", "listings_expiry_time", "max_paths", "skip_instance_cache"}
+)
+"""Options that every client takes and no signature names."""
+_CLOSE = 0.85
+"""How alike a misspelt name and the name that is meant are; 1 is equal."""
+
+
+def client_options(scheme: str, options: Options) -> dict[str, Any]:
+    """Options by the names of the client that opens this scheme.
+
+    Raises:
+        InvalidRequestError: A name is not understood, two names give one option different values,
+            or a value cannot be what its name says. No value is repeated.
+    """
+    names = backend_of(scheme).option_names
+    if not names:
+        return dict(options)
+    # Of any store: an option of another store would be passed over.
+    prefixes = tuple(chain.from_iterable(each.variable_prefixes for each in backends()))
+    found: dict[str, Any] = {}
+    given_by: dict[str, str] = {}
+    for name, value in options.items():
+        if not isinstance(name, str):
+            raise InvalidRequestError(
+                f"The name of an option of the store is of type {type(name).__name__}; give a text"
+            )
+        known = names.get(name.lower())
+        if known is None and name.lower().startswith(prefixes):
+            raise _unknown_name_error(name, scheme)
+        option, read = known or (name, keep_value)
+        if option == "":
+            read(name, value)
+            continue
+        if option in found and found[option] != read(name, value):
+            raise InvalidRequestError(
+                f"The options {given_by[option]} and {name} of the store say two things; leave one "
+                "of them out"
+            )
+        found[option], given_by[option] = read(name, value), name
+    return _nest(found, options)
+
+
+def validate_options(scheme: str, file_system: type[Any], options: Options) -> None:
+    """Reject an option that the client would pass over, such as `endpont_url`.
+
+    Clients of packages that no backend names take what they like.
+
+    Raises:
+        InvalidRequestError: With the nearest name that the client knows.
+    """
+    backend = backend_of(scheme)
+    if file_system.__module__.partition(".")[0] != backend.package:
+        return
+    cutoff = _CLOSE if backend.passes_options_on else 0
+    known = _options_of(cast("Hashable", file_system)) | backend.further_options
+    for name in options:
+        # A name with a dot is a setting of Hadoop, which is validated where it is translated.
+        if name in known or "." in name:
+            continue
+        for nearest in get_close_matches(name, known, n=1, cutoff=cutoff):
+            raise InvalidRequestError(
+                f"The option {name} is not understood for {scheme}; the nearest that is is "
+                f"{nearest}, of the client {file_system.__name__}"
+            )
+
+
+def _nest(found: Options, options: Options) -> dict[str, Any]:
+    """Put options such as `client_kwargs.verify` at their place; what the user put there wins."""
+    nested: dict[str, Any] = {name: found[name] for name in found if "." not in name}
+    for name, value in found.items():
+        outer, dot, inner = name.partition(".")
+        if dot and outer in _OUTER:
+            nested[outer] = {
+                inner: value,
+                **(options.get(outer) or {}),
+                **(nested.get(outer) or {}),
+            }
+        elif dot:
+            nested[name] = value
+    return nested
+
+
+def _unknown_name_error(name: str, scheme: str) -> InvalidRequestError:
+    backend = backend_of(scheme)
+    known = ", ".join(
+        each for each in backend.option_names if each.startswith(backend.variable_prefixes)
+    )
+    return InvalidRequestError(
+        f"The option {name} is not understood for {scheme}; give one of {known}, or an option of "
+        f"fsspec's client ({backend.option_hint})"
+    )
+
+
+@cache
+def _options_of(file_system: Any) -> frozenset[str]:
+    """Names of the options that a client takes."""
+    makers = [vars(each)["__init__"] for each in file_system.__mro__ if "__init__" in vars(each)]
+    return _OF_FSSPEC.union(*(inspect.signature(each).parameters for each in makers))

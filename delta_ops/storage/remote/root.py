@@ -1,0 +1,114 @@
+"""The root of a remote storage, and what a file system of fsspec calls the files below it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import suppress
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import Any
+
+from delta_ops.errors import StorageError
+from delta_ops.storage.backends.backend import Backend, Entry
+from delta_ops.storage.contract import FileInfo
+from delta_ops.storage.paths import is_valid, validate
+
+_TIME_KEYS = ("mtime", "LastModified", "last_modified", "updated", "modified", "created")
+_ETAG_KEYS = ("ETag", "etag")
+
+
+@dataclass(frozen=True, slots=True)
+class RemoteRoot:
+    """A directory of a store, through an open file system."""
+
+    fs: Any
+    path: str
+    """The root as `fs` names it, without a slash at its end."""
+    uri: str
+    """The root as the user named it, without credentials."""
+    backend: Backend
+
+    @property
+    def kind(self) -> str:
+        """What fsspec calls the file system."""
+        return schemes_of(self.fs)[0]
+
+    def locate(self, path: str) -> str:
+        """The full URI; "" is the root."""
+        return f"{self.uri}/{validate(path)}" if path else self.uri
+
+    def full_path(self, path: str) -> str:
+        """What `fs` calls a file.
+
+        Raises:
+            StorageError: Its client would reach another file.
+        """
+        if self.backend.is_misread(validate(path)):
+            reason = (
+                f"the client of {self.kind} would reach another object, because it cuts "
+                "the name at its question mark; give the object another name with another program"
+            )
+            raise StorageError(self.locate(path), "reached", reason)
+        return f"{self.path}/{path}"
+
+    def full_directory(self, directory: str) -> str:
+        """What `fs` calls a directory; "" is the root."""
+        return self.full_path(directory) if directory else self.path
+
+    def relative_path(self, name: str) -> str:
+        """Path of a file that a listing calls `name`; "" if it is not below the root."""
+        root = self.path.lstrip("/")
+        prefix = f"{root}/" if root else ""
+        name = name.lstrip("/")
+        return name[len(prefix) :] if name.startswith(prefix) else ""
+
+    def address(self) -> str | None:
+        """Address of the store, which may hold credentials; None if unknown."""
+        return _ask(self.backend.address_of, self.fs)
+
+    def slow_address(self) -> str | None:
+        """Address to try before a call; None if the client itself soon gives up, or unknown."""
+        return _ask(self.backend.slow_address_of, self.fs)
+
+    def info_of(self, path: str, entry: Entry) -> FileInfo:
+        """The file of an entry."""
+        etag = str(next((entry[key] for key in _ETAG_KEYS if entry.get(key)), "")).strip('"')
+        return FileInfo(path, int(entry["size"]), self._modified_ms(entry), etag or None)
+
+    def infos_of(self, entries: Iterable[Entry], directory: str) -> Iterator[FileInfo]:
+        """The files among `entries` in `directory`, which may itself be an entry."""
+        prefix = f"{directory}/" if directory else ""
+        for entry in entries:
+            path = self.relative_path(entry["name"])
+            if entry["type"] == "file" and path.startswith(prefix) and is_valid(path):
+                yield self.info_of(path, entry)
+
+    def _modified_ms(self, entry: Entry) -> int:
+        for key in _TIME_KEYS:
+            if entry.get(key) is not None:
+                return _ms_of(entry[key])
+        return _ms_of(self.fs.modified(entry["name"]))
+
+
+def _ask(address_of: Callable[[Any], object] | None, fs: Any) -> str | None:
+    with suppress(Exception):  # clients raise what they like; the next call reports it
+        return None if address_of is None else str(address_of(fs))
+    return None
+
+
+def schemes_of(fs: Any) -> tuple[str, ...]:
+    """Schemes that fsspec has for a file system."""
+    return (fs.protocol,) if isinstance(fs.protocol, str) else tuple(fs.protocol)
+
+
+def _ms_of(time: object) -> int:
+    match time:
+        case datetime():
+            aware = time if time.tzinfo else time.replace(tzinfo=UTC)
+            return round(aware.timestamp() * 1000)
+        case int() | float():
+            return round(time * 1000)
+        case str():
+            return _ms_of(datetime.fromisoformat(time))
+        case _:
+            raise TypeError(f"{type(time).__name__} is no time of modification")
