@@ -127,48 +127,35 @@ def next_checksum(
     *,
     recount: bool = False,
 ) -> VersionChecksum | None:
-    """The checksum as `create_checksum` creates it; None if it is not known at little cost."""
-    # Those of the snapshot may come from a checksum.
-    current = before.state if before and recount else before
-    files: list[FileAction] = []
-    others: list[OtherAction] = []
-    for action in actions:
-        if isinstance(action, (RemoveFile, AddFile)):  # sooner told than of a union
-            files.append(action)
-        else:
-            others.append(action)
-    protocol = _last_action(others, Protocol) or (current.protocol if current else None)
-    metadata = _last_action(others, Metadata) or (current.metadata if current else None)
-    if protocol is None or metadata is None or _has_vectors(protocol, metadata, before, files):
+    """The checksum that `create_checksum` creates; None if it takes too much to know it."""
+    files, others = _split(actions)
+    definition = _definition_after(before, others, recount=recount)
+    if definition is None or _has_vectors(definition, before, files):
         return None
     removes = any(isinstance(action, RemoveFile) for action in files)
     may_read = recount or removes or stored_bytes(before) <= CHEAP_CHECKPOINT_BYTES
-    summary = _summary(storage, directory, before, may_read=may_read, recount=recount)
-    if summary is None:
+    known = _summary(storage, directory, before, may_read=may_read, recount=recount)
+    figures = _figures_after(known, before, files, storage.uri, may_read=may_read)
+    if known is None or figures is None:
         return None
-    by_path = actions_by_path(files, storage.uri)
-    if len(by_path) < len(files):
-        return None
-    known = known_files(before, by_path, may_read=may_read)
-    figures = changed_figures(summary.figures, by_path, known)
     info = _last_action(others, CommitInfo)
-    timestamp = info.values.get("inCommitTimestamp") if info else None
-    is_timed = is_on(IN_COMMIT_TIMESTAMPS, metadata.configuration)
-    if figures is None or (is_timed and type(timestamp) is not int):
+    is_timed = is_on(IN_COMMIT_TIMESTAMPS, definition.metadata.configuration)
+    timestamp = info.values.get("inCommitTimestamp") if info and is_timed else None
+    if is_timed and type(timestamp) is not int:
         return None
-    expire = any(_RETENTION in m.configuration for m in (metadata, before and before.metadata) if m)
+    expires = _transactions_expire(before, definition.metadata)
     return VersionChecksum(
         path=f"{directory}/{checksum_name(version)}",
         version=version,
         txn_id=info.txn_id if info else None,
         num_files=figures.num_files,
         table_size_bytes=figures.size_bytes,
-        in_commit_timestamp=timestamp if is_timed else None,
-        # Where they expire, it depends on the time of reading which of them there are.
-        transactions=None if expire else _transactions_after(summary.transactions, others),
-        domains=_domains_after(summary.domains, others),
-        protocol=protocol,
-        metadata=metadata,
+        in_commit_timestamp=timestamp,
+        # Where they expire, the time of reading decides which of them there are.
+        transactions=None if expires else _transactions_after(known.transactions, others),
+        domains=_domains_after(known.domains, others),
+        protocol=definition.protocol,
+        metadata=definition.metadata,
         histogram=figures.histogram,
     )
 
@@ -287,15 +274,63 @@ def _figures_said(said: VersionChecksum) -> Figures | None:
     return figures if is_possible(figures) else None
 
 
+def _split(actions: Sequence[Action]) -> tuple[list[FileAction], list[OtherAction]]:
+    """Actions on data files, and all other actions."""
+    files: list[FileAction] = []
+    others: list[OtherAction] = []
+    for action in actions:
+        if isinstance(action, (RemoveFile, AddFile)):  # faster than with a union
+            files.append(action)
+        else:
+            others.append(action)
+    return files, others
+
+
+def _definition_after(
+    before: Snapshot | None, actions: Sequence[OtherAction], *, recount: bool
+) -> TableDefinition | None:
+    """Protocol and metadata after the commit; None if the log has none."""
+    # Those of the snapshot itself may come from a checksum.
+    known = before.state if before and recount else before
+    protocol = _last_action(actions, Protocol) or (known.protocol if known else None)
+    metadata = _last_action(actions, Metadata) or (known.metadata if known else None)
+    if protocol is None or metadata is None:
+        return None
+    return TableDefinition(protocol=protocol, metadata=metadata)
+
+
 def _has_vectors(
-    protocol: Protocol, metadata: Metadata, before: Snapshot | None, files: Sequence[FileAction]
+    definition: TableDefinition, before: Snapshot | None, files: Sequence[FileAction]
 ) -> bool:
     """Whether a file may be live twice, with the rows of two deletion vectors left out."""
     return (
-        TableDefinition(protocol=protocol, metadata=metadata).has("deletionVectors")
+        definition.has("deletionVectors")
         or (before is not None and before.tail.adds.identified is not None)
         or any(action.deletion_vector for action in files)
     )
+
+
+def _figures_after(
+    known: Summary | None,
+    before: Snapshot | None,
+    files: Sequence[FileAction],
+    table: str,
+    *,
+    may_read: bool,
+) -> Figures | None:
+    """Figures after the commit; None if they are not known."""
+    if known is None:
+        return None
+    by_path = actions_by_path(files, table)
+    if len(by_path) < len(files):  # the commit names a file twice
+        return None
+    return changed_figures(known.figures, by_path, known_files(before, by_path, may_read=may_read))
+
+
+def _transactions_expire(before: Snapshot | None, metadata: Metadata) -> bool:
+    """Whether transaction identifiers expire, before the commit or after it."""
+    known = [metadata] if before is None else [metadata, before.metadata]
+    return any(_RETENTION in each.configuration for each in known)
 
 
 def _transactions_after(

@@ -8,10 +8,7 @@
 3. Nothing outside the root is written or deleted: a directory that leads out of it through a link
    is refused. The root itself may be a link. Listings show no links and do not enter them; a file
    that is named is read through them.
-4. A file never meets the checksum of another: Hadoop keeps `.name.crc` beside `name` and takes a
-   file that contradicts it for damaged, while a file without one is simply read. So the sibling
-   goes before the file is created, replaced or deleted; the other order, interrupted, would leave
-   a file that Spark refuses to read, or a checksum that lies in wait for the next file.
+4. A file never meets the checksum of another, see `deletion`.
 5. Writers that look first and rename then, as Hadoop's do, can replace a file that was created
    after their look. So the name is looked at again once it is durable: who comes within that time
    has won. Who comes later still replaces the file, and nothing of POSIX prevents it.
@@ -28,8 +25,7 @@ import logging
 import os
 import stat
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
-from itertools import groupby, islice
+from itertools import groupby
 from typing import IO, Any
 
 import pyarrow as pa
@@ -39,19 +35,21 @@ from delta_ops.errors import InvalidRequestError, StorageError
 from delta_ops.storage.contract import FileInfo, OnLink, Wanted
 from delta_ops.storage.create_way import file_exists_error
 from delta_ops.storage.failures import reason_of
+from delta_ops.storage.local.deletion import clear_checksum_of, delete_file, delete_in
 from delta_ops.storage.local.directories import open_place
 from delta_ops.storage.local.durability import (
-    Translate,
     directories_upward,
+    failure_of,
     make_directories,
     staged_file,
+    sync_all,
     sync_directory,
-    sync_file,
     sync_upward,
     translating,
     write_new_file,
 )
 from delta_ops.storage.local.naming import name_staged_file
+from delta_ops.storage.local.places import is_plain, join, real_directory
 from delta_ops.storage.local.tree import find, list_tree
 from delta_ops.storage.locks import Lock, hold_for_caller
 from delta_ops.storage.paths import is_valid, validate
@@ -60,13 +58,8 @@ from delta_ops.storage.ranges import validate_parts, validate_ranges
 
 logger = logging.getLogger(__name__)
 
-_SYNC_THREADS = 32  # those under way at once share one commit of the file system's journal
-_SYNCED_AT_ONCE = 32  # few, so that an interrupt or an error need not wait for many
-_LISTED_FOR_EACH = 20
-"""Names that are listed in less time than a checksum is looked for in vain."""
 _SMALL_BYTES = 1 << 16
 _DISK = LocalFileSystem()
-_NO_FILE = frozenset({errno.ENOENT, errno.ENOTDIR, errno.EISDIR, errno.ENAMETOOLONG})
 
 
 class LocalStorage:
@@ -135,7 +128,7 @@ class LocalStorage:
         prefix = f"{directory}/" if directory else ""
         found: list[str] = []
         with (
-            translating(_failure_of(place, "listed")),
+            translating(failure_of(place, "listed")),
             contextlib.suppress(FileNotFoundError, NotADirectoryError),
             os.scandir(place) as entries,
         ):
@@ -147,7 +140,7 @@ class LocalStorage:
         """See `Storage`."""
         place = self.locate(validate(path))
         with (
-            translating(_failure_of(place, "read")),
+            translating(failure_of(place, "read")),
             contextlib.suppress(FileNotFoundError, NotADirectoryError),
         ):
             return stat.S_ISDIR(os.lstat(place).st_mode)
@@ -224,7 +217,7 @@ class LocalStorage:
         root = self._real_root()
         target = self._target(path, root)
         directory = os.path.dirname(target)
-        translate = _failure_of(target, "created")
+        translate = failure_of(target, "created")
         if os.path.lexists(target):  # before all else: the loser leaves the checksum alone
             raise file_exists_error(target)
         with translating(translate):
@@ -232,7 +225,7 @@ class LocalStorage:
             make_directories(directory, is_durable=is_durable)
         with staged_file(directory, write, translate, is_durable=is_durable) as (staged, status):
             with translating(translate):
-                _clear_checksum_of(target)
+                clear_checksum_of(target)
             with translating(translate, FileExistsError):
                 name_staged_file(staged, target, self._lock)
             if is_durable:
@@ -246,20 +239,20 @@ class LocalStorage:
         """Create one of very many files, in as few steps as can be."""
         directory, _, name = validate(path).rpartition("/")
         place, is_new = self._directory_to_fill(directory)
-        target = _join(place, name)
-        translate = _failure_of(target, "created")
+        target = join(place, name)
+        translate = failure_of(target, "created")
         if not is_new:  # in a new directory there is nothing
             if os.path.lexists(target):
                 raise file_exists_error(target)
             with translating(translate):
-                _clear_checksum_of(target)
+                clear_checksum_of(target)
         return _info_of(path, write_new_file(target, write, translate))
 
     def _directory_to_fill(self, directory: str) -> tuple[str, bool]:
         """The place of a directory, made where there is none, and whether it was made at once."""
         parent = directory.rpartition("/")[0]
-        place = _join(self._root, directory) if directory else self._root
-        if directory and (not parent or _is_plain(self._root, parent)):
+        place = join(self._root, directory) if directory else self._root
+        if directory and (not parent or is_plain(self._root, parent)):
             try:
                 os.mkdir(place)
             except OSError:  # there already, or the one above is missing, or worse
@@ -267,9 +260,9 @@ class LocalStorage:
             else:
                 return place, True
         root = self._real_root()
-        with translating(_failure_of(place, "created")):
+        with translating(failure_of(place, "created")):
             make_directories(root)  # `persist` does not look further up
-            real = self._real_directory(directory, root)
+            real = real_directory(self._root, root, directory)
             make_directories(real, is_durable=False)
         return real, False
 
@@ -278,14 +271,14 @@ class LocalStorage:
         root = self._real_root()
         target = self._target(path, root)
         directory = os.path.dirname(target)
-        translate = _failure_of(target, "replaced")
+        translate = failure_of(target, "replaced")
         with translating(translate):
             make_directories(directory)
         with (
             staged_file(directory, _writer_of(data), translate) as (staged, _),
             translating(translate),
         ):
-            _clear_checksum_of(target)
+            clear_checksum_of(target)
             os.replace(staged, target)
             sync_upward(directory, root)
 
@@ -298,8 +291,8 @@ class LocalStorage:
             directory, _, name = validate(path).rpartition("/")
             real = real_directories.get(directory)
             if real is None:
-                real = real_directories[directory] = self._real_directory(directory, root)
-            targets.append(_join(real, name))
+                real = real_directories[directory] = real_directory(self._root, root, directory)
+            targets.append(join(real, name))
         if not targets:
             return
         directories: set[str] = set()
@@ -308,19 +301,15 @@ class LocalStorage:
                 if above in directories:
                     break
                 directories.add(above)
-        with (
-            ThreadPoolExecutor(_SYNC_THREADS) as pool,
-            translating(_failure_of(self._root, "made durable")),
-        ):
-            _sync_each(pool, _sync_files, targets)
-            _sync_each(pool, _sync_directories, sorted(directories))
+        with translating(failure_of(self._root, "made durable")):
+            sync_all(targets, sorted(directories))
             # The program that wrote the files may have made the root as well.
             with contextlib.suppress(PermissionError):
                 sync_directory(os.path.dirname(root))
 
     def delete(self, path: str) -> None:
         """See `Storage`; an empty directory stays."""
-        _delete(self._target(path, self._real_root()))
+        delete_file(self._target(path, self._real_root()))
 
     def delete_many(self, paths: Iterable[str]) -> list[str]:
         """See `Storage`; why a file could not be deleted goes to the log."""
@@ -329,13 +318,13 @@ class LocalStorage:
         for directory, group in groupby(map(validate, paths), _directory_of):
             in_directory = list(group)
             try:
-                place = self._real_directory(directory, root)
+                place = real_directory(self._root, root, directory)
             except InvalidRequestError as error:
                 logger.warning("%s", error)
                 kept += in_directory
                 continue
             start = len(directory) + 1 if directory else 0
-            failed = _delete_in(place, [path[start:] for path in in_directory])
+            failed = delete_in(place, [path[start:] for path in in_directory])
             kept += (path for path in in_directory if failed and path[start:] in failed)
         return kept
 
@@ -369,7 +358,7 @@ class LocalStorage:
         """What stands in `directory`, if it is there, from the name `start` on, in order."""
         place = self.locate(directory)
         prefix = f"{directory}/" if directory else ""
-        translate = _failure_of(place, "listed")
+        translate = failure_of(place, "listed")
         with contextlib.ExitStack() as stack:
             try:
                 opened_directory = stack.enter_context(open_place(place))
@@ -396,43 +385,13 @@ class LocalStorage:
         return os.path.realpath(self._root)
 
     def _target(self, path: str, root: str) -> str:
-        """The place of `path` to be written or deleted, in a directory proved to lie in the root.
-
-        Args:
-            path: Relative to the root.
-            root: Without links.
+        """The place of a file to write or delete; `root` is without links.
 
         Raises:
-            InvalidRequestError: The directory leads out of the root.
+            InvalidRequestError: A link in its directory leads out of the root.
         """
         directory, _, name = validate(path).rpartition("/")
-        return os.path.join(self._real_directory(directory, root), name)
-
-    def _real_directory(self, directory: str, root: str) -> str:
-        if _is_plain(root, directory):
-            return _join(root, directory) if directory else root
-        real = os.path.realpath(self.locate(directory))
-        if real != root and not real.startswith(os.path.join(root, "")):
-            raise InvalidRequestError(
-                f"{self.locate(directory)} is not written to because a link in it leads out of "
-                f"{self._root}, to {real}. Open the storage at that place instead."
-            )
-        return real
-
-
-def _is_plain(root: str, directory: str) -> bool:
-    """Whether no part of a directory below the root is a link; looks at no part of the root."""
-    place = root
-    for part in directory.split("/"):
-        place = _join(place, part)
-        if os.path.islink(place):
-            return False
-    return True
-
-
-def _join(place: str, path: str) -> str:
-    """What `os.path.join` makes of a place and a valid path below it, in a third of the time."""
-    return f"{place}{path}" if place[-1] == os.sep else f"{place}{os.sep}{path}"
+        return os.path.join(real_directory(self._root, root, directory), name)
 
 
 def _writer_of(data: bytes) -> Callable[[IO[bytes]], None]:
@@ -474,103 +433,8 @@ def _was_replaced(target: str, ours: os.stat_result) -> bool:
     return not is_alike and not os.path.samestat(found, ours)
 
 
-def _delete(target: str) -> None:
-    with translating(_failure_of(target, "deleted")):
-        _was_removed(os.unlink, _checksum_of(target))
-        _was_removed(os.unlink, target)
-
-
-def _delete_in(place: str, names: Sequence[str]) -> frozenset[str]:
-    """Delete files of a directory in order; the result is the names that cannot be deleted."""
-    left: list[str] = []
-    try:
-        with open_place(place) as directory:
-            checksums = _checksums_in(place, _LISTED_FOR_EACH * len(names))
-            for name in names:
-                try:
-                    checksum = f".{name}.crc"
-                    if checksums is None or checksum in checksums:
-                        _was_removed(directory.unlink, checksum)
-                    _was_removed(directory.unlink, name)
-                except OSError as error:
-                    failure = _failure_of(os.path.join(place, name), "deleted")(error)
-                    logger.warning("%s", failure)
-                    left.append(name)
-    except OSError as error:
-        if error.errno in _NO_FILE:
-            return frozenset()
-        logger.warning("%s", _failure_of(place, "deleted")(error))
-        return frozenset(names)
-    return frozenset(left)
-
-
-def _checksums_in(place: str, limit: int) -> frozenset[str] | None:
-    """Names of the checksums in a directory; None in one of more names than the limit.
-
-    To try each name takes as long as to delete a file.
-    """
-    try:
-        with os.scandir(place) as entries:
-            names = [entry.name for entry in islice(entries, limit + 1)]
-    except OSError:
-        return None
-    if len(names) > limit:
-        return None
-    return frozenset([name for name in names if name[0] == "." and name.endswith(".crc")])
-
-
 def _directory_of(path: str) -> str:
     return path.rpartition("/")[0]
-
-
-def _clear_checksum_of(target: str) -> None:
-    """Remove it durably, so that no power cut brings it back beside the new file."""
-    if _was_removed(os.unlink, _checksum_of(target)):
-        sync_directory(os.path.dirname(target))
-
-
-def _checksum_of(target: str) -> str:
-    directory, name = os.path.split(target)
-    return os.path.join(directory, f".{name}.crc")
-
-
-def _was_removed(unlink: Callable[[str], None], place: str) -> bool:
-    """Whether there was a file to remove; a directory is none."""
-    try:
-        unlink(place)
-    except OSError as error:
-        if error.errno in _NO_FILE:
-            return False
-        raise
-    return True
-
-
-def _sync_each(
-    pool: ThreadPoolExecutor, sync: Callable[[Sequence[str]], None], places: Sequence[str]
-) -> None:
-    """Sync all, several in one task: handing a task over costs as much as the work on one file."""
-    size = min(_SYNCED_AT_ONCE, 1 + len(places) // _SYNC_THREADS)
-    list(pool.map(sync, [places[i : i + size] for i in range(0, len(places), size)]))
-
-
-def _sync_files(targets: Sequence[str]) -> None:
-    for target in targets:
-        try:
-            sync_file(target)
-        except FileNotFoundError as error:
-            reason = "it was deleted after it had been written; see who did that, and run again"
-            raise StorageError(target, "made durable", reason) from error
-        except OSError as error:
-            raise _failure_of(target, "made durable")(error) from error
-
-
-def _sync_directories(directories: Sequence[str]) -> None:
-    for directory in directories:
-        sync_directory(directory)
-
-
-def _failure_of(place: str, action: str) -> Translate:
-    return lambda error: StorageError(place, action, reason_of(error))
 
 
 def _not_found_error(place: str) -> FileNotFoundError:
@@ -579,7 +443,7 @@ def _not_found_error(place: str) -> FileNotFoundError:
 
 @contextlib.contextmanager
 def _reading(place: str) -> Iterator[None]:
-    with translating(_failure_of(place, "read"), FileNotFoundError):
+    with translating(failure_of(place, "read"), FileNotFoundError):
         try:
             yield
         except (IsADirectoryError, NotADirectoryError) as error:
