@@ -13,7 +13,8 @@ from contextlib import contextmanager, suppress
 
 from delta_ops.errors import StorageError, TableReplacedError
 from delta_ops.log.commit_file import read_commit_if_there
-from delta_ops.log.snapshot import Snapshot, is_same_file
+from delta_ops.log.replaced_table import is_same_file
+from delta_ops.log.snapshot import Snapshot
 
 
 def validate_same_table(snapshot: Snapshot) -> None:

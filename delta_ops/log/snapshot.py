@@ -11,51 +11,43 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
-from itertools import islice
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from delta_ops.errors import (
-    DeltaOpsError,
     InvalidRequestError,
     LogCorruptError,
     TableNotFoundError,
     TableReplacedError,
-    naming_table,
 )
 from delta_ops.lazy import lazy
-from delta_ops.log import pruning
 from delta_ops.log.bad_path import line_of_path, naming_place
-from delta_ops.log.checkpoint.damaged import (
-    DamagedCheckpoint,
-    damaged_checkpoint,
-    is_about,
-    segment_below,
-)
-from delta_ops.log.checkpoint.read import (
-    OpenCheckpoint,
-    open_checkpoint,
-    stream_adds,
-    stream_removes,
-)
+from delta_ops.log.checkpoint.damaged import DamagedCheckpoint
+from delta_ops.log.checkpoint.read import OpenCheckpoint
 from delta_ops.log.checksum import validate_checkpoint
 from delta_ops.log.commit_file import Commit, CommitMark, read_commits
 from delta_ops.log.fresh_listing import retry_if_vanished
-from delta_ops.log.lost_commits import NO_CHECKSUM, StateChecksum, load_state_checksum
-from delta_ops.log.outside_files import OutsideFiles, TableFiles
-from delta_ops.log.reconciliation import (
-    EMPTY_TAIL,
-    FileRows,
-    Tail,
-    extend_tail,
-    file_rows,
-    unseen_rows,
+from delta_ops.log.load import (
+    LoadedVersion,
+    load_readable_version,
+    load_without_checkpoint,
+    open_listed_checkpoint,
+    require_state,
 )
-from delta_ops.log.repeated_files import all_differ, drop_repeated
-from delta_ops.log.replay import replay_commits
+from delta_ops.log.lost_commits import NO_CHECKSUM, StateChecksum
+from delta_ops.log.outside_files import OutsideFiles, TableFiles
+from delta_ops.log.reconciliation import EMPTY_TAIL, Tail, extend_tail
+from delta_ops.log.replaced_table import TableMark, is_same_file, validate_not_replaced
 from delta_ops.log.segment import Checkpoint, Segment, find_segment, list_log
 from delta_ops.log.table_state import EMPTY_STATE, TableState, joined_state, state_of_commits
+from delta_ops.log.version_files import (
+    live_adds,
+    live_files,
+    live_sizes,
+    stream_live,
+    tombstones,
+)
 from delta_ops.protocol.actions import (
     AddFile,
     DomainMetadata,
@@ -63,15 +55,14 @@ from delta_ops.protocol.actions import (
     Protocol,
     SetTransaction,
 )
-from delta_ops.protocol.arrow_schemas import ADD, CANONICAL_PATH, REMOVE, add_files
+from delta_ops.protocol.arrow_schemas import ADD, REMOVE, add_files
 from delta_ops.protocol.columns.clustering import clustering_columns
 from delta_ops.protocol.predicate import Predicate
 from delta_ops.protocol.properties.table_properties import TableProperties
 from delta_ops.protocol.schema import ColumnPath, StructType
-from delta_ops.protocol.table_definition import TableDefinition, validate
+from delta_ops.protocol.table_definition import TableDefinition
 from delta_ops.storage import FileInfo, Storage
 
-_NO_REMOVES = REMOVE.empty_table()
 _EQUIVALENT = "equivalent snapshot"
 """Where a snapshot keeps what stands in for it, since its checkpoint is damaged."""
 
@@ -130,23 +121,15 @@ class Snapshot:
         known: Snapshot | None = vars(self).get(_EQUIVALENT)
         if known is not None:
             return known
-        if self.checkpoint is None or not is_about(error, self.checkpoint):
-            raise error
-        base_version = self.base.version if self.base else None
-        segment = segment_below(
-            self.storage, self.log_directory, self.version, self.checkpoint, base_version
+        loaded = load_without_checkpoint(
+            self.storage, self.log_directory, self.version, self.checkpoint, self.base, error
         )
-        if segment is None:
-            raise error
-        try:
-            found = load_readable(
-                self.storage, self.log_directory, segment, self.base, outside=self.outside
-            )
-        except (DeltaOpsError, FileNotFoundError):
-            raise error from None
-        damaged = damaged_checkpoint(self.checkpoint, error, self.uri)
         found = replace(
-            found, passed_over=(*self.passed_over, damaged, *found.passed_over), newest=self.newest
+            _snapshot_of(
+                loaded, self.storage, self.log_directory, base=self.base, outside=self.outside
+            ),
+            passed_over=(*self.passed_over, *loaded.passed_over),
+            newest=self.newest,
         )
         vars(self)[_EQUIVALENT] = found
         return found
@@ -160,15 +143,7 @@ class Snapshot:
         """
         if self.read_checkpoint is not None or self.checkpoint is None:
             return self.read_checkpoint
-        try:
-            opened = open_checkpoint(self.storage, self.checkpoint, self.ahead)
-        except FileNotFoundError as error:
-            raise LogCorruptError(
-                self.uri,
-                self.checkpoint.parts[0].path,
-                "the checkpoint is gone; if a clean-up has deleted it since the table was opened, "
-                "open the table again, else restore it from a backup",
-            ) from error
+        opened = open_listed_checkpoint(self.storage, self.checkpoint, self.ahead)
         if self.state_checksum.checksum is not None:
             validate_checkpoint(
                 self.state_checksum.checksum, opened.state, self.commit_state, self.uri
@@ -253,9 +228,7 @@ class Snapshot:
             predicate: Leaves out files that cannot hold a row for which it is true.
             partition_time_zone: Zone of partition values of type timestamp that name none.
         """
-        with naming_place(self._place_of_file):
-            adds = self._add_table(pruning.sources(columns), predicate, partition_time_zone)
-            return pruning.file_view(adds, columns, self.definition, self.uri, partition_time_zone)
+        return live_files(self, columns, predicate, partition_time_zone)
 
     def add_files(
         self, predicate: Predicate | None = None, *, partition_time_zone: str = "UTC"
@@ -267,8 +240,7 @@ class Snapshot:
         self, predicate: Predicate | None = None, *, partition_time_zone: str = "UTC"
     ) -> pa.Table:
         """Live files as rows of `arrow_schemas.ADD`, which take far less where they are many."""
-        with naming_place(self._place_of_file):
-            return self._add_table(ADD.names, predicate, partition_time_zone)
+        return live_adds(self, ADD.names, predicate, partition_time_zone)
 
     def stream_live(self, columns: Sequence[str]) -> Iterator[pa.Table]:
         """Live files in tables of bounded size.
@@ -280,63 +252,7 @@ class Snapshot:
             LogCorruptError: A file lacks the partition values that its table demands, or a file of
                 the checkpoint is gone or malformed.
         """
-        for files in self._stream_live(columns):
-            if "partitionValues" in columns and self.partition_columns:
-                self._validate_partition_values(files.rows["partitionValues"])
-            yield pa.Table.from_arrays(
-                [files.paths if n == CANONICAL_PATH else files.rows[n] for n in columns],
-                names=list(columns),
-            )
-
-    def _validate_partition_values(self, values: pa.ChunkedArray) -> None:
-        if values.null_count:
-            raise LogCorruptError(
-                self.uri,
-                self.log_directory,
-                f"at version {self.version} there are {values.null_count} files without "
-                f"partitionValues, and the table is partitioned by "
-                f"{', '.join(self.partition_columns)}",
-            )
-
-    def _stream_live(self, columns: Sequence[str]) -> Iterator[FileRows]:
-        """The live files; where the checkpoint turns out to be damaged, the rest from elsewhere."""
-        done = 0
-        try:
-            for files in self._stream_own(columns):
-                yield files
-                done += 1
-        except LogCorruptError as error:
-            other = self.equivalent(error)
-        else:
-            return
-        # The same again, as far as it could be read.
-        seen = [
-            chunk
-            for files in islice(self._stream_own(columns), done)
-            for chunk in file_rows(files.rows, self.uri).keys.chunks
-        ]
-        known = pa.chunked_array(seen, pa.string())
-        for files in other._stream_live(columns):
-            found = file_rows(files.rows, self.uri)
-            yield found.filter(pc.invert(pc.is_in(found.keys, value_set=known)))
-
-    def _stream_own(self, columns: Sequence[str]) -> Iterator[FileRows]:
-        yield self.tail.adds
-        names = set(columns) - {CANONICAL_PATH} | {"path", "deletionVector"}
-        wanted = [name for name in ADD.names if name in names]
-        if self.opened_checkpoint is not None:
-            batches = stream_adds(self.storage, self.opened_checkpoint, wanted)
-        elif self.base is not None:
-            batches = self.base.stream_live(wanted)
-        else:
-            return
-        with naming_place(self._place_of_checkpoint):
-            if len(self.tail):
-                yield from unseen_rows(batches, self.tail, self.uri)
-            elif CANONICAL_PATH in columns:
-                yield from (file_rows(batch, self.uri) for batch in batches)
-            else:
-                yield from (FileRows(rows=batch) for batch in batches)
+        return stream_live(self, columns)
 
     def tombstones(self, columns: Sequence[str] = tuple(REMOVE.names)) -> pa.Table:
         """Removed files that the log still knows, expired ones included.
@@ -344,25 +260,7 @@ class Snapshot:
         Args:
             columns: Any of `arrow_schemas.REMOVE`.
         """
-        try:
-            return self._own_tombstones(columns)
-        except LogCorruptError as error:
-            return self.equivalent(error).tombstones(columns)
-
-    def _own_tombstones(self, columns: Sequence[str]) -> pa.Table:
-        names = set(columns) | {"path", "deletionVector"}
-        wanted = [name for name in REMOVE.names if name in names]
-        tables = [self.tail.removes.rows.select(wanted)]
-        if self.opened_checkpoint is not None:
-            stored = stream_removes(self.storage, self.opened_checkpoint, wanted)
-        else:
-            stored = iter([self.base.tombstones(wanted)] if self.base is not None else [])
-        with naming_place(self._place_of_checkpoint):
-            tables += [files.rows for files in unseen_rows(stored, self.tail, self.uri)]
-        if not any(map(len, tables)):  # of most tables
-            return _NO_REMOVES.select(list(columns))
-        schema = pa.schema([REMOVE.field(name) for name in columns])
-        return pa.concat_tables(tables, promote_options="none").select(schema.names).cast(schema)
+        return tombstones(self, columns)
 
     def transactions(self) -> Mapping[str, SetTransaction]:
         """Transaction identifiers by application id."""
@@ -419,34 +317,12 @@ class Snapshot:
             raise TableReplacedError(
                 self.uri, f"at version {self.version} has been deleted"
             ) from error
-        if latest.metadata.id != self.metadata.id:
-            raise TableReplacedError(
-                self.uri,
-                f"at version {self.version} is no longer there: its id was {self.metadata.id}, and "
-                f"that of the table in its place is {latest.metadata.id}",
-            )
-        if latest.version == self.version and _path(latest.newest) != _path(self.newest):
-            # No clean-up takes the commit of the latest version: a checkpoint was left behind.
-            raise TableReplacedError(
-                self.uri, f"has lost the commit of its latest version, {self.version}"
-            )
-        if latest.version < self.version:
-            raise TableReplacedError(
-                self.uri,
-                f"was at version {self.version}, and what stands there ends at version "
-                f"{latest.version}",
-            )
+        validate_not_replaced(self.uri, self._mark, latest._mark)
         return latest
 
-    def _place_of_checkpoint(self, _: str) -> str:
-        """Where a path stands that is not one of the commits, which were looked at before."""
-        return self.checkpoint.parts[0].path if self.checkpoint else self.log_directory
-
-    def _place_of_file(self, log_path: str) -> str:
-        """Where a live file stands whose path is right and another part of it is not."""
-        newest_first = range(self.version, self.version - self.commits_since_checkpoint, -1)
-        place = line_of_path(self.storage, self.log_directory, newest_first, log_path)
-        return self._place_of_checkpoint(log_path) if place == self.log_directory else place
+    @property
+    def _mark(self) -> TableMark:
+        return TableMark(self.metadata.id, self.version, self.newest)
 
     @lazy
     def _totals(self) -> tuple[int, int]:
@@ -455,44 +331,7 @@ class Snapshot:
 
     def sizes(self) -> pa.ChunkedArray:
         """Bytes of each live file, in no particular order."""
-        if not self._may_repeat_files:
-            tables = list(self.stream_live(["size"]))
-        else:
-            tables = []
-
-            def stream_tables() -> Iterator[pa.Table]:
-                for table in self.stream_live(["size", "path", "deletionVector"]):
-                    tables.append(table.select(["size"]))
-                    yield table
-
-            if not all_differ(stream_tables(), self.uri):
-                tables = [self._add_table(["size"], None, "UTC")]
-        return pa.concat_tables(tables)["size"]
-
-    @property
-    def _may_repeat_files(self) -> bool:
-        """Whether anything is there that another writer reconciled."""
-        return self.checkpoint is not None or (
-            self.base is not None and self.base._may_repeat_files
-        )
-
-    def _add_table(
-        self, columns: Sequence[str], predicate: Predicate | None, time_zone: str
-    ) -> pa.Table:
-        wanted = [*columns, "path", "deletionVector"]
-        if predicate is not None:
-            with naming_table(self.uri):
-                wanted += pruning.sources_of_predicate(predicate, self.definition)
-        live = self.stream_live(list(dict.fromkeys(wanted)))
-        if predicate is not None:
-            live = (
-                pruning.match_files(table, predicate, self.definition, self.uri, time_zone)
-                for table in live
-            )
-        adds = pa.concat_tables(live)
-        if self._may_repeat_files:
-            adds = drop_repeated(adds, self.uri)
-        return adds.select(list(columns))
+        return live_sizes(self)
 
 
 def open_snapshot(
@@ -559,103 +398,42 @@ def load_readable(
     *,
     outside: OutsideFiles,
 ) -> Snapshot:
-    """`load_snapshot`, from an older checkpoint if that of the segment cannot be read."""
-    damaged: list[DamagedCheckpoint] = []
-    first: LogCorruptError | None = None
-    wanted: Segment | None = segment
-    while wanted is not None:
-        try:
-            snapshot = load_snapshot(storage, log_directory, wanted, base, ahead, outside=outside)
-        except LogCorruptError as error:
-            first = first or error
-            if wanted.checkpoint is None or not is_about(error, wanted.checkpoint):
-                break
-            below = segment_below(
-                storage,
-                log_directory,
-                wanted.version,
-                wanted.checkpoint,
-                base.version if base else None,
-            )
-            if below is not None:
-                damaged.append(damaged_checkpoint(wanted.checkpoint, error, storage.uri))
-            wanted = below
-        else:
-            return replace(snapshot, passed_over=tuple(damaged)) if damaged else snapshot
-    assert first is not None
-    raise first
+    """Open the version of a segment; see `load_readable_version`."""
+    loaded = load_readable_version(storage, log_directory, segment, base, ahead)
+    return _snapshot_of(loaded, storage, log_directory, base=base, outside=outside, ahead=ahead)
 
 
-def load_snapshot(
+def _snapshot_of(
+    loaded: LoadedVersion,
     storage: Storage,
     log_directory: str,
-    segment: Segment,
-    base: Snapshot | None = None,
-    ahead: Mapping[str, Sequence[str]] | None = None,
     *,
+    base: Snapshot | None,
     outside: OutsideFiles,
+    ahead: Mapping[str, Sequence[str]] | None = None,
 ) -> Snapshot:
-    """Open the version that a segment makes up.
-
-    Args:
-        outside: As for `open_snapshot`.
-        ahead: As for `open_checkpoint`.
-
-    Raises:
-        FileNotFoundError: A file of the segment is gone.
-        LogCorruptError: Protocol or metadata is missing, or a file of the segment is malformed.
-        UnsupportedFeatureError: The table cannot be read by us.
-    """
-    newest_first = range(segment.version, segment.version - len(segment.commits), -1)
-    with naming_place(partial(line_of_path, storage, log_directory, newest_first)):
-        tail, of_commits, marks = replay_commits(storage, segment)
-    said = load_state_checksum(storage, log_directory, segment, marks)
-    opened = None
-    if said.checksum is None and segment.checkpoint is not None:
-        opened = open_checkpoint(storage, segment.checkpoint, ahead)
-    below = said.checksum or (opened.state if opened else base.state if base else EMPTY_STATE)
-    protocol, metadata = _require_state(
-        of_commits.protocol or below.protocol,
-        of_commits.metadata or below.metadata,
-        storage.uri,
-        f"{log_directory}, version {segment.version}",
-    )
+    marks = loaded.marks
     return Snapshot(
         storage=storage,
         log_directory=log_directory,
-        version=segment.version,
-        checkpoint=segment.checkpoint,
-        commits_since_checkpoint=len(segment.commits),
-        protocol=protocol,
-        metadata=metadata,
-        commit_state=of_commits,
-        tail=tail,
+        version=loaded.segment.version,
+        checkpoint=loaded.segment.checkpoint,
+        commits_since_checkpoint=len(loaded.segment.commits),
+        protocol=loaded.protocol,
+        metadata=loaded.metadata,
+        commit_state=loaded.commit_state,
+        tail=loaded.tail,
         outside=outside,
         base=base,
-        read_checkpoint=opened,
-        state_checksum=said,
+        read_checkpoint=loaded.read_checkpoint,
+        state_checksum=loaded.state_checksum,
         ahead=ahead,
-        txn_id=marks[-1].txn_id if marks else said.txn_id,
+        txn_id=marks[-1].txn_id if marks else loaded.state_checksum.txn_id,
         marks=marks,
-        checksums=segment.checksums,
-        newest=segment.newest,
+        checksums=loaded.segment.checksums,
+        newest=loaded.segment.newest,
+        passed_over=loaded.passed_over,
     )
-
-
-def _path(file: FileInfo | None) -> str | None:
-    return file.path if file else None
-
-
-def is_same_file(known: FileInfo, found: FileInfo | None) -> bool:
-    """Whether a file is still what it was; where that is not certain, False.
-
-    Stores tell times more exactly in one answer than in another, so the tag of a content decides.
-    """
-    if found is None or found.size != known.size:
-        return False
-    if known.etag is not None and found.etag is not None:
-        return found.etag == known.etag
-    return found.modified_ms == known.modified_ms
 
 
 def advance(
@@ -674,7 +452,7 @@ def advance(
     versions = [commit.version for commit in commits]
     with naming_place(partial(line_of_path, snapshot.storage, snapshot.log_directory, versions)):
         tail = extend_tail(snapshot.tail, commits, snapshot.uri)
-    protocol, metadata = _require_state(
+    protocol, metadata = require_state(
         of_commits.protocol or snapshot.protocol,
         of_commits.metadata or snapshot.metadata,
         snapshot.uri,
@@ -694,17 +472,3 @@ def advance(
         # Opened once for all versions that are read from it.
         read_checkpoint=vars(snapshot).get("opened_checkpoint", snapshot.read_checkpoint),
     )
-
-
-def _require_state(
-    protocol: Protocol | None, metadata: Metadata | None, table: str, place: str
-) -> tuple[Protocol, Metadata]:
-    """Protocol and metadata of a version that we can understand."""
-    if protocol is None or metadata is None:
-        missing = "metaData" if protocol else "protocol"
-        raise LogCorruptError(table, place, f"there is no {missing}")
-    try:
-        validate(TableDefinition(protocol=protocol, metadata=metadata), "open", table=table)
-    except LogCorruptError as error:
-        raise LogCorruptError(table, f"{place}, {error.file}", error.reason) from error
-    return protocol, metadata

@@ -64,7 +64,7 @@ from delta_ops.protocol.schema import (
     walk,
 )
 from delta_ops.protocol.schema.arrow_types import arrow_schema_from_schema
-from delta_ops.protocol.stats.file_stats import StatsSettings
+from delta_ops.protocol.stats.indexed_columns import StatsSettings
 from delta_ops.protocol.values.literals import is_comparable
 
 _DONE: Mapping[Operation, str] = {

@@ -14,7 +14,7 @@ from delta_ops.log import Snapshot
 from delta_ops.protocol.actions import AddFile
 from delta_ops.protocol.predicate import Predicate
 from delta_ops.protocol.schema import ColumnPath
-from delta_ops.protocol.stats.file_stats import StatsSettings
+from delta_ops.protocol.stats.indexed_columns import StatsSettings
 from delta_ops.transaction.staging import Staged
 
 Curve = Literal["zorder", "hilbert"]

@@ -37,12 +37,9 @@ from delta_ops.protocol.schema import (
 )
 from delta_ops.protocol.schema.arrow_types import arrow_schema_from_schema, schema_from_arrow
 from delta_ops.protocol.stats.file_bounds import lower_bound, null_count, upper_bound
-from delta_ops.protocol.stats.file_stats import (
-    FileStats,
-    StatsSettings,
-    parse_stats,
-    stats_from_footer,
-)
+from delta_ops.protocol.stats.file_stats import FileStats, parse_stats
+from delta_ops.protocol.stats.from_footer import stats_from_footer
+from delta_ops.protocol.stats.indexed_columns import StatsSettings
 from tests.protocol.typed_values import FEW, VALUES
 from tests.support.tables import SHARED, needs_shared
 

@@ -37,7 +37,8 @@ from delta_ops.protocol.stats.file_domains import (
     domains_at_once,
     domains_one_by_one,
 )
-from delta_ops.protocol.stats.file_stats import StatsSettings, stats_from_footer
+from delta_ops.protocol.stats.from_footer import stats_from_footer
+from delta_ops.protocol.stats.indexed_columns import StatsSettings
 from delta_ops.protocol.values.partition_values import round_to_float
 from tests.protocol.test_predicate_properties import (
     DATA,

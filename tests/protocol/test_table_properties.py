@@ -16,7 +16,7 @@ from delta_ops.protocol.properties.table_properties import (
     table_properties_from_configuration,
 )
 from delta_ops.protocol.properties.values import parse_column_list, parse_interval
-from delta_ops.protocol.stats.file_stats import StatsSettings
+from delta_ops.protocol.stats.indexed_columns import StatsSettings
 
 
 def test_what_is_not_set_has_the_default() -> None:

@@ -42,7 +42,8 @@ from delta_ops.protocol.schema.arrow_types import schema_from_arrow
 from delta_ops.protocol.schema.column_names import name_of_column, unquote
 from delta_ops.protocol.schema.evolution import merge_schemas, validate_alike
 from delta_ops.protocol.schema.type_text import parse_type
-from delta_ops.protocol.stats.file_stats import StatsSettings, stats_from_footer
+from delta_ops.protocol.stats.from_footer import stats_from_footer
+from delta_ops.protocol.stats.indexed_columns import StatsSettings
 from delta_ops.storage import FileInfo
 from delta_ops.storage.concurrency import run_parallel
 from delta_ops.storage.parquet_ranges import read_footer, stored_schema

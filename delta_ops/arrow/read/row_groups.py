@@ -15,7 +15,8 @@ from delta_ops.protocol.columns.mapping import physical_name, physical_predicate
 from delta_ops.protocol.predicate import Predicate, might_match, resolve
 from delta_ops.protocol.predicate.nodes import leaves_of
 from delta_ops.protocol.schema import StructField, StructType
-from delta_ops.protocol.stats.file_stats import StatsSettings, stats_from_footer
+from delta_ops.protocol.stats.from_footer import stats_from_footer
+from delta_ops.protocol.stats.indexed_columns import StatsSettings
 
 ChooseRowGroups = Callable[[pq.FileMetaData], Sequence[int]]
 

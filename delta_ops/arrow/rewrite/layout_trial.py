@@ -26,7 +26,8 @@ from delta_ops.protocol.actions import AddFile
 from delta_ops.protocol.predicate import Predicate, might_match
 from delta_ops.protocol.schema import DOUBLE, FLOAT, ColumnPath, StructType, leaves
 from delta_ops.protocol.stats.file_domains import PartitionColumn
-from delta_ops.protocol.stats.file_stats import FileStatsMaker, StatsSettings
+from delta_ops.protocol.stats.from_footer import FileStatsMaker
+from delta_ops.protocol.stats.indexed_columns import StatsSettings
 from delta_ops.transaction.rewrite_group import CurveOrder
 
 _SAMPLE_ROWS = 1 << 17

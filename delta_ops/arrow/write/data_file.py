@@ -32,7 +32,7 @@ from delta_ops.protocol.columns.mapping import physical_path
 from delta_ops.protocol.file_paths import canonical_path, encode_path
 from delta_ops.protocol.schema import ColumnPath, StructField, drop_hidden
 from delta_ops.protocol.schema.arrow_types import arrow_type_from_type
-from delta_ops.protocol.stats.file_stats import FileStatsMaker
+from delta_ops.protocol.stats.from_footer import FileStatsMaker
 from delta_ops.protocol.table_definition import TableDefinition
 from delta_ops.protocol.values.partition_values import hive_directory, parse
 from delta_ops.storage import FileInfo, Storage

@@ -30,7 +30,8 @@ from delta_ops.protocol.schema import (
 )
 from delta_ops.protocol.schema.arrow_types import arrow_type_from_type
 from delta_ops.protocol.stats.file_bounds import typed_value
-from delta_ops.protocol.stats.file_stats import FileStats, indexed_leaves, parse_stats
+from delta_ops.protocol.stats.file_stats import FileStats, parse_stats
+from delta_ops.protocol.stats.indexed_columns import indexed_leaves
 from delta_ops.protocol.table_definition import TableDefinition
 
 _BOUNDED = (*INTEGER_RANGES, FLOAT, DOUBLE, DATE, STRING, TIMESTAMP, TIMESTAMP_NTZ)

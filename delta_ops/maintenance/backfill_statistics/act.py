@@ -29,7 +29,7 @@ from delta_ops.protocol.stats.completion import (
     lacks_statistics,
     unite_stats,
 )
-from delta_ops.protocol.stats.file_stats import StatsSettings
+from delta_ops.protocol.stats.indexed_columns import StatsSettings
 from delta_ops.storage.concurrency import run_parallel
 from delta_ops.transaction import begin
 from delta_ops.transaction.rewrite_group import Describer

@@ -27,7 +27,7 @@ from delta_ops.protocol.predicate.nodes import leaves_of
 from delta_ops.protocol.properties.known import RECORD_READS, is_on
 from delta_ops.protocol.schema import ColumnPath, leaves
 from delta_ops.protocol.schema.column_names import name_of_path
-from delta_ops.protocol.stats.file_stats import has_bounds
+from delta_ops.protocol.stats.indexed_columns import has_bounds
 from delta_ops.protocol.table_definition import validate
 from delta_ops.transaction.rewrite_group import CurveOrder
 

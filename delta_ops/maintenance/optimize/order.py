@@ -24,7 +24,7 @@ from delta_ops.protocol.schema import (
 )
 from delta_ops.protocol.schema.changes import find_by_path
 from delta_ops.protocol.schema.column_names import name_of_path, path_of_name
-from delta_ops.protocol.stats.file_stats import indexed_data_leaves
+from delta_ops.protocol.stats.indexed_columns import indexed_data_leaves
 from delta_ops.transaction.rewrite_group import MAX_ORDER_COLUMNS, Curve, CurveOrder
 
 _ORDERED = (*INTEGER_RANGES, FLOAT, DOUBLE, DATE, TIMESTAMP, TIMESTAMP_NTZ, STRING, BINARY, BOOLEAN)

@@ -28,7 +28,8 @@ from delta_ops.maintenance.request_txn import maintenance_txn
 from delta_ops.protocol.actions import AddFile
 from delta_ops.protocol.arrow_schemas import CANONICAL_PATH
 from delta_ops.protocol.file_paths import canonical_path, is_absolute, split_place
-from delta_ops.protocol.stats.file_stats import stats_from_footer, widen_stats
+from delta_ops.protocol.stats.file_stats import widen_stats
+from delta_ops.protocol.stats.from_footer import stats_from_footer
 from delta_ops.storage import FileInfo
 from delta_ops.storage.concurrency import run_parallel
 from delta_ops.transaction import CommitResult, Transaction, Txn, begin

@@ -46,7 +46,7 @@ from delta_ops.protocol.properties.values import (
     IsolationLevel,
 )
 from delta_ops.protocol.row_rules import CONSTRAINTS
-from delta_ops.protocol.stats.file_stats import StatsSettings
+from delta_ops.protocol.stats.indexed_columns import StatsSettings
 
 DELTA = "delta."
 """What the names of properties begin with that the protocol and its engines define."""

@@ -16,16 +16,9 @@ import msgspec
 import pyarrow.parquet as pq
 
 from delta_ops.protocol.schema import ArrayType, ColumnPath, DataType, MapType, StructType
-from delta_ops.protocol.stats.file_stats import (
-    StatsSettings,
-    footer_columns,
-    has_bounds,
-    indexed_data_leaves,
-    num_records,
-    parse_stats,
-    stats_from_footer,
-    widen_stats,
-)
+from delta_ops.protocol.stats.file_stats import num_records, parse_stats, widen_stats
+from delta_ops.protocol.stats.from_footer import footer_columns, stats_from_footer
+from delta_ops.protocol.stats.indexed_columns import StatsSettings, has_bounds, indexed_data_leaves
 
 _PARTS = msgspec.json.Decoder(dict[str, msgspec.Raw])
 

@@ -30,7 +30,7 @@ from delta_ops.protocol.change_data import CHANGE_DATA_DIRECTORY
 from delta_ops.protocol.file_paths import canonical_path, encode_path
 from delta_ops.protocol.properties.values import CompressionCodec
 from delta_ops.protocol.schema import ColumnPath, drop_hidden
-from delta_ops.protocol.stats.file_stats import stats_from_footer
+from delta_ops.protocol.stats.from_footer import stats_from_footer
 from delta_ops.protocol.table_definition import TableDefinition
 from delta_ops.protocol.values.partition_values import hive_directory
 from delta_ops.spark.expressions.columns import named_column

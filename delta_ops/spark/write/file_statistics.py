@@ -19,8 +19,9 @@ from delta_ops.log import Snapshot
 from delta_ops.protocol.actions import AddFile
 from delta_ops.protocol.schema import ColumnPath, DataType, find_field, leaves
 from delta_ops.protocol.schema.char_types import char_lengths
+from delta_ops.protocol.stats.bound_texts import Bounds, stats_from_bounds
 from delta_ops.protocol.stats.completion import described_leaves
-from delta_ops.protocol.stats.file_stats import Bounds, StatsSettings, has_bounds, stats_from_bounds
+from delta_ops.protocol.stats.indexed_columns import StatsSettings, has_bounds
 from delta_ops.spark.expressions.columns import named_column
 from delta_ops.spark.read.read import NUMBER, read_numbered
 from delta_ops.spark.session import jobs

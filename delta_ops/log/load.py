@@ -1,0 +1,208 @@
+"""Loading: protocol, metadata and file changes of one version, from its segment.
+
+Source: PROTOCOL.md, "Action Reconciliation". The commits since the checkpoint are read, and the
+checkpoint's protocol and metadata. If a version checksum has both, the checkpoint stays closed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import Protocol as Interface
+
+from delta_ops.errors import DeltaOpsError, LogCorruptError
+from delta_ops.log.bad_path import line_of_path, naming_place
+from delta_ops.log.checkpoint.damaged import (
+    DamagedCheckpoint,
+    damaged_checkpoint,
+    is_about,
+    segment_below,
+)
+from delta_ops.log.checkpoint.read import OpenCheckpoint, open_checkpoint
+from delta_ops.log.commit_file import CommitMark
+from delta_ops.log.lost_commits import StateChecksum, load_state_checksum
+from delta_ops.log.reconciliation import Tail
+from delta_ops.log.replay import replay_commits
+from delta_ops.log.segment import Checkpoint, Segment
+from delta_ops.log.table_state import EMPTY_STATE, TableState
+from delta_ops.protocol.actions import Metadata, Protocol
+from delta_ops.protocol.table_definition import TableDefinition, validate
+from delta_ops.storage import Storage
+
+
+class Base(Interface):
+    """A version of another log that the first commit of a log follows."""
+
+    @property
+    def version(self) -> int:
+        """The version."""
+
+    @property
+    def state(self) -> TableState:
+        """Protocol, metadata, transactions and domains."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LoadedVersion:
+    """A version as its segment has it; the fields are those of `Snapshot`."""
+
+    segment: Segment
+    protocol: Protocol
+    metadata: Metadata
+    commit_state: TableState
+    tail: Tail
+    marks: tuple[CommitMark, ...]
+    read_checkpoint: OpenCheckpoint | None
+    state_checksum: StateChecksum
+    passed_over: tuple[DamagedCheckpoint, ...] = ()
+
+
+def load_readable_version(
+    storage: Storage,
+    log_directory: str,
+    segment: Segment,
+    base: Base | None = None,
+    ahead: Mapping[str, Sequence[str]] | None = None,
+) -> LoadedVersion:
+    """Load a version, from an older checkpoint if that of the segment cannot be read.
+
+    Args:
+        storage: Rooted at the table.
+        log_directory: Relative to the table's root.
+        segment: The files of the version.
+        base: The version that the first commit of the log follows, if any.
+        ahead: As for `open_checkpoint`.
+
+    Raises:
+        FileNotFoundError: A file of the segment is gone.
+        LogCorruptError: Protocol or metadata is missing, or a file of the segment is malformed.
+        UnsupportedFeatureError: delta_ops cannot read the table.
+    """
+    damaged: list[DamagedCheckpoint] = []
+    first: LogCorruptError | None = None
+    wanted: Segment | None = segment
+    while wanted is not None:
+        try:
+            loaded = _load_version(storage, log_directory, wanted, base, ahead)
+        except LogCorruptError as error:
+            first = first or error
+            if wanted.checkpoint is None or not is_about(error, wanted.checkpoint):
+                break
+            base_version = base.version if base else None
+            below = segment_below(
+                storage, log_directory, wanted.version, wanted.checkpoint, base_version
+            )
+            if below is not None:
+                damaged.append(damaged_checkpoint(wanted.checkpoint, error, storage.uri))
+            wanted = below
+        else:
+            return replace(loaded, passed_over=tuple(damaged))
+    assert first is not None
+    raise first
+
+
+def load_without_checkpoint(
+    storage: Storage,
+    log_directory: str,
+    version: int,
+    checkpoint: Checkpoint | None,
+    base: Base | None,
+    error: LogCorruptError,
+) -> LoadedVersion:
+    """Load a version without the checkpoint that an error is about.
+
+    Args:
+        storage: Rooted at the table.
+        log_directory: Relative to the table's root.
+        version: The version.
+        checkpoint: The checkpoint that the version was read from.
+        base: The version that the first commit of the log follows, if any.
+        error: The error that reading the checkpoint raised.
+
+    Raises:
+        LogCorruptError: `error`, if the version cannot be read without the checkpoint.
+    """
+    if checkpoint is None or not is_about(error, checkpoint):
+        raise error
+    base_version = base.version if base else None
+    segment = segment_below(storage, log_directory, version, checkpoint, base_version)
+    if segment is None:
+        raise error
+    try:
+        loaded = load_readable_version(storage, log_directory, segment, base)
+    except (DeltaOpsError, FileNotFoundError):
+        raise error from None
+    damaged = damaged_checkpoint(checkpoint, error, storage.uri)
+    return replace(loaded, passed_over=(damaged, *loaded.passed_over))
+
+
+def open_listed_checkpoint(
+    storage: Storage, checkpoint: Checkpoint, ahead: Mapping[str, Sequence[str]] | None
+) -> OpenCheckpoint:
+    """Open a checkpoint that was listed when the version was opened.
+
+    Raises:
+        LogCorruptError: It is gone or malformed.
+    """
+    try:
+        return open_checkpoint(storage, checkpoint, ahead)
+    except FileNotFoundError as error:
+        raise LogCorruptError(
+            storage.uri,
+            checkpoint.parts[0].path,
+            "the checkpoint is gone; if a clean-up has deleted it since the table was opened, "
+            "open the table again, else restore it from a backup",
+        ) from error
+
+
+def require_state(
+    protocol: Protocol | None, metadata: Metadata | None, table: str, place: str
+) -> tuple[Protocol, Metadata]:
+    """Protocol and metadata of a version that delta_ops can read.
+
+    Raises:
+        LogCorruptError: One of them is missing or malformed.
+        UnsupportedFeatureError: delta_ops cannot read the table.
+    """
+    if protocol is None or metadata is None:
+        missing = "metaData" if protocol else "protocol"
+        raise LogCorruptError(table, place, f"there is no {missing}")
+    try:
+        validate(TableDefinition(protocol=protocol, metadata=metadata), "open", table=table)
+    except LogCorruptError as error:
+        raise LogCorruptError(table, f"{place}, {error.file}", error.reason) from error
+    return protocol, metadata
+
+
+def _load_version(
+    storage: Storage,
+    log_directory: str,
+    segment: Segment,
+    base: Base | None,
+    ahead: Mapping[str, Sequence[str]] | None,
+) -> LoadedVersion:
+    newest_first = range(segment.version, segment.version - len(segment.commits), -1)
+    with naming_place(partial(line_of_path, storage, log_directory, newest_first)):
+        tail, of_commits, marks = replay_commits(storage, segment)
+    said = load_state_checksum(storage, log_directory, segment, marks)
+    opened = None
+    if said.checksum is None and segment.checkpoint is not None:
+        opened = open_checkpoint(storage, segment.checkpoint, ahead)
+    below = said.checksum or (opened.state if opened else base.state if base else EMPTY_STATE)
+    protocol, metadata = require_state(
+        of_commits.protocol or below.protocol,
+        of_commits.metadata or below.metadata,
+        storage.uri,
+        f"{log_directory}, version {segment.version}",
+    )
+    return LoadedVersion(
+        segment=segment,
+        protocol=protocol,
+        metadata=metadata,
+        commit_state=of_commits,
+        tail=tail,
+        marks=marks,
+        read_checkpoint=opened,
+        state_checksum=said,
+    )

@@ -1,0 +1,251 @@
+"""Version files: the live files and the tombstones of one version.
+
+Source: PROTOCOL.md, "Action Reconciliation". The files of the commits since the checkpoint are in
+memory; those of the checkpoint are read from it, in tables of bounded size and only the columns
+that are needed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import AbstractContextManager
+from itertools import islice
+from typing import Protocol
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from delta_ops.errors import LogCorruptError, naming_table
+from delta_ops.log import pruning
+from delta_ops.log.bad_path import line_of_path, naming_place
+from delta_ops.log.checkpoint.read import OpenCheckpoint, stream_adds, stream_removes
+from delta_ops.log.reconciliation import FileRows, Tail, file_rows, unseen_rows
+from delta_ops.log.repeated_files import all_differ, drop_repeated
+from delta_ops.log.segment import Checkpoint
+from delta_ops.protocol.arrow_schemas import ADD, CANONICAL_PATH, REMOVE
+from delta_ops.protocol.predicate import Predicate
+from delta_ops.protocol.table_definition import TableDefinition
+from delta_ops.storage import Storage
+
+_NO_REMOVES = REMOVE.empty_table()
+
+
+class Version(Protocol):
+    """The parts of a `Snapshot` that its files are read from."""
+
+    @property
+    def storage(self) -> Storage:
+        """Rooted at the table."""
+
+    @property
+    def uri(self) -> str:
+        """The table's root."""
+
+    @property
+    def log_directory(self) -> str:
+        """Relative to the table's root."""
+
+    @property
+    def version(self) -> int:
+        """The version."""
+
+    @property
+    def commits_since_checkpoint(self) -> int:
+        """Number of commits that are in the tail."""
+
+    @property
+    def checkpoint(self) -> Checkpoint | None:
+        """The checkpoint below the tail."""
+
+    @property
+    def opened_checkpoint(self) -> OpenCheckpoint | None:
+        """The checkpoint, opened."""
+
+    @property
+    def tail(self) -> Tail:
+        """File actions of the commits since the checkpoint."""
+
+    @property
+    def base(self) -> Version | None:
+        """The version below the tail, where there is no checkpoint."""
+
+    @property
+    def definition(self) -> TableDefinition:
+        """Protocol and metadata."""
+
+    def equivalent(self, error: LogCorruptError) -> Version:
+        """The version from other files than the checkpoint that the error is about."""
+
+
+def stream_live(version: Version, columns: Sequence[str]) -> Iterator[pa.Table]:
+    """Live files in tables of bounded size.
+
+    Args:
+        version: The version.
+        columns: Any of `arrow_schemas.ADD`, or `CANONICAL_PATH`.
+
+    Raises:
+        LogCorruptError: A file lacks the partition values of a partitioned table, or a file of the
+            checkpoint is gone or malformed.
+    """
+    for files in _stream_rows(version, columns):
+        if "partitionValues" in columns and version.definition.partition_columns:
+            _validate_partition_values(version, files.rows["partitionValues"])
+        yield pa.Table.from_arrays(
+            [files.paths if name == CANONICAL_PATH else files.rows[name] for name in columns],
+            names=list(columns),
+        )
+
+
+def live_files(
+    version: Version, columns: Sequence[str], predicate: Predicate | None, time_zone: str
+) -> pa.Table:
+    """Live files that may hold a row for which the predicate is true; see `Snapshot.files`."""
+    with _naming_file(version):
+        adds = _live_adds(version, pruning.sources(columns), predicate, time_zone)
+        return pruning.file_view(adds, columns, version.definition, version.uri, time_zone)
+
+
+def live_adds(
+    version: Version, columns: Sequence[str], predicate: Predicate | None, time_zone: str
+) -> pa.Table:
+    """The same with columns of `arrow_schemas.ADD`."""
+    with _naming_file(version):
+        return _live_adds(version, columns, predicate, time_zone)
+
+
+def live_sizes(version: Version) -> pa.ChunkedArray:
+    """Bytes of each live file, in no particular order."""
+    if not _may_repeat_files(version):
+        return pa.concat_tables(stream_live(version, ["size"]))["size"]
+    tables: list[pa.Table] = []
+
+    def stream_tables() -> Iterator[pa.Table]:
+        for table in stream_live(version, ["size", "path", "deletionVector"]):
+            tables.append(table.select(["size"]))
+            yield table
+
+    if not all_differ(stream_tables(), version.uri):
+        return _live_adds(version, ["size"], None, "UTC")["size"]
+    return pa.concat_tables(tables)["size"]
+
+
+def tombstones(version: Version, columns: Sequence[str]) -> pa.Table:
+    """Removed files that the log still has, expired ones included; see `Snapshot.tombstones`."""
+    try:
+        return _own_tombstones(version, columns)
+    except LogCorruptError as error:
+        return tombstones(version.equivalent(error), columns)
+
+
+def _live_adds(
+    version: Version, columns: Sequence[str], predicate: Predicate | None, time_zone: str
+) -> pa.Table:
+    wanted = [*columns, "path", "deletionVector"]
+    if predicate is not None:
+        with naming_table(version.uri):
+            wanted += pruning.sources_of_predicate(predicate, version.definition)
+    live = stream_live(version, list(dict.fromkeys(wanted)))
+    if predicate is not None:
+        live = (
+            pruning.match_files(table, predicate, version.definition, version.uri, time_zone)
+            for table in live
+        )
+    adds = pa.concat_tables(live)
+    if _may_repeat_files(version):
+        adds = drop_repeated(adds, version.uri)
+    return adds.select(list(columns))
+
+
+def _naming_file(version: Version) -> AbstractContextManager[None]:
+    """Name the place in the log of a live file whose path is right and another part is not."""
+    commits = version.commits_since_checkpoint
+    newest_first = range(version.version, version.version - commits, -1)
+
+    def place_of(log_path: str) -> str:
+        place = line_of_path(version.storage, version.log_directory, newest_first, log_path)
+        return _place_of_checkpoint(version) if place == version.log_directory else place
+
+    return naming_place(place_of)
+
+
+def _place_of_checkpoint(version: Version) -> str:
+    """Where a path is that is in none of the commits since the checkpoint."""
+    checkpoint = version.checkpoint
+    return checkpoint.parts[0].path if checkpoint else version.log_directory
+
+
+def _stream_rows(version: Version, columns: Sequence[str]) -> Iterator[FileRows]:
+    """The live files; if the checkpoint turns out to be damaged, the rest from elsewhere."""
+    done = 0
+    try:
+        for files in _stream_own_rows(version, columns):
+            yield files
+            done += 1
+    except LogCorruptError as error:
+        other = version.equivalent(error)
+    else:
+        return
+    # The same again, as far as it could be read.
+    seen = [
+        chunk
+        for files in islice(_stream_own_rows(version, columns), done)
+        for chunk in file_rows(files.rows, version.uri).keys.chunks
+    ]
+    known = pa.chunked_array(seen, pa.string())
+    for files in _stream_rows(other, columns):
+        found = file_rows(files.rows, version.uri)
+        yield found.filter(pc.invert(pc.is_in(found.keys, value_set=known)))
+
+
+def _stream_own_rows(version: Version, columns: Sequence[str]) -> Iterator[FileRows]:
+    yield version.tail.adds
+    names = set(columns) - {CANONICAL_PATH} | {"path", "deletionVector"}
+    wanted = [name for name in ADD.names if name in names]
+    if version.opened_checkpoint is not None:
+        batches = stream_adds(version.storage, version.opened_checkpoint, wanted)
+    elif version.base is not None:
+        batches = stream_live(version.base, wanted)
+    else:
+        return
+    with naming_place(lambda _: _place_of_checkpoint(version)):
+        if len(version.tail):
+            yield from unseen_rows(batches, version.tail, version.uri)
+        elif CANONICAL_PATH in columns:
+            yield from (file_rows(batch, version.uri) for batch in batches)
+        else:
+            yield from (FileRows(rows=batch) for batch in batches)
+
+
+def _own_tombstones(version: Version, columns: Sequence[str]) -> pa.Table:
+    names = set(columns) | {"path", "deletionVector"}
+    wanted = [name for name in REMOVE.names if name in names]
+    tables = [version.tail.removes.rows.select(wanted)]
+    if version.opened_checkpoint is not None:
+        stored = stream_removes(version.storage, version.opened_checkpoint, wanted)
+    else:
+        stored = iter([tombstones(version.base, wanted)] if version.base is not None else [])
+    with naming_place(lambda _: _place_of_checkpoint(version)):
+        tables += [files.rows for files in unseen_rows(stored, version.tail, version.uri)]
+    if not any(map(len, tables)):  # of most tables
+        return _NO_REMOVES.select(list(columns))
+    schema = pa.schema([REMOVE.field(name) for name in columns])
+    return pa.concat_tables(tables, promote_options="none").select(schema.names).cast(schema)
+
+
+def _validate_partition_values(version: Version, values: pa.ChunkedArray) -> None:
+    if values.null_count:
+        raise LogCorruptError(
+            version.uri,
+            version.log_directory,
+            f"at version {version.version} there are {values.null_count} files without "
+            f"partitionValues, and the table is partitioned by "
+            f"{', '.join(version.definition.partition_columns)}",
+        )
+
+
+def _may_repeat_files(version: Version) -> bool:
+    """Whether another writer may have reconciled files, which it may have done wrongly."""
+    return version.checkpoint is not None or (
+        version.base is not None and _may_repeat_files(version.base)
+    )
