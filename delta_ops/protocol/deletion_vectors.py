@@ -14,7 +14,8 @@ from __future__ import annotations
 import base64
 import uuid
 import zlib
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import Literal
 
 import pyarrow as pa
@@ -26,7 +27,8 @@ from delta_ops.protocol.file_paths import canonical_path, encode_path
 
 INLINE, RELATIVE, ABSOLUTE = "i", "u", "p"
 
-PORTABLE = (1681511377).to_bytes(4, "little")
+_FILE_VERSION = b"\x01"
+_PORTABLE = (1681511377).to_bytes(4, "little")
 _NATIVE: Mapping[bytes, Literal["big", "little"]] = {
     (1681511376).to_bytes(4, "big"): "big",
     (1681511376).to_bytes(4, "little"): "little",
@@ -51,7 +53,7 @@ _PADDING, _MAX_PADDING = "#", 3
 _Z85 = "0123456789abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ.-:+=^!/*?&<>()[]{}@%$#"
 _RFC1924 = "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz!#$%&()*+-;<=>?@^_`{|}~"
 _TO_RFC1924 = str.maketrans(_Z85, _RFC1924)
-TO_Z85 = str.maketrans(_RFC1924, _Z85)
+_TO_Z85 = str.maketrans(_RFC1924, _Z85)
 """From the alphabet of Python's base85 to that of vectors."""
 
 
@@ -206,7 +208,7 @@ def _numbers(rows: BitMap64) -> pa.UInt64Array:
 def _row_numbers(data: bytes, vector: DeletionVector) -> BitMap64:
     magic, body = data[:4], data[4:]
     try:
-        if magic == PORTABLE:
+        if magic == _PORTABLE:
             rows = BitMap64.deserialize(body)
         elif magic in _NATIVE:
             rows = _decode_native(body, _NATIVE[magic])
@@ -270,3 +272,49 @@ def _padded_group(text: str) -> bytes:
     if any(group[:lacking]):
         raise MalformedVectorError(f"{text!r} holds more than {4 - lacking} bytes")
     return group[lacking:]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class VectorFile:
+    """A file of vectors that is ready to be written."""
+
+    path: str
+    """Relative to the table's root."""
+    content: bytes
+    vectors: tuple[DeletionVector, ...]
+    """The vectors in the log, in the order in which they were given."""
+
+
+def encode_vector(rows: BitMap64) -> bytes:
+    """A vector as its file holds it, without its size and checksum."""
+    compact = rows.copy()
+    compact.run_optimize()
+    return _PORTABLE + bytes(compact.serialize())
+
+
+def pack_vectors(vectors: Sequence[BitMap64], identity: uuid.UUID) -> VectorFile:
+    """Put vectors into one file.
+
+    Args:
+        vectors: Numbers of deleted rows, none of them empty.
+        identity: Names the file; no other file of the table may have it.
+    """
+    place = base64.b85encode(identity.bytes).decode().translate(_TO_Z85)
+    content, described = bytearray(_FILE_VERSION), []
+    for rows in vectors:
+        data = encode_vector(rows)
+        described.append(
+            DeletionVector(
+                storage_type=RELATIVE,
+                path_or_inline_dv=place,
+                offset=len(content),
+                size_in_bytes=len(data),
+                cardinality=len(rows),
+            )
+        )
+        content += len(data).to_bytes(4, "big") + data + zlib.crc32(data).to_bytes(4, "big")
+    return VectorFile(
+        path=f"deletion_vector_{identity}.bin",
+        content=bytes(content),
+        vectors=tuple(described),
+    )

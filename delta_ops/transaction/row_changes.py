@@ -21,8 +21,11 @@ from delta_ops.errors import (
 )
 from delta_ops.events import DataFilesStaged, OnEvent, WriteStarted
 from delta_ops.log import Snapshot
-from delta_ops.log.deletion_vectors.read import load_deletion_vector
-from delta_ops.log.deletion_vectors.write import discard_vectors, write_deletion_vectors
+from delta_ops.log.deletion_vectors import (
+    discard_vectors,
+    load_deletion_vector,
+    write_deletion_vectors,
+)
 from delta_ops.log.snapshot import snapshot_of_new_table
 from delta_ops.protocol.actions import AddCdcFile, AddFile, DeletionVector
 from delta_ops.protocol.change_data import validate_feed_columns

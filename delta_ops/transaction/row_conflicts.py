@@ -25,8 +25,7 @@ import pyarrow.compute as pc
 from pyroaring import BitMap64
 
 from delta_ops.log.commit_file import Commit
-from delta_ops.log.deletion_vectors.read import load_deletion_vector
-from delta_ops.log.deletion_vectors.write import write_deletion_vectors
+from delta_ops.log.deletion_vectors import load_deletion_vector, write_deletion_vectors
 from delta_ops.log.snapshot import Snapshot
 from delta_ops.protocol.actions import Action, AddFile, DeletionVector, RemoveFile
 from delta_ops.protocol.arrow_schemas import add_files, remove_files

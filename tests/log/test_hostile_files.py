@@ -21,7 +21,7 @@ import delta_ops.arrow as da
 from delta_ops import DeltaLog
 from delta_ops.errors import DataFileError, LogCorruptError
 from delta_ops.log.checkpoint_write.write import write_checkpoint
-from delta_ops.log.deletion_vectors.read import load_deletion_vector
+from delta_ops.log.deletion_vectors import load_deletion_vector
 from delta_ops.log.outside_files import OutsideFiles, TableFiles
 from delta_ops.maintenance import clean_up_log, health, vacuum
 from delta_ops.protocol.actions import DeletionVector

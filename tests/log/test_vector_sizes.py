@@ -14,10 +14,10 @@ from pyroaring import BitMap64
 
 from delta_ops import DeltaLog
 from delta_ops.errors import DataFileError
-from delta_ops.log.deletion_vectors.read import load_deletion_vector
+from delta_ops.log.deletion_vectors import load_deletion_vector
 from delta_ops.log.outside_files import OutsideFiles, TableFiles
 from delta_ops.protocol.actions import DeletionVector
-from delta_ops.protocol.deletion_vector_file import VectorFile, pack_vectors
+from delta_ops.protocol.deletion_vectors import VectorFile, pack_vectors
 from delta_ops.storage import open_storage
 from tests.support.counting_storage import CountingStorage
 

@@ -13,7 +13,7 @@ import pytest
 import delta_ops.arrow as da
 from delta_ops import DeltaLog, begin, col, parse_expression, parse_predicate
 from delta_ops.log import Snapshot
-from delta_ops.log.deletion_vectors.read import load_deletion_vector
+from delta_ops.log.deletion_vectors import load_deletion_vector
 from tests.peers.delta_spark import DeltaSpark
 from tests.support.tables import rows
 

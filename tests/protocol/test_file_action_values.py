@@ -13,7 +13,7 @@ from hypothesis import given, settings
 from delta_ops.errors import InvalidRequestError
 from delta_ops.protocol.actions import AddFile, DeletionVector, RemoveFile
 from delta_ops.protocol.arrow_schemas import ADD, STRING_MAP, add_files, remove_files
-from delta_ops.protocol.json.codec import decode_commit, encode_commit
+from delta_ops.protocol.json.codec import decode_commits, encode_commit
 from tests.protocol.test_json_file_actions import LINES
 from tests.support.tables import add
 
@@ -25,7 +25,7 @@ VECTOR = DeletionVector(
 @given(LINES)
 @settings(max_examples=80, deadline=None)
 def test_what_was_written_is_read_as_it_was(actions: list[AddFile | RemoveFile]) -> None:
-    decoded = decode_commit(encode_commit(actions))
+    decoded = decode_commits([encode_commit(actions)])[0]
     assert add_files(decoded.adds) == [a for a in actions if isinstance(a, AddFile)]
     assert remove_files(decoded.removes) == [a for a in actions if isinstance(a, RemoveFile)]
 

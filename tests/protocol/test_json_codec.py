@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from delta_ops.errors import InvalidRequestError
 from delta_ops.protocol.actions import CommitInfo
-from delta_ops.protocol.json.codec import LineError, decode_commit, encode_commit
+from delta_ops.protocol.json.codec import LineError, decode_commits, encode_commit
 
 ADD = {"path": "x", "partitionValues": {}, "size": 1, "modificationTime": 1, "dataChange": True}
 METADATA = {"id": "i", "schemaString": "{}", "partitionColumns": []}
@@ -57,13 +57,13 @@ METADATA = {"id": "i", "schemaString": "{}", "partitionColumns": []}
 def test_a_malformed_action_is_an_error_of_its_line(action: dict[str, Any]) -> None:
     data = b'{"commitInfo":{}}\n' + json.dumps(action).encode()
     with pytest.raises(LineError) as raised:
-        decode_commit(data)
+        decode_commits([data])[0]
     assert raised.value.line == 2
 
 
 def test_a_line_nested_beyond_all_measure_is_an_error_of_its_line() -> None:
     with pytest.raises(LineError, match="not valid JSON"):
-        decode_commit(b'{"novelty":' + b"[" * 200_000)
+        decode_commits([b'{"novelty":' + b"[" * 200_000])[0]
 
 
 @pytest.mark.parametrize("place", [0, 1])
@@ -71,13 +71,13 @@ def test_bytes_that_are_no_text_are_an_error_of_their_line_wherever_they_stand(p
     lines = [json.dumps({"add": ADD}).encode()]
     lines.insert(place, b'{"commitInfo":{},"n\xff":1}')
     with pytest.raises(LineError) as raised:
-        decode_commit(b"\n".join(lines))
+        decode_commits([b"\n".join(lines)])[0]
     assert raised.value.line == place + 1
 
 
 def test_a_property_that_is_null_is_not_set() -> None:
     line = {"metaData": {**METADATA, "configuration": {"a": None, "b": "1"}}}
-    (metadata,) = decode_commit(json.dumps(line).encode()).others
+    (metadata,) = decode_commits([json.dumps(line).encode()])[0].others
     assert getattr(metadata, "configuration") == {"b": "1"}  # noqa: B009
 
 
@@ -104,7 +104,7 @@ VALUES = st.recursive(
 def line_of_error(data: bytes) -> int | None:
     """The line that cannot be decoded, from 1."""
     try:
-        decode_commit(data)
+        decode_commits([data])[0]
     except LineError as error:
         return error.line
     return None

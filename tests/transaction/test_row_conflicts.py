@@ -11,8 +11,7 @@ from pyroaring import BitMap64
 from delta_ops import DeltaLog, begin, col
 from delta_ops.clock import DAY_MS, system_clock
 from delta_ops.errors import CommitConflictError
-from delta_ops.log.deletion_vectors.read import load_deletion_vector
-from delta_ops.log.deletion_vectors.write import write_deletion_vectors
+from delta_ops.log.deletion_vectors import load_deletion_vector, write_deletion_vectors
 from delta_ops.protocol.actions import AddFile, Protocol
 from delta_ops.protocol.predicate import TRUE, Predicate
 from delta_ops.transaction import Transaction

@@ -32,7 +32,7 @@ from delta_ops.arrow.read.row_groups import ChooseRowGroups
 from delta_ops.error_texts import first_line
 from delta_ops.errors import DataFileError, StorageError
 from delta_ops.log import Snapshot
-from delta_ops.log.deletion_vectors.read import load_deletion_vector
+from delta_ops.log.deletion_vectors import load_deletion_vector
 from delta_ops.log.outside_files import TableFiles
 from delta_ops.planning.commit_changes import Deleted, Difference
 from delta_ops.protocol.actions import DeletionVector

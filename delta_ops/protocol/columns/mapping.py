@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
-from typing import Literal
 
 from delta_ops.protocol.actions import Metadata
 from delta_ops.protocol.predicate.nodes import And, Comparison, In, IsNull, Not, Or, Predicate
@@ -20,8 +19,6 @@ from delta_ops.protocol.schema import (
     find_field,
     map_structs,
 )
-
-MappingMode = Literal["none", "name", "id"]
 
 ID = "delta.columnMapping.id"
 PHYSICAL_NAME = "delta.columnMapping.physicalName"

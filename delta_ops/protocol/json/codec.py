@@ -66,21 +66,11 @@ class LineError(ValueError):
         self.line, self.reason, self.commit = line, reason, commit
 
 
-def decode_commit(data: bytes) -> CommitActions:
-    """The actions of a commit file's bytes.
+def decode_commits(commits: Iterable[bytes]) -> list[CommitActions]:
+    """The actions of several commit files; many at once take less time than one by one.
 
     Raises:
         LineError: A line is not a JSON object, or an action lacks a field it must have.
-    """
-    (actions,) = decode_commits([data])
-    return actions
-
-
-def decode_commits(commits: Iterable[bytes]) -> list[CommitActions]:
-    """The actions of each of several commit files; many at once take less time than one by one.
-
-    Raises:
-        LineError: As `decode_commit`; `commit` says in which.
     """
     datas = [data.removeprefix(_BOM) for data in commits]
     try:

@@ -14,8 +14,8 @@ from typing import Any, NamedTuple
 
 import pyarrow as pa
 import pyarrow.compute as pc
+import pyarrow.json as pj
 
-from delta_ops.protocol.json.lines import read_json_lines
 from delta_ops.protocol.schema import (
     BOOLEAN,
     DATE,
@@ -56,6 +56,7 @@ _NAN_KEY = pa.scalar(_LONG_MAX, pa.int64())
 _WIDE_DIGITS = 76
 _WIDE = Context(prec=_WIDE_DIGITS, traps=[InvalidOperation])
 _NO_STATS = FileStats()
+_BLOCK_BYTES = 1 << 20
 
 LeafTypes = Mapping[ColumnPath, DataType | None]
 """What a predicate looks at; None: only whether the column is null."""
@@ -258,7 +259,7 @@ def _parse(stats: pa.Array, types: LeafTypes) -> pa.RecordBatch:
     if not pc.all(pc.starts_with(texts, "{")).as_py():
         raise ValueError("statistics that are no object")
     lines = pc.binary_join(pa.ListArray.from_arrays([0, len(stats)], texts), "\n")
-    parsed = read_json_lines(lines[0].as_buffer(), schema)
+    parsed = _read_json_lines(lines[0].as_buffer(), schema)
     if len(parsed) != len(stats):
         raise ValueError("statistics that are several objects")
     return pa.RecordBatch.from_struct_array(parsed.to_struct_array().combine_chunks())
@@ -306,3 +307,36 @@ def _loosen(typed: pa.Array, data_type: DataType) -> pa.Array:
         may_be_cut = pc.greater_equal(pc.binary_length(typed), CUT_BYTES)
         return pc.if_else(cut, above, pc.if_else(may_be_cut, longer, typed))
     return typed
+
+
+def _read_json_lines(lines: pa.Buffer, schema: pa.Schema) -> pa.Table:
+    """Lines of JSON objects as rows; fields that the schema lacks are skipped.
+
+    Arrow's own reader takes no fraction for a whole number. Texts are valid UTF-8.
+
+    Raises:
+        pa.ArrowInvalid: A line is no JSON, or does not fit the schema.
+    """
+
+    def read(block_bytes: int) -> pa.Table:
+        return pj.read_json(
+            pa.BufferReader(lines),
+            # A single block gains nothing from threads, and waits for them.
+            read_options=pj.ReadOptions(
+                block_size=block_bytes, use_threads=len(lines) > block_bytes
+            ),
+            parse_options=pj.ParseOptions(
+                explicit_schema=schema, unexpected_field_behavior="ignore"
+            ),
+            # Arrow's default pool frees its memory after each call, and takes twice as long.
+            memory_pool=pa.system_memory_pool(),
+        )
+
+    try:
+        table = read(_BLOCK_BYTES)
+    except pa.ArrowInvalid as error:
+        if "straddl" not in str(error):
+            raise
+        table = read(len(lines) + 1)  # a line is longer than a block
+    table.validate(full=True)  # Arrow's reader takes any bytes for text
+    return table

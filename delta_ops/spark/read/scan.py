@@ -19,7 +19,7 @@ from pyspark.sql.types import StructType as SparkStruct
 
 from delta_ops.errors import DataFileError, InvalidRequestError
 from delta_ops.log import Snapshot
-from delta_ops.log.deletion_vectors.read import load_deletion_vector
+from delta_ops.log.deletion_vectors import load_deletion_vector
 from delta_ops.planning.commit_changes import Deleted, Difference
 from delta_ops.protocol.actions import DeletionVector
 from delta_ops.protocol.schema import (

@@ -1,9 +1,12 @@
-"""Deletion vectors read: the rows of a live file that are deleted.
+"""Deletion vectors, read from files of the table and written to them.
 
 Source: PROTOCOL.md, "Deletion Vectors".
 """
 
 from __future__ import annotations
+
+import uuid
+from collections.abc import Sequence
 
 import pyarrow as pa
 from pyroaring import BitMap64
@@ -16,11 +19,17 @@ from delta_ops.protocol.deletion_vectors import (
     decode_inline,
     decode_stored,
     is_large,
+    pack_vectors,
     stored_path,
     stored_range,
     validate_size,
 )
+from delta_ops.storage import Storage
+from delta_ops.storage.own_files import create_unique
 from delta_ops.storage.parquet_ranges import read_footer
+
+_FILE_ROWS = 1 << 20
+"""Deleted rows in one file, about: 2 MB where they lie far apart."""
 
 
 def load_deletion_vector(
@@ -64,6 +73,36 @@ def load_deletion_vector(
         raise DataFileError(files.uri, version, file, reason) from error
 
 
+def write_deletion_vectors(
+    storage: Storage, vectors: Sequence[BitMap64]
+) -> tuple[DeletionVector, ...]:
+    """Write vectors, durably, to as few new files as hold them.
+
+    Args:
+        storage: The table's.
+        vectors: Numbers of deleted rows, from 0 in the order of each file; none of them empty.
+
+    Returns:
+        What the log says of each, in their order.
+
+    Raises:
+        StorageError: The store failed. What was written by then no version names, and vacuum
+            deletes it.
+    """
+    described: list[DeletionVector] = []
+    for group in _groups(vectors):
+        packed = pack_vectors(group, uuid.uuid4())
+        create_unique(storage, packed.path, packed.content)
+        described += packed.vectors
+    return tuple(described)
+
+
+def discard_vectors(storage: Storage, vectors: Sequence[DeletionVector]) -> None:
+    """Delete the files of vectors that no version names or can come to name."""
+    paths = {stored_path(each, storage.uri) for each in vectors}
+    storage.delete_many(sorted(filter(None, paths)))
+
+
 def _count_rows(files: TableFiles, version: int, file: str) -> int:
     """The rows of a data file by its footer, which the statistics of a log may contradict."""
     try:
@@ -89,3 +128,15 @@ def _content(files: TableFiles, path: str, vector: DeletionVector) -> bytes:
 
 def _first_line(error: Exception) -> str:
     return str(error).partition("\n")[0].rstrip(".")
+
+
+def _groups(vectors: Sequence[BitMap64]) -> list[list[BitMap64]]:
+    groups: list[list[BitMap64]] = []
+    num_rows = _FILE_ROWS
+    for rows in vectors:
+        if num_rows >= _FILE_ROWS:
+            groups.append([])
+            num_rows = 0
+        groups[-1].append(rows)
+        num_rows += len(rows)
+    return groups
