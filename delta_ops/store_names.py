@@ -36,6 +36,12 @@ class StoreNames:
 
 
 _by_scheme: dict[str, StoreNames] = {}
+_loaders: list[Callable[[], None]] = []
+
+
+def load_names_by(load: Callable[[], None]) -> None:
+    """Call `load`, which registers names, before names are looked up."""
+    _loaders.append(load)
 
 
 def register_names(names: StoreNames) -> None:
@@ -54,5 +60,7 @@ def names_of(scheme: str) -> StoreNames:
 
     A scheme that no store has is a store of its own.
     """
+    for load in _loaders:
+        load()
     lower = scheme.lower()
     return _by_scheme.get(lower) or StoreNames(schemes=(lower,))

@@ -9,7 +9,6 @@ from urllib.parse import unquote
 
 from delta_ops.errors import InvalidRequestError
 from delta_ops.storage.backends import backend_of
-from delta_ops.storage.backends.local import LOCAL
 from delta_ops.storage.paths import redact, split_uri
 
 _ONE_SLASH = re.compile(r"([A-Za-z][A-Za-z0-9+.\-]+):/(?!/)")
@@ -26,7 +25,7 @@ def local_path_of(address: str) -> str | None:
         InvalidRequestError: It could mean two places, or none on this machine.
     """
     scheme, rest = split_uri(address)
-    if scheme in LOCAL.schemes:
+    if scheme and backend_of(scheme).is_local:
         return _make_absolute(_path_in_uri(address, rest.removeprefix("localhost")))
     if scheme or _CHAIN.match(address):
         return None

@@ -17,7 +17,8 @@ from delta_ops.errors import InvalidRequestError, OutsideFileError
 from delta_ops.log.outside_files import OutsideFiles
 from delta_ops.protocol.file_paths import canonical_path
 from delta_ops.storage import open_storage
-from delta_ops.storage.backends import Backend, forget, register
+from delta_ops.storage.backends import forget, register
+from delta_ops.storage.backends.backend import Backend
 from delta_ops.storage.backends.hadoop import Hadoop, HadoopStore
 from delta_ops.storage.backends.memory import MEMORY
 from delta_ops.storage.backends.option_names import keep_value, option_names
@@ -61,7 +62,7 @@ def load_hadoop() -> Hadoop:
 SHELF = Backend(
     names=StoreNames(schemes=("shelf", "shelves"), service_of=lambda _: ""),
     refuses_user_info=True,
-    package="tests",
+    package=ShelfFileSystem.__module__.partition(".")[0],
     option_names=option_names(("token", "shelf_token", keep_value)),
     variable_prefixes=("shelf_",),
     option_hint="shelffs: token",

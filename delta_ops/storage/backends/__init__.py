@@ -1,21 +1,21 @@
 """Backends: one value per store, with everything that is specific to it.
 
-A new store is a module here, and its entry in `BACKENDS`. Other packages `register` theirs.
+A new store is a module here, and its entry in `built_in`. Other packages `register` theirs. The
+backends of delta_ops are loaded when an address with a scheme is first met: most tables of a
+process on one machine need none.
 """
 
 from __future__ import annotations
 
-from delta_ops.storage.backends.azure import AZURE
-from delta_ops.storage.backends.backend import UNKNOWN, Backend
-from delta_ops.storage.backends.gcs import GCS
-from delta_ops.storage.backends.local import LOCAL
-from delta_ops.storage.backends.memory import MEMORY
-from delta_ops.storage.backends.s3 import S3
-from delta_ops.store_names import forget_names, register_names
+from typing import TYPE_CHECKING
 
-__all__ = ["BACKENDS", "Backend", "backend_of", "backends", "forget", "register"]
+from delta_ops.late_imports import importing
+from delta_ops.store_names import forget_names, load_names_by, register_names
 
-BACKENDS = (LOCAL, MEMORY, S3, GCS, AZURE)
+if TYPE_CHECKING:
+    from delta_ops.storage.backends.backend import Backend
+
+__all__ = ["backend_of", "backends", "forget", "register"]
 
 _by_scheme: dict[str, Backend] = {}
 
@@ -35,13 +35,27 @@ def forget(backend: Backend) -> None:
 
 def backend_of(*schemes: str) -> Backend:
     """Backend of the first of these schemes that has one; `UNKNOWN` if none has."""
+    _load_built_in()
+    from delta_ops.storage.backends.backend import UNKNOWN
+
     return next((_by_scheme[each] for each in schemes if each in _by_scheme), UNKNOWN)
 
 
 def backends() -> tuple[Backend, ...]:
     """Every backend that is registered, once."""
+    _load_built_in()
     return tuple({id(each): each for each in _by_scheme.values()}.values())
 
 
-for each in BACKENDS:
-    register(each)
+def _load_built_in() -> None:
+    """Register the backends of delta_ops, unless another backend has their schemes."""
+    if "file" in _by_scheme:  # of the last of them
+        return
+    with importing():
+        from delta_ops.storage.backends.built_in import BACKENDS
+    for backend in BACKENDS:
+        if _by_scheme.keys().isdisjoint(backend.schemes):
+            register(backend)
+
+
+load_names_by(_load_built_in)

@@ -48,6 +48,9 @@ class Backend:
 
     names: StoreNames
 
+    is_local: bool = False
+    """Whether it is the file system of this machine, which fsspec does not open."""
+
     # Addresses
     refuses_user_info: bool = False
     """Whether an address with something before the bucket is refused, as it may be a credential."""
