@@ -28,26 +28,26 @@ from delta_ops.log.checkpoint.read import OpenCheckpoint
 from delta_ops.log.checksum import validate_checkpoint
 from delta_ops.log.commit_file import Commit, CommitMark, read_commits
 from delta_ops.log.fresh_listing import retry_if_vanished
-from delta_ops.log.load import (
-    LoadedVersion,
-    load_readable_version,
-    load_without_checkpoint,
-    open_listed_checkpoint,
-    require_state,
-)
 from delta_ops.log.lost_commits import NO_CHECKSUM, StateChecksum
 from delta_ops.log.outside_files import OutsideFiles, TableFiles
-from delta_ops.log.reconciliation import EMPTY_TAIL, Tail, extend_tail
 from delta_ops.log.replaced_table import TableMark, is_same_file, validate_not_replaced
 from delta_ops.log.segment import Checkpoint, Segment, find_segment, list_log
 from delta_ops.log.table_state import EMPTY_STATE, TableState, joined_state, state_of_commits
-from delta_ops.log.version_files import (
+from delta_ops.log.version.files import (
     live_adds,
     live_files,
     live_sizes,
     stream_live,
     tombstones,
 )
+from delta_ops.log.version.load import (
+    LoadedVersion,
+    load_readable_version,
+    load_without_checkpoint,
+    open_listed_checkpoint,
+    require_state,
+)
+from delta_ops.log.version.reconciliation import EMPTY_TAIL, Tail, extend_tail
 from delta_ops.protocol.actions import (
     AddFile,
     DomainMetadata,

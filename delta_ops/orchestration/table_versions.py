@@ -12,7 +12,7 @@ import pyarrow.compute as pc
 
 from delta_ops.log import DeltaLog, Snapshot
 from delta_ops.log.commit_file import Commit, read_commit_if_there
-from delta_ops.log.pruning import match_files
+from delta_ops.log.version.pruning import match_files
 from delta_ops.protocol.arrow_schemas import merge_chunks
 from delta_ops.protocol.predicate import Predicate, resolve
 

@@ -13,7 +13,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from delta_ops.log import Snapshot
-from delta_ops.log.repeated_files import drop_repeated
+from delta_ops.log.version.repeated_files import drop_repeated
 from delta_ops.protocol.arrow_schemas import ADD
 
 _TIME, _NUMBER = "modificationTime", "delta_ops number"

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 import pyarrow as pa
 
 from delta_ops.log import Snapshot
-from delta_ops.log.pruning import split_by_match
+from delta_ops.log.version.pruning import split_by_match
 from delta_ops.protocol.actions import AddFile
 from delta_ops.protocol.arrow_schemas import add_files, merge_chunks
 from delta_ops.protocol.predicate import Predicate

@@ -29,9 +29,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from delta_ops.errors import CommitConflictError
-from delta_ops.log import pruning
 from delta_ops.log.commit_file import Commit
 from delta_ops.log.snapshot import Snapshot
+from delta_ops.log.version import pruning
 from delta_ops.protocol.arrow_schemas import CANONICAL_PATH
 from delta_ops.protocol.columns.identity import only_moves_marks
 from delta_ops.protocol.file_paths import canonical_paths

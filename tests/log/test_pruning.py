@@ -11,7 +11,7 @@ import pyarrow as pa
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from delta_ops.log.pruning import match_files, values_of
+from delta_ops.log.version.pruning import match_files, values_of
 from delta_ops.protocol.arrow_schemas import STRING_MAP
 from delta_ops.protocol.predicate import Predicate
 from delta_ops.protocol.schema import StructField, StructType

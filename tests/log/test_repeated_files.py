@@ -13,7 +13,7 @@ import delta_ops.arrow as da
 from delta_ops import DeltaLog, col
 from delta_ops.log.checkpoint_write.write import write_checkpoint
 from delta_ops.log.checksum_write.file_figures import count_files
-from delta_ops.log.repeated_files import drop_repeated, mark_keys
+from delta_ops.log.version.repeated_files import drop_repeated, mark_keys
 from delta_ops.maintenance import health, optimize, plan_maintenance
 from delta_ops.protocol.actions import DeletionVector
 from delta_ops.protocol.arrow_schemas import ADD

@@ -20,8 +20,8 @@ from hypothesis import strategies as st
 from delta_ops import DeltaLog, Snapshot
 from delta_ops.log.checkpoint_write.write import write_checkpoint
 from delta_ops.log.commit_file import create_commit
-from delta_ops.log.replay import replay_commits
 from delta_ops.log.segment import find_segment
+from delta_ops.log.version.replay import replay_commits
 from delta_ops.protocol.actions import (
     AddFile,
     DeletionVector,

@@ -14,7 +14,6 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from delta_ops.lazy import lazy
-from delta_ops.log import pruning
 from delta_ops.log.checkpoint_write.parsed_columns import (
     Tree,
     arrow_type,
@@ -22,6 +21,7 @@ from delta_ops.log.checkpoint_write.parsed_columns import (
     stats_shape,
 )
 from delta_ops.log.snapshot import Snapshot
+from delta_ops.log.version import pruning
 from delta_ops.protocol.actions import OtherAction, SetTransaction
 from delta_ops.protocol.arrow_schemas import (
     ADD,

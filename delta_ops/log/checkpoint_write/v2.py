@@ -35,8 +35,8 @@ from delta_ops.log.checkpoint.read import OpenCheckpoint
 from delta_ops.log.checkpoint.sidecars import is_sidecar, new_sidecar_path, sidecar_of_file
 from delta_ops.log.checkpoint_write.content import Content
 from delta_ops.log.lost_commits import NO_CHECKSUM
-from delta_ops.log.reconciliation import file_rows
 from delta_ops.log.same_table import validate_same_table
+from delta_ops.log.version.reconciliation import file_rows
 from delta_ops.protocol.actions import CheckpointMetadata
 from delta_ops.protocol.arrow_schemas import CHECKPOINT_PARQUET
 from delta_ops.protocol.file_names import v2_checkpoint_name

@@ -14,9 +14,9 @@ from dataclasses import dataclass
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from delta_ops.log.reconciliation import FileRows, regroup_tables
-from delta_ops.log.repeated_files import mark_keys, marks_differ
 from delta_ops.log.snapshot import Snapshot
+from delta_ops.log.version.reconciliation import FileRows, regroup_tables
+from delta_ops.log.version.repeated_files import mark_keys, marks_differ
 from delta_ops.protocol.actions import AddFile, FileAction
 from delta_ops.protocol.arrow_schemas import CANONICAL_PATH
 from delta_ops.protocol.file_paths import canonical_texts

@@ -23,7 +23,6 @@ from delta_ops.log.checkpoint.damaged import DamagedCheckpoint
 from delta_ops.log.commit_file import CommitMark, read_txn_id
 from delta_ops.log.history.commit_times import monotone_times
 from delta_ops.log.lost_commits import LostCommit, find_lost_commits
-from delta_ops.log.repeated_files import all_differ, drop_repeated
 from delta_ops.log.segment import (
     LogListing,
     earliest_version,
@@ -31,6 +30,7 @@ from delta_ops.log.segment import (
     segment_from_listing,
 )
 from delta_ops.log.snapshot import load_readable
+from delta_ops.log.version.repeated_files import all_differ, drop_repeated
 from delta_ops.maintenance.facts import load_facts
 from delta_ops.maintenance.optimize.clustering import load_clustering
 from delta_ops.maintenance.optimize.cubes import is_in_cube

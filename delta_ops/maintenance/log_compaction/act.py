@@ -19,9 +19,9 @@ from typing import Any
 from delta_ops.arguments import validate_arguments
 from delta_ops.errors import InvalidRequestError, LogCorruptError, VersionNotFoundError
 from delta_ops.log import DeltaLog, Snapshot, TableOrPlace, log_of
-from delta_ops.log.replay import Replayed, replay_commits
 from delta_ops.log.same_table import validate_same_table, withdrawing_if_replaced
 from delta_ops.log.segment import LogListing, Segment, list_log
+from delta_ops.log.version.replay import Replayed, replay_commits
 from delta_ops.maintenance.operation import OperationEntry, Request
 from delta_ops.protocol.actions import Action
 from delta_ops.protocol.arrow_schemas import ADD, REMOVE, add_files, remove_files

@@ -18,7 +18,7 @@ from delta_ops.arrow.read.projection import select
 from delta_ops.arrow.rewrite.layout_trial import sample_partitions, try_order
 from delta_ops.errors import InvalidRequestError
 from delta_ops.log import Snapshot, TableOrPlace, log_of
-from delta_ops.log.pruning import match_files
+from delta_ops.log.version.pruning import match_files
 from delta_ops.maintenance.optimize.order import validate_axis
 from delta_ops.maintenance.optimize.small_files import own_files, target_size_bytes
 from delta_ops.planning.recorded_reads import RecordedRead, recorded_reads

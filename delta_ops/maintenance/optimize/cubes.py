@@ -22,7 +22,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from delta_ops.log import Snapshot
-from delta_ops.log.pruning import values_of
+from delta_ops.log.version.pruning import values_of
 from delta_ops.protocol.actions import AddFile
 from delta_ops.protocol.columns.mapping import physical_path
 from delta_ops.protocol.schema import ColumnPath

@@ -14,7 +14,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from delta_ops.log import Snapshot
-from delta_ops.log.pruning import match_files, values_of
+from delta_ops.log.version.pruning import match_files, values_of
 from delta_ops.maintenance.optimize.cubes import are_foreign, are_loose, cubes_of, order_tags
 from delta_ops.maintenance.optimize.overlaps import Ints, Ranges
 from delta_ops.protocol.arrow_schemas import CANONICAL_PATH, merge_chunks

@@ -9,7 +9,7 @@ import pyarrow.compute as pc
 
 from delta_ops.errors import InvalidRequestError
 from delta_ops.log import Snapshot
-from delta_ops.log.pruning import match_files
+from delta_ops.log.version.pruning import match_files
 from delta_ops.maintenance.optimize.cubes import is_in_cube
 from delta_ops.maintenance.optimize.plan import DEFAULT_TARGET_SIZE_BYTES, small_file_limit
 from delta_ops.protocol.actions import AddFile

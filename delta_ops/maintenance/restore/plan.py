@@ -26,7 +26,7 @@ import pyarrow.compute as pc
 from delta_ops.arguments import validate_arguments
 from delta_ops.errors import InvalidRequestError
 from delta_ops.log import Snapshot
-from delta_ops.log.reconciliation import file_rows
+from delta_ops.log.version.reconciliation import file_rows
 from delta_ops.maintenance.set_back import transactions_to_set_back
 from delta_ops.protocol.actions import AddFile, Metadata
 from delta_ops.protocol.arrow_schemas import ADD, add_files

@@ -21,7 +21,7 @@ from delta_ops.arrow.read.scan import read_files
 from delta_ops.errors import DeltaOpsError, VersionNotFoundError
 from delta_ops.log import DeltaLog, Snapshot
 from delta_ops.log.commit_file import Commit
-from delta_ops.log.pruning import file_view, match_files, split_by_match
+from delta_ops.log.version.pruning import file_view, match_files, split_by_match
 from delta_ops.orchestration import dagster_compat as compat
 from delta_ops.orchestration.io_manager.column_lineage import computed_lineage, declared_lineage
 from delta_ops.orchestration.io_manager.output_partitions import (

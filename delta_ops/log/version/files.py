@@ -16,12 +16,12 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from delta_ops.errors import LogCorruptError, naming_table
-from delta_ops.log import pruning
 from delta_ops.log.bad_path import line_of_path, naming_place
 from delta_ops.log.checkpoint.read import OpenCheckpoint, stream_adds, stream_removes
-from delta_ops.log.reconciliation import FileRows, Tail, file_rows, unseen_rows
-from delta_ops.log.repeated_files import all_differ, drop_repeated
 from delta_ops.log.segment import Checkpoint
+from delta_ops.log.version import pruning
+from delta_ops.log.version.reconciliation import FileRows, Tail, file_rows, unseen_rows
+from delta_ops.log.version.repeated_files import all_differ, drop_repeated
 from delta_ops.protocol.arrow_schemas import ADD, CANONICAL_PATH, REMOVE
 from delta_ops.protocol.predicate import Predicate
 from delta_ops.protocol.table_definition import TableDefinition

@@ -22,10 +22,10 @@ from delta_ops.log.checkpoint.damaged import (
 from delta_ops.log.checkpoint.read import OpenCheckpoint, open_checkpoint
 from delta_ops.log.commit_file import CommitMark
 from delta_ops.log.lost_commits import StateChecksum, load_state_checksum
-from delta_ops.log.reconciliation import Tail
-from delta_ops.log.replay import replay_commits
 from delta_ops.log.segment import Checkpoint, Segment
 from delta_ops.log.table_state import EMPTY_STATE, TableState
+from delta_ops.log.version.reconciliation import Tail
+from delta_ops.log.version.replay import replay_commits
 from delta_ops.protocol.actions import Metadata, Protocol
 from delta_ops.protocol.table_definition import TableDefinition, validate
 from delta_ops.storage import Storage

@@ -14,7 +14,7 @@ from collections.abc import Iterable
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from delta_ops.log.reconciliation import file_rows, mark_first
+from delta_ops.log.version.reconciliation import file_rows, mark_first
 from delta_ops.protocol.arrow_schemas import CANONICAL_PATH, merge_chunks
 
 _WINDOWS = (-32, -24, -16)

@@ -11,9 +11,9 @@ from typing import NamedTuple
 import pyarrow as pa
 
 from delta_ops.log.commit_file import Commit, CommitMark, stream_commits
-from delta_ops.log.reconciliation import EMPTY_TAIL, Tail, merge, reconcile
 from delta_ops.log.segment import Segment
 from delta_ops.log.table_state import EMPTY_STATE, TableState, joined_state, state_of_commits
+from delta_ops.log.version.reconciliation import EMPTY_TAIL, Tail, merge, reconcile
 from delta_ops.storage import FileInfo, Storage
 
 

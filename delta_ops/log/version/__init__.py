@@ -1,0 +1,1 @@
+"""One version: its commits and checkpoint are loaded and reconciled, and its files listed."""
