@@ -1,6 +1,6 @@
 """Hadoop: options of a store for Spark, and settings of Hadoop for the store's client. Pure.
 
-What differs between stores is in each backend, see `backends.hadoop`.
+Each backend has its own part, see `backends.hadoop`.
 """
 
 from __future__ import annotations

@@ -2,17 +2,17 @@
 
 To Hadoop, for Spark:
 
-1. What names a store is translated for that store alone: by bucket on S3, by account or container
-   on Azure. Hadoop's connector for Google Cloud Storage has one set of settings for all buckets.
-2. An option that decides what is reached or who asks, and that Hadoop does not have, is refused by
+1. Settings are for one store alone: for a bucket on S3, for an account or container on Azure.
+   Hadoop's connector for Google Cloud Storage has one set of settings for all buckets.
+2. An option that decides the place or the identity, and that Hadoop does not have, is rejected by
    its name. Options of how a client works, such as its buffers, are left out.
-3. Without credentials, those of the environment count, as they do for the client; else Hadoop looks
-   for them where the client would: in files, in a container, in a machine.
+3. Without credentials, Hadoop gets the credentials of the environment, as the client does. Else
+   it looks for them where the client would: in files, in a container, in a machine.
 
 From Hadoop, where a user gives `fs.s3a.access.key` and its like as options:
 
-1. A setting of one bucket or account counts for that alone, and before one of all.
-2. A setting that decides what is reached or who asks is translated, or refused by its name.
+1. A setting of one bucket or account counts for it alone, and before a setting of all.
+2. A setting that decides the place or the identity is translated, or rejected by its name.
 3. Settings of how Hadoop's clients work, such as their buffers and retries, are left out, and so
    are settings of other stores, since a configuration of Hadoop is for all of them.
 """
@@ -45,7 +45,7 @@ class HadoopStore:
 
 
 class GivenOptions:
-    """Options of a store; those that nobody has taken are refused in the end."""
+    """Options of a store; options that nobody has taken are rejected in the end."""
 
     def __init__(self, uri: str, root: str, options: Options, outer: str = "") -> None:
         self.uri, self.root, self._outer = uri, root, outer
@@ -76,7 +76,7 @@ class GivenOptions:
 
 
 class GivenSettings:
-    """Settings of Hadoop for one store; those that nobody has taken are refused in the end."""
+    """Settings of Hadoop for one store; settings that nobody has taken are rejected in the end."""
 
     def __init__(self, prefix: str, settings: Mapping[str, Any]) -> None:
         self._prefix = prefix

@@ -1,4 +1,4 @@
-"""The root of a remote storage, and what a file system of fsspec calls the files below it."""
+"""The root of a remote storage, and the names that a file system of fsspec has for its files."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ class RemoteRoot:
 
     @property
     def kind(self) -> str:
-        """What fsspec calls the file system."""
+        """fsspec's name of the file system."""
         return schemes_of(self.fs)[0]
 
     def locate(self, path: str) -> str:
@@ -38,7 +38,7 @@ class RemoteRoot:
         return f"{self.uri}/{validate(path)}" if path else self.uri
 
     def full_path(self, path: str) -> str:
-        """What `fs` calls a file.
+        """The name that `fs` has for a file.
 
         Raises:
             StorageError: Its client would reach another file.
@@ -52,7 +52,7 @@ class RemoteRoot:
         return f"{self.path}/{path}"
 
     def full_directory(self, directory: str) -> str:
-        """What `fs` calls a directory; "" is the root."""
+        """The name that `fs` has for a directory; "" is the root."""
         return self.full_path(directory) if directory else self.path
 
     def relative_path(self, name: str) -> str:

@@ -70,7 +70,7 @@ def _host(uri: str, asked: Options) -> str:
 
 
 _OF_EMULATORS = {
-    # Who writes abfss: is asked by HTTPS all the same.
+    # An address with abfss: is reached by HTTPS all the same.
     "fs.azure.always.use.https": "false",
     # They would be sent when the session ends: for minutes, if the emulator has ended first.
     "fs.azure.metrics.collection.enabled": "false",
