@@ -6,9 +6,10 @@ of statistics, a dry run, and a run without work are observations. A repair that
 person fails.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from datetime import timedelta
-from typing import Any, TypeVar
+from typing import Any
 
 import dagster as dg
 from pydantic import Field
@@ -43,7 +44,7 @@ from delta_ops.units import count_text
 RESTORE_OP, REVERT_OP, REPAIR_OP = "restore_table", "revert_commit", "repair_table"
 _SHOWN = 100
 """File names in an event, which Dagster stores forever."""
-R = TypeVar("R", RestoreResult, RevertResult, RepairResult)
+Result = RestoreResult | RevertResult | RepairResult
 
 
 class _BringBackConfig(dg.Config):
@@ -104,8 +105,9 @@ def build_restore_job(
 
     @dg.op(name=op_name(name, RESTORE_OP), out=no_output(), pool=settings.pool)
     def restore_table(context: dg.OpExecutionContext, config: RestoreConfig) -> None:
-        def run(table: TableRef) -> RestoreResult:
-            return restore(
+        table = _find_table(tables, config.table)
+        with _translating_errors():
+            result = restore(
                 table.log(),
                 version=config.version,
                 timestamp=config.timestamp,
@@ -116,8 +118,7 @@ def build_restore_job(
                 user_metadata=run_user_metadata(context),
                 dry_run=config.dry_run,
             )
-
-        _report(context, tables, config.table, run, _restore_metadata)
+        _report(context, table, result, _restore_metadata(result))
 
     description = "Makes a table again what it was at a version or a time."
     return _build_job(restore_table, name, RESTORE_OP, "restore", description, settings)
@@ -138,8 +139,9 @@ def build_revert_job(
 
     @dg.op(name=op_name(name, REVERT_OP), out=no_output(), pool=settings.pool)
     def revert_commit(context: dg.OpExecutionContext, config: RevertConfig) -> None:
-        def run(table: TableRef) -> RevertResult:
-            return revert(
+        table = _find_table(tables, config.table)
+        with _translating_errors():
+            result = revert(
                 table.log(),
                 config.version,
                 timeout=timedelta(seconds=config.timeout_s),
@@ -147,8 +149,7 @@ def build_revert_job(
                 user_metadata=run_user_metadata(context),
                 dry_run=config.dry_run,
             )
-
-        _report(context, tables, config.table, run, _restore_metadata)
+        _report(context, table, result, _restore_metadata(result))
 
     description = "Undoes one commit of a table, if nobody has touched its files since."
     return _build_job(revert_commit, name, REVERT_OP, "revert", description, settings)
@@ -169,8 +170,9 @@ def build_repair_job(
 
     @dg.op(name=op_name(name, REPAIR_OP), out=no_output(), pool=settings.pool)
     def repair_table(context: dg.OpExecutionContext, config: RepairConfig) -> None:
-        def run(table: TableRef) -> RepairResult:
-            return repair(
+        table = _find_table(tables, config.table)
+        with _translating_errors():
+            result = repair(
                 table.log(),
                 remove_missing=config.remove_missing,
                 fill_statistics=config.fill_statistics,
@@ -178,8 +180,7 @@ def build_repair_job(
                 user_metadata=run_user_metadata(context),
                 dry_run=config.dry_run,
             )
-
-        result = _report(context, tables, config.table, run, _repair_metadata)
+        _report(context, table, result, _repair_metadata(result))
         left = (*result.left, *result.failures)
         if left and not (result.dry_run or result.already_committed):
             raise dg.Failure("; ".join(left), allow_retries=False)
@@ -206,23 +207,33 @@ def _build_job(
     )
 
 
-def _report(
-    context: dg.OpExecutionContext,
-    tables: Sequence[TableRef],
-    name: str,
-    run: Callable[[TableRef], R],
-    figures: Callable[[R], Mapping[str, Any]],
-) -> R:
+def _find_table(tables: Sequence[TableRef], name: str) -> TableRef:
+    """The table with this name.
+
+    Raises:
+        Failure: There is no such table.
+    """
     by_name = {table.name: table for table in tables}
     if name not in by_name:
         raise dg.Failure(
             f"there is no table {name!r}; choose from {', '.join(by_name)}", allow_retries=False
         )
-    table = by_name[name]
+    return by_name[name]
+
+
+@contextmanager
+def _translating_errors() -> Iterator[None]:
+    """Raise errors of delta_ops as failures of the op."""
     try:
-        result = run(table)
+        yield
     except DeltaOpsError as error:
         raise dg.Failure(str(error)) from error
+
+
+def _report(
+    context: dg.OpExecutionContext, table: TableRef, result: Result, figures: Mapping[str, Any]
+) -> None:
+    """Log the event of the asset, and of each partition that changed."""
     snapshot = table.log().snapshot()
     # Also a commit that was found done, because its run may have been killed before its event.
     versions = (result.version, _earlier_version(result))
@@ -239,12 +250,11 @@ def _report(
                 **table_metadata(snapshot),
                 "delta/dry_run": result.dry_run,
                 "delta/rows_changed": is_change,
-                **{f"delta/{key}": value for key, value in figures(result).items()},
+                **{f"delta/{key}": value for key, value in figures.items()},
             },
             tags={"dagster/data_version": data_version(snapshot)} if is_change else {},
         )
     )
-    return result
 
 
 def _materialize_partitions(
@@ -264,11 +274,11 @@ def _materialize_partitions(
         context.log_event(event)
 
 
-def _earlier_version(result: RestoreResult | RevertResult | RepairResult) -> int | None:
+def _earlier_version(result: Result) -> int | None:
     return result.earlier_version if isinstance(result, RepairResult) else None
 
 
-def _description(result: RestoreResult | RevertResult | RepairResult) -> str:
+def _description(result: Result) -> str:
     if result.already_committed:
         return "done before; nothing was changed"
     if (
