@@ -3,7 +3,7 @@
 A path is relative to a storage's root, decoded, separated by "/", and names something below it: no
 part of it can climb, and on Windows none is a drive.
 An address is a local path or a URI. It may hold credentials, so messages get `redact(address)`.
-Pure: nothing here touches a store. Links are a matter for `local_storage`.
+Pure: nothing here touches a store. `storage.local` resolves links.
 """
 
 from __future__ import annotations
