@@ -23,7 +23,8 @@ _by_scheme: dict[str, Backend] = {}
 def register(backend: Backend) -> None:
     """Open addresses with the schemes of this backend by it."""
     _by_scheme.update(dict.fromkeys(backend.schemes, backend))
-    register_names(backend.names)
+    if not backend.is_local:  # a log names local files by their paths
+        register_names(backend.names)
 
 
 def forget(backend: Backend) -> None:
