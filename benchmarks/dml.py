@@ -29,8 +29,8 @@ import pyarrow.parquet as pq
 import delta_ops.arrow as da
 from benchmarks.open_table import run
 from delta_ops import DeltaLog, begin
+from delta_ops.ddl import set_properties
 from delta_ops.protocol.schema.arrow_types import schema_from_arrow
-from delta_ops.transaction import alter_table
 
 PLAIN, MARKED = "plain", "with vectors"
 """The table, and the same with deletion vectors enabled."""
@@ -109,7 +109,7 @@ def main() -> None:
         root = Path(folder)
         make_table(root / PLAIN, given.files, given.rows // given.files)
         shutil.copytree(root / PLAIN, root / MARKED)
-        alter_table.set_properties(root / MARKED, {"delta.enableDeletionVectors": "true"})
+        set_properties(root / MARKED, {"delta.enableDeletionVectors": "true"})
         print(
             f"{given.rows:,} rows in {given.files:,} files, {given.changed:,} rows of a source:\n"
         )

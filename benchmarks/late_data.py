@@ -15,9 +15,9 @@ import pyarrow as pa
 
 import delta_ops.arrow as da
 from delta_ops import DeltaLog
+from delta_ops.ddl import cluster_by
 from delta_ops.maintenance import optimize
 from delta_ops.maintenance.optimize.clustering import load_clustering
-from delta_ops.transaction import cluster_by
 
 COMMITS, ROWS, SPAN, EVERY = 1_000, 200, 1_000, 10
 TARGETS = (20_000, 80_000, 400_000)

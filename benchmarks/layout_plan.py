@@ -21,10 +21,10 @@ import pyarrow as pa
 import delta_ops.arrow as da
 from benchmarks.open_table import run
 from delta_ops import DeltaLog
+from delta_ops.ddl import cluster_by
 from delta_ops.log.commit_file import create_commit
 from delta_ops.maintenance.checkpoint.act import create_checkpoint
 from delta_ops.protocol.actions import AddFile, CommitInfo
-from delta_ops.transaction import cluster_by
 
 CUBE_FILES, NEW_FILES, COMMIT_FILES = 1000, 50, 50_000
 IMPORTS = """

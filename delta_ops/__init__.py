@@ -12,7 +12,7 @@ from delta_ops.protocol.expression import lit, parse_expression
 from delta_ops.protocol.predicate import col, parse_predicate
 from delta_ops.storage import RangeCache
 from delta_ops.transaction import CommitResult, Transaction, begin
-from delta_ops.transaction.commit_info import installed_version
+from delta_ops.transaction.commit.info import installed_version
 
 if TYPE_CHECKING:
     __version__: str

@@ -145,7 +145,7 @@ ABOUT_LISTS = {
     "protocol/protocol_upgrade.py",
     "log/checksum.py",  # whether two protocols are the same
     "ddl/features.py",
-    "ddl/drop_table.py",  # a protocol that nobody supports
+    "ddl/drop.py",  # a protocol that nobody supports
     "cli/show.py",
     "tables/frames.py",
 }

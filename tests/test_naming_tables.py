@@ -13,9 +13,9 @@ import pytest
 import delta_ops.arrow as da
 import delta_ops.maintenance as dm
 from delta_ops import DeltaLog, begin
+from delta_ops.ddl import NewColumn, change_type, set_properties
 from delta_ops.errors import InvalidRequestError, TableNotFoundError
 from delta_ops.log.delta_log import log_of, snapshot_of
-from delta_ops.transaction import NewColumn, change_type, set_properties
 from tests.test_arguments import public_functions
 
 NEEDED: dict[str, Any] = {

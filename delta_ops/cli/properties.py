@@ -15,8 +15,8 @@ from delta_ops.cli.options import (
     table_argument,
 )
 from delta_ops.cli.render import say, show_json, show_rows
+from delta_ops.ddl import set_properties
 from delta_ops.protocol.properties.in_force import PropertyInForce, properties_in_force
-from delta_ops.transaction.alter_table import set_properties
 from delta_ops.transaction.result import CommitResult
 
 

@@ -1,29 +1,28 @@
-"""DDL: what a table is, changed without rewriting its rows.
+"""DDL: columns, properties, constraints, features and whole tables.
 
-Each function commits once, or not at all where the table is as it should be.
+Each function commits once, or not at all where the table is already as requested.
 """
 
-from delta_ops.ddl.constraints import add_constraint, drop_constraint, set_not_null
-from delta_ops.ddl.create_table import IfExists, create_table
-from delta_ops.ddl.drop_table import DropResult, drop_table
-from delta_ops.ddl.features import add_feature, drop_feature, upgrade_protocol
-from delta_ops.ddl.manifest import ManifestResult, generate_manifest
-from delta_ops.ddl.shallow_clone import shallow_clone
-from delta_ops.transaction import (
-    NewColumn,
+from delta_ops.ddl.clone import shallow_clone
+from delta_ops.ddl.clustering import cluster_by
+from delta_ops.ddl.column_changes import NewColumn
+from delta_ops.ddl.columns import (
     add_columns,
     change_type,
-    cluster_by,
     drop_columns,
     drop_not_null,
     rename_column,
-    rename_table,
     reorder_columns,
     set_comment,
     set_default,
-    set_properties,
-    set_table_comment,
+    set_not_null,
 )
+from delta_ops.ddl.constraints import add_constraint, drop_constraint
+from delta_ops.ddl.create import IfExists, create_table
+from delta_ops.ddl.drop import DropResult, drop_table
+from delta_ops.ddl.features import add_feature, drop_feature, upgrade_protocol
+from delta_ops.ddl.manifest import ManifestResult, generate_manifest
+from delta_ops.ddl.properties import rename_table, set_properties, set_table_comment
 
 __all__ = [
     "DropResult",

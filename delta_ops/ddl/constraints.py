@@ -1,10 +1,10 @@
-"""Constraints: what a table shall demand of every row, once the rows that are there keep it.
+"""Constraints: conditions that every row of a table must meet.
 
 Source: PROTOCOL.md, "CHECK Constraints" and "Column Invariants".
 
-An engine checks the rows before the commit. The commit says that it read all of them, whatever the
-table's isolation level: rows that somebody adds meanwhile, which nobody has held against the rule,
-are a conflict.
+An engine checks the existing rows before the commit. The commit depends on all of them, whatever
+the table's isolation level: rows that another writer adds meanwhile are a conflict, since nobody
+has checked them.
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ from typing import Any
 
 from delta_ops.arguments import validate_arguments
 from delta_ops.arrow.existing_rows import check_rows
+from delta_ops.ddl.alter import Alteration, alter
 from delta_ops.errors import InvalidRequestError
 from delta_ops.log import TableOrPlace
 from delta_ops.protocol.expression import parse_expression
@@ -23,11 +24,7 @@ from delta_ops.protocol.expression.quotes import validate_condition, validate_ru
 from delta_ops.protocol.expression.resolution import finder_of
 from delta_ops.protocol.predicate import TRUE
 from delta_ops.protocol.row_rules import CONSTRAINTS, Check, NotNull
-from delta_ops.protocol.schema import ColumnPath, DataType, StructType, find_field, schema_to_json
-from delta_ops.protocol.schema.changes import replace_field
 from delta_ops.transaction import CommitResult, Transaction, Txn
-from delta_ops.transaction.alter_table import Alteration, alter
-from delta_ops.transaction.column_changes import field_json, find_column
 from delta_ops.transaction.existing_rows import RowChecker
 
 
@@ -42,20 +39,20 @@ def add_constraint(
     storage_options: Mapping[str, Any] | None = None,
     dry_run: bool = False,
 ) -> CommitResult:
-    """Add a CHECK constraint that all rows keep.
+    """Add a CHECK constraint.
 
     Args:
-        name: Case does not count.
+        name: Compared without case.
         condition: A condition of Spark SQL over the table's columns, true for every row.
-        engine: Checks the rows that are there; `delta_ops.arrow.check_rows` if None, and
+        engine: Checks the existing rows; `delta_ops.arrow.check_rows` if None, and
             `delta_ops.spark.check_rows(spark)` for a condition that only Spark can evaluate.
-        txn: Application id and version: a change that the table holds already is not made again.
+        txn: Application id and version: a change that the table already holds is not repeated.
         user_metadata: Any text, kept in commitInfo.
 
     Raises:
-        InvalidRequestError: A row breaks it, the engine cannot evaluate it, or the table has
-            another constraint of this name.
-        CommitConflictError: Rows were added meanwhile, or somebody changed the table.
+        InvalidRequestError: A row breaks the constraint, the engine cannot evaluate it, or the
+            table has another constraint with this name.
+        CommitConflictError: Another writer added rows or changed the table meanwhile.
     """
     validate_arguments(add_constraint, locals())
     key = CONSTRAINTS + name.lower()
@@ -78,7 +75,7 @@ def add_constraint(
         transaction.set_metadata(
             replace(metadata, configuration=configuration), features=("checkConstraints",)
         )
-        _hold(transaction, rule, engine)
+        require_rows(transaction, rule, engine)
         return Alteration(operation="ADD CONSTRAINT", parameters={"name": name, "expr": condition})
 
     return alter(target, change, txn, user_metadata, storage_options, dry_run)
@@ -97,11 +94,11 @@ def drop_constraint(
     """Drop a CHECK constraint.
 
     Args:
-        name: Case does not count.
-        if_exists: Do nothing where there is none.
+        name: Compared without case.
+        if_exists: Do nothing where the table has no such constraint.
 
     Raises:
-        InvalidRequestError: There is none.
+        InvalidRequestError: The table has no such constraint.
     """
     validate_arguments(drop_constraint, locals())
 
@@ -123,65 +120,14 @@ def drop_constraint(
     return alter(target, change, txn, user_metadata, storage_options, dry_run)
 
 
-def set_not_null(
-    target: TableOrPlace,
-    column: str,
-    *,
-    engine: RowChecker | None = None,
-    txn: Txn | tuple[str, int] | None = None,
-    user_metadata: str | None = None,
-    storage_options: Mapping[str, Any] | None = None,
-    dry_run: bool = False,
-) -> CommitResult:
-    """Demand that a column, or a field of a struct, is never null.
-
-    Args:
-        engine: Checks the rows that are there; `delta_ops.arrow.check_rows` if None.
-
-    Raises:
-        InvalidRequestError: It is null in a row, there is no such column, or it lies within an
-            array or a map.
-        CommitConflictError: Rows were added meanwhile, or somebody changed the table.
-    """
-    validate_arguments(set_not_null, locals())
-
-    def change(transaction: Transaction) -> Alteration | None:
-        path, field = find_column(transaction, column)
-        if not field.nullable:
-            return None
-        _refuse_member(transaction, path)
-        required = replace(field, nullable=False)
-        schema = replace_field(transaction.schema, path, required)
-        metadata = replace(transaction.metadata, schema_string=schema_to_json(schema))
-        transaction.set_metadata(metadata, features=("invariants",))
-        _hold(transaction, NotNull(".".join(path)), engine)
-        return Alteration(
-            operation="CHANGE COLUMN", parameters={"column": field_json(path[:-1], required)}
-        )
-
-    return alter(target, change, txn, user_metadata, storage_options, dry_run)
-
-
-def _refuse_member(transaction: Transaction, path: ColumnPath) -> None:
-    """Refuse a field within an array or a map, for which the reference enforces nothing."""
-    data_type: DataType = transaction.schema
-    for part in path:
-        if not isinstance(data_type, StructType):
-            raise InvalidRequestError(
-                f"{transaction.log.uri}: {'.'.join(path)} lies within an array or a map, where "
-                "other engines do not enforce NOT NULL; add a constraint on the column"
-            )
-        data_type = find_field(data_type, part).data_type
-
-
 def validate_constraint(transaction: Transaction, rule: Check) -> None:
-    """Refuse what no engine could check, or would check in vain.
+    """Reject a constraint that no engine can check, or that checks nothing.
 
-    Of what our SQL cannot read, the engine judges.
+    A condition that our SQL parser cannot read is left to the engine.
 
     Raises:
-        InvalidRequestError: It names a column that is not there, names one in double quotes, or
-            looks at no column.
+        InvalidRequestError: The condition names an unknown column, quotes a column in double
+            quotes, or uses no column.
     """
     schema, name, condition = transaction.schema, rule.name, rule.expression
     validate_rule(rule, schema, transaction.log.uri)
@@ -205,7 +151,17 @@ def validate_constraint(transaction: Transaction, rule: Check) -> None:
             )
 
 
-def _hold(transaction: Transaction, rule: Check | NotNull, engine: RowChecker | None) -> None:
+def require_rows(
+    transaction: Transaction, rule: Check | NotNull, engine: RowChecker | None
+) -> None:
+    """Check the existing rows, and depend on all of them.
+
+    Args:
+        engine: `delta_ops.arrow.check_rows` if None.
+
+    Raises:
+        InvalidRequestError: A row breaks the rule, or the engine cannot evaluate it.
+    """
     assert transaction.snapshot
     transaction.read_serially(TRUE)
     (engine or check_rows)(transaction.snapshot, transaction.definition, [rule])

@@ -12,7 +12,9 @@ from dataclasses import replace
 from typing import Any
 
 from delta_ops.arguments import validate_arguments
+from delta_ops.ddl.alter import Alteration, alter
 from delta_ops.ddl.feature_traces import DROPPABLE
+from delta_ops.ddl.properties import set_properties
 from delta_ops.errors import InvalidRequestError
 from delta_ops.log import DeltaLog, TableOrPlace, log_of
 from delta_ops.maintenance import clean_up_log, create_checkpoint
@@ -28,7 +30,7 @@ from delta_ops.protocol.features import (
 from delta_ops.protocol.properties.table_properties import FEATURE
 from delta_ops.protocol.protocol_upgrade import add_features, remove_feature
 from delta_ops.transaction import CommitResult, Transaction, Txn
-from delta_ops.transaction.alter_table import Alteration, alter, set_properties
+from delta_ops.transaction.table_change import SetDefinition
 
 
 def add_feature(
@@ -92,7 +94,7 @@ def upgrade_protocol(
         protocol = add_features(transaction.protocol, wanted)
         if protocol == transaction.protocol:
             return None
-        transaction.set_definition(transaction.metadata, protocol)
+        transaction.change_table(SetDefinition(metadata=transaction.metadata, protocol=protocol))
         said = {
             "minReaderVersion": protocol.min_reader_version,
             "minWriterVersion": protocol.min_writer_version,
@@ -177,9 +179,11 @@ def drop_feature(
         gone = DROPPABLE[feature].properties
         metadata = transaction.metadata
         kept = {key: value for key, value in metadata.configuration.items() if key not in gone}
-        transaction.set_definition(
-            replace(metadata, configuration=kept), remove_feature(transaction.protocol, feature)
+        definition = SetDefinition(
+            metadata=replace(metadata, configuration=kept),
+            protocol=remove_feature(transaction.protocol, feature),
         )
+        transaction.change_table(definition)
         return Alteration(
             operation="DROP FEATURE",
             parameters={"featureName": feature, "truncateHistory": truncate_history},

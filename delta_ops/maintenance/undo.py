@@ -24,8 +24,9 @@ from delta_ops.protocol.actions import AddFile, Metadata
 from delta_ops.protocol.predicate import TRUE
 from delta_ops.protocol.schema import ColumnPath
 from delta_ops.transaction import CommitResult, begin
+from delta_ops.transaction.changes import PutBack, SetBackTxns
 from delta_ops.transaction.idempotency import MAINTENANCE_PREFIX
-from delta_ops.transaction.missing_files import find_missing, missing_error
+from delta_ops.transaction.races.missing_files import find_missing, missing_error
 
 _ATTEMPTS = 20
 
@@ -122,10 +123,11 @@ def _commit_previous_state(log: DeltaLog, version: int, plan: Plan, clock: Clock
         transaction.set_metadata(undoing.metadata)
     if undoing.clustered_by is not None:
         transaction.set_clustering(undoing.clustered_by)
-    transaction.set_back_transactions({**undoing.transactions, **_requests(commit, before)})
+    set_back = {**undoing.transactions, **_requests(commit, before)}
+    transaction.apply(SetBackTxns(versions=set_back))
     transaction.remove(undoing.removes)
-    adds = (replace(add, data_change=True) for add in undoing.adds)
-    transaction.put_back(adds, vacuum_was_killed=True)
+    adds = tuple(replace(add, data_change=True) for add in undoing.adds)
+    transaction.apply(PutBack(files=adds, vacuum_was_killed=True))
     committed = transaction.commit(
         operation=undoing.operation,
         parameters=undoing.parameters,

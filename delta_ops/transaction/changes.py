@@ -1,12 +1,14 @@
-"""Changes: what a commit will do, as a closed set of values.
+"""Changes: what a commit does, as a closed set of values.
 
-A transaction collects changes in a `Draft`, and `Draft.apply` is the one place that says what each
-of them means: which actions stand in the commit, and what it depends on.
+A transaction collects changes in a `Draft`. `Draft.apply` defines each change: its actions in the
+commit, and what the commit depends on.
 """
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
+from typing import Literal
 
 from delta_ops.protocol.actions import (
     Action,
@@ -15,13 +17,16 @@ from delta_ops.protocol.actions import (
     DeletionVector,
     DomainMetadata,
     FileAction,
-    Metadata,
-    Protocol,
     RemoveFile,
     SetTransaction,
 )
+from delta_ops.protocol.file_paths import canonical_texts
+from delta_ops.protocol.predicate import Predicate
+from delta_ops.protocol.properties.values import IsolationLevel
 from delta_ops.protocol.stats.file_stats import widen_stats
+from delta_ops.protocol.table_definition import TableDefinition
 from delta_ops.transaction.idempotency import Txn
+from delta_ops.transaction.races.conflicts import Footprint
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -93,25 +98,33 @@ class SetTxn:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class SetBackTxn:
-    """Leave this version of an application, whatever the table holds."""
+class SetBackTxns:
+    """Record these txn versions, whatever the table holds."""
 
-    app_id: str
-    version: int
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class SetMetadata:
-    """Give the table other metadata, or its first."""
-
-    metadata: Metadata
+    versions: Mapping[str, int]
+    """By application id."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class SetProtocol:
-    """Give the table another protocol, or its first."""
+class Define:
+    """Give the table another definition, or its first."""
 
-    protocol: Protocol
+    definition: TableDefinition
+    changes_protocol: bool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Read:
+    """Depend on the rows for which a predicate is true: a writer who adds one first wins."""
+
+    predicate: Predicate
+    changes_rows: bool = False
+    """The commit deletes or replaces each row that it read.
+
+    Another commit may have deleted other rows of the same files by deletion vectors before.
+    """
+    is_serial: bool = False
+    """No row counts as added later, whatever the table's isolation level."""
 
 
 Change = (
@@ -123,9 +136,9 @@ Change = (
     | AddChangeFiles
     | SetDomain
     | SetTxn
-    | SetBackTxn
-    | SetMetadata
-    | SetProtocol
+    | SetBackTxns
+    | Define
+    | Read
 )
 
 
@@ -145,16 +158,18 @@ class Draft:
     named_again: list[AddFile] = field(default_factory=list)
     """Files that the log has known before."""
     put_back: list[AddFile] = field(default_factory=list)
-    heeds_vacuum: bool = True
+    avoids_vacuum: bool = True
     change_files: list[AddCdcFile] = field(default_factory=list)
     txns: dict[str, Txn] = field(default_factory=dict)
     txns_set_back: dict[str, int] = field(default_factory=dict)
     domains: dict[str, DomainMetadata] = field(default_factory=dict)
-    metadata: Metadata | None = None
-    protocol: Protocol | None = None
+    definition: TableDefinition | None = None
+    """The table as the commit leaves it; None: its definition stays."""
+    changes_protocol: bool = False
+    reads: list[Read] = field(default_factory=list)
 
     def apply(self, change: Change) -> None:
-        """Take a change in."""
+        """Add a change to the commit."""
         match change:
             case Add(files=files, num_rows=num_rows):
                 self.files += files
@@ -167,7 +182,7 @@ class Draft:
                 self.files += files
                 self.named_again += files
                 self.put_back += files
-                self.heeds_vacuum = self.heeds_vacuum and not vacuum_was_killed
+                self.avoids_vacuum = self.avoids_vacuum and not vacuum_was_killed
             case Describe(files=files):
                 self.files += files
                 self.named_again += files
@@ -188,12 +203,13 @@ class Draft:
                 self.domains[domain.domain] = domain
             case SetTxn(txn=txn):
                 self.txns[txn.app_id] = txn
-            case SetBackTxn(app_id=app_id, version=version):
-                self.txns_set_back[app_id] = version
-            case SetMetadata(metadata=metadata):
-                self.metadata = metadata
-            case SetProtocol(protocol=protocol):
-                self.protocol = protocol
+            case SetBackTxns(versions=versions):
+                self.txns_set_back.update(versions)
+            case Define(definition=definition, changes_protocol=changes_protocol):
+                self.definition = definition
+                self.changes_protocol |= changes_protocol
+            case Read():
+                self.reads.append(change)
 
     @property
     def removed(self) -> list[RemoveFile]:
@@ -201,9 +217,24 @@ class Draft:
         return [action for action in self.files if isinstance(action, RemoveFile)]
 
     @property
+    def is_empty(self) -> bool:
+        """Whether the commit would change nothing and record no txn."""
+        return not self.actions(now_ms=0)
+
+    @property
+    def removes_rows(self) -> bool:
+        """Whether files are removed together with their rows."""
+        return any(each.data_change for each in self.removed)
+
+    @property
+    def new_files(self) -> tuple[AddFile, ...]:
+        """Files with new rows that no version names yet."""
+        return tuple(each for each in self.added if each.data_change)
+
+    @property
     def is_rearrangement(self) -> bool:
         """Whether files are replaced or described, and all rows stay; txns do not count."""
-        if self.metadata or self.protocol or self.txns_set_back:
+        if self.definition or self.txns_set_back:
             return False
         return bool(self.files) and not any(action.data_change for action in self.files)
 
@@ -214,9 +245,44 @@ class Draft:
             SetTransaction(app_id=app_id, version=version, last_updated=now_ms)
             for app_id, version in {**self.txns_set_back, **versions}.items()
         ]
-        definition = [each for each in (self.metadata, self.protocol) if each is not None]
+        definition: list[Action] = []
+        if self.definition is not None:
+            definition.append(self.definition.metadata)
+            if self.changes_protocol:
+                definition.append(self.definition.protocol)
         domains = self.domains.values()
         return (*definition, *txns, *domains, *self.files, *self.change_files)
+
+    def footprint(
+        self, table: str, *, isolation: IsolationLevel, reads_rows: bool, partition_time_zone: str
+    ) -> Footprint:
+        """What the commit depends on, to judge commits that come first.
+
+        Args:
+            table: For messages.
+            isolation: The table's level.
+            reads_rows: False: the operation depends on no row, whatever files it names.
+            partition_time_zone: Zone for partition timestamps without one.
+        """
+        removed = (action.path for action in self.removed)
+        named_again = (each.path for each in self.named_again)
+        level: IsolationLevel | Literal["SnapshotIsolation"] = isolation
+        if self.is_rearrangement or not reads_rows:
+            level = "SnapshotIsolation"
+        elif any(each.is_serial for each in self.reads):
+            level = "Serializable"
+        return Footprint(
+            reads=tuple(each.predicate for each in self.reads),
+            removed_paths=frozenset(canonical_texts(removed, table)),
+            changes_all_it_reads=bool(self.reads) and all(each.changes_rows for each in self.reads),
+            puts_back=bool(self.put_back) and self.avoids_vacuum,
+            named_again=frozenset(canonical_texts(named_again, table)),
+            app_ids=frozenset(self.txns) | frozenset(self.txns_set_back),
+            domains=frozenset(self.domains),
+            changes_metadata=self.definition is not None,
+            partition_time_zone=partition_time_zone,
+            isolation=level,
+        )
 
 
 def tombstone(add: AddFile, now_ms: int, *, data_change: bool) -> RemoveFile:

@@ -9,7 +9,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from delta_ops.errors import InvalidRequestError, StaleRunError
+from delta_ops.log import DeltaLog, Snapshot
+from delta_ops.log.transaction_identifiers import version_of_transaction
 from delta_ops.protocol.actions import SetTransaction
+from delta_ops.transaction.result import CommitResult
 
 MAINTENANCE_PREFIX = "delta_ops:"
 """Beginning of the application ids under which maintenance commits."""
@@ -41,6 +44,27 @@ def txn_of(txn: Txn | tuple[str, int]) -> Txn:
         f"txn {pair!r} is no txn; give an application id (a text) and a version (a whole number "
         "that fits 64 bits)"
     )
+
+
+def result_if_done(
+    log: DeltaLog, snapshot: Snapshot | None, txns: Sequence[Txn]
+) -> CommitResult | None:
+    """The result of a commit whose txns are all in the table; None if the work remains.
+
+    Raises:
+        StaleRunError: A newer run has overwritten what this run is about to write.
+        InvalidRequestError: The table holds some of the txns and lacks others.
+    """
+    if snapshot is None or not txns:
+        return None
+    stored = snapshot.transactions()
+    if not all_done(txns, stored, table=log.uri):
+        return None
+    app_id = txns[0].app_id
+    version = version_of_transaction(
+        log.storage, log.log_directory, app_id, stored[app_id].version, base=log.base
+    )
+    return CommitResult(version=version, already_committed=True, attempts=0)
 
 
 def all_done(

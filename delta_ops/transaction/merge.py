@@ -14,7 +14,7 @@ from delta_ops.protocol.features import Engine
 from delta_ops.protocol.schema import ArrayType, ColumnPath, MapType, StructType, find_field
 from delta_ops.protocol.schema.column_names import find_columns, name_of_path, path_of_name
 from delta_ops.protocol.schema.widening import is_number
-from delta_ops.transaction.hooks import Hook
+from delta_ops.transaction.commit.hooks import Hook
 from delta_ops.transaction.idempotency import Txn
 from delta_ops.transaction.result import CommitResult
 from delta_ops.transaction.row_changes import (

@@ -13,7 +13,7 @@ import pyarrow.compute as pc
 from delta_ops.clock import MINUTE_MS
 from delta_ops.errors import CommitConflictError
 from delta_ops.log.commit_file import Commit, read_commit_if_there
-from delta_ops.transaction.conflicts import conflict_error, find_conflict
+from delta_ops.transaction.races.conflicts import conflict_error, find_conflict
 from delta_ops.transaction.transaction import Transaction
 
 LONGEST_MS = 10 * MINUTE_MS

@@ -40,7 +40,8 @@ from delta_ops.storage import FileInfo, Storage
 from delta_ops.storage.concurrency import run_parallel
 from delta_ops.storage.parquet_ranges import read_footer
 from delta_ops.transaction.changeable import validate_changeable
-from delta_ops.transaction.hooks import Hook
+from delta_ops.transaction.changes import AddChangeFiles
+from delta_ops.transaction.commit.hooks import Hook
 from delta_ops.transaction.idempotency import Txn
 from delta_ops.transaction.overtaken import LONGEST_MS, begin_again
 from delta_ops.transaction.result import CommitResult
@@ -123,7 +124,7 @@ class Changed:
         """Tell readers of the change data feed of rows, by files that are written."""
         told = tuple(files)
         self.change_files += told
-        self.transaction.add_change_files(told)
+        self.transaction.apply(AddChangeFiles(files=tuple(told)))
 
     def mark_deleted(self, files: Sequence[TouchedFile]) -> None:
         """Give files vectors with the rows that match, beside those that are deleted already.
@@ -297,7 +298,7 @@ def _try_change(
         with naming_table(table):
             made = make(changed)
         metrics = {**made, "executionTimeMs": transaction.clock() - begun_ms}
-        if transaction.is_empty:
+        if transaction.draft.is_empty:
             return CommitResult(version=None, already_committed=False, attempts=0, metrics=metrics)
         transaction.on_event(DataFilesStaged(table=table, num_files=len(changed.written)))
         return transaction.commit(
@@ -323,7 +324,7 @@ def _validate_feed_tells_all(transaction: Transaction) -> None:
     Raises:
         InvalidRequestError: The commit adds or removes rows already.
     """
-    has_others = bool(transaction.new_files) or transaction.removes_rows
+    has_others = bool(transaction.draft.new_files) or transaction.draft.removes_rows
     if has_others and transaction.definition.has_change_feed:
         raise InvalidRequestError(
             f"{transaction.log.uri}: this commit adds or removes rows already, which the change "

@@ -26,49 +26,30 @@ from delta_ops.errors import (
 from delta_ops.events import DataFilesStaged, OnEvent, WriteStarted
 from delta_ops.log import Snapshot
 from delta_ops.log.delta_log import TableOrPlace, log_of
-from delta_ops.protocol.actions import AddCdcFile, AddFile, Metadata
+from delta_ops.protocol.actions import AddCdcFile, AddFile
 from delta_ops.protocol.arrow_schemas import add_files
 from delta_ops.protocol.change_data import validate_feed_columns
-from delta_ops.protocol.column_uses import is_float_partition, uses_in_expressions
-from delta_ops.protocol.columns.defaults import validate_defaults
-from delta_ops.protocol.columns.generated import validate_added
-from delta_ops.protocol.columns.ids import assign_column_ids
-from delta_ops.protocol.expression import parse_expression
-from delta_ops.protocol.expression.nodes import columns_of
 from delta_ops.protocol.features import Engine
 from delta_ops.protocol.predicate import TRUE, In, Predicate, resolve
 from delta_ops.protocol.predicate.nodes import leaves_of
 from delta_ops.protocol.predicate.stored import partitions_predicate
 from delta_ops.protocol.predicate.text import predicate_text
-from delta_ops.protocol.properties.known import TYPE_WIDENING
-from delta_ops.protocol.row_rules import Check
 from delta_ops.protocol.schema import (
     NO_COLUMNS,
-    ColumnPath,
     StructType,
-    find_field,
-    schema_from_json,
-    schema_to_json,
     validate_distinct,
 )
-from delta_ops.protocol.schema.column_names import find_columns, name_of_column
-from delta_ops.protocol.schema.evolution import (
-    keep_variants,
-    merge_schemas,
-    validate_given_once,
-    widen_types,
-)
+from delta_ops.protocol.schema.column_names import find_columns
 from delta_ops.protocol.table_definition import (
     TableDefinition,
-    needed_features,
     validate,
-    validate_types,
 )
 from delta_ops.transaction import CommitResult, Hook, Staged
-from delta_ops.transaction.create_table import new_metadata, validate_names
-from delta_ops.transaction.hooks import DEFAULT_HOOKS
+from delta_ops.transaction.changes import AddChangeFiles
+from delta_ops.transaction.commit.hooks import DEFAULT_HOOKS
 from delta_ops.transaction.idempotency import Txn
 from delta_ops.transaction.overtaken import LONGEST_MS, begin_again, validate_reads
+from delta_ops.transaction.table_change import MergeColumns, OverwriteColumns
 from delta_ops.transaction.transaction import Transaction, begin
 
 Target = TableOrPlace | Transaction
@@ -206,14 +187,7 @@ def write_by_engine(
 def _write(transaction: Transaction, request: WriteRequest, engine: WriteEngine) -> CommitResult:
     table = transaction.log.uri
     transaction.on_event(WriteStarted(table=table))
-    if transaction.snapshot is not None:
-        _change_schema(transaction, transaction.snapshot, request, engine)
-    elif not transaction.creates_table:
-        transaction.create_table(
-            engine.schema_of_data(),
-            partition_by=request.partition_by or (),
-            configuration=request.configuration,
-        )
+    _change_columns(transaction, request, engine)
     begun_ms = transaction.clock()
     staged = stage(transaction, engine, request.partition_by, request.replace_where)
     try:
@@ -336,7 +310,7 @@ def _replace(
         return
     plan = engine.plan_replacement(transaction.snapshot, predicate)
     tells_rows = bool(plan.mixed) and transaction.definition.has_change_feed
-    if tells_rows and transaction.removes_rows:
+    if tells_rows and transaction.draft.removes_rows:
         raise InvalidRequestError(
             f"{transaction.log.uri}: this commit removes rows already, which the change data feed "
             "would miss beside rows that are replaced; commit them one after the other"
@@ -346,9 +320,9 @@ def _replace(
         return
     if tells_rows:
         replaced = chain(add_files(plan.matched), plan.mixed)
-        changes = engine.write_change_files(replaced, predicate, transaction.new_files)
+        changes = engine.write_change_files(replaced, predicate, transaction.draft.new_files)
         written += changes
-        transaction.add_change_files(changes)
+        transaction.apply(AddChangeFiles(files=changes))
         if not changes:
             return  # no row goes or comes; a file written again would look as if all of its did
     transaction.remove(plan.mixed)
@@ -358,108 +332,34 @@ def _replace(
     transaction.stage(replace(survivors, num_rows=0))
 
 
-def _change_schema(
-    transaction: Transaction, snapshot: Snapshot, request: WriteRequest, engine: WriteEngine
-) -> None:
-    """Give the table the columns that the request asks for, in the commit of its rows."""
-    table, current = transaction.log.uri, transaction.definition
-    if request.replace_where is not None:
-        with naming_table(table):  # what is replaced was there before
-            resolve(request.replace_where, snapshot.schema)
-    if request.overwrite_schema:
-        changed = _overwrite_metadata(current, engine.schema_of_data(), request, table)
-    elif request.merge_schema:
-        changed = _merged_metadata(current, engine.schema_of_data(current.schema), table)
-    else:
+def _change_columns(transaction: Transaction, request: WriteRequest, engine: WriteEngine) -> None:
+    """Create the table, or give it the columns that the request adds."""
+    if transaction.snapshot is None:
+        if not transaction.creates_table:
+            transaction.create_table(
+                engine.schema_of_data(),
+                partition_by=request.partition_by or (),
+                configuration=request.configuration,
+            )
         return
-    _set_changed(transaction, changed)
+    if request.replace_where is not None:
+        with naming_table(transaction.log.uri):
+            # The replaced rows are older than the new columns.
+            resolve(request.replace_where, transaction.snapshot.schema)
+    if request.overwrite_schema:
+        given = engine.schema_of_data()
+        transaction.change_table(OverwriteColumns(given=given, partition_by=request.partition_by))
+    elif request.merge_schema:
+        merge_columns(transaction, engine.schema_of_data(transaction.schema))
 
 
 def merge_columns(transaction: Transaction, given: StructType) -> None:
-    """Give the table the columns, and fields of structs, that only the data have.
+    """Add the columns, and fields of structs, that only the data have.
 
     Raises:
         InvalidRequestError: The table cannot have them.
     """
-    _set_changed(transaction, _merged_metadata(transaction.definition, given, transaction.log.uri))
-
-
-def _merged_metadata(current: TableDefinition, given: StructType, table: str) -> Metadata:
-    validate_given_once(given, table)
-    known = current.schema
-    if TYPE_WIDENING.value_in(current.metadata.configuration):
-        known = widen_types(known, given, lambda path: _keeps_type(current, path))
-    merged = merge_schemas(known, given)
-    if merged != current.schema:
-        validate_names(merged, current.schema, is_mapped=current.is_mapped)
-        validate_added(merged, current.schema, table)
-        before = current.schema.fields_by_lower_name
-        validate_defaults(
-            StructType(tuple(each for each in merged.fields if each.name.lower() not in before)),
-            merged,
-        )
-    return replace(current.metadata, schema_string=schema_to_json(merged))
-
-
-def _keeps_type(definition: TableDefinition, path: ColumnPath) -> bool:
-    return is_float_partition(definition, path) or any(uses_in_expressions(definition, path))
-
-
-def _set_changed(transaction: Transaction, changed: Metadata) -> None:
-    current = transaction.definition
-    changed = assign_column_ids(changed, current.metadata, transaction.log.uri)
-    schema = schema_from_json(changed.schema_string)
-    if (schema, changed.partition_columns) == (current.schema, current.partition_columns):
-        return
-    validate_types(schema, current, transaction.log.uri)
-    wanted = set(needed_features(replace(current, metadata=changed)))
-    transaction.set_metadata(changed, sorted(wanted - set(needed_features(current))))
-
-
-def _overwrite_metadata(
-    current: TableDefinition, schema: StructType, request: WriteRequest, table: str
-) -> Metadata:
-    columns = request.partition_by
-    if columns is None:
-        columns = [_partition_column(schema, name, table) for name in current.partition_columns]
-    made = new_metadata(
-        keep_variants(schema, current.schema),
-        partition_by=columns,
-        configuration=current.metadata.configuration,
-        created_ms=0,
-    )
-    _validate_constraints(schema, current, table)
-    return replace(
-        current.metadata,
-        schema_string=made.schema_string,
-        partition_columns=made.partition_columns,
-    )
-
-
-def _validate_constraints(schema: StructType, current: TableDefinition, table: str) -> None:
-    """Refuse to lose a column of a constraint; of one that our SQL cannot read, the engine will."""
-    for rule in current.row_rules:
-        if not isinstance(rule, Check):
-            continue
-        try:
-            used = columns_of(parse_expression(rule.expression).root)
-        except InvalidRequestError:
-            continue
-        for each in used:
-            if each.path[0].lower() not in schema.fields_by_lower_name:
-                raise InvalidRequestError(
-                    f"{table}: the data have no column {each.path[0]}, which is used by "
-                    f"{rule} ({rule.expression}); give it, or drop the constraint first"
-                )
-
-
-def _partition_column(schema: StructType, name: str, table: str) -> str:
-    if name.lower() not in schema.fields_by_lower_name:
-        raise InvalidRequestError(
-            f"{table} is partitioned by {name}, which the data do not have; say with partition_by "
-            "how the table shall be partitioned, [] for not at all"
-        )
-    return name_of_column(find_field(schema, name).name)
+    transaction.change_table(MergeColumns(given=given))
 
 
 def replaced_rows(

@@ -13,14 +13,12 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 import pyarrow.parquet as pq
 
 from delta_ops.errors import InvalidRequestError, LogPathError
-from delta_ops.protocol.actions import AddFile, FileAction, RemoveFile
+from delta_ops.log import Snapshot
+from delta_ops.protocol.actions import AddFile, DomainMetadata, FileAction, RemoveFile
 from delta_ops.protocol.columns.mapping import physical_name, rename_columns
 from delta_ops.protocol.file_paths import canonical_texts, is_absolute
-from delta_ops.protocol.schema import (
-    DataType,
-    StructField,
-    StructType,
-)
+from delta_ops.protocol.properties.table_properties import table_properties_from_configuration
+from delta_ops.protocol.schema import DataType, StructField, StructType
 from delta_ops.protocol.stats.file_stats import parse_stats
 from delta_ops.protocol.table_definition import TableDefinition
 from delta_ops.protocol.values.partition_values import parse
@@ -119,6 +117,48 @@ def validate_actions(
             f"{table} is append-only (delta.appendOnly = true), and this commit would delete "
             f"{len(removed)} files; append instead, or unset the property"
         )
+
+
+def validate_domain(domain: DomainMetadata, definition: TableDefinition, *, table: str) -> None:
+    """Reject a domain of the protocol, and any domain on a table without the feature.
+
+    Raises:
+        InvalidRequestError: With the cure.
+    """
+    if domain.domain.startswith("delta."):
+        raise InvalidRequestError(
+            f"the domain {domain.domain} belongs to the protocol; choose another prefix"
+        )
+    if not definition.has("domainMetadata"):
+        raise InvalidRequestError(
+            f"{table} has no domains: domainMetadata is not among the writer features of its "
+            "protocol"
+        )
+
+
+def validate_row_ids(snapshot: Snapshot) -> None:
+    """Reject a table that has rows without ids.
+
+    Raises:
+        InvalidRequestError: With the cure.
+    """
+    live = snapshot.stream_live(["baseRowId"])
+    if any(each["baseRowId"].null_count for each in live):
+        raise InvalidRequestError(
+            f"{snapshot.uri} has rows without ids, so that they cannot be tracked; add the "
+            "feature rowTracking, rewrite the files (an overwrite of all rows), and set "
+            "delta.enableRowTracking then"
+        )
+
+
+def is_append_only(definition: TableDefinition, before: Snapshot | None) -> bool:
+    """Whether the table is append-only before or after a commit."""
+    if definition.properties.append_only or before is None:
+        return definition.properties.append_only
+    # Reads this property alone: the commit may repair another one that cannot be parsed.
+    configuration = before.metadata.configuration
+    alone = {name: configuration[name] for name in ("delta.appendOnly",) if name in configuration}
+    return table_properties_from_configuration(alone).append_only
 
 
 def validate_balance(

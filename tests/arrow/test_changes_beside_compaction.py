@@ -11,10 +11,11 @@ import pytest
 
 import delta_ops.arrow as da
 from delta_ops import DeltaLog, begin, col
+from delta_ops.ddl import set_properties
 from delta_ops.errors import CommitConflictError
 from delta_ops.events import Event
 from delta_ops.maintenance import optimize
-from delta_ops.transaction import CommitResult, set_properties
+from delta_ops.transaction import CommitResult
 
 SOURCE = pa.table({"id": [2, 9], "v": ["b2", "i"]})
 Change = Callable[..., CommitResult]

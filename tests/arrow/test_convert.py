@@ -17,10 +17,10 @@ from deltalake.schema import Field, PrimitiveType, Schema
 
 import delta_ops.arrow as da
 from delta_ops import DeltaLog, col
+from delta_ops.ddl import rename_column
 from delta_ops.errors import InvalidRequestError, TableExistsError
 from delta_ops.maintenance import vacuum
 from delta_ops.storage import Storage, open_storage
-from delta_ops.transaction import rename_column
 from tests.support.counting_storage import CountingStorage
 from tests.support.faulty_storage import crashes
 from tests.support.tables import rows, rows_by_deltalake

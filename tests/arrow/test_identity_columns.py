@@ -13,6 +13,7 @@ import pytest
 
 import delta_ops.arrow as da
 from delta_ops import DeltaLog, begin, col
+from delta_ops.ddl import NewColumn, add_columns
 from delta_ops.errors import CommitConflictError, InvalidRequestError
 from delta_ops.log.checksum_write.verify import validate_checksum
 from delta_ops.maintenance import optimize, restore, revert
@@ -30,7 +31,6 @@ from delta_ops.protocol.schema import (
     StructType,
     schema_to_json,
 )
-from delta_ops.transaction import NewColumn, add_columns
 
 KEY = "delta.identity."
 

@@ -18,9 +18,10 @@ import pytest
 import delta_ops.arrow as da
 from delta_ops import DeltaLog, begin, col
 from delta_ops.arrow.read.scan import read_files
+from delta_ops.ddl import cluster_by
 from delta_ops.protocol.predicate import Predicate
 from delta_ops.protocol.stats.file_stats import parse_stats
-from delta_ops.transaction import CurveOrder, RewriteGroup, Staged, cluster_by
+from delta_ops.transaction import CurveOrder, RewriteGroup, Staged
 from delta_ops.transaction.rewrite_group import Curve
 from tests.support.tables import rows, rows_by_deltalake
 

@@ -15,12 +15,11 @@ from hypothesis import strategies as st
 import delta_ops.arrow as da
 from delta_ops import DeltaLog, begin, col
 from delta_ops.arrow.read.scan import read_kept
-from delta_ops.ddl import shallow_clone
+from delta_ops.ddl import NewColumn, add_columns, set_properties, shallow_clone
 from delta_ops.errors import CommitConflictError, InvalidRequestError
 from delta_ops.log.checksum_write.verify import validate_checksum
 from delta_ops.maintenance import create_checkpoint, optimize, restore
 from delta_ops.protocol.row_tracking import row_columns
-from delta_ops.transaction import NewColumn, add_columns, set_properties
 from tests.support.examples import check_examples, few_or_many
 from tests.support.tables import rows, rows_by_deltalake
 

@@ -12,9 +12,9 @@ import pytest
 import delta_ops.arrow as da
 from delta_ops import DeltaLog, col
 from delta_ops.arrow.nesting import has_views
+from delta_ops.ddl import set_properties
 from delta_ops.maintenance import optimize, purge
 from delta_ops.protocol.schema.arrow_types import schema_from_arrow
-from delta_ops.transaction import set_properties
 from tests.arrow.foreign_table import create, data_file, inline_vector
 from tests.support.tables import rows, rows_by_polars
 

@@ -19,8 +19,8 @@ from deltalake import write_deltalake
 import delta_ops.arrow as da
 from delta_ops import DeltaLog, col
 from delta_ops.cli.main import cli
+from delta_ops.ddl import cluster_by
 from delta_ops.protocol.file_names import checkpoint_part_name
-from delta_ops.transaction import cluster_by
 from tests.support.clones import prefix_naming, shallow_clone
 from tests.support.tables import rows, rows_by_deltalake
 

@@ -21,6 +21,7 @@ from delta_ops.errors import (
 from delta_ops.maintenance import restore
 from delta_ops.protocol.predicate import TRUE
 from delta_ops.protocol.schema import DATE, LONG, STRING, TIMESTAMP, StructField, StructType
+from delta_ops.transaction.table_change import DefineTable
 from tests.arrow.test_vectors import rows_by_query
 from tests.cli.test_commands import output, run
 from tests.support.tables import rows, rows_by_deltalake
@@ -119,7 +120,9 @@ def test_what_is_there_is_left_or_told(tmp_path: Path) -> None:
 def test_rows_that_somebody_adds_meanwhile_are_not_lost(tmp_path: Path) -> None:
     create_table(tmp_path, SCHEMA, properties={"delta.isolationLevel": "Serializable"})
     late = begin(DeltaLog(tmp_path))
-    late.replace_table(StructType((StructField("x", LONG),)))
+    late.change_table(
+        DefineTable(schema=StructType((StructField("x", LONG),)), created_ms=late.clock())
+    )
     da.write(tmp_path, pa.table({"id": [1], "p": ["a"]}))
     late.read(TRUE)
     with pytest.raises(CommitConflictError):

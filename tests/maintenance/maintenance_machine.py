@@ -27,6 +27,7 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, pr
 import delta_ops.arrow as da
 from delta_ops import DeltaLog, begin, col
 from delta_ops.clock import DAY_MS, system_clock
+from delta_ops.ddl import set_properties
 from delta_ops.errors import CommitConflictError, InvalidRequestError
 from delta_ops.maintenance import (
     auto_compact,
@@ -41,7 +42,7 @@ from delta_ops.maintenance import (
     revert,
     vacuum,
 )
-from delta_ops.transaction import DEFAULT_HOOKS, set_properties
+from delta_ops.transaction import DEFAULT_HOOKS
 from tests.maintenance.maintained_table import MaintainedTable, State
 from tests.support.counting_storage import CountingStorage
 from tests.support.faulty_storage import Killed, MortalStorage

@@ -15,11 +15,11 @@ import pytest
 
 import delta_ops.arrow as da
 from delta_ops import DeltaLog, col
+from delta_ops.ddl import cluster_by, drop_columns, rename_column, set_properties
 from delta_ops.errors import InvalidRequestError
 from delta_ops.maintenance import LayoutAdvice, advise, optimize
 from delta_ops.planning.recorded_reads import record_read, recorded_reads
 from delta_ops.protocol.predicate import Predicate, parse_predicate
-from delta_ops.transaction import cluster_by, drop_columns, rename_column, set_properties
 
 FILE = 12_000
 NUM_ROWS = 20_000

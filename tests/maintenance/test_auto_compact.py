@@ -12,9 +12,10 @@ import pytest
 
 import delta_ops.arrow as da
 from delta_ops import DeltaLog, begin
+from delta_ops.ddl import cluster_by, set_properties
 from delta_ops.errors import InvalidRequestError
 from delta_ops.maintenance import auto_compact, optimize
-from delta_ops.transaction import DEFAULT_HOOKS, CommitResult, cluster_by, set_properties
+from delta_ops.transaction import DEFAULT_HOOKS, CommitResult
 from tests.support.tables import rows
 
 ON = {"delta.autoOptimize.autoCompact": "true"}

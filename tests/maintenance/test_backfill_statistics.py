@@ -15,10 +15,11 @@ from click.testing import CliRunner
 import delta_ops.arrow as da
 from delta_ops import DeltaLog, begin, col
 from delta_ops.cli.main import cli
+from delta_ops.ddl import NewColumn, add_columns, cluster_by, set_properties
 from delta_ops.errors import CommitConflictError
 from delta_ops.log.checksum_write.verify import validate_checksum
 from delta_ops.maintenance import backfill_statistics, optimize, repair
-from delta_ops.transaction import NewColumn, add_columns, cluster_by, set_properties
+from delta_ops.transaction.changes import Describe
 from tests.support.tables import rows, rows_by_deltalake
 
 NONE = {"delta.dataSkippingNumIndexedCols": "0"}
@@ -100,7 +101,7 @@ def test_what_is_said_stays_digit_by_digit(tmp_path: Path) -> None:
     [add] = DeltaLog(tmp_path).snapshot().add_files()
     said = '{"numRecords":2,"minValues":{"s":{"x":5.00}},"nullCount":{"s":{"x":1}},"by":{"is":"x"}}'
     transaction = begin(DeltaLog(tmp_path))
-    transaction.describe([replace(add, stats=said, data_change=False)])
+    transaction.apply(Describe(files=(replace(add, stats=said, data_change=False),)))
     transaction.commit(operation="COMPUTE STATS")
     set_properties(tmp_path, {"delta.dataSkippingNumIndexedCols": "-1"})
     backfill_statistics(tmp_path)

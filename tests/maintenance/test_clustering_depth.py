@@ -14,11 +14,11 @@ from hypothesis import strategies as st
 
 import delta_ops.arrow as da
 from delta_ops import DeltaLog
+from delta_ops.ddl import cluster_by
 from delta_ops.maintenance import health, optimize, plan_maintenance
 from delta_ops.maintenance.optimize.clustering import load_clustering
 from delta_ops.maintenance.optimize.depth import max_depth
 from delta_ops.maintenance.optimize.overlaps import Ranges
-from delta_ops.transaction import cluster_by
 
 Box = list[tuple[Any, Any]]
 """Its least and its greatest value on each axis; None: none that is known."""

@@ -13,10 +13,10 @@ import pytest
 
 import delta_ops.arrow as da
 from delta_ops import DeltaLog, col
+from delta_ops.ddl import cluster_by, rename_column
 from delta_ops.log.commit_file import create_commit
 from delta_ops.maintenance import optimize, purge
 from delta_ops.protocol.actions import CommitInfo
-from delta_ops.transaction import cluster_by, rename_column
 from tests.support.built_once import built_once
 from tests.support.tables import rows
 

@@ -15,9 +15,9 @@ import pytest
 
 import delta_ops.arrow as da
 from delta_ops import DeltaLog
+from delta_ops.ddl import cluster_by
 from delta_ops.maintenance import optimize
 from delta_ops.maintenance.optimize.clustering import load_clustering
-from delta_ops.transaction import cluster_by
 
 START = datetime(2020, 1, 1, tzinfo=UTC)
 VALUES: Mapping[str, Callable[[int], Any]] = {

@@ -14,9 +14,10 @@ import pytest
 
 import delta_ops.arrow as da
 from delta_ops import DeltaLog, Snapshot, col
+from delta_ops.ddl import cluster_by, set_properties
 from delta_ops.errors import CommitConflictError, InvalidRequestError
 from delta_ops.maintenance import optimize, purge
-from delta_ops.transaction import RewriteGroup, Staged, cluster_by, set_properties
+from delta_ops.transaction import RewriteGroup, Staged
 from tests.support.tables import live_paths, rows, rows_by_deltalake
 
 FILE = 4_000

@@ -12,11 +12,12 @@ import pyarrow as pa
 import delta_ops.arrow as da
 from delta_ops import DeltaLog, col
 from delta_ops.clock import Clock
+from delta_ops.ddl import cluster_by
 from delta_ops.maintenance import health, optimize, purge
 from delta_ops.maintenance.optimize.clustering import load_clustering
 from delta_ops.maintenance.optimize.estimate import estimate
 from delta_ops.maintenance.optimize.plan import OptimizePlan, Planned
-from delta_ops.transaction import RewriteGroup, cluster_by
+from delta_ops.transaction import RewriteGroup
 
 VECTORS = {"delta.enableDeletionVectors": "true"}
 

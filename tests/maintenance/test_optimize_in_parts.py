@@ -11,9 +11,10 @@ import pytest
 
 import delta_ops.arrow as da
 from delta_ops import DeltaLog, Snapshot, begin, col
+from delta_ops.ddl import set_properties
 from delta_ops.events import Event, Progress
 from delta_ops.maintenance import optimize, purge
-from delta_ops.transaction import RewriteGroup, Staged, set_properties
+from delta_ops.transaction import RewriteGroup, Staged
 from tests.support.built_once import built_once
 from tests.support.tables import live_paths, rows
 

@@ -12,10 +12,10 @@ import pytest
 
 import delta_ops.arrow as da
 from delta_ops import DeltaLog, begin, col
+from delta_ops.ddl import change_type, drop_columns, set_properties
 from delta_ops.errors import InvalidRequestError
 from delta_ops.maintenance import purge
 from delta_ops.protocol.actions import AddFile
-from delta_ops.transaction import change_type, drop_columns, set_properties
 from tests.support.tables import rows
 
 UTC = pa.timestamp("us", "UTC")

@@ -14,6 +14,7 @@ import pytest
 
 import delta_ops.arrow as da
 from delta_ops import DeltaLog, begin
+from delta_ops.ddl import NewColumn, add_columns, cluster_by
 from delta_ops.errors import (
     CommitConflictError,
     DataFileError,
@@ -26,7 +27,6 @@ from delta_ops.errors import (
 from delta_ops.log.checksum_write.verify import validate_checksum
 from delta_ops.maintenance import create_checkpoint, optimize, plan_restore, restore
 from delta_ops.protocol.actions import DomainMetadata, Protocol, SetTransaction
-from delta_ops.transaction import NewColumn, add_columns, cluster_by
 from delta_ops.transaction.changes import tombstone
 from tests.arrow.foreign_table import data_file, inline_vector, vector_file
 from tests.maintenance.restored_tables import (

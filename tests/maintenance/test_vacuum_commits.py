@@ -17,7 +17,7 @@ from delta_ops.log.commit_file import create_commit
 from delta_ops.maintenance import vacuum
 from delta_ops.maintenance.vacuum.commits import commit_start
 from delta_ops.protocol.actions import Protocol
-from delta_ops.transaction.vacuum_runs import VacuumRun, open_runs
+from delta_ops.transaction.races.vacuum_runs import VacuumRun, open_runs
 from tests.maintenance.aged_tables import NOW, Table, overwritten
 from tests.maintenance.test_vacuum_cases import file, gone, with_vectors
 from tests.support.counting_storage import CountingStorage

@@ -11,6 +11,7 @@ import pytest
 
 import delta_ops.arrow as da
 from delta_ops import DeltaLog, col
+from delta_ops.ddl import set_properties
 from delta_ops.errors import InvalidRequestError, StorageError
 from delta_ops.maintenance import optimize
 from delta_ops.planning.recorded_reads import (
@@ -22,7 +23,6 @@ from delta_ops.planning.recorded_reads import (
 )
 from delta_ops.protocol.predicate import Predicate, parse_predicate, resolve
 from delta_ops.storage import open_storage
-from delta_ops.transaction import set_properties
 from tests.support.counting_storage import CountingStorage
 
 Read = Callable[[Any, Predicate], object]

@@ -13,8 +13,8 @@ from pyspark.sql import SparkSession
 import delta_ops.arrow as da
 import delta_ops.spark as ds
 from delta_ops import DeltaLog, col
+from delta_ops.ddl import set_properties
 from delta_ops.maintenance import backfill_statistics
-from delta_ops.transaction import set_properties
 from tests.support.tables import rows
 
 pytestmark = pytest.mark.spark

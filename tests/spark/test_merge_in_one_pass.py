@@ -12,13 +12,12 @@ from pyspark.sql import DataFrame, SparkSession
 import delta_ops.arrow as da
 import delta_ops.spark as ds
 from delta_ops import DeltaLog, begin, col
-from delta_ops.ddl import add_constraint
+from delta_ops.ddl import add_constraint, set_properties
 from delta_ops.errors import InvalidRequestError
 from delta_ops.protocol.schema import LONG, STRING, StructField, StructType
 from delta_ops.spark.dml import merge_execution, merge_in_one_pass
 from delta_ops.spark.dml.changed_rows import write_beside
 from delta_ops.spark.session.session import overriding
-from delta_ops.transaction import set_properties
 from delta_ops.transaction.merge import Merge
 from tests.spark.changed_tables import data, seen, twins
 from tests.support.tables import live_paths

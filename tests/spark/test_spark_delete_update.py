@@ -14,10 +14,10 @@ from pyspark.sql import functions as sf
 import delta_ops.arrow as da
 import delta_ops.spark as ds
 from delta_ops import DeltaLog, col
+from delta_ops.ddl import set_properties
 from delta_ops.errors import CommitConflictError, InvalidRequestError, TableNotFoundError
 from delta_ops.protocol.expression import lit, parse_expression
 from delta_ops.protocol.predicate import Predicate
-from delta_ops.transaction import set_properties
 from tests.spark.changed_tables import (
     FEED,
     KINDS,

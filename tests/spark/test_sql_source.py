@@ -14,9 +14,9 @@ from pyspark.sql import DataFrame, SparkSession
 
 import delta_ops.spark as ds
 from delta_ops import DeltaLog
+from delta_ops.ddl import NewColumn, add_columns, rename_column
 from delta_ops.errors import InvalidRequestError, TableExistsError
 from delta_ops.tables import DeltaTable
-from delta_ops.transaction import NewColumn, add_columns, rename_column
 from tests.spark.frames import files_under
 
 pytestmark = pytest.mark.spark

@@ -15,9 +15,9 @@ from pyspark.sql import functions as sf
 import delta_ops.arrow as da
 import delta_ops.spark as ds
 from delta_ops import DeltaLog, col
+from delta_ops.ddl import rename_column
 from delta_ops.errors import InvalidRequestError, TableNotFoundError
 from delta_ops.maintenance import optimize
-from delta_ops.transaction import rename_column
 from tests.spark.frames import rows_of
 from tests.spark.streams import all_rows, append, numbers, read_available
 

@@ -25,7 +25,7 @@ from delta_ops.maintenance import clean_up_log
 from delta_ops.protocol.schema import schema_from_json
 from delta_ops.storage import FileInfo, Storage, open_storage
 from delta_ops.transaction import Txn
-from delta_ops.transaction.commit import Pace
+from delta_ops.transaction.commit.loop import Pace
 from tests.support.tables import SCHEMA, add, live_paths, stage_files, write_log
 
 WITHOUT_WAITING = Pace(sleep=lambda _: None)

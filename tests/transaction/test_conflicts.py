@@ -18,6 +18,7 @@ from delta_ops.maintenance import optimize
 from delta_ops.protocol.actions import AddFile, DomainMetadata, Protocol, RemoveFile
 from delta_ops.protocol.predicate import TRUE, Predicate
 from delta_ops.protocol.schema import LONG, TIMESTAMP, StructField, StructType
+from delta_ops.transaction.changes import Describe, PutBack
 from delta_ops.transaction.write import Mode
 from tests.arrow.foreign_table import create, data_file
 from tests.support.tables import add, live_paths, metadata, remove, rows, stage_files, write_log
@@ -268,8 +269,8 @@ def test_what_is_named_again_must_be_as_it_was(
     log = write_log(tmp_path, [[add("a"), add("c")]])
     (tmp_path / "a").touch()  # it is looked for after the commit
     txn = begin(log)
-    again = [add("a", data_change=data_change)]
-    (txn.put_back if data_change else txn.describe)(again)
+    again = (add("a", data_change=data_change),)
+    txn.apply(PutBack(files=again) if data_change else Describe(files=again))
     create_commit(log.storage, log.log_directory, 1, winner)
     if not conflicts:
         assert txn.commit(operation="TEST").version == 2

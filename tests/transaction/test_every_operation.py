@@ -21,7 +21,7 @@ import delta_ops.arrow as da
 from delta_ops import DeltaLog, begin, col, ddl, maintenance
 from delta_ops.errors import InvalidRequestError
 from delta_ops.maintenance import optimize, purge, repair, restore, revert, vacuum
-from delta_ops.transaction.commit_info import engine_info
+from delta_ops.transaction.commit.info import engine_info
 from tests.support.commands import COMMANDS, TXN, Command, age_log, prepared, rows_from
 
 Json = dict[str, Any]

@@ -22,7 +22,7 @@ from delta_ops.log.commit_file import create_commit
 from delta_ops.protocol.file_names import checkpoint_name, checksum_name
 from delta_ops.storage import open_storage
 from delta_ops.transaction import DEFAULT_HOOKS, Hook, checkpoint_if_due, write_checksum
-from delta_ops.transaction.hooks import CommittedVersion
+from delta_ops.transaction.commit.hooks import CommittedVersion
 from tests.support.counting_storage import CountingStorage
 from tests.support.tables import (
     add,

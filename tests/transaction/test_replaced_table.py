@@ -17,7 +17,7 @@ from delta_ops.errors import StorageError, TableReplacedError
 from delta_ops.maintenance import create_checkpoint
 from delta_ops.protocol.file_names import commit_name
 from delta_ops.protocol.predicate import TRUE
-from delta_ops.transaction.hooks import CommittedVersion
+from delta_ops.transaction.commit.hooks import CommittedVersion
 from tests.support.counting_storage import CountingStorage
 from tests.support.tables import rows, rows_by_deltalake
 

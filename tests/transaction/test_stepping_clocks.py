@@ -21,7 +21,7 @@ from delta_ops.maintenance import clean_up_log, create_checkpoint, vacuum
 from delta_ops.protocol.actions import CommitInfo, SetTransaction
 from delta_ops.protocol.file_names import commit_name
 from delta_ops.transaction import Staged
-from delta_ops.transaction.vacuum_runs import is_vacuum_open, run_app_id
+from delta_ops.transaction.races.vacuum_runs import is_vacuum_open, run_app_id
 from tests.support.tables import rows, rows_by_deltalake, write_log
 
 NOW = 1_600_000_000_000

@@ -32,6 +32,7 @@ from delta_ops.protocol.stats.completion import (
 from delta_ops.protocol.stats.indexed_columns import StatsSettings
 from delta_ops.storage.concurrency import run_parallel
 from delta_ops.transaction import begin
+from delta_ops.transaction.changes import Describe
 from delta_ops.transaction.rewrite_group import Describer
 
 _FOOTERS_AT_A_TIME = 1000
@@ -112,7 +113,7 @@ def backfill_statistics(
     if not described:
         return result
     transaction.set_transaction(maintenance_txn("backfill-statistics", snapshot, ""))
-    transaction.describe(described)
+    transaction.apply(Describe(files=tuple(described)))
     committed = transaction.commit(
         operation="COMPUTE STATS",
         parameters={"predicate": []},

@@ -28,7 +28,7 @@ from delta_ops.maintenance.optimize.run import Work, run
 from delta_ops.maintenance.optimize.small_files import small_files, target_size_bytes
 from delta_ops.protocol.actions import AddFile, Metadata
 from delta_ops.protocol.properties.known import AUTO_COMPACT
-from delta_ops.transaction.hooks import CommittedVersion, Hook
+from delta_ops.transaction.commit.hooks import CommittedVersion, Hook
 from delta_ops.transaction.rewrite_group import Rewriter
 
 Partition = frozenset[tuple[str, str | None]]

@@ -33,7 +33,8 @@ from delta_ops.protocol.stats.from_footer import stats_from_footer
 from delta_ops.storage import FileInfo
 from delta_ops.storage.concurrency import run_parallel
 from delta_ops.transaction import CommitResult, Transaction, Txn, begin
-from delta_ops.transaction.missing_files import vector_path
+from delta_ops.transaction.changes import Describe
+from delta_ops.transaction.races.missing_files import vector_path
 
 _FOOTERS_AT_A_TIME = 1000
 
@@ -221,7 +222,7 @@ def _commit(
     removed: Sequence[AddFile],
     user_metadata: str | None,
 ) -> CommitResult:
-    transaction.describe(described)
+    transaction.apply(Describe(files=tuple(described)))
     transaction.remove(removed)
     return transaction.commit(
         operation="FSCK" if removed else "COMPUTE STATS",

@@ -35,7 +35,7 @@ from delta_ops.protocol.arrow_schemas import ADD, CANONICAL_PATH, add_files
 from delta_ops.protocol.file_paths import absolute_paths, canonical_path, is_absolute
 from delta_ops.protocol.stats.file_stats import num_records
 from delta_ops.storage import FileInfo
-from delta_ops.transaction.missing_files import vector_path
+from delta_ops.transaction.races.missing_files import vector_path
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

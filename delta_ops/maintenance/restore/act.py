@@ -33,7 +33,8 @@ from delta_ops.protocol.actions import AddFile
 from delta_ops.protocol.predicate import TRUE
 from delta_ops.protocol.table_definition import validate
 from delta_ops.transaction import CommitResult, Transaction, begin
-from delta_ops.transaction.missing_files import find_missing, missing_error
+from delta_ops.transaction.changes import PutBack, SetBackTxns
+from delta_ops.transaction.races.missing_files import find_missing, missing_error
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -233,11 +234,10 @@ def _prepare(transaction: Transaction, plan: RestorePlan, *, vacuum_was_killed: 
         transaction.set_metadata(plan.metadata)
     if plan.clustered_by is not None:
         transaction.set_clustering(plan.clustered_by)
-    transaction.set_back_transactions(plan.transactions)
+    transaction.apply(SetBackTxns(versions=plan.transactions))
     transaction.remove(plan.removes)
-    transaction.put_back(
-        (replace(add, data_change=True) for add in plan.adds), vacuum_was_killed=vacuum_was_killed
-    )
+    adds = tuple(replace(add, data_change=True) for add in plan.adds)
+    transaction.apply(PutBack(files=adds, vacuum_was_killed=vacuum_was_killed))
 
 
 def _metrics(plan: RestorePlan, wanted: Snapshot, missing: Sequence[AddFile]) -> dict[str, int]:

@@ -28,7 +28,8 @@ from delta_ops.maintenance.revert.plan import (
 from delta_ops.maintenance.set_back import NO_VERSION
 from delta_ops.maintenance.undo import Undoing, Undone, commit_or_undo
 from delta_ops.transaction import CommitResult, Transaction, Txn, begin
-from delta_ops.transaction.missing_files import find_missing, missing_error
+from delta_ops.transaction.changes import PutBack, SetBackTxns
+from delta_ops.transaction.races.missing_files import find_missing, missing_error
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -149,12 +150,10 @@ def _prepare(
     transaction: Transaction, plan: RevertPlan, txn: Txn, *, vacuum_was_killed: bool
 ) -> None:
     transaction.set_transaction(txn)
-    transaction.set_back_transactions(plan.transactions)
+    transaction.apply(SetBackTxns(versions=plan.transactions))
     transaction.remove(plan.removes, data_change=plan.data_change)
-    transaction.put_back(
-        (replace(add, data_change=plan.data_change) for add in plan.adds),
-        vacuum_was_killed=vacuum_was_killed,
-    )
+    adds = tuple(replace(add, data_change=plan.data_change) for add in plan.adds)
+    transaction.apply(PutBack(files=adds, vacuum_was_killed=vacuum_was_killed))
 
 
 def _commit(transaction: Transaction, plan: RevertPlan, user_metadata: str | None) -> CommitResult:

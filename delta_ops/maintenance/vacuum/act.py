@@ -43,7 +43,7 @@ from delta_ops.maintenance.vacuum.plan import VacuumPlan, plan_by_facts, reasons
 from delta_ops.storage import FileInfo, Storage
 from delta_ops.storage.paths import is_valid
 from delta_ops.storage.store_clock import store_time_ms
-from delta_ops.transaction.vacuum_runs import VacuumRun, is_heeded
+from delta_ops.transaction.races.vacuum_runs import VacuumRun, is_heeded
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -18,8 +18,8 @@ from delta_ops.maintenance.admission import validate_vacuumable
 from delta_ops.maintenance.vacuum.plan import VacuumPlan
 from delta_ops.protocol.table_definition import is_supported
 from delta_ops.transaction import CommitResult, begin
-from delta_ops.transaction.hooks import DEFAULT_HOOKS, Hook, write_checksum
-from delta_ops.transaction.vacuum_runs import END, START, VacuumRun, next_run, run_app_id
+from delta_ops.transaction.commit.hooks import DEFAULT_HOOKS, Hook, write_checksum
+from delta_ops.transaction.races.vacuum_runs import END, START, VacuumRun, next_run, run_app_id
 
 PROPERTY = "delta_ops.vacuum.logging"
 """Table property: whether vacuum commits; true if it is not set."""

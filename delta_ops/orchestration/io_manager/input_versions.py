@@ -29,7 +29,7 @@ from delta_ops.orchestration.table_versions import last_partition_version, rows_
 from delta_ops.protocol.actions import AddFile
 from delta_ops.protocol.file_paths import canonical_path
 from delta_ops.protocol.predicate import Predicate
-from delta_ops.transaction.missing_files import find_missing
+from delta_ops.transaction.races.missing_files import find_missing
 from delta_ops.units import count_text
 
 _READ, _LATEST, _ADVICE = "delta/read/", "delta/latest/", "delta/read_advice/"

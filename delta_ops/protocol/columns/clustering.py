@@ -8,15 +8,34 @@ Any file may lie anywhere: who clusters comes later, and finds by the statistics
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 
 from delta_ops.errors import InvalidRequestError
 from delta_ops.protocol.actions import DomainMetadata
 from delta_ops.protocol.columns.mapping import physical_path
-from delta_ops.protocol.schema import ColumnPath, StructType, leaves
+from delta_ops.protocol.schema import (
+    BYTE,
+    DATE,
+    DOUBLE,
+    FLOAT,
+    INTEGER,
+    LONG,
+    SHORT,
+    STRING,
+    TIMESTAMP,
+    TIMESTAMP_NTZ,
+    ColumnPath,
+    DecimalType,
+    StructType,
+    leaves,
+)
+from delta_ops.protocol.schema.changes import find_by_path
+from delta_ops.protocol.schema.column_names import name_of_path, path_of_name
 
 CLUSTERING = "delta.clustering"
 """The domain that holds the clustering columns, by their physical names."""
+_MAX_COLUMNS = 4
+_ORDERED = (BYTE, SHORT, INTEGER, LONG, FLOAT, DOUBLE, DATE, TIMESTAMP, TIMESTAMP_NTZ, STRING)
 
 
 def clustering_columns(domains: Mapping[str, DomainMetadata], table: str) -> tuple[ColumnPath, ...]:
@@ -39,6 +58,36 @@ def clustering_columns(domains: Mapping[str, DomainMetadata], table: str) -> tup
         f"{table}: the domain {CLUSTERING} does not tell the clustering columns "
         f"({domain.configuration[:200]!r}); cluster the table anew (ddl.cluster_by)"
     )
+
+
+def find_clustering(
+    names: Sequence[str], schema: StructType, partition_columns: Sequence[str], table: str
+) -> tuple[ColumnPath, ...]:
+    """The columns with these names, by physical names.
+
+    Raises:
+        InvalidRequestError: A column does not exist, has no order, or is named twice; more than
+            four columns are given; or the table is partitioned.
+    """
+    paths = [find_by_path(schema, path_of_name(each, schema))[0] for each in names]
+    if paths and partition_columns:
+        raise InvalidRequestError(
+            f"{table} is partitioned, and a table is either partitioned or clustered; write it "
+            "anew without partitions (overwrite_schema=True, partition_by=[])"
+        )
+    if len(paths) > _MAX_COLUMNS or len(set(paths)) < len(paths):
+        raise InvalidRequestError(
+            f"{table}: a table is clustered by up to {_MAX_COLUMNS} columns, each named once"
+        )
+    types = dict(leaves(schema))
+    for path in paths:
+        data_type = types.get(path)
+        if not (isinstance(data_type, DecimalType) or data_type in _ORDERED):
+            raise InvalidRequestError(
+                f"{table}: column {name_of_path(path)} cannot be clustered by: its type has no "
+                "statistics of smallest and largest values"
+            )
+    return tuple(physical_path(path, schema) for path in paths)
 
 
 def clustering_domain(columns: Iterable[ColumnPath]) -> DomainMetadata:

@@ -11,6 +11,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
 
 from delta_ops.errors import InvalidRequestError
+from delta_ops.protocol.columns.clustering import find_clustering
 from delta_ops.protocol.predicate import Predicate, columns, parse_predicate
 from delta_ops.protocol.schema import TIMESTAMP, StructType, leaves
 from delta_ops.protocol.schema.column_names import name_of_column
@@ -32,7 +33,6 @@ from delta_ops.spark.streaming.write import OutputMode, batch_writer, start_quer
 from delta_ops.spark.write.data_files import FileSettings
 from delta_ops.spark.write.write import transaction_to_write, write_frame
 from delta_ops.transaction import Transaction
-from delta_ops.transaction.cluster_by import find_clustering
 from delta_ops.transaction.write import Mode, PartitionOverwriteMode, WriteRequest
 
 _MODES: Mapping[str, Mode] = {
@@ -200,11 +200,14 @@ def _cluster(
             partition_by=partition_by or (),
             configuration=configuration,
         )
-        transaction.set_clustering(find_clustering(transaction, clusters))
-    elif find_clustering(transaction, clusters) != transaction.clustering_columns:
+    definition, table = transaction.definition, transaction.log.uri
+    wanted = find_clustering(clusters, definition.schema, definition.partition_columns, table)
+    if transaction.snapshot is None:
+        transaction.set_clustering(wanted)
+    elif wanted != transaction.clustering_columns:
         raise InvalidRequestError(
-            f"{transaction.log.uri} is not clustered by {', '.join(clusters)}; leave clusterBy "
-            "out, or change the table's clustering first with delta_ops.transaction.cluster_by"
+            f"{table} is not clustered by {', '.join(clusters)}; leave clusterBy "
+            "out, or change the table's clustering first with delta_ops.ddl.cluster_by"
         )
 
 

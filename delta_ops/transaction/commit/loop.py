@@ -18,7 +18,7 @@ deleted the commits that ours would have to follow, their versions look free, an
 would be below the checkpoint that everybody starts from, and never read.
 
 The first attempt is made only if the table that was read still stands there; that it did so until
-the end is asked by `hooks.follow_up`.
+the end is checked by `hooks.follow_up`.
 
 Where the limits are reached, the error is a lost race in case 3; in case 4 that of the store, if
 all its errors rule out that the file can still appear (no space, no permission); and else an
@@ -30,7 +30,7 @@ from __future__ import annotations
 import errno
 import random
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from itertools import count
 from typing import Any
@@ -56,9 +56,10 @@ from delta_ops.protocol.properties.known import (
     IN_COMMIT_TIMESTAMP_VERSION,
 )
 from delta_ops.protocol.row_tracking import assign_row_ids, later_mark
-from delta_ops.transaction.conflicts import Conflict, Footprint, conflict_error, find_conflict
+from delta_ops.transaction.commit.proposal import Proposal
 from delta_ops.transaction.idempotency import Txn, all_done
-from delta_ops.transaction.row_conflicts import judge_vectors, unite_vectors
+from delta_ops.transaction.races.conflicts import Conflict, conflict_error, find_conflict
+from delta_ops.transaction.races.row_conflicts import judge_vectors, unite_vectors
 
 _NOTHING_WAS_CREATED = {
     errno.ENOSPC,
@@ -76,30 +77,6 @@ _STORE_FAILURES = 8
 _REFUSALS = 3
 _AFTER_A_FAILURE_S = 0.1
 _LONGEST_AFTER_A_FAILURE_S = 5.0
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Proposal:
-    """A commit that is ready but for its version."""
-
-    actions: tuple[Action, ...]
-    """Everything but commitInfo, in the order to be written."""
-    info: Mapping[str, Any]
-    """commitInfo without `timestamp` and `readVersion`."""
-    txn_id: str
-    """`commitInfo.txnId`: how we know our own commit again."""
-    footprint: Footprint
-    txns: tuple[Txn, ...]
-    begun_ms: int
-    """When the snapshot was opened."""
-    log_retention_ms: int
-    """Younger commits are not cleaned up."""
-    in_commit_timestamps: bool = False
-    """Whether each commit of the table carries its time, which must grow."""
-    begins_timestamps: bool = False
-    """Whether this is the first commit that does, of a table that has others."""
-    row_id_mark: int | None = None
-    """The greatest id that a row was given; None: rows are not counted."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -14,7 +14,7 @@ from typing import Any
 from delta_ops.protocol.actions import AddFile, FileAction, RemoveFile
 from delta_ops.protocol.row_tracking import ROW_TRACKING_PRESERVED, tracks_rows
 from delta_ops.protocol.table_definition import TableDefinition
-from delta_ops.transaction.conflicts import Footprint
+from delta_ops.transaction.races.conflicts import Footprint
 
 _ENGINE = "delta_ops"
 

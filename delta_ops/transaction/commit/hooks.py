@@ -34,7 +34,7 @@ from delta_ops.protocol.actions import Action, CommitInfo, Metadata
 from delta_ops.protocol.file_names import checksum_name, commit_name
 from delta_ops.protocol.properties.table_properties import TableProperties
 from delta_ops.storage.store_clock import store_time_ms
-from delta_ops.transaction.commit_info import is_ours
+from delta_ops.transaction.commit.info import is_ours
 
 logger = logging.getLogger(__name__)
 

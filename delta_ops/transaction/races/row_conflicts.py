@@ -30,7 +30,7 @@ from delta_ops.log.snapshot import Snapshot
 from delta_ops.protocol.actions import Action, AddFile, DeletionVector, RemoveFile
 from delta_ops.protocol.arrow_schemas import add_files, remove_files
 from delta_ops.protocol.file_paths import canonical_path, canonical_paths
-from delta_ops.transaction.conflicts import Conflict, Footprint
+from delta_ops.transaction.races.conflicts import Conflict, Footprint
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

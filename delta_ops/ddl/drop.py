@@ -42,7 +42,7 @@ from delta_ops.protocol.actions import CommitInfo, Protocol
 from delta_ops.protocol.features import FEATURES_READER_VERSION, FEATURES_WRITER_VERSION
 from delta_ops.protocol.file_names import LAST_CHECKPOINT, commit_name
 from delta_ops.storage import FileInfo
-from delta_ops.transaction.commit_info import engine_info
+from delta_ops.transaction.commit.info import engine_info
 
 DROPPED = "dropped-by-delta_ops"
 """The feature that a table has while it is deleted."""

@@ -13,11 +13,11 @@ import pytest
 
 import delta_ops.arrow as da
 from delta_ops import DeltaLog, begin, col
+from delta_ops.ddl import change_type, cluster_by, set_default, set_properties
 from delta_ops.errors import InvalidRequestError
 from delta_ops.log import Snapshot
 from delta_ops.maintenance import create_checkpoint
 from delta_ops.protocol.schema import LONG, StructField, StructType
-from delta_ops.transaction import change_type, cluster_by, set_default, set_properties
 from tests.support.tables import rows
 
 WIDENING = {"delta.enableTypeWidening": "true"}

@@ -37,7 +37,7 @@ from delta_ops.protocol.columns.identity import only_moves_marks
 from delta_ops.protocol.file_paths import canonical_paths
 from delta_ops.protocol.predicate import Predicate
 from delta_ops.protocol.properties.values import IsolationLevel
-from delta_ops.transaction.vacuum_runs import START as VACUUM_START
+from delta_ops.transaction.races.vacuum_runs import START as VACUUM_START
 
 ConflictKind = Literal[
     "protocol",

@@ -16,17 +16,18 @@ from typing import Any, Literal, get_args
 import pyarrow as pa
 
 from delta_ops.arguments import validate_arguments
+from delta_ops.ddl.alter import NOTHING_COMMITTED
 from delta_ops.ddl.constraints import validate_constraint
 from delta_ops.errors import InvalidRequestError, TableExistsError
 from delta_ops.log import TableOrPlace, log_of
 from delta_ops.planning.replacement import plan_replacement
+from delta_ops.protocol.columns.clustering import find_clustering
 from delta_ops.protocol.predicate import TRUE
 from delta_ops.protocol.row_rules import Check
 from delta_ops.protocol.schema import StructType
 from delta_ops.protocol.schema.arrow_types import columns_from_arrow
 from delta_ops.transaction import CommitResult, Transaction, Txn, begin
-from delta_ops.transaction.alter_table import NOTHING_COMMITTED
-from delta_ops.transaction.cluster_by import find_clustering
+from delta_ops.transaction.table_change import DefineTable
 
 IfExists = Literal["error", "ignore", "replace"]
 
@@ -119,29 +120,31 @@ def define_table(
     name: str | None = None,
     description: str | None = None,
 ) -> None:
-    """Let a transaction make the table, or give the one that is there another definition.
+    """Create the table in a transaction, or replace its definition; existing rows stay.
 
     Args:
-        transaction: Gets nothing of the rows.
-        columns: Other arguments are those of `create_table`.
+        columns: The other arguments have the meaning of `create_table`.
 
     Raises:
-        InvalidRequestError: The definition cannot be used.
+        InvalidRequestError: The definition is invalid.
     """
-    is_there = transaction.snapshot is not None
-    define = transaction.replace_table if is_there else transaction.create_table
-    define(
-        columns,
+    definition = DefineTable(
+        schema=columns,
+        created_ms=transaction.clock(),
         partition_by=partition_by,
-        configuration=properties,
+        properties=properties or {},
         name=name,
         description=description,
     )
+    transaction.change_table(definition)
     for rule in transaction.definition.row_rules:
         if isinstance(rule, Check):
             validate_constraint(transaction, rule)
-    if cluster_by or transaction.definition.has("clustering"):
-        transaction.set_clustering(find_clustering(transaction, cluster_by))
+    made, table = transaction.definition, transaction.log.uri
+    if cluster_by or made.has("clustering"):
+        transaction.set_clustering(
+            find_clustering(cluster_by, made.schema, made.partition_columns, table)
+        )
 
 
 def _remove_rows(transaction: Transaction) -> None:

@@ -13,15 +13,7 @@ from deltalake import DeltaTable, QueryBuilder
 
 import delta_ops.arrow as da
 from delta_ops import DeltaLog, begin
-from delta_ops.errors import (
-    CommitConflictError,
-    InvalidRequestError,
-    TableNotFoundError,
-)
-from delta_ops.log.commit_file import create_commit
-from delta_ops.protocol.actions import CommitInfo, Protocol
-from delta_ops.protocol.schema import LONG, STRING, StructType, schema_to_json
-from delta_ops.transaction import (
+from delta_ops.ddl import (
     NewColumn,
     add_columns,
     drop_columns,
@@ -33,6 +25,14 @@ from delta_ops.transaction import (
     set_properties,
     set_table_comment,
 )
+from delta_ops.errors import (
+    CommitConflictError,
+    InvalidRequestError,
+    TableNotFoundError,
+)
+from delta_ops.log.commit_file import create_commit
+from delta_ops.protocol.actions import CommitInfo, Protocol
+from delta_ops.protocol.schema import LONG, STRING, StructType, schema_to_json
 from tests.support.tables import rows, rows_by_deltalake
 
 NESTED = pa.struct([("x", pa.int64()), ("y", pa.string())])

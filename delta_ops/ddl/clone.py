@@ -30,7 +30,9 @@ from delta_ops.protocol.properties.known import (
 )
 from delta_ops.protocol.row_tracking import ROW_TRACKING_DOMAIN
 from delta_ops.transaction import CommitResult, Transaction, Txn, begin
-from delta_ops.transaction.missing_files import vector_path
+from delta_ops.transaction.changes import PutBack
+from delta_ops.transaction.races.missing_files import vector_path
+from delta_ops.transaction.table_change import SetDefinition
 
 _KNOWN_DOMAINS = (CLUSTERING, ROW_TRACKING_DOMAIN)
 """Domains of the protocol that a clone has; the mark of row ids follows from its files."""
@@ -76,14 +78,16 @@ def shallow_clone(
     if unknown := tuple(f"domain {each}" for each in of_protocol if each not in _KNOWN_DOMAINS):
         raise UnsupportedFeatureError(snapshot.uri, unknown, "cloned")
     transaction.require_new_table()
-    transaction.set_definition(_own_metadata(snapshot, clock()), snapshot.protocol)
+    transaction.change_table(
+        SetDefinition(metadata=_own_metadata(snapshot, clock()), protocol=snapshot.protocol)
+    )
     for name, domain in domains.items():
         if name not in of_protocol:
             transaction.set_domain_metadata(domain)
     if clustered_by := clustering_columns(domains, snapshot.uri):
         transaction.set_clustering(clustered_by)
     adds = [_name_absolutely(add, snapshot) for add in snapshot.add_files()]
-    transaction.put_back(adds)
+    transaction.apply(PutBack(files=tuple(adds)))
     if properties:
         _set_properties(transaction, properties)  # of files that are there, as by an ALTER TABLE
     size_bytes = sum(add.size for add in adds)

@@ -1,20 +1,14 @@
-"""The first actions of a table: its protocol and its metadata.
+"""Column rules: names, types and partitioning that a table's columns may have.
 
-Source: PROTOCOL.md, "Change Metadata" and "Protocol Evolution".
+Source: PROTOCOL.md, "Change Metadata", "Partition Value Serialization".
 """
 
 from __future__ import annotations
 
-import uuid
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 
 from delta_ops.errors import InvalidRequestError, UnknownColumnError
-from delta_ops.protocol.actions import Metadata, Protocol
-from delta_ops.protocol.columns.defaults import validate_defaults
-from delta_ops.protocol.columns.generated import validate_generated
-from delta_ops.protocol.properties.known import COLUMN_MAPPING_MODE
-from delta_ops.protocol.protocol_upgrade import OLDEST, add_features
 from delta_ops.protocol.schema import (
     NO_COLUMNS,
     VARIANT,
@@ -22,76 +16,30 @@ from delta_ops.protocol.schema import (
     DataType,
     MapType,
     StructType,
-    schema_to_json,
     walk,
 )
 from delta_ops.protocol.schema.column_names import find_named
 from delta_ops.protocol.schema.nesting import MAX_LEVELS, levels
-from delta_ops.protocol.table_definition import TableDefinition, needed_features
 
-# Parquet readers of other engines fail on these where column mapping is off; the reference refuses
-# them too.
+# Without column mapping, Parquet readers of other engines fail on these characters.
 _FORBIDDEN = set(" ,;{}()\n\t=")
 _SHOWN_PARTS = 8
-"""Parts of a name that a message has room for."""
-
-
-def new_metadata(
-    schema: StructType,
-    *,
-    partition_by: Sequence[str] = (),
-    configuration: Mapping[str, str] | None = None,
-    name: str | None = None,
-    description: str | None = None,
-    created_ms: int,
-) -> Metadata:
-    """The metadata of a new table.
-
-    Raises:
-        InvalidRequestError: A name, partition column or property cannot be used.
-    """
-    for what, text in (("name", name), ("description", description)):
-        if not isinstance(text, str | None):
-            raise InvalidRequestError(f"the table's {what} is {text!r}; give a text or None")
-    validate_names(schema, is_mapped=_asks_for_mapping(configuration or {}))
-    partition_by = _partition_columns(schema, partition_by)
-    _validate_partitioning(schema, partition_by)
-    validate_generated(schema)
-    validate_defaults(schema, schema)
-    return Metadata(
-        id=str(uuid.uuid4()),
-        name=name,
-        description=description,
-        schema_string=schema_to_json(schema),
-        partition_columns=tuple(partition_by),
-        configuration=dict(configuration or {}),
-        created_time=created_ms,
-    )
-
-
-def new_protocol(metadata: Metadata, asked: Iterable[str] = ()) -> Protocol:
-    """The lowest protocol that the table's types, properties and constraints allow.
-
-    Args:
-        asked: Features that were asked for by name.
-    """
-    definition = TableDefinition(protocol=OLDEST, metadata=metadata)
-    return add_features(OLDEST, (*needed_features(definition), *asked))
+"""Parts of a long name that an error shows."""
 
 
 def validate_names(
     schema: StructType, known: StructType = NO_COLUMNS, *, is_mapped: bool = False
 ) -> None:
-    """Refuse columns that cannot be made.
+    """Reject columns that data files cannot hold.
 
     Args:
-        known: Columns of a table, which has their names, whatever these are.
-        is_mapped: Files have other names, and so columns may have any.
+        known: Columns that the table already has; their names and types are accepted.
+        is_mapped: The table has column mapping, so a column may have any name.
 
     Raises:
-        InvalidRequestError: There is none, one is there twice, or one has a name that other
-            engines cannot read, or a type that files cannot have: variants for the keys of a map,
-            a struct without fields, levels beyond those that readers take.
+        InvalidRequestError: There is no column; a name is empty, occurs twice or has a character
+            that other engines cannot read; or a type cannot be stored: a map with variants in its
+            keys, a struct without fields, or too many nested levels.
     """
     if not schema.fields:
         raise InvalidRequestError("a table needs at least one column")
@@ -119,11 +67,13 @@ def validate_names(
                 )
 
 
-def _asks_for_mapping(configuration: Mapping[str, str]) -> bool:
-    return COLUMN_MAPPING_MODE.value_in(configuration) != "none"
+def partition_columns(schema: StructType, names: Sequence[str]) -> tuple[str, ...]:
+    """The partition columns with these names, as the schema spells them.
 
-
-def _partition_columns(schema: StructType, names: Sequence[str]) -> tuple[str, ...]:
+    Raises:
+        InvalidRequestError: A column does not exist, occurs twice, or has a type that no directory
+            name can hold; or no other column is left.
+    """
     found = []
     for name in names:
         try:
@@ -133,6 +83,7 @@ def _partition_columns(schema: StructType, names: Sequence[str]) -> tuple[str, .
                 f"partition column {name!r} is not in the data; its columns are "
                 f"{', '.join(field.name for field in schema.fields)}"
             ) from error
+    _validate_partitioning(schema, found)
     return tuple(found)
 
 
@@ -155,7 +106,7 @@ def _validate_partitioning(schema: StructType, partition_by: Sequence[str]) -> N
 
 
 def _fault_of_type(data_type: DataType, *, is_column: bool) -> str:
-    """Why files cannot have a type; "" where they can."""
+    """Why a file cannot hold a type; "" where it can."""
     if isinstance(data_type, MapType) and VARIANT in _types(data_type.key_type):
         return (
             "a map whose keys hold variants, which cannot be compared; take another type for the "

@@ -12,8 +12,8 @@ from delta_ops.errors import CommitConflictError, DataFileError, DeletedMeanwhil
 from delta_ops.log import DeltaLog, Snapshot
 from delta_ops.protocol.actions import AddFile
 from delta_ops.protocol.file_paths import canonical_texts, is_absolute
-from delta_ops.transaction.missing_files import find_missing
-from delta_ops.transaction.vacuum_runs import is_vacuum_open
+from delta_ops.transaction.races.missing_files import find_missing
+from delta_ops.transaction.races.vacuum_runs import is_vacuum_open
 
 
 def validate_no_vacuum(snapshot: Snapshot, *, now_ms: int) -> None:

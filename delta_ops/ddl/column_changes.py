@@ -1,0 +1,420 @@
+"""Column changes: what each change of a column makes of the table's schema.
+
+Each function changes the table in a transaction and returns the commit's name and parameters, or
+None where the column is already as requested. A column that a rule of the table uses is refused,
+with the rule.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, fields, replace
+from itertools import chain
+from typing import Any
+
+import pyarrow as pa
+
+from delta_ops.arguments import validate_arguments
+from delta_ops.ddl.alter import Alteration
+from delta_ops.ddl.constraints import require_rows
+from delta_ops.errors import InvalidRequestError
+from delta_ops.protocol.column_uses import (
+    is_float_partition,
+    uses_in_clustering,
+    uses_in_expressions,
+)
+from delta_ops.protocol.columns.defaults import default_value, validate_defaults
+from delta_ops.protocol.columns.identity import is_identity
+from delta_ops.protocol.properties.known import STATS_COLUMNS, TYPE_WIDENING
+from delta_ops.protocol.row_rules import GENERATION_EXPRESSION, NotNull
+from delta_ops.protocol.schema import (
+    CURRENT_DEFAULT,
+    TIMESTAMP_NTZ,
+    ArrayType,
+    ColumnPath,
+    DataType,
+    MapType,
+    StructField,
+    StructType,
+    find_field,
+    schema_to_json,
+)
+from delta_ops.protocol.schema.arrow_types import schema_from_arrow
+from delta_ops.protocol.schema.changes import (
+    add_field,
+    drop_field,
+    find_by_path,
+    find_member,
+    find_struct,
+    order_fields,
+    replace_field,
+    replace_member,
+    set_metadata_key,
+)
+from delta_ops.protocol.schema.column_names import find_named, name_of_path, path_of_name
+from delta_ops.protocol.schema.evolution import allow_nulls
+from delta_ops.protocol.schema.type_text import parse_type
+from delta_ops.protocol.schema.widening import describe_widening, is_widening
+from delta_ops.protocol.table_definition import TableDefinition
+from delta_ops.transaction import Transaction
+from delta_ops.transaction.existing_rows import RowChecker
+from delta_ops.transaction.table_change import SetColumns
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NewColumn:
+    """A column to add, or a field of a struct; existing rows have null in it."""
+
+    name: str
+    """`a.b` is a new field `b` of the column `a`."""
+    data_type: DataType | pa.DataType | str
+    """A text is a type of Spark SQL."""
+    comment: str | None = None
+    first: bool = False
+    """Whether it comes before all other fields of its struct."""
+    after: str | None = None
+    """The field of the same struct that it follows; neither: it comes last."""
+
+    def __post_init__(self) -> None:
+        validate_arguments(
+            NewColumn, {each.name: getattr(self, each.name) for each in fields(self)}
+        )
+
+
+def add(transaction: Transaction, columns: Sequence[NewColumn]) -> Alteration:
+    """Add columns, or fields of structs."""
+    schema = transaction.schema
+    paths, positions = [], []
+    for column in columns:
+        *parent, name = path_of_name(column.name, StructType())
+        struct, spelt = find_struct(schema, tuple(parent))
+        after = None if column.after is None else _plain_name(struct, column.after)
+        field = _new_field(name, column)
+        schema = add_field(schema, spelt, field, first=column.first, after=after)
+        paths.append((*spelt, name))
+        positions.append(_position(column, after))
+    transaction.change_table(SetColumns(schema=schema))
+    # The definition has column ids where the table is mapped.
+    added = [find_by_path(transaction.schema, path)[1] for path in paths]
+    shown = [
+        {"column": field_json(path[:-1], field), **position}
+        for path, field, position in zip(paths, added, positions, strict=True)
+    ]
+    return Alteration(operation="ADD COLUMNS", parameters={"columns": shown})
+
+
+def rename(transaction: Transaction, column: str, name: str) -> Alteration | None:
+    """Rename a column, or a field of a struct."""
+    definition, table = transaction.definition, transaction.log.uri
+    _require_mapping(definition, "renamed", table)
+    path, field = find_column(definition.schema, column)
+    if field.name == name:
+        return None
+    _refuse_uses(definition, path, "renamed", table)
+    new_path = (*path[:-1], name)
+    renamed = SetColumns(
+        schema=replace_field(definition.schema, path, replace(field, name=name)),
+        configuration=_rename_in_stats_columns(definition, path, new_path),
+        partition_columns=tuple(
+            name if path == (each,) else each for each in definition.partition_columns
+        ),
+    )
+    transaction.change_table(renamed)
+    return Alteration(
+        operation="RENAME COLUMN",
+        parameters={"oldColumnPath": name_of_path(path), "newColumnPath": name_of_path(new_path)},
+    )
+
+
+def drop(transaction: Transaction, columns: Sequence[str]) -> Alteration:
+    """Drop columns, or fields of structs."""
+    definition, table = transaction.definition, transaction.log.uri
+    _require_mapping(definition, "dropped", table)
+    dropped = []
+    for column in columns:
+        path, _ = find_column(definition.schema, column)
+        _refuse_uses(definition, path, "dropped", table)
+        _refuse_layout(transaction, path)
+        definition = _without(definition, path)
+        dropped.append(name_of_path(path))
+    if definition.schema.fields and not definition.data_schema.fields:
+        raise InvalidRequestError(
+            f"{table}: only partition columns would be left; leave one column for the files"
+        )
+    configuration = definition.metadata.configuration
+    transaction.change_table(SetColumns(schema=definition.schema, configuration=configuration))
+    return Alteration(operation="DROP COLUMNS", parameters={"columns": dropped})
+
+
+def _without(definition: TableDefinition, path: ColumnPath) -> TableDefinition:
+    metadata = replace(
+        definition.metadata,
+        schema_string=schema_to_json(drop_field(definition.schema, path)),
+        configuration=_rename_in_stats_columns(definition, path, None),
+    )
+    return replace(definition, metadata=metadata)
+
+
+def reorder(
+    transaction: Transaction, columns: Sequence[str], struct: str | None
+) -> Alteration | None:
+    """Move columns, or fields of a struct, to the front."""
+    schema = transaction.schema
+    parent = () if struct is None else path_of_name(struct, schema)
+    ordered = order_fields(schema, parent, columns)
+    if ordered == schema:
+        return None
+    transaction.change_table(SetColumns(schema=ordered))
+    shown = [field_json((), field) for field in ordered.fields]
+    return Alteration(operation="REPLACE COLUMNS", parameters={"columns": shown})
+
+
+def change_type(transaction: Transaction, column: str, wanted: DataType) -> Alteration | None:
+    """Widen the type of a column, of a field of a struct, or of a member of an array or a map."""
+    definition, table = transaction.definition, transaction.log.uri
+    schema = definition.schema
+    path, field, inner, given = find_member(schema, path_of_name(column, schema))
+    if given == wanted:
+        return None
+    _refuse_type((*path, *inner), given, wanted, table)
+    if is_float_partition(definition, path):
+        raise InvalidRequestError(
+            f"{table}: column {name_of_path((*path, *inner))} keeps its type: the table is "
+            "partitioned by it, and the texts of its values would mean other numbers. Write the "
+            "table anew with overwrite_schema=True"
+        )
+    if uses := list(uses_in_expressions(definition, path)):
+        raise InvalidRequestError(
+            f"{table}: column {name_of_path((*path, *inner))} keeps its type: it is used by "
+            f"{', '.join(uses)}; drop that first"
+        )
+    if not TYPE_WIDENING.value_in(definition.metadata.configuration):
+        raise InvalidRequestError(
+            f"{table}: types are widened only where the table says so; set "
+            "delta.enableTypeWidening = true first"
+        )
+    widened = replace(field, data_type=replace_member(field.data_type, inner, wanted))
+    change = SetColumns(
+        schema=replace_field(schema, path, describe_widening(widened, inner, given, wanted)),
+        features=("timestampNtz",) if wanted == TIMESTAMP_NTZ else (),
+    )
+    transaction.change_table(change)
+    # Like the reference, without the record of the change that the schema holds.
+    return _changed_column(path, widened)
+
+
+def require(transaction: Transaction, column: str, engine: RowChecker | None) -> Alteration | None:
+    """Require that a column is never null."""
+    path, field = find_column(transaction.schema, column)
+    if not field.nullable:
+        return None
+    _refuse_member(transaction.schema, path, transaction.log.uri)
+    required = replace(field, nullable=False)
+    schema = replace_field(transaction.schema, path, required)
+    transaction.change_table(SetColumns(schema=schema, features=("invariants",)))
+    require_rows(transaction, NotNull(".".join(path)), engine)
+    return _changed_column(path, required)
+
+
+def allow_null(transaction: Transaction, column: str) -> Alteration | None:
+    """Let a column be null."""
+    path, field = find_column(transaction.schema, column)
+    return _change_field(transaction, path, replace(field, nullable=True))
+
+
+def set_default(transaction: Transaction, column: str, default: str | None) -> Alteration | None:
+    """Set the value of a column in new rows that do not give it."""
+    path, field = find_column(transaction.schema, column)
+    if len(path) > 1:
+        raise InvalidRequestError(
+            f"{name_of_path(path)} is a field of a struct; only columns have defaults"
+        )
+    if GENERATION_EXPRESSION in field.metadata or is_identity(field):
+        raise InvalidRequestError(
+            f"column {field.name} makes its values itself, and can have no default"
+        )
+    changed = set_metadata_key(field, CURRENT_DEFAULT, default)
+    if default is not None:
+        validate_defaults(StructType((changed,)), transaction.schema)
+        default_value(changed, transaction.clock(), transaction.log.uri)
+    features = () if default is None else ("allowColumnDefaults",)
+    return _change_field(transaction, path, changed, features)
+
+
+def set_comment(transaction: Transaction, column: str, comment: str | None) -> Alteration | None:
+    """Set the comment of a column, or remove it where it is None."""
+    path, field = find_column(transaction.schema, column)
+    return _change_field(transaction, path, set_metadata_key(field, "comment", comment))
+
+
+def find_column(schema: StructType, name: str) -> tuple[ColumnPath, StructField]:
+    """The column that a text names: its path as the schema spells it, and the field.
+
+    Raises:
+        InvalidRequestError: The column does not exist.
+    """
+    return find_by_path(schema, path_of_name(name, schema))
+
+
+def field_json(parent: ColumnPath, field: StructField) -> dict[str, Any]:
+    """A field as the reference records it in `operationParameters`."""
+    return {
+        "name": name_of_path((*parent, field.name)),
+        "type": _type_name(field.data_type),
+        "nullable": field.nullable,
+        "metadata": dict(field.metadata),
+    }
+
+
+def _change_field(
+    transaction: Transaction,
+    path: ColumnPath,
+    field: StructField,
+    features: tuple[str, ...] = (),
+) -> Alteration | None:
+    """Replace a field; None where the new field is the same."""
+    changed = replace_field(transaction.schema, path, field)
+    if changed == transaction.schema:
+        return None
+    transaction.change_table(SetColumns(schema=changed, features=features))
+    return _changed_column(path, field)
+
+
+def _changed_column(path: ColumnPath, field: StructField) -> Alteration:
+    return Alteration(
+        operation="CHANGE COLUMN", parameters={"column": field_json(path[:-1], field)}
+    )
+
+
+def _new_field(name: str, column: NewColumn) -> StructField:
+    given = column.data_type
+    if isinstance(given, str):
+        data_type = parse_type(given)
+    elif isinstance(given, pa.DataType):
+        data_type = schema_from_arrow(pa.schema([pa.field(name, given)])).fields[0].data_type
+    else:
+        data_type = given
+    metadata = {} if column.comment is None else {"comment": column.comment}
+    return StructField(name, allow_nulls(data_type), True, metadata)
+
+
+def _plain_name(struct: StructType, name: str) -> str:
+    """The name of a field in the given spelling, without backticks."""
+    found = find_named(struct, name).name
+    return name if name.lower() == found.lower() else found
+
+
+def _position(column: NewColumn, after: str | None) -> dict[str, str]:
+    if column.first and after is not None:
+        raise InvalidRequestError(
+            f"column {column.name} would come first and after {column.after}; choose one"
+        )
+    if column.first:
+        return {"position": "FIRST"}
+    return {} if after is None else {"position": f"AFTER {name_of_path((after,))}"}
+
+
+def _refuse_type(path: ColumnPath, given: DataType, wanted: DataType, table: str) -> None:
+    """Reject a type that is not wider than the column's."""
+    name = name_of_path(path)
+    if isinstance(given, StructType | ArrayType | MapType):
+        raise InvalidRequestError(
+            f"{table}: column {name} is nested; widen what is in it by its own name, such as "
+            f"{name}.{_first_member(given)}"
+        )
+    if not is_widening(given, wanted):
+        raise InvalidRequestError(
+            f"{table}: column {name} of type {given.name} cannot become {wanted.name}: not "
+            "every value is one of that type. Write the table anew with overwrite_schema=True"
+        )
+
+
+def _first_member(data_type: StructType | ArrayType | MapType) -> str:
+    match data_type:
+        case StructType(fields=(first, *_)):
+            return first.name
+        case MapType():
+            return "value"
+    return "element"
+
+
+def _refuse_member(schema: StructType, path: ColumnPath, table: str) -> None:
+    """Refuse a field within an array or a map, where the reference enforces nothing."""
+    data_type: DataType = schema
+    for part in path:
+        if not isinstance(data_type, StructType):
+            raise InvalidRequestError(
+                f"{table}: {'.'.join(path)} lies within an array or a map, where other engines do "
+                "not enforce NOT NULL; add a constraint on the column"
+            )
+        data_type = find_field(data_type, part).data_type
+
+
+def _require_mapping(definition: TableDefinition, done: str, table: str) -> None:
+    if not definition.is_mapped:
+        raise InvalidRequestError(
+            f"{table}: columns can be {done} only where the table has column mapping, since its "
+            "files know them by their names; set delta.columnMapping.mode = name first, or write "
+            "the table anew with overwrite_schema=True"
+        )
+
+
+def _refuse_uses(definition: TableDefinition, path: ColumnPath, done: str, table: str) -> None:
+    uses = list(uses_in_expressions(definition, path))
+    if uses:
+        raise InvalidRequestError(
+            f"{table}: column {name_of_path(path)} cannot be {done}: it is used by "
+            f"{', '.join(uses)}; drop or change that first"
+        )
+
+
+def _refuse_layout(transaction: Transaction, path: ColumnPath) -> None:
+    definition = transaction.definition
+    assert transaction.snapshot
+    clustering = (
+        uses_in_clustering(definition, path, transaction.snapshot.domain_metadata().values())
+        if definition.has("clustering")
+        else ()
+    )
+    partitioning = (
+        "the partitioning of the table" for each in definition.partition_columns if path == (each,)
+    )
+    for use in chain(partitioning, clustering):
+        raise InvalidRequestError(
+            f"{transaction.log.uri}: column {name_of_path(path)} cannot be dropped: it is used by "
+            f"{use}"
+        )
+
+
+def _rename_in_stats_columns(
+    definition: TableDefinition, path: ColumnPath, new_path: ColumnPath | None
+) -> dict[str, str]:
+    """The properties, with the new name in `delta.dataSkippingStatsColumns`.
+
+    Args:
+        new_path: None: the column is dropped.
+    """
+    configuration = dict(definition.metadata.configuration)
+    listed = STATS_COLUMNS.value_in(configuration)
+    if listed is None:
+        return configuration
+    lower = tuple(part.lower() for part in path)
+    kept: list[ColumnPath] = []
+    for each in listed:
+        is_within = tuple(part.lower() for part in each[: len(path)]) == lower
+        if not is_within:
+            kept.append(each)
+        elif new_path is not None:
+            kept.append((*new_path, *each[len(path) :]))
+    if kept != list(listed):
+        configuration[STATS_COLUMNS.name] = ",".join(map(name_of_path, kept))
+    return configuration
+
+
+def _type_name(data_type: DataType) -> str:
+    match data_type:
+        case ArrayType():
+            return "array"
+        case MapType():
+            return "map"
+    return data_type.name

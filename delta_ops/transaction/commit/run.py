@@ -1,0 +1,250 @@
+"""Commit runs: the checks before a commit, the commit loop, and the hooks after it.
+
+Writers that find no table all try to create it. Where the winner created the same table, a loser
+continues on that table: it read no file, so every commit of the new table comes after what it read.
+A rule for rows that only the winner's table has was not checked on the loser's rows.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+from delta_ops.clock import Clock
+from delta_ops.errors import (
+    CommitConflictError,
+    CommitStateUnknownError,
+    DeltaOpsError,
+    TableExistsError,
+)
+from delta_ops.events import CommitAttempted, Event, OnEvent
+from delta_ops.log import DeltaLog, Snapshot
+from delta_ops.protocol.actions import AddFile
+from delta_ops.protocol.columns.clustering import validate_clustering
+from delta_ops.protocol.file_paths import canonical_texts
+from delta_ops.protocol.row_rules import Identity, RowRule, rules_of_expressions
+from delta_ops.protocol.schema import ColumnPath
+from delta_ops.protocol.table_definition import TableDefinition, validate
+from delta_ops.transaction.changes import Draft
+from delta_ops.transaction.commit.hooks import CommittedVersion, Hook, follow_up
+from delta_ops.transaction.commit.loop import Limits, Outcome, Pace, commit_loop
+from delta_ops.transaction.commit.proposal import (
+    Description,
+    Proposal,
+    propose,
+    propose_for_existing,
+)
+from delta_ops.transaction.idempotency import result_if_done
+from delta_ops.transaction.races.conflicts import Footprint, conflict_error, find_conflict
+from delta_ops.transaction.races.deleted_meanwhile import (
+    validate_added,
+    validate_new_table,
+    validate_no_vacuum,
+    validate_put_back,
+)
+from delta_ops.transaction.result import CommitResult
+from delta_ops.transaction.write_rules import is_append_only, validate_actions, validate_balance
+
+
+def validate_draft(
+    draft: Draft,
+    definition: TableDefinition,
+    snapshot: Snapshot | None,
+    clustered_by: tuple[ColumnPath, ...],
+    *,
+    table: str,
+    now_ms: int,
+) -> None:
+    """Reject a draft that breaks a rule of the table.
+
+    Args:
+        definition: The table as the commit leaves it.
+        clustered_by: Its clustering columns, by physical names.
+        table: For messages.
+
+    Raises:
+        CommitConflictError: A running vacuum may delete files that the commit puts back.
+        InvalidRequestError: The actions break a rule of the table.
+    """
+    known = (each.path for each in (*draft.named_again, *draft.vectored))
+    validate_actions(
+        draft.files,
+        definition,
+        append_only=is_append_only(definition, snapshot),
+        table=table,
+        known=frozenset(canonical_texts(known, table)),
+    )
+    if draft.definition is not None:
+        before = snapshot.schema if snapshot else None
+        validate_clustering(clustered_by, definition.physical_schema, table, before)
+    validate_balance(draft.files, draft.rearranged, table=table)
+    if snapshot is not None and draft.put_back and draft.avoids_vacuum:
+        validate_no_vacuum(snapshot, now_ms=now_ms)
+
+
+@dataclass(kw_only=True)
+class CommitRun:
+    """One attempt to commit a valid draft."""
+
+    log: DeltaLog
+    snapshot: Snapshot | None
+    draft: Draft
+    clock: Clock
+    on_event: OnEvent
+    pace: Pace
+    begun_ms: int
+    """When the snapshot was loaded, in milliseconds since the Unix epoch."""
+    must_be_first: bool
+    """Whether the commit must create the table."""
+    may_be_committed: bool = False
+    """Whether a version may name the staged files."""
+
+    @property
+    def definition(self) -> TableDefinition:
+        """The table as the commit leaves it."""
+        definition = self.draft.definition or (self.snapshot and self.snapshot.definition)
+        assert definition
+        return definition
+
+    def commit(
+        self,
+        description: Description,
+        footprint: Footprint,
+        limits: Limits,
+        hooks: Sequence[Hook],
+    ) -> CommitResult:
+        """Commit, and run the hooks; raises as `Transaction.commit`."""
+        files_of_new_table = self._validate_files_exist()
+        proposal = propose(
+            self.draft,
+            self.definition,
+            self.snapshot,
+            description,
+            footprint,
+            table=self.log.uri,
+            begun_ms=self.begun_ms,
+            now_ms=self.clock(),
+        )
+        try:
+            outcome = self._commit(proposal, limits)
+        except DeltaOpsError as error:
+            self.may_be_committed = isinstance(error, CommitStateUnknownError)
+            raise
+        if outcome.already_committed or outcome.version is None:
+            self.may_be_committed = False
+            return CommitResult(
+                version=outcome.version, already_committed=True, attempts=outcome.attempts
+            )
+        validate_new_table(files_of_new_table, self.log, committed=outcome.version)
+        committed = self._committed_version(outcome.version, outcome)
+        failed = follow_up(committed, hooks, self.on_event)
+        if self.snapshot is not None:
+            validate_put_back(self.draft.put_back, self.snapshot, outcome.version)
+        return CommitResult(
+            version=outcome.version,
+            already_committed=False,
+            attempts=outcome.attempts,
+            metrics=description.metrics,
+            failed_hooks=failed,
+            open_snapshot=committed.open_snapshot,
+        )
+
+    def _validate_files_exist(self) -> Sequence[AddFile]:
+        """Reject staged files that were deleted meanwhile.
+
+        Returns:
+            The files of a new table, which are checked again after the commit.
+        """
+        added = self.draft.added
+        if self.snapshot is None:
+            validate_new_table(added, self.log, committed=None)
+            return added
+        if new := [*added, *self.draft.vectored]:
+            horizon_ms = self.clock() - self.definition.properties.deleted_file_retention_ms
+            validate_added(new, self.snapshot, horizon_ms=horizon_ms)
+        return ()
+
+    def _commit(self, proposal: Proposal, limits: Limits) -> Outcome:
+        try:
+            return self._loop(proposal, limits)
+        except CommitConflictError:
+            if self.snapshot is not None or not self._join_created_table():
+                raise
+        assert self.snapshot
+        if done := result_if_done(self.log, self.snapshot, proposal.txns):
+            return Outcome(version=done.version, attempts=1, already_committed=True)
+        if self.must_be_first:
+            raise TableExistsError(self.log.uri)
+        _validate_joinable(self.log, self.snapshot, proposal.footprint)
+        return self._loop(propose_for_existing(proposal, self.snapshot), limits)
+
+    def _loop(self, proposal: Proposal, limits: Limits) -> Outcome:
+        return commit_loop(
+            self.log,
+            self.snapshot,
+            proposal,
+            clock=self.clock,
+            on_event=self._on_loop_event,
+            limits=limits,
+            pace=self.pace,
+        )
+
+    def _on_loop_event(self, event: Event) -> None:
+        self.on_event(event)
+        if isinstance(event, CommitAttempted):
+            # Until the loop reports otherwise: an interrupt can come while the file is created.
+            self.may_be_committed = True
+
+    def _join_created_table(self) -> bool:
+        """Continue on a table that another writer created, if it is the table of the draft."""
+        created = self.log.snapshot_if_exists()
+        if created is None or self.draft.removed:
+            return False
+        validate(created.definition, "write", table=self.log.uri, engine=None)
+        if not self.must_be_first and not _is_same_table(self.definition, created.definition):
+            return False
+        self.snapshot, self.draft.definition = created, None
+        return True
+
+    def _committed_version(self, version: int, outcome: Outcome) -> CommittedVersion:
+        return CommittedVersion(
+            log=self.log,
+            version=version,
+            properties=self.definition.properties,
+            clock=self.clock,
+            actions=outcome.actions,
+            read_snapshot=self.snapshot,
+            winners=outcome.winners,
+        )
+
+
+def _is_same_table(ours: TableDefinition, created: TableDefinition) -> bool:
+    """Whether files written for one fit the other."""
+    our_rules, their_rules = _rules(ours), _rules(created)
+    return (
+        ours.schema == created.schema
+        and ours.partition_columns == created.partition_columns
+        and their_rules <= our_rules
+        # Both would count from the start of the column.
+        and not any(isinstance(rule, Identity) for rule in our_rules)
+    )
+
+
+def _rules(definition: TableDefinition) -> frozenset[RowRule]:
+    return frozenset(rules_of_expressions(definition.schema, definition.metadata.configuration))
+
+
+def _validate_joinable(log: DeltaLog, created: Snapshot, ours: Footprint) -> None:
+    """Reject a commit that one of the new table's commits invalidates.
+
+    Raises:
+        CommitConflictError: With the commit and the reason.
+    """
+    commits = list(log.commits(0, created.version))
+    if len(commits) <= created.version:
+        raise CommitConflictError(log.uri, created.version, "a commit before it was cleaned up")
+    for commit in commits:
+        # `_is_same_table` has compared the definition that the commits lead to.
+        changes = replace(commit, protocol=None, metadata=None)
+        if conflict := find_conflict(changes, ours, created):
+            raise conflict_error(conflict, log.uri)

@@ -1,0 +1,1 @@
+"""Races: commits, vacuums and deletions by others while a commit is prepared."""
