@@ -1,7 +1,7 @@
-"""Asset keys: what Dagster can make names of, since it names what runs by the keys of assets.
+"""Asset keys: keys from which Dagster can make names, because it names steps by asset keys.
 
-A name has ASCII letters, digits and "_". Of a key's parts Dagster makes one name, with "_" for "-"
-and ".", and "__" between the parts; so two keys may have one name, which it does not tell apart.
+A name has ASCII letters, digits and "_". Dagster joins the parts of a key by "__" and replaces "-"
+and "." by "_". So two keys may have the same name, and Dagster does not distinguish them.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
-"""Attributes: what components take in YAML beside what Dagster defines, and how mistakes are told.
+"""Attributes: common YAML attributes of the components, and errors with file and line.
 
-What is wrong is told when the file is loaded, with its place, and without a look at any store.
+A mistake is an error when the file is loaded. Loading reads no store.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from delta_ops.storage.paths import split_uri
 
 
 class AttributeRefusedError(InvalidRequestError):
-    """An attribute of a component cannot be used as it stands."""
+    """The value of an attribute of a component is invalid."""
 
     def __init__(self, attribute: str, reason: str, place: str | None = None) -> None:
         """Name the attribute.
@@ -39,7 +39,7 @@ class AttributeRefusedError(InvalidRequestError):
 
 
 class PlacedAttributes(dg.Resolvable, dg.Model):
-    """Attributes whose mistakes are told with the file and the line where they stand."""
+    """Attributes whose errors name the file and the line."""
 
     @classmethod
     def resolve_from_model(cls, context: dg.ResolutionContext, model: BaseModel) -> Any:
@@ -61,7 +61,7 @@ class PlacedAttributes(dg.Resolvable, dg.Model):
 
 @contextmanager
 def naming(attribute: str, place: str | None = None) -> Iterator[None]:
-    """Name the attribute that an error of ours, or of a definition, is about."""
+    """Add the name of the attribute to errors of delta_ops and of Dagster's definitions."""
     try:
         yield
     except (DeltaOpsError, dg.DagsterInvalidDefinitionError) as error:
@@ -69,7 +69,7 @@ def naming(attribute: str, place: str | None = None) -> Iterator[None]:
 
 
 def validate_key(attribute: str, parts: Sequence[str]) -> None:
-    """Refuse a key that Dagster can make no name of.
+    """Reject a key from which Dagster cannot make a name.
 
     Raises:
         AttributeRefusedError: It has other characters, or is a word that means something else.
@@ -83,7 +83,7 @@ def validate_key(attribute: str, parts: Sequence[str]) -> None:
 
 
 def validate_name(attribute: str, name: str) -> None:
-    """Refuse what no name of a job or a sensor can begin with.
+    """Reject a text with which no name of a job or a sensor can begin.
 
     Raises:
         AttributeRefusedError: It has other characters than letters, digits and "_".
@@ -94,7 +94,7 @@ def validate_name(attribute: str, name: str) -> None:
 
 
 def validate_cron(attribute: str, cron: str, timezone: str = "UTC") -> None:
-    """Refuse what is no time of a schedule.
+    """Reject an invalid cron expression.
 
     Raises:
         AttributeRefusedError: It is none.
@@ -109,7 +109,7 @@ def validate_cron(attribute: str, cron: str, timezone: str = "UTC") -> None:
 
 
 def validate_address(attribute: str, address: str) -> None:
-    """Refuse an address that depends on a process' folder, or shows a secret.
+    """Reject an address that is relative or shows a secret.
 
     Raises:
         AttributeRefusedError: It is relative, holds a password or a signature, or names no place.
@@ -134,7 +134,7 @@ def validate_address(attribute: str, address: str) -> None:
 
 
 def validate_pattern(attribute: str, pattern: str) -> None:
-    """Refuse a pattern that matches no path below a root.
+    """Reject a pattern that matches no path below a root.
 
     Raises:
         AttributeRefusedError: It begins or ends with a slash, or has a part that is no folder.
@@ -162,7 +162,7 @@ def validate_options(options: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _resolve_options(context: dg.ResolutionContext, value: Any) -> Any:
-    """Options with their templates filled in; Dagster would make numbers of all-digit texts."""
+    """Options with resolved templates. Dagster would turn texts of digits into numbers."""
     match value:
         case str() if "{{" in value or "{%" in value:
             return context.resolve_value(value)

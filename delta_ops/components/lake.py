@@ -1,7 +1,7 @@
 """DeltaLakeComponent: the tables below a prefix, as assets.
 
-What tables there are is state, which `dg utils refresh-defs-state` makes anew; in `dg dev` it is
-made anew whenever the location is loaded. Loading from state touches no store.
+The list of tables is state, which `dg utils refresh-defs-state` refreshes. `dg dev` refreshes it
+whenever the location is loaded. Loading from state reads no store.
 """
 
 from __future__ import annotations
@@ -99,7 +99,7 @@ class DeltaLakeComponent(dg.StateBackedComponent, WatchAttributes):
     defs_state: ResolvedDefsStateConfig = DefsStateConfigArgs.local_filesystem()
 
     def model_post_init(self, context: Any) -> None:
-        """Refuse what no table can be found by.
+        """Reject invalid attributes.
 
         Raises:
             AttributeRefusedError: The root is relative, a policy is none, or as for
@@ -118,7 +118,7 @@ class DeltaLakeComponent(dg.StateBackedComponent, WatchAttributes):
 
     @classmethod
     def get_spec(cls) -> dg.ComponentTypeSpec:
-        """What lists of components show."""
+        """Metadata for lists of components."""
         return dg.ComponentTypeSpec(
             description="The Delta tables below a prefix: assets, their commits, their health.",
             tags=["delta", "lakehouse", "external"],
@@ -128,7 +128,7 @@ class DeltaLakeComponent(dg.StateBackedComponent, WatchAttributes):
 
     @property
     def defs_state_config(self) -> DefsStateConfig:
-        """Where the state is kept: for each prefix, and each choice of tables below it, its own."""
+        """The key of the state: each prefix and each selection of tables has its own state."""
         chosen = ""
         if self._filter != PathFilter():
             chosen = f"[{hashlib.sha256(repr(self._filter).encode()).hexdigest()[:8]}]"
@@ -136,7 +136,7 @@ class DeltaLakeComponent(dg.StateBackedComponent, WatchAttributes):
         return DefsStateConfig.from_args(self.defs_state, default_key=key)
 
     def write_state_to_path(self, state_path: Path) -> None:
-        """Look for the tables, and keep what there is.
+        """Search the tables, and write the state.
 
         Raises:
             DeltaOpsError: As for `find_lake_tables`.
@@ -206,7 +206,7 @@ class DeltaLakeComponent(dg.StateBackedComponent, WatchAttributes):
         ]
 
     def _policies_of(self, tables: Sequence[TableRef]) -> list[MaintenancePolicy]:
-        """The policies without the tables that are gone, which are a warning: others stay."""
+        """The policies without missing tables, with a warning for each missing table."""
         policies, absent = drop_absent_tables(policies_from(self.policies), tables)
         for name in absent:
             logger.warning("%s: a policy is for %r, which is no table", self.root, name)

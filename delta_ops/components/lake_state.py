@@ -1,7 +1,7 @@
-"""Lake state: what is known of the tables below a prefix, so that a location loads without a look.
+"""Lake state: the tables below a prefix as JSON, so that a location loads without reading a store.
 
-`find_lake_tables` looks, when the state is refreshed; the rest is a file of JSON. What changes with
-every commit (rows, sizes, versions) is no part of it: the commit sensor tells that.
+`find_lake_tables` searches the tables when the state is refreshed. The state has no rows, sizes or
+versions, because they change with every commit; the commit sensor reports them.
 """
 
 from __future__ import annotations
@@ -37,15 +37,17 @@ class LakeTable:
     path: str
     """Below the prefix, with "/" between its parts; "" if the prefix itself is the table."""
     description: str | None = None
-    """What the table says of itself, as it says it."""
+    """Description in the metadata of the table, unchanged."""
     columns: dg.TableSchema | None = None
     """None if the table could not be opened when it was found."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PathFilter:
-    """Which paths below a prefix count: those that a pattern of `include` matches, and none of
-    `exclude`. In a pattern `*` stands for any text, with slashes too, `?` for a character."""
+    """Selects paths below a prefix: a pattern of `include` matches, and no pattern of `exclude`.
+
+    In a pattern `*` matches any text, including slashes, and `?` matches one character.
+    """
 
     include: tuple[str, ...] = ("*",)
     exclude: tuple[str, ...] = ()
@@ -55,7 +57,7 @@ class PathFilter:
         return any(fnmatchcase(path, each) for each in self.include) and not self._drops(path)
 
     def takes_within(self, directory: str) -> bool:
-        """Whether a table within the directory may count, for all that `exclude` says."""
+        """Whether a table in the directory may count; False if `exclude` rules all of them out."""
         return not self._drops(f"{directory}/")
 
     def _drops(self, path: str) -> bool:
@@ -99,7 +101,7 @@ def table_address(root: str, path: str) -> str:
 
 
 def write_lake_state(file: Path, tables: Sequence[LakeTable]) -> None:
-    """Keep what was found."""
+    """Write the state."""
     rows = [
         {
             "path": table.path,
@@ -112,7 +114,7 @@ def write_lake_state(file: Path, tables: Sequence[LakeTable]) -> None:
 
 
 def read_lake_state(file: Path) -> list[LakeTable]:
-    """What was found when the state was refreshed.
+    """Read the state.
 
     Raises:
         InvalidRequestError: The file is not of this version of delta_ops.

@@ -1,4 +1,4 @@
-"""DeltaMaintenanceComponent: jobs, sensor and schedules that look after tables, by policies."""
+"""DeltaMaintenanceComponent: jobs, sensor and schedules that maintain tables by policies."""
 
 from __future__ import annotations
 
@@ -71,7 +71,7 @@ class DeltaMaintenanceComponent(dg.Component, PlacedAttributes):
     ] = False
 
     def model_post_init(self, _context: Any) -> None:
-        """Refuse what cannot be used, while it is known where it stands.
+        """Reject invalid attributes, while their place in the file is known.
 
         Raises:
             AttributeRefusedError: The root is relative, a secret is written out, a name or a
@@ -87,7 +87,7 @@ class DeltaMaintenanceComponent(dg.Component, PlacedAttributes):
 
     @classmethod
     def get_spec(cls) -> dg.ComponentTypeSpec:
-        """What lists of components show."""
+        """Metadata for lists of components."""
         return dg.ComponentTypeSpec(
             description="Maintenance of Delta tables by policies: jobs, sensors, checks.",
             tags=["delta", "lakehouse", "maintenance"],
@@ -96,7 +96,7 @@ class DeltaMaintenanceComponent(dg.Component, PlacedAttributes):
         )
 
     def build_defs(self, context: dg.ComponentLoadContext) -> dg.Definitions:
-        """All that looks after the tables; their assets are not among it."""
+        """The maintenance of the tables, without their assets."""
         lake = DeltaLogResource(root=self.root, storage_options=self.storage_options)
         assets: list[DeltaAsset] = list(self._assets(context))
         with naming("tables", str(context.path)):

@@ -23,7 +23,7 @@ def _refuse_truth_value(value: object) -> object:
 
 
 _IS_NUMBER = BeforeValidator(_refuse_truth_value)
-"""Pydantic makes 1 of true."""
+"""Pydantic turns true into 1."""
 
 
 class ThresholdAttributes(dg.Resolvable, dg.Model):

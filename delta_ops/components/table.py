@@ -49,7 +49,7 @@ class DeltaTableComponent(dg.Component, WatchAttributes):
     asset: Annotated[dg.ResolvedAssetSpec, Field(description="The asset: its key, owners, ...")]
 
     def model_post_init(self, context: Any) -> None:
-        """Refuse what no table can be opened by.
+        """Reject invalid attributes.
 
         Raises:
             AttributeRefusedError: The address is relative, Dagster can make no name of the
@@ -62,7 +62,7 @@ class DeltaTableComponent(dg.Component, WatchAttributes):
         super().model_post_init(context)
 
     def _validate_metadata(self) -> None:
-        """Reject metadata of the asset that say something else than the component, or nothing."""
+        """Reject metadata of the asset that contradict the component, or have no effect."""
         place, metadata = "the metadata of the asset", self.asset.metadata
         validate_keys(place, metadata, ("partition_expr",), outcome="Nothing was loaded")
         read_expressions(first_setting("partition_expr", [(place, metadata)]))
@@ -75,7 +75,7 @@ class DeltaTableComponent(dg.Component, WatchAttributes):
 
     @classmethod
     def get_spec(cls) -> dg.ComponentTypeSpec:
-        """What lists of components show."""
+        """Metadata for lists of components."""
         return dg.ComponentTypeSpec(
             description="A Delta table that others write: an asset, its commits, its health.",
             tags=["delta", "lakehouse", "external"],
@@ -90,7 +90,7 @@ class DeltaTableComponent(dg.Component, WatchAttributes):
         return TableRef(asset_key=self.asset.key, uri=self.uri, storage_options=options)
 
     def get_asset_spec(self) -> dg.AssetSpec:
-        """The asset; what its attributes say counts."""
+        """The asset. Its own attributes win over the defaults of a table."""
         external = external_table(self.table)
         metadata = {**external.metadata, **self.asset.metadata}
         return self.asset.merge_attributes(kinds=external.kinds, metadata=metadata)

@@ -1,10 +1,10 @@
-"""Watching: what tells of tables that others write, and looks at their health.
+"""Watching: reports commits of other writers, and checks the health of their tables.
 
     <name>_commit_sensor                    commits of others as events of the assets
     health                                  an asset check for each table
     <name>_checks, <name>_checks_schedule   run the checks; only where a time is given
 
-The checks are one op, however many tables there are: a run looks at all of them in one process.
+All checks are one op, so that a run checks all tables in one process.
 """
 
 import re
@@ -54,7 +54,7 @@ class WatchAttributes(PlacedAttributes):
     ] = False
 
     def model_post_init(self, _context: Any) -> None:
-        """Refuse what cannot be used, while it is known where it stands.
+        """Reject invalid attributes, while their place in the file is known.
 
         Raises:
             AttributeRefusedError: A secret is written out, or a name or a time is none.
@@ -67,14 +67,14 @@ class WatchAttributes(PlacedAttributes):
 
 
 def plain_name(text: str) -> str:
-    """A name for definitions, made of what may have any characters."""
+    """A name for definitions, made from any text."""
     return re.sub(r"\W+", "_", text, flags=re.ASCII).strip("_") or "lake"
 
 
 def build_watch_sensor(
     tables: Sequence[TableRef], *, name: str, switched_on: bool
 ) -> dg.SensorDefinition:
-    """The sensor that tells of the commits of tables."""
+    """The sensor that reports the commits of tables."""
     status = dg.DefaultSensorStatus.RUNNING if switched_on else dg.DefaultSensorStatus.STOPPED
     return build_commit_sensor(tables, name=f"{name}_commit_sensor", default_status=status)
 
@@ -82,11 +82,11 @@ def build_watch_sensor(
 def build_watch_checks(
     assigned: Sequence[PolicyTables], *, name: str, cron: str | None, switched_on: bool
 ) -> dg.Definitions:
-    """The check of each table, and what runs them.
+    """The check of each table, and the schedule that runs them.
 
     Args:
-        assigned: The tables, by the policies whose thresholds their checks go by.
-        cron: When the checks run, in UTC; None: when somebody runs them.
+        assigned: The tables, by the policies that have the thresholds of their checks.
+        cron: When the checks run, in UTC; None without a schedule.
     """
     # Dagster wants the names of ops and of jobs to differ.
     checks = _health_checks(assigned, f"{name}_health_check")
