@@ -1,6 +1,7 @@
 """What each optimisation that costs clarity saves: the same call with it and without it.
 
-    python benchmarks/optimisations.py [--rounds 5] [--only TEXT] [--folder DIR] [--json]
+    python benchmarks/optimisations.py [--rounds 5] [--engine arrow|spark] [--only TEXT]
+        [--folder DIR] [--json]
 
 Without it, one function is replaced by the plain way. Rounds alternate between both; the first one
 warms up and does not count. Figures are medians. `docs/decisions/076` has a verdict for each.
@@ -56,22 +57,27 @@ class Case:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("--rounds", type=int, default=5)
+    parser.add_argument("--engine", choices=("arrow", "spark"), help="both if not given")
     parser.add_argument("--only", default="", help="the cases that have this text in their names")
     parser.add_argument("--folder", type=Path, help="where to write; a temporary one if not given")
     parser.add_argument("--json", action="store_true", help="print JSON instead of Markdown")
     given = parser.parse_args()
     with tempfile.TemporaryDirectory(dir=given.folder) as folder:
-        report = measure(Path(folder), given.rounds, given.only)
+        report = measure(Path(folder), given.rounds, given.engine, given.only)
     print(json.dumps(report, indent=2) if given.json else render_markdown(report))
 
 
-def measure(folder: Path, rounds: int, only: str) -> dict[str, tuple[float, float]]:
-    report = {}
-    for make in (imports, arrow_cases, spark_cases):
-        for case in make(folder):
-            if only in case.name:
-                report[case.name] = measure_case(case, rounds)
-    return report
+def measure(
+    folder: Path, rounds: int, engine: str | None, only: str
+) -> dict[str, tuple[float, float]]:
+    makers = {"arrow": arrow_cases, "spark": spark_cases}
+    return {
+        case.name: measure_case(case, rounds)
+        for name, cases_in in makers.items()
+        if engine in (None, name)
+        for case in cases_in(folder)
+        if only in case.name
+    }
 
 
 def measure_case(case: Case, rounds: int) -> tuple[float, float]:
@@ -91,7 +97,11 @@ def measure_case(case: Case, rounds: int) -> tuple[float, float]:
     return statistics.median(seconds[True]), statistics.median(seconds[False])
 
 
-def imports(_folder: Path) -> Iterator[Case]:
+def import_program() -> str:
+    return "import delta_ops.arrow"
+
+
+def arrow_cases(folder: Path) -> Iterator[Case]:
     yield Case(
         name="import delta_ops.arrow: without datasets (pyarrow._acero for pyarrow.acero)",
         call=lambda: subprocess.run([sys.executable, "-c", import_program()], check=True),
@@ -99,13 +109,6 @@ def imports(_folder: Path) -> Iterator[Case]:
         attribute="import_program",
         by=lambda: "import delta_ops.arrow, pyarrow.acero",
     )
-
-
-def import_program() -> str:
-    return "import delta_ops.arrow"
-
-
-def arrow_cases(folder: Path) -> Iterator[Case]:
     many, work = folder / "many", folder / "work"
     fill(many)
 
@@ -180,6 +183,8 @@ def spark_cases(folder: Path) -> Iterator[Case]:
         "id", "id % 1000 AS v", "concat('text ', id % 1000) AS s"
     )
     ds.write(base, str(tables))
+    small_files = folder / "small files"
+    ds.write(spark.range(0, 100_000, 1, 1000).selectExpr("id", "id AS v"), str(small_files))
     deleted = folder / "deleted"
     ds.write(base, str(deleted), configuration=VECTORS)
     ds.delete(spark, str(deleted), "id % 100 = 7")
@@ -222,8 +227,8 @@ def spark_cases(folder: Path) -> Iterator[Case]:
         **merged,
     )
     yield Case(
-        name="read by Spark: native files (file_index)",
-        call=partial(scan, tables),
+        name="read of 1,000 small files by Spark: files of the log (file_index)",
+        call=partial(scan, small_files),
         replaced=file_index,
         attribute="relation",
         by=raising(IndexUnavailableError),

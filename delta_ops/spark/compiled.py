@@ -81,29 +81,34 @@ def instance_on_executors(spark: SparkSession, name: str, services: Mapping[str,
     return _instance(spark, name, partial(_load_everywhere, services))
 
 
-def _instance(spark: SparkSession, name: str, load: Callable[[Any, Any], Any]) -> Any:
+def _instance(spark: SparkSession, name: str, load: Callable[[Any, Any, Any], Any]) -> Any:
     context: Any = spark.sparkContext
     instances = _instances.setdefault(context, {})
     made = instances.get(name)
     if made is None:
-        loader = load(context, _compile(context, name.rpartition(".")[0]))
-        none = context._gateway.new_array(context._jvm.java.lang.Object, 0)
+        lang = context._jvm.java.lang
+        application_loader = lang.Thread.currentThread().getContextClassLoader()
+        class_files = _compile(context, application_loader, name.rpartition(".")[0])
+        loader = load(context, application_loader, class_files)
+        none = context._gateway.new_array(lang.Object, 0)
         made = loader.loadClass(name).getConstructors()[0].newInstance(none)
     return instances.setdefault(name, made)
 
 
-def _compile(context: Any, package: str) -> Any:
+def _compile(context: Any, application_loader: Any, package: str) -> Any:
     """Compile a package; a Java map of the class files by their paths."""
-    janino = context._jvm.org.codehaus.janino
-    resource = context._jvm.org.codehaus.commons.compiler.util.resource
+    # Each name of a package or class is a call of the JVM, so none is repeated.
+    codehaus = context._jvm.org.codehaus
+    janino, resource = codehaus.janino, codehaus.commons.compiler.util.resource
     compiler, compiled = janino.Compiler(), resource.MapResourceCreator()
-    compiler.setIClassLoader(janino.ClassLoaderIClassLoader(_class_loader(context)))
+    compiler.setIClassLoader(janino.ClassLoaderIClassLoader(application_loader))
     compiler.setTargetVersion(_OLDEST_JAVA)
     compiler.setClassFileCreator(compiled)
     sources = sources_of(package)
     resources = context._gateway.new_array(resource.Resource, len(sources))
+    make_resource = resource.StringResource
     for number, (path, text) in enumerate(sources.items()):
-        resources[number] = resource.StringResource(path, text)
+        resources[number] = make_resource(path, text)
     compiler.compile(resources)
     return compiled.getMap()
 
@@ -114,19 +119,16 @@ def sources_of(package: str) -> dict[str, str]:
     return {each.name: each.read_text(encoding="utf-8") for each in folder.iterdir()}
 
 
-def _class_loader(context: Any) -> Any:
-    """The class loader of the application."""
-    return context._jvm.java.lang.Thread.currentThread().getContextClassLoader()
-
-
-def _load_in_driver(context: Any, class_files: Any) -> Any:
+def _load_in_driver(context: Any, application_loader: Any, class_files: Any) -> Any:
     """A class loader that has the classes."""
     util = context._jvm.org.codehaus.commons.compiler.util
     finder = util.resource.MapResourceFinder(class_files)
-    return util.ResourceFinderClassLoader(finder, _class_loader(context))
+    return util.ResourceFinderClassLoader(finder, application_loader)
 
 
-def _load_everywhere(services: Mapping[str, str], context: Any, class_files: Any) -> Any:
+def _load_everywhere(
+    services: Mapping[str, str], context: Any, application_loader: Any, class_files: Any
+) -> Any:
     """The class loader of the application, which has the classes when this returns."""
     jvm = context._jvm
     # Executors get the jar from here while the application runs; Spark removes it in the end.
@@ -139,9 +141,8 @@ def _load_everywhere(services: Mapping[str, str], context: Any, class_files: Any
             classes.writestr(path, bytes(class_files[path]))
         for interface, implementation in services.items():
             classes.writestr(f"META-INF/services/{interface}", implementation)
-    loader = _class_loader(context)
-    loader.addURL(jvm.java.io.File(jar).toURI().toURL())
+    application_loader.addURL(jvm.java.io.File(jar).toURI().toURL())
     context._jsc.addJar(jar)
     for path in paths:
-        loader.loadClass(path.removesuffix(".class").replace("/", "."))
-    return loader
+        application_loader.loadClass(path.removesuffix(".class").replace("/", "."))
+    return application_loader
