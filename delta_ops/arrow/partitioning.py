@@ -130,6 +130,11 @@ def _numbers(values: pa.Array) -> pa.Array:
 
 
 def _serialize_column(column: pa.ChunkedArray, field: StructField, table: str) -> pa.Array:
+    if pa.types.is_nested(column.type):
+        raise InvalidRequestError(
+            f"{table}: partition column {field.name!r} has the type {field.data_type.name}, which "
+            "cannot partition a table. Create a table with other partition columns."
+        )
     encoded = column.dictionary_encode().unify_dictionaries()
     distinct = encoded.chunk(0).dictionary
     texts = pa.array(_texts(distinct, field, table), pa.string())

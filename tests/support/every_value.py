@@ -233,10 +233,8 @@ def meaning(value: Any) -> Meaning:
 
 
 def _meaning_of_time(value: datetime) -> Meaning:
-    local = value.replace(tzinfo=None) - (value.utcoffset() or timedelta())
-    if value.tzinfo is None:
-        local = value
-    micros = (local - datetime(1970, 1, 1)) // timedelta(microseconds=1)
+    since_epoch = value.replace(tzinfo=None) - datetime(1970, 1, 1)
+    micros = (since_epoch - (value.utcoffset() or timedelta())) // timedelta(microseconds=1)
     return ("instant" if value.tzinfo else "local"), micros * 1000
 
 

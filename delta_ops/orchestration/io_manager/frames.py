@@ -38,7 +38,7 @@ def table_of_pandas(frame: Any) -> pa.Table:
         frame = frame.reset_index()
     try:
         table = pa.Table.from_pandas(frame, preserve_index=False)
-    except (pa.ArrowException, ValueError, TypeError) as error:
+    except (pa.ArrowException, ValueError, TypeError, OverflowError) as error:
         raise column_error(frame, error) from error
     return table if named else _add_index(table, frame.index)
 
