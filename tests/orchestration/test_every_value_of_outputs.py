@@ -6,7 +6,6 @@ The surfaces: pandas frames for `da.write` and as outputs of assets, and the val
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Iterator
 from functools import cache
 from pathlib import Path
