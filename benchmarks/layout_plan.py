@@ -32,7 +32,7 @@ IMPORTS = """
     from delta_ops.maintenance import optimize
 """
 WITHOUT_ESTIMATE = """
-    sys.modules["delta_ops.maintenance.optimize.act"].estimate = lambda *_: None
+    sys.modules["delta_ops.maintenance.optimize.run"].estimate = lambda *_: None
 """
 OPEN = "number = DeltaLog(sys.argv[1]).snapshot().num_files"
 PLAN = "number = len(optimize(DeltaLog(sys.argv[1]), dry_run=True).plan.groups)"

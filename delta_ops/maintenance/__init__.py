@@ -33,12 +33,14 @@ from delta_ops.maintenance.log_compaction.act import (
     plan_compact_log,
 )
 from delta_ops.maintenance.maintain import MaintenanceResult, maintain
-from delta_ops.maintenance.optimize.act import OptimizeResult, optimize
+from delta_ops.maintenance.optimize.act import optimize
 from delta_ops.maintenance.optimize.advice import AdvisedLayout, LayoutAdvice, advise
 from delta_ops.maintenance.optimize.auto_compact import auto_compact
 from delta_ops.maintenance.optimize.plan import OptimizePlan, plan_optimize
+from delta_ops.maintenance.optimize.run import OptimizeResult
 from delta_ops.maintenance.plan import MaintenancePlan, plan_maintenance
-from delta_ops.maintenance.purge.act import plan_purge, purge
+from delta_ops.maintenance.purge.act import purge
+from delta_ops.maintenance.purge.plan import plan_purge
 from delta_ops.maintenance.repair.act import RepairResult, repair
 from delta_ops.maintenance.repair.plan import RepairPlan, plan_repair
 from delta_ops.maintenance.restore.act import RestoreResult, restore

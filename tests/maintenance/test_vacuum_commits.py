@@ -15,9 +15,9 @@ from delta_ops.errors import InvalidRequestError, StorageError
 from delta_ops.events import ignore
 from delta_ops.log.commit_file import create_commit
 from delta_ops.maintenance import vacuum
-from delta_ops.maintenance.vacuum.commits import commit_start
+from delta_ops.maintenance.vacuum.commits import VacuumCommits
 from delta_ops.protocol.actions import Protocol
-from delta_ops.transaction.races.vacuum_runs import VacuumRun, open_runs
+from delta_ops.transaction.races.vacuum_runs import LoggedVacuum, open_runs
 from tests.maintenance.aged_tables import NOW, Table, overwritten
 from tests.maintenance.test_vacuum_cases import file, gone, with_vectors
 from tests.support.counting_storage import CountingStorage
@@ -126,13 +126,13 @@ def test_a_vacuum_that_fails_says_so(tmp_path: Path) -> None:
     assert [name for name, *_ in vacuums(table)] == ["VACUUM START", "VACUUM END"] * 2
 
 
-def runs_open_in(table: Table) -> list[VacuumRun]:
+def runs_open_in(table: Table) -> list[LoggedVacuum]:
     return open_runs(table.log.snapshot(), now_ms=table.clock())
 
 
 def test_of_two_vacuums_at_a_time_each_tells_of_itself(tmp_path: Path) -> None:
     table = overwritten(tmp_path / "t")
-    seen: list[list[VacuumRun]] = []
+    seen: list[list[LoggedVacuum]] = []
     others: list[int] = []
 
     def meddle(_number: int, method: str, _path: str, when: str) -> None:
@@ -146,34 +146,32 @@ def test_of_two_vacuums_at_a_time_each_tells_of_itself(tmp_path: Path) -> None:
     assert others == [2]
     assert [name for name, *_ in vacuums(table)] == [*["VACUUM START"] * 2, *["VACUUM END"] * 2]
     # The end of the second does not end the first, which is about to delete.
-    assert seen == [[VacuumRun(0, 2)]] * 2
+    assert seen == [[LoggedVacuum(0, 2)]] * 2
     assert runs_open_in(table) == []
 
 
 def test_two_vacuums_that_begin_at_once_take_a_slot_each(tmp_path: Path) -> None:
     table = overwritten(tmp_path / "t")
     plan = vacuum(table.log, clock=table.clock, dry_run=True).plan
-    seen: list[list[VacuumRun]] = []
+    seen: list[list[LoggedVacuum]] = []
 
     def meddle(_number: int, method: str, path: str, when: str) -> None:
         if (method, when) == ("create", "before") and path.endswith("3.json"):
-            commit_start(
+            VacuumCommits(
                 table.log,
-                table.log.snapshot(),
-                plan,
-                before=None,
                 is_enforced=True,
                 specified_ms=None,
+                user_metadata=None,
                 clock=table.clock,
                 on_event=ignore,
-            )
+            ).begin(table.log.snapshot(), plan)
         if (method, when) == ("delete_many", "before"):
             seen.append(runs_open_in(table))
 
     log = DeltaLog("", storage=CountingStorage(table.log.storage, meddle))
     vacuum(log, clock=table.clock)
-    assert seen == [[VacuumRun(0, 2), VacuumRun(1, 3)]]
-    assert runs_open_in(table) == [VacuumRun(0, 2)]
+    assert seen == [[LoggedVacuum(0, 2), LoggedVacuum(1, 3)]]
+    assert runs_open_in(table) == [LoggedVacuum(0, 2)]
 
 
 def test_a_killed_run_keeps_its_slot_for_a_day(tmp_path: Path) -> None:
@@ -185,7 +183,7 @@ def test_a_killed_run_keeps_its_slot_for_a_day(tmp_path: Path) -> None:
 
     with pytest.raises(Killed):
         vacuum(DeltaLog("", storage=CountingStorage(table.log.storage, kill)), clock=table.clock)
-    dead = VacuumRun(0, 2)
+    dead = LoggedVacuum(0, 2)
     assert runs_open_in(table) == [dead]
     vacuum(table.log, clock=table.clock)
     assert runs_open_in(table) == [dead]

@@ -1,24 +1,24 @@
-"""Backfill statistics: describe live files by columns of which the log says nothing yet.
+"""Backfill of statistics: adds statistics for columns that the log has none of.
 
-A table gets other columns with statistics when `delta.dataSkippingNumIndexedCols` or
-`delta.dataSkippingStatsColumns` change, when it is clustered by others, or when files came from a
-writer that gave none. Footers tell, so no row is read, and FLOAT and DOUBLE get no upper bound
-where NaN may be among the values. The commit changes no row (`dataChange` false); what the log says
-already stays as it is.
+Files lack statistics of a column after `delta.dataSkippingNumIndexedCols`,
+`delta.dataSkippingStatsColumns` or the clustering columns changed, or if their writer wrote none.
+Footers have the bounds, so no row is read, and FLOAT and DOUBLE get no upper bound where NaN may be
+among the values. The commit changes no row (`dataChange` false) and keeps the statistics that the
+log has.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 
 from delta_ops.arguments import validate_arguments
 from delta_ops.clock import Clock, system_clock
 from delta_ops.errors import TableNotFoundError
-from delta_ops.events import OnEvent, Progress, ignore
+from delta_ops.events import OnEvent, ignore
 from delta_ops.log import Snapshot, TableOrPlace, log_of
-from delta_ops.maintenance.data_footers import read_data_footer
+from delta_ops.maintenance.data_footers import Described, describe_files, read_data_footer
 from delta_ops.maintenance.request_txn import maintenance_txn
 from delta_ops.protocol.actions import AddFile
 from delta_ops.protocol.file_paths import canonical_path, is_absolute
@@ -31,11 +31,9 @@ from delta_ops.protocol.stats.completion import (
 )
 from delta_ops.protocol.stats.indexed_columns import StatsSettings
 from delta_ops.storage.concurrency import run_parallel
-from delta_ops.transaction import begin
+from delta_ops.transaction import CommitResult, Transaction, begin
 from delta_ops.transaction.changes import Describe
 from delta_ops.transaction.rewrite_group import Describer
-
-_FOOTERS_AT_A_TIME = 1000
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -44,16 +42,16 @@ class BackfillResult:
 
     dry_run: bool
     num_files: int
-    """Live files of the table's own."""
+    """Live files within the table."""
     lacking_files: int
-    """Files of which the log does not say all that it could."""
+    """Files that lack statistics."""
     described_files: int = 0
     version: int | None = None
     """The version that holds the change; None if there is none, or it was cleaned up."""
     already_committed: bool = False
     """True: a concurrent run did the same first, and this one changed nothing."""
     failures: tuple[str, ...] = ()
-    """A sentence for each file of which the footer cannot be read."""
+    """A sentence for each file whose footer cannot be read."""
 
 
 def backfill_statistics(
@@ -65,18 +63,18 @@ def backfill_statistics(
     clock: Clock = system_clock,
     on_event: OnEvent = ignore,
 ) -> BackfillResult:
-    """Give live files the statistics that the table's settings and clustering ask for.
+    """Add the statistics that the table's settings and clustering columns require.
 
     Args:
         engine: Reads rows, as `delta_ops.spark.file_statistics(spark)` does, and finds bounds that
-            footers do not tell; None: footers are read.
+            footers lack; None: footers are read.
         user_metadata: Any text, kept in commitInfo.
 
     Raises:
         CommitConflictError: Somebody changed one of these files meanwhile; nothing was committed.
-        InvalidRequestError: The table does not tell by which columns it is clustered.
+        InvalidRequestError: The clustering columns of the table are unknown.
         StorageError: The store failed.
-        UnsupportedFeatureError: The table uses what we cannot describe.
+        UnsupportedFeatureError: The table uses a feature that is not supported.
     """
     validate_arguments(backfill_statistics, locals())
     handle = log_of(log)
@@ -90,42 +88,42 @@ def backfill_statistics(
     result = BackfillResult(dry_run=dry_run, num_files=num_files, lacking_files=len(lacking))
     if dry_run or not lacking:
         return result
-    described: list[AddFile] = []
-    failures: list[str] = []
-    for start in range(0, len(lacking), _FOOTERS_AT_A_TIME):
-        batch = lacking[start : start + _FOOTERS_AT_A_TIME]
-        for made in (
-            run_parallel(partial(_describe, snapshot, settings), batch)
-            if engine is None
-            else _describe_rows(engine, snapshot, settings, batch)
-        ):
-            if isinstance(made, str):
-                failures.append(made)
-            elif made is not None:
-                described.append(made)
-        done = start + len(batch)
-        on_event(
-            Progress(
-                table=snapshot.uri, operation="backfill-statistics", done=done, total=len(lacking)
-            )
-        )
+    described, failures = describe_files(
+        lacking,
+        partial(_describe_by_footers, snapshot, settings)
+        if engine is None
+        else partial(_describe_by_rows, engine, snapshot, settings),
+        table=snapshot.uri,
+        operation="backfill-statistics",
+        on_event=on_event,
+    )
     result = replace(result, failures=tuple(failures))
     if not described:
         return result
-    transaction.set_transaction(maintenance_txn("backfill-statistics", snapshot, ""))
-    transaction.apply(Describe(files=tuple(described)))
-    committed = transaction.commit(
-        operation="COMPUTE STATS",
-        parameters={"predicate": []},
-        metrics={"numFilesScanned": num_files, "numDescribedFiles": len(described)},
-        user_metadata=user_metadata,
-        counts_files=False,
-    )
+    committed = _commit(transaction, described, num_files, user_metadata)
     return replace(
         result,
         version=committed.version,
         already_committed=committed.already_committed,
         described_files=0 if committed.already_committed else len(described),
+    )
+
+
+def _commit(
+    transaction: Transaction,
+    described: Sequence[AddFile],
+    num_files: int,
+    user_metadata: str | None,
+) -> CommitResult:
+    assert transaction.snapshot is not None
+    transaction.set_transaction(maintenance_txn("backfill-statistics", transaction.snapshot, ""))
+    transaction.apply(Describe(files=tuple(described)))
+    return transaction.commit(
+        operation="COMPUTE STATS",
+        parameters={"predicate": []},
+        metrics={"numFilesScanned": num_files, "numDescribedFiles": len(described)},
+        user_metadata=user_metadata,
+        counts_files=False,
     )
 
 
@@ -135,9 +133,8 @@ def _find_lacking(
     definition = snapshot.definition
     partitions = tuple(definition.partition_names.values())
     wanted = list(described_leaves(definition.physical_schema, partitions, settings))
-    own = _own_files(snapshot)
     num_files, lacking = 0, []
-    for add in own:
+    for add in _own_files(snapshot):
         num_files += 1
         if lacks(add.stats, wanted):
             lacking.append(add)
@@ -145,24 +142,28 @@ def _find_lacking(
 
 
 def _own_files(snapshot: Snapshot) -> Iterator[AddFile]:
-    """The live files but those outside of the table, which belong to somebody else."""
+    """Live files within the table; files outside belong to other owners."""
     for add in snapshot.add_files():
         if not is_absolute(canonical_path(add.path, snapshot.uri)):
             yield add
 
 
-def _describe_rows(
+def _describe_by_rows(
     engine: Describer, snapshot: Snapshot, settings: StatsSettings, files: Sequence[AddFile]
-) -> Iterator[AddFile | None]:
-    """The files with all that their rows tell; None where the log says that already."""
+) -> Iterator[Described]:
     for add, made in zip(files, engine(snapshot, files, settings), strict=True):
         stats = made and unite_stats(add.stats, made, is_tight=add.deletion_vector is None)
         changed = stats is not None and stats != add.stats
         yield replace(add, stats=stats, data_change=False) if changed else None
 
 
-def _describe(snapshot: Snapshot, settings: StatsSettings, add: AddFile) -> AddFile | str | None:
-    """The file with all that its footer tells; None where the log says that already."""
+def _describe_by_footers(
+    snapshot: Snapshot, settings: StatsSettings, files: Sequence[AddFile]
+) -> Iterable[Described]:
+    return run_parallel(partial(_describe, snapshot, settings), files)
+
+
+def _describe(snapshot: Snapshot, settings: StatsSettings, add: AddFile) -> Described:
     footer = read_data_footer(snapshot, add)
     if isinstance(footer, str):
         return footer

@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import Any
+from typing import Any, ClassVar
 
 from delta_ops.arguments import validate_arguments
 from delta_ops.arrow import rewrite
@@ -20,7 +20,6 @@ from delta_ops.clock import Clock, system_clock
 from delta_ops.errors import InvalidRequestError
 from delta_ops.events import OnEvent, ignore
 from delta_ops.log import Snapshot, TableOrPlace, log_of
-from delta_ops.maintenance.optimize.estimate import VERSIONS_LOOKED_AT, Estimate, estimate
 from delta_ops.maintenance.optimize.order import clustering_order, zorder
 from delta_ops.maintenance.optimize.plan import (
     OptimizePlan,
@@ -29,36 +28,17 @@ from delta_ops.maintenance.optimize.plan import (
     validate_bounds,
 )
 from delta_ops.maintenance.optimize.plan_order import MAX_GROUP_BYTES, plan_order
-from delta_ops.maintenance.optimize.run import Ran, Work, run
+from delta_ops.maintenance.optimize.run import (
+    COMMIT_BYTES,
+    OptimizeResult,
+    RewriteRequest,
+    run,
+)
 from delta_ops.maintenance.optimize.small_files import small_files, target_size_bytes
 from delta_ops.protocol.predicate import Predicate
 from delta_ops.protocol.predicate.text import predicate_text
 from delta_ops.protocol.schema.column_names import name_of_path
 from delta_ops.transaction.rewrite_group import Curve, CurveOrder, Rewriter
-
-COMMIT_BYTES = 10 << 30
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class OptimizeResult:
-    """What `optimize` did."""
-
-    plan: OptimizePlan
-    dry_run: bool
-    version: int | None = None
-    """The last version that holds the change; None if there is none, or it was cleaned up."""
-    already_committed: bool = False
-    """True: a concurrent run did the same first, and this one changed nothing."""
-    num_commits: int = 0
-    files_removed: int = 0
-    files_added: int = 0
-    bytes_removed: int = 0
-    bytes_added: int = 0
-    files_left_to_others: int = 0
-    """Planned files that were not rewritten because somebody else changed or removed files of their
-    group, or changed the table, first; another run finds what is left of them."""
-    expected: Estimate | None = None
-    """What the plan would come to; None unless it is a dry run that found something to do."""
 
 
 def optimize(
@@ -116,34 +96,90 @@ def optimize(
         UnsupportedFeatureError: The table uses what we cannot write.
     """
     validate_arguments(optimize, locals())
-    if curve not in ("zorder", "hilbert"):
-        raise InvalidRequestError(f"there is no curve {curve!r}; choose from zorder, hilbert")
+    request = OptimizeRequest(
+        target_size=target_size,
+        predicate=predicate,
+        shown_predicate=shown_predicate,
+        zorder_by=zorder_by,
+        curve=curve,
+        full=full,
+        engine=engine or rewrite,
+        min_files=min_files,
+        min_size=min_size,
+        max_size=max_size,
+        max_bytes=max_bytes,
+        commit_bytes=commit_bytes,
+        user_metadata=user_metadata,
+        clock=clock,
+        on_event=on_event,
+    )
+    return run(log_of(log), request, dry_run=dry_run)
 
-    validate_bounds(max_bytes=max_bytes, commit_bytes=commit_bytes, min_size=min_size)
-    # Whatever changes what is done: of two runs with the same text, one is taken for both.
-    order = None if zorder_by is None else (*zorder_by, curve)
-    sizes = (target_size, min_size, max_size, max_bytes, commit_bytes)
 
-    def plan(snapshot: Snapshot) -> Planned:
-        target = target_size_bytes(snapshot, target_size)
-        order = _order(snapshot, zorder_by, curve)
-        if order is None:
-            files = small_files(snapshot, target, predicate, min_size, max_size)
-            plan_again = partial(
-                plan_optimize,
-                target_size_bytes=target,
-                min_files=min_files,
-                min_size_bytes=min_size,
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class OptimizeRequest(RewriteRequest):
+    """What the caller of `optimize` asks for; each field is documented there.
+
+    Raises:
+        InvalidRequestError: The curve is unknown, or a bound is too small.
+    """
+
+    operation: ClassVar[str] = "OPTIMIZE"
+
+    shown_predicate: str | None
+    zorder_by: Sequence[str] | None
+    curve: Curve
+    full: bool
+    min_files: int
+    min_size: int | None
+    max_size: int | None
+
+    def __post_init__(self) -> None:
+        if self.curve not in ("zorder", "hilbert"):
+            raise InvalidRequestError(
+                f"there is no curve {self.curve!r}; choose from zorder, hilbert"
             )
-            plan_all = partial(plan_again, files, max_size_bytes=max_size)
-            if max_bytes is None:
-                return Planned(plan=plan_all(), candidates=files, plan_again=plan_again)
-            planned = plan_all(max_group_bytes=max_bytes).take_within(max_bytes)
-            if not planned.has_work:  # the groups that there would be say how much it takes
-                planned = plan_all().fit_groups(max_bytes, snapshot.uri)
-            # Files beside the plan would go beyond the budget.
-            return Planned(plan=planned, plan_again=plan_again)
-        if max_size is not None:
+        validate_bounds(
+            max_bytes=self.max_bytes, commit_bytes=self.commit_bytes, min_size=self.min_size
+        )
+
+    @property
+    def identity(self) -> str:
+        """See `RewriteRequest.identity`: everything that changes which files are rewritten."""
+        order = None if self.zorder_by is None else (*self.zorder_by, self.curve)
+        bounds = (self.target_size, self.min_size, self.max_size, self.max_bytes, self.commit_bytes)
+        return f"{order} {self.full} {self.min_files} {bounds} {self.predicate!r}"
+
+    def plan(self, snapshot: Snapshot) -> Planned:
+        """Choose small files to put together, or files to lay out in an order."""
+        if self.zorder_by is None:
+            order = clustering_order(snapshot)
+        else:
+            order = zorder(snapshot, self.zorder_by, self.curve)
+        if order is None:
+            return self._plan_compaction(snapshot)
+        return self._plan_layout(snapshot, order)
+
+    def _plan_compaction(self, snapshot: Snapshot) -> Planned:
+        target = target_size_bytes(snapshot, self.target_size)
+        files = small_files(snapshot, target, self.predicate, self.min_size, self.max_size)
+        plan_again = partial(
+            plan_optimize,
+            target_size_bytes=target,
+            min_files=self.min_files,
+            min_size_bytes=self.min_size,
+        )
+        plan_all = partial(plan_again, files, max_size_bytes=self.max_size)
+        if self.max_bytes is None:
+            return Planned(plan=plan_all(), candidates=files, plan_again=plan_again)
+        planned = plan_all(max_group_bytes=self.max_bytes).take_within(self.max_bytes)
+        if not planned.has_work:  # the error names the smallest group without a budget
+            planned = plan_all().fit_groups(self.max_bytes, snapshot.uri)
+        # No candidates: files beside the plan would exceed the budget.
+        return Planned(plan=planned, plan_again=plan_again)
+
+    def _plan_layout(self, snapshot: Snapshot, order: CurveOrder) -> Planned:
+        if self.max_size is not None:
             raise InvalidRequestError(
                 f"{snapshot.uri}: files that are laid out in an order are cut by it; leave out "
                 "max_size"
@@ -151,73 +187,30 @@ def optimize(
         planned = plan_order(
             snapshot,
             order,
-            target_size_bytes=target,
-            predicate=predicate,
-            min_files=min_files,
-            full=full,
-            max_group_bytes=min(MAX_GROUP_BYTES, max_bytes or MAX_GROUP_BYTES),
+            target_size_bytes=target_size_bytes(snapshot, self.target_size),
+            predicate=self.predicate,
+            min_files=self.min_files,
+            full=self.full,
+            max_group_bytes=min(MAX_GROUP_BYTES, self.max_bytes or MAX_GROUP_BYTES),
         )
-        cure = ", or leave out full, which takes whole partitions" if full else ""
-        return Planned(plan=planned.fit_groups(max_bytes, snapshot.uri, cure))
+        cure = ", or leave out full, which takes whole partitions" if self.full else ""
+        return Planned(plan=planned.fit_groups(self.max_bytes, snapshot.uri, cure))
 
-    work = Work(
-        log=log_of(log),
-        plan=plan,
-        operation="OPTIMIZE",
-        parameters=partial(_parameters, _texts(predicate, shown_predicate), full),
-        request=f"{order} {full} {min_files} {sizes} {predicate!r}",
-        engine=engine or rewrite,
-        max_bytes=max_bytes,
-        commit_bytes=commit_bytes,
-        user_metadata=user_metadata,
-        clock=clock,
-        on_event=on_event,
-    )
-    return result_of(run(work, dry_run=dry_run), work, dry_run)
+    def parameters(self, snapshot: Snapshot, plan: OptimizePlan, /) -> Mapping[str, Any]:
+        """See `RewriteRequest.parameters`."""
+        names = [name_of_path(path) for path in plan.order.columns] if plan.order else []
+        is_clustered = bool(snapshot.clustering_columns)
+        return {
+            "predicate": self._predicate_texts(),
+            "zOrderBy": [] if is_clustered else names,
+            "clusterBy": names if is_clustered else [],
+            **({"isFull": self.full} if is_clustered else {}),
+            "auto": False,
+            "targetSize": plan.target_size_bytes,
+        }
 
-
-def result_of(ran: Ran, work: Work, dry_run: bool) -> OptimizeResult:
-    """What a run has done, or would do, as a caller wants it."""
-    done = ran.already_committed
-    return OptimizeResult(
-        plan=ran.planned.plan,
-        dry_run=dry_run,
-        version=ran.versions[-1] if ran.versions else done.version if done else None,
-        already_committed=done is not None and not ran.versions,
-        num_commits=len(ran.versions),
-        files_removed=ran.total("numRemovedFiles"),
-        files_added=ran.total("numAddedFiles"),
-        bytes_removed=ran.total("numRemovedBytes"),
-        bytes_added=ran.total("numAddedBytes"),
-        files_left_to_others=ran.files_left,
-        expected=(
-            estimate(
-                ran.snapshot, ran.planned, work.operation, work.log.history(VERSIONS_LOOKED_AT)
-            )
-            if dry_run and ran.planned.plan.has_work
-            else None
-        ),
-    )
-
-
-def _order(snapshot: Snapshot, names: Sequence[str] | None, curve: Curve) -> CurveOrder | None:
-    return clustering_order(snapshot) if names is None else zorder(snapshot, names, curve)
-
-
-def _texts(predicate: Predicate | None, shown: str | None) -> list[str]:
-    return [] if predicate is None else [predicate_text(predicate) if shown is None else shown]
-
-
-def _parameters(
-    predicates: Sequence[str], full: bool, snapshot: Snapshot, plan: OptimizePlan
-) -> Mapping[str, Any]:
-    names = [name_of_path(path) for path in plan.order.columns] if plan.order else []
-    is_clustered = bool(snapshot.clustering_columns)
-    return {
-        "predicate": predicates,
-        "zOrderBy": [] if is_clustered else names,
-        "clusterBy": names if is_clustered else [],
-        **({"isFull": full} if is_clustered else {}),
-        "auto": False,
-        "targetSize": plan.target_size_bytes,
-    }
+    def _predicate_texts(self) -> list[str]:
+        if self.predicate is None:
+            return []
+        shown = self.shown_predicate
+        return [predicate_text(self.predicate) if shown is None else shown]

@@ -9,22 +9,22 @@ rewritten, and by what the hook does when somebody else is quicker, which is not
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
 from functools import partial
-from typing import Any
+from typing import Any, ClassVar
 
 from delta_ops.arguments import validate_arguments
 from delta_ops.arrow import rewrite
 from delta_ops.errors import CommitConflictError, InvalidRequestError
-from delta_ops.events import ignore
+from delta_ops.events import OnEvent, ignore
 from delta_ops.log import Snapshot
-from delta_ops.maintenance.optimize.act import COMMIT_BYTES
 from delta_ops.maintenance.optimize.plan import (
     OptimizePlan,
     Planned,
     plan_optimize,
     split_by_partition,
 )
-from delta_ops.maintenance.optimize.run import Work, run
+from delta_ops.maintenance.optimize.run import COMMIT_BYTES, RewriteRequest, run
 from delta_ops.maintenance.optimize.small_files import small_files, target_size_bytes
 from delta_ops.protocol.actions import AddFile, Metadata
 from delta_ops.protocol.properties.known import AUTO_COMPACT
@@ -62,34 +62,59 @@ def auto_compact(
         written = _written_partitions(committed)
         if not written or not _is_on(committed):
             return
-
-        def plan(snapshot: Snapshot) -> Planned:
-            target = target_size_bytes(snapshot, None)
-            small = [] if snapshot.clustering_columns else small_files(snapshot, target)
-            files = _filter_crowded(small, written, min_files)
-            plan_again = partial(plan_optimize, target_size_bytes=target)
-            planned = plan_again(files, max_group_bytes=max_bytes)
-            return Planned(plan=planned.take_within(max_bytes), plan_again=plan_again)
-
-        work = Work(
-            log=committed.log,
-            plan=plan,
-            operation="OPTIMIZE",
-            parameters=_parameters,
-            request=f"auto {max_bytes} {min_files}",
+        request = AutoCompactRequest(
+            written=written,
+            min_files=min_files,
             engine=engine or rewrite,
             max_bytes=max_bytes,
-            commit_bytes=COMMIT_BYTES,
-            user_metadata=None,
             clock=committed.clock,
-            on_event=ignore,
         )
         try:
-            run(work, dry_run=False)
-        except CommitConflictError:  # whoever was quicker has the files, or a later write will
+            run(committed.log, request, dry_run=False)
+        except CommitConflictError:  # the other writer has the files, or a later write will
             return
 
     return auto_compact_if_due
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class AutoCompactRequest(RewriteRequest):
+    """Compaction of the partitions that a commit wrote to."""
+
+    operation: ClassVar[str] = "OPTIMIZE"
+
+    written: Collection[Partition]
+    min_files: int
+    max_bytes: int
+    predicate: None = None
+    target_size: None = None
+    commit_bytes: int = COMMIT_BYTES
+    user_metadata: None = None
+    on_event: OnEvent = ignore
+
+    @property
+    def identity(self) -> str:
+        """See `RewriteRequest.identity`."""
+        return f"auto {self.max_bytes} {self.min_files}"
+
+    def plan(self, snapshot: Snapshot) -> Planned:
+        """Choose small files of the partitions that were written to and have many of them."""
+        target = target_size_bytes(snapshot, None)
+        small = [] if snapshot.clustering_columns else small_files(snapshot, target)
+        files = _filter_crowded(small, self.written, self.min_files)
+        plan_again = partial(plan_optimize, target_size_bytes=target)
+        planned = plan_again(files, max_group_bytes=self.max_bytes)
+        return Planned(plan=planned.take_within(self.max_bytes), plan_again=plan_again)
+
+    def parameters(self, _snapshot: Snapshot, plan: OptimizePlan, /) -> Mapping[str, Any]:
+        """See `RewriteRequest.parameters`."""
+        return {
+            "predicate": [],
+            "zOrderBy": [],
+            "clusterBy": [],
+            "auto": True,
+            "targetSize": plan.target_size_bytes,
+        }
 
 
 def _is_on(committed: CommittedVersion) -> bool:
@@ -117,13 +142,3 @@ def _filter_crowded(
     """The small files of partitions that were written to and have many."""
     of_written = split_by_partition(add for add in files if _partition(add) in written)
     return [add for each in of_written if len(each) >= min_files for add in each]
-
-
-def _parameters(_snapshot: Snapshot, plan: OptimizePlan) -> Mapping[str, Any]:
-    return {
-        "predicate": [],
-        "zOrderBy": [],
-        "clusterBy": [],
-        "auto": True,
-        "targetSize": plan.target_size_bytes,
-    }

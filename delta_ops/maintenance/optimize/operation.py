@@ -6,7 +6,8 @@ from collections.abc import Sequence
 from typing import Any
 
 from delta_ops.maintenance.operation import OperationEntry, Option, Request
-from delta_ops.maintenance.optimize.act import OptimizeResult, optimize
+from delta_ops.maintenance.optimize.act import optimize
+from delta_ops.maintenance.optimize.run import OptimizeResult
 from delta_ops.maintenance.thresholds import Facts, Finding, HealthThresholds, due_finding
 from delta_ops.protocol.schema.column_names import name_of_path
 

@@ -69,7 +69,7 @@ class Rewriting:
             done: Groups of earlier commits of the run, for who looks on.
             to_come: Groups of later ones.
         """
-        self._transaction, self.snapshot, self._engine = transaction, snapshot, engine
+        self.transaction, self.snapshot, self._engine = transaction, snapshot, engine
         self.done, self._to_come = done, to_come
         self.loose: Sequence[AddFile] = ()
         """Files that may be put together with what other commits make."""
@@ -155,7 +155,7 @@ class Rewriting:
 
     def undo(self) -> None:
         """Delete what was written, which no version names or can come to name."""
-        discard(self._transaction.log.storage, self.outputs)
+        discard(self.transaction.log.storage, self.outputs)
 
     def _rewrite_all(
         self, groups: Sequence[RewriteGroup], note: Callable[[RewriteGroup, Staged], None]
@@ -233,7 +233,7 @@ class Rewriting:
         # A single file was to be cut: what an engine cannot cut stays.
         is_useful = len(adds) > 1 if len(group.files) == 1 else len(adds) < len(group.files)
         if not is_useful:
-            discard(self._transaction.log.storage, adds)
+            discard(self.transaction.log.storage, adds)
             return ()
         earlier = [self._drafts[add.path] for add in group.files if add.path in self._drafts]
         made = Rewrite(inputs=self._replace_drafts(group).files, staged=staged)
@@ -243,7 +243,7 @@ class Rewriting:
         else:
             self._final.append(made)
         for each in earlier:
-            discard(self._transaction.log.storage, each.staged.adds)
+            discard(self.transaction.log.storage, each.staged.adds)
             del self._drafts[each.staged.adds[0].path]
         return adds if len(adds) == 1 else ()
 
@@ -253,7 +253,7 @@ class Rewriting:
         try:
             _validate_row_counts(group.files, staged, self.snapshot)
         except BaseException:
-            discard(self._transaction.log.storage, staged.adds)
+            discard(self.transaction.log.storage, staged.adds)
             raise
         tags, provider = shared_tags(group.files) or None, shared_provider(group.files)
         adds = (
@@ -263,7 +263,7 @@ class Rewriting:
         return replace(staged, adds=tuple(adds))
 
     def _tell(self, done: int, total: int) -> None:
-        self._transaction.on_event(
+        self.transaction.on_event(
             Progress(table=self.snapshot.uri, operation="optimize", done=done, total=total)
         )
 

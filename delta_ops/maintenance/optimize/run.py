@@ -6,35 +6,40 @@ rest; see `remaining`. A run after a crash plans anew on what is there.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from abc import ABC, abstractmethod
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, ClassVar
 
 from delta_ops.clock import Clock
 from delta_ops.errors import CommitConflictError, TableNotFoundError
 from delta_ops.events import OnEvent
 from delta_ops.log import DeltaLog, Snapshot
+from delta_ops.maintenance.optimize.estimate import VERSIONS_LOOKED_AT, Estimate, estimate
 from delta_ops.maintenance.optimize.plan import OptimizePlan, PlanAgain, Planned
 from delta_ops.maintenance.optimize.remaining import Remaining
 from delta_ops.maintenance.optimize.rewriting import Rewriting
 from delta_ops.maintenance.request_txn import maintenance_txn
 from delta_ops.protocol.actions import AddFile
-from delta_ops.transaction import CommitResult, Transaction, Txn, begin
+from delta_ops.protocol.predicate import Predicate
+from delta_ops.transaction import CommitResult, Transaction, begin
 from delta_ops.transaction.rewrite_group import Rewriter
 
+COMMIT_BYTES = 10 << 30
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Work:
-    """What a run does."""
 
-    log: DeltaLog
-    plan: Callable[[Snapshot], Planned]
-    operation: str
-    """As the reference names it."""
-    parameters: Callable[[Snapshot, OptimizePlan], Mapping[str, Any]]
-    request: str
-    """What is asked for; the same text for the same work."""
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class RewriteRequest(ABC):
+    """What the caller of a rewrite asks for; the subclasses say which files are rewritten."""
+
+    operation: ClassVar[str]
+    """The operation of commitInfo, as the reference names it."""
+
+    predicate: Predicate | None
+    """Over partition columns: only these partitions."""
     engine: Rewriter
+    target_size: int | None
+    """Bytes; None for the table's."""
     max_bytes: int | None
     """Bytes that may be rewritten; None: as many as are planned."""
     commit_bytes: int
@@ -42,6 +47,41 @@ class Work:
     user_metadata: str | None
     clock: Clock
     on_event: OnEvent
+
+    @abstractmethod
+    def plan(self, snapshot: Snapshot) -> Planned:
+        """Choose the files to rewrite."""
+
+    @abstractmethod
+    def parameters(self, snapshot: Snapshot, plan: OptimizePlan, /) -> Mapping[str, Any]:
+        """The operation parameters of commitInfo."""
+
+    @property
+    @abstractmethod
+    def identity(self) -> str:
+        """The same text for the same work: of two runs with the same text, one commits."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OptimizeResult:
+    """What `optimize` or `purge` did."""
+
+    plan: OptimizePlan
+    dry_run: bool
+    version: int | None = None
+    """The last version that holds the change; None if there is none, or it was cleaned up."""
+    already_committed: bool = False
+    """True: a concurrent run did the same first, and this one changed nothing."""
+    num_commits: int = 0
+    files_removed: int = 0
+    files_added: int = 0
+    bytes_removed: int = 0
+    bytes_added: int = 0
+    files_left_to_others: int = 0
+    """Planned files that were not rewritten because another writer changed or removed files of
+    their group, or changed the table, first; another run rewrites what is left of them."""
+    expected: Estimate | None = None
+    """The expected outcome; None unless it is a dry run that found something to do."""
 
 
 @dataclass(slots=True, kw_only=True)
@@ -71,23 +111,31 @@ class Ran:
         self.metrics.append(committed.metrics)
 
 
-def run(work: Work, *, dry_run: bool) -> Ran:
-    """Plan, rewrite and commit until what was planned first is done."""
-    transaction, snapshot = _begin(work)
-    ran = Ran(planned=work.plan(snapshot), snapshot=snapshot)
-    if dry_run:
-        return ran
-    remaining = Remaining(ran.planned, snapshot, work.max_bytes)
+def run(log: DeltaLog, request: RewriteRequest, *, dry_run: bool) -> OptimizeResult:
+    """Plan, rewrite and commit until what was planned first is done.
+
+    Raises:
+        CommitConflictError: Other writers changed files of each group, or the table.
+    """
+    transaction, snapshot = _begin(log, request)
+    ran = Ran(planned=request.plan(snapshot), snapshot=snapshot)
+    if not dry_run:
+        _execute(ran, transaction, request)
+    return _result_of(ran, log, request, dry_run=dry_run)
+
+
+def _execute(ran: Ran, transaction: Transaction, request: RewriteRequest) -> None:
+    """Rewrite and commit the plan part by part; `ran` records each part."""
+    snapshot = ran.snapshot
+    remaining = Remaining(ran.planned, snapshot, request.max_bytes)
     lost: CommitConflictError | None = None
     done = 0
     while remaining.plan.has_work:
-        part, loose = remaining.take(work.commit_bytes)
+        part, loose = remaining.take(request.commit_bytes)
         to_come = len(remaining.plan.groups)
-        rewriting = Rewriting(transaction, snapshot, work.engine, done=done, to_come=to_come)
+        rewriting = Rewriting(transaction, snapshot, request.engine, done=done, to_come=to_come)
         try:
-            committed = _rewrite_part(
-                work, transaction, rewriting, part, loose, remaining.plan_again
-            )
+            committed = _rewrite_part(request, rewriting, part, loose, remaining.plan_again)
         except CommitConflictError as conflict:
             lost, committed = conflict, None
             ran.files_left += part.num_files
@@ -102,32 +150,53 @@ def run(work: Work, *, dry_run: bool) -> Ran:
         if remaining.is_done:
             break
         done = rewriting.done
-        transaction, snapshot = _begin(work)
-        remaining.go_on(snapshot, work.plan)
+        transaction, snapshot = _begin(transaction.log, request)
+        remaining.go_on(snapshot, request.plan)
     ran.files_left += remaining.files_left
     if lost is not None and not ran.versions:
         raise lost
-    return ran
 
 
-def _begin(work: Work) -> tuple[Transaction, Snapshot]:
-    transaction = begin(work.log, clock=work.clock, on_event=work.on_event)
+def _result_of(
+    ran: Ran, log: DeltaLog, request: RewriteRequest, *, dry_run: bool
+) -> OptimizeResult:
+    done, plan = ran.already_committed, ran.planned.plan
+    expected = None
+    if dry_run and plan.has_work:
+        history = log.history(VERSIONS_LOOKED_AT)
+        expected = estimate(ran.snapshot, ran.planned, request.operation, history)
+    return OptimizeResult(
+        plan=plan,
+        dry_run=dry_run,
+        version=ran.versions[-1] if ran.versions else done.version if done else None,
+        already_committed=done is not None and not ran.versions,
+        num_commits=len(ran.versions),
+        files_removed=ran.total("numRemovedFiles"),
+        files_added=ran.total("numAddedFiles"),
+        bytes_removed=ran.total("numRemovedBytes"),
+        bytes_added=ran.total("numAddedBytes"),
+        files_left_to_others=ran.files_left,
+        expected=expected,
+    )
+
+
+def _begin(log: DeltaLog, request: RewriteRequest) -> tuple[Transaction, Snapshot]:
+    transaction = begin(log, clock=request.clock, on_event=request.on_event)
     if transaction.snapshot is None:
-        raise TableNotFoundError(work.log.uri)
+        raise TableNotFoundError(log.uri)
     return transaction, transaction.snapshot
 
 
 def _rewrite_part(
-    work: Work,
-    transaction: Transaction,
+    request: RewriteRequest,
     rewriting: Rewriting,
     plan: OptimizePlan,
     loose: Sequence[AddFile],
     plan_again: PlanAgain | None,
 ) -> CommitResult | None:
-    """Rewrite and commit; None if nothing was gained."""
-    snapshot = rewriting.snapshot
-    begun_ms = work.clock()
+    """Rewrite and commit one part of a plan; None if nothing was gained."""
+    begun_ms = request.clock()
+    transaction = rewriting.transaction
     try:
         if plan_again is None:
             rewriting.run_once(plan)
@@ -135,16 +204,13 @@ def _rewrite_part(
             rewriting.run(loose, plan, plan_again)
         if not rewriting.rewrites:
             return None
-        txn = maintenance_txn("optimize", snapshot, work.request)
-        committed = None
-        while committed is None:
+        while True:
             try:
-                parameters = work.parameters(snapshot, plan)
-                committed = _commit(transaction, rewriting, txn, parameters, work, begun_ms)
+                return _commit(transaction, rewriting, request, plan, begun_ms)
             except CommitConflictError as conflict:
-                # What lives is asked of the version that the next attempt goes on from: whatever is
-                # removed after it, that attempt finds out.
-                transaction = begin(work.log, clock=work.clock, on_event=work.on_event)
+                # Live files are loaded at the version that the next attempt is based on. That
+                # attempt detects what is removed after it.
+                transaction = begin(transaction.log, clock=request.clock, on_event=request.on_event)
                 latest = transaction.snapshot
                 if conflict.kind != "delete delete" or not (
                     latest and rewriting.keep_what_lives(latest)
@@ -153,29 +219,28 @@ def _rewrite_part(
     finally:
         if not transaction.may_be_committed:
             rewriting.undo()
-    return committed
 
 
 def _commit(
     transaction: Transaction,
     rewriting: Rewriting,
-    txn: Txn,
-    parameters: Mapping[str, Any],
-    work: Work,
+    request: RewriteRequest,
+    plan: OptimizePlan,
     begun_ms: int,
 ) -> CommitResult:
+    txn = maintenance_txn("optimize", rewriting.snapshot, request.identity)
     transaction.set_transaction(txn)
     for each in rewriting.rewrites:
         transaction.stage(each.staged)
         transaction.remove(each.inputs, data_change=False)
     return transaction.commit(
-        operation=work.operation,
-        parameters=parameters,
+        operation=request.operation,
+        parameters=request.parameters(rewriting.snapshot, plan),
         metrics={
             **_metrics(rewriting.inputs, rewriting.outputs),
-            "executionTimeMs": work.clock() - begun_ms,
+            "executionTimeMs": request.clock() - begun_ms,
         },
-        user_metadata=work.user_metadata,
+        user_metadata=request.user_metadata,
     )
 
 

@@ -7,9 +7,9 @@ groups are stored as the table's files are written today.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping, Sequence
-from functools import partial
-from typing import Any
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, ClassVar
 
 from delta_ops.arguments import validate_arguments
 from delta_ops.arrow import rewrite
@@ -17,26 +17,22 @@ from delta_ops.clock import Clock, system_clock
 from delta_ops.errors import InvalidRequestError
 from delta_ops.events import OnEvent, ignore
 from delta_ops.log import Snapshot, TableOrPlace, log_of
-from delta_ops.maintenance.optimize.act import COMMIT_BYTES, OptimizeResult, result_of
-from delta_ops.maintenance.optimize.plan import (
-    OptimizePlan,
-    Planned,
-    pack,
-    split_by_partition,
-    validate_bounds,
+from delta_ops.maintenance.optimize.plan import OptimizePlan, Planned, validate_bounds
+from delta_ops.maintenance.optimize.run import (
+    COMMIT_BYTES,
+    OptimizeResult,
+    RewriteRequest,
+    run,
 )
-from delta_ops.maintenance.optimize.run import Work, run
 from delta_ops.maintenance.optimize.small_files import own_files, target_size_bytes
 from delta_ops.maintenance.purge.outdated_files import (
-    Otherwise,
-    files_stored_otherwise,
-    validate_otherwise,
+    OutdatedReasons,
+    find_outdated_files,
+    validate_reasons,
 )
-from delta_ops.protocol.actions import AddFile
+from delta_ops.maintenance.purge.plan import plan_purge
 from delta_ops.protocol.predicate import Predicate
 from delta_ops.protocol.predicate.text import predicate_text
-from delta_ops.protocol.stats.file_stats import num_records
-from delta_ops.transaction import RewriteGroup
 from delta_ops.transaction.rewrite_group import Rewriter
 
 
@@ -81,33 +77,14 @@ def purge(
         UnsupportedFeatureError: The table uses what we cannot write.
     """
     validate_arguments(purge, locals())
-    if deleted_share is not None and not 0 <= deleted_share <= 1:
-        raise InvalidRequestError(f"deleted_share is from 0 to 1, not {deleted_share}")
-    validate_bounds(max_bytes=max_bytes, commit_bytes=commit_bytes, min_size=None)
-    reasons = Otherwise(
-        old_schema=old_schema, other_codec=other_codec, max_row_group_bytes=max_row_group_bytes
-    )
-    sizes = (target_size, max_bytes, commit_bytes)
-
-    def plan(snapshot: Snapshot) -> Planned:
-        validate_otherwise(reasons, snapshot)
-        files = own_files(snapshot, predicate)
-        planned = plan_purge(
-            files,
-            target_size_bytes=target_size_bytes(snapshot, target_size),
-            deleted_share=deleted_share,
-            lacking_statistics=lacking_statistics,
-            otherwise=_stored_otherwise(snapshot, files, reasons),
-            max_group_bytes=max_bytes,
-        )
-        return Planned(plan=planned.fit_groups(max_bytes, snapshot.uri))
-
-    work = Work(
-        log=log_of(log),
-        plan=plan,
-        operation="REORG",
-        parameters=partial(_parameters, predicate),
-        request=f"purge {deleted_share} {lacking_statistics} {reasons} {sizes} {predicate!r}",
+    request = PurgeRequest(
+        deleted_share=deleted_share,
+        lacking_statistics=lacking_statistics,
+        outdated=OutdatedReasons(
+            old_schema=old_schema, other_codec=other_codec, max_row_group_bytes=max_row_group_bytes
+        ),
+        target_size=target_size,
+        predicate=predicate,
         engine=engine or rewrite,
         max_bytes=max_bytes,
         commit_bytes=commit_bytes,
@@ -115,67 +92,53 @@ def purge(
         clock=clock,
         on_event=on_event,
     )
-    return result_of(run(work, dry_run=dry_run), work, dry_run)
+    return run(log_of(log), request, dry_run=dry_run)
 
 
-def plan_purge(
-    files: Iterable[AddFile],
-    *,
-    target_size_bytes: int,
-    deleted_share: float | None = 0.0,
-    lacking_statistics: bool = False,
-    otherwise: Collection[str] = (),
-    max_group_bytes: int | None = None,
-) -> OptimizePlan:
-    """Choose the files to rewrite; those that fit together become one. Pure.
-
-    Args:
-        otherwise: Paths of files to rewrite whatever else there is to say of them.
-        max_group_bytes: As for `plan_optimize`.
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class PurgeRequest(RewriteRequest):
+    """What the caller of `purge` asks for; each field is documented there.
 
     Raises:
-        InvalidRequestError: The target is not positive.
+        InvalidRequestError: The share is not from 0 to 1, or a bound is too small.
     """
-    validate_arguments(plan_purge, locals())
-    if target_size_bytes < 1:
-        raise InvalidRequestError(f"the target size must be positive, not {target_size_bytes}")
 
-    def is_chosen(add: AddFile) -> bool:
-        if add.path in otherwise:
-            return True
-        rows = num_records(add.stats)
-        if rows is None and lacking_statistics:
-            return True
-        if deleted_share is None:
-            return False
-        if rows is None:
-            return add.deletion_vector is not None
-        deleted = add.deletion_vector.cardinality if add.deletion_vector else 0
-        return deleted > 0 and deleted >= deleted_share * rows
+    operation: ClassVar[str] = "REORG"
 
-    groups = (
-        RewriteGroup(files=tuple(group), target_size_bytes=target_size_bytes)
-        for of_partition in split_by_partition(filter(is_chosen, files))
-        for group in pack(
-            of_partition, min(target_size_bytes, max_group_bytes or target_size_bytes)
+    deleted_share: float | None
+    lacking_statistics: bool
+    outdated: OutdatedReasons
+
+    def __post_init__(self) -> None:
+        if self.deleted_share is not None and not 0 <= self.deleted_share <= 1:
+            raise InvalidRequestError(f"deleted_share is from 0 to 1, not {self.deleted_share}")
+        validate_bounds(max_bytes=self.max_bytes, commit_bytes=self.commit_bytes, min_size=None)
+
+    @property
+    def identity(self) -> str:
+        """See `RewriteRequest.identity`: everything that changes which files are rewritten."""
+        reasons = f"{self.deleted_share} {self.lacking_statistics} {self.outdated}"
+        bounds = (self.target_size, self.max_bytes, self.commit_bytes)
+        return f"purge {reasons} {bounds} {self.predicate!r}"
+
+    def plan(self, snapshot: Snapshot) -> Planned:
+        """Choose the files to rewrite."""
+        validate_reasons(self.outdated, snapshot)
+        files = own_files(snapshot, self.predicate)
+        planned = plan_purge(
+            files,
+            target_size_bytes=target_size_bytes(snapshot, self.target_size),
+            deleted_share=self.deleted_share,
+            lacking_statistics=self.lacking_statistics,
+            otherwise=find_outdated_files(snapshot, files, self.outdated),
+            max_group_bytes=self.max_bytes,
         )
-    )
-    return OptimizePlan(
-        target_size_bytes=target_size_bytes,
-        groups=tuple(sorted(groups, key=lambda group: group.files[0].path)),
-    )
+        return Planned(plan=planned.fit_groups(self.max_bytes, snapshot.uri))
 
-
-def _stored_otherwise(
-    snapshot: Snapshot, files: Sequence[AddFile], reasons: Otherwise
-) -> Collection[str]:
-    return files_stored_otherwise(snapshot, files, reasons) if reasons.needs_footers else ()
-
-
-def _parameters(
-    predicate: Predicate | None, _snapshot: Snapshot, _plan: OptimizePlan
-) -> Mapping[str, Any]:
-    return {
-        "predicate": [] if predicate is None else [predicate_text(predicate)],
-        "applyPurge": True,
-    }
+    def parameters(self, _snapshot: Snapshot, _plan: OptimizePlan, /) -> Mapping[str, Any]:
+        """See `RewriteRequest.parameters`."""
+        predicate = self.predicate
+        return {
+            "predicate": [] if predicate is None else [predicate_text(predicate)],
+            "applyPurge": True,
+        }

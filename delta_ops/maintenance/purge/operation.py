@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from delta_ops.maintenance.operation import OperationEntry, Option
-from delta_ops.maintenance.optimize.act import OptimizeResult
 from delta_ops.maintenance.optimize.operation import max_bytes_option, result_json, take_arguments
+from delta_ops.maintenance.optimize.run import OptimizeResult
 from delta_ops.maintenance.purge.act import purge
 from delta_ops.maintenance.thresholds import Facts, Finding, HealthThresholds
 

@@ -1,8 +1,8 @@
-"""Files stored otherwise than the table's are written: by their footers, which are read for it."""
+"""Outdated files: files whose footer does not match the table's settings. Footers are read."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
 
@@ -27,8 +27,8 @@ _VARIANT = {"metadata", "value", "typed_value"}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Otherwise:
-    """What of a file's footer is a reason to write its rows again."""
+class OutdatedReasons:
+    """What in a file's footer is a reason to rewrite the file."""
 
     old_schema: bool = False
     """Columns that the table does not have, has beside these, or has with another type."""
@@ -43,7 +43,7 @@ class Otherwise:
         return self.old_schema or self.other_codec or self.max_row_group_bytes is not None
 
 
-def validate_otherwise(reasons: Otherwise, snapshot: Snapshot) -> None:
+def validate_reasons(reasons: OutdatedReasons, snapshot: Snapshot) -> None:
     """Refuse reasons that would be there again after a rewrite.
 
     Raises:
@@ -63,21 +63,23 @@ def validate_otherwise(reasons: Otherwise, snapshot: Snapshot) -> None:
         )
 
 
-def files_stored_otherwise(
-    snapshot: Snapshot, files: Sequence[AddFile], reasons: Otherwise
+def find_outdated_files(
+    snapshot: Snapshot, files: Sequence[AddFile], reasons: OutdatedReasons
 ) -> set[str]:
-    """Paths of the files that have one of the reasons.
+    """Paths of the files that have one of the reasons; no footer is read without a reason.
 
     Raises:
         DataFileError: A file is gone or cannot be read.
     """
-    is_otherwise = _judge(snapshot, reasons)
-    answers = run_parallel(partial(_is_otherwise, snapshot, is_otherwise), files)
+    if not reasons.needs_footers:
+        return set()
+    is_outdated = _footer_test(snapshot, reasons)
+    answers = run_parallel(partial(_is_outdated, snapshot, is_outdated), files)
     return {add.path for add, answer in zip(files, answers, strict=True) if answer}
 
 
-def _is_otherwise(
-    snapshot: Snapshot, is_otherwise: Callable[[pq.FileMetaData], bool], add: AddFile
+def _is_outdated(
+    snapshot: Snapshot, is_outdated: Callable[[pq.FileMetaData], bool], add: AddFile
 ) -> bool:
     footer = read_data_footer(snapshot, add)
     path = canonical_path(add.path, snapshot.uri)
@@ -86,39 +88,52 @@ def _is_otherwise(
             snapshot.uri, snapshot.version, path, f"has no footer to read: {footer}"
         )
     try:
-        return is_otherwise(footer)
+        return is_outdated(footer)
     except ValueError as error:
         reason = f"cannot be read ({error}); restore it from a backup"
         raise DataFileError(snapshot.uri, snapshot.version, path, reason) from error
 
 
-def _judge(snapshot: Snapshot, reasons: Otherwise) -> Callable[[pq.FileMetaData], bool]:
-    definition = snapshot.definition
-    codec = str(definition.properties.compression_codec).removesuffix("_raw")
+def _footer_test(snapshot: Snapshot, reasons: OutdatedReasons) -> Callable[[pq.FileMetaData], bool]:
+    """Whether a footer has one of the reasons."""
+    tests: list[Callable[[pq.FileMetaData], bool]] = []
     most = reasons.max_row_group_bytes
+    if most is not None:
+        tests.append(partial(_has_larger_row_group, most))
+    if reasons.other_codec:
+        codec = _codec(str(snapshot.definition.properties.compression_codec))
+        tests.append(partial(_has_other_codec, codec))
     if reasons.old_schema:
+        definition = snapshot.definition
         expected = _columns(arrow_schema_from_schema(definition.file_schema))
         tracked = row_columns(definition, snapshot.uri) or ()
-        # Files may have these, whatever the table asks for.
-        passed_over = {*tracked, *definition.partition_names.values()}
+        # Files may have these columns, whatever the table requires.
+        optional = {*tracked, *definition.partition_names.values()}
+        tests.append(partial(_has_other_columns, expected, optional))
+    return lambda footer: any(test(footer) for test in tests)
 
-    def is_otherwise(footer: pq.FileMetaData) -> bool:
-        groups = [footer.row_group(number) for number in range(footer.num_row_groups)]
-        if most is not None and any(group.total_byte_size > most for group in groups):
-            return True
-        if reasons.other_codec and any(
-            _codec(group.column(number).compression) != codec
-            for group in groups
-            for number in range(group.num_columns)
-        ):
-            return True
-        if not reasons.old_schema:
-            return False
-        stored = _columns(stored_schema(footer))
-        differing = stored ^ expected
-        return any(name not in passed_over for name, _ in differing)
 
-    return is_otherwise
+def _has_larger_row_group(max_bytes: int, footer: pq.FileMetaData) -> bool:
+    return any(group.total_byte_size > max_bytes for group in _row_groups(footer))
+
+
+def _has_other_codec(codec: str, footer: pq.FileMetaData) -> bool:
+    return any(
+        _codec(group.column(number).compression) != codec
+        for group in _row_groups(footer)
+        for number in range(group.num_columns)
+    )
+
+
+def _has_other_columns(
+    expected: set[tuple[str, object]], optional: set[str], footer: pq.FileMetaData
+) -> bool:
+    differing = _columns(stored_schema(footer)) ^ expected
+    return any(name not in optional for name, _ in differing)
+
+
+def _row_groups(footer: pq.FileMetaData) -> Iterator[pq.RowGroupMetaData]:
+    return map(footer.row_group, range(footer.num_row_groups))
 
 
 def _codec(name: str) -> str:

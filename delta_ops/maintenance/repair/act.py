@@ -18,11 +18,11 @@ from functools import partial
 from delta_ops.arguments import validate_arguments
 from delta_ops.clock import Clock, system_clock
 from delta_ops.errors import InvalidRequestError, TableNotFoundError
-from delta_ops.events import OnEvent, Progress, ignore
+from delta_ops.events import OnEvent, ignore
 from delta_ops.log import Snapshot, TableOrPlace, log_of
 from delta_ops.log.outside_files import TableFiles
 from delta_ops.log.transaction_identifiers import version_of_transaction
-from delta_ops.maintenance.data_footers import read_data_footer
+from delta_ops.maintenance.data_footers import describe_files, read_data_footer
 from delta_ops.maintenance.repair.plan import RepairPlan, plan_repair
 from delta_ops.maintenance.request_txn import maintenance_txn
 from delta_ops.protocol.actions import AddFile
@@ -35,8 +35,6 @@ from delta_ops.storage.concurrency import run_parallel
 from delta_ops.transaction import CommitResult, Transaction, Txn, begin
 from delta_ops.transaction.changes import Describe
 from delta_ops.transaction.races.missing_files import vector_path
-
-_FOOTERS_AT_A_TIME = 1000
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -112,7 +110,13 @@ def repair(
         transaction.validate()
         return RepairResult(plan=plan, dry_run=True)
     found = plan.without_statistics if fill_statistics else ()
-    described, failures = _describe_files(found, snapshot, on_event)
+    described, failures = describe_files(
+        found,
+        partial(run_parallel, partial(_add_statistics, snapshot)),
+        table=snapshot.uri,
+        operation="repair",
+        on_event=on_event,
+    )
     txn = _txn(snapshot, f"{bool(described)} {bool(removed)}", request_id)
     result = RepairResult(
         plan=plan,
@@ -237,24 +241,6 @@ def _commit(
         user_metadata=user_metadata,
         counts_files=False,
     )
-
-
-def _describe_files(
-    adds: Sequence[AddFile], snapshot: Snapshot, on_event: OnEvent
-) -> tuple[list[AddFile], list[str]]:
-    """Give files their statistics; also a sentence for each file that cannot be described."""
-    described: list[AddFile] = []
-    failures: list[str] = []
-    for start in range(0, len(adds), _FOOTERS_AT_A_TIME):
-        batch = adds[start : start + _FOOTERS_AT_A_TIME]
-        for made in run_parallel(partial(_add_statistics, snapshot), batch):
-            if isinstance(made, AddFile):
-                described.append(made)
-            else:
-                failures.append(made)
-        done = start + len(batch)
-        on_event(Progress(table=snapshot.uri, operation="repair", done=done, total=len(adds)))
-    return described, failures
 
 
 def _add_statistics(snapshot: Snapshot, add: AddFile) -> AddFile | str:

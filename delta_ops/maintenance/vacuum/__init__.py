@@ -1,1 +1,1 @@
-"""Vacuum: by `facts`, `plan` decides which files go, `act` deletes them, `commits` tells of it."""
+"""Vacuum: by `facts`, `plan` decides which files go, `act` deletes them, `commits` logs it."""

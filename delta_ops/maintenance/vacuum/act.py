@@ -12,7 +12,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection
+from collections.abc import Collection
 from contextlib import suppress
 from dataclasses import dataclass
 from datetime import timedelta
@@ -21,13 +21,13 @@ from functools import partial
 import pyarrow as pa
 
 from delta_ops.arguments import validate_arguments
-from delta_ops.clock import HOUR_MS, Clock, system_clock
-from delta_ops.errors import DeltaOpsError, InvalidRequestError
+from delta_ops.clock import Clock
+from delta_ops.errors import DeltaOpsError
 from delta_ops.events import OnEvent, Progress, ignore
-from delta_ops.log import Snapshot, TableOrPlace, log_of
+from delta_ops.log import DeltaLog, TableOrPlace, log_of
 from delta_ops.maintenance.admission import validate_format, validate_vacuumable
 from delta_ops.maintenance.vacuum.candidates import VacuumMode, find_candidates
-from delta_ops.maintenance.vacuum.commits import commit_end, commit_start, is_logged
+from delta_ops.maintenance.vacuum.commits import VacuumCommits, is_logged
 from delta_ops.maintenance.vacuum.facts import (
     NOTHING_LISTED,
     TableListing,
@@ -36,14 +36,11 @@ from delta_ops.maintenance.vacuum.facts import (
     vacuum_facts,
 )
 from delta_ops.maintenance.vacuum.hidden_names import hidden_names
-from delta_ops.maintenance.vacuum.inventory import validate_inventory
 from delta_ops.maintenance.vacuum.lite import last_version_before, save_info
-from delta_ops.maintenance.vacuum.needed_files import first_look, look_again
+from delta_ops.maintenance.vacuum.needed_files import Look, first_look, look_again
 from delta_ops.maintenance.vacuum.plan import VacuumPlan, plan_by_facts, reasons_to_stay
-from delta_ops.storage import FileInfo, Storage
-from delta_ops.storage.paths import is_valid
-from delta_ops.storage.store_clock import store_time_ms
-from delta_ops.transaction.races.vacuum_runs import VacuumRun, is_heeded
+from delta_ops.maintenance.vacuum.request import VacuumRequest
+from delta_ops.storage import FileInfo
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -111,22 +108,166 @@ def vacuum(
         UnsupportedFeatureError: The table uses a feature that we do not know.
     """
     validate_arguments(vacuum, locals())
-    log = log_of(log)
-    _validate_request(mode, inventory, keep_last, batch_files)
-    kept = _paths_of(keep)
+    request = VacuumRequest(
+        retention=retention,
+        dry_run=dry_run,
+        enforce_retention=enforce_retention,
+        mode=mode,
+        inventory=inventory,
+        keep=keep,
+        keep_versions=keep_versions,
+        keep_last=keep_last,
+        log_commits=log_commits,
+        batch_files=batch_files,
+        user_metadata=user_metadata,
+        clock=clock,
+        on_event=on_event,
+    )
+    run = begin_run(log_of(log), request)
+    plan = run.plan()
+    return VacuumResult(plan=plan, dry_run=True) if dry_run else run.execute(plan)
+
+
+@dataclass(slots=True, kw_only=True, eq=False)
+class VacuumRun:
+    """One vacuum of one table. `look` and `facts` are replaced at each look at the log."""
+
+    log: DeltaLog
+    request: VacuumRequest
+    retention_ms: int
+    now_ms: int
+    """By the store's clock unless the request has one."""
+    commits: VacuumCommits | None
+    """None: the vacuum commits nothing."""
+    listing: TableListing
+    look: Look
+    facts: VacuumFacts
+
+    def plan(self) -> VacuumPlan:
+        """Decide which files to delete."""
+        self._look_again(self.facts.kept)
+        return plan_by_facts(self.listing, self.facts)
+
+    def execute(self, plan: VacuumPlan) -> VacuumResult:
+        """Delete the files of the plan that are still not needed, between START and END."""
+        try:
+            result = self._delete(plan)
+        except Exception:
+            with suppress(DeltaOpsError):  # the first error is the one to raise
+                self._end(deleted=None)
+            raise
+        self._end(deleted=result.deleted_files)
+        self._save_progress(result)
+        return result
+
+    def _look_again(self, kept: frozenset[str]) -> None:
+        """Load what has come to be needed since the last look."""
+        self.look = look_again(
+            self.log,
+            self.look,
+            now_ms=self.now_ms,
+            retention_ms=self.retention_ms,
+            keep_versions=self.request.keep_versions,
+        )
+        self.facts = facts_since(self.facts, self.listing, needed=self.look.needed, keep=kept)
+
+    def _refresh(self, plan: VacuumPlan) -> None:
+        """Look at the log just before files are deleted; START is committed and in force then."""
+        validate_format(self.look.snapshot)
+        self._look_again(self.request.kept_paths())
+        if self.commits is not None and self.commits.begin(self.look.snapshot, plan):
+            self._look_again(self.request.kept_paths())
+
+    def _delete(self, plan: VacuumPlan) -> VacuumResult:
+        """Delete batch by batch what the facts before each batch still allow."""
+        storage, size = self.log.storage, self.request.batch_files
+        todo = plan.files + plan.leftovers
+        deleted: list[FileInfo] = []
+        failures: list[str] = []
+        for start in range(0, len(todo), size):
+            self._refresh(plan)
+            batch = plan_by_facts(TableListing(files=todo[start : start + size]), self.facts)
+            going = batch.files + batch.leftovers
+            failed = frozenset(storage.delete_many(info.path for info in going))
+            deleted += [info for info in going if info.path not in failed]
+            failures += sorted(failed)
+            done = min(start + size, len(todo))
+            self.request.on_event(
+                Progress(table=storage.uri, operation="vacuum", done=done, total=len(todo))
+            )
+        if plan.directories and not todo:
+            self._refresh(plan)
+        return VacuumResult(
+            plan=plan,
+            dry_run=False,
+            deleted_files=len(deleted),
+            deleted_bytes=sum(info.size for info in deleted),
+            deleted_directories=self._delete_directories(plan),
+            needed_after_all=len(todo) - len(deleted) - len(failures),
+            failures=tuple(failures),
+        )
+
+    def _delete_directories(self, plan: VacuumPlan) -> int:
+        """Delete the empty directories of the plan; how many were deleted."""
+        if not plan.directories:
+            return 0
+        reason_of = reasons_to_stay(self.facts)
+        empty = [directory for directory in plan.directories if reason_of(directory) is None]
+        return len(self.log.storage.delete_empty(empty, plan.horizon_ms))
+
+    def _end(self, *, deleted: int | None) -> None:
+        """Commit END, if START was committed.
+
+        Args:
+            deleted: How many files were deleted; None if the vacuum failed.
+        """
+        if self.commits is not None and self.commits.has_begun:
+            self.commits.end(
+                self.look.snapshot.refresh(),
+                deleted=deleted,
+                num_directories=self.listing.num_directories,
+            )
+
+    def _save_progress(self, result: VacuumResult) -> None:
+        """Record up to which version the next lite vacuum has nothing to look for."""
+        is_waiting = self.request.mode == "lite" and result.plan.kept.get("young", 0) > 0
+        is_complete = not (result.failures or result.needed_after_all or is_waiting)
+        if not (is_complete and self.request.covers_whole_table):
+            return
+        version = last_version_before(self.look.snapshot, self.facts.horizon_ms, self.now_ms)
+        if version is not None:
+            save_info(self.look.snapshot, version)
+
+
+def begin_run(log: DeltaLog, request: VacuumRequest) -> VacuumRun:
+    """Load what the log needs, then list the files that may be deleted.
+
+    Raises:
+        As `vacuum`.
+    """
+    kept = request.kept_paths()
     snapshot = log.snapshot()
     validate_vacuumable(snapshot)
-    retention_ms = _retention_ms(snapshot, retention, enforced=enforce_retention)
-    logs = is_logged(snapshot, log_commits)
-    now_ms = _now_ms(snapshot.storage, clock, dry_run=dry_run)
+    retention_ms = request.retention_ms(snapshot)
+    commits = None
+    if is_logged(snapshot, request.log_commits):
+        commits = VacuumCommits(
+            log,
+            is_enforced=request.enforce_retention,
+            specified_ms=None if request.retention is None else retention_ms,
+            user_metadata=request.user_metadata,
+            clock=request.commit_clock,
+            on_event=request.on_event,
+        )
+    now_ms = request.now_ms(snapshot.storage)
     look = first_look(
         log,
         snapshot,
         now_ms=now_ms,
         retention_ms=retention_ms,
-        keep_versions=keep_versions,
-        keep_last=keep_last,
-        on_event=on_event,
+        keep_versions=request.keep_versions,
+        keep_last=request.keep_last,
+        on_event=request.on_event,
     )
     facts_of = partial(
         vacuum_facts,
@@ -140,176 +281,17 @@ def vacuum(
         log,
         snapshot,
         facts_of(NOTHING_LISTED),
-        mode=mode,
-        inventory=inventory,
-        on_event=on_event,
+        mode=request.mode,
+        inventory=request.inventory,
+        on_event=request.on_event,
     )
-    facts = facts_of(listing)
-
-    def ask_again(kept: frozenset[str]) -> None:
-        """Ask what has come to be needed since."""
-        nonlocal look, facts
-        look = look_again(
-            log, look, now_ms=now_ms, retention_ms=retention_ms, keep_versions=keep_versions
-        )
-        facts = facts_since(facts, listing, needed=look.needed, keep=kept)
-
-    ask_again(kept)
-    plan = plan_by_facts(listing, facts)
-    if dry_run:
-        return VacuumResult(plan=plan, dry_run=True)
-
-    commit_clock = clock or system_clock
-    run: VacuumRun | None = None
-
-    def begin_run() -> None:
-        """Commit START, unless that was done and will be heeded until the next look."""
-        nonlocal run
-        if not logs or (run is not None and is_heeded(look.snapshot, run, now_ms=commit_clock())):
-            return
-        run = commit_start(
-            log,
-            look.snapshot,
-            plan,
-            before=run,
-            is_enforced=enforce_retention,
-            specified_ms=None if retention is None else retention_ms,
-            user_metadata=user_metadata,
-            clock=commit_clock,
-            on_event=on_event,
-        )
-        ask_again(_paths_of(keep))
-
-    def present_facts() -> VacuumFacts:
-        """The facts just before files go, of a run that is heeded."""
-        validate_format(look.snapshot)
-        ask_again(_paths_of(keep))
-        begin_run()
-        return facts
-
-    def end_run(deleted: int | None) -> None:
-        if run is not None:
-            commit_end(
-                log,
-                look.snapshot.refresh(),
-                run,
-                deleted=deleted,
-                num_directories=listing.num_directories,
-                user_metadata=user_metadata,
-                clock=commit_clock,
-                on_event=on_event,
-            )
-
-    try:
-        result = _delete(snapshot.storage, plan, batch_files, present_facts, on_event)
-    except Exception:
-        with suppress(DeltaOpsError):  # of what is told, the first error
-            end_run(None)
-        raise
-    end_run(result.deleted_files)
-    is_all = inventory is None and not (keep or keep_versions or keep_last)
-    if is_all and _is_complete(result, mode):
-        version = last_version_before(look.snapshot, facts.horizon_ms, now_ms)
-        if version is not None:
-            save_info(look.snapshot, version)
-    return result
-
-
-def _validate_request(
-    mode: str, inventory: pa.Table | None, keep_last: int, batch_files: int
-) -> None:
-    if mode not in ("full", "lite"):
-        raise InvalidRequestError(f'there is no vacuum of mode {mode!r}; it is "full" or "lite"')
-    if inventory is not None:
-        if mode == "lite":
-            raise InvalidRequestError(
-                "a lite vacuum looks at the log and takes no inventory; leave one of them out"
-            )
-        validate_inventory(inventory)
-    if keep_last < 0 or batch_files < 1:
-        raise InvalidRequestError(
-            f"keep_last is {keep_last} and batch_files is {batch_files}; the first must be 0 at "
-            "least, and the second 1"
-        )
-
-
-def _paths_of(keep: Collection[str]) -> frozenset[str]:
-    """The paths to keep at this moment; what names no file of a table would keep nothing."""
-    paths = frozenset(keep)
-    for path in paths:
-        if not isinstance(path, str) or not is_valid(path):
-            raise InvalidRequestError(
-                f"{path!r} cannot be kept, since it is no path within the table; give paths "
-                "relative to the table, decoded, such as p=1/part-0.parquet or p=1"
-            )
-    return paths
-
-
-def _now_ms(storage: Storage, clock: Clock | None, *, dry_run: bool) -> int:
-    if clock is not None:
-        return clock()
-    return system_clock() if dry_run else store_time_ms(storage)
-
-
-def _retention_ms(snapshot: Snapshot, retention: timedelta | None, *, enforced: bool) -> int:
-    least_ms = snapshot.properties.deleted_file_retention_ms
-    if retention is None:
-        return least_ms
-    retention_ms = retention // timedelta(milliseconds=1)
-    if retention_ms < 0:
-        raise InvalidRequestError(f"the retention of a vacuum cannot be negative ({retention})")
-    if enforced and retention_ms < least_ms:
-        raise InvalidRequestError(
-            f"{snapshot.uri}: a retention of {_hours(retention_ms)} hours is less than the table's "
-            f"delta.deletedFileRetentionDuration, {_hours(least_ms)} hours, on which readers of "
-            "older versions and slow writers rely; keep files for longer, change the property, or "
-            "turn the check off (enforce_retention)"
-        )
-    return retention_ms
-
-
-def _hours(ms: int) -> str:
-    return f"{ms / HOUR_MS:g}"
-
-
-def _delete(
-    storage: Storage,
-    plan: VacuumPlan,
-    batch_files: int,
-    present_facts: Callable[[], VacuumFacts],
-    on_event: OnEvent,
-) -> VacuumResult:
-    """Delete batch by batch, each time what the plan would still have go by the facts then."""
-    todo = plan.files + plan.leftovers
-    deleted: list[FileInfo] = []
-    failures: list[str] = []
-    for start in range(0, len(todo), batch_files):
-        facts = present_facts()
-        batch = TableListing(files=todo[start : start + batch_files])
-        still = plan_by_facts(batch, facts)
-        going = still.files + still.leftovers
-        failed = frozenset(storage.delete_many(info.path for info in going))
-        deleted += [info for info in going if info.path not in failed]
-        failures += sorted(failed)
-        done = min(start + batch_files, len(todo))
-        on_event(Progress(table=storage.uri, operation="vacuum", done=done, total=len(todo)))
-    gone: list[str] = []
-    if plan.directories:
-        reason_of = reasons_to_stay(facts if todo else present_facts())
-        empty = [directory for directory in plan.directories if reason_of(directory) is None]
-        gone = storage.delete_empty(empty, plan.horizon_ms)
-    return VacuumResult(
-        plan=plan,
-        dry_run=False,
-        deleted_files=len(deleted),
-        deleted_bytes=sum(info.size for info in deleted),
-        deleted_directories=len(gone),
-        needed_after_all=len(todo) - len(deleted) - len(failures),
-        failures=tuple(failures),
+    return VacuumRun(
+        log=log,
+        request=request,
+        retention_ms=retention_ms,
+        now_ms=now_ms,
+        commits=commits,
+        listing=listing,
+        look=look,
+        facts=facts_of(listing),
     )
-
-
-def _is_complete(result: VacuumResult, mode: VacuumMode) -> bool:
-    """Whether no file was left that a lite vacuum would have to look at again."""
-    is_waiting = mode == "lite" and result.plan.kept.get("young", 0) > 0
-    return not (result.failures or result.needed_after_all or is_waiting)

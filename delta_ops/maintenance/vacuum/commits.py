@@ -19,7 +19,14 @@ from delta_ops.maintenance.vacuum.plan import VacuumPlan
 from delta_ops.protocol.table_definition import is_supported
 from delta_ops.transaction import CommitResult, begin
 from delta_ops.transaction.commit.hooks import DEFAULT_HOOKS, Hook, write_checksum
-from delta_ops.transaction.races.vacuum_runs import END, START, VacuumRun, next_run, run_app_id
+from delta_ops.transaction.races.vacuum_runs import (
+    END,
+    START,
+    LoggedVacuum,
+    is_heeded,
+    next_run,
+    run_app_id,
+)
 
 PROPERTY = "delta_ops.vacuum.logging"
 """Table property: whether vacuum commits; true if it is not set."""
@@ -43,116 +50,134 @@ def is_logged(snapshot: Snapshot, asked: bool | None) -> bool:
     return text == "true"
 
 
-def commit_start(
-    log: DeltaLog,
-    snapshot: Snapshot,
-    plan: VacuumPlan,
-    *,
-    before: VacuumRun | None,
-    is_enforced: bool,
-    specified_ms: int | None,
-    user_metadata: str | None = None,
-    clock: Clock,
-    on_event: OnEvent,
-) -> VacuumRun:
-    """Commit VACUUM START; the run that has begun.
+class VacuumCommits:
+    """The commits of one vacuum: START before files are deleted, END afterwards.
 
     Args:
-        before: The run that this one goes on with; None if this is the vacuum's first.
-        specified_ms: The retention that was asked for; None if it is the table's.
-        user_metadata: Any text, kept in commitInfo.
-
-    Raises:
-        CommitConflictError: Others were ahead, again and again.
+        is_enforced: Whether a retention below the table's would have been refused.
+        specified_ms: The retention that the caller gave; None for the table's.
+        user_metadata: Any text, kept in commitInfo of both.
     """
-    parameters: dict[str, bool | int] = {"retentionCheckEnabled": is_enforced}
-    if specified_ms is not None:
-        parameters["specifiedRetentionMillis"] = specified_ms
-    parameters["defaultRetentionMillis"] = snapshot.properties.deleted_file_retention_ms
-    metrics = {
+
+    def __init__(
+        self,
+        log: DeltaLog,
+        *,
+        is_enforced: bool,
+        specified_ms: int | None,
+        user_metadata: str | None,
+        clock: Clock,
+        on_event: OnEvent,
+    ) -> None:
+        self._log = log
+        self._is_enforced = is_enforced
+        self._specified_ms = specified_ms
+        self._user_metadata = user_metadata
+        self._clock = clock
+        self._on_event = on_event
+        self._run: LoggedVacuum | None = None
+
+    @property
+    def has_begun(self) -> bool:
+        """Whether START was committed."""
+        return self._run is not None
+
+    def begin(self, snapshot: Snapshot, plan: VacuumPlan) -> bool:
+        """Commit VACUUM START, unless an earlier START stays in force until the next look.
+
+        Returns:
+            Whether a START was committed.
+
+        Raises:
+            CommitConflictError: Other writers were first in each of several attempts.
+        """
+        if self._run is not None and is_heeded(snapshot, self._run, now_ms=self._clock()):
+            return False
+        parameters, metrics = self._start_parameters(snapshot), _start_metrics(plan)
+        for attempt in range(1, _TRIES + 1):
+            run = next_run(snapshot, now_ms=self._clock())
+            if self._run is not None:
+                run = run._replace(slot=self._run.slot)
+            try:
+                outcome = self._commit(snapshot, START, run, parameters, metrics)
+            except CommitConflictError:
+                if attempt == _TRIES:
+                    raise
+            else:
+                if not outcome.already_committed:
+                    self._run = run
+                    return True
+            # Another vacuum took the slot, or metadata or protocol were changed.
+            snapshot = snapshot.refresh()
+            validate_vacuumable(snapshot)
+        raise CommitConflictError(
+            self._log.uri, snapshot.version, "is one of many vacuums that begin"
+        )
+
+    def end(self, snapshot: Snapshot, *, deleted: int | None, num_directories: int) -> None:
+        """Commit VACUUM END.
+
+        Args:
+            deleted: How many files this process has deleted; None if it failed.
+            num_directories: How many directories were listed.
+        """
+        assert self._run is not None
+        parameters = {"status": "FAILED" if deleted is None else "COMPLETED"}
+        metrics = {}
+        if deleted is not None:
+            metrics = {"numDeletedFiles": deleted, "numVacuumedDirectories": num_directories}
+        for attempt in range(1, _TRIES + 1):
+            try:
+                self._commit(snapshot, END, self._run, parameters, metrics)
+            except CommitConflictError:
+                # Somebody changed metadata or protocol, which does not matter unless the table
+                # cannot be vacuumed any more.
+                if attempt == _TRIES:
+                    raise
+                snapshot = snapshot.refresh()
+                validate_vacuumable(snapshot)
+            else:
+                return
+
+    def _start_parameters(self, snapshot: Snapshot) -> dict[str, bool | int]:
+        parameters: dict[str, bool | int] = {"retentionCheckEnabled": self._is_enforced}
+        if self._specified_ms is not None:
+            parameters["specifiedRetentionMillis"] = self._specified_ms
+        parameters["defaultRetentionMillis"] = snapshot.properties.deleted_file_retention_ms
+        return parameters
+
+    def _commit(
+        self,
+        snapshot: Snapshot,
+        operation: str,
+        run: LoggedVacuum,
+        parameters: Mapping[str, object],
+        metrics: Mapping[str, int],
+    ) -> CommitResult:
+        phase = "start" if operation == START else "end"
+        transaction = begin(
+            self._log,
+            snapshot=snapshot,
+            operation="vacuum",
+            clock=self._clock,
+            on_event=self._on_event,
+        )
+        transaction.set_transaction((run_app_id(snapshot, phase, run.slot), run.version))
+        return transaction.commit(
+            operation=operation,
+            parameters=parameters,
+            metrics=metrics,
+            counts_files=False,
+            user_metadata=self._user_metadata,
+            hooks=_hooks(snapshot, operation),
+        )
+
+
+def _start_metrics(plan: VacuumPlan) -> dict[str, int]:
+    return {
         "numFilesToDelete": len(plan.files) + len(plan.leftovers),
         "sizeOfDataToDelete": plan.size_bytes,
     }
-    for attempt in range(1, _TRIES + 1):
-        run = next_run(snapshot, now_ms=clock())
-        if before is not None:
-            run = run._replace(slot=before.slot)
-        try:
-            outcome = _commit(
-                log, snapshot, START, run, parameters, metrics, user_metadata, clock, on_event
-            )
-        except CommitConflictError:
-            if attempt == _TRIES:
-                raise
-        else:
-            if not outcome.already_committed:
-                return run
-        # Another vacuum took the slot, or metadata or protocol were changed.
-        snapshot = snapshot.refresh()
-        validate_vacuumable(snapshot)
-    raise CommitConflictError(log.uri, snapshot.version, "is one of many vacuums that begin")
-
-
-def commit_end(
-    log: DeltaLog,
-    snapshot: Snapshot,
-    run: VacuumRun,
-    *,
-    deleted: int | None,
-    num_directories: int,
-    user_metadata: str | None = None,
-    clock: Clock,
-    on_event: OnEvent,
-) -> None:
-    """Commit VACUUM END.
-
-    Args:
-        deleted: How many files this process has deleted; None if it failed.
-        num_directories: How many were looked at.
-        user_metadata: Any text, kept in commitInfo.
-    """
-    status = "FAILED" if deleted is None else "COMPLETED"
-    metrics = (
-        {}
-        if deleted is None
-        else {"numDeletedFiles": deleted, "numVacuumedDirectories": num_directories}
-    )
-    parameters = {"status": status}
-    for attempt in range(1, _TRIES + 1):
-        try:
-            _commit(log, snapshot, END, run, parameters, metrics, user_metadata, clock, on_event)
-        except CommitConflictError:
-            # Somebody changed metadata or protocol: of no account, unless we cannot go on.
-            if attempt == _TRIES:
-                raise
-            snapshot = snapshot.refresh()
-            validate_vacuumable(snapshot)
-        else:
-            return
-
-
-def _commit(
-    log: DeltaLog,
-    snapshot: Snapshot,
-    operation: str,
-    run: VacuumRun,
-    parameters: Mapping[str, object],
-    metrics: Mapping[str, int],
-    user_metadata: str | None,
-    clock: Clock,
-    on_event: OnEvent,
-) -> CommitResult:
-    phase = "start" if operation == START else "end"
-    transaction = begin(log, snapshot=snapshot, operation="vacuum", clock=clock, on_event=on_event)
-    transaction.set_transaction((run_app_id(snapshot, phase, run.slot), run.version))
-    return transaction.commit(
-        operation=operation,
-        parameters=parameters,
-        metrics=metrics,
-        counts_files=False,
-        user_metadata=user_metadata,
-        hooks=_hooks(snapshot, operation),
-    )
 
 
 def _hooks(snapshot: Snapshot, operation: str) -> Sequence[Hook]:

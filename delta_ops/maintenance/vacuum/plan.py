@@ -103,40 +103,31 @@ def plan_vacuum(
 
 
 def plan_by_facts(listing: TableListing, facts: VacuumFacts) -> VacuumPlan:
-    """Choose the files to delete, of those that are listed."""
-    reason_of = reasons_to_stay(facts)
-    names_tell = _names_tell_all(facts)
-    needed = facts.needed
-    horizon_ms, now_ms = facts.horizon_ms, facts.now_ms
+    """Choose the files to delete from a listing."""
+    reason_of = _quick_reasons(facts)
+    horizon_ms = facts.horizon_ms
     kept = Counter(listing.left_out)
     files: list[FileInfo] = []
     leftovers: list[FileInfo] = []
     directories: list[str] = []
     for info in listing.files:
-        path, modified_ms = info.path, info.modified_ms
-        # Of most paths it is seen at once that nothing in them begins like a hidden name.
-        is_plain = not (path[0] in HIDING or "/." in path or "/_" in path or path[-1] == "/")
-        reason: Reason | None = (
-            ("reachable" if path in needed else None)
-            if is_plain and names_tell
-            else reason_of(path)
-        )
-        if path[-1] == "/":
-            if reason is None and modified_ms < horizon_ms:
-                directories.append(path)
+        reason = reason_of(info.path)
+        if info.path[-1] == "/":
+            if reason is None and info.modified_ms < horizon_ms:
+                directories.append(info.path)
         elif reason is not None:
             kept[reason] += 1
-        elif not is_plain and is_staged(info):
-            if is_leftover(info, now_ms):
+        elif is_staged(info):
+            if is_leftover(info, facts.now_ms):
                 leftovers.append(info)
             else:
                 kept["young"] += 1
-        elif modified_ms < horizon_ms:
+        elif info.modified_ms < horizon_ms:
             files.append(info)
         else:
             kept["young"] += 1
     return VacuumPlan(
-        horizon_ms=horizon_ms,
+        horizon_ms=facts.horizon_ms,
         files=tuple(sorted(files, key=_PATH)),
         leftovers=tuple(sorted(leftovers, key=_PATH)),
         directories=tuple(sorted(directories)),
@@ -168,11 +159,24 @@ def reasons_to_stay(facts: VacuumFacts) -> ReasonOf:
     return reason_of
 
 
-def _names_tell_all(facts: VacuumFacts) -> bool:
-    """Whether a file in whose path no name begins like a hidden one stays only if it is needed."""
-    more = facts.hidden_places or facts.other_tables or facts.hidden_names.directories
+def _quick_reasons(facts: VacuumFacts) -> ReasonOf:
+    """As `reasons_to_stay`, with a fast path for most files of most tables.
+
+    A path without a name that begins like a hidden one stays only if it is needed.
+    """
+    reason_of = reasons_to_stay(facts)
+    elsewhere = facts.hidden_places or facts.other_tables or facts.hidden_names.directories
     by_name = facts.kept or facts.kept_otherwise or facts.needed_otherwise or facts.needed_since
-    return not (more or by_name)
+    if elsewhere or by_name:
+        return reason_of
+    needed = facts.needed
+
+    def quick_reason_of(path: str) -> Reason | None:
+        if path[0] in HIDING or "/." in path or "/_" in path or path[-1] == "/":
+            return reason_of(path)
+        return "reachable" if path in needed else None
+
+    return quick_reason_of
 
 
 def certain_reasons(facts: VacuumFacts) -> ReasonOf:

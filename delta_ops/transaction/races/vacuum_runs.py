@@ -31,8 +31,8 @@ _LOOKED_AT = 20
 """Newest commits, for engines whose vacuum leaves no txn."""
 
 
-class VacuumRun(NamedTuple):
-    """A vacuum of ours that deletes files."""
+class LoggedVacuum(NamedTuple):
+    """A vacuum of ours, as the table's history reports it."""
 
     slot: int
     version: int
@@ -47,22 +47,22 @@ def run_app_id(snapshot: Snapshot, phase: str, slot: int = 0) -> str:
     return f"{MAINTENANCE_PREFIX}vacuum:{snapshot.metadata.id}:{slot}:{phase}"
 
 
-def next_run(snapshot: Snapshot, *, now_ms: int) -> VacuumRun:
+def next_run(snapshot: Snapshot, *, now_ms: int) -> LoggedVacuum:
     """The run that a vacuum planned on this version begins: in the first slot that is free."""
     taken = {run.slot for run in open_runs(snapshot, now_ms=now_ms)}
-    return VacuumRun(next(slot for slot in count() if slot not in taken), snapshot.version)
+    return LoggedVacuum(next(slot for slot in count() if slot not in taken), snapshot.version)
 
 
-def open_runs(snapshot: Snapshot, *, now_ms: int) -> list[VacuumRun]:
+def open_runs(snapshot: Snapshot, *, now_ms: int) -> list[LoggedVacuum]:
     """The runs of ours that have begun and not ended, and are not old enough to be dead."""
     return [
-        VacuumRun(slot, begun.version)
+        LoggedVacuum(slot, begun.version)
         for slot, begun in _unended_runs(snapshot)
         if now_ms - _begun_ms(begun, now_ms) < _DEAD_AFTER_MS
     ]
 
 
-def is_heeded(snapshot: Snapshot, run: VacuumRun, *, now_ms: int) -> bool:
+def is_heeded(snapshot: Snapshot, run: LoggedVacuum, *, now_ms: int) -> bool:
     """Whether others see that the run is open, and will for half a day more."""
     return any(
         (slot, begun.version) == run and now_ms - _begun_ms(begun, now_ms) < _DEAD_AFTER_MS // 2
