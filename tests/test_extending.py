@@ -7,7 +7,11 @@ from __future__ import annotations
 
 import ast
 import json
+import os
 import re
+import shutil
+import subprocess
+import sys
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cache
@@ -193,7 +197,7 @@ class Sorted:
     by: str
 
 
-SORT = cast(Operation, "sort")
+SORT = "sort"
 
 
 def sort(log: DeltaLog, *, dry_run: bool = False, by: str = "size") -> Sorted:
@@ -300,6 +304,91 @@ def test_a_new_operation_is_in_the_config_of_dagster() -> None:
     for wrong in ({"operations": ["sord"]}, {"sort_by": "name"}, {"sort_at_most": 0}):
         with pytest.raises(ValidationError):
             config.model_validate(wrong)
+
+
+SORTING = '''"""A made-up operation: counts the files of a table."""
+
+from dataclasses import dataclass
+
+from delta_ops.log import TableOrPlace, log_of
+from delta_ops.maintenance.operation import OperationEntry, Option
+
+
+@dataclass(frozen=True)
+class Sorted:
+    dry_run: bool
+    files: int
+    by: str
+
+
+def sort(log: TableOrPlace, *, dry_run: bool = False, by: str = "size") -> Sorted:
+    """Sort the files."""
+    return Sorted(dry_run, log_of(log).snapshot().num_files, by)
+
+
+SORT = OperationEntry(
+    name="sort",
+    needs="write",
+    act=sort,
+    arguments=lambda _: {},
+    planned=lambda result: {"files_to_sort": result.files},
+    figures=lambda result: {"sorted_files": result.files},
+    json=lambda result: {"files": result.files, "by": result.by},
+    options=(
+        Option(name="by", kind=str, default="size", description="How.", choices=("size", "age")),
+    ),
+)
+'''
+USES = """
+import json, sys
+from typing import get_args
+from click.testing import CliRunner
+from delta_ops.cli.main import cli
+from delta_ops.maintenance import Operation, maintain
+from delta_ops.orchestration.policies.maintenance_config import MaintenanceConfig
+
+table = sys.argv[1]
+options = {"sort": {"by": "age"}}
+said = CliRunner().invoke(cli, ["sort", table, "--by", "age", "--json"])
+planned = CliRunner().invoke(cli, ["sort", table, "--dry-run"])
+print(json.dumps({
+    "names": get_args(Operation),
+    "figures": maintain(table, operations=["sort"], options=options).figures,
+    "command": json.loads(said.stdout),
+    "dry run": planned.stdout.split(),
+    "config": MaintenanceConfig(operations=["sort"], sort_by="age").chosen_operations(),
+}))
+"""
+
+
+def test_an_operation_takes_one_folder_and_one_registration(tmp_path: Path) -> None:
+    package = tmp_path / "delta_ops"
+    shutil.copytree(ROOT / "delta_ops", package)
+    folder = package / "maintenance" / "sorting"
+    folder.mkdir()
+    (folder / "__init__.py").write_text(SORTING)
+    place = package / "maintenance" / "registry.py"
+    importing = "from delta_ops.maintenance.sorting import SORT\n\nOPERATIONS"
+    registered = place.read_text().replace("\nOPERATIONS", importing, 1)
+    place.write_text(registered.replace("    COMPACT_LOG,\n)", "    COMPACT_LOG,\n    SORT,\n)"))
+    da.write(tmp_path / "t", pa.table({"id": [1]}))
+    command = [sys.executable, "-c", USES, str(tmp_path / "t")]
+    environment = {**os.environ, "PYTHONPATH": str(tmp_path)}
+    done = subprocess.run(
+        command, cwd=tmp_path, env=environment, capture_output=True, text=True, check=True
+    )
+    assert json.loads(done.stdout) == {
+        "names": [*get_args(Operation), "sort"],
+        "figures": {"sorted_files": 1},
+        "command": {"table": str(tmp_path / "t"), "dry_run": False, "files": 1, "by": "age"},
+        "dry run": ["files", "to", "sort", "1"],
+        "config": ["sort"],
+    }
+
+
+def test_no_command_is_made_for_an_operation_that_has_its_own() -> None:
+    assert {entry.command for entry in OPERATIONS} <= set(cli.commands)
+    assert not set(cli.commands) & {"purge", "sort"}
 
 
 @pytest.mark.parametrize(

@@ -22,6 +22,7 @@ from delta_ops.cli.log import (
     compact_log_command,
 )
 from delta_ops.cli.maintain import maintain_command
+from delta_ops.cli.operation_command import operation_command
 from delta_ops.cli.optimize import optimize_command
 from delta_ops.cli.properties import properties_command
 from delta_ops.cli.render import report_errors
@@ -30,6 +31,7 @@ from delta_ops.cli.rows import changes_command, count_command, head_command, sch
 from delta_ops.cli.show import advise_command, files_command, history_command, show_command
 from delta_ops.cli.tables import clone_command, convert_command, drop_command, manifest_command
 from delta_ops.cli.vacuum import vacuum_command
+from delta_ops.maintenance.registry import OPERATIONS
 
 
 class _Commands(click.Group):
@@ -84,3 +86,6 @@ for _command in (
     maintain_command,
 ):
     cli.add_command(_command)
+for _entry in OPERATIONS:
+    if _entry.command not in cli.commands:
+        cli.add_command(operation_command(_entry))

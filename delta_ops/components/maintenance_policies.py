@@ -10,7 +10,7 @@ from pydantic import BeforeValidator, Field
 
 from delta_ops.components.attributes import naming, validate_cron
 from delta_ops.maintenance import HealthThresholds
-from delta_ops.maintenance.thresholds import Operation
+from delta_ops.maintenance.registry import Operation
 from delta_ops.orchestration.policies.policy import MaintenancePolicy
 
 _text = dg.Resolver.default

@@ -41,13 +41,14 @@ from delta_ops.maintenance.optimize.run import OptimizeResult
 from delta_ops.maintenance.plan import MaintenancePlan, plan_maintenance
 from delta_ops.maintenance.purge.act import purge
 from delta_ops.maintenance.purge.plan import plan_purge
+from delta_ops.maintenance.registry import Operation
 from delta_ops.maintenance.repair.act import RepairResult, repair
 from delta_ops.maintenance.repair.plan import RepairPlan, plan_repair
 from delta_ops.maintenance.restore.act import RestoreResult, restore
 from delta_ops.maintenance.restore.plan import RestorePlan, plan_restore
 from delta_ops.maintenance.revert.act import RevertResult, revert
 from delta_ops.maintenance.revert.plan import RevertPlan, plan_revert
-from delta_ops.maintenance.thresholds import Finding, HealthThresholds, Operation
+from delta_ops.maintenance.thresholds import Finding, HealthThresholds
 from delta_ops.maintenance.vacuum.act import VacuumResult, vacuum
 from delta_ops.maintenance.vacuum.plan import VacuumPlan, plan_vacuum
 

@@ -19,8 +19,7 @@ from delta_ops.events import OnEvent, ignore
 from delta_ops.log import TableOrPlace, log_of
 from delta_ops.maintenance.operation import OperationResult, Request
 from delta_ops.maintenance.plan import MaintenancePlan, plan_maintenance
-from delta_ops.maintenance.registry import entry_of
-from delta_ops.maintenance.thresholds import Operation
+from delta_ops.maintenance.registry import Operation, entry_of
 from delta_ops.transaction.rewrite_group import Rewriter
 
 
@@ -55,16 +54,15 @@ class MaintenanceResult:
     @property
     def saved(self) -> dict[str, int]:
         """What the table has less of than before."""
-        figures = {} if self.dry_run else self.figures
-        has_checkpoint = figures.get("checkpoints_written", 0) > 0
-        return {
-            "bytes": figures.get("vacuumed_bytes", 0) + figures.get("log_bytes_deleted", 0),
-            "live_files": figures.get("compacted_files", 0)
-            - figures.get("files_after_compaction", 0)
-            + figures.get("purged_files", 0)
-            - figures.get("files_after_purge", 0),
-            "commits_to_replay": self.plan.commits_since_checkpoint if has_checkpoint else 0,
-        }
+        saved = {"bytes": 0, "live_files": 0, "commits_to_replay": 0}
+        if self.dry_run:
+            return saved
+        for operation, result in self._ran():
+            for name, amount in entry_of(operation).saved(result).items():
+                saved[name] += amount
+        if self.figures.get("checkpoints_written", 0) > 0:
+            saved["commits_to_replay"] = self.plan.commits_since_checkpoint
+        return saved
 
     @property
     def left(self) -> tuple[str, ...]:
@@ -128,7 +126,7 @@ def maintain(
         entry = entry_of(operation)
         given = settings.get(operation, {})
         try:
-            result = entry.act(log, dry_run=dry_run, **entry.arguments(request), **given)
+            result = entry.run(log, request, given, dry_run=dry_run)
         except Exception as error:
             if raise_errors:
                 raise

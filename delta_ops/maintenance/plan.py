@@ -25,8 +25,8 @@ from delta_ops.log.segment import listing_from_files
 from delta_ops.maintenance.admission import validate_log_deletable
 from delta_ops.maintenance.facts import load_facts
 from delta_ops.maintenance.optimize.small_files import small_file_sizes, target_size_bytes
-from delta_ops.maintenance.registry import due_operations, findings_of_operations
-from delta_ops.maintenance.thresholds import Facts, HealthThresholds, Operation
+from delta_ops.maintenance.registry import Operation, due_operations, findings_of_operations
+from delta_ops.maintenance.thresholds import Facts, HealthThresholds
 from delta_ops.maintenance.vacuum.due import TOMBSTONE_COLUMNS
 
 _THRESHOLDS = HealthThresholds(small_files=1, commit_bytes_since_checkpoint=sys.maxsize)

@@ -1,18 +1,20 @@
-"""The operations of maintenance, in the order in which they run, and what is decided by them.
+"""Registry of the maintenance operations, in the order in which they run.
 
-1. vacuum: it learns of removed files from tombstones, which the next checkpoint forgets;
-2. optimize, purge and repair: their commits belong into the checkpoint;
-3. checkpoint: clean-up can only go as far as there is one;
-4. clean up log.
+Registering an operation here is enough: jobs, sensors, checks, the terminal and pages follow.
 
-What is due is decided here and is pure: the same facts, held against the same thresholds, have the
-same operations due for whoever asks.
+1. vacuum finds removed files by tombstones, which the next checkpoint drops;
+2. optimize, purge and repair make commits that belong in the checkpoint;
+3. checkpoint limits how far the log can be cleaned up;
+4. clean_up_log;
+5. compact_log is never due, because only some engines read compactions.
+
+Decisions are pure: the same facts and thresholds give the same due operations to every caller.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Any
+from typing import TYPE_CHECKING, Any, Literal
 
 from delta_ops.errors import InvalidRequestError, UnsupportedFeatureError
 from delta_ops.log import Snapshot
@@ -24,7 +26,7 @@ from delta_ops.maintenance.operation import OperationEntry
 from delta_ops.maintenance.optimize.operation import OPTIMIZE
 from delta_ops.maintenance.purge.operation import PURGE
 from delta_ops.maintenance.repair.operation import REPAIR
-from delta_ops.maintenance.thresholds import Facts, Finding, HealthThresholds, Operation
+from delta_ops.maintenance.thresholds import Facts, Finding, HealthThresholds
 from delta_ops.maintenance.vacuum.operation import VACUUM
 from delta_ops.protocol.features import Operation as Needed
 from delta_ops.protocol.table_definition import validate
@@ -38,6 +40,12 @@ OPERATIONS: tuple[OperationEntry[Any], ...] = (
     CLEAN_UP_LOG,
     COMPACT_LOG,
 )
+
+if TYPE_CHECKING:
+    Operation = str
+else:
+    Operation = Literal[tuple(entry.name for entry in OPERATIONS)]
+    """The name of an operation."""
 
 
 def entry_of(operation: Operation) -> OperationEntry[Any]:
@@ -54,18 +62,18 @@ def entry_of(operation: Operation) -> OperationEntry[Any]:
 
 
 def findings_of_operations(facts: Facts, thresholds: HealthThresholds) -> tuple[Finding, ...]:
-    """The measures that operations cure, held against their thresholds: why an operation is due."""
+    """The measures that operations cure: why an operation is due."""
     return tuple(each for entry in OPERATIONS for each in entry.findings(facts, thresholds))
 
 
 def due_operations(findings: Iterable[Finding]) -> tuple[Operation, ...]:
-    """The operations that findings ask for, admitted or not, in the order in which they run."""
+    """The operations that findings make due, in order, including refused ones."""
     asked = {each.operation for each in findings if each.verdict == "due"}
     return tuple(entry.name for entry in OPERATIONS if entry.name in asked)
 
 
 def refusals(snapshot: Snapshot) -> dict[Operation, tuple[str, ...]]:
-    """The operations that must not touch the table, with what forbids each."""
+    """The operations that must not change the table, each with the reasons."""
     try:
         validate_format(snapshot)
     except UnsupportedFeatureError as error:

@@ -1,8 +1,8 @@
-"""Due: the facts of a table that maintenance goes by, held against thresholds.
+"""Thresholds: the facts of a table, the limits for them, and the findings that result.
 
-Values only. Which facts make an operation due, the operation itself says (`findings` of its entry,
-see `operation`); job, sensor, check, fleet, health and terminal all ask there. They differ in their
-thresholds alone.
+Values only. The `findings` of a registry entry compare facts with thresholds and decide whether its
+operation is due. Jobs, sensors, checks, fleets, health and the terminal all use these findings, and
+differ only in their thresholds.
 """
 
 from __future__ import annotations
@@ -15,12 +15,6 @@ from typing import Literal
 from delta_ops.clock import DAY_MS
 from delta_ops.errors import InvalidRequestError
 
-Operation = Literal[
-    "vacuum", "optimize", "purge", "repair", "checkpoint", "clean_up_log", "compact_log"
-]
-"""Log compaction is never due: only some engines gain by it, and who runs them asks for it. Purge
-and repair are due by health only; repair fills in statistics, and takes no entry out of the table.
-"""
 Verdict = Literal["ok", "due", "look"]
 Unit = Literal["files", "commits", "bytes", "ratio", "share", "ms", "versions", "features"]
 """Unit of a value and its threshold; a share is from 0 to 1, a ratio from 1 on."""
@@ -63,7 +57,7 @@ class Clustering:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Facts:
-    """What maintenance goes by, of a table at a version."""
+    """What maintenance decides by: a table at one version."""
 
     version: int
     mergeable_files: int
@@ -84,7 +78,7 @@ class Facts:
     """Tombstones whose retention is over."""
     expired_file_is_there: bool
     """Whether one of a sample of the expired tombstones' files has not been deleted yet."""
-    refused: Mapping[Operation, tuple[str, ...]]
+    refused: Mapping[str, tuple[str, ...]]
     """Operations that must not touch the table, with the features that forbid it."""
 
     clustering: Clustering | None = None
@@ -160,17 +154,30 @@ class Finding:
     threshold: int | float | tuple[str, ...]
     unit: Unit
     verdict: Verdict
-    operation: Operation | None
-    """What cures it when it is due."""
+    operation: str | None
+    """Name of the operation that cures it when it is due."""
     advice: str
     """What to do, in one sentence; "" where nothing is."""
 
 
 def due_finding(
-    measure: Measure, value: int, threshold: int, unit: Unit, *, operation: Operation, cure: str
+    measure: Measure,
+    value: float,
+    threshold: float,
+    unit: Unit,
+    *,
+    operation: str,
+    cure: str,
+    is_due: bool | None = None,
 ) -> Finding:
-    """A finding that is due from the threshold on, if there is anything at all."""
-    is_due = value > 0 and value >= threshold
+    """A finding that an operation cures.
+
+    Args:
+        cure: The advice if it is due.
+        is_due: Whether it is due; None: if the value is positive and reaches the threshold.
+    """
+    if is_due is None:
+        is_due = value > 0 and value >= threshold
     return Finding(
         measure=measure,
         value=value,

@@ -37,7 +37,8 @@ from delta_ops.maintenance import (
     maintain_fleet,
     plan_maintenance,
 )
-from delta_ops.maintenance.thresholds import Measure, Operation
+from delta_ops.maintenance.registry import Operation
+from delta_ops.maintenance.thresholds import Measure
 from delta_ops.protocol.actions import Action, DeletionVector, Protocol
 from delta_ops.protocol.file_names import checksum_name, commit_name
 from delta_ops.protocol.stats.file_stats import num_records, parse_stats

@@ -8,7 +8,8 @@ from typing import Any
 
 from delta_ops.maintenance.health.figures import HealthFigures
 from delta_ops.maintenance.health.report import DEFAULT_THRESHOLDS
-from delta_ops.maintenance.thresholds import HealthThresholds, Operation
+from delta_ops.maintenance.registry import Operation
+from delta_ops.maintenance.thresholds import HealthThresholds
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

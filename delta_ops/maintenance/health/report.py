@@ -21,8 +21,8 @@ from delta_ops.clock import Clock, system_clock
 from delta_ops.log import TableOrPlace, log_of
 from delta_ops.maintenance.health.figures import HealthFigures, load_figures
 from delta_ops.maintenance.health.findings import assess
-from delta_ops.maintenance.registry import due_operations
-from delta_ops.maintenance.thresholds import Finding, HealthThresholds, Operation, Verdict
+from delta_ops.maintenance.registry import Operation, due_operations
+from delta_ops.maintenance.thresholds import Finding, HealthThresholds, Verdict
 
 DEFAULT_THRESHOLDS = HealthThresholds()
 VERDICTS: tuple[Verdict, ...] = ("ok", "look", "due")

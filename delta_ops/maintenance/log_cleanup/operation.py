@@ -79,6 +79,10 @@ def _json(result: LogCleanupResult) -> dict[str, Any]:
     }
 
 
+def _saved(result: LogCleanupResult) -> dict[str, int]:
+    return {"bytes": result.deleted_bytes}
+
+
 CLEAN_UP_LOG = OperationEntry(
     name="clean_up_log",
     needs="clean up",
@@ -88,4 +92,5 @@ CLEAN_UP_LOG = OperationEntry(
     figures=_figures,
     json=_json,
     findings=_findings,
+    saved=_saved,
 )

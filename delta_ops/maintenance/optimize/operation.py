@@ -13,7 +13,7 @@ from delta_ops.protocol.schema.column_names import name_of_path
 
 
 def take_arguments(asked: Request) -> dict[str, Any]:
-    """What a rewrite takes of a request."""
+    """The arguments of a rewrite that a request decides."""
     return {
         "engine": asked.engine,
         "clock": asked.clock,
@@ -40,25 +40,23 @@ def _clustering_findings(facts: Facts, limits: HealthThresholds) -> Sequence[Fin
     clustering = facts.clustering
     if clustering is None:
         return ()
-    # How deep files lie that were laid out, no run would change.
+    # No run changes the depth of files that are laid out already.
     threshold = limits.clustering_depth
-    is_due = clustering.loose_files > 1 and clustering.depth >= threshold > 0
-    return (
-        Finding(
-            measure="clustering_depth",
-            value=clustering.depth,
-            threshold=threshold,
-            unit="files",
-            verdict="due" if is_due else "ok",
-            operation="optimize",
-            advice=(
-                "optimize: new files are not clustered yet; the next run is expected to leave a "
-                f"depth of {clustering.next_depth}"
-                if is_due
-                else ""
-            ),
-        ),
+    cure = (
+        "optimize: new files are not clustered yet; the next run is expected to leave a depth of "
+        f"{clustering.next_depth}"
     )
+    return [
+        due_finding(
+            "clustering_depth",
+            clustering.depth,
+            threshold,
+            "files",
+            operation="optimize",
+            cure=cure,
+            is_due=clustering.loose_files > 1 and clustering.depth >= threshold > 0,
+        )
+    ]
 
 
 def _planned_figures(result: OptimizeResult) -> dict[str, int]:
@@ -69,13 +67,23 @@ def _planned_figures(result: OptimizeResult) -> dict[str, int]:
 
 
 def _figures(result: OptimizeResult) -> dict[str, int]:
+    return rewrite_figures(result, "compacted", "compaction")
+
+
+def rewrite_figures(result: OptimizeResult, rewritten: str, noun: str) -> dict[str, int]:
+    """The figures of a rewrite, such as `purged_files` and `files_after_purge`."""
     return {
-        "compacted_files": result.files_removed,
-        "files_after_compaction": result.files_added,
-        "compacted_bytes": result.bytes_removed,
-        "bytes_after_compaction": result.bytes_added,
-        "compaction_files_left_to_others": result.files_left_to_others,
+        f"{rewritten}_files": result.files_removed,
+        f"files_after_{noun}": result.files_added,
+        f"{rewritten}_bytes": result.bytes_removed,
+        f"bytes_after_{noun}": result.bytes_added,
+        f"{noun}_files_left_to_others": result.files_left_to_others,
     }
+
+
+def rewrite_savings(result: OptimizeResult) -> dict[str, int]:
+    """By how many live files a rewrite reduced the table."""
+    return {"live_files": result.files_removed - result.files_added}
 
 
 def result_json(result: OptimizeResult) -> dict[str, Any]:
@@ -122,6 +130,7 @@ OPTIMIZE = OperationEntry(
     figures=_figures,
     json=result_json,
     findings=_findings,
+    saved=rewrite_savings,
     opens_data_files=True,
     options=(
         Option(

@@ -1,8 +1,8 @@
-"""Purge: rewrite files for what is wrong with them, not for their size; no commit changes a row.
+"""Purge: rewrites files because of their content, not their size. No commit changes a row.
 
-Rows that deletion vectors mark are left out for good once vacuum has deleted the files, files
-without statistics get some, and files of an old schema, of another compression or of large row
-groups are stored as the table's files are written today.
+Rows that deletion vectors mark are physically gone once vacuum has deleted the old files. Files
+without statistics get statistics. Files of an old schema, of another compression or with large row
+groups are written by the current settings of the table.
 """
 
 from __future__ import annotations
@@ -54,27 +54,26 @@ def purge(
     clock: Clock = system_clock,
     on_event: OnEvent = ignore,
 ) -> OptimizeResult:
-    """Rewrite the files that have deletion vectors, and those that are asked for beside these.
+    """Rewrite files that have deletion vectors, and files that have other given faults.
 
     Args:
-        deleted_share: Only those of whose rows so many are deleted, from 0 to 1; 0: any; None:
-            none for their vectors alone.
-        lacking_statistics: Files of which the log does not tell how many rows they have.
-        old_schema: Files that lack columns of the table, or have others or other types: the footer
-            of each file is read.
-        other_codec: Files of another compression than `delta.parquet.compression.codec`, by
-            their footers.
-        max_row_group_bytes: Files with a row group of more bytes without compression, by their
-            footers.
-        target_size: As for `optimize`; so are the others.
+        deleted_share: Rewrite files with at least this share of deleted rows, from 0 to 1; 0: any
+            file with a deletion vector; None: no file because of its deletion vector.
+        lacking_statistics: Rewrite files whose number of rows is not in the log.
+        old_schema: Rewrite files that lack columns, or have other columns or types than the table.
+            Reads the footer of each file, as do the next two.
+        other_codec: Rewrite files with another compression than
+            `delta.parquet.compression.codec`.
+        max_row_group_bytes: Rewrite files with a row group of more bytes without compression.
+        target_size: As for `optimize`; so are the other arguments.
 
     Raises:
         InvalidRequestError: An argument does not fit the table.
-        DataFileError: A file is gone, unreadable, or does not hold the rows that the log says.
-        CommitConflictError: Somebody removed a file of each group first, or changed the table; what
-            was written is deleted.
-        CommitStateUnknownError: The store did not tell; what was written is kept.
-        UnsupportedFeatureError: The table uses what we cannot write.
+        DataFileError: A file is gone, unreadable, or has other rows than the log says.
+        CommitConflictError: Another writer removed a file of each group first, or changed the
+            table; new files were deleted.
+        CommitStateUnknownError: The store did not confirm the commit; new files are kept.
+        UnsupportedFeatureError: The table uses a feature that we cannot write.
     """
     validate_arguments(purge, locals())
     request = PurgeRequest(

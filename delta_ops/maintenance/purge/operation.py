@@ -5,25 +5,29 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from delta_ops.maintenance.operation import OperationEntry, Option
-from delta_ops.maintenance.optimize.operation import max_bytes_option, result_json, take_arguments
+from delta_ops.maintenance.optimize.operation import (
+    max_bytes_option,
+    result_json,
+    rewrite_figures,
+    rewrite_savings,
+    take_arguments,
+)
 from delta_ops.maintenance.optimize.run import OptimizeResult
 from delta_ops.maintenance.purge.act import purge
-from delta_ops.maintenance.thresholds import Facts, Finding, HealthThresholds
+from delta_ops.maintenance.thresholds import Facts, Finding, HealthThresholds, due_finding
 
 
 def _findings(facts: Facts, limits: HealthThresholds) -> Sequence[Finding]:
     share = facts.deleted_share or 0.0
-    is_due = share >= limits.deleted_rows > 0
-    cure = "purge: deletion vectors mark rows that every reader reads and drops"
     return [
-        Finding(
-            measure="deleted_rows",
-            value=share,
-            threshold=limits.deleted_rows,
-            unit="share",
-            verdict="due" if is_due else "ok",
+        due_finding(
+            "deleted_rows",
+            share,
+            limits.deleted_rows,
+            "share",
             operation="purge",
-            advice=cure if is_due else "",
+            cure="purge: deletion vectors mark rows that every reader reads and drops",
+            is_due=share >= limits.deleted_rows > 0,
         )
     ]
 
@@ -36,13 +40,7 @@ def _planned_figures(result: OptimizeResult) -> dict[str, int]:
 
 
 def _figures(result: OptimizeResult) -> dict[str, int]:
-    return {
-        "purged_files": result.files_removed,
-        "files_after_purge": result.files_added,
-        "purged_bytes": result.bytes_removed,
-        "bytes_after_purge": result.bytes_added,
-        "purge_files_left_to_others": result.files_left_to_others,
-    }
+    return rewrite_figures(result, "purged", "purge")
 
 
 PURGE = OperationEntry(
@@ -54,6 +52,8 @@ PURGE = OperationEntry(
     figures=_figures,
     json=result_json,
     findings=_findings,
+    saved=rewrite_savings,
+    own_command="optimize",
     opens_data_files=True,
     options=(
         Option(

@@ -7,7 +7,7 @@ from typing import Any
 
 from delta_ops.maintenance.operation import OperationEntry, Request
 from delta_ops.maintenance.repair.act import RepairResult, repair
-from delta_ops.maintenance.thresholds import Facts, Finding, HealthThresholds
+from delta_ops.maintenance.thresholds import Facts, Finding, HealthThresholds, due_finding
 
 
 def _arguments(asked: Request) -> dict[str, Any]:
@@ -16,17 +16,15 @@ def _arguments(asked: Request) -> dict[str, Any]:
 
 def _findings(facts: Facts, limits: HealthThresholds) -> Sequence[Finding]:
     coverage = 1.0 if facts.stats_coverage is None else facts.stats_coverage
-    is_due = coverage < limits.stats_coverage
-    cure = "repair, which adds statistics: a file without any is never skipped"
     return [
-        Finding(
-            measure="stats_coverage",
-            value=coverage,
-            threshold=limits.stats_coverage,
-            unit="share",
-            verdict="due" if is_due else "ok",
+        due_finding(
+            "stats_coverage",
+            coverage,
+            limits.stats_coverage,
+            "share",
             operation="repair",
-            advice=cure if is_due else "",
+            cure="repair, which adds statistics: a file without any is never skipped",
+            is_due=coverage < limits.stats_coverage,
         )
     ]
 

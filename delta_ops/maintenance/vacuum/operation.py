@@ -76,6 +76,10 @@ def _json(result: VacuumResult) -> dict[str, Any]:
     }
 
 
+def _saved(result: VacuumResult) -> dict[str, int]:
+    return {"bytes": result.deleted_bytes}
+
+
 VACUUM = OperationEntry(
     name="vacuum",
     needs="vacuum",
@@ -86,6 +90,7 @@ VACUUM = OperationEntry(
     json=_json,
     findings=_findings,
     refusal=_refusal,
+    saved=_saved,
     options=(
         Option(
             name="mode",

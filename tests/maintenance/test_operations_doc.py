@@ -1,0 +1,13 @@
+"""The page of operations is the one that the registry makes."""
+
+from __future__ import annotations
+
+import runpy
+from pathlib import Path
+
+SCRIPT = Path(__file__).resolve().parents[2] / "scripts" / "write_operations.py"
+
+
+def test_the_page_of_operations_is_up_to_date() -> None:
+    made = runpy.run_path(str(SCRIPT))
+    assert made["PLACE"].read_text() == made["text"](), "run scripts/write_operations.py"
