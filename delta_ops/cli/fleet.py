@@ -27,7 +27,7 @@ from delta_ops.maintenance import (
     TableMaintenance,
     find_tables,
 )
-from delta_ops.maintenance.fleet.maintain import failure_of
+from delta_ops.maintenance.fleet.failures import failure_of
 from delta_ops.protocol.properties.values import parse_interval
 from delta_ops.storage.paths import redact
 from delta_ops.units import count_text

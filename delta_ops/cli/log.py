@@ -26,9 +26,9 @@ from delta_ops.maintenance import (
     compact_log,
     create_checkpoint,
 )
-from delta_ops.maintenance.checkpoint.act import CHECKPOINT
+from delta_ops.maintenance.checkpoint.operation import CHECKPOINT
 from delta_ops.maintenance.log_cleanup.operation import CLEAN_UP_LOG
-from delta_ops.maintenance.log_compaction.act import COMPACT_LOG
+from delta_ops.maintenance.log_compaction.operation import COMPACT_LOG
 from delta_ops.units import count_text, size_text
 
 _UNFINISHED = "of checkpoints that nobody finished"

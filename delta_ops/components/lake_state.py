@@ -20,7 +20,8 @@ import dagster as dg
 
 from delta_ops.errors import InvalidRequestError, StorageError
 from delta_ops.log import DeltaLog
-from delta_ops.maintenance.fleet.maintain import failure_of, find_tables_in
+from delta_ops.maintenance.fleet.failures import failure_of
+from delta_ops.maintenance.fleet.find import find_tables_in
 from delta_ops.orchestration.metadata import column_schema
 from delta_ops.storage import open_storage
 from delta_ops.storage.concurrency import run_parallel

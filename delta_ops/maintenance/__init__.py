@@ -4,19 +4,17 @@ Every operation takes `dry_run`, and one that finds nothing to do commits nothin
 """
 
 from delta_ops.maintenance.backfill_statistics.act import BackfillResult, backfill_statistics
-from delta_ops.maintenance.checkpoint.act import (
+from delta_ops.maintenance.checkpoint.act import CheckpointResult, create_checkpoint
+from delta_ops.maintenance.checkpoint.plan import (
     CheckpointPlan,
-    CheckpointResult,
     checkpoint_due,
-    create_checkpoint,
     plan_checkpoint,
 )
+from delta_ops.maintenance.fleet.failures import Failure
+from delta_ops.maintenance.fleet.find import FoundTables, find_tables
 from delta_ops.maintenance.fleet.maintain import (
-    Failure,
-    FoundTables,
     TableHealth,
     TableMaintenance,
-    find_tables,
     fleet_health,
     maintain_fleet,
 )
@@ -26,12 +24,8 @@ from delta_ops.maintenance.health.findings import assess
 from delta_ops.maintenance.health.report import HealthReport, health, health_json
 from delta_ops.maintenance.log_cleanup.act import LogCleanupResult, clean_up_log
 from delta_ops.maintenance.log_cleanup.plan import LogCleanupPlan, plan_clean_up_log
-from delta_ops.maintenance.log_compaction.act import (
-    LogCompactionPlan,
-    LogCompactionResult,
-    compact_log,
-    plan_compact_log,
-)
+from delta_ops.maintenance.log_compaction.act import LogCompactionResult, compact_log
+from delta_ops.maintenance.log_compaction.plan import LogCompactionPlan, plan_compact_log
 from delta_ops.maintenance.maintain import MaintenanceResult, maintain
 from delta_ops.maintenance.optimize.act import optimize
 from delta_ops.maintenance.optimize.advice import AdvisedLayout, LayoutAdvice, advise

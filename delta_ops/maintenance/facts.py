@@ -1,12 +1,13 @@
-"""Facts of a table: what maintenance goes by, taken from the log, which is listed once.
+"""Loads the facts that maintenance decides by, from the log and one listing of it.
 
-The data is not listed. Only where tombstones have expired are a few of their files looked for by
-name, since the log cannot say whether vacuum has run.
+The data is not listed. If tombstones have expired, a few of their files are looked up by name,
+because the log does not say whether vacuum has run.
 """
 
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Sequence
+from dataclasses import dataclass
 
 import pyarrow as pa
 
@@ -24,15 +25,26 @@ from delta_ops.protocol.actions import AddFile
 from delta_ops.storage import FileInfo
 
 
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class LoadedTable:
+    """What was loaded of the latest version of a table to determine its facts."""
+
+    snapshot: Snapshot
+    listed: Sequence[FileInfo]
+    """All files directly in the log directory."""
+    listing: LogListing
+    """`listed` by the kind of file."""
+    small_files: Iterable[AddFile]
+    """Live files that are small for the target size."""
+    tombstones: pa.Table
+    """The snapshot's, with `vacuum.due.TOMBSTONE_COLUMNS` at least."""
+    target_size_bytes: int
+    now_ms: int
+
+
 def load_facts(
-    snapshot: Snapshot,
+    table: LoadedTable,
     *,
-    listed: Sequence[FileInfo],
-    listing: LogListing,
-    small_files: Iterable[AddFile],
-    tombstones: pa.Table,
-    now_ms: int,
-    target_size_bytes: int,
     min_files: int = 2,
     keep: Collection[str] = (),
     keep_versions: Collection[int] = (),
@@ -40,30 +52,28 @@ def load_facts(
     """The facts of a table.
 
     Args:
-        snapshot: The latest version.
-        listed: All files that are directly in the log directory.
-        listing: What `listed` holds, by the kind of file.
-        small_files: The live files that are small for this target.
-        tombstones: The snapshot's, with `vacuum.due.TOMBSTONE_COLUMNS` at least.
         min_files: As for `optimize`.
         keep: As for `vacuum`.
         keep_versions: As for `clean_up_log`.
 
     Raises:
-        InvalidRequestError: A property of the table cannot be understood.
+        InvalidRequestError: A property of the table cannot be parsed.
         VersionNotFoundError, LogCorruptError: As `load_log_cleanup_plan`.
     """
-    horizon_ms = now_ms - snapshot.properties.deleted_file_retention_ms
+    snapshot, tombstones = table.snapshot, table.tombstones
+    horizon_ms = table.now_ms - snapshot.properties.deleted_file_retention_ms
     expired = len(tombstones_before(tombstones, horizon_ms))
-    cleanup = _cleanup(snapshot, listed, now_ms, keep_versions)
-    merging = plan_optimize(small_files, target_size_bytes=target_size_bytes, min_files=min_files)
+    cleanup = _cleanup(table, keep_versions)
+    merging = plan_optimize(
+        table.small_files, target_size_bytes=table.target_size_bytes, min_files=min_files
+    )
     return Facts(
         version=snapshot.version,
         mergeable_files=merging.num_files,
         checkpoint_interval=snapshot.properties.checkpoint_interval,
         commits_since_checkpoint=snapshot.commits_since_checkpoint,
-        commit_bytes_since_checkpoint=_commit_bytes(listing, snapshot),
-        incomplete_checkpoint_files=len(misleading_files(listing)),
+        commit_bytes_since_checkpoint=_commit_bytes(table.listing, snapshot),
+        incomplete_checkpoint_files=len(misleading_files(table.listing)),
         stale_checkpoint_files=len(cleanup.incomplete),
         deletable_log_files=len(cleanup.files),
         cleanup_is_enabled=cleanup.is_enabled,
@@ -73,11 +83,10 @@ def load_facts(
     )
 
 
-def _cleanup(
-    snapshot: Snapshot, listed: Sequence[FileInfo], now_ms: int, keep_versions: Collection[int]
-) -> LogCleanupPlan:
+def _cleanup(table: LoadedTable, keep_versions: Collection[int]) -> LogCleanupPlan:
+    snapshot, now_ms = table.snapshot, table.now_ms
     try:
-        return plan_of_listed(snapshot, listed, now_ms=now_ms, keep_versions=keep_versions)
+        return plan_of_listed(snapshot, table.listed, now_ms=now_ms, keep_versions=keep_versions)
     except FileNotFoundError:  # cleaned up since it was listed
         return plan_of_log(snapshot, now_ms=now_ms, keep_versions=keep_versions)
 

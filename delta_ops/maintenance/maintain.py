@@ -1,8 +1,8 @@
-"""Maintain: run what a table's plan says is due, in the order in which it helps.
+"""Maintain: runs the due operations of a table, in the order of the registry.
 
-Each operation looks again for itself, so that one whose work was done meanwhile does nothing. One
-that fails keeps the others from running: a vacuum that could not read the log is no base for a
-clean-up.
+Each operation looks at the table again, so an operation whose work was done meanwhile does nothing.
+After an operation fails no further one runs: a clean-up must not follow a vacuum that could not
+read the log.
 """
 
 from __future__ import annotations
@@ -25,35 +25,35 @@ from delta_ops.transaction.rewrite_group import Rewriter
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MaintenanceResult:
-    """What `maintain` found due, and what each operation did."""
+    """The due operations, and the result of each."""
 
     plan: MaintenancePlan
     dry_run: bool
     operations: tuple[Operation, ...]
-    """What ran, in this order."""
+    """Operations that ran, in this order."""
     results: tuple[OperationResult, ...]
-    """What each operation returned, such as a `VacuumResult`; in the same order."""
+    """The result of each operation, such as a `VacuumResult`, in the same order."""
     error: Exception | None = None
-    """Error of the operation after the last result, where `maintain` was not to raise it."""
+    """Error of the operation after the last result, with `raise_errors=False`."""
 
     @property
     def planned(self) -> dict[str, int]:
-        """What each operation found to do, as counts and bytes by name; in a dry run too."""
+        """Planned work as counts and bytes by name; in a dry run too."""
         return {name: n for each, r in self._ran() for name, n in entry_of(each).planned(r).items()}
 
     @property
     def figures(self) -> dict[str, int]:
-        """What was done, as counts and bytes by name."""
+        """Finished work as counts and bytes by name."""
         return {name: n for each, r in self._ran() for name, n in entry_of(each).figures(r).items()}
 
     @property
     def failures(self) -> dict[str, int]:
-        """How many files could not be deleted or read, by name; none where all could."""
+        """How many files could not be deleted or read, by name."""
         return {name: n for name, n in self.figures.items() if n and name.endswith("_failures")}
 
     @property
     def saved(self) -> dict[str, int]:
-        """What the table has less of than before."""
+        """By how much the table became smaller."""
         saved = {"bytes": 0, "live_files": 0, "commits_to_replay": 0}
         if self.dry_run:
             return saved
@@ -66,7 +66,7 @@ class MaintenanceResult:
 
     @property
     def left(self) -> tuple[str, ...]:
-        """What was found and is not safe to do unasked: a sentence each."""
+        """Findings that need a person's decision: a sentence each."""
         return tuple(text for each, r in self._ran() for text in entry_of(each).left(r))
 
     def _ran(self) -> Iterator[tuple[Operation, Any]]:
@@ -87,22 +87,22 @@ def maintain(
     user_metadata: str | None = None,
     on_event: OnEvent = ignore,
 ) -> MaintenanceResult:
-    """Run what is due.
+    """Run the operations that are due.
 
     Args:
-        operations: Run these, due or not; those that the plan names if None.
-        plan: Made by whoever has looked at the table a moment ago; None: it is looked at.
+        operations: Run these operations, due or not; if None, those of the plan.
+        plan: A plan that was made a moment ago; if None, a plan is made.
         engine: Executes rewrites; `delta_ops.arrow.rewrite` if None.
         options: Arguments of operations, such as `{"vacuum": {"mode": "lite"}}`.
         keep_versions: As for `clean_up_log`.
-        raise_errors: If not, the error of an operation stands in the result, beside what those
-            before it did.
+        raise_errors: If False, the result has the error of an operation, with the results of the
+            operations before it.
         user_metadata: Any text, kept in commitInfo of each commit.
 
     Raises:
-        InvalidRequestError: There is no such operation or option; nothing was done.
-        DeltaOpsError: What is due could not be found out, or whatever an operation raises; those
-            before it have done their work.
+        InvalidRequestError: An operation or option is unknown; nothing was done.
+        DeltaOpsError: No plan could be made, or an operation failed; operations before it have
+            done their work.
     """
     validate_arguments(maintain, locals())
     log = log_of(log)
@@ -140,10 +140,10 @@ def maintain(
 
 
 def validate_options(options: Mapping[Operation, Mapping[str, Any]]) -> None:
-    """Refuse options that operations do not have.
+    """Reject options that operations do not have.
 
     Raises:
-        InvalidRequestError: There is no such operation or option.
+        InvalidRequestError: An operation or option is unknown.
     """
     for operation, given in options.items():
         entry = entry_of(operation)

@@ -23,7 +23,7 @@ from delta_ops.clock import Clock, system_clock
 from delta_ops.log import Source, snapshot_of
 from delta_ops.log.segment import listing_from_files
 from delta_ops.maintenance.admission import validate_log_deletable
-from delta_ops.maintenance.facts import load_facts
+from delta_ops.maintenance.facts import LoadedTable, load_facts
 from delta_ops.maintenance.optimize.small_files import small_file_sizes, target_size_bytes
 from delta_ops.maintenance.registry import Operation, due_operations, findings_of_operations
 from delta_ops.maintenance.thresholds import Facts, HealthThresholds
@@ -88,19 +88,18 @@ def plan_maintenance(
     validate_log_deletable(snapshot)
     target = target_size_bytes(snapshot, target_size)
     listed = list(snapshot.storage.list_from(snapshot.log_directory, ""))
-    facts = load_facts(
-        snapshot,
+    table = LoadedTable(
+        snapshot=snapshot,
         listed=listed,
         listing=listing_from_files(listed),
         small_files=small_file_sizes(snapshot, target),
         tombstones=snapshot.tombstones(TOMBSTONE_COLUMNS),
-        now_ms=clock(),
         target_size_bytes=target,
-        min_files=min_files,
-        keep=keep,
-        keep_versions=keep_versions,
+        now_ms=clock(),
     )
-    return plan_of_facts(facts)
+    return plan_of_facts(
+        load_facts(table, min_files=min_files, keep=keep, keep_versions=keep_versions)
+    )
 
 
 def plan_of_facts(facts: Facts) -> MaintenancePlan:

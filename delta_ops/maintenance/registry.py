@@ -19,9 +19,9 @@ from typing import TYPE_CHECKING, Any, Literal
 from delta_ops.errors import InvalidRequestError, UnsupportedFeatureError
 from delta_ops.log import Snapshot
 from delta_ops.maintenance.admission import validate_format
-from delta_ops.maintenance.checkpoint.act import CHECKPOINT
+from delta_ops.maintenance.checkpoint.operation import CHECKPOINT
 from delta_ops.maintenance.log_cleanup.operation import CLEAN_UP_LOG
-from delta_ops.maintenance.log_compaction.act import COMPACT_LOG
+from delta_ops.maintenance.log_compaction.operation import COMPACT_LOG
 from delta_ops.maintenance.operation import OperationEntry
 from delta_ops.maintenance.optimize.operation import OPTIMIZE
 from delta_ops.maintenance.purge.operation import PURGE

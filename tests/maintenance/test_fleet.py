@@ -26,7 +26,7 @@ from delta_ops.maintenance import (
     maintain_fleet,
     plan_maintenance,
 )
-from delta_ops.maintenance.fleet.maintain import find_tables_in
+from delta_ops.maintenance.fleet.find import find_tables_in
 from delta_ops.protocol.actions import Protocol
 from delta_ops.storage import open_storage
 from tests.maintenance.aged_tables import Table, fragmented, overwritten, undescribed

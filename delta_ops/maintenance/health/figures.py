@@ -31,7 +31,7 @@ from delta_ops.log.segment import (
 )
 from delta_ops.log.snapshot import load_readable
 from delta_ops.log.version.repeated_files import all_differ, drop_repeated
-from delta_ops.maintenance.facts import load_facts
+from delta_ops.maintenance.facts import LoadedTable, load_facts
 from delta_ops.maintenance.optimize.clustering import load_clustering
 from delta_ops.maintenance.optimize.cubes import is_in_cube
 from delta_ops.maintenance.optimize.plan import small_file_limit
@@ -143,13 +143,15 @@ def load_figures(log: DeltaLog, *, clock: Clock = system_clock) -> HealthFigures
     live = _live_sums(snapshot, target)
     tombstones = snapshot.tombstones(_REMOVES)
     found = load_facts(
-        snapshot,
-        listed=files,
-        listing=listing,
-        small_files=live.mergeable,
-        tombstones=tombstones,
-        now_ms=now_ms,
-        target_size_bytes=target,
+        LoadedTable(
+            snapshot=snapshot,
+            listed=files,
+            listing=listing,
+            small_files=live.mergeable,
+            tombstones=tombstones,
+            target_size_bytes=target,
+            now_ms=now_ms,
+        )
     )
     facts = replace(found, clustering=load_clustering(snapshot))
     earliest = earliest_version(listing)

@@ -14,43 +14,19 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
-from typing import Any
 
 from delta_ops.arguments import validate_arguments
-from delta_ops.errors import InvalidRequestError, LogCorruptError, VersionNotFoundError
+from delta_ops.errors import LogCorruptError
 from delta_ops.log import DeltaLog, Snapshot, TableOrPlace, log_of
 from delta_ops.log.same_table import validate_same_table, withdrawing_if_replaced
-from delta_ops.log.segment import LogListing, Segment, list_log
+from delta_ops.log.segment import Segment, list_log
 from delta_ops.log.version.replay import Replayed, replay_commits
-from delta_ops.maintenance.operation import OperationEntry, Request
+from delta_ops.maintenance.log_compaction.plan import LogCompactionPlan, plan_compact_log
 from delta_ops.protocol.actions import Action
 from delta_ops.protocol.arrow_schemas import ADD, REMOVE, add_files, remove_files
-from delta_ops.protocol.file_names import commit_name, compaction_name
 from delta_ops.protocol.json.codec import encode_commit
 from delta_ops.protocol.table_definition import validate
-from delta_ops.storage import FileInfo
 from delta_ops.storage.own_files import create_own
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class LogCompactionPlan:
-    """Which commits are to be put together; none where there are fewer than two, or where they
-    have been."""
-
-    start_version: int
-    end_version: int
-    commits: tuple[FileInfo, ...] = ()
-    """Ascending, of each version from the first to the last, both included."""
-
-    @property
-    def has_work(self) -> bool:
-        """Whether there are commits to put together."""
-        return bool(self.commits)
-
-    @property
-    def file_name(self) -> str:
-        """What the compaction is called in the log directory."""
-        return compaction_name(self.start_version, self.end_version)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -63,52 +39,6 @@ class LogCompactionResult:
     """Whether a file was written; not in a dry run, nor where it is there already."""
     num_actions: int = 0
     size_bytes: int = 0
-
-
-def plan_compact_log(
-    listing: LogListing,
-    start_version: int | None = None,
-    end_version: int | None = None,
-    *,
-    table: str = "",
-) -> LogCompactionPlan:
-    """Choose the commits.
-
-    Args:
-        listing: The log's.
-        start_version: The first; the one after the newest checkpoint if None.
-        end_version: The last; the latest version if None.
-        table: For messages.
-
-    Raises:
-        InvalidRequestError: The versions are no range.
-        VersionNotFoundError: The range ends after the latest version.
-        LogCorruptError: A commit of the range is not there.
-    """
-    validate_arguments(plan_compact_log, locals())
-    latest = -1 if listing.latest_version is None else listing.latest_version
-    newest = listing.checkpoints[-1].version if listing.checkpoints else -1
-    start = newest + 1 if start_version is None else start_version
-    end = latest if end_version is None else end_version
-    if start < 0 or (start_version is not None and end < start):
-        raise InvalidRequestError(
-            f"{table}: there is no range of versions from {start} to {end}; give a first version "
-            "of 0 or more, and a last one that is not before it"
-        )
-    if end > latest:
-        raise VersionNotFoundError(table, f"version {end}", f"its latest version is {latest}")
-    plan = LogCompactionPlan(start_version=start, end_version=end)
-    if end <= start:
-        return plan
-    missing = next((v for v in range(start, end + 1) if v not in listing.commits), None)
-    if missing is not None:
-        raise LogCorruptError(
-            table,
-            f"_delta_log/{commit_name(missing)}",
-            f"version {missing} is missing, so that versions {start} to {end} cannot be put "
-            "together; give a range of versions whose commits are there",
-        )
-    return replace(plan, commits=tuple(listing.commits[v] for v in range(start, end + 1)))
 
 
 def compact_log(
@@ -196,42 +126,3 @@ def _actions(replayed: Replayed) -> Iterator[Action]:
         yield replace(remove, data_change=False)
     for add in add_files(replayed.tail.adds.rows.select(ADD.names)):
         yield replace(add, data_change=False)
-
-
-def _arguments(_: Request) -> dict[str, Any]:
-    return {}
-
-
-def _planned_figures(result: LogCompactionResult) -> dict[str, int]:
-    return {"log_versions_planned": len(result.plan.commits)}
-
-
-def _figures(result: LogCompactionResult) -> dict[str, int]:
-    return {
-        "log_versions_compacted": len(result.plan.commits) if result.written else 0,
-        "log_compaction_bytes": result.size_bytes,
-    }
-
-
-def _json(result: LogCompactionResult) -> dict[str, Any]:
-    plan = result.plan
-    return {
-        "start_version": plan.start_version,
-        "end_version": plan.end_version,
-        "file": plan.file_name if plan.has_work else None,
-        "has_work": plan.has_work,
-        "written": result.written,
-        "num_actions": result.num_actions,
-        "size_bytes": result.size_bytes,
-    }
-
-
-COMPACT_LOG = OperationEntry(
-    name="compact_log",
-    needs="compact",
-    act=compact_log,
-    arguments=_arguments,
-    planned=_planned_figures,
-    figures=_figures,
-    json=_json,
-)

@@ -1,10 +1,10 @@
-"""Optimize: put small files together, or lay rows out in an order; no commit of it changes a row.
+"""Optimize: puts small files together, or lays rows out in an order. No commit changes a row.
 
-The commits only rearrange (`dataChange` false), so appends that come in between do not matter to
-them; where somebody else removed a file of a group meanwhile, the other groups are committed. Each
-carries a txn `delta_ops:optimize:<what>` with the version that was planned on: of two runs that
-plan the same on one version, one commits and the other finds its work done. What was written for a
-commit that did not happen is deleted, unless nobody can tell whether it happened.
+Commits only rearrange rows (`dataChange` false), so concurrent appends do not conflict. If another
+writer removed a file of one group, the other groups are still committed. Each commit has a txn
+`delta_ops:optimize:<what>` with the version that was planned on: of two runs with the same plan on
+one version, one commits and the other finds its work done. New files of a commit that did not
+happen are deleted, unless it is unknown whether it happened.
 """
 
 from __future__ import annotations
@@ -61,39 +61,36 @@ def optimize(
     clock: Clock = system_clock,
     on_event: OnEvent = ignore,
 ) -> OptimizeResult:
-    """Rewrite groups of small files as one file each, or files in an order of their rows.
+    """Put small files together, or lay rows out in an order.
 
-    A clustered table is laid out by its clustering columns, any other one in an order only where
-    `zorder_by` is given.
+    A clustered table is laid out by its clustering columns. Another table is laid out only by
+    `zorder_by`.
 
     Args:
-        target_size: About how large files should become, in bytes; `delta.targetFileSize` if None,
-            or 128 MiB.
+        target_size: Bytes that a new file should have; `delta.targetFileSize` if None, or 128 MiB.
         predicate: Over partition columns: only these partitions.
-        shown_predicate: What the commit calls the predicate; its SQL if None.
-        zorder_by: Up to eight columns, or fields of structs, by which reads choose rows.
-        curve: How rows are ordered by several columns; a clustered table's go by "hilbert".
-        full: Lay out all files in the order, and not only new ones with those they fit to.
+        shown_predicate: The text of the predicate in the commit; its SQL if None.
+        zorder_by: Up to eight columns, or fields of structs, that reads filter by.
+        curve: The curve through several columns; a clustered table always uses "hilbert".
+        full: Lay out all files, not only new files and the files that they are merged with.
         engine: Executes the rewrites; `delta_ops.arrow.rewrite` if None.
-        min_files: Smaller groups are not worth a rewrite.
-        min_size: The size in bytes from which on a file is large enough; three quarters of the
-            target if None.
-        max_size: Files of more bytes are cut into files of about the target size, their rows in
-            the order in which they are; at least twice the target. None: none are. Not with an
-            order, which cuts files itself.
-        max_bytes: The budget of this run: no more is rewritten, and the rest waits for another. One
-            below the target size makes smaller files.
-        commit_bytes: How much is rewritten before it is committed, one group at least; the rest is
-            another commit.
+        min_files: Leave smaller groups as they are.
+        min_size: Bytes from which on a file is large enough; three quarters of the target if None.
+        max_size: Cut files of more bytes into files of about the target size and keep the order of
+            their rows. At least twice the target; None: cut no file. Not with an order, which cuts
+            files itself.
+        max_bytes: Rewrite at most this many bytes in this run. A budget below the target size makes
+            smaller files.
+        commit_bytes: Bytes to rewrite before each commit; at least one group.
         user_metadata: Any text, kept in commitInfo.
 
     Raises:
         InvalidRequestError: An argument does not fit the table.
-        DataFileError: A file is gone, unreadable, or does not hold the rows that the log says.
-        CommitConflictError: Somebody removed a file of each group first, or changed the table; what
-            was written is deleted.
-        CommitStateUnknownError: The store did not tell; what was written is kept.
-        UnsupportedFeatureError: The table uses what we cannot write.
+        DataFileError: A file is gone, unreadable, or has other rows than the log says.
+        CommitConflictError: Another writer removed a file of each group first, or changed the
+            table; new files were deleted.
+        CommitStateUnknownError: The store did not confirm the commit; new files are kept.
+        UnsupportedFeatureError: The table uses a feature that we cannot write.
     """
     validate_arguments(optimize, locals())
     request = OptimizeRequest(
@@ -118,7 +115,7 @@ def optimize(
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class OptimizeRequest(RewriteRequest):
-    """What the caller of `optimize` asks for; each field is documented there.
+    """The arguments of `optimize`, which documents them.
 
     Raises:
         InvalidRequestError: The curve is unknown, or a bound is too small.

@@ -1,7 +1,7 @@
-"""Run: have planned groups rewritten, and commit them.
+"""Run: executes a rewrite request and commits the new files.
 
-A run of many bytes commits several times, so that what was done is kept whatever happens to the
-rest; see `remaining`. A run after a crash plans anew on what is there.
+A run of many bytes commits several times, so that finished parts are kept if it fails later; see
+`remaining`. A run after a crash plans again on the files that are there.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ COMMIT_BYTES = 10 << 30
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class RewriteRequest(ABC):
-    """What the caller of a rewrite asks for; the subclasses say which files are rewritten."""
+    """The arguments of a rewrite; each subclass chooses which files are rewritten."""
 
     operation: ClassVar[str]
     """The operation of commitInfo, as the reference names it."""
@@ -86,24 +86,25 @@ class OptimizeResult:
 
 @dataclass(slots=True, kw_only=True)
 class Ran:
-    """What a run has done."""
+    """The progress of a run."""
 
     planned: Planned
-    """What it began with."""
+    """The first plan."""
     snapshot: Snapshot
-    """What that was planned on."""
+    """The version of the first plan."""
     versions: list[int] = field(default_factory=list)
     already_committed: CommitResult | None = None
     metrics: list[Mapping[str, int]] = field(default_factory=list)
     files_left: int = 0
-    """Planned files that were left to others, who changed one of their group, or the table."""
+    """Planned files that were not rewritten, because another writer changed a file of their group,
+    or the table."""
 
     def total(self, name: str) -> int:
         """The sum of a metric over all commits."""
         return sum(each[name] for each in self.metrics)
 
     def note(self, committed: CommitResult) -> None:
-        """A commit has been made, or had been by another run."""
+        """Record a commit of this run, or of another run with the same identity."""
         if committed.already_committed or committed.version is None:
             self.already_committed = committed
             return

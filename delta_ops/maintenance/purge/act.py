@@ -96,7 +96,7 @@ def purge(
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class PurgeRequest(RewriteRequest):
-    """What the caller of `purge` asks for; each field is documented there.
+    """The arguments of `purge`, which documents them.
 
     Raises:
         InvalidRequestError: The share is not from 0 to 1, or a bound is too small.

@@ -1,12 +1,12 @@
-"""Restore: make the table again what it was at an older version, in a commit of its own.
+"""Restore: makes the table again what it was at an older version, in a commit of its own.
 
-Source: the names of operation, parameters and metrics are the reference's; see `plan`.
+Source: operation, parameters and metrics have the names of the reference; see `plan`.
 
-No file is written, moved or deleted, and the versions in between stay readable; a restore can be
-restored from. What the older version needs must still be in the store: vacuum deletes it in the
-end, so that no restore commits while one is going on. The commit depends on every row: whoever
-changes one meanwhile wins, and the restore can be asked for anew, or be told to insist. Readers of
-changes find the difference of the two versions in its actions.
+No file is written, moved or deleted. The versions in between stay readable, and a restore can be
+undone by another restore. Files of the older version must still be in the store. Vacuum deletes
+them in the end, so no restore commits while a vacuum runs. The commit depends on every row: if
+another writer changes a row first, the restore fails or is retried (`timeout`). Readers of changes
+get the difference of the two versions from the commit's actions.
 """
 
 from __future__ import annotations
@@ -66,84 +66,130 @@ def restore(
     clock: Clock = system_clock,
     on_event: OnEvent = ignore,
 ) -> RestoreResult:
-    """Make the table again what it was at a version or a time.
+    """Restore the table to a version or a time.
 
     Args:
-        version: To be restored; or give `timestamp`, UTC unless it has a zone.
-        ignore_missing_files: Restore without the rows whose files are gone, instead of refusing.
-        request_id: Names one request in all its reruns: it is carried out once, whatever has
-            been written or cleaned up since. Without it a rerun makes the table the older version
-            once more.
-        timeout: How long to begin again where another commit came first, which is undone then, and
-            to wait for the end of a vacuum.
-        hold_writers: Let writers that commit within the lock of `log` wait meanwhile.
+        version: The version to restore; or give `timestamp`, UTC unless it has a zone.
+        ignore_missing_files: Restore without the rows of missing files, instead of failing.
+        request_id: Identifies one request in all its reruns. It is carried out once, whatever has
+            been written or cleaned up since. Without it a rerun restores the version once more.
+        timeout: How long to retry if another commit comes first, which is undone then, and to wait
+            for the end of a vacuum.
+        hold_writers: Block writers that commit within the lock of `log` meanwhile.
         vacuum_was_killed: A vacuum that has begun and not ended will delete nothing more.
         user_metadata: Any text, kept in commitInfo.
 
     Raises:
-        InvalidRequestError: Not one of version and timestamp was given, the table is append-only
-            and would lose rows, the older version needs what the protocol has lost, or writers
-            are to wait and there is no lock.
+        InvalidRequestError: Not exactly one of version and timestamp was given, the table is
+            append-only and would lose rows, the older version needs a feature that was dropped, or
+            writers are to be blocked and there is no lock.
         VersionNotFoundError: That version or time cannot be read.
         DataFileError: Files of that version are gone.
         DeletedMeanwhileError: Files of that version were deleted while it was committed; the error
-            names the version that undid that.
-        CommitConflictError: Somebody changed the table meanwhile, or a vacuum is going on; nothing
-            was committed.
-        OutsideFileError: A file that comes back lies outside of the table and may not be looked for
-            there.
-        UnsupportedFeatureError: The table uses what we cannot restore.
+            names the version that undid the restore.
+        CommitConflictError: Another writer changed the table meanwhile, or a vacuum is running;
+            nothing was committed.
+        OutsideFileError: A file that comes back is outside of the table and may not be looked up.
+        UnsupportedFeatureError: The table uses a feature that we cannot restore.
     """
     validate_arguments(restore, locals())
-    log = log_of(log)
-    if (version is None) == (timestamp is None):
-        raise InvalidRequestError("restore takes a version or a timestamp, one of the two")
+    request = RestoreRequest(
+        version=version,
+        timestamp=timestamp,
+        ignore_missing_files=ignore_missing_files,
+        request_id=request_id,
+        vacuum_was_killed=vacuum_was_killed,
+        user_metadata=user_metadata,
+        dry_run=dry_run,
+        clock=clock,
+        on_event=on_event,
+    )
+    attempt = partial(_restore_once, request)
+    return insist(attempt, log_of(log), timeout=timeout, hold_writers=hold_writers)
 
-    def act(log: DeltaLog) -> RestoreResult:
-        transaction = begin(log, clock=clock, on_event=on_event, operation="restore")
-        latest = transaction.snapshot
-        if latest is None:
-            raise TableNotFoundError(log.uri)
-        try:
-            wanted = _wanted_snapshot(log, latest, version, timestamp)
-        except VersionNotFoundError:
-            # What carried the request out has left the table with the id that the version had.
-            if request_id is not None:
-                request = _request_text(version, timestamp)
-                done = _claim_request(transaction, request, request_id, latest.metadata.id)
-                if done is not None:
-                    return _result_of(done, version, latest, dry_run=dry_run)
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RestoreRequest:
+    """The arguments of `restore`, which documents them.
+
+    Raises:
+        InvalidRequestError: Both version and timestamp are given, or neither.
+    """
+
+    version: int | None
+    timestamp: str | date | None
+    ignore_missing_files: bool
+    request_id: str | None
+    vacuum_was_killed: bool
+    user_metadata: str | None
+    dry_run: bool
+    clock: Clock
+    on_event: OnEvent
+
+    def __post_init__(self) -> None:
+        if (self.version is None) == (self.timestamp is None):
+            raise InvalidRequestError("restore takes a version or a timestamp, one of the two")
+
+    @property
+    def identity(self) -> str:
+        """The request in words that do not depend on which versions can still be read."""
+        if self.timestamp is not None:
+            return f"at {timestamp_ms(self.timestamp)}"
+        return str(self.version)
+
+    @property
+    def parameters(self) -> dict[str, Any]:
+        """The operation parameters of commitInfo: version or time as given."""
+        timestamp = self.timestamp
+        return {
+            "version": None if self.version is None else index(self.version),
+            "timestamp": timestamp.isoformat() if isinstance(timestamp, date) else timestamp,
+        }
+
+
+def _restore_once(request: RestoreRequest, log: DeltaLog) -> RestoreResult:
+    """Restore on the latest version, unless the request was carried out before."""
+    dry_run = request.dry_run
+    transaction = begin(log, clock=request.clock, on_event=request.on_event, operation="restore")
+    latest = transaction.snapshot
+    if latest is None:
+        raise TableNotFoundError(log.uri)
+    try:
+        wanted = _wanted_snapshot(log, latest, request)
+    except VersionNotFoundError:
+        # The commit of an earlier run gave the table the id that the wanted version had.
+        done = None
+        if request.request_id is not None:
+            done = _claim_request(transaction, request, request.identity, latest.metadata.id)
+        if done is None:
             raise
-        request = str(wanted.version) if request_id is None else _request_text(version, timestamp)
-        # A table that was replaced gets its old id back, and by that a rerun finds it.
-        done = _claim_request(transaction, request, request_id, wanted.metadata.id)
-        if done is not None:
-            return _result_of(done, wanted.version, latest, dry_run=dry_run)
-        plan, missing = _plan_existing(
-            transaction, wanted, ignore_missing_files=ignore_missing_files
-        )
-        gone = tuple(sorted({add.path for add in missing}))
-        found = RestoreResult(plan=plan, dry_run=dry_run, missing=gone)
-        if not plan.has_work and (request_id is None or dry_run):
-            return found  # else the table remembers the request, which is carried out once
-        _prepare(transaction, plan, vacuum_was_killed=vacuum_was_killed)
-        if dry_run:
-            transaction.validate()
-            return found
-        commit = partial(
-            transaction.commit,
-            operation="RESTORE",
-            parameters=_parameters(version, timestamp),
-            metrics=_metrics(plan, wanted, missing),
-            user_metadata=user_metadata,
-            counts_files=False,
-        )
-        committed = commit_or_undo(commit, _plan_undo, log, clock=clock)
-        return replace(
-            found, version=committed.version, already_committed=committed.already_committed
-        )
-
-    return insist(act, log, timeout=timeout, hold_writers=hold_writers)
+        return _result_of(done, request.version, latest, dry_run=dry_run)
+    identity = str(wanted.version) if request.request_id is None else request.identity
+    # A replaced table gets its old id back, so a rerun finds the commit by that id.
+    done = _claim_request(transaction, request, identity, wanted.metadata.id)
+    if done is not None:
+        return _result_of(done, wanted.version, latest, dry_run=dry_run)
+    plan, missing = _plan_existing(
+        transaction, wanted, ignore_missing_files=request.ignore_missing_files
+    )
+    gone = tuple(sorted({add.path for add in missing}))
+    found = RestoreResult(plan=plan, dry_run=dry_run, missing=gone)
+    if not plan.has_work and (request.request_id is None or dry_run):
+        return found  # with an id, an empty commit records that the request was carried out
+    _prepare(transaction, plan, vacuum_was_killed=request.vacuum_was_killed)
+    if dry_run:
+        transaction.validate()
+        return found
+    commit = partial(
+        transaction.commit,
+        operation="RESTORE",
+        parameters=request.parameters,
+        metrics=_metrics(plan, wanted, missing),
+        user_metadata=request.user_metadata,
+        counts_files=False,
+    )
+    committed = commit_or_undo(commit, _plan_undo, log, clock=request.clock)
+    return replace(found, version=committed.version, already_committed=committed.already_committed)
 
 
 def _plan_undo(undone: Undone) -> Undoing:
@@ -168,11 +214,9 @@ def _plan_undo(undone: Undone) -> Undoing:
     )
 
 
-def _wanted_snapshot(
-    log: DeltaLog, latest: Snapshot, version: int | None, timestamp: str | date | None
-) -> Snapshot:
-    """The version to go back to."""
-    wanted = log.snapshot(version, timestamp)
+def _wanted_snapshot(log: DeltaLog, latest: Snapshot, request: RestoreRequest) -> Snapshot:
+    """The version to restore."""
+    wanted = log.snapshot(request.version, request.timestamp)
     if wanted.version > latest.version:
         raise InvalidRequestError(
             f"{log.uri}: version {wanted.version} was committed just now, after the restore began "
@@ -183,19 +227,18 @@ def _wanted_snapshot(
     return wanted
 
 
-def _request_text(version: int | None, timestamp: str | date | None) -> str:
-    """The request in words that do not depend on what can still be read."""
-    return f"at {timestamp_ms(timestamp)}" if timestamp is not None else str(version)
-
-
 def _claim_request(
-    transaction: Transaction, request: str, request_id: str | None, table_id: str
+    transaction: Transaction, request: RestoreRequest, identity: str, table_id: str
 ) -> CommitResult | None:
-    """Make the commit that of the request; its result if it was carried out before."""
+    """Give the commit the txn of the request; the result if it was carried out before."""
     assert transaction.snapshot
     transaction.set_transaction(
         maintenance_txn(
-            "restore", transaction.snapshot, request, request_id=request_id, table_id=table_id
+            "restore",
+            transaction.snapshot,
+            identity,
+            request_id=request.request_id,
+            table_id=table_id,
         )
     )
     return transaction.done_before()
@@ -249,9 +292,3 @@ def _metrics(plan: RestorePlan, wanted: Snapshot, missing: Sequence[AddFile]) ->
         "removedFilesSize": sum(add.size for add in plan.removes),
         "restoredFilesSize": sum(add.size for add in plan.adds),
     }
-
-
-def _parameters(version: int | None, timestamp: str | date | None) -> dict[str, Any]:
-    """The version or time, as it was asked for."""
-    text = timestamp.isoformat() if isinstance(timestamp, date) else timestamp
-    return {"version": None if version is None else index(version), "timestamp": text}

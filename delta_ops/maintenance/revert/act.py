@@ -1,8 +1,8 @@
-"""Revert: undo what one commit did to the files of the table, in a commit of its own.
+"""Revert: undoes what one commit did to the files of the table, in a commit of its own.
 
-What came before and after it stays. No file is written, moved or deleted. See `plan` for
-what is refused. A rerun finds the commit of the first run by its txn, as long as the files have not
-gone on to other changes; a reverted commit is put into effect again by reverting the revert.
+Commits before and after it stay. No file is written, moved or deleted. See `plan` for what is
+rejected. A rerun finds the commit of the first run by its txn, unless the files were changed again
+since. Reverting the revert makes the commit effective again.
 """
 
 from __future__ import annotations
@@ -59,72 +59,95 @@ def revert(
     """Undo the commit of a version.
 
     Args:
-        version: The commit's.
-        timeout: How long to begin again where another commit came first, and to wait for the end of
-            a vacuum.
-        hold_writers: Let writers that commit within the lock of `log` wait meanwhile.
+        version: The version of the commit.
+        timeout: How long to retry if another commit comes first, and to wait for the end of a
+            vacuum.
+        hold_writers: Block writers that commit within the lock of `log` meanwhile.
         vacuum_was_killed: A vacuum that has begun and not ended will delete nothing more.
         user_metadata: Any text, kept in commitInfo.
 
     Raises:
-        InvalidRequestError: It cannot be undone, with the reason: it created the table, changed its
-            definition, or others have changed its files since; or the table is append-only.
-        VersionNotFoundError: The commit, one since then, or the version before it was cleaned up.
+        InvalidRequestError: The commit cannot be undone: it created the table, changed its
+            definition, or later commits changed its files; or the table is append-only.
+        VersionNotFoundError: The commit, a later one, or the version before it was cleaned up.
         DataFileError: Files that would come back are gone.
         DeletedMeanwhileError: Files that come back were deleted while they were committed; the
-            error names the version that undid that.
-        CommitConflictError: Somebody changed these files meanwhile, or a vacuum is going on;
+            error names the version that undid the revert.
+        CommitConflictError: Another writer changed these files meanwhile, or a vacuum is running;
             nothing was committed.
-        OutsideFileError: A file that comes back lies outside of the table and may not be looked for
-            there.
-        UnsupportedFeatureError: The table uses what we cannot revert.
+        OutsideFileError: A file that comes back is outside of the table and may not be looked up.
+        UnsupportedFeatureError: The table uses a feature that we cannot revert.
     """
     validate_arguments(revert, locals())
-    log = log_of(log)
+    request = RevertRequest(
+        version=version,
+        vacuum_was_killed=vacuum_was_killed,
+        user_metadata=user_metadata,
+        dry_run=dry_run,
+        clock=clock,
+        on_event=on_event,
+    )
+    attempt = partial(_revert_once, request)
+    return insist(attempt, log_of(log), timeout=timeout, hold_writers=hold_writers)
 
-    def act(log: DeltaLog) -> RevertResult:
-        transaction = begin(log, clock=clock, on_event=on_event, operation="restore")
-        latest = transaction.snapshot
-        if latest is None:
-            raise TableNotFoundError(log.uri)
-        after = log.snapshot(version)
-        if version > latest.version:
-            raise InvalidRequestError(
-                f"{log.uri}: version {version} was committed just now, after the revert began at "
-                f"version {latest.version}; run it again if that is the commit to undo"
-            )
-        if version == 0:
-            raise InvalidRequestError(
-                f"{log.uri}: version 0 created the table and cannot be reverted; delete rows "
-                "instead"
-            )
-        before = log.snapshot(version - 1)
-        commit, *later = _commits(log, version, latest)
-        txn = maintenance_txn("revert", latest, str(version))
-        done = _reverting_version(commit, before, after, latest, later, txn)
-        if done is not None:
-            empty = RevertPlan(version=version, latest_version=latest.version)
-            return RevertResult(plan=empty, dry_run=dry_run, version=done, already_committed=True)
-        plan = plan_revert(commit, before=before, after=after, latest=latest, later=later)
-        if missing := find_missing(plan.adds, before):
-            raise missing_error(before, missing, "the commit after it cannot be reverted")
-        if not plan.has_work:
-            return RevertResult(plan=plan, dry_run=dry_run)
-        _prepare(transaction, plan, txn, vacuum_was_killed=vacuum_was_killed)
-        if dry_run:
-            transaction.validate()
-            return RevertResult(plan=plan, dry_run=True)
-        committed = commit_or_undo(
-            partial(_commit, transaction, plan, user_metadata), plan_undo, log, clock=clock
-        )
-        return RevertResult(
-            plan=plan,
-            dry_run=False,
-            version=committed.version,
-            already_committed=committed.already_committed,
-        )
 
-    return insist(act, log, timeout=timeout, hold_writers=hold_writers)
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RevertRequest:
+    """The arguments of `revert`, which documents them."""
+
+    version: int
+    vacuum_was_killed: bool
+    user_metadata: str | None
+    dry_run: bool
+    clock: Clock
+    on_event: OnEvent
+
+
+def _revert_once(request: RevertRequest, log: DeltaLog) -> RevertResult:
+    """Revert on the latest version, unless the commit was reverted before."""
+    version, dry_run = request.version, request.dry_run
+    transaction = begin(log, clock=request.clock, on_event=request.on_event, operation="restore")
+    latest = transaction.snapshot
+    if latest is None:
+        raise TableNotFoundError(log.uri)
+    after = log.snapshot(version)
+    _validate_version(version, latest)
+    before = log.snapshot(version - 1)
+    commit, *later = _commits(log, version, latest)
+    txn = maintenance_txn("revert", latest, str(version))
+    done = _reverting_version(commit, before, after, latest, later, txn)
+    if done is not None:
+        empty = RevertPlan(version=version, latest_version=latest.version)
+        return RevertResult(plan=empty, dry_run=dry_run, version=done, already_committed=True)
+    plan = plan_revert(commit, before=before, after=after, latest=latest, later=later)
+    if missing := find_missing(plan.adds, before):
+        raise missing_error(before, missing, "the commit after it cannot be reverted")
+    if not plan.has_work:
+        return RevertResult(plan=plan, dry_run=dry_run)
+    _prepare(transaction, plan, txn, vacuum_was_killed=request.vacuum_was_killed)
+    if dry_run:
+        transaction.validate()
+        return RevertResult(plan=plan, dry_run=True)
+    commit_plan = partial(_commit, transaction, plan, request.user_metadata)
+    committed = commit_or_undo(commit_plan, plan_undo, log, clock=request.clock)
+    return RevertResult(
+        plan=plan,
+        dry_run=False,
+        version=committed.version,
+        already_committed=committed.already_committed,
+    )
+
+
+def _validate_version(version: int, latest: Snapshot) -> None:
+    if version > latest.version:
+        raise InvalidRequestError(
+            f"{latest.uri}: version {version} was committed just now, after the revert began at "
+            f"version {latest.version}; run it again if that is the commit to undo"
+        )
+    if version == 0:
+        raise InvalidRequestError(
+            f"{latest.uri}: version 0 created the table and cannot be reverted; delete rows instead"
+        )
 
 
 def plan_undo(undone: Undone) -> Undoing:

@@ -1,13 +1,13 @@
-"""Vacuum: delete the files that no version within the retention needs.
+"""Vacuum: deletes the files that no version within the retention needs.
 
-1. What is needed is asked for before the listing, after it, and again before every batch of
-   deletions: a file that was committed meanwhile stays, however old it is.
-2. Only what was seen in the store is deleted, by the name under which it was seen, and only if it
-   is older than the horizon there: whatever the log, a link or an inventory says, nothing outside
-   of the table is touched. What the log names by way of a link within the table is needed by its
-   own name too, and what a hidden link leads to is hidden.
-3. The horizon is by the store's clock, as the ages of files are.
-4. A run that was killed has deleted a part of what it would have; the next one finds the rest.
+1. Needed files are loaded before the listing, after it, and again before every batch of deletions:
+   a file that was committed meanwhile stays, however old it is.
+2. Vacuum deletes only files that it found in the store, by the name found there, and only if they
+   are older than the horizon there. So nothing outside of the table is deleted, whatever the log, a
+   link or an inventory says. A file that the log names through a link within the table is needed by
+   its own name too, and the target of a hidden link is hidden.
+3. The horizon uses the store's clock, as the ages of files do.
+4. A run that was killed has deleted a part of its plan; the next run finds the rest.
 """
 
 from __future__ import annotations
@@ -79,33 +79,32 @@ def vacuum(
     """Delete files that are neither live nor removed recently, and leftovers of dead writers.
 
     Args:
-        retention: How long ago a file must have been removed or written;
+        retention: How long files stay after they were removed or written;
             `delta.deletedFileRetentionDuration` if None.
-        dry_run: Say what would be deleted, and write nothing; the horizon is by this machine's
-            clock then, since only a written file tells the store's.
-        enforce_retention: Refuse a retention shorter than that property: it breaks readers of
-            older versions, and writers that take longer.
-        mode: "lite" looks at what the log says was removed, and lists nothing; but a disk, if there
-            is something to delete, for links within the table.
+        dry_run: Plan and write nothing. The horizon is then by this machine's clock, because only a
+            written file shows the store's.
+        enforce_retention: Reject a retention shorter than that property: it breaks readers of older
+            versions, and writers that take longer.
+        mode: "lite" reads from the log which files were removed, and lists no directory; except a
+            disk, for links within the table, if there are files to delete.
         inventory: Where to look instead of a listing; see `inventory` for its columns.
-        keep: Files and directories that stay in any case, relative to the table, decoded; looked
-            into again before every batch of deletions, as is `keep_versions`.
-        keep_versions: Versions that can be read afterwards, however old they are.
-        keep_last: How many of the last versions can be read afterwards, as far as they can before;
-            versions that change no files, as those of vacuums, are not counted.
-        log_commits: Commit VACUUM START and VACUUM END around deletions; if None, as the table
-            property `delta_ops.vacuum.logging` says, which is true if it is not set.
+        keep: Files and directories that stay in any case, relative to the table, decoded. Read
+            again before every batch of deletions, as is `keep_versions`.
+        keep_versions: Versions that stay readable, however old they are.
+        keep_last: How many of the last versions stay readable, as far as they are now; versions
+            that change no files, such as those of vacuums, are not counted.
+        log_commits: Commit VACUUM START and VACUUM END around deletions; if None, the table
+            property `delta_ops.vacuum.logging` decides, which is true by default.
         batch_files: How many files are deleted between two looks at the log.
-        user_metadata: Any text, kept in commitInfo of both.
+        user_metadata: Any text, kept in commitInfo of both commits.
         clock: The store's own if None.
 
     Raises:
-        InvalidRequestError: The retention is negative or too short, the log does not remember what
-            was removed so long ago, a property of the table cannot be understood, or its log goes
-            on from another one.
-        VersionNotFoundError: A version that is to be kept cannot be read.
-        CommitConflictError: Meanwhile the table came to promise more; run again.
-        UnsupportedFeatureError: The table uses a feature that we do not know.
+        InvalidRequestError: The retention is negative or too short, the log does not reach back far
+            enough, a property of the table cannot be parsed, or the log continues another log.
+        VersionNotFoundError: A version to keep cannot be read.
+        CommitConflictError: The table's retention was raised meanwhile; run again.
+        UnsupportedFeatureError: The table uses an unknown feature.
     """
     validate_arguments(vacuum, locals())
     request = VacuumRequest(

@@ -21,7 +21,7 @@ from delta_ops.storage.store_clock import store_time_ms
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class VacuumRequest:
-    """What the caller of `vacuum` asks for; each field is documented there.
+    """The arguments of `vacuum`, which documents them.
 
     Raises:
         InvalidRequestError: The mode is unknown, the inventory has other columns or does not go

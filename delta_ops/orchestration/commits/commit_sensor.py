@@ -11,7 +11,7 @@ import dagster as dg
 
 from delta_ops.clock import Clock, system_clock
 from delta_ops.errors import TableNotFoundError
-from delta_ops.maintenance.fleet.maintain import failure_of
+from delta_ops.maintenance.fleet.failures import failure_of
 from delta_ops.orchestration.commits.changed_partitions import layout_of
 from delta_ops.orchestration.commits.commit_cursor import (
     ABSENT,

@@ -19,7 +19,7 @@ from delta_ops.errors import DeltaOpsError, TableNotFoundError
 from delta_ops.events import CheckpointDamaged, CommitLost, Progress
 from delta_ops.log import DeltaLog
 from delta_ops.maintenance import MaintenanceResult, Operation, maintain
-from delta_ops.maintenance.fleet.maintain import failure_of
+from delta_ops.maintenance.fleet.failures import failure_of
 from delta_ops.maintenance.operation import OperationEntry
 from delta_ops.maintenance.registry import OPERATIONS
 from delta_ops.orchestration.commits.reported_commits import run_user_metadata

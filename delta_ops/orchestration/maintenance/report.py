@@ -16,7 +16,7 @@ import dagster as dg
 from delta_ops.errors import DeltaOpsError
 from delta_ops.log import Snapshot
 from delta_ops.maintenance import MaintenanceResult
-from delta_ops.maintenance.fleet.maintain import failure_of
+from delta_ops.maintenance.fleet.failures import failure_of
 from delta_ops.maintenance.optimize.clustering import load_clustering
 from delta_ops.orchestration.card.table_card import table_card
 from delta_ops.orchestration.markdown import plain_text

@@ -27,7 +27,7 @@ import dagster as dg
 from delta_ops.clock import HOUR_MS, Clock, system_clock
 from delta_ops.errors import DeltaOpsError, InvalidRequestError, TableNotFoundError
 from delta_ops.maintenance import HealthReport, Operation
-from delta_ops.maintenance.fleet.maintain import failure_of
+from delta_ops.maintenance.fleet.failures import failure_of
 from delta_ops.orchestration.checks.check_results import AssessedTable, changed_evaluations
 from delta_ops.orchestration.dagster_compat import sensor_location
 from delta_ops.orchestration.maintenance.jobs import LOG_OPERATIONS, is_gone

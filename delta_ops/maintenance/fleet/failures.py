@@ -1,0 +1,45 @@
+"""Failures of single tables in a fleet."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TypeVar
+
+from delta_ops.errors import DeltaOpsError
+
+T = TypeVar("T")
+
+logger = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Failure:
+    """Why a table has no result."""
+
+    kind: str
+    """The name of the error's class."""
+    message: str
+
+
+def failure_of(error: Exception) -> Failure:
+    """The error as a row shows it; an error that is not ours shows only its class."""
+    if isinstance(error, DeltaOpsError):
+        return Failure(kind=type(error).__name__, message=str(error))
+    message = (
+        f"delta_ops failed with a {type(error).__name__} that it does not expect; look at this "
+        "table alone, and report what it shows"
+    )
+    return Failure(kind=type(error).__name__, message=message)
+
+
+def attempt(call: Callable[[], T]) -> tuple[T | None, Failure | None]:
+    """The result of a call, or why it failed; no error of one table stops the others."""
+    try:
+        return call(), None
+    except DeltaOpsError as error:
+        return None, failure_of(error)
+    except Exception as error:
+        logger.debug("A table of a fleet failed", exc_info=error)
+        return None, failure_of(error)

@@ -1,0 +1,78 @@
+"""Which commits a log compaction holds. Pure."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+from delta_ops.arguments import validate_arguments
+from delta_ops.errors import InvalidRequestError, LogCorruptError, VersionNotFoundError
+from delta_ops.log.segment import LogListing
+from delta_ops.protocol.file_names import commit_name, compaction_name
+from delta_ops.storage import FileInfo
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LogCompactionPlan:
+    """Which commits are to be put together; none where there are fewer than two, or where they
+    have been."""
+
+    start_version: int
+    end_version: int
+    commits: tuple[FileInfo, ...] = ()
+    """Ascending, of each version from the first to the last, both included."""
+
+    @property
+    def has_work(self) -> bool:
+        """Whether there are commits to put together."""
+        return bool(self.commits)
+
+    @property
+    def file_name(self) -> str:
+        """What the compaction is called in the log directory."""
+        return compaction_name(self.start_version, self.end_version)
+
+
+def plan_compact_log(
+    listing: LogListing,
+    start_version: int | None = None,
+    end_version: int | None = None,
+    *,
+    table: str = "",
+) -> LogCompactionPlan:
+    """Choose the commits.
+
+    Args:
+        listing: The log's.
+        start_version: The first; the one after the newest checkpoint if None.
+        end_version: The last; the latest version if None.
+        table: For messages.
+
+    Raises:
+        InvalidRequestError: The versions are no range.
+        VersionNotFoundError: The range ends after the latest version.
+        LogCorruptError: A commit of the range is not there.
+    """
+    validate_arguments(plan_compact_log, locals())
+    latest = -1 if listing.latest_version is None else listing.latest_version
+    newest = listing.checkpoints[-1].version if listing.checkpoints else -1
+    start = newest + 1 if start_version is None else start_version
+    end = latest if end_version is None else end_version
+    if start < 0 or (start_version is not None and end < start):
+        raise InvalidRequestError(
+            f"{table}: there is no range of versions from {start} to {end}; give a first version "
+            "of 0 or more, and a last one that is not before it"
+        )
+    if end > latest:
+        raise VersionNotFoundError(table, f"version {end}", f"its latest version is {latest}")
+    plan = LogCompactionPlan(start_version=start, end_version=end)
+    if end <= start:
+        return plan
+    missing = next((v for v in range(start, end + 1) if v not in listing.commits), None)
+    if missing is not None:
+        raise LogCorruptError(
+            table,
+            f"_delta_log/{commit_name(missing)}",
+            f"version {missing} is missing, so that versions {start} to {end} cannot be put "
+            "together; give a range of versions whose commits are there",
+        )
+    return replace(plan, commits=tuple(listing.commits[v] for v in range(start, end + 1)))
