@@ -154,7 +154,7 @@ def changed_definition(
     has_files: bool,
     operation: Operation = "write",
 ) -> TableDefinition:
-    """The definition of a table after a change; `before` itself where the data add no column.
+    """The definition of a table after a change; `before` itself if the data have no other columns.
 
     Args:
         before: The current definition; None: there is no table.
@@ -168,16 +168,19 @@ def changed_definition(
         UnsupportedFeatureError: We could not write the changed table.
     """
     wanted = _wanted_definition(before, change, table)
+    if wanted is before:
+        return wanted
     stored = before.metadata if before is not None and has_files else None
     metadata = assign_column_ids(wanted.metadata, stored, table)
     if stored is not None and not isinstance(change, DefineTable):
         metadata = keep_marks(metadata, stored)
     validate_tracking(metadata, table)
     definition = TableDefinition(protocol=wanted.protocol, metadata=name_row_columns(metadata))
-    if isinstance(change, MergeColumns | OverwriteColumns) and _has_same_columns(
-        before, definition
+    if (
+        before is not None
+        and isinstance(change, OverwriteColumns)
+        and _has_same_columns(before, definition)
     ):
-        assert before
         return before
     table_properties_from_configuration(definition.metadata.configuration)
     validate_properties(definition, table=table)
@@ -206,7 +209,8 @@ def _wanted_definition(
         case SetColumns():
             return _with_columns(before, change, table)
         case MergeColumns(given=given):
-            return _with_needed_features(before, _merged_metadata(before, given, table), table)
+            merged = _merged_columns(before, given, table)
+            return before if merged is None else _with_needed_features(before, merged, table)
         case OverwriteColumns():
             return _with_needed_features(before, _overwritten(before, change, table), table)
         case SetMetadata(metadata=metadata, features=features):
@@ -216,8 +220,8 @@ def _wanted_definition(
             return replace(before, metadata=move_marks(before.metadata, counted, table))
 
 
-def _has_same_columns(before: TableDefinition | None, after: TableDefinition) -> bool:
-    if before is None or before.partition_columns != after.partition_columns:
+def _has_same_columns(before: TableDefinition, after: TableDefinition) -> bool:
+    if before.partition_columns != after.partition_columns:
         return False
     # As texts: a comparison of types recurses, and a log can hold any depth.
     return before.metadata.schema_string == after.metadata.schema_string or (
@@ -313,14 +317,15 @@ def _with_needed_features(
     return replace(wanted, protocol=add_features(before.protocol, added))
 
 
-def _merged_metadata(before: TableDefinition, given: StructType, table: str) -> Metadata:
+def _merged_columns(before: TableDefinition, given: StructType, table: str) -> Metadata | None:
+    """The metadata with the columns that only the data have; None without such columns."""
     validate_given_once(given, table)
     known = before.schema
     if TYPE_WIDENING.value_in(before.metadata.configuration):
         known = widen_types(known, given, lambda path: _keeps_type(before, path))
     merged = merge_schemas(known, given)
     if merged == before.schema:
-        return before.metadata
+        return None
     validate_names(merged, before.schema, is_mapped=before.is_mapped)
     validate_added(merged, before.schema, table)
     names = before.schema.fields_by_lower_name
