@@ -173,6 +173,14 @@ def test_deleted_rows_are_left_out(tmp_path: Path, remote: SparkSession) -> None
     assert_as_by_arrow(remote, log)
 
 
+@pytest.mark.parametrize("name", ["a{b}", "a[b]", "a*b", "a?b", "a\\b", "a ${c}"])
+def test_a_path_is_not_a_pattern(tmp_path: Path, remote: SparkSession, name: str) -> None:
+    da.write(tmp_path / name, pa.table({"id": [1, 2, 3], "p": ["x", "y", "z"]}), partition_by=["p"])
+    ds.delete(remote, tmp_path / name, "id = 2")
+    found = ds.read(remote, tmp_path / name).collect()
+    assert sorted((row.id, row.p) for row in found) == [(1, "x"), (3, "z")]
+
+
 @pytest.mark.full
 @needs_shared
 def test_tables_of_other_writers_have_their_rows(remote: SparkSession) -> None:

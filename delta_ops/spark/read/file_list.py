@@ -10,6 +10,7 @@ A path without an entry is an error, not a null.
 from __future__ import annotations
 
 import json
+import re
 import unicodedata
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import chain
@@ -22,10 +23,11 @@ from delta_ops.protocol.file_paths import encode_path
 from delta_ops.protocol.schema import schema_from_json
 from delta_ops.spark.expressions.columns import named_column, parse_physical_text
 from delta_ops.spark.read.file_index import FileGroup
-from delta_ops.spark.session.session import overriding
+from delta_ops.spark.session.session import is_connect, overriding
 
 _LISTING = {"spark.sql.sources.parallelPartitionDiscovery.threshold": "100000000"}
 _MAP_FILES = 64
+_PATTERN_CHARACTERS = re.compile(r"[][{}*?\\]")
 _PATH, _GROUP = "delta_ops file path", "delta_ops file group"
 """Names that no table's column can have, for their spaces."""
 _ENCODED_CATEGORIES = frozenset({"Cc", "Zs", "Zl", "Zp"})
@@ -51,10 +53,11 @@ def scan(
     """
     named = [path for group in groups for path, *_ in group.files]
     paths = list(dict.fromkeys(named))
-    # Letters such as [ in a path stand for themselves, and directories do not speak of columns.
+    # A path is not a pattern, and its directories hold no columns.
     reader = spark.read.options(**options, recursiveFileLookup="true", __globPaths__="false")
     with overriding(spark, _LISTING):
-        rows = add_metadata(reader.schema(data).parquet(*paths), of_spark)
+        found = reader.schema(data).parquet(*(_literal_paths(spark, paths)))
+        rows = add_metadata(found, of_spark)
     if not partitions.fields:
         return rows
     located = add_metadata(rows, {_PATH: "file_path"})
@@ -70,6 +73,13 @@ def scan(
         ),
         *map(named_column, of_spark),
     )
+
+
+def _literal_paths(spark: SparkSession, paths: Sequence[str]) -> list[str]:
+    """Paths that Spark does not read as patterns; a Connect server ignores `__globPaths__`."""
+    if not is_connect(spark):
+        return list(paths)
+    return [_PATTERN_CHARACTERS.sub(r"\\\g<0>", path) for path in paths]
 
 
 def add_metadata(rows: DataFrame, fields: Mapping[str, str]) -> DataFrame:
