@@ -109,6 +109,12 @@ class Backend:
     hadoop: Callable[[], Hadoop] | None = None
     """Loads the store's Hadoop connector; None if Hadoop has none."""
 
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Functions do not pickle; another process has the backend by its scheme."""
+        from delta_ops.storage.backends import backend_of
+
+        return backend_of, self.schemes[:1]
+
     @property
     def schemes(self) -> tuple[str, ...]:
         """Schemes that open the store; the canonical one comes first."""

@@ -23,7 +23,7 @@ import pyarrow as pa
 
 from delta_ops.errors import DeltaOpsError, StorageError, UnsupportedStorageError
 from delta_ops.storage.backends import backend_of
-from delta_ops.storage.backends.backend import DELETE_BATCH, Backend
+from delta_ops.storage.backends.backend import DELETE_BATCH
 from delta_ops.storage.concurrency import MAX_CONCURRENCY, run_ahead, run_parallel
 from delta_ops.storage.contract import FileInfo, OnLink, Wanted
 from delta_ops.storage.create_way import Way
@@ -88,6 +88,7 @@ class FsspecStorage:
         self._lock = lock
         self._cache = cache
         self._options = _Unseen(options or {})
+        self._backend = backend_of(*schemes_of(fs))
 
     def __repr__(self) -> str:
         return f"FsspecStorage({self._uri!r})"
@@ -287,11 +288,6 @@ class FsspecStorage:
             self._opened_fs = type(fs)(*fs.storage_args, **fs.storage_options)
             self._opened_in = os.getpid()
         return self._opened_fs
-
-    @property
-    def _backend(self) -> Backend:
-        """The backend, which another process has by its own functions."""
-        return backend_of(*schemes_of(self._opened_fs))
 
     @property
     def _root(self) -> RemoteRoot:
