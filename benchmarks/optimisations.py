@@ -34,7 +34,7 @@ import pyarrow.compute as pc
 import delta_ops.arrow as da
 from delta_ops import DeltaLog
 from delta_ops.arrow.dml import delete as arrow_delete
-from delta_ops.arrow.read import data_file, parquet_file
+from delta_ops.arrow.read import file_rows
 from delta_ops.arrow.read.scan import plan_reading_kept
 
 VECTORS = {"delta.enableDeletionVectors": "true"}
@@ -123,7 +123,7 @@ def arrow_cases(folder: Path) -> Iterator[Case]:
         return plan_reading_kept(snapshot, *args, **options)
 
     by_number: dict[str, Any] = {
-        "replaced": data_file,
+        "replaced": file_rows,
         "attribute": "repeated_texts",
         "by": lambda *_: [],
     }
@@ -149,7 +149,7 @@ def arrow_cases(folder: Path) -> Iterator[Case]:
     yield Case(
         name="read: memory from jemalloc (memory_pools)",
         call=lambda: da.to_table(many),
-        replaced=parquet_file,
+        replaced=file_rows,
         attribute="fast_pool",
         by=lambda: None,
     )
@@ -169,7 +169,7 @@ def fill(root: Path) -> None:
 def spark_cases(folder: Path) -> Iterator[Case]:
     import delta_ops.spark as ds
     from benchmarks.spark_beside_delta_program import session
-    from delta_ops.spark.dml import merge_execution
+    from delta_ops.spark.dml import merge as merge_module
     from delta_ops.spark.read import file_index, vector_filter
     from delta_ops.spark.read.file_index import IndexUnavailableError
     from delta_ops.spark.read.vector_filter import FilterUnavailableError
@@ -214,7 +214,7 @@ def spark_cases(folder: Path) -> Iterator[Case]:
     merged: dict[str, Any] = {"call": upsert, "prepare": renew}
     yield Case(
         name="upsert of 5% of the files: in one pass (merge_in_one_pass, key_hits)",
-        replaced=merge_execution,
+        replaced=merge_module,
         attribute="merge_in_one_pass",
         by=lambda *_: None,
         **merged,

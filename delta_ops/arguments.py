@@ -12,13 +12,27 @@ says beyond that (the keys of a mapping, the arguments of a function) is left to
 from __future__ import annotations
 
 import os
+import re
 import reprlib
 import types
 from collections.abc import Callable, Collection, Mapping, Sequence, Set
+from dataclasses import MISSING, fields
 from datetime import date, timedelta
-from functools import cache
+from functools import cache, wraps
+from inspect import Parameter, Signature, cleandoc, signature
 from numbers import Real
-from typing import Any, Literal, SupportsIndex, Union, get_args, get_origin, get_type_hints
+from typing import (
+    Any,
+    Literal,
+    ParamSpec,
+    SupportsIndex,
+    TypeVar,
+    Union,
+    Unpack,
+    get_args,
+    get_origin,
+    get_type_hints,
+)
 
 from delta_ops.errors import InvalidRequestError
 
@@ -35,6 +49,9 @@ _WORDS: Mapping[Any, str] = {
 }
 
 _Fits = Callable[[object], bool]
+_SECTIONS = ("Args", "Returns", "Raises")
+P = ParamSpec("P")
+R = TypeVar("R")
 
 
 def validate_arguments(function: Callable[..., Any], given: Mapping[str, object]) -> None:
@@ -62,6 +79,10 @@ def _parameters(function: Callable[..., Any]) -> dict[str, tuple[_Fits, Any]]:
     """How each argument is looked at, and its annotation."""
     found = get_type_hints(function)
     found.pop("return", None)
+    for name, annotation in list(found.items()):
+        if get_origin(annotation) is Unpack:
+            del found[name]
+            found |= get_type_hints(get_args(annotation)[0])
     return {name: (_plan_fits(each), each) for name, each in found.items()}
 
 
@@ -145,3 +166,59 @@ def _plural_words(annotations: tuple[Any, ...]) -> str:
         return ", ".join(map(repr, get_args(annotations[0])))
     words = (_words(each).removeprefix("a ") for each in annotations if each is not Ellipsis)
     return ", ".join(dict.fromkeys(f"{each}s" for each in words))
+
+
+def shares_options(
+    defaults: type, *options: type[Any]
+) -> Callable[[Callable[P, R]], Callable[P, R]]:
+    """Decorate a public function that shares its `**options` with other functions.
+
+    Each call validates its arguments. `help` and `inspect.signature` show the options as if the
+    function listed and documented them.
+
+    Args:
+        defaults: A dataclass with the default value of each option.
+        options: TypedDicts, the one of the function first. The sections Args and Raises of their
+            docstrings follow those of the function.
+    """
+
+    def decorate(function: Callable[P, R]) -> Callable[P, R]:
+        shown = _list_options(signature(function), defaults, options[0])
+
+        @wraps(function)
+        def call(*args: P.args, **kwargs: P.kwargs) -> R:
+            validate_arguments(function, shown.bind(*args, **kwargs).arguments)
+            return function(*args, **kwargs)
+
+        call.__doc__ = _join_documentation([function.__doc__, *(each.__doc__ for each in options)])
+        vars(call)["__signature__"] = shown
+        return call
+
+    return decorate
+
+
+def _list_options(shown: Signature, defaults: type, options: type[Any]) -> Signature:
+    values = {each.name: each.default for each in fields(defaults) if each.default is not MISSING}
+    own = [p for p in shown.parameters.values() if p.kind is not Parameter.VAR_KEYWORD]
+    listed = (
+        Parameter(
+            name,
+            Parameter.KEYWORD_ONLY,
+            default=values[name],
+            annotation=getattr(annotation, "__forward_arg__", annotation),
+        )
+        for name, annotation in options.__annotations__.items()
+    )
+    return shown.replace(parameters=[*own, *listed])
+
+
+def _join_documentation(texts: Sequence[str | None]) -> str:
+    """One docstring with the first text and with the sections of all texts."""
+    heads, sections = [], dict.fromkeys(_SECTIONS, "")
+    for text in texts:
+        head, *rest = re.split(rf"^({'|'.join(_SECTIONS)}):\n", cleandoc(text or ""), flags=re.M)
+        heads.append(head)
+        for name, body in zip(rest[::2], rest[1::2], strict=True):
+            sections[name] += body.rstrip() + "\n"
+    parts = [heads[0].rstrip(), *(f"{n}:\n{body}" for n, body in sections.items() if body)]
+    return "\n\n".join(each.rstrip() for each in parts) + "\n"

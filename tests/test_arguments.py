@@ -178,3 +178,36 @@ def test_what_counts_as_a_list_is_taken(tmp_path: Path) -> None:
     da.write(log, pa.table({"id": [1], "p": [1]}), partition_by=("p",))
     assert dm.vacuum(log, keep=dict.fromkeys(["a"]), retention=timedelta(days=9)).failures == ()
     assert dm.vacuum(log, keep_versions={0}, dry_run=True).dry_run
+
+
+VERBS = ("write", "stage_write", "delete", "update", "merge", "read_changes")
+
+
+@pytest.mark.parametrize("name", VERBS)
+def test_both_engines_show_the_same_options(name: str) -> None:
+    of_arrow, of_spark = (inspect.signature(getattr(each, name)).parameters for each in (da, ds))
+    own = {"data", "df", "spark", "target_alias", "partition_time_zone"}
+    shared = [
+        {n: p.default for n, p in each.items() if n not in own and p.default is not p.empty}
+        for each in (of_arrow, of_spark)
+    ]
+    if name == "merge":  # whose target_alias both engines have
+        assert of_arrow["target_alias"].default == of_spark["target_alias"].default == "target"
+    assert shared[0] == shared[1] != {}
+    assert not [p for p in of_arrow.values() if p.kind is inspect.Parameter.VAR_KEYWORD]
+
+
+@pytest.mark.parametrize("name", VERBS)
+@pytest.mark.parametrize("engine", [da, ds], ids=["arrow", "spark"])
+def test_help_documents_every_option_of_a_verb(engine: ModuleType, name: str) -> None:
+    verb = getattr(engine, name)
+    documentation = verb.__doc__
+    for each in inspect.signature(verb).parameters:
+        assert f"\n    {each}: " in documentation, each
+    assert documentation.count("\nArgs:\n") == documentation.count("\nRaises:\n") == 1
+
+
+def test_an_option_that_a_verb_does_not_have_is_a_type_error(tmp_path: Path) -> None:
+    with pytest.raises(TypeError, match="modus"):
+        arrow.write(tmp_path, pa.table({"id": [1]}), modus="append")
+    assert not DeltaLog(tmp_path).exists()

@@ -13,7 +13,7 @@ import pytest
 import delta_ops.arrow as da
 from delta_ops import DeltaLog, ddl
 from delta_ops.log.checksum_write.verify import validate_checksum
-from delta_ops.transaction.write import Mode
+from delta_ops.transaction.requests import Mode
 from tests.arrow import test_convert, test_kills_of_changes
 from tests.ddl import test_drop_table, test_shallow_clone
 from tests.support.commands import COMMANDS, Command, prepared

@@ -14,7 +14,7 @@ from dataclasses import replace
 from typing import Any
 
 from delta_ops.arguments import validate_arguments
-from delta_ops.arrow.existing_rows import check_rows
+from delta_ops.arrow.engine import ARROW
 from delta_ops.ddl.alter import Alteration, alter
 from delta_ops.errors import InvalidRequestError
 from delta_ops.log import TableOrPlace
@@ -25,7 +25,7 @@ from delta_ops.protocol.expression.resolution import finder_of
 from delta_ops.protocol.predicate import TRUE
 from delta_ops.protocol.row_rules import CONSTRAINTS, Check, NotNull
 from delta_ops.transaction import CommitResult, Transaction, Txn
-from delta_ops.transaction.existing_rows import RowChecker
+from delta_ops.transaction.engine import CheckRows
 
 
 def add_constraint(
@@ -33,7 +33,7 @@ def add_constraint(
     name: str,
     condition: str,
     *,
-    engine: RowChecker | None = None,
+    engine: CheckRows | None = None,
     txn: Txn | tuple[str, int] | None = None,
     user_metadata: str | None = None,
     storage_options: Mapping[str, Any] | None = None,
@@ -151,9 +151,7 @@ def validate_constraint(transaction: Transaction, rule: Check) -> None:
             )
 
 
-def require_rows(
-    transaction: Transaction, rule: Check | NotNull, engine: RowChecker | None
-) -> None:
+def require_rows(transaction: Transaction, rule: Check | NotNull, engine: CheckRows | None) -> None:
     """Check the existing rows, and depend on all of them.
 
     Args:
@@ -164,7 +162,7 @@ def require_rows(
     """
     assert transaction.snapshot
     transaction.read_serially(TRUE)
-    (engine or check_rows)(transaction.snapshot, transaction.definition, [rule])
+    (engine or ARROW.check_rows)(transaction.snapshot, transaction.definition, [rule])
 
 
 def _find_constraint(transaction: Transaction, name: str) -> tuple[str, str] | None:

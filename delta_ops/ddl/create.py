@@ -20,13 +20,13 @@ from delta_ops.ddl.alter import NOTHING_COMMITTED
 from delta_ops.ddl.constraints import validate_constraint
 from delta_ops.errors import InvalidRequestError, TableExistsError
 from delta_ops.log import TableOrPlace, log_of
-from delta_ops.planning.replacement import plan_replacement
 from delta_ops.protocol.columns.clustering import find_clustering
 from delta_ops.protocol.predicate import TRUE
 from delta_ops.protocol.row_rules import Check
 from delta_ops.protocol.schema import StructType
 from delta_ops.protocol.schema.arrow_types import columns_from_arrow
 from delta_ops.transaction import CommitResult, Transaction, Txn, begin
+from delta_ops.transaction.replacement import plan_replacement
 from delta_ops.transaction.table_change import DefineTable
 
 IfExists = Literal["error", "ignore", "replace"]

@@ -27,7 +27,7 @@ from delta_ops.orchestration.storage_options import config_options
 from delta_ops.orchestration.tables import TableRef
 from delta_ops.pipes import EXTRAS, AssetWrite
 from delta_ops.storage.paths import redact
-from delta_ops.transaction.write import Mode as WriteMode
+from delta_ops.transaction.requests import Mode as WriteMode
 
 
 def pipes_extras(

@@ -11,10 +11,10 @@ was given up, the range is refused. Every engine reads what is chosen here.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, date, datetime, timedelta
-from typing import Any
+from typing import Any, Literal, TypedDict
 
 from delta_ops.errors import InvalidRequestError, LogCorruptError, VersionNotFoundError
 from delta_ops.log import DeltaLog, Snapshot
@@ -28,6 +28,7 @@ from delta_ops.protocol.columns.mapping import is_mapped, physical_name
 from delta_ops.protocol.features import Engine
 from delta_ops.protocol.file_names import commit_name
 from delta_ops.protocol.file_paths import canonical_path
+from delta_ops.protocol.predicate import Predicate
 from delta_ops.protocol.properties.known import CHANGE_DATA_FEED, is_on
 from delta_ops.protocol.schema import (
     LONG,
@@ -46,6 +47,52 @@ COMMIT_VERSION = StructField("_commit_version", LONG)
 COMMIT_TIMESTAMP = StructField("_commit_timestamp", TIMESTAMP)
 _OF_CHANGES = (CHANGE_TYPE, COMMIT_VERSION, COMMIT_TIMESTAMP)
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+
+
+class ChangesOptions(TypedDict, total=False):
+    """Options of `read_changes`, in both engines.
+
+    Args:
+        start_version: The first commit to read, or
+        end_version: The last commit; the latest version if not given or greater, or
+        start_timestamp: the first commit at or after a time, in UTC unless it has a zone.
+        end_timestamp: the last commit at or before a time. No commit may lie between two times.
+        columns: Names in the wanted order; by default the table's columns, then `_change_type`
+            (insert, delete, update_preimage, update_postimage), `_commit_version` and
+            `_commit_timestamp`.
+        predicate: Keeps the rows for which it is true; it may name any of these columns.
+        schema: Whether the columns are those of the last version of the range ("end"), or of the
+            latest version of the table ("latest"). A column or field that is newer than a row is
+            null in it.
+
+    Raises:
+        InvalidRequestError: The range is invalid, the feed was off for one of its versions, column
+            mapping was given up in it, or a column does not exist or had another type.
+        VersionNotFoundError: A version of the range does not exist, or was cleaned up.
+        OutsideFileError: A file lies outside of the table and may not be read there.
+        UnsupportedFeatureError: The rows are stored in a way that this engine cannot read.
+    """
+
+    start_timestamp: str | date | None
+    end_timestamp: str | date | None
+    columns: Sequence[str] | None
+    predicate: Predicate | None
+    schema: Literal["end", "latest"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ChangesRequest:
+    """The changes of a range of versions."""
+
+    start_version: int | None = None
+    end_version: int | None = None
+    start_timestamp: str | date | None = None
+    end_timestamp: str | date | None = None
+    columns: Sequence[str] | None = None
+    """Names in the wanted order; None: all."""
+    predicate: Predicate | None = None
+    schema: Literal["end", "latest"] = "end"
+    """The version whose columns the rows have."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -267,17 +314,8 @@ class ChangeFeed:
                 )
 
 
-def plan_changes(
-    log: DeltaLog,
-    start_version: int | None,
-    end_version: int | None,
-    start_timestamp: str | date | None,
-    end_timestamp: str | date | None,
-    schema: str,
-    *,
-    engine: Engine,
-) -> ChangeFeed:
-    """The changes of a range; arguments as those of the engines' `read_changes`.
+def plan_changes(log: DeltaLog, request: ChangesRequest, *, engine: Engine) -> ChangeFeed:
+    """The changes of a range.
 
     Raises:
         InvalidRequestError: The range is none, or a column has a name of the feed's own.
@@ -285,9 +323,9 @@ def plan_changes(
         UnsupportedFeatureError: The engine cannot read the rows.
     """
     latest = log.snapshot()
-    first, last = _range(latest, start_version, end_version, start_timestamp, end_timestamp)
+    first, last = _range(latest, request)
     end = latest if last == latest.version else log.snapshot(last)
-    shape = _shape(end, latest, schema)
+    shape = _shape(end, latest, request.schema)
     validate(end.definition, "read", table=end.uri, engine=engine)
     validate(shape.definition, "read", table=end.uri, engine=engine)
     _validate_names(shape)
@@ -317,13 +355,9 @@ def _shape(end: Snapshot, latest: Snapshot, schema: str) -> Snapshot:
     raise InvalidRequestError(f'there is no schema {schema!r} of changes; give "end" or "latest"')
 
 
-def _range(
-    latest: Snapshot,
-    start_version: int | None,
-    end_version: int | None,
-    start_timestamp: str | date | None,
-    end_timestamp: str | date | None,
-) -> tuple[int, int]:
+def _range(latest: Snapshot, request: ChangesRequest) -> tuple[int, int]:
+    start_version, start_timestamp = request.start_version, request.start_timestamp
+    end_version, end_timestamp = request.end_version, request.end_timestamp
     if (start_version is None) == (start_timestamp is None):
         raise InvalidRequestError("give either start_version or start_timestamp")
     if end_version is not None and end_timestamp is not None:

@@ -12,6 +12,7 @@ from typing import Literal, NamedTuple
 
 from delta_ops.errors import InvalidRequestError, UnknownColumnError
 from delta_ops.protocol.expression import Expression
+from delta_ops.protocol.expression.implication import implied_predicate
 from delta_ops.protocol.expression.nodes import (
     Call,
     Column,
@@ -24,6 +25,7 @@ from delta_ops.protocol.expression.nodes import (
 from delta_ops.protocol.expression.quotes import validate_quotes
 from delta_ops.protocol.expression.resolution import Find, Found, locate
 from delta_ops.protocol.expression.statement_time import bind_time
+from delta_ops.protocol.predicate import TRUE, Or, Predicate
 from delta_ops.protocol.schema import BINARY, STRING, ColumnPath, StructType
 from delta_ops.protocol.table_definition import TableDefinition
 
@@ -42,13 +44,6 @@ class MergeColumns:
     source_alias: str
     unusable: Mapping[str, str] = field(default_factory=dict)
     """Why no value of a column of the source can be taken, by its name."""
-
-    def __post_init__(self) -> None:
-        if self.target_alias.lower() == self.source_alias.lower():
-            raise InvalidRequestError(
-                f"target and source are both called {self.target_alias}; give another source_alias "
-                "or target_alias"
-            )
 
     def finder(self, sides: Sequence[Side] = (TARGET, SOURCE)) -> Find:
         """How to find columns where there are rows of these sides only."""
@@ -186,6 +181,38 @@ def unmatchable_message(key: str) -> str:
         "or as spaces if it is a CHAR: they meet no row, so that each merge would add them again; "
         "fill the key, or leave the rows out"
     )
+
+
+def implied_on_target(condition: Node | None, columns: MergeColumns) -> Predicate:
+    """A predicate on the target that is true wherever a condition is.
+
+    Args:
+        condition: Over both sides, not resolved; None: always true.
+    """
+    find = columns.finder()
+    conjuncts = () if condition is None else conjuncts_of(condition)
+    of_target = [each for each in conjuncts if sides_of(each, find) == {TARGET}]
+    joined = join_conjuncts(tuple(localize(each, find) for each in of_target))
+    return TRUE if joined is None else implied_predicate(joined, columns.target)
+
+
+def rows_to_read(
+    covering: Predicate, others: Sequence[Node | None], columns: MergeColumns
+) -> Predicate:
+    """The rows of the target on which the outcome of a merge depends.
+
+    Args:
+        covering: True for every row that can match a row of the source.
+        others: The condition of each clause for rows that match none; None: always, or unknown.
+    """
+    if None in others:
+        return TRUE
+    find = columns.finder((TARGET,))
+    roots = [each for each in others if each is not None]
+    parts = [covering, *(implied_predicate(localize(each, find), columns.target) for each in roots)]
+    if len(parts) == 1:
+        return covering
+    return TRUE if TRUE in parts else Or(tuple(parts))
 
 
 def _key_of(node: Node, operator: str, columns: MergeColumns) -> tuple[Node, Node] | None:

@@ -10,20 +10,24 @@ except ImportError as error:
     ) from error
 
 from delta_ops.spark.delta_format.register import register, unregister
-from delta_ops.spark.dml.delete import delete
-from delta_ops.spark.dml.merge import Merge, merge
-from delta_ops.spark.dml.update import update
-from delta_ops.spark.existing_rows import check_rows
 from delta_ops.spark.read.changes import read_changes
 from delta_ops.spark.read.read import read
-from delta_ops.spark.rewrite.rewrite import rewrite
 from delta_ops.spark.session.packages import packages
 from delta_ops.spark.session.progress import show_progress
 from delta_ops.spark.session.session import get_session
 from delta_ops.spark.streaming.read import read_stream
 from delta_ops.spark.streaming.write import write_stream
+from delta_ops.spark.verbs import (
+    check_rows,
+    delete,
+    merge,
+    rewrite,
+    stage_write,
+    update,
+    write,
+)
 from delta_ops.spark.write.file_statistics import file_statistics
-from delta_ops.spark.write.write import stage_write, write
+from delta_ops.transaction.merge import Merge
 
 __all__ = [
     "Merge",

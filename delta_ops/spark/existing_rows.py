@@ -13,7 +13,6 @@ from collections.abc import Sequence
 from pyspark.sql import SparkSession
 from pyspark.sql import functions as sf
 
-from delta_ops.arguments import validate_arguments
 from delta_ops.errors import InvalidRequestError
 from delta_ops.log import Snapshot
 from delta_ops.protocol.expression.quotes import condition_of_constants
@@ -25,42 +24,40 @@ from delta_ops.spark.read.read import read_files
 from delta_ops.spark.row_checks import counts_of, expression_checks, null_checks
 from delta_ops.spark.session.failures import translating_failures
 from delta_ops.spark.session.variables import escape_variables
-from delta_ops.transaction.existing_rows import RowChecker
 
 
-def check_rows(spark: SparkSession) -> RowChecker:
-    """The Spark engine for `ddl.add_constraint` and `ddl.set_not_null`.
+def check_rows(
+    spark: SparkSession,
+    snapshot: Snapshot,
+    definition: TableDefinition,
+    rules: Sequence[Check | NotNull],
+) -> None:
+    """See `Engine.check_rows`.
 
-    The function it returns raises `InvalidRequestError` where a row breaks a rule, or Spark cannot
-    evaluate a condition, the same in every session, over the table's columns alone.
+    Raises:
+        InvalidRequestError: A row breaks a rule; or Spark cannot evaluate a condition over the
+            table's columns alone, the same in every session.
     """
-    validate_arguments(check_rows, locals())
-
-    def check(
-        snapshot: Snapshot, definition: TableDefinition, rules: Sequence[Check | NotNull]
-    ) -> None:
-        expressions = [rule for rule in rules if isinstance(rule, Check)]
-        checks = [
-            *(each for each in null_checks(definition.schema) if each.rule in rules),
-            *expression_checks(definition, spark, snapshot.uri, expressions),
-        ]
-        empty = empty_rows(spark, definition.schema)
-        for rule in expressions:
-            if analyze(sf.expr(escape_variables(rule.expression or "")), empty).is_constant:
-                reason = condition_of_constants(rule.expression or "")
-                raise InvalidRequestError(f"{snapshot.uri}: {rule} checks nothing: {reason}")
-        with translating_failures(snapshot.uri, snapshot.uri):
-            rows = read_files(spark, snapshot, snapshot.add_files())  # as they are stored
-            (counts,) = rows.agg(*counts_of(checks)).collect()
-        for number, each in enumerate(checks):
-            if counts[str(number)]:
-                raise InvalidRequestError(
-                    f"{snapshot.uri}: {_describe_breach(each.rule)} each row that is there (it is "
-                    f"broken by {counts[str(number)]}); correct or delete these rows first. "
-                    "Nothing was changed"
-                )
-
-    return check
+    expressions = [rule for rule in rules if isinstance(rule, Check)]
+    checks = [
+        *(each for each in null_checks(definition.schema) if each.rule in rules),
+        *expression_checks(definition, spark, snapshot.uri, expressions),
+    ]
+    empty = empty_rows(spark, definition.schema)
+    for rule in expressions:
+        if analyze(sf.expr(escape_variables(rule.expression or "")), empty).is_constant:
+            reason = condition_of_constants(rule.expression or "")
+            raise InvalidRequestError(f"{snapshot.uri}: {rule} checks nothing: {reason}")
+    with translating_failures(snapshot.uri, snapshot.uri):
+        rows = read_files(spark, snapshot, snapshot.add_files())  # as they are stored
+        (counts,) = rows.agg(*counts_of(checks)).collect()
+    for number, each in enumerate(checks):
+        if counts[str(number)]:
+            raise InvalidRequestError(
+                f"{snapshot.uri}: {_describe_breach(each.rule)} each row that is there (it is "
+                f"broken by {counts[str(number)]}); correct or delete these rows first. "
+                "Nothing was changed"
+            )
 
 
 def _describe_breach(rule: object) -> str:

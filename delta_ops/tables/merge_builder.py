@@ -13,12 +13,12 @@ from delta_ops.errors import InvalidRequestError
 from delta_ops.log import DeltaLog
 from delta_ops.protocol.schema import StructType
 from delta_ops.protocol.schema.column_names import name_of_column
-from delta_ops.spark.dml.merge import Merge
 from delta_ops.spark.expressions.aliases import columns_by_alias, name_as_structs
 from delta_ops.spark.session.settings import reset_txn, session_settings, txn_of
 from delta_ops.tables.argument_checks import ColumnOrText, check_assignments, check_condition
 from delta_ops.tables.exceptions import translating
 from delta_ops.tables.frames import merge_frame
+from delta_ops.transaction.merge import Merge
 
 _NO_NAME = "delta_ops {} without alias"
 """Name of a side without an alias; no user name equals it, because of the spaces."""

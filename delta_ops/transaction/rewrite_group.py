@@ -60,10 +60,7 @@ class RewriteGroup:
 
 
 Rewriter = Callable[[Snapshot, RewriteGroup], Staged]
-"""An engine's way to execute a group: the files staged hold the same rows (`data_change` False).
-
-It raises `InvalidRequestError` before it reads a file where it cannot write the order.
-"""
+"""`Engine.rewrite`, as public functions take it for their argument `engine`."""
 
 
 class Together(Protocol):

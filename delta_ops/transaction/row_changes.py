@@ -1,67 +1,33 @@
-"""Row changes: what delete, update and merge share, whichever engine changes the rows.
+"""Row changes: the files that a delete, update or merge touches, removes and adds.
 
-Copy-on-write: a file of which a row changes is removed, and its rows are written again, those that
-stay as they are and those that do not. Of a table with deletion vectors rows are marked instead.
+Copy-on-write: a file with a changed row is removed, and all of its rows are written again. A table
+with deletion vectors marks the changed rows as deleted instead.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
-from typing import Any
 
 from pyroaring import BitMap64
 
 from delta_ops.errors import (
-    CommitConflictError,
     DataFileError,
-    InvalidRequestError,
-    naming_table,
 )
-from delta_ops.events import DataFilesStaged, OnEvent, WriteStarted
 from delta_ops.log import Snapshot
-from delta_ops.log.deletion_vectors import (
-    discard_vectors,
-    load_deletion_vector,
-    write_deletion_vectors,
-)
-from delta_ops.log.snapshot import snapshot_of_new_table
+from delta_ops.log.deletion_vectors import load_deletion_vector, write_deletion_vectors
 from delta_ops.protocol.actions import AddCdcFile, AddFile, DeletionVector
-from delta_ops.protocol.change_data import validate_feed_columns
 from delta_ops.protocol.columns.identity import Counted
-from delta_ops.protocol.features import Engine
 from delta_ops.protocol.file_paths import canonical_path
 from delta_ops.protocol.row_rules import RowRule, counted_rules, not_null_rules
-from delta_ops.protocol.schema import validate_distinct
 from delta_ops.protocol.stats.file_stats import count_records, num_records, parse_stats
-from delta_ops.protocol.table_definition import TableDefinition
-from delta_ops.storage import FileInfo, Storage
+from delta_ops.storage import FileInfo
 from delta_ops.storage.concurrency import run_parallel
 from delta_ops.storage.parquet_ranges import read_footer
-from delta_ops.transaction.changeable import validate_changeable
 from delta_ops.transaction.changes import AddChangeFiles
-from delta_ops.transaction.commit.hooks import Hook
-from delta_ops.transaction.idempotency import Txn
-from delta_ops.transaction.overtaken import LONGEST_MS, begin_again
-from delta_ops.transaction.result import CommitResult
 from delta_ops.transaction.staging import Staged
 from delta_ops.transaction.transaction import Transaction
-from delta_ops.transaction.write import Target, transaction_on
-
-Discard = Callable[[Storage, Sequence[AddFile | AddCdcFile]], None]
-"""Deletes data files and files of the feed."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class RowChange:
-    """What a commit of changed rows says beside its actions."""
-
-    operation: str
-    parameters: Mapping[str, Any]
-    txn: Txn | tuple[str, int] | None
-    user_metadata: str | None
-    hooks: Sequence[Hook]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -124,7 +90,7 @@ class Changed:
         """Tell readers of the change data feed of rows, by files that are written."""
         told = tuple(files)
         self.change_files += told
-        self.transaction.apply(AddChangeFiles(files=tuple(told)))
+        self.transaction.apply(AddChangeFiles(files=told))
 
     def mark_deleted(self, files: Sequence[TouchedFile]) -> None:
         """Give files vectors with the rows that match, beside those that are deleted already.
@@ -178,159 +144,6 @@ class Changed:
     def added_bytes(self) -> int:
         """Bytes of the files that are added."""
         return sum(each.size for each in self.written)
-
-
-def open_for_change(
-    target: Target,
-    storage_options: Mapping[str, Any] | None,
-    on_event: OnEvent,
-    verb: str,
-    engine: Engine,
-) -> tuple[Transaction, Snapshot]:
-    """The transaction given or a new one, and the table that it changes.
-
-    Args:
-        target: Where the table is.
-        storage_options: For the store.
-        on_event: Told of what happens.
-        verb: What is done to rows, for messages.
-        engine: Which changes them.
-
-    Raises:
-        InvalidRequestError: The table is append-only.
-        TableNotFoundError: There is no table.
-        UnsupportedFeatureError: The table uses what the engine cannot write.
-    """
-    transaction = transaction_on(target, storage_options, on_event, engine)
-    snapshot = _table_before(transaction)
-    validate_changeable(transaction.definition, transaction.log.uri, verb)
-    validate_feed_columns(transaction.definition, transaction.log.uri)
-    validate_distinct(transaction.schema, transaction.log.uri)
-    return transaction, snapshot
-
-
-def _table_before(transaction: Transaction) -> Snapshot:
-    """The table that a change begins with; without rows, if the transaction makes the table.
-
-    Raises:
-        TableNotFoundError: There is no table.
-    """
-    if transaction.snapshot is not None:
-        return transaction.snapshot
-    log = transaction.log
-    return snapshot_of_new_table(
-        log.storage,
-        log.log_directory,
-        transaction.protocol,
-        transaction.metadata,
-        outside=log.outside,
-    )
-
-
-def commit_change(
-    transaction: Transaction,
-    change: RowChange,
-    make: Callable[[Changed], Mapping[str, int]],
-    discard: Discard,
-) -> CommitResult:
-    """Make a change and commit it; where nothing changes, only a txn is committed.
-
-    A change that a compaction has overtaken is made again, until it is committed or the time is up.
-    So is a change that was to make the table, on the one that another has made first.
-
-    Args:
-        transaction: On a table that is there, or that it makes.
-        change: What the commit says.
-        make: Writes and removes files, and returns the `operationMetrics`; called again for each
-            transaction.
-        discard: Deletes files that no version names or can come to name.
-
-    Raises:
-        CommitConflictError: A concurrent commit invalidates this one; the files are deleted again.
-        CommitStateUnknownError: The store did not tell; the files are kept.
-        StorageError: The store failed; what was written is deleted again.
-    """
-    if change.txn is not None:
-        transaction.set_transaction(change.txn)
-    if done := transaction.done_before():
-        return done
-    _validate_feed_tells_all(transaction)
-    ends_ms = transaction.clock() + LONGEST_MS
-    while True:
-        new = transaction.definition if transaction.creates_table else None
-        try:
-            return _try_change(transaction, change, make, discard)
-        except CommitConflictError as error:
-            is_late = transaction.clock() >= ends_ms
-            begin = partial(_begin_on_created, new) if new else partial(begin_again, error)
-            again = None if is_late else begin(transaction)
-            if again is None:
-                raise
-            transaction = again
-
-
-def _begin_on_created(new: TableDefinition, transaction: Transaction) -> Transaction | None:
-    """A transaction on the table that another has made first.
-
-    Args:
-        new: The table that ours was to make; the other has to have the same partitions.
-    """
-    if not transaction.is_of_one_change:
-        return None
-    again = transaction.begin_again()
-    if again.snapshot is None or again.definition.partition_columns != new.partition_columns:
-        return None
-    return again
-
-
-def _try_change(
-    transaction: Transaction,
-    change: RowChange,
-    make: Callable[[Changed], Mapping[str, int]],
-    discard: Discard,
-) -> CommitResult:
-    if done := transaction.done_before():
-        return done
-    table, begun_ms = transaction.log.uri, transaction.clock()
-    transaction.on_event(WriteStarted(table=table))
-    changed = Changed(transaction=transaction, snapshot=_table_before(transaction))
-    try:
-        with naming_table(table):
-            made = make(changed)
-        metrics = {**made, "executionTimeMs": transaction.clock() - begun_ms}
-        if transaction.draft.is_empty:
-            return CommitResult(version=None, already_committed=False, attempts=0, metrics=metrics)
-        transaction.on_event(DataFilesStaged(table=table, num_files=len(changed.written)))
-        return transaction.commit(
-            operation=change.operation,
-            parameters=change.parameters,
-            metrics=metrics,
-            user_metadata=change.user_metadata,
-            counts_files=False,
-            hooks=change.hooks,
-        )
-    finally:
-        if not transaction.may_be_committed:
-            discard(transaction.log.storage, [*changed.written, *changed.change_files])
-            discard_vectors(transaction.log.storage, changed.vectors)
-
-
-def _validate_feed_tells_all(transaction: Transaction) -> None:
-    """Refuse a change beside others of the same commit that the change data feed would miss.
-
-    Where a commit tells of rows, readers take nothing else of it. Source: PROTOCOL.md, "Change Data
-    Files".
-
-    Raises:
-        InvalidRequestError: The commit adds or removes rows already.
-    """
-    has_others = bool(transaction.draft.new_files) or transaction.draft.removes_rows
-    if has_others and transaction.definition.has_change_feed:
-        raise InvalidRequestError(
-            f"{transaction.log.uri}: this commit adds or removes rows already, which the change "
-            "data feed would miss beside rows that are changed; commit them one after the other. "
-            "Nothing was written"
-        )
 
 
 def _fill_count(snapshot: Snapshot, touched: TouchedFile) -> AddFile:

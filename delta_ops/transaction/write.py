@@ -1,21 +1,17 @@
-"""Write: begin, stage, commit, and discard what did not become part of the table.
+"""Write: begin, stage, commit, and discard the files that did not become part of the table.
 
-The same for every engine. What differs is how rows become files, and how files that no version
-names are deleted: functions of the engine.
-
-Modes and options mean what they mean for the reference, but that `partition_by` of None always
-stands for the table's own partitioning.
+The same for both engines. Modes and options mean the same as in the reference implementation,
+except that `partition_by=None` always keeps the table's own partitioning.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from functools import partial
 from itertools import chain
 from textwrap import shorten
-from typing import Any, Literal, Protocol
-
-import pyarrow as pa
+from typing import Any
 
 from delta_ops.errors import (
     CommitConflictError,
@@ -24,18 +20,15 @@ from delta_ops.errors import (
     naming_table,
 )
 from delta_ops.events import DataFilesStaged, OnEvent, WriteStarted
-from delta_ops.log import Snapshot
-from delta_ops.log.delta_log import TableOrPlace, log_of
+from delta_ops.log.delta_log import log_of
 from delta_ops.protocol.actions import AddCdcFile, AddFile
 from delta_ops.protocol.arrow_schemas import add_files
 from delta_ops.protocol.change_data import validate_feed_columns
-from delta_ops.protocol.features import Engine
 from delta_ops.protocol.predicate import TRUE, In, Predicate, resolve
 from delta_ops.protocol.predicate.nodes import leaves_of
 from delta_ops.protocol.predicate.stored import partitions_predicate
 from delta_ops.protocol.predicate.text import predicate_text
 from delta_ops.protocol.schema import (
-    NO_COLUMNS,
     StructType,
     validate_distinct,
 )
@@ -44,17 +37,15 @@ from delta_ops.protocol.table_definition import (
     TableDefinition,
     validate,
 )
-from delta_ops.transaction import CommitResult, Hook, Staged
+from delta_ops.transaction import CommitResult, Staged
 from delta_ops.transaction.changes import AddChangeFiles
-from delta_ops.transaction.commit.hooks import DEFAULT_HOOKS
-from delta_ops.transaction.idempotency import Txn
+from delta_ops.transaction.engine import Engine
 from delta_ops.transaction.overtaken import LONGEST_MS, begin_again, validate_reads
+from delta_ops.transaction.replacement import plan_replacement
+from delta_ops.transaction.requests import Epoch, Target, WriteRequest
+from delta_ops.transaction.source_rules import SourceRule
 from delta_ops.transaction.table_change import MergeColumns, OverwriteColumns
 from delta_ops.transaction.transaction import Transaction, begin
-
-Target = TableOrPlace | Transaction
-Mode = Literal["append", "overwrite", "error", "ignore"]
-PartitionOverwriteMode = Literal["static", "dynamic"]
 
 _SHOWN_CHARACTERS = 200
 _MODES: Mapping[str, str] = {
@@ -66,96 +57,7 @@ _MODES: Mapping[str, str] = {
 """Every mode, with its name in commitInfo."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Epoch:
-    """One batch of a streaming query."""
-
-    query_id: str
-    """It stays the same as long as the query's checkpoint is kept."""
-    number: int
-    output_mode: Literal["append", "complete", "update"]
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class WriteRequest:
-    """What a write asks for, whichever engine writes its rows."""
-
-    mode: Mode = "append"
-    partition_by: Sequence[str] | None = None
-    """For a new table, or one whose schema is overwritten; else the table's own, as is None."""
-    replace_where: Predicate | None = None
-    """The rows that an overwrite replaces; None: all."""
-    partition_overwrite_mode: PartitionOverwriteMode = "static"
-    """"dynamic": an overwrite replaces the partitions of which the data have rows."""
-    merge_schema: bool = False
-    """Whether the table takes in columns that only the data have."""
-    overwrite_schema: bool = False
-    """Whether the columns of the data become those of the table."""
-    txn: Txn | tuple[str, int] | None = None
-    configuration: Mapping[str, str] | None = None
-    """Table properties of a new table."""
-    user_metadata: str | None = None
-    hooks: Sequence[Hook] = DEFAULT_HOOKS
-    epoch: Epoch | None = None
-    """The batch of a stream that is written."""
-
-
-class ReplacedFiles(Protocol):
-    """The live files that an overwrite concerns."""
-
-    @property
-    def matched(self) -> pa.Table:
-        """Files of which every row matches; rows of `arrow_schemas.ADD`."""
-
-    @property
-    def mixed(self) -> tuple[AddFile, ...]:
-        """Files of which some rows may match; the others survive."""
-
-
-class WriteEngine(Protocol):
-    """How an engine writes the rows of one write, to the files of one transaction.
-
-    What raises has left no file behind.
-    """
-
-    name: Engine
-
-    def go_on(self, transaction: Transaction) -> None:
-        """Replace rows for another transaction, on a later version of the same table."""
-
-    def schema_of_data(self, known: StructType = NO_COLUMNS) -> StructType:
-        """The schema of a table that these rows make.
-
-        Args:
-            known: Columns of a table; those that it has may be left out, if they are neither nested
-                nor numbers.
-        """
-
-    def stage_data(self, must_match: Predicate | None) -> Staged:
-        """Write the rows to files.
-
-        Args:
-            must_match: A row for which it is not true is refused.
-        """
-
-    def plan_replacement(self, snapshot: Snapshot, predicate: Predicate) -> ReplacedFiles:
-        """Sort the live files that may hold rows for which the predicate is true."""
-
-    def stage_survivors(self, files: Sequence[AddFile], predicate: Predicate) -> Staged:
-        """Write the rows of live files to new ones, but those for which the predicate is true."""
-
-    def write_change_files(
-        self, replaced: Iterable[AddFile], predicate: Predicate, added: Sequence[AddFile]
-    ) -> tuple[AddCdcFile, ...]:
-        """Write the rows that are replaced and those that are added to files of the feed."""
-
-    def discard(self, adds: Sequence[AddFile | AddCdcFile]) -> None:
-        """Delete files that no version names or can come to name."""
-
-
-def write_by_engine(
-    transaction: Transaction, request: WriteRequest, engine: WriteEngine
-) -> CommitResult:
+def write_rows(engine: Engine, data: Any, request: WriteRequest) -> CommitResult:
     """Write rows and commit; the first commit creates the table.
 
     Files are deleted again when it is certain that no version names them, and only then: an
@@ -164,32 +66,38 @@ def write_by_engine(
     Raises:
         InvalidRequestError: The request or the data do not fit the table.
         CommitConflictError: A concurrent commit invalidates this one; the files are deleted again.
-        CommitStateUnknownError: The store did not tell; the files are kept.
-        StorageError: The store failed; what was written is deleted again.
-        TableExistsError: There is a table, and the mode is "error".
+        CommitStateUnknownError: The store did not report whether the commit exists; the files stay.
+        StorageError: The store failed; the files are deleted again.
+        TableExistsError: The table exists, and the mode is "error".
     """
+    transaction = transaction_on(request.target, request.storage_options, request.on_event, engine)
     validate_request(request)
     if request.txn is not None:
         transaction.set_transaction(request.txn)
     if done := transaction.done_before():
         return done
     if request.mode not in ("error", "ignore"):
-        return _write(transaction, request, engine)
+        return _write(transaction, request, engine, data)
     try:
         transaction.require_new_table()
-        return _write(transaction, request, engine)
+        return _write(transaction, request, engine, data)
     except TableExistsError:
         if request.mode == "error":
             raise
         return CommitResult(version=None, already_committed=False, attempts=0, ignored=True)
 
 
-def _write(transaction: Transaction, request: WriteRequest, engine: WriteEngine) -> CommitResult:
+def _write(
+    transaction: Transaction, request: WriteRequest, engine: Engine, data: Any
+) -> CommitResult:
     table = transaction.log.uri
     transaction.on_event(WriteStarted(table=table))
-    _change_columns(transaction, request, engine)
+    _change_columns(transaction, request, partial(engine.schema_of, data))
+    rules = [*request.source_rules]
+    if request.replace_where is not None:
+        rules.append(_rule_of_replacement(request.replace_where, transaction.definition))
     begun_ms = transaction.clock()
-    staged = stage(transaction, engine, request.partition_by, request.replace_where)
+    staged = stage(transaction, engine, data, request.partition_by, rules)
     try:
         if request.epoch is not None and not staged.adds and _is_only_rows(transaction, request):
             # A batch that is run again has no rows again: there is nothing for its txn to prevent.
@@ -205,27 +113,26 @@ def _write(transaction: Transaction, request: WriteRequest, engine: WriteEngine)
                 if again is None:
                     raise
                 first, transaction = transaction, again
-            engine.go_on(transaction)
             if done := transaction.done_before():
                 return done
             validate_reads(first, transaction)
     finally:
         if not transaction.may_be_committed:
-            engine.discard(staged.adds)
+            engine.discard(transaction.log.storage, staged.adds)
 
 
 def _keeps_definition(transaction: Transaction) -> bool:
-    """Whether the table is as it was before, so that files may go on to a later version of it."""
+    """Whether the commit changes no definition, so that the files fit a later version, too."""
     before = transaction.snapshot
     return before is not None and transaction.metadata == before.metadata
 
 
 def _commit_rows(
-    transaction: Transaction, request: WriteRequest, engine: WriteEngine, staged: Staged
+    transaction: Transaction, request: WriteRequest, engine: Engine, staged: Staged
 ) -> CommitResult:
-    """Commit rows that are written, and in an overwrite replace others by them.
+    """Commit written rows; an overwrite replaces other rows by them.
 
-    What is written here is deleted again if no version names it; the rows' files are not.
+    Files written here are deleted again if no version names them; the files of the rows are not.
     """
     written: list[AddFile | AddCdcFile] = []
     try:
@@ -248,16 +155,32 @@ def _commit_rows(
         )
     finally:
         if not transaction.may_be_committed:
-            engine.discard(written)
+            engine.discard(transaction.log.storage, written)
+
+
+def stage_rows(engine: Engine, data: Any, request: WriteRequest) -> Staged:
+    """Write the data files of an append and commit nothing.
+
+    Raises:
+        As for `stage`.
+    """
+    transaction = transaction_on(request.target, request.storage_options, request.on_event, engine)
+    return stage(transaction, engine, data, request.partition_by)
 
 
 def stage(
     transaction: Transaction,
-    engine: WriteEngine,
+    engine: Engine,
+    data: Any,
     partition_by: Sequence[str] | None,
-    must_match: Predicate | None,
+    rules: Sequence[SourceRule] = (),
 ) -> Staged:
     """Write the rows to files, and commit nothing.
+
+    Args:
+        data: Rows as the engine takes them.
+        partition_by: The table's partition columns, or None.
+        rules: What must be true of every row.
 
     Raises:
         InvalidRequestError: The data do not fit the table.
@@ -270,19 +193,20 @@ def stage(
     validate_feed_columns(definition, table)
     validate_partitioning(definition, partition_by, table)
     validate_distinct(definition.schema, table)
-    return engine.stage_data(must_match)
+    return engine.write_rows(data, transaction, rules)
 
 
-def describe_outsiders(must_match: Predicate, definition: TableDefinition) -> str:
-    """What is said of rows that a write refuses, as they are none of what it replaces."""
-    text = shorten(predicate_text(must_match), _SHOWN_CHARACTERS)
-    emptied = [name for name in definition.partition_columns if _asks_for_empty(name, must_match)]
+def _rule_of_replacement(replaced: Predicate, definition: TableDefinition) -> SourceRule:
+    """An overwrite rejects rows outside of what it replaces."""
+    text = shorten(predicate_text(replaced), _SHOWN_CHARACTERS)
+    emptied = [name for name in definition.partition_columns if _asks_for_empty(name, replaced)]
     note = f". An empty value of partition column {emptied[0]!r} is null" if emptied else ""
-    return (
+    message = (
         f"the data have rows for which {text} is not true, which would be added outside of what is "
         "replaced; filter the data, or replace more (by replace_where, or by the partition of the "
         f"asset){note}"
     )
+    return SourceRule(predicate=replaced, message=message)
 
 
 def _asks_for_empty(name: str, predicate: Predicate) -> bool:
@@ -296,19 +220,21 @@ def _asks_for_empty(name: str, predicate: Predicate) -> bool:
 
 def _replace(
     transaction: Transaction,
-    engine: WriteEngine,
+    engine: Engine,
     predicate: Predicate,
     written: list[AddFile | AddCdcFile],
 ) -> None:
     """Remove what the predicate matches, and write the other rows of mixed files again.
 
     Args:
-        written: Takes the files that are written here.
+        written: Collects the files that are written here.
     """
     transaction.read(predicate)
     if transaction.snapshot is None:
         return
-    plan = engine.plan_replacement(transaction.snapshot, predicate)
+    plan = plan_replacement(
+        transaction.snapshot, predicate, partition_time_zone=transaction.partition_time_zone
+    )
     tells_rows = bool(plan.mixed) and transaction.definition.has_change_feed
     if tells_rows and transaction.draft.removes_rows:
         raise InvalidRequestError(
@@ -320,24 +246,26 @@ def _replace(
         return
     if tells_rows:
         replaced = chain(add_files(plan.matched), plan.mixed)
-        changes = engine.write_change_files(replaced, predicate, transaction.draft.new_files)
+        changes = engine.write_replacement(replaced, predicate, transaction)
         written += changes
         transaction.apply(AddChangeFiles(files=changes))
         if not changes:
             return  # no row goes or comes; a file written again would look as if all of its did
     transaction.remove(plan.mixed)
-    survivors = engine.stage_survivors(plan.mixed, predicate)
+    survivors = engine.write_survivors(plan.mixed, predicate, transaction)
     written += survivors.adds
     # They were in the table before, so they are no output of this write.
     transaction.stage(replace(survivors, num_rows=0))
 
 
-def _change_columns(transaction: Transaction, request: WriteRequest, engine: WriteEngine) -> None:
+def _change_columns(
+    transaction: Transaction, request: WriteRequest, schema_of_data: Callable[..., StructType]
+) -> None:
     """Create the table, or give it the columns that the request adds."""
     if transaction.snapshot is None:
         if not transaction.creates_table:
             transaction.create_table(
-                engine.schema_of_data(),
+                schema_of_data(),
                 partition_by=request.partition_by or (),
                 configuration=request.configuration,
             )
@@ -347,10 +275,10 @@ def _change_columns(transaction: Transaction, request: WriteRequest, engine: Wri
             # The replaced rows are older than the new columns.
             resolve(request.replace_where, transaction.snapshot.schema)
     if request.overwrite_schema:
-        given = engine.schema_of_data()
+        given = schema_of_data()
         transaction.change_table(OverwriteColumns(given=given, partition_by=request.partition_by))
     elif request.merge_schema:
-        merge_columns(transaction, engine.schema_of_data(transaction.schema))
+        merge_columns(transaction, schema_of_data(transaction.schema))
 
 
 def merge_columns(transaction: Transaction, given: StructType) -> None:
@@ -419,7 +347,7 @@ def transaction_on(
     on_event: OnEvent,
     engine: Engine,
 ) -> Transaction:
-    """The transaction given, or a new one on the table.
+    """The transaction given, or a new one on the table, for an engine.
 
     Raises:
         UnsupportedFeatureError: The table uses what the engine cannot write.
@@ -430,7 +358,8 @@ def transaction_on(
         transaction = begin(log_of(target, storage_options), on_event=on_event)
         transaction.is_of_one_change = True
     if transaction.snapshot is not None:
-        validate(transaction.definition, "write", table=transaction.log.uri, engine=engine)
+        validate(transaction.definition, "write", table=transaction.log.uri, engine=engine.name)
+    engine.attach(transaction)
     return transaction
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pyarrow.parquet as pq
 import pytest
 
-from delta_ops.arrow.read import data_file as data_file_read
+from delta_ops.arrow.read import file_rows
 
 
 def code_all(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -21,4 +21,4 @@ def code_all(monkeypatch: pytest.MonkeyPatch) -> None:
             and metadata.row_group(0).column(i).has_dictionary_page
         ]
 
-    monkeypatch.setattr(data_file_read, "repeated_texts", texts_in)
+    monkeypatch.setattr(file_rows, "repeated_texts", texts_in)

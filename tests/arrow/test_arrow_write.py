@@ -19,7 +19,7 @@ from delta_ops.errors import CommitConflictError, InvalidRequestError, TableNotF
 from delta_ops.events import CommitAttempted, Committed
 from delta_ops.log.checkpoint_write.write import write_checkpoint
 from delta_ops.protocol.schema import LONG, StructField, StructType, schema_to_json
-from delta_ops.transaction.write import Mode
+from delta_ops.transaction.requests import Mode
 from tests.support.tables import metadata, rows, rows_by_deltalake, rows_by_polars, write_log
 
 ROWS = pa.table({"id": [1, 2, 3], "p": ["a", "b", None]})

@@ -12,7 +12,7 @@ import pytest
 
 import delta_ops.arrow as da
 from delta_ops import DeltaLog
-from delta_ops.arrow.write.codec_choice import find_incompressible
+from delta_ops.arrow.write.file_form import find_incompressible
 from tests.support.tables import rows, rows_by_deltalake
 
 ROWS = 10_000

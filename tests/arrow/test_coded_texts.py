@@ -20,7 +20,7 @@ import delta_ops.arrow as da
 from delta_ops import DeltaLog, begin, col, parse_expression
 from delta_ops.arrow import nesting
 from delta_ops.arrow.coded_texts import decode, drop_unused_texts, is_coded, replace_codes
-from delta_ops.arrow.read import data_file as data_file_read
+from delta_ops.arrow.read import file_rows
 from delta_ops.arrow.write import data_file as data_file_write
 from delta_ops.ddl import add_constraint, set_properties
 from delta_ops.errors import InvalidRequestError
@@ -186,7 +186,7 @@ def test_changes_leave_the_same_rows_and_statistics_as_with_plain_texts(
     CHANGES[change](coded)
     assert bool(coded_columns) is (change not in PLAIN)
     with monkeypatch.context() as patched:
-        patched.setattr(data_file_read, "repeated_texts", lambda *_: [])
+        patched.setattr(file_rows, "repeated_texts", lambda *_: [])
         before = len(coded_columns)
         CHANGES[change](plain)
         assert len(coded_columns) == before
@@ -334,7 +334,7 @@ def test_files_have_the_row_groups_that_they_have_with_plain_texts(
     da.delete(coded, "id % 1000 = 7")
     assert coded_columns == ["t", "t"]  # in two row groups of 128 MB, once they are decoded
     with monkeypatch.context() as patched:
-        patched.setattr(data_file_read, "repeated_texts", lambda *_: [])
+        patched.setattr(file_rows, "repeated_texts", lambda *_: [])
         da.delete(plain, "id % 1000 = 7")
     assert row_groups_of(coded) == row_groups_of(plain)
 

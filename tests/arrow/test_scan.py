@@ -16,7 +16,8 @@ import pytest
 
 import delta_ops.arrow as da
 from delta_ops import DeltaLog, col
-from delta_ops.arrow.read.data_file import FileScan, StoredFile, read_data_file
+from delta_ops.arrow.read.data_file import read_data_file
+from delta_ops.arrow.read.file_scan import FileScan, StoredFile
 from delta_ops.errors import DataFileError, InvalidRequestError
 from delta_ops.protocol.predicate import Predicate
 from delta_ops.protocol.schema import (

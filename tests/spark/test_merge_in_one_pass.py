@@ -15,7 +15,8 @@ from delta_ops import DeltaLog, begin, col
 from delta_ops.ddl import add_constraint, set_properties
 from delta_ops.errors import InvalidRequestError
 from delta_ops.protocol.schema import LONG, STRING, StructField, StructType
-from delta_ops.spark.dml import merge_execution, merge_in_one_pass
+from delta_ops.spark.dml import merge as merge_module
+from delta_ops.spark.dml import merge_in_one_pass
 from delta_ops.spark.dml.changed_rows import write_beside
 from delta_ops.spark.session.session import overriding
 from delta_ops.transaction.merge import Merge
@@ -61,7 +62,7 @@ def passes(monkeypatch: pytest.MonkeyPatch) -> Passes:
         return metrics
 
     monkeypatch.setattr(merge_in_one_pass, "write_beside", told_write)
-    monkeypatch.setattr(merge_execution, "merge_in_one_pass", told_merge)
+    monkeypatch.setattr(merge_module, "merge_in_one_pass", told_merge)
     return found
 
 

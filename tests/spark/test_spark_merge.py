@@ -120,7 +120,7 @@ def test_places_that_come_to_one_number_are_told_apart(
 ) -> None:
     rows = spark.range(0, 40, 1, 4).selectExpr("id", "0L AS v")
     ds.write(rows, tmp_path)
-    monkeypatch.setattr("delta_ops.spark.dml.merge_execution.ROW_BITS", 0)
+    monkeypatch.setattr("delta_ops.spark.dml.merge_pairs.ROW_BITS", 0)
     source = spark.range(0, 40, 3).selectExpr("id", "id + 100 AS v")
     ds.merge(tmp_path, source, ON_ID).when_matched_update_all().execute()
     found = {row["id"]: row["v"] for row in da.to_table(tmp_path).to_pylist()}
@@ -336,7 +336,7 @@ def test_keys_of_every_type_leave_files_out(
         read.append(len(files))
         return files
 
-    monkeypatch.setattr("delta_ops.spark.dml.merge_execution.plan_scan", planned)
+    monkeypatch.setattr("delta_ops.spark.dml.merge.plan_scan", planned)
     source = spark.range(210, 310).selectExpr(f"{KEYS[key]} AS id", "1L AS v")
     done = ds.merge(tmp_path, source, ON_ID).when_matched_update_all().execute()
     assert (read, done.metrics["numTargetRowsUpdated"]) == ([2], 100)

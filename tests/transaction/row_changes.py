@@ -14,9 +14,9 @@ import pyarrow as pa
 import delta_ops.arrow as da
 from delta_ops import Transaction, col
 from delta_ops.arrow.read.scan import read_files
-from delta_ops.planning.replacement import plan_replacement
 from delta_ops.protocol.predicate import Predicate
 from delta_ops.transaction import RewriteGroup
+from delta_ops.transaction.replacement import plan_replacement
 
 Row = tuple[int, str]
 """Rows of id and p."""

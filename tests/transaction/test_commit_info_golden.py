@@ -20,7 +20,7 @@ import pytest
 import delta_ops.arrow as da
 from delta_ops import DeltaLog, begin
 from delta_ops.maintenance import create_checkpoint
-from delta_ops.transaction.write import Mode
+from delta_ops.transaction.requests import Mode
 from tests.support.tables import SHARED, needs_shared
 
 pytestmark = needs_shared

@@ -19,7 +19,7 @@ from delta_ops.protocol.actions import AddFile, DomainMetadata, Protocol, Remove
 from delta_ops.protocol.predicate import TRUE, Predicate
 from delta_ops.protocol.schema import LONG, TIMESTAMP, StructField, StructType
 from delta_ops.transaction.changes import Describe, PutBack
-from delta_ops.transaction.write import Mode
+from delta_ops.transaction.requests import Mode
 from tests.arrow.foreign_table import create, data_file
 from tests.support.tables import add, live_paths, metadata, remove, rows, stage_files, write_log
 

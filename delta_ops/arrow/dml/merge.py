@@ -1,79 +1,191 @@
-"""Merge rows of a source into a table from this process.
-
-    da.merge(target, source, "target.id = source.id")
-        .when_matched_update_all()
-        .when_not_matched_insert_all()
-        .execute()
-
-The source is taken once and held in memory; the table's files are gone through one by one, and
-only those are written again of which a row changes.
-"""
+"""Merge execution: the rows of a source meet those of a table, and files are written."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any
+from dataclasses import dataclass
+from functools import partial
+from itertools import chain
 
-from delta_ops.arguments import validate_arguments
-from delta_ops.arrow.dml.merge_execution import ArrowMerge
-from delta_ops.events import OnEvent, ignore
-from delta_ops.protocol.expression import Expression
-from delta_ops.transaction import DEFAULT_HOOKS, Hook, Txn
-from delta_ops.transaction.merge import Merge, MergeRequest
-from delta_ops.transaction.write import Target
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
 
-__all__ = ["Merge", "merge"]
+from delta_ops.arrow.dml.changed_rows import FileReplacer, tell_rows, write_again
+from delta_ops.arrow.dml.merge_clauses import PlannedClause
+from delta_ops.arrow.dml.merge_keys import load_keys
+from delta_ops.arrow.dml.merge_matching import FileMatches, Matching, match_file
+from delta_ops.arrow.dml.merge_planning import MergePlan, plan_merge
+from delta_ops.arrow.dml.merge_rows import MergedRows
+from delta_ops.arrow.dml.merge_source import Source, SourceRows, validate_source
+from delta_ops.arrow.dml.touched_files import number_rows
+from delta_ops.arrow.memory_pools import sparing_memory
+from delta_ops.arrow.read.reading import DECODED, go_through
+from delta_ops.arrow.read.scan import plan_reading
+from delta_ops.arrow.write.change_files import mark_files
+from delta_ops.arrow.write.data_files import write_rows
+from delta_ops.log import Snapshot
+from delta_ops.planning.merge_columns import TARGET, names_of, rows_to_read
+from delta_ops.planning.scan import plan_scan
+from delta_ops.protocol.actions import AddFile
+from delta_ops.protocol.predicate import Predicate
+from delta_ops.transaction.merge import merge_metrics
+from delta_ops.transaction.requests import MergeRequest
+from delta_ops.transaction.row_changes import Changed, TouchedFile, num_live_rows
+
+_Matched = Sequence[tuple[AddFile, FileMatches]]
+"""Files that can hold rows which meet some of the source, with what becomes of their rows."""
 
 
-def merge(
-    target: Target,
-    source: Any,
-    predicate: str | Expression,
-    *,
-    source_alias: str = "source",
-    target_alias: str = "target",
-    txn: Txn | tuple[str, int] | None = None,
-    merge_schema: bool = False,
-    user_metadata: str | None = None,
-    storage_options: Mapping[str, Any] | None = None,
-    hooks: Sequence[Hook] = DEFAULT_HOOKS,
-    on_event: OnEvent = ignore,
-) -> Merge:
-    """A merge of rows into a table, to which clauses are added before `execute`.
+class PlannedMerge:
+    """See `PlannedChange`."""
 
-    Args:
-        target: Where the table is, or a transaction to add to and commit.
-        source: An Arrow table, batch or reader, or anything with `__arrow_c_stream__`; taken once,
-            by `execute`.
-        predicate: When a row of the target and one of the source meet: an equality of a column of
-            the target with one of the source, or several, and any other conditions, joined by AND.
-            A key that is null meets nothing, but by a null-safe equality (`<=>`) alone.
-        source_alias: What the source is called in expressions.
-        target_alias: What the table is called in expressions.
-        txn: Application id and version: a merge that the table holds already is not done again.
-        merge_schema: Add columns, and fields of structs, that clauses take as a whole from the
-            source and that the table does not have.
-        user_metadata: Any text, kept in the commit.
-        hooks: What to do after the commit; by default a checksum, and a checkpoint when one is due.
+    def __init__(self, request: MergeRequest) -> None:
+        self._request, self._source = request, SourceRows(request.source)
+
+    @property
+    def text(self) -> str:
+        """See `PlannedChange`."""
+        return str(self._request.predicate.text)
+
+    @sparing_memory()
+    def change_rows(self, changed: Changed) -> Mapping[str, int]:
+        """See `PlannedChange`."""
+        transaction, snapshot, table = changed.transaction, changed.snapshot, changed.snapshot.uri
+        plan = plan_merge(self._request, self._source.schema, snapshot, transaction)
+        source = self._source.load(plan.used_columns, table)
+        validate_source(source, self._request.source_rules, table)
+        run = _begin_run(plan, source, snapshot)
+        transaction.read(run.read)
+        files = plan_scan(snapshot, run.read)
+        has_vectors = transaction.properties.deletion_vectors
+        change = _change_by_vectors if has_vectors else _change_files
+        found, num_copied, marked = change(run, files, snapshot, changed)
+        touched = [(file, matches) for file, matches in found if len(matches.rows)]
+        images = ((file, run.rows.images(file, matches)) for file, matches in touched)
+        tell_rows(changed, images, moves=plan.moves)
+        unmet = _unmet_rows(len(source), found)
+        num_inserted = _insert(run, unmet, changed, is_told=bool(touched)) if plan.inserts else 0
+        counts = _count_clauses(run.matching.clauses, found)
+        return merge_metrics(changed, len(source), counts, num_inserted, num_copied, marked)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _MergeRun:
+    """How the rows of a table and of a source become the table that a merge leaves."""
+
+    plan: MergePlan
+    matching: Matching
+    rows: MergedRows
+    read: Predicate
+    """The rows of the table on which the outcome depends."""
+
+
+def _begin_run(plan: MergePlan, source: Source, snapshot: Snapshot) -> _MergeRun:
+    """Evaluate the keys of the source.
 
     Raises:
-        InvalidRequestError: The predicate cannot be understood, or an argument is of another type.
+        InvalidRequestError: A key cannot be compared with the column of the table.
     """
-    validate_arguments(merge, locals())
-    engine = ArrowMerge()
-    return Merge(
-        MergeRequest(
-            target=target,
-            source=source,
-            predicate=engine.parse(predicate),
-            source_alias=source_alias,
-            target_alias=target_alias,
-            txn=txn,
-            merge_schema=merge_schema,
-            user_metadata=user_metadata,
-            storage_options=storage_options,
-            hooks=hooks,
-            on_event=on_event,
-        ),
-        engine,
+    keys = load_keys(plan.condition, plan.columns, source, snapshot.uri)
+    names = {path[0] for path in keys.paths} | names_of(plan.looked_at, TARGET)
+    deciding = [name for name in snapshot.arrow_schema.names if name in names]
+    matching = Matching(
+        source=source,
+        keys=keys,
+        residual=plan.residual,
+        matched=plan.matched,
+        not_matched_by_source=plan.others,
+        read=plan_reading(snapshot, deciding),
     )
+    rows = MergedRows(plan, snapshot, source, deciding)
+    others = [each.given_condition for each in plan.others]
+    read = rows_to_read(keys.covering, others, plan.columns)
+    return _MergeRun(plan=plan, matching=matching, rows=rows, read=read)
+
+
+def _insert(run: _MergeRun, unmet: pa.Int64Array, changed: Changed, *, is_told: bool) -> int:
+    """Write the new rows; how many they are.
+
+    Args:
+        is_told: Whether the change data feed gets files for them; else the new files tell it.
+    """
+    inserted = write_rows(changed.transaction, run.rows.inserted_rows(unmet))
+    changed.add(inserted, run.plan.checks, run.rows.counted_values)
+    if is_told:
+        definition, snapshot = run.plan.definition, changed.snapshot
+        new = ((each, mark_files(snapshot, [each], "insert", definition)) for each in inserted)
+        tell_rows(changed, new)
+    return sum(num_live_rows(add) or 0 for add in inserted)
+
+
+def _change_files(
+    run: _MergeRun, files: Sequence[AddFile], snapshot: Snapshot, changed: Changed
+) -> tuple[_Matched, int, Sequence[TouchedFile] | None]:
+    """Write files again of which a row changes; with the number of rows that stayed as they are."""
+
+    def write(file: AddFile, replacer: FileReplacer) -> FileMatches:
+        matches, columns = match_file(run.matching, snapshot, file)
+        if len(matches.rows):
+            rows = run.rows.changed_rows(file, matches, columns)
+            replacer.write(file, rows, moves=run.plan.moves)
+        return matches
+
+    writes = [(each, partial(write, each)) for each in files]
+    adds, found = write_again(changed.transaction, writes)
+    changed.add(adds, run.plan.checks)
+    matched = list(zip(files, found, strict=True))
+    touched = [(file, matches) for file, matches in matched if len(matches.rows)]
+    changed.remove([file for file, _ in touched])
+    num_copied = sum(matches.num_rows - len(matches.rows) for _, matches in touched)
+    return matched, num_copied, None
+
+
+def _change_by_vectors(
+    run: _MergeRun, files: Sequence[AddFile], snapshot: Snapshot, changed: Changed
+) -> tuple[_Matched, int, Sequence[TouchedFile] | None]:
+    """Mark rows that change as deleted, and write those that stay to new files."""
+
+    def match(file: AddFile) -> FileMatches:
+        matches, _ = match_file(run.matching, snapshot, file)
+        return matches
+
+    calls = ((each.size * DECODED, partial(match, each)) for each in files)
+    found = go_through(snapshot.storage, calls)
+    matched = list(zip(files, found, strict=True))
+    touched = [(file, matches) for file, matches in matched if len(matches.rows)]
+    rows = chain.from_iterable(run.rows.updated_rows(*each) for each in touched)
+    changed.add(write_rows(changed.transaction, rows, "kept"), run.plan.checks)
+    whole = [file for file, matches in touched if len(matches.rows) == matches.num_rows]
+    mixed = [
+        TouchedFile(
+            file=file,
+            num_rows=len(matches.rows),
+            is_whole=False,
+            gone=number_rows(snapshot, file, matches.rows, matches.num_rows),
+        )
+        for file, matches in touched
+        if len(matches.rows) < matches.num_rows
+    ]
+    changed.mark_deleted(mixed)
+    changed.remove(whole)
+    return matched, 0, mixed
+
+
+def _unmet_rows(num_rows: int, found: _Matched) -> pa.Int64Array:
+    """The rows of the source that meet no row of the table."""
+    is_unmet = np.ones(num_rows, dtype=bool)
+    for _, matches in found:
+        is_unmet[matches.met.to_numpy()] = False
+    return pa.array(np.flatnonzero(is_unmet))
+
+
+def _count_clauses(clauses: Sequence[PlannedClause], found: _Matched) -> dict[tuple[str, str], int]:
+    """The rows by occasion and action."""
+    counts: dict[tuple[str, str], int] = {}
+    for _, matches in found:
+        for counted in pc.value_counts(matches.clauses).to_pylist():
+            clause = clauses[counted["values"]]
+            key = clause.occasion, clause.action
+            counts[key] = counts.get(key, 0) + counted["counts"]
+    return counts

@@ -10,6 +10,7 @@ import pyarrow.compute as pc
 
 from delta_ops.arrow.assignments import Assignments, nodes_of, plan_assignments
 from delta_ops.arrow.expressions.evaluation import Rows, evaluate_condition, scatter
+from delta_ops.planning.given_columns import given_values, taken_columns
 from delta_ops.planning.merge_columns import SOURCE, TARGET, MergeColumns, Side
 from delta_ops.protocol.expression.nodes import Column, Node, columns_of
 from delta_ops.protocol.expression.quotes import validate_condition
@@ -17,7 +18,7 @@ from delta_ops.protocol.expression.resolution import resolve_condition
 from delta_ops.protocol.expression.statement_time import bind_time
 from delta_ops.protocol.schema import StructType
 from delta_ops.protocol.table_definition import TableDefinition
-from delta_ops.transaction.merge import Action, Clause, Occasion, given_values, taken_columns
+from delta_ops.transaction.requests import Action, Clause, Occasion
 
 SIDES: Mapping[Occasion, Sequence[Side]] = {
     "matched": (TARGET, SOURCE),
@@ -62,8 +63,8 @@ def plan_clause(
         definition: The table as the merge leaves it.
         table: For messages.
         now_ms: Time of the merge, in milliseconds since the Unix epoch.
-        unmatchable: Keys that no inserted row may leave empty.
-        meets: When rows of both sides meet, where keys do not tell it of empty texts.
+        unmatchable: Keys that no row may leave empty.
+        meets: When rows of both sides match, if keys do not show it for empty texts.
 
     Raises:
         InvalidRequestError: A name, type or value does not fit.
@@ -76,16 +77,15 @@ def plan_clause(
     if clause.action != "delete":
         wanted = definition.schema
         nodes = _nodes(clause, columns, wanted, table, now_ms)
-        partitions, is_update = definition.partition_columns, clause.action == "update"
         assignments = plan_assignments(
             nodes,
             find,
             wanted,
             table,
-            partitions,
-            is_update=is_update,
-            unmatchable=() if is_update else unmatchable,
-            meets=None if is_update else meets,
+            definition.partition_columns,
+            is_update=clause.action == "update",
+            unmatchable=unmatchable,
+            meets=meets,
         )
     return PlannedClause(
         occasion=clause.occasion,

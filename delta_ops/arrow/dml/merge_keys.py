@@ -20,14 +20,11 @@ from delta_ops.errors import InvalidRequestError
 from delta_ops.planning.key_ranges import cover_keys
 from delta_ops.planning.merge_columns import (
     SOURCE,
-    TARGET,
     MergeColumns,
     SplitCondition,
-    localize,
-    sides_of,
+    implied_on_target,
 )
-from delta_ops.protocol.expression.implication import implied_predicate
-from delta_ops.protocol.expression.nodes import Column, Node, conjuncts_of, join_conjuncts
+from delta_ops.protocol.expression.nodes import Column
 from delta_ops.protocol.expression.resolution import Found, locate, resolve_expression
 from delta_ops.protocol.predicate import TRUE, IsNull, Predicate, all_of
 from delta_ops.protocol.schema import ColumnPath, StructType, collation, find_field
@@ -126,17 +123,12 @@ def load_keys(
             pads.append(pad)
             values.append(fitted)
             covers.append(cover)
-    of_target = [
-        each for each in _conjuncts(condition.residual) if sides_of(each, find) == {TARGET}
-    ]
-    on_target = join_conjuncts(tuple(localize(each, find) for each in of_target))
+    covers.append(implied_on_target(condition.residual, columns))
     names = [f"key{i}" for i in range(len(values))]
     normalized = [*map(normalize_key, values), pa.arange(0, len(source))]
     ordered = pa.table(normalized, names=[*names, "row"]).sort_by([(n, "ascending") for n in names])
     of_rows = [join_chunks(ordered[name]) for name in names]
     covering = all_of(each for each in covers if each is not TRUE)
-    if on_target is not None:
-        covering = covering & implied_predicate(on_target, columns.target)
     starts = _find_starts(of_rows)
     once = ordered.select(names).take(starts).append_column("key", pa.arange(0, len(starts)))
     return MergeKeys(
@@ -182,10 +174,6 @@ def _find_starts(columns: Sequence[pa.Array]) -> np.ndarray:
             is_same = pc.or_(is_same, pc.and_(pc.is_nan(before), pc.is_nan(after)))
         is_start[1:] |= ~pc.fill_null(is_same, False).to_numpy(zero_copy_only=False)
     return np.flatnonzero(is_start)
-
-
-def _conjuncts(condition: Node | None) -> Sequence[Node]:
-    return () if condition is None else tuple(conjuncts_of(condition))
 
 
 def _plan_padding(found: Found, target: StructType) -> Callable[[Any], Any]:

@@ -16,11 +16,11 @@ from delta_ops.arrow.casting import Fit, plan_fit
 from delta_ops.arrow.coded_texts import batch_of, decode, decode_columns
 from delta_ops.arrow.dml.merge_clauses import PlannedClause, choose_clauses
 from delta_ops.arrow.dml.merge_matching import FileMatches
+from delta_ops.arrow.dml.merge_planning import MergePlan
 from delta_ops.arrow.dml.merge_source import Source, join_chunks, rows_of_source
 from delta_ops.arrow.expressions.evaluation import Rows, field_of
 from delta_ops.arrow.generated_columns import GeneratedColumns
 from delta_ops.arrow.read.scan import ReadFiles, plan_reading_kept
-from delta_ops.arrow.row_checks import Checks
 from delta_ops.arrow.write.change_files import mark_rows
 from delta_ops.arrow.write.missing_columns import Completion, MissingColumns
 from delta_ops.lazy import lazy
@@ -30,7 +30,6 @@ from delta_ops.protocol.actions import AddFile
 from delta_ops.protocol.columns.identity import Counted
 from delta_ops.protocol.row_tracking import tracked_definition, version_column
 from delta_ops.protocol.schema import ColumnPath
-from delta_ops.protocol.table_definition import TableDefinition
 
 _INSERTED_ROWS = 1 << 17
 
@@ -39,36 +38,32 @@ class MergedRows:
     """Makes the rows of a table as a merge leaves them.
 
     Args:
-        definition: The table as the commit will leave it, which may have more columns.
-        clauses: For rows of the table, in the order of their numbers.
-        inserts: For rows of the source that meet none.
+        plan: The merge; it may add columns to the table.
+        snapshot: The table before.
+        source: The rows of the source.
         deciding: Columns of the table that are read to find which rows change.
-        now_ms: Time of the merge, in milliseconds since the Unix epoch.
     """
 
     def __init__(
         self,
+        plan: MergePlan,
         snapshot: Snapshot,
-        definition: TableDefinition,
         source: Source,
-        clauses: Sequence[PlannedClause],
-        inserts: Sequence[PlannedClause],
-        checks: Checks,
         deciding: Sequence[str],
-        now_ms: int,
     ) -> None:
-        self._snapshot, table = snapshot, snapshot.uri
+        self._snapshot, table, definition = snapshot, snapshot.uri, plan.definition
         self._schema = tracked_definition(definition, table).arrow_schema
         self._version_column = version_column(definition, table)
         self._stored = tracked_definition(snapshot.definition, table).arrow_schema
-        self._source, self._clauses, self._checks = source, clauses, checks
+        self._source, self._checks = source, plan.checks
+        self._clauses: Sequence[PlannedClause] = (*plan.matched, *plan.others)
         self._has_same_columns = self._stored == self._schema
         self._fit = plan_fit(self._stored, self._schema, table)
         self._generated = GeneratedColumns(definition, table)
-        self._missing = MissingColumns(definition, now_ms, table)
-        self._inserts, self._deciding = inserts, deciding
+        self._missing = MissingColumns(definition, plan.now_ms, table)
+        self._inserts, self._deciding = plan.inserts, deciding
         self._completions = [
-            self._missing.plan(each.assignments.names) for each in inserts if each.assignments
+            self._missing.plan(each.assignments.names) for each in plan.inserts if each.assignments
         ]
 
     @property

@@ -10,6 +10,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.types as pt
 
+from delta_ops.arrow.arrow_data import ArrowData
 from delta_ops.arrow.casting import plan_fit
 from delta_ops.arrow.expressions.evaluation import Rows, field_of
 from delta_ops.arrow.nesting import is_list
@@ -58,6 +59,30 @@ class Source:
         column = self.rows[path[0]]
         column = column if numbers is None else column.take(numbers)
         return field_of(join_chunks(column), path[1:])
+
+
+class SourceRows:
+    """The rows of a source as the caller gives them; a merge that runs again reads them again."""
+
+    def __init__(self, given: Any) -> None:
+        self._data = ArrowData(given)
+        self._loaded: pa.Table | None = None
+
+    @property
+    def schema(self) -> pa.Schema:
+        """All columns, as given."""
+        return self._data.reader.schema
+
+    def load(self, wanted: StructType, table: str) -> Source:
+        """The rows with these columns, in memory.
+
+        Raises:
+            InvalidRequestError: A value does not fit its type.
+        """
+        given = self._data.reader if self._loaded is None else self._loaded.to_reader()
+        source = load_source(given, wanted, table)
+        self._loaded = source.rows
+        return source
 
 
 def give_types(given: pa.Schema, known: pa.Schema) -> pa.Schema:

@@ -1,21 +1,20 @@
-"""Update rows from this process: files with the new values take the place of those before."""
+"""Update: files with the new values replace the files with the old ones."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
 from functools import partial
 from itertools import chain
-from typing import Any, NamedTuple
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from delta_ops.arguments import validate_arguments
 from delta_ops.arrow.assignments import Assignments, nodes_of, plan_assignments, replace_values
 from delta_ops.arrow.coded_texts import decode_columns
-from delta_ops.arrow.dml.changed_files import Rewriter, tell_rows, write_again
+from delta_ops.arrow.dml.changed_rows import FileReplacer, tell_rows, write_again
 from delta_ops.arrow.dml.conditions import Condition, condition_of
-from delta_ops.arrow.dml.matching import find_rows, find_touched
+from delta_ops.arrow.dml.touched_files import find_rows, find_touched
 from delta_ops.arrow.expressions.evaluation import rows_of_batch
 from delta_ops.arrow.generated_columns import GeneratedColumns
 from delta_ops.arrow.memory_pools import sparing_memory
@@ -23,117 +22,75 @@ from delta_ops.arrow.read.reading import gather
 from delta_ops.arrow.read.scan import plan_reading_kept, read_files, read_numbered
 from delta_ops.arrow.row_checks import Checks, plan_checks
 from delta_ops.arrow.write.change_files import mark_rows
-from delta_ops.arrow.write.data_file import discard
-from delta_ops.arrow.write.new_files import write_rows
-from delta_ops.errors import naming_table
-from delta_ops.events import OnEvent, ignore
+from delta_ops.arrow.write.data_files import write_rows
 from delta_ops.log import Snapshot
+from delta_ops.planning.given_columns import values_by_path
 from delta_ops.protocol.actions import AddFile
-from delta_ops.protocol.expression import Expression
 from delta_ops.protocol.expression.resolution import finder_of
-from delta_ops.protocol.predicate import Predicate
 from delta_ops.protocol.row_tracking import version_column
-from delta_ops.transaction import DEFAULT_HOOKS, CommitResult, Hook, Txn
+from delta_ops.transaction import Transaction
 from delta_ops.transaction.changeable import validate_assigned
-from delta_ops.transaction.merge import values_by_path
-from delta_ops.transaction.row_changes import (
-    Changed,
-    RowChange,
-    Touched,
-    commit_change,
-    num_live_rows,
-    open_for_change,
-    update_metrics,
-)
-from delta_ops.transaction.write import Target
+from delta_ops.transaction.requests import UpdateRequest
+from delta_ops.transaction.row_changes import Changed, Touched, num_live_rows, update_metrics
 
 
-class _Update(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class PlannedUpdate:
+    """See `PlannedChange`."""
+
     condition: Condition
     assignments: Assignments
     generated: GeneratedColumns
     recomputed: Sequence[str]
-    """Generated columns that are given no value: they follow from the new ones."""
+    """Generated columns without an assignment: they are computed from the new values."""
     checks: Checks
     version_column: str | None
-    """Holds the version that changed a row last, where the table keeps it; null: this one."""
+    """Column with the version that changed a row last, where the table stores it; null: this
+    one."""
+
+    @property
+    def text(self) -> str:
+        """See `PlannedChange`."""
+        return self.condition.text
 
     @property
     def changed_columns(self) -> Sequence[str]:
-        """The columns that may have other values."""
+        """The columns that may get other values."""
         return (*self.assignments.names, *self.recomputed)
 
+    @sparing_memory()
+    def change_rows(self, changed: Changed) -> dict[str, int]:
+        """See `PlannedChange`."""
+        changed.transaction.read_to_change(self.condition.implied)
+        if changed.transaction.properties.deletion_vectors:
+            return _update_by_vectors(changed.snapshot, self, changed)
+        return _update_by_copies(changed.snapshot, self, changed)
 
-def update(
-    target: Target,
-    assignments: Mapping[str, Any],
-    predicate: Predicate | Expression | str | None = None,
-    *,
-    txn: Txn | tuple[str, int] | None = None,
-    user_metadata: str | None = None,
-    storage_options: Mapping[str, Any] | None = None,
-    hooks: Sequence[Hook] = DEFAULT_HOOKS,
-    on_event: OnEvent = ignore,
-) -> CommitResult:
-    """Give columns new values in the rows for which the predicate is true, and commit.
 
-    Where no row matches, nothing is committed, and the result's version is None.
-
-    Args:
-        target: Where the table is, or a transaction to add to and commit.
-        assignments: By column an expression of SQL over the row's old values, such as
-            `"price * 2"`, or a Python value of another kind, taken as it is; `lit("text")` is a
-            text, None is null.
-        predicate: As `col` or `parse_predicate` make it, an expression, or a text of SQL, which is
-            taken as `parse_expression` takes it; None: all rows.
-        txn: Application id and version: an update that the table holds already is not done again.
-        user_metadata: Any text, kept in the commit.
-        hooks: What to do after the commit; by default a checksum, and a checkpoint when one is due.
-
-    Raises:
-        InvalidRequestError: An argument does not fit the table, a value overflows, a row would
-            break a rule of the table, or the table is append-only.
-        CommitConflictError: A concurrent commit invalidates this one; the files are deleted again.
-        CommitStateUnknownError: The store did not tell; the files are kept.
-        StorageError: The store failed; what was written is deleted again.
-        TableNotFoundError: There is no table.
-        UnsupportedFeatureError: The table uses what this engine cannot write.
-    """
-    validate_arguments(update, locals())
-    transaction, snapshot = open_for_change(target, storage_options, on_event, "updated", "arrow")
-    schema, table = snapshot.schema, snapshot.uri
-    now_ms = transaction.clock()
-    with naming_table(table):
-        condition = condition_of(predicate, schema, now_ms)
-        nodes = nodes_of(values_by_path(assignments, None, schema), schema, table, now_ms)
-        validate_assigned(nodes, schema, table)
-        generated = GeneratedColumns(snapshot.definition, table)
-        planned = _Update(
-            condition,
-            plan_assignments(
-                nodes, finder_of(schema), schema, table, snapshot.partition_columns, is_update=True
-            ),
-            generated,
-            generated.left_out(nodes),
-            plan_checks(snapshot.definition, table),
-            version_column(snapshot.definition, table),
-        )
-    change = RowChange(
-        operation="UPDATE",
-        parameters={"predicate": [] if predicate is None else [condition.text]},
-        txn=txn,
-        user_metadata=user_metadata,
-        hooks=hooks,
+def plan_update(request: UpdateRequest, transaction: Transaction) -> PlannedUpdate:
+    """See `Engine.plan_change`."""
+    definition, table, now_ms = transaction.definition, transaction.log.uri, transaction.clock()
+    schema = definition.schema
+    condition = condition_of(request.predicate, schema, now_ms)
+    values = values_by_path(request.assignments, request.target_alias, schema)
+    nodes = nodes_of(values, schema, table, now_ms)
+    validate_assigned(nodes, schema, table)
+    generated = GeneratedColumns(definition, table)
+    partitions = definition.partition_columns
+    return PlannedUpdate(
+        condition,
+        plan_assignments(nodes, finder_of(schema), schema, table, partitions, is_update=True),
+        generated,
+        generated.left_out(nodes),
+        plan_checks(definition, table),
+        version_column(definition, table),
     )
-    return commit_change(transaction, change, partial(_update, planned), discard)
 
 
-@sparing_memory()
-def _update(planned: _Update, changed: Changed) -> dict[str, int]:
-    transaction, snapshot = changed.transaction, changed.snapshot
-    transaction.read_to_change(planned.condition.implied)
-    if transaction.properties.deletion_vectors:
-        return _update_by_vectors(snapshot, planned, changed)
+def _update_by_copies(
+    snapshot: Snapshot, planned: PlannedUpdate, changed: Changed
+) -> dict[str, int]:
+    transaction = changed.transaction
     files = find_touched(snapshot, planned.condition).files
     moves = _moves(snapshot, planned)
     updated: list[int] = []  # by batch; threads append to it
@@ -141,8 +98,8 @@ def _update(planned: _Update, changed: Changed) -> dict[str, int]:
     others = set(snapshot.arrow_schema.names) - changed_or_asked
     read = plan_reading_kept(snapshot, coded=others)
 
-    def write(file: AddFile, rewriter: Rewriter) -> None:
-        rewriter.write(file, _changed_rows(read([file]), planned, updated), moves=moves)
+    def write(file: AddFile, replacer: FileReplacer) -> None:
+        replacer.write(file, _changed_rows(read([file]), planned, updated), moves=moves)
 
     adds, _ = write_again(transaction, [(each, partial(write, each)) for each in files])
     changed.add(adds, planned.checks)
@@ -153,7 +110,9 @@ def _update(planned: _Update, changed: Changed) -> dict[str, int]:
     return update_metrics(changed, sum(updated), num_written - sum(updated), None)
 
 
-def _update_by_vectors(snapshot: Snapshot, planned: _Update, changed: Changed) -> dict[str, int]:
+def _update_by_vectors(
+    snapshot: Snapshot, planned: PlannedUpdate, changed: Changed
+) -> dict[str, int]:
     transaction = changed.transaction
     touched = find_rows(snapshot, planned.condition)
     files = touched.files
@@ -167,12 +126,12 @@ def _update_by_vectors(snapshot: Snapshot, planned: _Update, changed: Changed) -
     return update_metrics(changed, num_updated, 0, touched.mixed)
 
 
-def _moves(snapshot: Snapshot, planned: _Update) -> bool:
+def _moves(snapshot: Snapshot, planned: PlannedUpdate) -> bool:
     """Whether rows may come to other partitions."""
     return not set(snapshot.definition.partition_columns).isdisjoint(planned.changed_columns)
 
 
-def _images(snapshot: Snapshot, planned: _Update, file: AddFile) -> Iterator[pa.RecordBatch]:
+def _images(snapshot: Snapshot, planned: PlannedUpdate, file: AddFile) -> Iterator[pa.RecordBatch]:
     """The rows that match, as they were and as they are, for the change data feed."""
     for batch in read_files(snapshot, [file], snapshot.arrow_schema.names):
         before = batch.filter(planned.condition.mask(batch))
@@ -182,7 +141,9 @@ def _images(snapshot: Snapshot, planned: _Update, file: AddFile) -> Iterator[pa.
             yield mark_rows(after, "update_postimage")
 
 
-def _new_rows(snapshot: Snapshot, planned: _Update, touched: Touched) -> Iterator[pa.RecordBatch]:
+def _new_rows(
+    snapshot: Snapshot, planned: PlannedUpdate, touched: Touched
+) -> Iterator[pa.RecordBatch]:
     """The rows that match, with their new values."""
     whole = ((file, None) for file in touched.matched)
     # Deleted rows among those that are gone are left out by who reads.
@@ -192,7 +153,7 @@ def _new_rows(snapshot: Snapshot, planned: _Update, touched: Touched) -> Iterato
 
 
 def _changed_rows(
-    batches: Iterable[pa.RecordBatch], planned: _Update, updated: list[int]
+    batches: Iterable[pa.RecordBatch], planned: PlannedUpdate, updated: list[int]
 ) -> Iterator[pa.RecordBatch]:
     for batch in batches:
         mask = planned.condition.mask(batch)
@@ -203,7 +164,9 @@ def _changed_rows(
         yield _update_batch(planned, batch, mask)
 
 
-def _update_batch(planned: _Update, batch: pa.RecordBatch, mask: pa.BooleanArray) -> pa.RecordBatch:
+def _update_batch(
+    planned: PlannedUpdate, batch: pa.RecordBatch, mask: pa.BooleanArray
+) -> pa.RecordBatch:
     """The rows, with new values where the mask is true."""
     rows = rows_of_batch(batch).narrow(mask)
     columns = {name: batch.column(name) for name in batch.schema.names}

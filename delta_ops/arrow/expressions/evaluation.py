@@ -9,15 +9,22 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from functools import reduce
 from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from delta_ops.arrow.coded_texts import decode
-from delta_ops.arrow.expressions.text_functions import lower, pad, substring, trim, upper
-from delta_ops.arrow.expressions.time_functions import format_time, time_of_day, truncate
+from delta_ops.arrow.expressions.functions import (
+    format_time,
+    lower,
+    pad,
+    substring,
+    time_of_day,
+    trim,
+    truncate,
+    upper,
+)
 from delta_ops.arrow.nesting import decimal_to_decimal, integer_to_decimal
 from delta_ops.error_texts import first_line
 from delta_ops.errors import InvalidRequestError
@@ -319,8 +326,3 @@ def _parse(texts: Any, wanted: DataType, target: pa.DataType) -> Any:
         return texts.cast(target)
     digits = pc.utf8_ltrim(pc.utf8_trim(texts, " \t\r\n"), "+")
     return digits.cast(target)
-
-
-def conjunction(masks: list[pa.BooleanArray], num_rows: int) -> pa.BooleanArray:
-    """Where all masks are true."""
-    return reduce(pc.and_, masks) if masks else pa.repeat(True, num_rows)

@@ -5,17 +5,16 @@ Which files give which rows, and what ranges are refused: see `planning.change_f
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
-from datetime import date
-from typing import Any, Literal
+from typing import Any, Unpack
 
 import pyarrow as pa
 
-from delta_ops.arguments import validate_arguments
+from delta_ops.arguments import shares_options
 from delta_ops.arrow.char_columns import plan_padding
-from delta_ops.arrow.read.data_file import FileScan, StoredFile
 from delta_ops.arrow.read.file_columns import FileColumns
+from delta_ops.arrow.read.file_scan import FileScan, StoredFile
 from delta_ops.arrow.read.file_values import Partitioning
 from delta_ops.arrow.read.projection import drop_columns, plan_selection, project
 from delta_ops.arrow.read.reading import read_soon
@@ -28,9 +27,10 @@ from delta_ops.planning.change_feed import (
     COMMIT_VERSION,
     ChangedFile,
     ChangeFeed,
+    ChangesOptions,
+    ChangesRequest,
     plan_changes,
 )
-from delta_ops.protocol.predicate import Predicate
 from delta_ops.protocol.schema import StructType
 from delta_ops.protocol.schema.arrow_types import arrow_schema_from_schema, arrow_type_from_type
 
@@ -38,59 +38,33 @@ _IN_LOG = (COMMIT_VERSION, COMMIT_TIMESTAMP)
 """Columns of the feed that no file has."""
 
 
+@shares_options(ChangesRequest, ChangesOptions)
 def read_changes(
     source: TableOrPlace,
     start_version: int | None = None,
     end_version: int | None = None,
     *,
-    start_timestamp: str | date | None = None,
-    end_timestamp: str | date | None = None,
-    columns: Sequence[str] | None = None,
-    predicate: Predicate | None = None,
-    schema: Literal["end", "latest"] = "end",
     partition_time_zone: str = "UTC",
+    **options: Unpack[ChangesOptions],
 ) -> pa.RecordBatchReader:
     """The rows that commits changed, in the order of the commits.
 
+    The first few megabytes are read at once. An error in a later file, or in the middle of the
+    range, is raised when its rows are taken; `pa.table(reader)` then raises an `ArrowInvalid` with
+    the text, where `reader.read_all()` raises the error itself.
+
     Args:
         source: The table, by its handle, its path or URI.
-        start_version: The first commit whose changes are wanted, or
-        start_timestamp: the first commit at or after a time, in UTC unless it has a zone.
-        end_version: The last one; the latest version if it is not given or greater, or
-        end_timestamp: the last commit at or before a time. No commit may lie between two times.
-        columns: Names in the order wanted; by default those of the table, and then `_change_type`
-            (insert, delete, update_preimage, update_postimage), `_commit_version` and
-            `_commit_timestamp`.
-        predicate: Keeps the rows for which it is true; it may name any of these columns.
-        schema: Whether the columns are those of the last version of the range, or of the latest
-            version of the table. A column or a field that came later than a row is null in it.
         partition_time_zone: As in `to_table`.
 
     Raises:
-        InvalidRequestError: The range is none, the feed was off for one of its versions, column
-            mapping was given up in it, or a column is not there or had another type. What is in the
-            middle of a range may be found only when its rows are taken.
-        VersionNotFoundError: A version of the range is not there, or was cleaned up.
-        DataFileError: A file is gone, for example vacuumed, or cannot be read. The first few
-            megabytes are read at once. What is wrong with a later file is raised when its rows are
-            taken; `pa.table(reader)` then raises an `ArrowInvalid` with the text, where
-            `reader.read_all()` raises the error itself.
-        OutsideFileError: A file lies outside of the table and may not be read there.
-        UnsupportedFeatureError: The rows are stored in a way that we cannot read.
+        DataFileError: A file is gone, for example vacuumed, or cannot be read.
     """
-    validate_arguments(read_changes, locals())
-    feed = plan_changes(
-        log_of(source),
-        start_version,
-        end_version,
-        start_timestamp,
-        end_timestamp,
-        schema,
-        engine="arrow",
-    )
+    request = ChangesRequest(start_version=start_version, end_version=end_version, **options)
+    feed = plan_changes(log_of(source), request, engine="arrow")
     with naming_table(feed.log.uri):
-        wanted = project(feed.schema, columns)
-        read, condition = plan_condition(feed.schema, wanted, predicate)
+        wanted = project(feed.schema, request.columns)
+        read, condition = plan_condition(feed.schema, wanted, request.predicate)
     plan = _Plan(feed, read, condition, partition_time_zone)
     # Here and now, so that a range is refused before its first row is asked for.
     files = plan.stored_files(feed.files())

@@ -11,7 +11,8 @@ from typing import TypeVar
 
 import pyarrow as pa
 
-from delta_ops.arrow.read.data_file import FileScan, StoredFile, read_data_file
+from delta_ops.arrow.read.data_file import read_data_file
+from delta_ops.arrow.read.file_scan import FileScan, StoredFile
 from delta_ops.storage import Storage
 from delta_ops.storage.concurrency import MAX_CONCURRENCY, run_ahead, works_in_sequence
 

@@ -20,8 +20,9 @@ from pyroaring import BitMap64
 
 from delta_ops.arguments import validate_arguments
 from delta_ops.arrow.char_columns import plan_padding
-from delta_ops.arrow.read.data_file import FileScan, Numbered, RowIds, StoredFile, num_rows
+from delta_ops.arrow.read.data_file import num_rows
 from delta_ops.arrow.read.file_columns import FileColumns
+from delta_ops.arrow.read.file_scan import FileScan, Numbered, RowIds, StoredFile
 from delta_ops.arrow.read.file_values import Partitioning, plan_partitioning
 from delta_ops.arrow.read.projection import drop_columns, plan_selection, project, select, unite
 from delta_ops.arrow.read.reading import AHEAD_BYTES, ReadRows, read_all, read_soon

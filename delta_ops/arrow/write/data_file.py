@@ -8,21 +8,20 @@ from __future__ import annotations
 
 import contextlib
 import os
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import replace
 from functools import partial
-from itertools import chain, count, islice
-from typing import IO, Any, NamedTuple
+from itertools import chain, islice
+from typing import IO, Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from delta_ops.arrow.coded_texts import code_schema, decoded_bytes, drop_unused_texts, is_coded
+from delta_ops.arrow.coded_texts import decoded_bytes, drop_unused_texts
 from delta_ops.arrow.nesting import drop_hidden_nulls
 from delta_ops.arrow.row_checks import has_required_values, validate_rows
-from delta_ops.arrow.write.codec_choice import find_incompressible
-from delta_ops.arrow.write.dictionary_choice import MANY_ROWS, choose_dictionaries
+from delta_ops.arrow.write.file_form import CODEC_PROPERTY, FileForm, FormChooser
 from delta_ops.arrow.write.stored_names import rename_stored, stored_schema
 from delta_ops.error_texts import first_line
 from delta_ops.errors import InvalidRequestError
@@ -38,53 +37,11 @@ from delta_ops.protocol.values.partition_values import hive_directory, parse
 from delta_ops.storage import FileInfo, Storage
 from delta_ops.storage.concurrency import run_behind
 
-# The table property's names where Arrow has others.
-_ARROW_CODECS = {"uncompressed": "none", "lz4_raw": "lz4"}
-_CODEC_PROPERTY = "delta.parquet.compression.codec"
-_QUICK_CODEC = "snappy"
-_QUICK_COLUMN_BYTES = 1024
-"""Columns of so many bytes are not worth what zstd takes to begin with each, as measured in
-`benchmarks/large_tables.report.md`."""
 _ENCODER_ERRORS = (pa.ArrowException, OSError)
 ROW_GROUP_ROWS = 1_048_576
 _ROW_GROUP_BYTES = 128 * 1024 * 1024
-_ALIKE_FILES = 8
-"""Files of one write for which a sample of rows is taken once."""
 _LONG_BYTES = 4 * 1024 * 1024
 """Row groups from here on are encoded while the next one is read."""
-_TINY_ROWS = 16
-_FEW_AT_ONCE, _MANY_AT_ONCE, _MOST_AT_ONCE = 1024, 8192, 65_536
-"""Values of a column that Arrow encodes before it looks at the size of the page. Each time it looks
-for those in use among coded texts; plain texts of any length make a larger page."""
-
-
-class _Form(NamedTuple):
-    """How a file is encoded."""
-
-    codec: str
-    schema: pa.Schema
-    """The columns as files call them; those are coded that are so in the rows."""
-    at_once: int
-    """See `_MOST_AT_ONCE`."""
-    dictionaries: bool | Sequence[str] = True
-    """The columns that get one, as files call them; True: all."""
-    uncompressed: Collection[str] = ()
-    """The columns that are not compressed, as files call them."""
-
-    @property
-    def codecs(self) -> str | dict[str, str]:
-        """The codecs of all columns, as Arrow takes them."""
-        codec = _ARROW_CODECS.get(self.codec, self.codec)
-        if not self.uncompressed:
-            return codec
-        return {each: "none" if each in self.uncompressed else codec for each in self.schema.names}
-
-
-class _Choice(NamedTuple):
-    """Columns by their places."""
-
-    dictionaries: list[int]
-    uncompressed: list[int]
 
 
 class DataFileWriter:
@@ -107,8 +64,6 @@ class DataFileWriter:
         is_of_changes: bool = False,
     ) -> None:
         self._storage, self._schema, self._definition = storage, file_schema, definition
-        self._codec = definition.properties.compression_codec
-        self._is_chosen = _CODEC_PROPERTY in definition.metadata.configuration
         self._floats = dict(_float_columns(file_schema))
         self._has_rules = has_required_values(definition.schema)
         self._is_nested = any(pa.types.is_nested(each.type) for each in file_schema)
@@ -119,8 +74,7 @@ class DataFileWriter:
         # Rows come without the partition columns, which files of some tables have all the same.
         self._materialized = definition.partition_fields[: len(self._stored) - len(file_schema)]
         self._stats: FileStatsMaker | None = None
-        self._large_files = count()
-        self._choice: _Choice | None = None
+        self._forms = FormChooser(definition, file_schema, self._stored)
 
     def write(
         self,
@@ -155,7 +109,7 @@ class DataFileWriter:
                 first += islice(remaining, 1)
         except _ENCODER_ERRORS as error:
             raise _encoding_error(error, self._storage.uri) from error
-        form = self._form_of(first[0] if first else self._schema.empty_table(), num_bytes)
+        form = self._forms.form_of(first[0] if first else self._schema.empty_table(), num_bytes)
         is_small = not is_long and len(first) < 2
 
         def write(sink: IO[bytes]) -> None:
@@ -191,9 +145,7 @@ class DataFileWriter:
         known = set(free_of_nan)
         unknown = set(self._floats) - known
         encoded = pa.BufferOutputStream()
-        # A dictionary of a few values takes longer to write and to read, and no less room.
-        has_dictionaries = len(rows) > _TINY_ROWS
-        form = _Form(self._codec_of(num_bytes), self._stored, _FEW_AT_ONCE, has_dictionaries)
+        form = self._forms.form_of_few(len(rows), num_bytes)
         footer = self._encode([rows], encoded, form, unknown, partition_values)
         content = encoded.getvalue()
         path = self._new_path(self._stored_values(partition_values), form.codec)
@@ -223,11 +175,6 @@ class DataFileWriter:
         if self._has_rules:
             validate_rows(rows, self._definition.schema, self._storage.uri)
         return rows
-
-    def _codec_of(self, num_bytes: int) -> str:
-        """The codec of a file whose first row group has so many bytes."""
-        is_small = num_bytes < _QUICK_COLUMN_BYTES * len(self._schema)
-        return _QUICK_CODEC if is_small and not self._is_chosen else self._codec
 
     def _add(
         self,
@@ -264,43 +211,11 @@ class DataFileWriter:
             return paths
         return {physical_path(path, self._definition.schema) for path in paths}
 
-    def _form_of(self, rows: pa.Table, num_bytes: int) -> _Form:
-        """The form of a file, by its first rows, of so many bytes."""
-        # Those of one value come last.
-        of_one_value = self._stored.types[len(self._schema) :]
-        form = _Form(
-            codec=self._codec_of(num_bytes),
-            schema=code_schema(self._stored, [*rows.schema.types, *of_one_value]),
-            at_once=_values_at_once(rows),
-        )
-        if self._is_nested or len(rows) < MANY_ROWS:
-            return form
-        choice = self._choose(rows, form.codec)
-        last = range(len(self._schema), len(self._stored))
-        coded = [i for i, each in enumerate(rows.schema.types) if is_coded(each)]
-        chosen, names = {*choice.dictionaries, *coded, *last}, self._stored.names
-        # Of another file each is asked again: one that does compress would be much larger.
-        asked = (i for i in choice.uncompressed if i not in chosen)
-        return form._replace(
-            dictionaries=[names[i] for i in sorted(chosen)],
-            uncompressed={names[i] for i in find_incompressible(rows, asked, form.codec)},
-        )
-
-    def _choose(self, rows: pa.Table, codec: str) -> _Choice:
-        """The choice for a file, looked at anew for some only: a table's files are much alike."""
-        number = next(self._large_files)
-        if number % _ALIKE_FILES == 0 or self._choice is None:
-            dictionaries = choose_dictionaries(rows)
-            others = () if self._is_chosen else {*range(rows.num_columns)} - {*dictionaries}
-            uncompressed = find_incompressible(rows, sorted(others), codec)
-            self._choice = _Choice(dictionaries, uncompressed)
-        return self._choice
-
     def _encode(
         self,
         tables: Iterable[pa.Table],
         sink: Any,
-        form: _Form,
+        form: FileForm,
         free_of_nan: set[ColumnPath],
         partition_values: Mapping[str, str | None],
         *,
@@ -350,15 +265,6 @@ class DataFileWriter:
         except _ENCODER_ERRORS as error:
             raise _encoding_error(error, self._storage.uri) from error
         return footers[0]
-
-
-def _values_at_once(rows: pa.Table) -> int:
-    """See `_MOST_AT_ONCE`."""
-    types = rows.schema.types
-    if not any(map(is_coded, types)):
-        return _FEW_AT_ONCE
-    has_others = any(not is_coded(each) and not pa.types.is_primitive(each) for each in types)
-    return _MANY_AT_ONCE if has_others else _MOST_AT_ONCE
 
 
 def _append_value(rows: pa.Table, field: StructField, text: str | None) -> pa.Table:
@@ -418,7 +324,7 @@ def _encoding_error(error: Exception, table: str) -> InvalidRequestError:
     reason = first_line(error)
     return InvalidRequestError(
         f"{table}: the rows cannot be written to a Parquet file ({reason}); change the column "
-        f"or the table property {_CODEC_PROPERTY}, whichever that names"
+        f"or the table property {CODEC_PROPERTY}, whichever that names"
     )
 
 

@@ -16,14 +16,13 @@ from typing import Any, NamedTuple
 import pyarrow as pa
 
 from delta_ops.arrow.partitioning import fill_empty
-from delta_ops.errors import InvalidRequestError
-from delta_ops.protocol.columns.defaults import column_defaults, default_value
+from delta_ops.planning.missing_columns import find_missing
+from delta_ops.protocol.columns.defaults import default_value
 from delta_ops.protocol.columns.identity import (
     Counted,
     count_on,
     identity_columns,
 )
-from delta_ops.protocol.schema import find_field
 from delta_ops.protocol.schema.arrow_types import arrow_type_from_type
 from delta_ops.protocol.table_definition import TableDefinition
 
@@ -60,8 +59,6 @@ class MissingColumns:
         self._definition, self._now_ms, self._table = definition, now_ms, table
         self._begun = {each.name: each for each in identity_columns(definition.schema)}
         self._reached = dict(self._begun)
-        has_defaults = definition.has("allowColumnDefaults")
-        self._defaults = column_defaults(definition.schema) if has_defaults else {}
 
     def plan(self, names: Collection[str]) -> Completion:
         """How to complete batches.
@@ -73,25 +70,16 @@ class MissingColumns:
             InvalidRequestError: They have a column that is always counted, or a default needs
                 another engine.
         """
-        given = {name.lower() for name in names}
-        values: dict[str, _Values] = {}
-        for column in self._begun.values():
-            if column.name.lower() not in given:
-                values[column.name] = self._counting(column.name)
-            elif not column.allows_given_values:
-                raise InvalidRequestError(
-                    f"{self._table}: the values of identity column {column.name} are always "
-                    "generated; drop it from the data"
-                )
-        for name in self._defaults:
-            if name.lower() not in given and name not in values:
-                field = find_field(self._definition.schema, name)
-                value = default_value(field, self._now_ms, self._table)
-                default = pa.array([value], arrow_type_from_type(field.data_type))
-                if name in self._definition.partition_columns:
-                    default = fill_empty(default, field)
-                values[name] = partial(pa.repeat, default[0])
-
+        filled = find_missing(names, self._definition, self._table)
+        values: dict[str, _Values] = {
+            column.name: self._counting(column.name) for column in filled.counted
+        }
+        for field in filled.defaults:
+            value = default_value(field, self._now_ms, self._table)
+            default = pa.array([value], arrow_type_from_type(field.data_type))
+            if field.name in self._definition.partition_columns:
+                default = fill_empty(default, field)
+            values[field.name] = partial(pa.repeat, default[0])
         schema = self._definition.arrow_schema
         return Completion([schema.field(name) for name in values], values)
 

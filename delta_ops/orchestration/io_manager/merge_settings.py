@@ -25,7 +25,7 @@ from delta_ops.orchestration.io_manager.setting_values import (
     read_columns,
     read_texts,
 )
-from delta_ops.transaction.merge import Action, Occasion
+from delta_ops.transaction.requests import Action, Occasion
 
 MERGE_KEYS = (
     "delta/merge_keys",

@@ -24,7 +24,9 @@ from delta_ops.protocol.predicate.text import predicate_text
 from delta_ops.protocol.schema import StructType
 from delta_ops.protocol.schema.column_names import find_columns, find_named, quote
 from delta_ops.transaction import CommitResult, Hook, Transaction, Txn
-from delta_ops.transaction.merge import Clause, Merge, MergeEngine, MergeRequest, ParsedCondition
+from delta_ops.transaction.engine import Condition, Engine
+from delta_ops.transaction.merge import Merge
+from delta_ops.transaction.requests import Clause, MergeRequest
 from delta_ops.transaction.source_rules import SourceRule, key_rule
 from delta_ops.transaction.write import validate_partitioning
 
@@ -75,15 +77,14 @@ def merge_rows(transaction: Transaction, rows: Any, merge: OutputMerge) -> Commi
         predicate=condition,
         source_alias=settings.source_alias,
         target_alias=settings.target_alias,
-        txn=None,
         merge_schema=merge.merge_schema,
+        clauses=clauses,
         user_metadata=merge.user_metadata,
-        storage_options=None,
         hooks=merge.hooks,
         on_event=transaction.on_event,
         source_rules=list(_source_rules(settings, merge.among, partition_columns)),
     )
-    return Merge(request, engine, clauses).execute()
+    return Merge(engine, request).execute()
 
 
 def _define_table(transaction: Transaction, columns: StructType, merge: OutputMerge) -> None:
@@ -99,14 +100,14 @@ def _define_table(transaction: Transaction, columns: StructType, merge: OutputMe
     )
 
 
-def _engine_of(rows: Any) -> MergeEngine:
+def _engine_of(rows: Any) -> Engine:
     if is_spark_data(rows):
-        from delta_ops.spark.dml.merge_execution import SparkMerge
+        from delta_ops.spark.engine import SparkEngine
 
-        return SparkMerge()
-    from delta_ops.arrow.dml.merge_execution import ArrowMerge
+        return SparkEngine(rows.sparkSession)
+    from delta_ops.arrow.engine import ARROW
 
-    return ArrowMerge()
+    return ARROW
 
 
 def _validate_keys(keys: Sequence[str], output: StructType, table: str) -> None:
@@ -150,21 +151,23 @@ def _inserted_columns(schema: StructType, settings: MergeSettings, table: str) -
     return StructType(fields)
 
 
-def _condition(
-    settings: MergeSettings, among: Predicate | None, engine: MergeEngine
-) -> ParsedCondition:
+def _condition(settings: MergeSettings, among: Predicate | None, engine: Engine) -> Condition:
     """The condition on which rows match."""
     keys = [
         f"{_name(settings.target_alias, key)} = {_name(settings.source_alias, key)}"
         for key in settings.keys
     ]
-    parts = [engine.parse_own(each) for each in keys]
+    parts = [engine.parse_own_condition(each) for each in keys]
     if settings.predicate is not None:
         is_all = not parts and among is None
-        parts.append(engine.parse(settings.predicate if is_all else f"({settings.predicate})"))
+        parts.append(
+            engine.parse_condition(settings.predicate if is_all else f"({settings.predicate})")
+        )
     if among is not None:
-        parts.append(engine.parse_own(f"({predicate_text(among, settings.target_alias)})"))
-    return parts[0] if len(parts) == 1 else engine.join(parts)
+        parts.append(
+            engine.parse_own_condition(f"({predicate_text(among, settings.target_alias)})")
+        )
+    return parts[0] if len(parts) == 1 else engine.join_conditions(parts)
 
 
 def _name(*parts: str) -> str:
@@ -172,16 +175,20 @@ def _name(*parts: str) -> str:
 
 
 def _clause(
-    clause: MergeClause, settings: MergeSettings, among: Predicate | None, engine: MergeEngine
+    clause: MergeClause, settings: MergeSettings, among: Predicate | None, engine: Engine
 ) -> Clause:
-    conditions = [] if clause.condition is None else [engine.parse(f"({clause.condition})")]
+    conditions = (
+        [] if clause.condition is None else [engine.parse_condition(f"({clause.condition})")]
+    )
     if among is not None and clause.when == "not matched by source":
-        conditions.append(engine.parse_own(f"({predicate_text(among, settings.target_alias)})"))
+        conditions.append(
+            engine.parse_own_condition(f"({predicate_text(among, settings.target_alias)})")
+        )
     return Clause(
         occasion=clause.when,
         action=clause.then,
         updates=clause.values,
-        predicate=engine.join(conditions) if conditions else None,
+        predicate=engine.join_conditions(conditions) if conditions else None,
         except_columns=clause.left_out,
     )
 

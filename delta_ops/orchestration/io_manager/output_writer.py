@@ -30,7 +30,7 @@ from delta_ops.orchestration.io_manager.type_handlers import is_spark_data, rows
 from delta_ops.protocol.predicate import Predicate
 from delta_ops.transaction import CommitResult, Hook, Transaction, Txn, begin
 from delta_ops.transaction.idempotency import is_done
-from delta_ops.transaction.write import Mode as WriteMode
+from delta_ops.transaction.requests import Mode as WriteMode
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -11,6 +11,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
 
 from delta_ops.errors import InvalidRequestError
+from delta_ops.events import ignore
 from delta_ops.protocol.columns.clustering import find_clustering
 from delta_ops.protocol.predicate import Predicate, columns, parse_predicate
 from delta_ops.protocol.schema import TIMESTAMP, StructType, leaves
@@ -18,8 +19,9 @@ from delta_ops.protocol.schema.column_names import name_of_column
 from delta_ops.spark.delta_format.calls import Calls
 from delta_ops.spark.delta_format.options import Options, Use, options_for
 from delta_ops.spark.delta_format.readers import log_at, place_of
+from delta_ops.spark.delta_format.rearrangement import write_rearranged
+from delta_ops.spark.engine import engine_of
 from delta_ops.spark.read.stale_reads import refuse_stale_rows
-from delta_ops.spark.rewrite.rearrangement import write_rearranged
 from delta_ops.spark.schema import schema_from_spark
 from delta_ops.spark.session.session import session_time_zone
 from delta_ops.spark.session.settings import (
@@ -31,9 +33,9 @@ from delta_ops.spark.session.settings import (
 )
 from delta_ops.spark.streaming.write import OutputMode, batch_writer, start_query
 from delta_ops.spark.write.data_files import FileSettings
-from delta_ops.spark.write.write import transaction_to_write, write_frame
 from delta_ops.transaction import Transaction
-from delta_ops.transaction.write import Mode, PartitionOverwriteMode, WriteRequest
+from delta_ops.transaction.requests import Mode, PartitionOverwriteMode, WriteRequest
+from delta_ops.transaction.write import transaction_on, write_rows
 
 _MODES: Mapping[str, Mode] = {
     "append": "append",
@@ -67,7 +69,8 @@ def save(
     _refuse_buckets(calls)
     mode = _mode(calls.mode)
     log = log_at(place_of(options, path, "save"), options, storage_options)
-    transaction = transaction_to_write(df, log)
+    engine = engine_of(df, _files(options))
+    transaction = transaction_on(log, None, ignore, engine)
     overwrites_schema = (
         mode == "overwrite"
         and options.text("replaceWhere") is None
@@ -85,6 +88,7 @@ def save(
     if calls.cluster_by and not makes_none:
         _cluster(transaction, calls.cluster_by, df, partition_by, configuration)
     request = WriteRequest(
+        target=transaction,
         mode=mode,
         partition_by=partition_by,
         replace_where=_replace_where(options, transaction, df),
@@ -96,9 +100,9 @@ def save(
         user_metadata=options.text("userMetadata") or settings.user_metadata,
     )
     if options.flag("dataChange") is False:
-        write_rearranged(df, transaction, request, _files(options))
+        write_rearranged(engine, df, transaction, request)
     else:
-        write_frame(df, transaction, request, settings=_files(options))
+        write_rows(engine, df, request)
     if own_txn is None and txn is not None:
         reset_txn(spark)
 
@@ -136,6 +140,7 @@ def start(
         )
     overwrites_schema = output_mode == "complete" and bool(options.flag("overwriteSchema"))
     request = WriteRequest(
+        target=log,
         partition_by=_partition_by(calls.partition_by, df),
         merge_schema=_merges_schema(options, settings) and not overwrites_schema,
         overwrite_schema=overwrites_schema,

@@ -1,84 +1,248 @@
-"""Merge rows of a DataFrame into a table.
+"""Merge: the rows of a source change those of a table.
 
-ds.merge(target, df, "target.id = source.id")
-    .when_matched_update_all()
-    .when_not_matched_insert_all()
-    .execute()
+Files are written in one pass if no pairs of rows are needed for that (`merge_in_one_pass`), else
+the pairs are found first (`merge_pairs`).
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any
+from contextlib import nullcontext
+from typing import NamedTuple
 
-from pyspark.sql import Column, DataFrame
+from pyspark.sql import DataFrame
+from pyspark.sql import functions as sf
 
-from delta_ops.arguments import validate_arguments
-from delta_ops.errors import InvalidRequestError
-from delta_ops.events import OnEvent, ignore
-from delta_ops.protocol.expression import Expression
-from delta_ops.spark.dml.merge_execution import SparkMerge
-from delta_ops.transaction import DEFAULT_HOOKS, Hook, Txn
-from delta_ops.transaction.merge import Merge, MergeRequest
-from delta_ops.transaction.write import Target
+from delta_ops.lazy import lazy
+from delta_ops.planning.scan import plan_scan
+from delta_ops.spark.dml.changed_rows import (
+    CHANGED,
+    figure_of,
+    misfit_checks,
+    pin,
+    tell_rows,
+    write_changed,
+)
+from delta_ops.spark.dml.merge_clauses import CLAUSE, flags_of_misfits
+from delta_ops.spark.dml.merge_in_one_pass import merge_in_one_pass
+from delta_ops.spark.dml.merge_pairs import Pairs, RowCounts, TouchedRows, find_pairs
+from delta_ops.spark.dml.merge_planning import MergePlan, find_read, plan_merge
+from delta_ops.spark.dml.merge_rows import NewRows, assign_updates, insert, make_new_rows
+from delta_ops.spark.dml.merge_source import (
+    SOURCE_ROW,
+    count_rows,
+    number_source,
+    validate_source,
+)
+from delta_ops.spark.expressions.columns import named_column
+from delta_ops.spark.row_checks import RowCheck
+from delta_ops.spark.session import jobs
+from delta_ops.spark.session.call_sites import omitting_call_sites
+from delta_ops.spark.session.failures import translating_failures
+from delta_ops.spark.session.session import is_connect
+from delta_ops.transaction.merge import merge_metrics
+from delta_ops.transaction.requests import MergeRequest
+from delta_ops.transaction.row_changes import Changed, TouchedFile, num_live_rows
 
-__all__ = ["Merge", "merge"]
+_COPIED = "copied"
 
 
-def merge(
-    target: Target,
-    source: DataFrame,
-    predicate: str | Expression | Column,
-    *,
-    source_alias: str = "source",
-    target_alias: str = "target",
-    txn: Txn | tuple[str, int] | None = None,
-    merge_schema: bool = False,
-    user_metadata: str | None = None,
-    storage_options: Mapping[str, Any] | None = None,
-    hooks: Sequence[Hook] = DEFAULT_HOOKS,
-    on_event: OnEvent = ignore,
-) -> Merge:
-    """A merge of rows into a table, to which clauses are added before `execute`.
+class PlannedMerge:
+    """See `PlannedChange`."""
 
-    Args:
-        target: Where the table is, or a transaction to add to and commit.
-        source: Its rows are taken once, by `execute`, and kept by the executors meanwhile.
-        predicate: When a row of the target and one of the source meet: a text of Spark's SQL, an
-            expression or a Column. Equalities of columns of both, joined by AND, leave out files.
-        source_alias: What the source is called in expressions.
-        target_alias: What the table is called in expressions.
-        txn: Application id and version: a merge that the table holds already is not done again.
-        merge_schema: Add columns, and fields of structs, that clauses take as a whole from the
-            source and that the table does not have.
-        user_metadata: Any text, kept in the commit.
-        hooks: What to do after the commit; by default a checksum, and a checkpoint when one is due.
+    def __init__(self, request: MergeRequest) -> None:
+        self._request = request
 
-    Raises:
-        InvalidRequestError: An argument is of another type, or the source is a stream.
-    """
-    validate_arguments(merge, locals())
-    if source.isStreaming:
-        raise InvalidRequestError("a streaming DataFrame is merged by foreachBatch, batch by batch")
-    if target_alias.lower() == source_alias.lower():
-        raise InvalidRequestError(
-            f"target and source are both called {target_alias}; give another source_alias or "
-            "target_alias"
+    @property
+    def text(self) -> str:
+        """See `PlannedChange`."""
+        return str(self._request.predicate.text)
+
+    @lazy
+    def _source(self) -> DataFrame:
+        """The numbered rows of the source; a merge that runs again has the same ones."""
+        return number_source(self._request.source)
+
+    @omitting_call_sites()
+    def change_rows(self, changed: Changed) -> Mapping[str, int]:
+        """See `PlannedChange`."""
+        transaction, snapshot = changed.transaction, changed.snapshot
+        plan = plan_merge(self._request, self._source, snapshot, transaction)
+        with translating_failures(snapshot.uri, snapshot.uri):
+            rules, schema = self._request.source_rules, plan.sides.source_schema
+            validate_source(plan.source, rules, schema, snapshot.uri, plan.on_tasks)
+            covered = find_read(plan, transaction.clock())
+            transaction.read(covered.predicate)
+            zone = transaction.partition_time_zone
+            files = plan_scan(snapshot, covered.predicate, partition_time_zone=zone)
+            in_one_pass = merge_in_one_pass(plan, files, covered, changed)
+            if in_one_pass is not None:
+                return in_one_pass
+            with find_pairs(plan, files, covered) as pairs:
+                return _PairedMerge(pairs, changed).merge()
+
+
+class _PairedMerge:
+    """A merge that looks for pairs first."""
+
+    def __init__(self, pairs: Pairs, changed: Changed) -> None:
+        self._pairs, self._plan, self._changed = pairs, pairs.plan, changed
+        self._by_vectors = changed.transaction.properties.deletion_vectors
+        self._now_ms = changed.transaction.clock()
+        self._is_few = False
+        """Whether the pairs are sent whole to every task."""
+        self._rows = TouchedRows(pairs, pairs.files, range(len(pairs.files)), is_few=True)
+        self._new: NewRows | None = None
+
+    def merge(self) -> Mapping[str, int]:
+        """Write and remove files, and give the metrics."""
+        pairs, plan, changed = self._pairs, self._plan, self._changed
+        by_file = self._count_rows() if plan.clauses else {}
+        on_event = changed.transaction.on_event
+        touched = pairs.list_touched(by_file, on_event, names_rows=self._by_vectors)
+        counts = _count_actions(plan, by_file)
+        if plan.inserts and (self._new is None or not self._is_few):
+            self._new = self._make_new(pairs.matched_rows().distinct())  # one may match many
+        copied, inserted = self._change(touched, counts) if touched else (0, None)
+        if inserted is None:
+            is_told_of = bool(touched)
+            new = self._new
+            inserted = 0 if new is None else insert(plan, new, changed, is_told_of=is_told_of)
+        num_source = pairs.covered.num_rows
+        if num_source is None:
+            num_source = count_rows(plan.source, plan.on_tasks)
+        marked = [each for each in touched if not each.is_whole] if self._by_vectors else None
+        return merge_metrics(changed, num_source, counts, inserted, copied, marked)
+
+    def _count_rows(self) -> RowCounts:
+        """Count what clauses decide; meanwhile build what comes next if pairs are few."""
+        spark = self._plan.spark
+        may_be_few = not (self._pairs.may_repeat or is_connect(spark))
+        # This thread only waits: an interrupt would spoil its connection to the JVM.
+        with (
+            jobs.background_call(spark, self._build_ahead)
+            if may_be_few
+            else nullcontext(lambda: None)
+        ) as built_ahead:
+            by_file = self._pairs.count_rows()
+            self._new = built_ahead()
+        self._is_few = may_be_few and jobs.is_sent_whole(self._pairs.frame)
+        return by_file
+
+    def _build_ahead(self) -> NewRows | None:
+        """The new rows, and the staying rows, for few pairs and if all files are touched."""
+        if not self._by_vectors:
+            _ = self._rows.staying
+        if not self._plan.inserts:
+            return None
+        return self._make_new(sf.broadcast(self._pairs.matched_rows()))
+
+    def _make_new(self, matched: DataFrame) -> NewRows:
+        unmatched = self._plan.source.join(matched, SOURCE_ROW, "left_anti")
+        return make_new_rows(self._plan, unmatched, self._now_ms)
+
+    def _rows_of(self, touched: Sequence[TouchedFile]) -> TouchedRows:
+        files = self._pairs.files
+        if self._is_few and len(touched) == len(files):
+            return self._rows
+        number_by_path = {each.path: number for number, each in enumerate(files)}
+        numbers = [number_by_path[each.file.path] for each in touched]
+        return TouchedRows(
+            self._pairs, [each.file for each in touched], numbers, is_few=self._is_few
         )
-    engine = SparkMerge()
-    return Merge(
-        MergeRequest(
-            target=target,
-            source=source,
-            predicate=engine.parse(predicate),
-            source_alias=source_alias,
-            target_alias=target_alias,
-            txn=txn,
-            merge_schema=merge_schema,
-            user_metadata=user_metadata,
-            storage_options=storage_options,
-            hooks=hooks,
-            on_event=on_event,
-        ),
-        engine,
-    )
+
+    def _change(
+        self, touched: Sequence[TouchedFile], counts: Mapping[tuple[str, str], int]
+    ) -> tuple[int, int | None]:
+        """Change the rows of touched files.
+
+        Args:
+            counts: How many rows clauses decide of, by occasion and action.
+
+        Returns:
+            The number of rows written as they were; and of new rows, None if they are not written.
+        """
+        rows, changed, by_vectors = self._rows_of(touched), self._changed, self._by_vectors
+        tells = self._plan.definition.has_change_feed
+        # Readers of the feed get the values that the rows have.
+        updated = None
+        if tells and not self._plan.has_stable_values:
+            updated = pin(rows.make_updates())
+        written = _Written(0, None)
+        if self._plan.updates or not by_vectors:
+            written = self._write(rows, updated, touched, counts)
+        if by_vectors:
+            changed.mark_deleted([each for each in touched if not each.is_whole])
+        changed.remove([each.file for each in touched if each.is_whole or not by_vectors])
+        if tells:
+            tell_rows(changed, rows.changes(updated))
+        return written
+
+    def _write(
+        self,
+        rows: TouchedRows,
+        updated: DataFrame | None,
+        touched: Sequence[TouchedFile],
+        counts: Mapping[tuple[str, str], int],
+    ) -> _Written:
+        """Write the rows of touched files that stay; with vectors only those with new values."""
+        new, tells = self._new, self._plan.definition.has_change_feed
+        # Counted values are counted over the new rows alone; the feed tells of new rows, too.
+        along = None if new is None or tells or new.completed.counted else new
+        # Statistics may be wrong; no row depends on them here, only the metrics do.
+        live = [] if self._by_vectors else [num_live_rows(each.file) for each in touched]
+        counts_copied = None in live
+        staying, checks = self._staying(rows, updated, along)
+        figures = {_COPIED: sf.count_if(~named_column(CHANGED))} if counts_copied else {}
+        among = named_column(CHANGED)
+        written = write_changed(self._changed, staying, checks, figures, among=among)
+        copied = 0
+        if counts_copied:
+            copied = figure_of(written, _COPIED)
+        elif not self._by_vectors:  # with vectors no row is copied
+            copied = sum(each or 0 for each in live) - sum(counts.values())
+        if along is None:
+            return _Written(copied, None)
+        num_updated = sum(n for (_, action), n in counts.items() if action == "update")
+        return _Written(copied, written.num_rows - copied - num_updated)
+
+    def _staying(
+        self, rows: TouchedRows, updated: DataFrame | None, new: NewRows | None
+    ) -> tuple[DataFrame, list[RowCheck]]:
+        """The rows to write, and the checks on them.
+
+        Args:
+            updated: The rows with their new values; None: they are made here.
+            new: Rows to write with them.
+        """
+        checks = misfit_checks(flags_of_misfits(self._plan.updates))
+        if self._by_vectors:
+            staying = assign_updates(self._plan, rows.updated()) if updated is None else updated
+        elif updated is None:
+            staying = rows.staying
+        else:
+            others = rows.join("left").filter(named_column(CLAUSE).isNull())
+            staying = assign_updates(self._plan, others).unionAll(updated)
+        if new is None:
+            return staying, checks
+        # If only some rows have the ids that tracked rows keep, the others are new ones.
+        together = staying.unionByName(new.completed.frame, allowMissingColumns=True)
+        return together, [*checks, *new.checks]
+
+
+class _Written(NamedTuple):
+    """How many rows were written."""
+
+    copied: int
+    inserted: int | None
+    """None: new rows were not written with the others."""
+
+
+def _count_actions(plan: MergePlan, by_file: RowCounts) -> dict[tuple[str, str], int]:
+    """How many rows clauses decide of, by occasion and action."""
+    counts: dict[tuple[str, str], int] = {}
+    for (_, number), count in by_file.items():
+        clause = plan.clauses[number]
+        key = clause.occasion, clause.action
+        counts[key] = counts.get(key, 0) + count
+    return counts

@@ -16,6 +16,7 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as sf
 
 from delta_ops.errors import InvalidRequestError
+from delta_ops.planning.given_columns import given_values, taken_columns
 from delta_ops.protocol.expression.resolution import Find
 from delta_ops.protocol.schema import StructType
 from delta_ops.protocol.table_definition import TableDefinition
@@ -28,7 +29,7 @@ from delta_ops.spark.expressions.conditions import (
     validate_condition,
     validate_names,
 )
-from delta_ops.transaction.merge import Action, Clause, Occasion, given_values, taken_columns
+from delta_ops.transaction.requests import Action, Clause, Occasion
 
 CLAUSE = "delta_ops clause"
 """The number of the clause that decides of a row, null for none; no table's name, for the space."""
@@ -110,7 +111,7 @@ def plan_clause(
         find: Finds columns of both.
         definition: The table as the merge leaves it.
         table: For messages.
-        unmatchable: Keys that no inserted row may leave empty.
+        unmatchable: Keys that no row may leave empty.
 
     Raises:
         InvalidRequestError: A name, type or value does not fit.
@@ -122,7 +123,7 @@ def plan_clause(
         predicate = predicate.naming(wanted, sides.source_schema)
         validate_condition(predicate, rows, table, find)
         _validate_alias(predicate.column, predicate.text, clause, sides, table)
-    assigned = None
+    assigned, is_update = None, clause.action == "update"
     if clause.action != "delete":
         if clause.takes_all:
             taken = taken_columns(clause, sides.source_schema, wanted, table)
@@ -136,19 +137,13 @@ def plan_clause(
                 sides.target_column,
                 table,
                 sides.source_schema,
-                is_whole=clause.action == "update",
+                is_whole=is_update,
             )
             validate_of_one_row(columns, rows, table)
             for name, value in columns.items():
                 _validate_alias(value, f"value of {name}", clause, sides, table)
-        is_update = clause.action == "update"
         assigned = fit_values(
-            columns,
-            rows,
-            definition,
-            table,
-            is_update=is_update,
-            unmatchable=() if is_update else unmatchable,
+            columns, rows, definition, table, is_update=is_update, unmatchable=unmatchable
         )
     return PlannedClause(
         occasion=clause.occasion,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import reduce
 
@@ -10,35 +10,34 @@ from pyspark.sql import DataFrame, SparkSession
 
 from delta_ops.errors import InvalidRequestError
 from delta_ops.log import Snapshot
+from delta_ops.planning.given_columns import new_columns
 from delta_ops.planning.merge_columns import (
     MergeColumns,
     SplitCondition,
-    localize,
-    sides_of,
+    implied_on_target,
+    rows_to_read,
     split_condition,
     unmatchable_keys,
 )
 from delta_ops.protocol.expression import Expression
-from delta_ops.protocol.expression.implication import implied_predicate
 from delta_ops.protocol.expression.nodes import Column as ColumnNode
-from delta_ops.protocol.expression.nodes import Node, conjuncts_of, join_conjuncts
 from delta_ops.protocol.expression.resolution import locate
 from delta_ops.protocol.expression.statement_time import bind_time
-from delta_ops.protocol.predicate import TRUE, Or
+from delta_ops.protocol.predicate import TRUE
 from delta_ops.protocol.schema import collation, find_field
 from delta_ops.protocol.schema.evolution import validate_given_once
 from delta_ops.protocol.table_definition import TableDefinition
 from delta_ops.spark.dml.assignments import are_stable
 from delta_ops.spark.dml.merge_clauses import PlannedClause, Sides, plan_clause
-from delta_ops.spark.dml.merge_source import Covered, Key, cover, number_source
+from delta_ops.spark.dml.merge_source import Covered, Key, cover
 from delta_ops.spark.empty_rows import empty_rows
 from delta_ops.spark.expressions.columns import named_column
 from delta_ops.spark.expressions.conditions import SparkCondition, validate_condition
 from delta_ops.spark.schema import data_schema_from_spark, describe
 from delta_ops.spark.session.progress import OnTasks, tasks_reporter
+from delta_ops.transaction import Transaction
 from delta_ops.transaction.changeable import validate_assigned
-from delta_ops.transaction.merge import Clause, MergeRequest, new_columns
-from delta_ops.transaction.row_changes import Changed
+from delta_ops.transaction.requests import MergeRequest
 from delta_ops.transaction.write import merge_columns
 
 
@@ -97,28 +96,30 @@ class MergePlan:
 
 
 def plan_merge(
-    request: MergeRequest, clauses: Sequence[Clause], snapshot: Snapshot, changed: Changed
+    request: MergeRequest, source: DataFrame, snapshot: Snapshot, transaction: Transaction
 ) -> MergePlan:
-    """The merge with its names found; the source is numbered, and none of its rows read.
+    """Resolve the names of a merge; reads no row.
+
+    Args:
+        source: Numbered rows.
+        snapshot: The table before.
+        transaction: Gets the columns that the merge adds.
 
     Raises:
         InvalidRequestError: A name, type or value does not fit.
     """
-    transaction, table = changed.transaction, snapshot.uri
-    source: DataFrame = request.source
-    spark = source.sparkSession
-    source_schema = data_schema_from_spark(source.schema)
+    table, spark = snapshot.uri, source.sparkSession
+    source_schema = data_schema_from_spark(request.source.schema)
     validate_given_once(source_schema, table)
     if request.merge_schema:
-        added = new_columns(clauses, source_schema, snapshot.schema, request.target_alias)
-        merge_columns(transaction, describe(added, source.schema))
+        alias = request.target_alias
+        added = new_columns(request.clauses, source_schema, snapshot.schema, alias)
+        merge_columns(transaction, describe(added, request.source.schema))
     definition = transaction.definition
-    pinned = request.taken[0] if request.taken else number_source(source)
-    request.taken[:] = [pinned]
     empty = empty_rows(spark, definition.schema)
     sides = Sides(
         target=empty.alias(request.target_alias),
-        source=pinned.alias(request.source_alias),
+        source=source.alias(request.source_alias),
         target_alias=request.target_alias,
         source_alias=request.source_alias,
         source_schema=source_schema,
@@ -135,7 +136,12 @@ def plan_merge(
     expression = condition.expression_in(spark, (definition.schema, source_schema))
     keys = None if expression is None else _split(expression, columns, transaction.clock())
     unmatchable = frozenset() if keys is None else unmatchable_keys(keys.keys, columns, definition)
-    planned = [plan_clause(each, sides, find, definition, table, unmatchable) for each in clauses]
+    planned = [
+        plan_clause(
+            each, sides, find, definition, table, unmatchable if each.action == "insert" else ()
+        )
+        for each in request.clauses
+    ]
     of_rows = [
         each
         for occasion in ("matched", "not matched by source")
@@ -155,7 +161,7 @@ def plan_merge(
         sides=sides,
         clauses=dict(enumerate(of_rows)),
         inserts=dict(enumerate(inserts)),
-        source=pinned,
+        source=source,
         on_tasks=tasks_reporter(transaction.on_event, table, "merge"),
     )
 
@@ -170,19 +176,12 @@ def _split(condition: Expression, columns: MergeColumns, now_ms: int) -> SplitCo
 def find_read(plan: MergePlan, now_ms: int) -> Covered:
     """The rows of the table on which the outcome depends, as far as we understand it."""
     covered = _cover_matches(plan)
-    parts = [covered.predicate]
-    find = plan.columns.finder(("target",))
-    for each in plan.clauses.values():
-        if each.occasion != "not matched by source":
-            continue
-        expression = plan.expression_of(each.predicate) if each.predicate else None
-        if expression is None:
-            return covered._replace(predicate=TRUE)
-        root = localize(bind_time(expression.root, now_ms), find)
-        parts.append(implied_predicate(root, plan.snapshot.schema))
-    if len(parts) == 1:
-        return covered
-    return covered._replace(predicate=TRUE if TRUE in parts else Or(tuple(parts)))
+    conditions = [
+        each.predicate for each in plan.clauses.values() if each.occasion == "not matched by source"
+    ]
+    known = [None if each is None else plan.expression_of(each) for each in conditions]
+    others = [None if each is None else bind_time(each.root, now_ms) for each in known]
+    return covered._replace(predicate=rows_to_read(covered.predicate, others, plan.columns))
 
 
 def _cover_matches(plan: MergePlan) -> Covered:
@@ -206,10 +205,5 @@ def _cover_matches(plan: MergePlan) -> Covered:
     covered = cover(plan.source, usable, plan.on_tasks)
     if residual is not None:
         covered = covered._replace(numbers=None)
-    conjuncts: list[Node] = [] if residual is None else list(conjuncts_of(residual))
-    of_target_alone = [each for each in conjuncts if sides_of(each, find) == {"target"}]
-    condition = join_conjuncts(tuple(localize(each, find) for each in of_target_alone))
-    if condition is None:
-        return covered
-    implied = implied_predicate(condition, columns.target)
-    return covered._replace(predicate=covered.predicate & implied)
+    implied = implied_on_target(residual, columns)
+    return covered if implied is TRUE else covered._replace(predicate=covered.predicate & implied)

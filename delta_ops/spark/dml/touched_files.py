@@ -19,9 +19,8 @@ from pyspark.sql import functions as sf
 
 from delta_ops.events import OnEvent
 from delta_ops.log import Snapshot
-from delta_ops.planning.replacement import plan_replacement
+from delta_ops.planning.touched_files import plan_touched_files
 from delta_ops.protocol.actions import AddFile
-from delta_ops.protocol.arrow_schemas import add_files
 from delta_ops.spark.expressions.columns import named_column
 from delta_ops.spark.expressions.conditions import Condition
 from delta_ops.spark.read.file_index import ROW_NUMBER
@@ -58,24 +57,18 @@ def find_touched(
         DataFileError: A deletion vector is gone or cannot be read.
         InvalidRequestError: The condition cannot be evaluated, or a file cannot be read.
     """
-    zone = session_time_zone(spark)
-    plan = plan_replacement(snapshot, condition.implied, partition_time_zone=zone)
-    matched, opened = list(add_files(plan.matched)), list(plan.mixed)
-    if not condition.is_implied:  # what is implied says nothing of the rest of the condition
-        matched, opened = [], [*matched, *opened]
-    found: list[TouchedFile] = []
-    if opened:
-        rows = condition.apply_alias(read_numbered(spark, snapshot, opened)).filter(
-            condition.column
-        )
-        found = name_touched(spark, snapshot, opened, rows, on_event, names_rows=names_rows)
-    known = [each for each in map(num_live_rows, matched) if each is not None]
-    num_rows = sum(known) + sum(each.num_rows for each in found)
-    return Touched(
-        matched=[*matched, *(each.file for each in found if each.is_whole)],
-        mixed=[each for each in found if not each.is_whole],
-        num_rows=num_rows if len(known) == len(matched) else None,
+    files = plan_touched_files(
+        snapshot,
+        condition.implied,
+        is_implied=condition.is_implied,
+        partition_time_zone=session_time_zone(spark),
     )
+    opened = files.to_open
+    if not opened:
+        return files.touched([])
+    rows = condition.apply_alias(read_numbered(spark, snapshot, opened)).filter(condition.column)
+    found = name_touched(spark, snapshot, opened, rows, on_event, names_rows=names_rows)
+    return files.touched(found)
 
 
 def name_touched(

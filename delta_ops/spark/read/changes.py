@@ -9,12 +9,11 @@ their bits, see `live_rows`.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from datetime import date
-from typing import Literal
+from typing import Unpack
 
 from pyspark.sql import DataFrame, SparkSession
 
-from delta_ops.arguments import validate_arguments
+from delta_ops.arguments import shares_options
 from delta_ops.log import TableOrPlace, log_of
 from delta_ops.planning.change_feed import (
     CHANGE_TYPE,
@@ -22,10 +21,11 @@ from delta_ops.planning.change_feed import (
     COMMIT_VERSION,
     ChangedFile,
     ChangeFeed,
+    ChangesOptions,
+    ChangesRequest,
     plan_changes,
 )
 from delta_ops.planning.file_values import parse_partition_values
-from delta_ops.protocol.predicate import Predicate
 from delta_ops.protocol.schema import StructField
 from delta_ops.spark.expressions.columns import physical_text
 from delta_ops.spark.places import spark_file
@@ -35,55 +35,28 @@ from delta_ops.spark.read.scan import ChosenRows, ScanColumns, known_size, scan,
 from delta_ops.spark.session.session import session_time_zone
 
 
+@shares_options(ChangesRequest, ChangesOptions)
 def read_changes(
     spark: SparkSession,
     source: TableOrPlace,
     start_version: int | None = None,
     end_version: int | None = None,
-    *,
-    start_timestamp: str | date | None = None,
-    end_timestamp: str | date | None = None,
-    columns: Sequence[str] | None = None,
-    predicate: Predicate | None = None,
-    schema: Literal["end", "latest"] = "end",
+    **options: Unpack[ChangesOptions],
 ) -> DataFrame:
     """The rows that commits changed.
 
     Args:
-        spark: The session; times of partition values that name no zone are in its time zone.
+        spark: The session; partition timestamps without a zone are in its time zone.
         source: The table, by its handle, its path or URI.
-        start_version: The first commit whose changes are wanted, or
-        start_timestamp: the first commit at or after a time, in UTC unless it has a zone.
-        end_version: The last one; the latest version if it is not given or greater, or
-        end_timestamp: the last commit at or before a time. No commit may lie between two times.
-        columns: Names in the order wanted; by default those of the table, and then `_change_type`
-            (insert, delete, update_preimage, update_postimage), `_commit_version` and
-            `_commit_timestamp`.
-        predicate: Keeps the rows for which it is true; it may name any of these columns.
-        schema: Whether the columns are those of the last version of the range, or of the latest
-            version of the table. A column or a field that came later than a row is null in it.
 
     Raises:
-        InvalidRequestError: The range is none, the feed was off for one of its versions, column
-            mapping was given up in it, a column is not there or had another type, or Spark cannot
-            reach the storage of a file.
-        VersionNotFoundError: A version of the range is not there, or was cleaned up.
         DataFileError: A deletion vector is gone or cannot be read.
-        OutsideFileError: A file lies outside of the table and may not be read there.
-        UnsupportedFeatureError: The rows are stored in a way that we cannot read.
     """
-    validate_arguments(read_changes, locals())
-    feed = plan_changes(
-        log_of(source),
-        start_version,
-        end_version,
-        start_timestamp,
-        end_timestamp,
-        schema,
-        engine="spark",
-    )
-    wanted = resolve_columns(feed.schema, columns)
-    return show(read_changed_files(spark, feed, feed.files()), feed.schema, wanted, predicate)
+    request = ChangesRequest(start_version=start_version, end_version=end_version, **options)
+    feed = plan_changes(log_of(source), request, engine="spark")
+    wanted = resolve_columns(feed.schema, request.columns)
+    rows = read_changed_files(spark, feed, feed.files())
+    return show(rows, feed.schema, wanted, request.predicate)
 
 
 def read_changed_files(

@@ -30,6 +30,12 @@ from delta_ops.protocol.schema import (
     walk,
 )
 from delta_ops.protocol.table_definition import TableDefinition
+from delta_ops.spark.file_columns import (
+    log_schema,
+    scan_options,
+    select_table_columns,
+    stored_schema,
+)
 from delta_ops.spark.places import reach, spark_path
 from delta_ops.spark.read import file_index, file_list
 from delta_ops.spark.read.file_index import ROW, ROW_NUMBER, FileGroup, IndexUnavailableError
@@ -37,12 +43,6 @@ from delta_ops.spark.read.file_list import is_hidden
 from delta_ops.spark.read.live_rows import FILE, keep_live, keep_named
 from delta_ops.spark.schema import spark_schema_from_schema
 from delta_ops.spark.session.session import tell_once
-from delta_ops.spark.stored_columns import (
-    log_schema,
-    scan_options,
-    select_table_columns,
-    stored_schema,
-)
 from delta_ops.storage.concurrency import run_parallel
 
 READ_OPTIONS: Mapping[str, str] = {

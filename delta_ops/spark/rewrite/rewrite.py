@@ -7,12 +7,10 @@ order are sorted along its curve.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 
 from pyspark.sql import DataFrame, SparkSession
 
-from delta_ops.arguments import validate_arguments
 from delta_ops.errors import InvalidRequestError
 from delta_ops.log import Snapshot
 from delta_ops.protocol.actions import AddFile
@@ -23,103 +21,59 @@ from delta_ops.protocol.table_definition import validate
 from delta_ops.spark.read.read import read_kept, read_parted
 from delta_ops.spark.rewrite.curve_order import CurveUnavailableError, sort_along
 from delta_ops.spark.row_checks import checked_rules, null_checks
-from delta_ops.spark.session import jobs
-from delta_ops.spark.session.session import is_connect, overriding
+from delta_ops.spark.session.session import overriding
 from delta_ops.spark.write.data_files import TableTarget, rewrite_rows
 from delta_ops.transaction import RewriteGroup, Staged
-from delta_ops.transaction.rewrite_group import CurveOrder, Rewriter, Together
+from delta_ops.transaction.rewrite_group import CurveOrder
 from delta_ops.transaction.row_changes import num_live_rows
 
 _MAX_TASK_BYTES = "spark.sql.files.maxPartitionBytes"
 _LARGEST_TASK_BYTES = 128 * 1024 * 1024
 """Spark's default; larger tasks only wait for each other."""
-_MOST_AT_ONCE = 32
-_AT_ONCE_REMOTELY = 4
-"""A client of a server does not know how many tasks that can run."""
 _UNKNOWN_ROWS = 100_000_000
 """Rows of files that do not tell: so many that a sample is no more than the driver can hold."""
 
 
-def rewrite(spark: SparkSession) -> Rewriter:
-    """The Spark engine for `optimize`; a `ParallelRewriter`, since a small group is one task.
+def rewrite_group(spark: SparkSession, snapshot: Snapshot, group: RewriteGroup) -> Staged:
+    """See `Engine.rewrite`.
 
-    What it returns raises `InvalidRequestError` where an input file is gone or cannot be read or a
-    row breaks a rule of the table, and `StorageError` where the store fails; what was written is
-    then deleted again.
+    Raises:
+        InvalidRequestError: An input file is gone or cannot be read, or a row breaks a rule.
+        StorageError: The store failed; the new files are deleted again.
     """
-    validate_arguments(rewrite, locals())
-    return _SparkRewriter(spark)
-
-
-class _SparkRewriter:
-    """See `ParallelRewriter`."""
-
-    def __init__(self, spark: SparkSession) -> None:
-        self._spark = spark
-
-    @property
-    def num_at_once(self) -> int:
-        """How many tasks can run."""
-        if is_connect(self._spark):
-            return _AT_ONCE_REMOTELY
-        return min(self._spark.sparkContext.defaultParallelism, _MOST_AT_ONCE)
-
-    @contextmanager
-    def together(self) -> Iterator[Together]:
-        """See `ParallelRewriter`."""
-        with jobs.together(self._spark) as calls:
-            yield _Together(self, calls)
-
-    def __call__(self, snapshot: Snapshot, group: RewriteGroup) -> Staged:
-        """Execute a group."""
-        spark, definition = self._spark, snapshot.definition
-        validate(definition, "write", table=snapshot.uri, engine="spark")
-        stored = tracked_definition(definition, snapshot.uri)
-        checks = tuple(null_checks(snapshot.schema))
-        total = sum(add.size for add in group.files)
-        task_bytes = min(group.target_size_bytes, _LARGEST_TASK_BYTES)
-        with overriding(spark, {_MAX_TASK_BYTES: f"{task_bytes}b"}):
-            num_files = max(1, round(total / group.target_size_bytes))
-            rows = read_kept(spark, snapshot, group.files)
-            if group.order is None:
-                rows = _coalesce(spark, rows, snapshot, group.files, num_files)
-            else:
-                rows = _sort(rows, group.order, stored.schema, snapshot, group, num_files)
-            written = rewrite_rows(
-                rows,
-                checks,
-                {
-                    name: group.files[0].partition_values.get(name)
-                    for name in definition.partition_names.values()
-                },
-                TableTarget(
-                    storage=snapshot.storage,
-                    definition=stored,
-                    clustered_by=snapshot.clustering_columns,
-                ),
-            )
-        return Staged(
-            adds=written.adds,
-            schema=snapshot.schema,
-            partition_columns=snapshot.partition_columns,
-            num_rows=written.num_rows,
-            row_rules=checked_rules(checks),
+    definition = snapshot.definition
+    validate(definition, "write", table=snapshot.uri, engine="spark")
+    stored = tracked_definition(definition, snapshot.uri)
+    checks = tuple(null_checks(snapshot.schema))
+    total = sum(add.size for add in group.files)
+    task_bytes = min(group.target_size_bytes, _LARGEST_TASK_BYTES)
+    with overriding(spark, {_MAX_TASK_BYTES: f"{task_bytes}b"}):
+        num_files = max(1, round(total / group.target_size_bytes))
+        rows = read_kept(spark, snapshot, group.files)
+        if group.order is None:
+            rows = _coalesce(spark, rows, snapshot, group.files, num_files)
+        else:
+            rows = _sort(rows, group.order, stored.schema, snapshot, group, num_files)
+        written = rewrite_rows(
+            rows,
+            checks,
+            {
+                name: group.files[0].partition_values.get(name)
+                for name in definition.partition_names.values()
+            },
+            TableTarget(
+                storage=snapshot.storage,
+                definition=stored,
+                clustered_by=snapshot.clustering_columns,
+            ),
         )
-
-
-class _Together:
-    """See `transaction.rewrite_group.Together`."""
-
-    def __init__(self, engine: _SparkRewriter, calls: jobs.Together) -> None:
-        self._engine, self._calls = engine, calls
-
-    def rewriter(self) -> Rewriter:
-        """See `Together`."""
-        return self._calls.bind(self._engine)
-
-    def cancel(self) -> None:
-        """See `Together`."""
-        self._calls.cancel()
+    return Staged(
+        adds=written.adds,
+        schema=snapshot.schema,
+        partition_columns=snapshot.partition_columns,
+        num_rows=written.num_rows,
+        row_rules=checked_rules(checks),
+    )
 
 
 def _coalesce(

@@ -22,15 +22,15 @@ from delta_ops.errors import InvalidRequestError
 from delta_ops.events import OnEvent, ignore
 from delta_ops.log import DeltaLog, TableOrPlace, log_of
 from delta_ops.protocol.schema.column_names import find_columns, find_named
-from delta_ops.spark.dml.merge_execution import SparkMerge
+from delta_ops.spark.engine import SparkEngine, engine_of
 from delta_ops.spark.expressions.columns import quote
 from delta_ops.spark.schema import data_schema_from_spark
 from delta_ops.spark.write.data_files import BY_TABLE, FileSettings
-from delta_ops.spark.write.write import write_frame
 from delta_ops.transaction import DEFAULT_HOOKS, CommitResult, Hook, begin
-from delta_ops.transaction.merge import Merge, MergeRequest
+from delta_ops.transaction.merge import Merge
+from delta_ops.transaction.requests import Epoch, MergeRequest, WriteRequest
 from delta_ops.transaction.source_rules import SourceRule, key_rule
-from delta_ops.transaction.write import Epoch, WriteRequest
+from delta_ops.transaction.write import write_rows
 
 OutputMode = Literal["append", "complete", "update"]
 
@@ -88,7 +88,9 @@ def write_stream(
     if not df.isStreaming:
         raise InvalidRequestError("write_stream takes a streaming DataFrame; write this by write")
     trigger = _trigger(available_now=available_now, processing_time=processing_time)
+    log = log_of(target, storage_options)
     request = WriteRequest(
+        target=log,
         partition_by=partition_by,
         merge_schema=merge_schema,
         overwrite_schema=overwrite_schema,
@@ -97,7 +99,7 @@ def write_stream(
         hooks=hooks,
     )
     write_batch = batch_writer(
-        log_of(target, storage_options),
+        log,
         request,
         output_mode=output_mode,
         checkpoint_location=checkpoint_location,
@@ -197,42 +199,37 @@ class BatchWriter:
             result = self._merge(batch, (query, batch_id))
         else:
             epoch = Epoch(query_id=query, number=batch_id, output_mode=self.output_mode)
-            request = replace(self.request, txn=(query, batch_id), epoch=epoch)
-            result = write_frame(
-                batch,
-                self.log,
-                request,
-                None,
-                self.on_event,
-                self.settings,
-                self._rules(batch, self.request.partition_by or ()),
+            request = replace(
+                self.request,
+                target=self.log,
+                on_event=self.on_event,
+                txn=(query, batch_id),
+                epoch=epoch,
+                source_rules=self._rules(batch, self.request.partition_by or ()),
             )
+            result = write_rows(engine_of(batch, self.settings), batch, request)
         if result.already_committed:
             # Spark fails a batch of a query with state unless its rows are computed.
             batch.write.format("noop").mode("overwrite").save()
 
     def _merge(self, batch: DataFrame, txn: tuple[str, int]) -> CommitResult:
-        engine, names = SparkMerge(), map(quote, self._keys_of(batch))
+        engine, names = SparkEngine(batch.sparkSession), map(quote, self._keys_of(batch))
         transaction = begin(self.log, on_event=self.on_event)
         transaction.is_of_one_change = True
+        keys = " AND ".join(f"target.{name} = source.{name}" for name in names)
         request = MergeRequest(
             target=transaction,
             source=batch,
-            predicate=engine.parse_own(
-                " AND ".join(f"target.{name} = source.{name}" for name in names)
-            ),
-            source_alias="source",
-            target_alias="target",
+            predicate=engine.parse_own_condition(keys),
             txn=txn,
             merge_schema=self.request.merge_schema,
             user_metadata=self.request.user_metadata,
-            storage_options=None,
             hooks=self.request.hooks,
             on_event=self.on_event,
             source_rules=self._rules(batch, transaction.definition.partition_columns),
         )
-        builder = Merge(request, engine)
-        return builder.when_matched_update_all().when_not_matched_insert_all().execute()
+        merge = Merge(engine, request)
+        return merge.when_matched_update_all().when_not_matched_insert_all().execute()
 
     def _rules(self, batch: DataFrame, partition_columns: Sequence[str]) -> list[SourceRule]:
         if not self.keys:

@@ -34,6 +34,7 @@ from delta_ops.protocol.stats.from_footer import stats_from_footer
 from delta_ops.protocol.table_definition import TableDefinition
 from delta_ops.protocol.values.partition_values import hive_directory
 from delta_ops.spark.expressions.columns import named_column
+from delta_ops.spark.file_columns import columns_of_files
 from delta_ops.spark.partition_text import (
     partition_text,
     partition_text_checks,
@@ -45,7 +46,6 @@ from delta_ops.spark.session import jobs
 from delta_ops.spark.session.failures import translating_failures
 from delta_ops.spark.session.progress import OnTasks, tasks_reporter
 from delta_ops.spark.session.session import is_one_process, overriding
-from delta_ops.spark.stored_columns import columns_of_files
 from delta_ops.spark.write.commit_protocol import ProtocolUnavailableError, write_parquet
 from delta_ops.spark.write.optimized_write import gather_partitions, settings_of
 from delta_ops.storage import FileInfo, Storage

@@ -16,8 +16,9 @@ from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as sf
 
 from delta_ops.errors import InvalidRequestError
+from delta_ops.planning.missing_columns import find_missing
 from delta_ops.protocol.columns.defaults import column_defaults, default_value
-from delta_ops.protocol.columns.identity import Counted, IdentityColumn, identity_columns
+from delta_ops.protocol.columns.identity import Counted, IdentityColumn
 from delta_ops.protocol.predicate import parse_literal
 from delta_ops.protocol.schema import (
     INTEGER_RANGES,
@@ -26,7 +27,6 @@ from delta_ops.protocol.schema import (
     TIMESTAMP,
     StructField,
     StructType,
-    find_field,
 )
 from delta_ops.protocol.table_definition import TableDefinition
 from delta_ops.spark.empty_rows import empty_rows
@@ -133,27 +133,15 @@ def missing_values(
     Raises:
         InvalidRequestError: As `complete`.
     """
-    given = {name.lower() for name in names}
-    counted: list[IdentityColumn] = []
-    for column in identity_columns(definition.schema):
-        if column.name.lower() not in given:
-            counted.append(column)
-        elif not column.allows_given_values:
-            raise InvalidRequestError(
-                f"{table}: the values of identity column {column.name} are always generated; drop "
-                "it from the data"
-            )
+    filled = find_missing(names, definition, table)
     values: dict[str, Column] = {}
-    if counted:
-        values |= {each.name: _count_on(each, _num_tasks(spark)) for each in counted}
-    has_defaults = definition.has("allowColumnDefaults")
-    for name in column_defaults(definition.schema) if has_defaults else ():
-        if name.lower() not in given and name not in values:
-            field = find_field(definition.schema, name)
-            default = _default(field, spark, now_ms, table)
-            is_partition = name in definition.partition_columns
-            values[name] = fill_empty(default, field) if is_partition else default
-    return MissingValues(values, tuple(counted))
+    if filled.counted:
+        values |= {each.name: _count_on(each, _num_tasks(spark)) for each in filled.counted}
+    for field in filled.defaults:
+        default = _default(field, spark, now_ms, table)
+        is_partition = field.name in definition.partition_columns
+        values[field.name] = fill_empty(default, field) if is_partition else default
+    return MissingValues(values, filled.counted)
 
 
 def _num_tasks(spark: SparkSession) -> int:

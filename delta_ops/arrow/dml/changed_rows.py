@@ -1,7 +1,7 @@
-"""Changed files: the rows of files as delete, update and merge write them again.
+"""Changed rows: how delete, update and merge write the rows of a file again.
 
-Each file is written to one of its own in the same partition, several at a time and a few batches in
-memory of each.
+Each file is written to a new one in the same partition. Several are written at a time, with a few
+batches of each in memory.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ import pyarrow as pa
 from delta_ops.arrow.coded_texts import decode_columns
 from delta_ops.arrow.read.reading import DECODED, limits_of
 from delta_ops.arrow.write.data_file import DataFileWriter, row_groups
-from delta_ops.arrow.write.new_files import Rows, definition_of_rows, write_rows
+from delta_ops.arrow.write.data_files import Rows, definition_of_rows, write_rows
 from delta_ops.arrow.write.written_files import WrittenFiles, all_or_none
 from delta_ops.protocol.actions import AddFile
 from delta_ops.protocol.change_data import change_files
@@ -48,7 +48,7 @@ def tell_rows(
     if not changed.transaction.definition.has_change_feed:
         return
     writes = [
-        (file, partial(Rewriter.write, file=file, batches=rows, moves=moves))
+        (file, partial(FileReplacer.write, file=file, batches=rows, moves=moves))
         for file, rows in changes
     ]
     adds, _ = write_again(changed.transaction, writes, "changes")
@@ -57,14 +57,14 @@ def tell_rows(
 
 def write_again(
     transaction: Transaction,
-    writes: Iterable[tuple[AddFile, Callable[[Rewriter], R]]],
+    writes: Iterable[tuple[AddFile, Callable[[FileReplacer], R]]],
     rows: Rows = "kept",
 ) -> tuple[tuple[AddFile, ...], list[R]]:
     """Write files again, several at a time; all or none.
 
     Args:
         transaction: On the files' table.
-        writes: Files, each with what writes its rows by the rewriter; called in threads.
+        writes: Files, each with what writes its rows by the replacer; called in threads.
         rows: Whether they are rows of the table, or of the change data feed.
 
     Returns:
@@ -74,14 +74,14 @@ def write_again(
         InvalidRequestError: A row breaks a rule of the table.
     """
     with all_or_none(transaction.log.storage) as files:
-        rewriter = Rewriter(transaction, files, rows)
-        sized = ((add.size * DECODED, partial(write, rewriter)) for add, write in writes)
+        replacer = FileReplacer(transaction, files, rows)
+        sized = ((add.size * DECODED, partial(write, replacer)) for add, write in writes)
         returned = files.write_all(sized, _AHEAD_BYTES, *limits_of(transaction.log.storage))
-        rewriter.persist()
+        replacer.persist()
     return files.adds, returned
 
 
-class Rewriter:
+class FileReplacer:
     """Writes the rows of files to new ones, for several threads."""
 
     def __init__(self, transaction: Transaction, files: WrittenFiles, rows: Rows) -> None:

@@ -1,4 +1,4 @@
-"""New files: rows written to the data files of a transaction's table.
+"""Data files: rows written to new files of a transaction's table.
 
 Memory is bounded, however many rows there are. Without partitions, rows go to a file as they come,
 a row group at a time. With partitions they are put in order by pieces, several at a time, and held

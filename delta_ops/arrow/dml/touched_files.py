@@ -1,4 +1,4 @@
-"""Matching: the files that hold rows for which a condition is true, and how many.
+"""Touched files: the files that hold rows for which a condition is true, and how many.
 
 Only the columns of the condition are read, and only of files that can hold such a row by their
 partition values and statistics.
@@ -20,9 +20,8 @@ from delta_ops.arrow.dml.conditions import Condition
 from delta_ops.arrow.read.reading import go_through
 from delta_ops.arrow.read.scan import plan_reading
 from delta_ops.log import Snapshot
-from delta_ops.planning.replacement import plan_replacement
+from delta_ops.planning.touched_files import plan_touched_files
 from delta_ops.protocol.actions import AddFile
-from delta_ops.protocol.arrow_schemas import add_files
 from delta_ops.transaction.row_changes import (
     Touched,
     TouchedFile,
@@ -92,21 +91,10 @@ def _find(
     condition: Condition,
     look: Callable[[AddFile], TouchedFile],
 ) -> Touched:
-    plan = plan_replacement(snapshot, condition.implied)
-    matched, opened = list(add_files(plan.matched)), list(plan.mixed)
-    if not condition.is_implied:  # what is implied says nothing of the rest of the condition
-        matched, opened = [], [*matched, *opened]
+    files = plan_touched_files(snapshot, condition.implied, is_implied=condition.is_implied)
     # The columns of a condition are little, and go by in batches.
-    counted = go_through(snapshot.storage, ((1, partial(look, each)) for each in opened))
-    found = [each for each in counted if each.num_rows]
-    of_matched = [num_live_rows(each) for each in matched]
-    known = [each for each in of_matched if each is not None]
-    num_rows = sum(known) + sum(each.num_rows for each in found)
-    return Touched(
-        matched=[*matched, *(each.file for each in found if each.is_whole)],
-        mixed=[each for each in found if not each.is_whole],
-        num_rows=num_rows if len(known) == len(matched) else None,
-    )
+    counted = go_through(snapshot.storage, ((1, partial(look, each)) for each in files.to_open))
+    return files.touched([each for each in counted if each.num_rows])
 
 
 def number_rows(snapshot: Snapshot, file: AddFile, rows: pa.Int64Array, num_rows: int) -> BitMap64:

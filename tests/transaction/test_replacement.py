@@ -9,8 +9,8 @@ import pyarrow as pa
 import pytest
 
 from delta_ops import col
-from delta_ops.planning.replacement import plan_replacement
 from delta_ops.protocol.schema import LONG, TIMESTAMP, StructField, StructType
+from delta_ops.transaction.replacement import plan_replacement
 from tests.arrow.foreign_table import create, data_file
 
 MIDNIGHT = datetime(2024, 1, 1, tzinfo=UTC)

@@ -23,11 +23,11 @@ from delta_ops.spark.read.read import read_files
 from delta_ops.spark.session import jobs
 from delta_ops.spark.session.failures import translating_failures
 from delta_ops.spark.session.progress import tasks_reporter
-from delta_ops.spark.write.data_files import FileSettings
-from delta_ops.spark.write.write import SparkWrite
 from delta_ops.transaction import CommitResult, Staged, Transaction
+from delta_ops.transaction.engine import Engine
+from delta_ops.transaction.replacement import plan_replacement
+from delta_ops.transaction.requests import WriteRequest
 from delta_ops.transaction.write import (
-    WriteRequest,
     parameters_of_write,
     replaced_rows,
     stage,
@@ -39,13 +39,12 @@ _COLLATIONS = "__COLLATIONS"
 
 
 def write_rearranged(
-    df: DataFrame, transaction: Transaction, request: WriteRequest, settings: FileSettings
+    engine: Engine, df: DataFrame, transaction: Transaction, request: WriteRequest
 ) -> CommitResult:
     """Write the rows of a table, or of a part of it, to other files, and commit.
 
     Args:
         request: An overwrite.
-        settings: How the files are to be.
 
     Raises:
         InvalidRequestError: The rows are not those that they take the place of, or cannot be
@@ -64,18 +63,18 @@ def write_rearranged(
             "and overwriteSchema, or leave it out"
         )
     _validate_comparable(snapshot.definition, table)
-    engine = SparkWrite(transaction, df, settings)
     written: list[AddFile] = []
     try:
-        staged = _mark_rearranged(stage(transaction, engine, request.partition_by, None))
+        staged = _mark_rearranged(stage(transaction, engine, df, request.partition_by))
         written += staged.adds
         replaced = replaced_rows(request, staged.adds, transaction.definition)
         transaction.read(replaced)
-        plan = engine.plan_replacement(snapshot, replaced)
+        zone = transaction.partition_time_zone
+        plan = plan_replacement(snapshot, replaced, partition_time_zone=zone)
         removed = [*add_files(plan.matched), *plan.mixed]
         parts = [staged]
         if plan.mixed:
-            survivors = _mark_rearranged(engine.stage_survivors(plan.mixed, replaced))
+            survivors = _mark_rearranged(engine.write_survivors(plan.mixed, replaced, transaction))
             written += survivors.adds
             parts.append(replace(survivors, num_rows=0))  # no output of this write
         _validate_same_rows(transaction, snapshot, df, removed, written)
@@ -90,7 +89,7 @@ def write_rearranged(
         )
     finally:
         if not transaction.may_be_committed:
-            engine.discard(written)
+            engine.discard(transaction.log.storage, written)
 
 
 def _changes_schema(request: WriteRequest) -> bool:

@@ -1,4 +1,4 @@
-"""Stored columns: a table's columns as its data files have them, and back.
+"""File columns: a table's columns as its data files have them, and back.
 
 Source: PROTOCOL.md, "Column Mapping".
 

@@ -1,0 +1,66 @@
+"""Arrow data: the rows that a caller gives, as a reader that is taken once."""
+
+from __future__ import annotations
+
+from typing import Any
+from weakref import WeakSet
+
+import pyarrow as pa
+
+from delta_ops.error_texts import first_line
+from delta_ops.errors import InvalidRequestError
+from delta_ops.lazy import lazy
+
+
+class ArrowData:
+    """Rows as a caller gives them; taken when the reader is first used."""
+
+    def __init__(self, given: Any) -> None:
+        self._given = given
+
+    @lazy
+    def reader(self) -> pa.RecordBatchReader:
+        """The rows.
+
+        Raises:
+            InvalidRequestError: As for `reader_of`.
+        """
+        return reader_of(self._given)
+
+
+_taken = WeakSet[pa.RecordBatchReader]()
+"""Readers that operations were given."""
+
+
+def reader_of(data: Any) -> pa.RecordBatchReader:
+    """The rows of Arrow data, as they come.
+
+    Raises:
+        InvalidRequestError: It is no Arrow data, or a reader that was taken before: it has no rows
+            any more, and who tries again with it would overwrite, or delete, by nothing.
+    """
+    if isinstance(data, pa.RecordBatchReader):
+        if data in _taken:
+            raise InvalidRequestError(
+                "the RecordBatchReader was given to an operation before, and can be read once; "
+                "give a new one, or a Table. Nothing was written"
+            )
+        _taken.add(data)
+        return data
+    if isinstance(data, pa.RecordBatch):
+        return pa.RecordBatchReader.from_batches(data.schema, [data])
+    if isinstance(data, pa.Table):
+        return data.to_reader()
+    if hasattr(data, "__arrow_c_stream__"):
+        try:
+            return pa.RecordBatchReader.from_stream(data)
+        except (pa.ArrowException, OverflowError) as error:  # pandas: a number over 64 bits
+            reason = first_line(error)
+            raise InvalidRequestError(
+                f"data of type {type(data).__name__} have a column that pyarrow does not know "
+                f"({reason}); cast it"
+            ) from error
+    raise InvalidRequestError(
+        f"data of type {type(data).__name__} is no Arrow data; give a pyarrow Table, RecordBatch "
+        "or RecordBatchReader, or an object with __arrow_c_stream__"
+    )

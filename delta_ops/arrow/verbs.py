@@ -1,0 +1,146 @@
+"""Public verbs of the Arrow engine: each builds a request and calls `transaction`."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, Unpack
+
+from delta_ops.arguments import shares_options
+from delta_ops.arrow.arrow_data import ArrowData
+from delta_ops.arrow.engine import ARROW
+from delta_ops.protocol.expression import Expression
+from delta_ops.protocol.predicate import Predicate
+from delta_ops.transaction import CommitResult, Staged
+from delta_ops.transaction.dml import delete_rows, update_rows
+from delta_ops.transaction.merge import Merge
+from delta_ops.transaction.requests import (
+    CommitOptions,
+    CommitRequest,
+    DeleteRequest,
+    MergeOptions,
+    MergeRequest,
+    Mode,
+    TableOptions,
+    Target,
+    UpdateRequest,
+    WriteOptions,
+    WriteRequest,
+)
+from delta_ops.transaction.write import stage_rows, write_rows
+
+
+@shares_options(WriteRequest, WriteOptions, CommitOptions, TableOptions)
+def write(
+    target: Target,
+    data: Any,
+    mode: Mode = "append",
+    partition_by: Sequence[str] | None = None,
+    **options: Unpack[WriteOptions],
+) -> CommitResult:
+    """Write rows and commit; creates the table if it does not exist.
+
+    Args:
+        target: Location of the table, or a transaction to add to and commit.
+        data: An Arrow table, batch or reader, or anything with `__arrow_c_stream__`.
+    """
+    request = WriteRequest(target=target, mode=mode, partition_by=partition_by, **options)
+    return write_rows(ARROW, ArrowData(data), request)
+
+
+@shares_options(CommitRequest, TableOptions)
+def stage_write(
+    target: Target,
+    data: Any,
+    partition_by: Sequence[str] | None = None,
+    **options: Unpack[TableOptions],
+) -> Staged:
+    """Write the data files of an append and commit nothing.
+
+    Args:
+        target: Location of an existing table, or a transaction that creates the table.
+        data: As for `write`.
+        partition_by: The partitioning of the table, or None.
+
+    Raises:
+        InvalidRequestError: The data do not fit the table.
+        TableNotFoundError: The table does not exist.
+    """
+    request = WriteRequest(target=target, partition_by=partition_by, **options)
+    return stage_rows(ARROW, ArrowData(data), request)
+
+
+@shares_options(DeleteRequest, CommitOptions, TableOptions)
+def delete(
+    target: Target,
+    predicate: Predicate | Expression | str | None = None,
+    **options: Unpack[CommitOptions],
+) -> CommitResult:
+    """Delete the rows for which the predicate is true, and commit.
+
+    A predicate that partition values or statistics answer for a whole file opens no file; an
+    expression or a text does. If no row matches, nothing is committed, and the version of the
+    result is None.
+
+    Args:
+        target: Location of the table, or a transaction to add to and commit.
+        predicate: From `col` or `parse_predicate`, an expression, or SQL text for
+            `parse_expression`; None: all rows.
+
+    Raises:
+        InvalidRequestError: The predicate does not fit the table, or the table is append-only.
+        TableNotFoundError: The table does not exist.
+    """
+    return delete_rows(ARROW, DeleteRequest(target=target, predicate=predicate, **options))
+
+
+@shares_options(UpdateRequest, CommitOptions, TableOptions)
+def update(
+    target: Target,
+    assignments: Mapping[str, Any],
+    predicate: Predicate | Expression | str | None = None,
+    **options: Unpack[CommitOptions],
+) -> CommitResult:
+    """Give columns new values in the rows for which the predicate is true, and commit.
+
+    If no row matches, nothing is committed, and the version of the result is None.
+
+    Args:
+        target: Location of the table, or a transaction to add to and commit.
+        assignments: By column, SQL text over the old values of the row, such as `"price * 2"`, or
+            a Python value of another type. `lit("text")` is a text, None is null.
+        predicate: As for `delete`.
+
+    Raises:
+        InvalidRequestError: An argument does not fit the table, a value overflows, a row would
+            break a rule of the table, or the table is append-only.
+        TableNotFoundError: The table does not exist.
+    """
+    return update_rows(
+        ARROW,
+        UpdateRequest(target=target, assignments=assignments, predicate=predicate, **options),
+    )
+
+
+@shares_options(MergeRequest, MergeOptions, CommitOptions, TableOptions)
+def merge(
+    target: Target, source: Any, predicate: str | Expression, **options: Unpack[MergeOptions]
+) -> Merge:
+    """Begin a merge of rows into a table; add clauses to it, then call `execute`.
+
+        da.merge(target, source, "target.id = source.id")
+            .when_matched_update_all()
+            .when_not_matched_insert_all()
+            .execute()
+
+    The source is read once and held in memory. Files of the table are read one by one, and only
+    files with a changed row are written again.
+
+    Args:
+        target: Location of the table, or a transaction to add to and commit.
+        source: An Arrow table, batch or reader, or anything with `__arrow_c_stream__`.
+        predicate: When a row of the target and a row of the source match: at least one equality of
+            a column of the target with a value of the source, and any other conditions, joined by
+            AND. A null key matches nothing, except by a null-safe equality (`<=>`) alone.
+    """
+    condition = ARROW.parse_condition(predicate)
+    return Merge(ARROW, MergeRequest(target=target, source=source, predicate=condition, **options))

@@ -1,0 +1,196 @@
+"""File form: how a data file is encoded, by what its first rows look like.
+
+A dictionary is made for columns whose values repeat: Arrow begins one for every column and gives it
+up once it is too large, which takes time and leaves a larger file. Numbers that look random, such
+as measurements with many digits, are not compressed: that saves no room, and takes time at each
+read and write. Small files get a quick codec, and no dictionary for a few rows.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Sequence
+from itertools import count
+from typing import NamedTuple
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from delta_ops.arrow.coded_texts import code_schema, is_coded
+from delta_ops.protocol.table_definition import TableDefinition
+
+CODEC_PROPERTY = "delta.parquet.compression.codec"
+# The table property's names where Arrow has others.
+_ARROW_CODECS = {"uncompressed": "none", "lz4_raw": "lz4"}
+_QUICK_CODEC = "snappy"
+_QUICK_COLUMN_BYTES = 1024
+"""Columns of so many bytes are not worth what zstd takes to begin with each, as measured in
+`benchmarks/large_tables.report.md`."""
+_ALIKE_FILES = 8
+"""Files of one write for which a sample of rows is taken once."""
+_TINY_ROWS = 16
+"""A dictionary of so few values takes longer to write and to read, and no less room."""
+_FEW_AT_ONCE, _MANY_AT_ONCE, _MOST_AT_ONCE = 1024, 8192, 65_536
+"""Values of a column that Arrow encodes before it looks at the size of the page. Each time it looks
+for those in use among coded texts; plain texts of any length make a larger page."""
+MANY_ROWS = 4096
+"""With fewer rows a dictionary takes little time and room, and a sample would tell little."""
+_SAMPLED_SHARE, _MOST_SAMPLED = 8, 4096
+"""An eighth of the rows, and no more than so many."""
+_MOST_REPEATED = 0.95
+"""Share of values in a sample that differ, from which on a dictionary does not pay."""
+_COMPRESSED_ROWS = 2048
+"""Neighbours at the beginning, and as many in the middle."""
+_HARDLY_SMALLER = 0.9
+"""Share of its size that a sample of a column has once it is compressed, from which on that does
+not pay."""
+_LEAST_BITS = 32
+"""Smaller numbers stand in dictionaries, or compress."""
+
+
+class FileForm(NamedTuple):
+    """How a file is encoded."""
+
+    codec: str
+    schema: pa.Schema
+    """The columns as files call them; those are coded that are so in the rows."""
+    at_once: int
+    """See `_MOST_AT_ONCE`."""
+    dictionaries: bool | Sequence[str] = True
+    """The columns that get one, as files call them; True: all."""
+    uncompressed: Collection[str] = ()
+    """The columns that are not compressed, as files call them."""
+
+    @property
+    def codecs(self) -> str | dict[str, str]:
+        """The codecs of all columns, as Arrow takes them."""
+        codec = _ARROW_CODECS.get(self.codec, self.codec)
+        if not self.uncompressed:
+            return codec
+        return {each: "none" if each in self.uncompressed else codec for each in self.schema.names}
+
+
+class _Choice(NamedTuple):
+    """Columns by their places."""
+
+    dictionaries: list[int]
+    uncompressed: list[int]
+
+
+class FormChooser:
+    """Chooses the form of each new data file of one table.
+
+    Args:
+        definition: The table.
+        file_schema: Columns of the rows.
+        stored: The columns as files call them; those of one value in all rows come last.
+    """
+
+    def __init__(
+        self, definition: TableDefinition, file_schema: pa.Schema, stored: pa.Schema
+    ) -> None:
+        self._codec = definition.properties.compression_codec
+        self._is_chosen = CODEC_PROPERTY in definition.metadata.configuration
+        self._schema, self._stored = file_schema, stored
+        self._is_nested = any(pa.types.is_nested(each.type) for each in file_schema)
+        self._large_files = count()
+        self._choice: _Choice | None = None
+
+    def form_of(self, rows: pa.Table, num_bytes: int) -> FileForm:
+        """The form of a file, by its first rows, of so many bytes."""
+        # Those of one value come last.
+        of_one_value = self._stored.types[len(self._schema) :]
+        form = FileForm(
+            codec=self._codec_of(num_bytes),
+            schema=code_schema(self._stored, [*rows.schema.types, *of_one_value]),
+            at_once=_values_at_once(rows),
+        )
+        if self._is_nested or len(rows) < MANY_ROWS:
+            return form
+        choice = self._choose(rows, form.codec)
+        last = range(len(self._schema), len(self._stored))
+        coded = [i for i, each in enumerate(rows.schema.types) if is_coded(each)]
+        chosen, names = {*choice.dictionaries, *coded, *last}, self._stored.names
+        # Of another file each is asked again: one that does compress would be much larger.
+        asked = (i for i in choice.uncompressed if i not in chosen)
+        return form._replace(
+            dictionaries=[names[i] for i in sorted(chosen)],
+            uncompressed={names[i] for i in find_incompressible(rows, asked, form.codec)},
+        )
+
+    def _choose(self, rows: pa.Table, codec: str) -> _Choice:
+        """The choice for a file, looked at anew for some only: a table's files are much alike."""
+        number = next(self._large_files)
+        if number % _ALIKE_FILES == 0 or self._choice is None:
+            dictionaries = choose_dictionaries(rows)
+            others = () if self._is_chosen else {*range(rows.num_columns)} - {*dictionaries}
+            uncompressed = find_incompressible(rows, sorted(others), codec)
+            self._choice = _Choice(dictionaries, uncompressed)
+        return self._choice
+
+    def form_of_few(self, num_rows: int, num_bytes: int) -> FileForm:
+        """The form of a small file of so many rows and bytes."""
+        return FileForm(
+            self._codec_of(num_bytes), self._stored, _FEW_AT_ONCE, num_rows > _TINY_ROWS
+        )
+
+    def _codec_of(self, num_bytes: int) -> str:
+        """The codec of a file whose first row group has so many bytes."""
+        is_small = num_bytes < _QUICK_COLUMN_BYTES * len(self._schema)
+        return _QUICK_CODEC if is_small and not self._is_chosen else self._codec
+
+
+def _values_at_once(rows: pa.Table) -> int:
+    """See `_MOST_AT_ONCE`."""
+    types = rows.schema.types
+    if not any(map(is_coded, types)):
+        return _FEW_AT_ONCE
+    has_others = any(not is_coded(each) and not pa.types.is_primitive(each) for each in types)
+    return _MANY_AT_ONCE if has_others else _MOST_AT_ONCE
+
+
+def choose_dictionaries(rows: pa.Table) -> list[int]:
+    """The columns to write with a dictionary, by their places.
+
+    Args:
+        rows: The first of a file, many; no column is nested. Those that are coded stay so.
+    """
+    num_sampled = min(len(rows) // _SAMPLED_SHARE, _MOST_SAMPLED)
+    places = pc.multiply(pa.arange(0, num_sampled), len(rows) // num_sampled)
+    # Of sorted rows, those that are far apart differ, and neighbours repeat.
+
+    def pays(column: pa.ChunkedArray) -> bool:
+        samples = column.take(places), column.slice(0, num_sampled)
+        return is_coded(column.type) or any(map(_repeats, samples))
+
+    return [i for i, column in enumerate(rows.columns) if pays(column)]
+
+
+def _repeats(values: pa.ChunkedArray) -> bool:
+    present = values.drop_null()
+    return not len(present) or len(pc.unique(present)) < _MOST_REPEATED * len(present)
+
+
+def find_incompressible(rows: pa.Table, places: Iterable[int], codec: str) -> list[int]:
+    """The columns of numbers that a codec makes hardly smaller.
+
+    Args:
+        rows: The first of a file, many.
+        places: The columns to look at.
+        codec: By its name for Arrow.
+
+    Returns:
+        Their places.
+    """
+    return [i for i in places if _is_incompressible(rows.column(i), codec)]
+
+
+def _is_incompressible(column: pa.ChunkedArray, codec: str) -> bool:
+    if not pa.types.is_primitive(column.type) or column.type.bit_width < _LEAST_BITS:
+        return False
+    samples = (column.slice(start, _COMPRESSED_ROWS) for start in (0, len(column) // 2))
+    chunks = [chunk for each in samples for chunk in each.drop_null().chunks]
+    values = pa.concat_arrays(chunks or [pa.nulls(0, column.type)])
+    as_bytes = values.view(pa.int64() if column.type.bit_width > _LEAST_BITS else pa.int32())
+    content = as_bytes.to_numpy().tobytes()
+    compressed = pa.compress(content, codec=codec, asbytes=True)
+    return len(compressed) > _HARDLY_SMALLER * len(content) > 0

@@ -1,0 +1,165 @@
+"""Staging: rows as data files that no version names yet.
+
+`data_files` writes the files.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import replace
+from itertools import chain
+
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.types as pt
+
+from delta_ops.arrow.arrow_data import ArrowData
+from delta_ops.arrow.casting import plan_fit
+from delta_ops.arrow.generated_columns import GeneratedColumns
+from delta_ops.arrow.partitioning import fill_empty
+from delta_ops.arrow.read.scan import read_files, read_kept
+from delta_ops.arrow.row_checks import plan_checks, validate_values
+from delta_ops.arrow.write.change_files import mark_files, mark_rows
+from delta_ops.arrow.write.data_files import Rows, definition_of_rows, write_rows
+from delta_ops.arrow.write.missing_columns import MissingColumns
+from delta_ops.errors import InvalidRequestError
+from delta_ops.log import Snapshot
+from delta_ops.protocol.actions import AddCdcFile, AddFile
+from delta_ops.protocol.change_data import change_files
+from delta_ops.protocol.predicate import Predicate, resolve, to_arrow
+from delta_ops.protocol.row_rules import counted_rules, not_null_rules
+from delta_ops.protocol.row_tracking import tracked_definition
+from delta_ops.protocol.schema import StructType
+from delta_ops.protocol.schema.arrow_types import columns_from_arrow
+from delta_ops.protocol.table_definition import TableDefinition
+from delta_ops.transaction import Staged, Transaction
+from delta_ops.transaction.source_rules import SourceRule
+
+
+def schema_of(data: ArrowData, known: StructType) -> StructType:
+    """See `Engine.schema_of`."""
+    names = known.fields_by_lower_name
+    fields = (f for f in data.reader.schema if f.name.lower() not in names or _may_change(f))
+    return columns_from_arrow(pa.schema(fields))
+
+
+def stage_rows(data: ArrowData, transaction: Transaction, rules: Sequence[SourceRule]) -> Staged:
+    """See `Engine.write_rows`."""
+    table, definition = transaction.log.uri, transaction.definition
+    missing = MissingColumns(definition, transaction.clock(), table)
+    rows = _fit_batches(data.reader, missing, definition, table, rules)
+    return replace(_stage_batches(transaction, rows), counted=missing.counted_values())
+
+
+def stage_survivors(
+    files: Sequence[AddFile], predicate: Predicate, transaction: Transaction
+) -> Staged:
+    """See `Engine.write_survivors`."""
+    assert transaction.snapshot
+    wanted = definition_of_rows(transaction, "kept")
+    rows = _surviving_rows(transaction.snapshot, files, predicate, wanted)
+    return _stage_batches(transaction, rows, "kept")
+
+
+def write_replacement(
+    replaced: Iterable[AddFile], predicate: Predicate, transaction: Transaction
+) -> tuple[AddCdcFile, ...]:
+    """See `Engine.write_replacement`."""
+    snapshot, definition = transaction.snapshot, transaction.definition
+    assert snapshot
+    names = snapshot.arrow_schema.names
+    # As in `_surviving_rows`, the commit may add columns.
+    fit = plan_fit(snapshot.arrow_schema, definition.arrow_schema, snapshot.uri)
+    gone = chain.from_iterable(map(fit, read_files(snapshot, replaced, names, predicate)))
+    rows = chain(
+        (mark_rows(batch, "delete") for batch in gone),
+        mark_files(snapshot, transaction.draft.new_files, "insert", definition),
+    )
+    return change_files(write_rows(transaction, rows, "changes"))
+
+
+def _stage_batches(
+    transaction: Transaction, batches: Iterable[pa.RecordBatch], rows: Rows = "new"
+) -> Staged:
+    num_rows = 0
+    checks = plan_checks(transaction.definition, transaction.log.uri)
+
+    def count_batches() -> Iterator[pa.RecordBatch]:
+        nonlocal num_rows
+        for batch in batches:
+            num_rows += len(batch)
+            for check in checks.values():
+                check(batch)
+            yield batch
+
+    adds = write_rows(transaction, count_batches(), rows)
+    definition = transaction.definition
+    return Staged(
+        adds=adds,
+        schema=definition.schema,
+        partition_columns=definition.partition_columns,
+        num_rows=num_rows,
+        row_rules=frozenset(
+            (*not_null_rules(definition.schema), *checks, *counted_rules(definition.row_rules))
+        ),
+    )
+
+
+def _surviving_rows(
+    snapshot: Snapshot,
+    mixed: Sequence[AddFile],
+    predicate: Predicate,
+    wanted: TableDefinition,
+) -> Iterator[pa.RecordBatch]:
+    matches = to_arrow(resolve(predicate, snapshot.schema), snapshot.schema)
+    # A row for which the predicate is null does not match; a filter drops null as it does false.
+    survives = ~pc.if_else(pc.is_null(matches), pa.scalar(False), matches)
+    # The table may have more columns by now, which are null in rows that were there before.
+    stored = tracked_definition(snapshot.definition, snapshot.uri)
+    fit = plan_fit(stored.arrow_schema, wanted.arrow_schema, snapshot.uri)
+    for batch in read_kept(snapshot, mixed):
+        for survivors in pa.Table.from_batches([batch]).filter(survives).to_batches():
+            yield from fit(survivors)
+
+
+def _may_change(field: pa.Field) -> bool:
+    """Whether a column that a table has may get fields, or a wider type, by these data."""
+    is_wide = pt.is_signed_integer(field.type) or field.type in (pa.float32(), pa.float64())
+    return bool(is_wide or pt.is_decimal128(field.type) or pt.is_nested(field.type))
+
+
+def _fit_batches(
+    reader: pa.RecordBatchReader,
+    missing: MissingColumns,
+    definition: TableDefinition,
+    table: str,
+    rules: Sequence[SourceRule],
+) -> Iterator[pa.RecordBatch]:
+    """Batches with the table's columns and types, in its order."""
+    if not reader.schema.names:  # such as a frame of no records, which has no rows by mistake
+        raise InvalidRequestError(
+            f"{table}: the data have no columns; to write no rows, give them the table's columns"
+        )
+    schema = definition.schema
+    completion = missing.plan(reader.schema.names)
+    generated = GeneratedColumns(definition, table)
+    left_out = generated.left_out(reader.schema.names)
+    given = completion.complete_schema(reader.schema)
+    fit = plan_fit(given, definition.arrow_schema, table)
+    conditions = [(to_arrow(resolve(each.predicate, schema), schema), each) for each in rules]
+    for batch in reader:
+        for rows in fit(completion.complete(batch)):
+            fitted = generated.fill(_stored_rows(rows, definition), left_out)
+            validate_values(fitted, table)
+            for condition, rule in conditions:
+                if len(fitted.filter(condition)) < len(fitted):
+                    raise InvalidRequestError(f"{table}: {rule.message}")
+            yield fitted
+
+
+def _stored_rows(rows: pa.RecordBatch, definition: TableDefinition) -> pa.RecordBatch:
+    """The rows as they are read back: an empty partition value is null."""
+    columns = dict(zip(rows.schema.names, rows.columns, strict=True))
+    for each in definition.partition_fields:
+        columns[each.name] = fill_empty(columns[each.name], each)
+    return pa.RecordBatch.from_arrays(list(columns.values()), schema=rows.schema)

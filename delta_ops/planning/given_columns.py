@@ -1,0 +1,124 @@
+"""Given columns: the columns that an update or a clause of a merge gives values.
+
+The same for both engines, whatever they compute the values with.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from delta_ops.errors import InvalidRequestError
+from delta_ops.protocol.schema import ArrayType, ColumnPath, MapType, StructType, find_field
+from delta_ops.protocol.schema.column_names import find_columns, name_of_path, path_of_name
+from delta_ops.protocol.schema.widening import is_number
+from delta_ops.transaction.requests import Clause
+
+
+def taken_columns(
+    clause: Clause, source: StructType, wanted: StructType, table: str
+) -> dict[str, str]:
+    """The columns of the source that a clause takes, by the names that the table has for them.
+
+    Args:
+        clause: One that takes all columns.
+        source: The columns of the source.
+        wanted: The columns of the table as the merge leaves it.
+        table: For messages.
+
+    Raises:
+        InvalidRequestError: The table has no such column, or one that is to be left out is not
+            there.
+    """
+    names = _all_names(clause, source)
+    for name in names:
+        if name.lower() not in wanted.fields_by_lower_name:
+            raise InvalidRequestError(
+                f"{table} has no column {name!r}, which the source has; leave it out with "
+                "except_cols, or merge with merge_schema=True to add it"
+            )
+    return {find_field(wanted, name).name: name for name in names}
+
+
+def given_values(clause: Clause, target_alias: str, wanted: StructType) -> dict[ColumnPath, Any]:
+    """The values of a clause by the paths of columns and, in rows that are there, of fields.
+
+    Raises:
+        InvalidRequestError: A name is none, or a new row is given a field of a struct.
+    """
+    values = values_by_path(clause.updates or {}, target_alias, wanted)
+    for path in values:
+        if len(path) > 1 and clause.action == "insert":
+            raise InvalidRequestError(
+                f"{name_of_path(path)} is a field of column {path[0]}, and a new row is given "
+                f"whole columns; give {path[0]} a struct with its fields"
+            )
+    return values
+
+
+def values_by_path(
+    values: Mapping[Any, Any], alias: str | None, wanted: StructType
+) -> dict[ColumnPath, Any]:
+    """Values by the paths of columns and fields, which are named as in SQL.
+
+    Args:
+        values: By names as `column_names` reads them.
+        alias: The table's, which may stand before a name.
+        wanted: The table's columns. A name that is none of theirs is a path by itself.
+
+    Raises:
+        InvalidRequestError: A name is none, or is given a value twice.
+    """
+    by_path: dict[ColumnPath, Any] = {}
+    for name, value in values.items():
+        if not isinstance(name, str):
+            raise InvalidRequestError(f"{name!r} is no name of a column; give a text")
+        path = _path_said(name, alias, wanted)
+        if path in by_path:
+            raise InvalidRequestError(f"Column {name} is given a value twice; give it once.")
+        by_path[path] = value
+    return by_path
+
+
+def _path_said(name: str, alias: str | None, wanted: StructType) -> ColumnPath:
+    known = wanted.fields_by_lower_name
+    try:
+        path = path_of_name(name, wanted)
+    except InvalidRequestError:
+        return (name,)
+    if alias is not None and len(path) > 1 and path[0].lower() == alias.lower():
+        path = path[1:]
+    return path if len(path) == 1 or path[0].lower() in known else (name,)
+
+
+def new_columns(
+    clauses: Sequence[Clause], source: StructType, target: StructType, target_alias: str
+) -> StructType:
+    """The columns that clauses take, but those of which the table has all there can be.
+
+    A clause that sets a column which only the source has takes that column, whatever its value.
+
+    Raises:
+        InvalidRequestError: A column that is to be left out is not there.
+    """
+    names = {name for each in clauses if each.takes_all for name in _all_names(each, source)}
+    known = target.fields_by_lower_name
+    for each in clauses:
+        for name, *_ in given_values(each, target_alias, target):
+            if name.lower() not in known:
+                names |= {found.name for found in source.fields_by_lower_name.get(name.lower(), ())}
+    return StructType(
+        tuple(
+            field
+            for field in source.fields
+            if field.name in names
+            if field.name.lower() not in known
+            or isinstance(field.data_type, StructType | ArrayType | MapType)
+            or is_number(field.data_type)
+        )
+    )
+
+
+def _all_names(clause: Clause, source: StructType) -> list[str]:
+    left_out = set(find_columns(source, clause.except_columns))
+    return [each.name for each in source.fields if each.name not in left_out]

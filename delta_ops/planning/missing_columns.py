@@ -1,0 +1,56 @@
+"""Missing columns: which columns an engine makes values for, since the data leave them out.
+
+Source: PROTOCOL.md, "Identity Columns", "Default Columns".
+
+A null in the data stays null: a default is for a column that the data do not have.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import NamedTuple
+
+from delta_ops.errors import InvalidRequestError
+from delta_ops.protocol.columns.defaults import column_defaults
+from delta_ops.protocol.columns.identity import IdentityColumn, identity_columns
+from delta_ops.protocol.schema import StructField, find_field
+from delta_ops.protocol.table_definition import TableDefinition
+
+
+class FilledColumns(NamedTuple):
+    """Columns that the data leave out and the table has values for."""
+
+    counted: tuple[IdentityColumn, ...]
+    """Identity columns."""
+    defaults: tuple[StructField, ...]
+    """Columns with a default."""
+
+
+def find_missing(names: Iterable[str], definition: TableDefinition, table: str) -> FilledColumns:
+    """Find the columns to fill.
+
+    Args:
+        names: Columns of the data, in any case.
+        table: For messages.
+
+    Raises:
+        InvalidRequestError: The data have an identity column whose values are always generated.
+    """
+    given = {name.lower() for name in names}
+    identities = identity_columns(definition.schema)
+    for each in identities:
+        if each.name.lower() in given and not each.allows_given_values:
+            raise InvalidRequestError(
+                f"{table}: the values of identity column {each.name} are always generated; drop "
+                "it from the data"
+            )
+    counted = tuple(each for each in identities if each.name.lower() not in given)
+    filled = given.union(each.name.lower() for each in counted)
+    has_defaults = definition.has("allowColumnDefaults")
+    defaults = column_defaults(definition.schema) if has_defaults else {}
+    return FilledColumns(
+        counted,
+        tuple(
+            find_field(definition.schema, name) for name in defaults if name.lower() not in filled
+        ),
+    )

@@ -1,0 +1,62 @@
+"""Touched files: which live files a condition concerns, and what is known of them.
+
+The same for both engines: an engine only counts or numbers the matching rows of the files to open.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from delta_ops.log import Snapshot
+from delta_ops.protocol.actions import AddFile
+from delta_ops.protocol.arrow_schemas import add_files
+from delta_ops.protocol.predicate import Predicate
+from delta_ops.transaction.replacement import plan_replacement
+from delta_ops.transaction.row_changes import Touched, TouchedFile, num_live_rows
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ConcernedFiles:
+    """The live files that may hold rows for which a condition is true."""
+
+    matched: Sequence[AddFile]
+    """Partition values or statistics show that every row matches."""
+    to_open: Sequence[AddFile]
+    """Only their rows tell."""
+
+    def touched(self, found: Sequence[TouchedFile]) -> Touched:
+        """The files with matching rows.
+
+        Args:
+            found: The opened files that have some.
+        """
+        counts = [num_live_rows(each) for each in self.matched]
+        known = [each for each in counts if each is not None]
+        num_rows = sum(known) + sum(each.num_rows for each in found)
+        return Touched(
+            matched=[*self.matched, *(each.file for each in found if each.is_whole)],
+            mixed=[each for each in found if not each.is_whole],
+            num_rows=num_rows if len(known) == len(counts) else None,
+        )
+
+
+def plan_touched_files(
+    snapshot: Snapshot, implied: Predicate, *, is_implied: bool, partition_time_zone: str = "UTC"
+) -> ConcernedFiles:
+    """Choose the files that a condition concerns.
+
+    Args:
+        implied: A predicate that is true wherever the condition is.
+        is_implied: Whether the condition is true wherever the predicate is.
+        partition_time_zone: Zone of partition timestamps without one.
+
+    Raises:
+        InvalidRequestError: The predicate does not fit the table.
+    """
+    plan = plan_replacement(snapshot, implied, partition_time_zone=partition_time_zone)
+    matched = list(add_files(plan.matched))
+    if is_implied:
+        return ConcernedFiles(matched=matched, to_open=plan.mixed)
+    # The predicate says nothing of the rest of the condition.
+    return ConcernedFiles(matched=(), to_open=[*matched, *plan.mixed])

@@ -1,0 +1,136 @@
+"""The Spark engine: the jobs of a session read, write and change rows."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+from pyspark.sql import DataFrame, SparkSession
+
+from delta_ops.errors import InvalidRequestError
+from delta_ops.log import Snapshot
+from delta_ops.protocol.actions import AddCdcFile, AddFile
+from delta_ops.protocol.features import Engine as EngineName
+from delta_ops.protocol.predicate import Predicate
+from delta_ops.protocol.row_rules import Check, NotNull
+from delta_ops.protocol.schema import NO_COLUMNS, StructType
+from delta_ops.protocol.table_definition import TableDefinition
+from delta_ops.spark.dml.delete import plan_delete
+from delta_ops.spark.dml.merge import PlannedMerge
+from delta_ops.spark.dml.update import plan_update
+from delta_ops.spark.existing_rows import check_rows
+from delta_ops.spark.expressions.conditions import (
+    SparkCondition,
+    join_conditions,
+    own_condition,
+    parse_condition,
+)
+from delta_ops.spark.places import reach
+from delta_ops.spark.rewrite.rewrite import rewrite_group
+from delta_ops.spark.session.call_sites import omitting_call_sites
+from delta_ops.spark.session.session import session_time_zone
+from delta_ops.spark.write.data_files import BY_TABLE, FileSettings, discard
+from delta_ops.spark.write.staging import (
+    schema_of,
+    stage_rows,
+    stage_survivors,
+    write_replacement,
+)
+from delta_ops.storage import Storage
+from delta_ops.transaction import RewriteGroup, Staged, Transaction
+from delta_ops.transaction.engine import PlannedChange
+from delta_ops.transaction.requests import DeleteRequest, MergeRequest, UpdateRequest
+from delta_ops.transaction.source_rules import SourceRule
+
+
+class SparkEngine:
+    """See `Engine`.
+
+    Args:
+        settings: How to write data files.
+    """
+
+    name: EngineName = "spark"
+
+    def __init__(self, spark: SparkSession, settings: FileSettings = BY_TABLE) -> None:
+        self._spark, self._settings = spark, settings
+
+    def attach(self, transaction: Transaction) -> None:
+        """See `Engine`."""
+        reach(self._spark, transaction.log.storage)
+        transaction.partition_time_zone = session_time_zone(self._spark)
+
+    def schema_of(self, data: DataFrame, known: StructType = NO_COLUMNS) -> StructType:
+        """See `Engine`."""
+        return schema_of(data, known)
+
+    @omitting_call_sites()
+    def write_rows(
+        self, data: DataFrame, transaction: Transaction, rules: Sequence[SourceRule] = ()
+    ) -> Staged:
+        """See `Engine`."""
+        return stage_rows(data, transaction, rules, self._settings)
+
+    @omitting_call_sites()
+    def write_survivors(
+        self, files: Sequence[AddFile], predicate: Predicate, transaction: Transaction
+    ) -> Staged:
+        """See `Engine`."""
+        return stage_survivors(self._spark, files, predicate, transaction, self._settings)
+
+    @omitting_call_sites()
+    def write_replacement(
+        self, replaced: Iterable[AddFile], predicate: Predicate, transaction: Transaction
+    ) -> tuple[AddCdcFile, ...]:
+        """See `Engine`."""
+        return write_replacement(self._spark, replaced, predicate, transaction, self._settings)
+
+    def parse_condition(self, given: Any) -> SparkCondition:
+        """See `Engine`."""
+        return parse_condition(given)
+
+    def parse_own_condition(self, text: str) -> SparkCondition:
+        """See `Engine`."""
+        return own_condition(text)
+
+    def join_conditions(self, conditions: Sequence[SparkCondition]) -> SparkCondition:
+        """See `Engine`."""
+        return join_conditions(conditions)
+
+    def plan_change(
+        self, request: DeleteRequest | UpdateRequest | MergeRequest, transaction: Transaction
+    ) -> PlannedChange:
+        """See `Engine`."""
+        match request:
+            case DeleteRequest():
+                return plan_delete(self._spark, request, transaction)
+            case UpdateRequest():
+                return plan_update(self._spark, request, transaction)
+        return PlannedMerge(request)
+
+    def rewrite(self, snapshot: Snapshot, group: RewriteGroup) -> Staged:
+        """See `Engine`."""
+        return rewrite_group(self._spark, snapshot, group)
+
+    def check_rows(
+        self, snapshot: Snapshot, definition: TableDefinition, rules: Sequence[Check | NotNull]
+    ) -> None:
+        """See `Engine`."""
+        check_rows(self._spark, snapshot, definition, rules)
+
+    def discard(self, storage: Storage, files: Sequence[AddFile | AddCdcFile]) -> None:
+        """See `Engine`."""
+        discard(storage, files)
+
+
+def engine_of(df: DataFrame, settings: FileSettings = BY_TABLE) -> SparkEngine:
+    """The engine that writes the rows of a DataFrame.
+
+    Raises:
+        InvalidRequestError: The DataFrame is a stream.
+    """
+    if df.isStreaming:
+        raise InvalidRequestError(
+            "a streaming DataFrame is written by write_stream, or by foreachBatch, batch by batch"
+        )
+    return SparkEngine(df.sparkSession, settings)

@@ -1,0 +1,193 @@
+"""Public verbs of the Spark engine: each builds a request and calls `transaction`."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, Unpack
+
+from pyspark.sql import Column, DataFrame, SparkSession
+
+from delta_ops.arguments import shares_options, validate_arguments
+from delta_ops.errors import InvalidRequestError
+from delta_ops.protocol.expression import Expression
+from delta_ops.protocol.predicate import Predicate
+from delta_ops.spark.engine import SparkEngine, engine_of
+from delta_ops.spark.rewrite.rewriter import SparkRewriter
+from delta_ops.transaction import CommitResult, Staged
+from delta_ops.transaction.dml import delete_rows, update_rows
+from delta_ops.transaction.engine import CheckRows
+from delta_ops.transaction.merge import Merge
+from delta_ops.transaction.requests import (
+    CommitOptions,
+    CommitRequest,
+    DeleteRequest,
+    MergeOptions,
+    MergeRequest,
+    Mode,
+    TableOptions,
+    Target,
+    UpdateRequest,
+    WriteOptions,
+    WriteRequest,
+)
+from delta_ops.transaction.rewrite_group import Rewriter
+from delta_ops.transaction.write import stage_rows, write_rows
+
+
+@shares_options(WriteRequest, WriteOptions, CommitOptions, TableOptions)
+def write(
+    df: DataFrame,
+    target: Target,
+    mode: Mode = "append",
+    partition_by: Sequence[str] | None = None,
+    **options: Unpack[WriteOptions],
+) -> CommitResult:
+    """Write rows and commit; creates the table if it does not exist.
+
+    Args:
+        df: Rows; the DataFrame may read the table itself.
+        target: Location of the table, or a transaction to add to and commit.
+    """
+    request = WriteRequest(target=target, mode=mode, partition_by=partition_by, **options)
+    return write_rows(engine_of(df), df, request)
+
+
+@shares_options(CommitRequest, TableOptions)
+def stage_write(
+    df: DataFrame,
+    target: Target,
+    partition_by: Sequence[str] | None = None,
+    **options: Unpack[TableOptions],
+) -> Staged:
+    """Write the data files of an append and commit nothing.
+
+    Args:
+        df: As for `write`.
+        target: Location of an existing table, or a transaction that creates the table.
+        partition_by: The partitioning of the table, or None.
+
+    Raises:
+        InvalidRequestError: The data do not fit the table.
+        TableNotFoundError: The table does not exist.
+    """
+    request = WriteRequest(target=target, partition_by=partition_by, **options)
+    return stage_rows(engine_of(df), df, request)
+
+
+@shares_options(DeleteRequest, CommitOptions, TableOptions)
+def delete(
+    spark: SparkSession,
+    target: Target,
+    predicate: Predicate | Expression | Column | str | None = None,
+    *,
+    target_alias: str | None = None,
+    **options: Unpack[CommitOptions],
+) -> CommitResult:
+    """Delete the rows for which the predicate is true, and commit.
+
+    A file is not opened if partition values or statistics show that all of its rows match. If no
+    row matches, nothing is committed, and the version of the result is None.
+
+    Args:
+        spark: The session whose jobs do the work.
+        target: Location of the table, or a transaction to add to and commit.
+        predicate: From `col` or `parse_predicate`, an expression, a text of Spark SQL or a Column;
+            None: all rows.
+        target_alias: The name of the table in the predicate.
+
+    Raises:
+        InvalidRequestError: The predicate does not fit the table, or the table is append-only.
+        TableNotFoundError: The table does not exist.
+    """
+    return delete_rows(
+        SparkEngine(spark),
+        DeleteRequest(target=target, predicate=predicate, target_alias=target_alias, **options),
+    )
+
+
+@shares_options(UpdateRequest, CommitOptions, TableOptions)
+def update(
+    spark: SparkSession,
+    target: Target,
+    assignments: Mapping[str, Any],
+    predicate: Predicate | Expression | Column | str | None = None,
+    *,
+    target_alias: str | None = None,
+    **options: Unpack[CommitOptions],
+) -> CommitResult:
+    """Give columns new values in the rows for which the predicate is true, and commit.
+
+    If no row matches, nothing is committed, and the version of the result is None.
+
+    Args:
+        spark: The session whose jobs do the work.
+        target: Location of the table, or a transaction to add to and commit.
+        assignments: By column, a text of Spark SQL over the old values of the row, such as
+            `"price * 2"`, an expression, a Column, or a Python value of another type.
+            `lit("text")` is a text, None is null.
+        predicate: As for `delete`.
+        target_alias: The name of the table in predicate and assignments.
+
+    Raises:
+        InvalidRequestError: An argument does not fit the table, a value overflows, a row would
+            break a rule of the table, or the table is append-only.
+        TableNotFoundError: The table does not exist.
+    """
+    request = UpdateRequest(
+        target=target,
+        assignments=assignments,
+        predicate=predicate,
+        target_alias=target_alias,
+        **options,
+    )
+    return update_rows(SparkEngine(spark), request)
+
+
+@shares_options(MergeRequest, MergeOptions, CommitOptions, TableOptions)
+def merge(
+    target: Target,
+    source: DataFrame,
+    predicate: str | Expression | Column,
+    **options: Unpack[MergeOptions],
+) -> Merge:
+    """Begin a merge of rows into a table; add clauses to it, then call `execute`.
+
+        ds.merge(target, df, "target.id = source.id")
+            .when_matched_update_all()
+            .when_not_matched_insert_all()
+            .execute()
+
+    The source is computed once, by `execute`, and kept by the executors until the merge ends.
+
+    Args:
+        target: Location of the table, or a transaction to add to and commit.
+        source: Rows to merge.
+        predicate: When a row of the target and a row of the source match: a text of Spark SQL, an
+            expression or a Column. Equalities of columns of both sides, joined by AND, skip files.
+    """
+    if source.isStreaming:
+        raise InvalidRequestError("a streaming DataFrame is merged by foreachBatch, batch by batch")
+    engine = SparkEngine(source.sparkSession)
+    condition = engine.parse_condition(predicate)
+    return Merge(engine, MergeRequest(target=target, source=source, predicate=condition, **options))
+
+
+def rewrite(spark: SparkSession) -> Rewriter:
+    """The Spark engine for `optimize`, `purge` and `maintain`.
+
+    The function that it returns raises `InvalidRequestError` if an input file is gone or cannot be
+    read or a row breaks a rule of the table, and `StorageError` if the store fails. It then deletes
+    the files that it wrote.
+    """
+    validate_arguments(rewrite, locals())
+    return SparkRewriter(spark)
+
+
+def check_rows(spark: SparkSession) -> CheckRows:
+    """The Spark engine for `ddl.add_constraint` and `ddl.set_not_null`.
+
+    The function that it returns raises `InvalidRequestError` if a row breaks a rule, or if Spark
+    cannot evaluate a condition over the table's columns alone, the same in every session.
+    """
+    validate_arguments(check_rows, locals())
+    return SparkEngine(spark).check_rows
