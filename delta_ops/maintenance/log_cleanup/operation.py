@@ -79,7 +79,7 @@ def _json(result: LogCleanupResult) -> dict[str, Any]:
     }
 
 
-def _saved(result: LogCleanupResult) -> dict[str, int]:
+def _savings(result: LogCleanupResult) -> dict[str, int]:
     return {"bytes": result.deleted_bytes}
 
 
@@ -92,5 +92,5 @@ CLEAN_UP_LOG = OperationEntry(
     figures=_figures,
     json=_json,
     findings=_findings,
-    saved=_saved,
+    saved=_savings,
 )

@@ -82,7 +82,7 @@ def rewrite_figures(result: OptimizeResult, rewritten: str, noun: str) -> dict[s
 
 
 def rewrite_savings(result: OptimizeResult) -> dict[str, int]:
-    """By how many live files a rewrite reduced the table."""
+    """How many live files a rewrite saved."""
     return {"live_files": result.files_removed - result.files_added}
 
 

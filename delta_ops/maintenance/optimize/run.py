@@ -59,7 +59,7 @@ class RewriteRequest(ABC):
     @property
     @abstractmethod
     def identity(self) -> str:
-        """The same text for the same work: of two runs with the same text, one commits."""
+        """Text that is equal for equal work: of two runs with equal texts, one commits."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

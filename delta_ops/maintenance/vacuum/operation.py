@@ -76,7 +76,7 @@ def _json(result: VacuumResult) -> dict[str, Any]:
     }
 
 
-def _saved(result: VacuumResult) -> dict[str, int]:
+def _savings(result: VacuumResult) -> dict[str, int]:
     return {"bytes": result.deleted_bytes}
 
 
@@ -90,7 +90,7 @@ VACUUM = OperationEntry(
     json=_json,
     findings=_findings,
     refusal=_refusal,
-    saved=_saved,
+    saved=_savings,
     options=(
         Option(
             name="mode",

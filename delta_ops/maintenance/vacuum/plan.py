@@ -160,7 +160,7 @@ def reasons_to_stay(facts: VacuumFacts) -> ReasonOf:
 
 
 def _quick_reasons(facts: VacuumFacts) -> ReasonOf:
-    """As `reasons_to_stay`, with a fast path for most files of most tables.
+    """Make `reasons_to_stay` faster for most files of most tables.
 
     A path without a name that begins like a hidden one stays only if it is needed.
     """
