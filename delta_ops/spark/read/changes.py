@@ -1,9 +1,9 @@
-"""The change data feed as a lazy DataFrame: which rows each commit inserted, deleted and updated.
+"""The change data feed as a lazy DataFrame: rows that each commit inserted, deleted or updated.
 
-Which files give which rows, and what ranges are refused: see `planning.change_feed`. What is the
-same in all rows of a file, its commit among it, is given by the file index as partition values are,
-so that filters on versions leave out files; rows that two vectors of one file differ in are told by
-their bits, see `live_rows`.
+`planning.change_feed` selects the files of each commit and rejects unsupported ranges. Values that
+all rows of a file share, such as the commit version, reach Spark as partition values. A filter on
+versions therefore skips files. Where a commit changes the deletion vector of a file, `live_rows`
+selects the rows that are in only one of the two vectors.
 """
 
 from __future__ import annotations
@@ -43,14 +43,14 @@ def read_changes(
     end_version: int | None = None,
     **options: Unpack[ChangesOptions],
 ) -> DataFrame:
-    """The rows that commits changed.
+    """Read the rows that commits changed.
 
     Args:
-        spark: The session; partition timestamps without a zone are in its time zone.
-        source: The table, by its handle, its path or URI.
+        spark: The session. Its time zone applies to partition timestamps without a zone.
+        source: The table handle, or the path or URI of the table.
 
     Raises:
-        DataFileError: A deletion vector is gone or cannot be read.
+        DataFileError: A deletion vector is missing or cannot be read.
     """
     request = ChangesRequest(start_version=start_version, end_version=end_version, **options)
     feed = plan_changes(log_of(source), request, engine="spark")
@@ -62,7 +62,7 @@ def read_changes(
 def read_changed_files(
     spark: SparkSession, feed: ChangeFeed, files: Iterable[ChangedFile]
 ) -> DataFrame:
-    """The rows of files of a feed, with all its columns."""
+    """Read these files of a change feed, with all columns of the feed."""
     return unite(spark, feed.schema, _parts(spark, feed, files))
 
 
@@ -90,7 +90,7 @@ def _parts(
 
 
 def _columns_of_log(feed: ChangeFeed, file: ChangedFile) -> tuple[StructField, ...]:
-    """The columns whose values are the same in all rows of a file."""
+    """Columns whose values are the same in all rows of a file."""
     partitions = (e for e in feed.schema.fields if e.name in file.partition_columns)
     of_change = (COMMIT_VERSION, COMMIT_TIMESTAMP)
     return (*partitions, *of_change, *(() if file.is_change_data else (CHANGE_TYPE,)))

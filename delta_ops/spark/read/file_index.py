@@ -1,15 +1,16 @@
-"""The file index: files of the log as a Spark relation, without a listing and without a job.
+"""The file index: the files of the log as a Spark relation, without a listing or a Spark job.
 
-Spark asks a `FileIndex` which files a scan opens. Ours is the base class of Spark's own, given the
-statuses and typed partition values of the log instead of a listing; Spark prunes partitions, splits
-files and pushes down filters as for any other. It is Java (`java/delta_ops/files`): calls through
-Py4J take about half a millisecond, and a table has many files. It depends on internals of Spark.
-Where they differ, the caller reads in a slower way by the public API.
+A scan in Spark calls a `FileIndex` to get its files. Our index extends the base class of Spark's
+own index and takes file statuses and typed partition values from the log instead of a listing.
+Spark prunes partitions, splits files and pushes down filters as usual. The index is written in Java
+(`java/delta_ops/files`), because a call through Py4J takes about half a millisecond and a table has
+many files. It depends on Spark internals. If these differ, the caller falls back to a slower read
+through the public API.
 
-Each distinct tuple of partition values is a partition under a made-up path, so files lie where they
-like. Files go to Spark as columns, in one call, many of them through a temporary file. `relation`
-refuses to return if Spark would scan other files than were given, by a look at the first thousand
-partitions; each scan looks at those that it chose, and refuses to run.
+Each distinct tuple of partition values becomes a partition under a made-up path, so the files may
+be anywhere. The files are sent to Spark as columns in one call, and through a temporary file if
+they are many. `relation` looks at the first thousand partitions and raises an error if Spark would
+scan other files. Each scan repeats this check for its selected partitions and fails if they differ.
 """
 
 from __future__ import annotations
@@ -33,20 +34,24 @@ from delta_ops.spark.expressions.columns import physical_text
 
 _CLASS = "delta_ops.files.LogRelations"
 ROW = "_tmp_metadata_row_index"
-"""The number of a row in its file, from 0: the name by which Spark's reader of Parquet tells it.
+"""Column with the number of a row in its file, from 0, as Spark's Parquet reader names it.
 
-`_metadata.row_index` is read by it too, and then put into a struct for each row.
+`_metadata.row_index` comes from the same column, but Spark then puts the value of each row into a
+struct.
 """
 ROW_NUMBER = "delta_ops row number"
-"""`ROW` beside the columns of a table, none of which has a name with spaces like this one."""
+"""Name of `ROW` in results; the spaces keep it distinct from all column names of tables."""
 
 
 SENT_BYTES = 1 << 18
-"""What Py4J is given at most; it makes text of bytes, and is some five times as slow as a file."""
+"""Size limit for bytes sent through Py4J.
+
+Py4J encodes bytes as text, which is about five times as slow as a temporary file.
+"""
 
 
 class IndexUnavailableError(Exception):
-    """This session, or this version of Spark, cannot use the index; read in another way."""
+    """This session or Spark version does not support the index; use another read path."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -56,13 +61,13 @@ class FileGroup:
     values: tuple[str | None, ...]
     """In the order of the partition columns, as `expressions.physical_text` writes them."""
     files: Sequence[tuple[str, int, int]]
-    """Path as Spark takes it, size in bytes, modification time in milliseconds."""
+    """Path in Spark's format, size in bytes, modification time in milliseconds since the epoch."""
 
 
 def groups_of(
     files_by_values: Mapping[tuple[str | None, ...], Sequence[tuple[str, int, int]]],
 ) -> list[FileGroup]:
-    """The groups of files by their values, without files of 0 bytes: these have no rows."""
+    """Group files by their partition values. Files of 0 bytes are skipped: they have no rows."""
     groups = (
         FileGroup(values=values, files=[file for file in files if file[1] > 0])
         for values, files in files_by_values.items()
@@ -72,26 +77,29 @@ def groups_of(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GroupColumns(Sequence[FileGroup]):
-    """Groups of files as columns, which take far less for many; a group is made when asked for."""
+    """Groups of files, stored as columns to save memory.
+
+    A `FileGroup` is built when it is accessed.
+    """
 
     prefix: str
-    """What every path begins with."""
+    """Common prefix of all paths."""
     names: pa.StringArray
-    """The rest of each path, group by group, as are the other columns of files."""
+    """The rest of each path. This and the other columns of files are ordered by group."""
     sizes: pa.Int64Array
     """Bytes."""
     modified: pa.Int64Array
     """Milliseconds since the epoch."""
     counts: pa.Int64Array
-    """The number of files of each group."""
+    """Number of files in each group."""
     starts: pa.Int64Array
-    """The first file of each group."""
+    """Position of the first file of each group."""
     values: Sequence[pa.StringArray]
-    """By partition column, the value of each group, as `FileGroup.values` has it."""
+    """For each partition column, the value of each group, as in `FileGroup.values`."""
     relations: dict[tuple[SparkSession, str], Any] = field(
         default_factory=dict, repr=False, compare=False
     )
-    """Relations that were made of them in a session's driver, by what was asked for."""
+    """Cache of Spark relations over these groups, by session and by the JSON of the request."""
 
     def __len__(self) -> int:
         return len(self.counts)
@@ -120,11 +128,13 @@ class GroupColumns(Sequence[FileGroup]):
 def group_columns(
     prefix: str, names: pa.Array, sizes: pa.Array, modified: pa.Array, values: Sequence[pa.Array]
 ) -> GroupColumns:
-    """The groups of files of which one row of each column tells; files of 0 bytes have no rows.
+    """Group files that are described by columns with one row for each file.
+
+    Files of 0 bytes are skipped: they have no rows.
 
     Args:
-        prefix: What every path begins with.
-        names: The rest of the paths.
+        prefix: Common prefix of all paths.
+        names: The rest of each path.
         sizes: Bytes.
         modified: Milliseconds since the epoch.
         values: The partition columns, typed.
@@ -136,7 +146,7 @@ def group_columns(
         )
     texts = [_physical_texts(each) for each in values]
     codes = _codes(texts, len(names))
-    counts = pc.value_counts(codes).field("counts")  # by code, as these count up from the start
+    counts = pc.value_counts(codes).field("counts")  # by code: codes ascend from 0
     starts = pc.subtract(pc.cumulative_sum(counts), counts)
     if len(counts) > 1:
         order = pc.sort_indices(codes)
@@ -165,21 +175,20 @@ def relation(
     folds_case: bool,
     numbers_rows: bool = False,
 ) -> DataFrame:
-    """A scan of exactly these files; columns of `data_schema`, then of `partition_schema`.
+    """Scan exactly these files, with the columns of `data_schema` and then of `partition_schema`.
 
     Args:
         spark: A classic session.
-        root: The table's root as Spark takes it; nothing is looked up there.
-        groups: The files; one may be in several groups.
-        data_schema: Columns that files have.
-        partition_schema: Columns of which groups have the values.
+        root: The table root in Spark's format. It is not listed.
+        groups: The files. A file may be in several groups.
+        data_schema: Columns that the files contain.
+        partition_schema: Columns whose values the groups contain.
         options: Passed to Spark's Parquet reader.
-        folds_case: Find columns whatever the case of their names, also in a session that tells
-            names by their case.
-        numbers_rows: Tell of each row its number, in the column `ROW` after those of `data_schema`.
+        folds_case: Match column names case-insensitively, also in a case-sensitive session.
+        numbers_rows: Add the column `ROW`, the number of each row in its file, after `data_schema`.
 
     Raises:
-        IndexUnavailableError: It cannot be had here.
+        IndexUnavailableError: This session or Spark version does not support the index.
     """
     columns = groups if isinstance(groups, GroupColumns) else _columns_of(groups)
     given = json.dumps(
@@ -201,7 +210,7 @@ def relation(
             with _handover(_bytes_of(columns)) as files:
                 scan = relations.relation(session, given, files)
             columns.relations[spark, given] = scan
-        # Its columns are new ones each time, or else two reads could not be joined.
+        # Each call gets new column ids. With shared ids, two reads could not be joined.
         return DataFrame(session.baseRelationToDataFrame(scan), spark)
     except OBSTACLES as error:
         raise IndexUnavailableError(first_line(error)) from error
@@ -209,7 +218,7 @@ def relation(
 
 @contextlib.contextmanager
 def _handover(sent: bytes) -> Iterator[bytes | str]:
-    """What Py4J gives to the driver: the bytes, or if they are many the file that has them."""
+    """Yield the bytes, or the name of a temporary file with them if they exceed `SENT_BYTES`."""
     if len(sent) <= SENT_BYTES:
         yield sent
         return
@@ -220,7 +229,7 @@ def _handover(sent: bytes) -> Iterator[bytes | str]:
 
 
 def _physical_texts(values: pa.Array) -> pa.StringArray:
-    """`physical_text` of each."""
+    """Apply `physical_text` to each value."""
     kind = values.type
     if pt.is_date32(kind):
         return values.cast(pa.int32()).cast(pa.string())
@@ -232,7 +241,11 @@ def _physical_texts(values: pa.Array) -> pa.StringArray:
 
 
 def _codes(columns: Sequence[pa.StringArray], rows: int) -> pa.Array:
-    """The number of each row's tuple of texts, in the order in which they come first."""
+    """Number the distinct tuples of texts in order of first appearance.
+
+    Returns:
+        The number of each row's tuple.
+    """
     codes = pa.repeat(pa.scalar(0, pa.int64()), rows)
     for column in columns:
         encoded = column.dictionary_encode(null_encoding="encode")
@@ -260,7 +273,10 @@ def _columns_of(groups: Sequence[FileGroup]) -> GroupColumns:
 
 
 def _bytes_of(columns: GroupColumns) -> bytes:
-    """The columns as `LogFiles` reads them: a number of entries before each, little endian."""
+    """Serialize the columns for `LogFiles`.
+
+    Little endian; the number of entries precedes each column.
+    """
     parts = (
         _bytes_of_numbers(columns.counts),
         _bytes_of_texts(columns.names),
@@ -285,7 +301,7 @@ def _bytes_of_texts(texts: pa.StringArray) -> Iterator[Any]:
 
 
 def _buffer(numbers: pa.Array) -> Iterable[int]:
-    """The numbers in memory; there is no null among them."""
+    """Memory of an array without nulls."""
     width = numbers.type.byte_width
     found = numbers.buffers()[1]
     return found.slice(numbers.offset * width, len(numbers) * width) if found else b""

@@ -1,10 +1,10 @@
-"""The file list: a scan of given files by Spark's public API alone, on any kind of session.
+"""The file list: a scan of given files through Spark's public API, for any kind of session.
 
-Spark looks up every path on the driver; its default of a job with a task a path is switched off.
-Partition values are looked up by `_metadata.file_path`, for a few files in a map, by which Spark
-also leaves out files at planning, and for many in a broadcast table, since a map is searched
-entry by entry for every row.
-A path without an entry is an error, not a null.
+Spark checks every path on the driver. By default it would start a job with one task per path, so
+that is switched off. Partition values are looked up by `_metadata.file_path`. For a few files the
+lookup uses a map, and Spark can prune files with it at planning. For many files it uses a broadcast
+table, because Spark searches a map entry by entry for every row.
+A path without an entry raises an error; it never gives null.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ _LISTING = {"spark.sql.sources.parallelPartitionDiscovery.threshold": "100000000
 _MAP_FILES = 64
 _PATTERN_CHARACTERS = re.compile(r"[][{}*?\\]")
 _PATH, _GROUP = "delta_ops file path", "delta_ops file group"
-"""Names that no table's column can have, for their spaces."""
+"""The spaces keep these names distinct from all column names of tables."""
 _ENCODED_CATEGORIES = frozenset({"Cc", "Zs", "Zl", "Zp"})
 
 
@@ -41,15 +41,15 @@ def scan(
     options: Mapping[str, str],
     of_spark: Mapping[str, str],
 ) -> DataFrame:
-    """A scan of exactly these files; columns of `data`, then of `partitions` and `of_spark`.
+    """Scan exactly these files, with the columns of `data`, then of `partitions` and `of_spark`.
 
     Args:
         spark: Any session.
-        groups: The files; one may be in several groups.
-        data: Columns that files have.
-        partitions: Columns of which groups have the values.
+        groups: The files. A file may be in several groups.
+        data: Columns that the files contain.
+        partitions: Columns whose values the groups contain.
         options: Passed to Spark's Parquet reader.
-        of_spark: Fields of Spark's metadata of rows, by the names that they get.
+        of_spark: Fields of Spark's row metadata, by the column names to give them.
     """
     named = [path for group in groups for path, *_ in group.files]
     paths = list(dict.fromkeys(named))
@@ -63,7 +63,7 @@ def scan(
     located = add_metadata(rows, {_PATH: "file_path"})
     if len(named) == len(paths) <= _MAP_FILES:
         grouped = located.withColumn(_GROUP, _group_by_map(groups))
-    else:  # a file of several groups has its rows in each of them
+    else:  # the rows of a file appear once for each of its groups
         grouped = located.join(sf.broadcast(_group_by_path(spark, groups)), _PATH, "left")
     return grouped.select(
         *(named_column(field.name) for field in data.fields),
@@ -76,21 +76,21 @@ def scan(
 
 
 def _literal_paths(spark: SparkSession, paths: Sequence[str]) -> list[str]:
-    """Paths that Spark does not read as patterns; a Connect server ignores `__globPaths__`."""
+    """Escape characters of glob patterns for Connect servers, which ignore `__globPaths__`."""
     if not is_connect(spark):
         return list(paths)
     return [_PATTERN_CHARACTERS.sub(r"\\\g<0>", path) for path in paths]
 
 
 def add_metadata(rows: DataFrame, fields: Mapping[str, str]) -> DataFrame:
-    """A scan with fields of Spark's metadata beside its columns, by the names that they get."""
+    """Add fields of Spark's row metadata to a scan, under the given column names."""
     for name, field in fields.items():
         rows = rows.withColumn(name, rows.metadataColumn("_metadata").getField(field))
     return rows
 
 
 def is_hidden(path: str) -> bool:
-    """Whether Spark's reader leaves the file out, without a word, though its path is given."""
+    """Whether Spark's reader silently skips the file, even if its path is listed."""
     name = path.rpartition("/")[2]
     return (name[0] in "_." and "=" not in name) or name.endswith("._COPYING_")
 
@@ -109,14 +109,14 @@ def _group_by_path(spark: SparkSession, groups: Sequence[FileGroup]) -> DataFram
 
 
 def _numbers_by_path(groups: Sequence[FileGroup]) -> Iterator[tuple[str, int]]:
-    """The group of each file, by `_metadata.file_path`."""
+    """Yield each file's `_metadata.file_path` and the number of its group."""
     for number, group in enumerate(groups):
         for path, *_ in group.files:
             yield _encode_like_java(path), number
 
 
 def _encode_like_java(path: str) -> str:
-    """The path as java.net.URI encodes it, which of the letters beyond ASCII leaves most alone."""
+    """Encode the path as java.net.URI does: it keeps most non-ASCII characters."""
     return "".join(
         c if ord(c) > 127 and unicodedata.category(c) not in _ENCODED_CATEGORIES else encode_path(c)
         for c in path
@@ -124,7 +124,7 @@ def _encode_like_java(path: str) -> str:
 
 
 def _text(groups: Sequence[FileGroup], column: int) -> Column:
-    """The column's physical text in the row's group."""
+    """The physical text of a partition column for the group of each row."""
     texts = sf.from_json(
         sf.lit(json.dumps([group.values[column] for group in groups])), "array<string>"
     )

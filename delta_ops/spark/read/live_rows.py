@@ -1,12 +1,13 @@
-"""Live rows: rows of files without those that deletion vectors name, or these alone.
+"""Live rows: filters rows by deletion vectors.
 
 Source: PROTOCOL.md, "Deletion Vectors".
 
-Spark tells of each row its number in the file, and the scan by a column of its own which file it
-is. A condition in Spark's code looks the row up (`vector_filter`). Where that cannot be had, the
-vectors come as a table of bits, one row for each block of rows in which any is deleted, that is
-broadcast and joined: it costs 4 KB a block on each executor, whatever the number of rows, and
-neither a Python worker nor a shuffle. A row whose block is not there is live.
+Spark adds to each row its number in the file, and the scan adds the number of the file. A condition
+in Spark's generated code looks up the row in the vector (`vector_filter`). Where that filter is
+unavailable, the vectors become a table of bits that is broadcast and joined. It has one row for
+each block of rows that contains a deleted row. It costs 4 KB per block on each executor, however
+many rows are deleted, and needs neither a Python worker nor a shuffle. A row without a matching
+block is live.
 """
 
 from __future__ import annotations
@@ -28,20 +29,20 @@ from delta_ops.spark.read.file_index import ROW, ROW_NUMBER
 from delta_ops.spark.read.vector_filter import FilterUnavailableError
 
 FILE = StructField("delta_ops file", LONG)
-"""The number of the file, in each of its rows; no table's name, for the space."""
+"""The number of the file of each row; the space keeps the name distinct from table columns."""
 _BLOCK, _WORDS = "delta_ops block", "delta_ops words"
 _BLOCKS = StructType().add(_BLOCK, LongType()).add(_WORDS, ArrayType(LongType()))
 _FILE_BITS = 40
-"""Blocks of a file have numbers below 2 to the power of this."""
+"""The number of a block within its file is below 2 to this power."""
 _WORD_BITS = 64
 
 
 def keep_live(rows: DataFrame, vectors: Sequence[BitMap64]) -> DataFrame:
-    """The rows that no vector names; there may be other columns too.
+    """Keep the rows that are not in any vector.
 
     Args:
-        rows: A scan, with these columns.
-        vectors: The deleted rows of each file, in the order of the files' numbers.
+        rows: A scan with the columns `FILE` and `ROW`; other columns are allowed.
+        vectors: The deleted rows of each file, in the order of the file numbers.
     """
     try:
         return rows.filter(~_is_named(rows, vectors))
@@ -53,13 +54,13 @@ def keep_live(rows: DataFrame, vectors: Sequence[BitMap64]) -> DataFrame:
 def mark_named(
     rows: DataFrame, vectors: Sequence[BitMap64], file: StructField, mark: str
 ) -> DataFrame:
-    """The rows with a column that says whether a vector names them.
+    """Add a column that is true for the rows that are in a vector.
 
     Args:
         rows: Rows with the columns `file` and `ROW_NUMBER`.
-        vectors: Rows of each file, in the order of the files' numbers.
-        file: The column with these numbers.
-        mark: What the new column is called.
+        vectors: Rows of each file, in the order of the file numbers.
+        file: The column with the file numbers.
+        mark: Name of the new column.
     """
     try:
         named = vector_filter.is_named(
@@ -72,7 +73,7 @@ def mark_named(
 
 
 def keep_named(rows: DataFrame, vectors: Sequence[BitMap64]) -> DataFrame:
-    """The rows that a vector names; as `keep_live`."""
+    """Keep only the rows that are in a vector; arguments as for `keep_live`."""
     try:
         return rows.filter(_is_named(rows, vectors))
     except FilterUnavailableError:
@@ -92,10 +93,14 @@ def _join_bits(
     file: StructField = FILE,
     number: str = ROW,
 ) -> tuple[DataFrame, Column]:
-    """The rows beside the words of their blocks, and the bit of each row in them."""
+    """Join the bit words of each row's block.
+
+    Returns:
+        The joined rows, and the bit of each row.
+    """
     row = named_column(number)
     block = sf.shiftleft(named_column(file.name), _FILE_BITS) + sf.shiftright(row, BLOCK_BITS)
-    # Spark Connect takes the types of a table without rows from a schema alone.
+    # For a table without rows, Spark Connect takes the types from a schema only.
     named = rows.sparkSession.createDataFrame(_named_blocks(vectors), _BLOCKS)
     joined = rows.withColumn(_BLOCK, block).join(sf.broadcast(named), _BLOCK, how)
     place = row.bitwiseAND(sf.lit((1 << BLOCK_BITS) - 1)).cast("int")
@@ -109,7 +114,7 @@ def _named_blocks(vectors: Sequence[BitMap64]) -> pa.Table:
     for file, vector in enumerate(vectors):
         numbers, words = blocks_of(vector)
         if not len(numbers):
-            continue  # PySpark passes over all that follows an empty batch
+            continue  # PySpark ignores all batches after an empty one
         keys = pa.array([(file << _FILE_BITS) + number for number in numbers.to_pylist()])
         batches.append(pa.record_batch([keys.cast(pa.int64()), words], schema))
     return pa.Table.from_batches(batches or [pa.RecordBatch.from_pylist([], schema)])

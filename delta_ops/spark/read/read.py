@@ -1,8 +1,9 @@
 """Read a table's rows as a lazy DataFrame.
 
-The log says which files there are, what they hold and what their partition values are; Spark lists
-nothing, see `scan`. Of partition columns the rows have the log's values, also where a file holds
-others, and times that name no zone in the session's; of columns that a file lacks, null.
+The log gives the files, their statistics and their partition values; Spark lists no directory (see
+`scan`). Partition columns take their values from the log, even if a file contains other values.
+Partition timestamps without a zone are read in the session's time zone. A column that a file lacks
+is null.
 """
 
 from __future__ import annotations
@@ -53,9 +54,9 @@ from delta_ops.spark.session.session import session_time_zone
 
 _BASE_ROW_ID = StructField("delta_ops base row id", LONG)
 _COMMIT_VERSION = StructField("delta_ops commit version", LONG)
-"""What the log says of a file's rows; no table's names, for the spaces."""
+"""Values from the log that all rows of a file share; the spaces keep the names distinct."""
 NUMBER = StructField("delta_ops number", LONG)
-"""Which of the files that are read holds a row."""
+"""The number of the file that contains the row, among the files of the read."""
 _FILE_COLUMNS = ("path", "size", "modification_time", "partition_values")
 
 
@@ -68,19 +69,19 @@ def read(
     version: int | None = None,
     timestamp: str | date | None = None,
 ) -> DataFrame:
-    """The rows of a version of the table, or of a snapshot; of the latest one if none is named.
+    """Read the rows of a snapshot or of one version of a table, by default the latest.
 
     Args:
-        columns: Names, in the order wanted; all of them if None.
-        predicate: Keeps the rows for which it is true; files without any are not opened.
-        version: The version, if not the latest one; or
-        timestamp: the version at a time, in UTC unless it has a zone.
+        columns: Column names in output order. None: all columns.
+        predicate: Only matching rows are returned. Files that cannot contain any are skipped.
+        version: The version to read. Excludes `timestamp`.
+        timestamp: Read the version at this time, in UTC unless it has a zone.
 
     Raises:
-        InvalidRequestError: A column is not there or named twice, the predicate does not fit the
+        InvalidRequestError: A column is missing or named twice, the predicate does not fit the
             table, or Spark cannot reach the storage of a file.
-        OutsideFileError: A file lies outside of the table and may not be read there.
-        UnsupportedFeatureError: The rows are stored in a way that we cannot read.
+        OutsideFileError: A file is outside the table and may not be read from there.
+        UnsupportedFeatureError: The rows are stored in an unsupported way.
     """
     validate_arguments(read, locals())
     snapshot = snapshot_of(source, version, timestamp)
@@ -93,17 +94,17 @@ def read(
         record_read(snapshot, predicate)
         groups, chosen = _groups_of(spark, snapshot, files)
         if is_true_throughout(predicate, snapshot, files):
-            predicate = None  # a filter of Spark's is made by some forty calls to its process
+            predicate = None  # building a Spark filter takes about forty Py4J calls
     rows = _read_groups(spark, snapshot, groups, chosen)
     return show(rows, snapshot.schema, wanted, predicate)
 
 
 def read_marked(spark: SparkSession, snapshot: Snapshot, marks: Mapping[str, str]) -> DataFrame:
-    """All rows and columns, of scans that bear marks; see `scan`.
+    """Read all rows and columns with scans that carry `marks`; see `scan`.
 
     Raises:
-        OutsideFileError: A file lies outside of the table and may not be read there.
-        UnsupportedFeatureError: The rows are stored in a way that we cannot read.
+        OutsideFileError: A file is outside the table and may not be read from there.
+        UnsupportedFeatureError: The rows are stored in an unsupported way.
     """
     groups, chosen = _all_groups(spark, snapshot)
     rows = _read_groups(spark, snapshot, groups, chosen, marks=marks)
@@ -116,11 +117,11 @@ def read_files(
     adds: Iterable[AddFile],
     definition: TableDefinition | None = None,
 ) -> DataFrame:
-    """All rows and columns of files.
+    """Read all rows and columns of files.
 
     Args:
-        snapshot: The table's, which need not name them.
-        definition: What the files were written for, if not the snapshot's.
+        snapshot: A snapshot of the table. It need not contain the files.
+        definition: The definition that the files were written for. None: the snapshot's.
     """
     definition = definition or snapshot.definition
     groups, chosen = _groups_of_adds(spark, snapshot, definition, adds)
@@ -128,9 +129,9 @@ def read_files(
 
 
 def read_kept(spark: SparkSession, snapshot: Snapshot, adds: Iterable[AddFile]) -> DataFrame:
-    """The rows of live files with what they keep wherever they are written.
+    """Read live rows with their row IDs and row commit versions, if the table tracks rows.
 
-    The columns are those of `row_tracking.tracked_definition`.
+    A rewrite must keep these values. `row_tracking.tracked_definition` has the same columns.
     """
     if row_columns(snapshot.definition, snapshot.uri) is None:
         return read_files(spark, snapshot, adds)
@@ -140,11 +141,11 @@ def read_kept(spark: SparkSession, snapshot: Snapshot, adds: Iterable[AddFile]) 
 def read_parted(
     spark: SparkSession, snapshot: Snapshot, add: AddFile, num_rows: int, num_parts: int
 ) -> DataFrame:
-    """The rows of `read_kept` of one file, in partitions that follow each other in it.
+    """Read the rows of one file as `read_kept` does, in partitions that keep the file's row order.
 
     Args:
-        num_rows: How many the file has, deleted ones included.
-        num_parts: How many partitions, of about as many rows.
+        num_rows: Rows in the file, including deleted rows.
+        num_parts: Number of partitions. Each gets about the same number of rows.
     """
     rows = _read_with_places(spark, snapshot, [add])
     part = sf.floor(named_column(ROW_NUMBER) * num_parts / sf.lit(max(1, num_rows))).cast("int")
@@ -160,26 +161,26 @@ def read_numbered(
     adds: Sequence[AddFile],
     numbers: Sequence[int] | None = None,
 ) -> DataFrame:
-    """Read what `read_kept` reads, and where each row is, with the padding of CHAR columns.
+    """Read rows as `read_kept` does, with their position and with CHAR columns padded.
 
-    Behind the columns of the table stand `NUMBER`, which says what file a row is in, and
+    Two columns follow the columns of the table: `NUMBER`, the number of the row's file, and
     `ROW_NUMBER`, the number of the row in its file, from 0.
 
     Args:
         spark: The session.
         snapshot: The table.
         adds: Files.
-        numbers: What each file is called; None: by its place among those given, from 0.
+        numbers: Number of each file. None: its position in `adds`, from 0.
     """
     return pad_columns(_read_with_places(spark, snapshot, adds, numbers), snapshot.schema)
 
 
 def pad_columns(rows: DataFrame, schema: StructType) -> DataFrame:
-    """The rows with the padding of CHAR columns, which conditions look at.
+    """Pad the CHAR columns, as conditions expect them.
 
     Args:
-        rows: Rows of a table, with these columns and others.
-        schema: The table's.
+        rows: Rows with the columns of the table; other columns are allowed.
+        schema: Schema of the table.
     """
     padded = {each.name: _shown_column(each) for each in schema.fields if char_lengths(each)}
     return rows.withColumns(padded) if padded else rows
@@ -225,7 +226,7 @@ def _groups_of_adds(
     adds: Iterable[AddFile],
     values_beside: Callable[[int, AddFile], Iterable[int | None]] = lambda _, _add: (),
 ) -> tuple[list[FileGroup], list[ChosenRows]]:
-    """The groups of `_groups_of`, with more values that all rows of a file share."""
+    """Group files as `_groups_of` does, with more values that all rows of a file share."""
     time_zone, fields = session_time_zone(spark), definition.partition_fields
     by_values: dict[tuple[str | None, ...], list[tuple[str, int, int]]] = {}
     chosen: list[ChosenRows] = []
@@ -261,7 +262,7 @@ def _read_groups(
     definition: TableDefinition | None = None,
     marks: Mapping[str, str] = {},
 ) -> DataFrame:
-    """All rows and columns of these files, in the table's order of columns."""
+    """Read all rows and columns of these files, in the column order of the table."""
     definition = definition or snapshot.definition
     validate(definition, "read", table=snapshot.uri, engine="spark")
     columns = ScanColumns(definition, definition.schema, definition.partition_fields)
@@ -272,10 +273,10 @@ def _read_groups(
 def show(
     rows: DataFrame, schema: StructType, wanted: Sequence[StructField], predicate: Predicate | None
 ) -> DataFrame:
-    """The columns wanted of the rows that match, with the padding of CHAR columns.
+    """Filter rows, select columns, and pad CHAR columns.
 
     Args:
-        schema: The columns that the rows have.
+        schema: The columns of `rows`.
     """
     if predicate is not None:
         rows = rows.filter(to_column(predicate, schema))
@@ -287,10 +288,10 @@ def show(
 
 
 def resolve_columns(schema: StructType, columns: Sequence[str] | None) -> list[StructField]:
-    """The columns of these names; all if None.
+    """Find columns by name. None selects all columns.
 
     Raises:
-        InvalidRequestError: There is no such column, or it is named twice.
+        InvalidRequestError: A column is missing or named twice.
     """
     if columns is None:
         return list(schema.fields)
@@ -306,7 +307,10 @@ def resolve_columns(schema: StructType, columns: Sequence[str] | None) -> list[S
 
 
 def _shown_column(field: StructField) -> Column:
-    """The column, with the padding of CHAR; Spark pads what is compared with it, told its type."""
+    """The column, padded if it is CHAR.
+
+    The type in its metadata makes Spark pad values that are compared with it.
+    """
     lengths, column = char_lengths(field), named_column(field.name)
     if lengths is None:
         return column
@@ -315,7 +319,7 @@ def _shown_column(field: StructField) -> Column:
 
 
 class _AllGroups(NamedTuple):
-    """What a snapshot's files are to a session."""
+    """The files of a snapshot, grouped for one session and time zone."""
 
     spark: SparkSession
     time_zone: str
@@ -324,19 +328,19 @@ class _AllGroups(NamedTuple):
 
 
 _kept: weakref.WeakKeyDictionary[Snapshot, _AllGroups] = weakref.WeakKeyDictionary()
-"""Whoever reads a snapshot time and again, as `refresh` gives it, has its files listed once."""
+"""Cache of the grouped files, for repeated reads of the same snapshot object."""
 
 
 def _all_groups(
     spark: SparkSession, snapshot: Snapshot
 ) -> tuple[GroupColumns, Sequence[ChosenRows]]:
-    """All files of the snapshot, as `_groups_of` tells of them."""
+    """Group all files of the snapshot as `_groups_of` does."""
     time_zone = session_time_zone(spark)
     kept = _kept.get(snapshot)
     if kept is None or kept.spark is not spark or kept.time_zone != time_zone:
         files = _planned_files(spark, snapshot, None)
         kept = _AllGroups(spark, time_zone, *_groups_of(spark, snapshot, files))
-        if not absolute_paths(files["path"]):  # the session is told of each place at each read
+        if not absolute_paths(files["path"]):  # each read must pass their locations to the session
             _kept[snapshot] = kept
     return kept.groups, kept.chosen
 
@@ -355,13 +359,13 @@ def _planned_files(
 def _groups_of(
     spark: SparkSession, snapshot: Snapshot, files: pa.Table
 ) -> tuple[GroupColumns, list[ChosenRows]]:
-    """The files of which all rows are wanted, and those with a deletion vector."""
+    """Group the files without deletion vectors; list separately the files that have one."""
     root = spark_path(snapshot.storage, "")
     has_vector = pc.struct_field(files["deletion_vector"], "storageType").is_valid()
     names = snapshot.partition_columns
 
     def place_of(path: str) -> str:
-        # Joined here: there are many, and `locate` takes ten times as long.
+        # Joined here because there are many paths, and `locate` takes ten times as long.
         return spark_file(spark, snapshot, path) if is_absolute(path) else f"{root}/{path}"
 
     chosen: list[ChosenRows] = []

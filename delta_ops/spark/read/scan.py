@@ -1,8 +1,9 @@
-"""Scan: the rows of files that the log names, by whichever way the session has.
+"""Scan: reads the files of the log in the best way that the session supports.
 
-On a classic session the files become a `file_index`; elsewhere, and where that cannot be had, their
-paths are given to Spark's reader and what the log says of them is looked up by path. Both ways give
-the same rows. Files of which only some rows are wanted are a scan of their own, see `live_rows`.
+On a classic session the files become a relation over a `file_index`. On other sessions, and where
+the index is unavailable, Spark's reader gets the paths, and the values from the log are looked up
+by path. Both ways give the same rows. Files that need only some of their rows get a separate scan,
+see `live_rows`.
 """
 
 from __future__ import annotations
@@ -46,12 +47,12 @@ from delta_ops.spark.session.session import tell_once
 from delta_ops.storage.concurrency import run_parallel
 
 READ_OPTIONS: Mapping[str, str] = {
-    # A session may say otherwise, and rows would be missing or shifted without a word.
+    # A session may have other settings, and rows would then be silently missing or shifted.
     "ignoreMissingFiles": "false",
     "ignoreCorruptFiles": "false",
     "ignoredPathSegmentRegex": "(?!)",
     "mergeSchema": "false",
-    # Of files by other programs than Spark; Spark's own say what they are.
+    # These apply only to files that other programs wrote. Files by Spark record their calendar.
     "datetimeRebaseMode": "CORRECTED",
     "int96RebaseMode": "CORRECTED",
 }
@@ -61,10 +62,10 @@ _SHREDDED = "spark.sql.variant.allowReadingShredded"
 
 
 class ChosenRows(NamedTuple):
-    """A file of which some rows are wanted."""
+    """A file and the selection of its rows to read."""
 
     group: FileGroup
-    """The file alone."""
+    """Contains this file only."""
     path: str
     """Canonical."""
     rows: Deleted | Difference
@@ -74,15 +75,15 @@ class ScanColumns(NamedTuple):
     """The columns of a scan."""
 
     definition: TableDefinition
-    """The table that they are columns of."""
+    """Definition of the table that has these columns."""
     schema: StructType
-    """All of them, in the order wanted."""
+    """All columns, in output order."""
     of_log: tuple[StructField, ...]
-    """Columns of which groups have the values; files hold the others."""
+    """Columns whose values are in the groups. The files contain the other columns."""
 
     @property
     def of_files(self) -> list[StructField]:
-        """The columns that files hold."""
+        """Columns that the files contain."""
         names = {each.name for each in self.of_log}
         return [each for each in self.schema.fields if each.name not in names]
 
@@ -97,20 +98,20 @@ def scan(
     numbers_rows: bool = False,
     marks: Mapping[str, str] = {},
 ) -> Iterator[DataFrame]:
-    """The rows of these files, in parts that have the same columns.
+    """Read the rows of these files in parts that all have the same columns.
 
     Args:
         spark: The session.
-        snapshot: Whose files they are.
-        columns: What is read of them.
-        groups: Files of which all rows are wanted.
-        chosen: Files of which some are.
-        numbers_rows: Whether the parts have the column `ROW_NUMBER` behind the others.
-        marks: Options of the scans that Spark has no use for, and that their plan shows.
+        snapshot: A snapshot of the table with these files.
+        columns: The columns to read.
+        groups: Files to read in full.
+        chosen: Files to read in part.
+        numbers_rows: Whether the parts end with the column `ROW_NUMBER`.
+        marks: Options that Spark ignores and shows in the plan of the scan.
 
     Raises:
-        DataFileError: A deletion vector cannot be read, or Spark would leave a file out.
-        InvalidRequestError: The session takes columns for one another, or would miss values.
+        DataFileError: A deletion vector cannot be read, or Spark would skip a file.
+        InvalidRequestError: The session would confuse columns or miss values.
     """
     reach(spark, snapshot.storage)
     _require_distinct_names(spark, snapshot, columns.schema)
@@ -129,7 +130,7 @@ def scan(
     for kind, keep in _KEEP.items():
         of_kind = [each for each in chosen if isinstance(each.rows, kind)]
         loaded = zip(of_kind, run_parallel(partial(_load_rows, snapshot), of_kind), strict=True)
-        # Where two vectors agree, nothing of the file is wanted.
+        # An empty difference means that the file has no changed rows.
         some = [(each, rows) for each, rows in loaded if rows or kind is Deleted]
         if some:
             files = [
@@ -147,31 +148,36 @@ _KEEP: Mapping[type, Callable[[DataFrame, Sequence[BitMap64]], DataFrame]] = {
 
 
 def tells_case(spark: SparkSession) -> bool:
-    """Whether names that differ in case only are two names to the session."""
+    """Whether column names are case-sensitive in the session."""
     return str(spark.conf.get(CASE_SENSITIVE, "false")).lower() == "true"
 
 
 def unite(spark: SparkSession, schema: StructType, parts: Iterable[DataFrame]) -> DataFrame:
-    """The rows of all parts of scans with these columns; none where there is no part."""
+    """Unite the rows of all parts.
+
+    Without parts, the result has the columns of `schema` and no rows.
+    """
     found = list(parts)
     if not found:
-        # Not `empty_rows`, of which Spark knows that they are none: it keeps the plans of tables
-        # that it has by name, and an empty one would be sent to all tasks when it has grown.
+        # Not `empty_rows`: Spark would know that it is empty, and Spark caches the plans of named
+        # tables. A cached empty relation would be sent to all tasks even after the table has grown.
         return spark.createDataFrame([], spark_schema_from_schema(schema))
     return reduce(DataFrame.unionAll, found)
 
 
 def known_size(snapshot: Snapshot, path: str, size: int) -> int:
-    """The size of a file in bytes, looked up if the log says none or 0: Spark reads no such file.
+    """Get the size of a file in bytes, from storage if the log has none or 0.
+
+    Spark would not read a file of size 0.
 
     Args:
-        snapshot: Whose file it is.
+        snapshot: A snapshot of the table with this file.
         path: Canonical.
-        size: By the log.
+        size: The size in the log.
 
     Raises:
-        DataFileError: The file is gone.
-        OutsideFileError: It lies outside of the table and may not be read there.
+        DataFileError: The file is missing.
+        OutsideFileError: The file is outside the table and may not be read from there.
     """
     if size > 0:
         return size
@@ -187,7 +193,7 @@ def known_size(snapshot: Snapshot, path: str, size: int) -> int:
 
 
 def _load_rows(snapshot: Snapshot, chosen: ChosenRows) -> BitMap64:
-    """The rows that the vector names, or the one of two alone."""
+    """Load the rows of the vector, or the rows that only the first of two vectors contains."""
 
     def load(vector: DeletionVector) -> BitMap64:
         return load_deletion_vector(snapshot.table_files, snapshot.version, chosen.path, vector)
@@ -208,7 +214,7 @@ def _scan_groups(
     numbers_rows: bool = False,
     marks: Mapping[str, str] = {},
 ) -> DataFrame:
-    """All rows of these files, with the names of `stored_schema`, and `ROW` if it is asked for."""
+    """Read all rows of these files, with the names of `stored_schema`, and `ROW` on request."""
     definition = columns.definition
     data = stored_schema(definition, columns.of_files)
     of_log = log_schema(definition, columns.of_log)
@@ -238,13 +244,13 @@ def _scan_groups(
 
 
 def _require_settings(spark: SparkSession, table: str, definition: TableDefinition) -> None:
-    """Refuse settings by which Spark's own reader of files would miss columns."""
+    """Reject settings that make Spark's own file reader miss columns."""
     if tells_case(spark):
         raise InvalidRequestError(
             f"{table} cannot be read by this session, which has no file index and would miss "
             f"columns that files write in another case; set {CASE_SENSITIVE} to false in it"
         )
-    # What a reader is told by its options, Spark turns to lower case, where settings are not found.
+    # Spark lowercases the options of a reader, and then does not find these settings.
     for name, value in scan_options(definition).items():
         if str(spark.conf.get(name, "false")).lower() != value:
             raise InvalidRequestError(
@@ -264,7 +270,7 @@ def _require_distinct_names(spark: SparkSession, snapshot: Snapshot, schema: Str
 
 
 def _require_name_of_rows(snapshot: Snapshot, columns: ScanColumns) -> None:
-    """Refuse a column whose values Spark would take for the numbers of rows, or these for it."""
+    """Reject a column that Spark would confuse with its row numbers."""
     if ROW in stored_schema(columns.definition, columns.of_files).names:
         raise InvalidRequestError(
             f"{snapshot.uri} has the column {ROW}, by which Spark's reader calls the numbers of "
@@ -273,7 +279,7 @@ def _require_name_of_rows(snapshot: Snapshot, columns: ScanColumns) -> None:
 
 
 def _require_shredded_variants(spark: SparkSession, snapshot: Snapshot, schema: StructType) -> None:
-    """Refuse a session that would leave out, without a word, what files store apart of variants."""
+    """Reject a session that would silently skip the shredded parts of variants."""
     reads_all = str(spark.conf.get(_SHREDDED, "true")).lower() == "true"
     if not reads_all and any(data_type == VARIANT for _, data_type in walk(schema)):
         raise InvalidRequestError(
@@ -283,13 +289,13 @@ def _require_shredded_variants(spark: SparkSession, snapshot: Snapshot, schema: 
 
 
 def _join_schemas(*schemas: SparkStruct) -> StructType:
-    """The columns of all of them."""
+    """The columns of all schemas, in order."""
     of_each = (schema_from_json(each.json()).fields for each in schemas)
     return StructType(tuple(chain.from_iterable(of_each)))
 
 
 def _names_alike(schema: StructType) -> Iterator[list[str]]:
-    """Names that differ in case only, of columns or of fields of one struct."""
+    """Yield groups of names that differ only in case, among columns or fields of one struct."""
     for path, data_type in [((), schema), *walk(schema)]:
         if isinstance(data_type, StructType):
             for same in data_type.fields_by_lower_name.values():
@@ -298,7 +304,7 @@ def _names_alike(schema: StructType) -> Iterator[list[str]]:
 
 
 def _refuse_hidden(snapshot: Snapshot, groups: Sequence[FileGroup]) -> None:
-    """Refuse files that Spark's own reader leaves out without a word."""
+    """Reject files that Spark's own reader silently skips."""
     for group in groups:
         for path, *_ in group.files:
             if is_hidden(path):

@@ -1,9 +1,9 @@
-"""Stale reads: rows of a version of a table that are to replace all rows of a later one.
+"""Stale reads: stops an overwrite with rows from an older version of the same table.
 
-A DataFrame that `format("delta")` reads is of the version that was the latest then. Where it
-overwrites the table that it comes from, what was committed since would be lost without a word. So
-its scans bear the table and the version, and a writer looks for them. Who asks for a version by its
-number or time means that one, and its scans bear nothing.
+A DataFrame from `format("delta")` reads the version that was the latest at load time. If it
+overwrites its own table, commits since then would be lost silently. The scans of such a DataFrame
+therefore carry the table id and the version, and a writer checks them. A read of an explicit
+version or time is deliberate, so its scans carry no mark.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ _MARK = "delta_ops.latest"
 
 
 def read_latest(spark: SparkSession, snapshot: Snapshot) -> DataFrame:
-    """All rows and columns of the latest version, of which the DataFrame remembers that it is one.
+    """Read all rows and columns of the latest version, with scans that carry the version.
 
     Args:
         snapshot: The latest version.
@@ -31,7 +31,7 @@ def read_latest(spark: SparkSession, snapshot: Snapshot) -> DataFrame:
 
 
 def refuse_stale_rows(df: DataFrame, snapshot: Snapshot) -> None:
-    """Refuse to replace a version of a table by what an earlier one was read for.
+    """Reject an overwrite if the rows come from an earlier version of the same table.
 
     Raises:
         InvalidRequestError: The rows come from an earlier version.
@@ -69,7 +69,7 @@ def _marks_on_connect(df: Any) -> Iterator[str]:
 
 
 def _marks_in(message: Any) -> Iterator[str]:
-    """The marks anywhere in a plan, as it is sent."""
+    """Yield the marks at any depth of a plan message."""
     for descriptor, value in message.ListFields():
         if descriptor.name == "options" and _MARK in value:
             yield value[_MARK]

@@ -1,12 +1,12 @@
-"""The vector filter: whether a deletion vector names a row, as a condition of Spark's own code.
+"""The vector filter: a Spark condition that checks whether a deletion vector contains a row.
 
 Source: PROTOCOL.md, "Deletion Vectors".
 
-Vectors are broadcast as the roaring bitmaps that they are. A task spreads one block of one of them
-out as bits at a time, and looks up there each row that it reads, in the code that Spark compiles
-for its stage: no join, no Python worker, no shuffle. The class (`java/delta_ops/vectors`) reaches
-executors as a jar. It depends on internals of Spark. Where they differ, or there is no JVM at hand,
-the caller joins the vectors by the public API.
+The vectors are broadcast as roaring bitmaps. A task expands one block of one vector to bits at a
+time, and looks up each row there in the code that Spark generates for its stage. This needs no
+join, Python worker or shuffle. The class (`java/delta_ops/vectors`) reaches executors as a jar. It
+depends on Spark internals. If these differ, or the session has no local JVM, the caller joins the
+vectors through the public API.
 """
 
 from __future__ import annotations
@@ -24,20 +24,20 @@ _CLASS = "delta_ops.vectors.VectorFilters"
 
 
 class FilterUnavailableError(Exception):
-    """This session, or this version of Spark, cannot use the filter."""
+    """This session or Spark version does not support the filter."""
 
 
 def is_named(spark: SparkSession, vectors: Sequence[BitMap64], file: Column, row: Column) -> Column:
-    """Whether the vector of a row's file names the row.
+    """Whether the deletion vector of the row's file contains the row.
 
     Args:
         spark: A classic session.
-        vectors: Row numbers, by the numbers of the files, from 0.
+        vectors: Row numbers for each file. The file number is the position, from 0.
         file: The number of the file, a long.
-        row: The number of the row in it, a long.
+        row: The number of the row in the file, a long.
 
     Raises:
-        FilterUnavailableError: It cannot be had here.
+        FilterUnavailableError: This session or Spark version does not support the filter.
     """
     serialized = (vector.serialize() for vector in vectors)
     sent = b"".join(struct.pack("<i", len(each)) + each for each in serialized)
