@@ -1,6 +1,6 @@
-"""The change data feed as Arrow data: which rows each commit inserted, deleted and updated.
+"""The change data feed as Arrow data: the rows that each commit inserted, deleted and updated.
 
-Which files give which rows, and what ranges are refused: see `planning.change_feed`.
+See `planning.change_feed` for the files that are read, and for the ranges that are rejected.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ from delta_ops.protocol.schema import StructType
 from delta_ops.protocol.schema.arrow_types import arrow_schema_from_schema, arrow_type_from_type
 
 _IN_LOG = (COMMIT_VERSION, COMMIT_TIMESTAMP)
-"""Columns of the feed that no file has."""
+"""Columns of the feed that are not stored in files."""
 
 
 @shares_options(ChangesRequest, ChangesOptions)
@@ -47,18 +47,18 @@ def read_changes(
     partition_time_zone: str = "UTC",
     **options: Unpack[ChangesOptions],
 ) -> pa.RecordBatchReader:
-    """The rows that commits changed, in the order of the commits.
+    """Return the rows that commits changed, in the order of the commits.
 
-    The first few megabytes are read at once. An error in a later file, or in the middle of the
-    range, is raised when its rows are taken; `pa.table(reader)` then raises an `ArrowInvalid` with
-    the text, where `reader.read_all()` raises the error itself.
+    The first few megabytes are read immediately. An error in a later file, or in the middle of the
+    range, is raised when its rows are read. `pa.table(reader)` then raises an `ArrowInvalid` with
+    the text of the error; `reader.read_all()` raises the error itself.
 
     Args:
-        source: The table, by its handle, its path or URI.
+        source: The table, as a handle, path or URI.
         partition_time_zone: As in `to_table`.
 
     Raises:
-        DataFileError: A file is gone, for example vacuumed, or cannot be read.
+        DataFileError: A file is missing, for example vacuumed, or unreadable.
     """
     request = ChangesRequest(start_version=start_version, end_version=end_version, **options)
     feed = plan_changes(log_of(source), request, engine="arrow")
@@ -66,7 +66,7 @@ def read_changes(
         wanted = project(feed.schema, request.columns)
         read, condition = plan_condition(feed.schema, wanted, request.predicate)
     plan = _Plan(feed, read, condition, partition_time_zone)
-    # Here and now, so that a range is refused before its first row is asked for.
+    # Plan the files now, so that an invalid range is rejected before the first row is read.
     files = plan.stored_files(feed.files())
     select = plan_selection(arrow_schema_from_schema(read), arrow_schema_from_schema(wanted))
     rows = map(plan_padding(wanted), map(select, read_soon(feed.log.storage, files)))
@@ -75,18 +75,18 @@ def read_changes(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Scans:
-    """How files are read while the table has the same partition columns."""
+    """The file scans for one set of partition columns."""
 
     partitioning: Partitioning
-    """How the partition columns that are read have their values."""
+    """The partition columns to read, and how their values are stored."""
     derived: FileScan
-    """How data files are read, from which the changes are derived."""
+    """For data files; their changes are derived from the log."""
     stored: FileScan
-    """How change data files are read, which say themselves what each row is."""
+    """For change data files; they store the change type of each row."""
 
 
 class _Plan:
-    """How to read the files of a feed."""
+    """Plans how to read the files of a feed."""
 
     def __init__(
         self, feed: ChangeFeed, schema: StructType, condition: Any, partition_time_zone: str
@@ -96,7 +96,7 @@ class _Plan:
         self._scans: dict[frozenset[str], _Scans] = {}
 
     def stored_files(self, files: Iterator[ChangedFile]) -> Iterator[tuple[FileScan, StoredFile]]:
-        """Scan and file of each, in their order."""
+        """Yield the scan and the stored file for each changed file, in order."""
         for file in files:
             scans = self._scans.get(file.partition_columns)
             if scans is None:

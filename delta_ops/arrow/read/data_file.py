@@ -1,10 +1,10 @@
-"""One data file read: its live rows, as the table's columns.
+"""Read one data file: its live rows, with the table's columns.
 
 Source: PROTOCOL.md, "Data Files", "Deletion Vectors".
 
-What the log says counts: partition values, whatever stands in the file or its path, and which rows
-are deleted. Only the columns that are wanted are read, and of the row groups those that can hold a
-row that is wanted. Of a file in a store, that is all that is fetched.
+The log decides the partition values, even if the file or its path has others, and which rows are
+deleted. Only the wanted columns are read, and only row groups that can hold a wanted row. Nothing
+else is fetched from a store.
 """
 
 from __future__ import annotations
@@ -39,16 +39,17 @@ from delta_ops.protocol.deletion_vectors import chosen_rows, kept_rows
 def read_data_file(
     scan: FileScan, stored: StoredFile, *, use_threads: bool
 ) -> Iterator[pa.RecordBatch]:
-    """The wanted rows of one file for which the condition is true, in their order.
+    """Yield the rows of one file that match the scan, in file order.
 
     Args:
-        scan: What is wanted.
+        scan: The wanted columns and rows.
         stored: The file.
-        use_threads: Decode columns beside each other.
+        use_threads: Decode columns in parallel.
 
     Raises:
-        DataFileError: The file or its deletion vector is gone, or cannot be read.
-        OutsideFileError: One of them lies outside of the table and may not be read there.
+        DataFileError: The file or its deletion vector is missing or unreadable.
+        OutsideFileError: The file or its deletion vector lies outside of the table, and reading it
+            there is not allowed.
         StorageError: The store failed.
     """
     choose = _chooser(scan, stored)
@@ -62,11 +63,11 @@ def read_data_file(
 
 
 def num_rows(snapshot: Snapshot, stored: StoredFile) -> int:
-    """How many rows a file has, deleted ones included.
+    """Return the number of rows in a file, including deleted rows.
 
     Raises:
-        DataFileError: The file is gone, or cannot be read.
-        OutsideFileError: It lies outside of the table and may not be read there.
+        DataFileError: The file is missing or unreadable.
+        OutsideFileError: The file lies outside of the table, and reading it there is not allowed.
     """
     with _reading(snapshot.table_files, snapshot.version, stored):
         storage, path = snapshot.table_files.find(stored.path)
@@ -79,7 +80,11 @@ def num_rows(snapshot: Snapshot, stored: StoredFile) -> int:
 
 
 def _chooser(scan: FileScan, stored: StoredFile) -> Callable[[int, int], Any] | None:
-    """Which rows are wanted of some that follow each other; None where all are."""
+    """Plan which rows of the file are wanted; None if all rows are.
+
+    The function takes the number of the first row and the number of rows. It returns the wanted
+    places, counted from that first row.
+    """
 
     def load(vector: DeletionVector) -> BitMap64:
         return load_deletion_vector(scan.files, scan.version, stored.path, vector)
@@ -96,7 +101,7 @@ def _chooser(scan: FileScan, stored: StoredFile) -> Callable[[int, int], Any] | 
 
 
 def _number_rows(rows: FileRows, ids: RowIds) -> FileRows:
-    """The rows with their ids and versions, as if each stood in the file."""
+    """Add row ids and commit versions; values stored in the file have priority."""
     first = ids.base + rows.first
     numbers = pa.arange(first, first + rows.num_rows)
     versions = pa.repeat(pa.scalar(ids.commit_version, pa.int64()), rows.num_rows)
@@ -118,14 +123,14 @@ def _wanted_rows(
     places: pa.UInt64Array | None,
     values: Mapping[str, pa.Scalar],
 ) -> Iterator[pa.RecordBatch]:
-    """The rows at these places, ascending, as those of the table; all of them if None."""
+    """Yield the rows at these ascending places with the table's columns; None means all rows."""
     if places is None:
         yield from _table_rows(scan, rows, values)
     elif rows.columns is None or not any(map(has_views, rows.columns.schema.types)):
         columns = None if rows.columns is None else rows.columns.take(places)
         wanted = rows._replace(num_rows=len(places), columns=columns)
         yield from _table_rows(scan, wanted, values)
-    else:  # of which Arrow cannot take some
+    else:  # Arrow's take does not support view types: convert first
         first = 0
         for batch in _table_rows(scan, rows, values):
             end = first + len(batch)
@@ -137,14 +142,14 @@ def _wanted_rows(
 def _table_rows(
     scan: FileScan, rows: FileRows, values: Mapping[str, pa.Scalar]
 ) -> Iterable[pa.RecordBatch]:
-    """Batches, as many as the sizes of texts make necessary."""
+    """Yield batches of table rows; large texts may need several batches."""
     if rows.columns is None:
         of_file = [each for each in scan.schema if each.name not in values]
         nulls = [pa.nulls(rows.num_rows, each.type) for each in of_file]
         return [_join_columns(scan, nulls, rows.num_rows, values)]
     read = rows.columns.schema
     if not values and scan.columns.are_as_read(read):
-        # Files may be many and small, and to make a batch anew takes long beside their reading.
+        # Files may be small and many; building a new batch is slow compared with reading it.
         return [rows.columns.replace_schema_metadata(None) if read.metadata else rows.columns]
     columns = scan.columns
     if scan.coded and all(each.name in rows.texts for each in read if is_coded(each.type)):
@@ -161,7 +166,7 @@ def _table_rows(
 def _join_columns(
     scan: FileScan, columns: Sequence[pa.Array], num_rows: int, values: Mapping[str, pa.Scalar]
 ) -> pa.RecordBatch:
-    """Columns of the file and those of the log, in the table's order."""
+    """Combine the file's columns with the values of the log, in the table's order."""
     of_file = iter(columns)
     arrays = [
         pa.repeat(values[each.name], num_rows) if each.name in values else next(of_file)
@@ -180,7 +185,8 @@ def _filter_batches(scan: FileScan, batches: Iterable[pa.RecordBatch]) -> Iterat
         return
     for batch in batches:
         mask = evaluate(scan.condition, batch)
-        # Arrow's filter node would copy a batch of which all rows are wanted, and cut up any other.
+        # Arrow's filter node would copy a batch even if all rows match, and would split other
+        # batches.
         if mask.true_count == len(mask):
             yield batch
         elif mask.true_count:
@@ -189,7 +195,7 @@ def _filter_batches(scan: FileScan, batches: Iterable[pa.RecordBatch]) -> Iterat
 
 @contextmanager
 def _reading(files: TableFiles, version: int, stored: StoredFile) -> Iterator[None]:
-    """Errors of Arrow and of what the file says of itself, in our own words."""
+    """Translate Arrow's errors and contradictions in the file into our errors."""
     table, path = files.uri, stored.path
     try:
         yield
@@ -200,7 +206,7 @@ def _reading(files: TableFiles, version: int, stored: StoredFile) -> Iterator[No
         )
         raise DataFileError(table, version, path, reason) from error
     except StorageError as error:
-        # A store merely fails where a file is too short.
+        # The store reports no more than a failure if a file is too short.
         storage, place = files.find(path)
         size = storage.stat(place).size
         if size >= stored.size:

@@ -1,11 +1,11 @@
-"""Dictionary pages: texts that stand once in a data file, and how large they are once decoded.
+"""Dictionary pages: find repeated texts in a data file, and their size after decoding.
 
 Source: the Parquet format, "Data Pages" (`PageHeader`, `DictionaryPageHeader`), in Thrift's compact
 protocol.
 
-A text that stands once in a dictionary takes some bits for each row in the file, and its whole
-length for each row in memory. Footers tell only the former. To read the numbers of such texts, and
-make texts of them at the end, takes half the time, and less where few of the rows are wanted.
+A text in a dictionary takes a few bits for each row in the file, but its whole length for each row
+in memory. Footers record only the size in the file. Reading the dictionary indices, and building
+the texts at the end, takes half the time, and less if few of the rows are wanted.
 """
 
 from __future__ import annotations
@@ -17,27 +17,28 @@ import pyarrow.parquet as pq
 
 _TEXTS = ("BYTE_ARRAY", "FIXED_LEN_BYTE_ARRAY")
 _HEADER_BYTES = 64
-"""Bytes of a page's header: more than a dictionary's takes up to the number of values."""
+"""Bytes to read of a page header: enough to reach the number of values of a dictionary page."""
 _INTEGER, _STRUCT = 5, 12
 _PAGE_BYTES, _OF_DICTIONARY = 2, 7
 _NUM_VALUES = 1
 _MANY_ROWS = 1 << 14
-"""With fewer rows in a row group it takes as long to make texts of numbers as to read them."""
+"""In smaller row groups, decoding texts later takes as long as reading them plain."""
 _WITHOUT_REPEATS = ("parquet-cpp-arrow version", "parquet-mr version", "parquet-rs version")
-"""Writers whose dictionaries have no value twice: of another one, Arrow gives wrong numbers."""
+"""Writers whose dictionaries have no duplicates: with duplicates, Arrow gives wrong indices."""
 _NUMBER_BYTES = 3
-"""A text by itself takes four bytes and its length, one of a dictionary up to two and a share."""
+"""Bytes for each value. A plain text takes four bytes and its length; an index takes up to two,
+plus a share of the dictionary."""
 
 
 def repeated_texts(
     metadata: pq.FileMetaData, leaves: Sequence[int], row_groups: Sequence[int]
 ) -> list[int]:
-    """The leaves, of some, whose texts stand in dictionaries in all of these row groups.
+    """Return the given leaves whose texts use dictionaries in all of these row groups.
 
-    Of a leaf with nulls some may stand by themselves; it is only read more slowly then.
+    A leaf with nulls may still have plain texts; it is only read more slowly then.
 
     Args:
-        leaves: Looked at by `validate_chunks` before.
+        leaves: Leaves already checked by `validate_chunks`.
     """
     if metadata.num_rows < _MANY_ROWS or not metadata.created_by.startswith(_WITHOUT_REPEATS):
         return []
@@ -50,7 +51,7 @@ def repeated_texts(
 
 
 def _is_text(column: pq.ColumnSchema) -> bool:
-    """Whether it is a column of the table itself, of texts or bytes."""
+    """Return whether it is a top-level column of texts or bytes."""
     return (
         column.physical_type == "BYTE_ARRAY"
         and column.path == column.name
@@ -64,11 +65,11 @@ def _repeats(chunk: pq.ColumnChunkMetaData) -> bool:
 
 
 def decoded_bytes(source: pa.NativeFile, chunk: pq.ColumnChunkMetaData) -> int:
-    """Bytes that a column of a row group takes in memory, about.
+    """Return the approximate size in memory of a column of a row group.
 
     Args:
-        source: Holds the file.
-        chunk: The column in its footer.
+        source: The file.
+        chunk: The column's metadata in the footer.
     """
     stated: int = chunk.total_uncompressed_size
     start = chunk.dictionary_page_offset
@@ -83,7 +84,7 @@ def decoded_bytes(source: pa.NativeFile, chunk: pq.ColumnChunkMetaData) -> int:
 
 
 def _sizes(header: bytes) -> tuple[int, int] | None:
-    """Bytes and number of the values in a dictionary page; None if the header is none of one."""
+    """Return the size and number of values in a dictionary page; None for another page's header."""
     at = field = page_bytes = 0
     try:
         while True:
@@ -104,7 +105,7 @@ def _sizes(header: bytes) -> tuple[int, int] | None:
 
 
 def _integer(header: bytes, at: int) -> tuple[int, int]:
-    """A signed integer of variable length, and where it ends."""
+    """Return a signed integer of variable length, and the position after it."""
     value = shift = 0
     while True:
         byte, at = header[at], at + 1

@@ -1,12 +1,12 @@
-"""File columns: the columns of a data file as those of the table.
+"""File columns: convert the columns of a data file to the table's columns.
 
 Source: PROTOCOL.md, "Column Mapping", "Type Widening", "Data Files".
 
-A file knows its columns by the table's names, by physical names or by ids, as the table's mode of
-column mapping says; names are compared exactly first, and then whatever their case. A column that a
-file lacks is null in all its rows: it was added later, or is of type void. A type that was widened
-since is widened here. Any other is refused: a text that is parsed, or a number that is taken for a
-time, is a guess.
+The column mapping mode decides how a file identifies columns: by the table's names, by physical
+names or by ids. Names must match exactly, or else without regard to case. A column that the file
+lacks is null in all its rows: it was added later, or has type void. A type that the table has
+widened since is widened here. Any other type is rejected, because parsing a text or taking a number
+as a time would be a guess.
 """
 
 from __future__ import annotations
@@ -47,11 +47,11 @@ from delta_ops.protocol.values.legacy_calendar import LegacyCalendar, legacy_cal
 _PARQUET_ID = b"PARQUET:field_id"
 _ID = "id\0"
 _UNWANTED = "\0"
-"""Begin no name."""
+"""Prefixes that no column name starts with."""
 
 T = TypeVar("T")
 ToColumns = Callable[[Sequence[pa.Array], int], list[pa.Array]]
-"""From the columns that were read, and their length, to the table's."""
+"""Converts the columns that were read, and their length, to the table's columns."""
 
 
 class Leaves(NamedTuple):
@@ -59,24 +59,24 @@ class Leaves(NamedTuple):
 
     numbers: list[int]
     of_any_size: list[int]
-    """Leaves whose values are not all of the same few bytes."""
+    """Leaves whose values do not all have the same small size."""
     are_repeated: bool
-    """Whether some are in lists or maps, so that they have more values than there are rows."""
+    """Whether some leaves are in lists or maps, and so can have more values than rows."""
 
 
 class OtherTypeError(ValueError):
-    """A column is of a type in a file that none becomes which the table may have had."""
+    """A column has a type in a file that cannot have become the table's type."""
 
 
 class _Latest(Generic[T]):
-    """What was found for the schema that came last: files of a table mostly have the same."""
+    """Caches a result for the most recent schema; most files of a table share one schema."""
 
     def __init__(self) -> None:
         self._found: tuple[pa.Schema, T] | None = None
 
     def look_up(self, schema: pa.Schema, find: Callable[[pa.Schema], T]) -> T:
-        """What `find` returns for a schema, ids and all."""
-        found = self._found  # one look: other threads replace it
+        """Return the result of `find` for a schema, including its ids."""
+        found = self._found  # read once: other threads may replace it
         if found is None or not found[0].equals(schema, check_metadata=True):
             found = self._found = (schema, find(schema))
         return found[1]
@@ -84,14 +84,14 @@ class _Latest(Generic[T]):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FileColumns:
-    """The columns that are wanted of each file."""
+    """The wanted columns of each file."""
 
     schema: StructType
-    """As the table has it, without partition columns."""
+    """The table's schema without partition columns."""
     mode: str
-    """Mode of column mapping."""
+    """The column mapping mode."""
     coded: Collection[str] = ()
-    """Columns whose texts stay in the dictionaries that they are read in; see `coded_texts`."""
+    """Columns whose texts stay in their dictionaries when they are read; see `coded_texts`."""
     _leaves: _Latest[Leaves] = field(init=False, repr=False, compare=False, default_factory=_Latest)
     _plans: _Latest[ToColumns] = field(
         init=False, repr=False, compare=False, default_factory=_Latest
@@ -99,15 +99,15 @@ class FileColumns:
     _sameness: _Latest[bool] = field(init=False, repr=False, compare=False, default_factory=_Latest)
 
     def leaves_in(self, stored: pa.Schema) -> Leaves:
-        """The leaf columns to read of a file with this schema."""
+        """Return the leaf columns to read from a file with this schema."""
         return self._leaves.look_up(stored, self._leaves_in)
 
     def converter(self, read: pa.Schema) -> ToColumns:
-        """How to make the table's columns of those that were read."""
+        """Plan how to convert columns of this schema to the table's columns."""
         return self._plans.look_up(read, self._plan)
 
     def are_as_read(self, read: pa.Schema) -> bool:
-        """Whether `converter` would make the same columns of those that were read."""
+        """Return whether `converter` would leave columns of this schema unchanged."""
         return self._sameness.look_up(read, self._are_as_read)
 
     def _leaves_in(self, stored: pa.Schema) -> Leaves:
@@ -138,7 +138,7 @@ class FileColumns:
         return plan_fields(source, self._wanted_fields(source), "", rules)
 
     def _wanted_fields(self, source: Sequence[pa.Field]) -> list[pa.Field]:
-        """The columns as they are wanted, coded where they are so in the file."""
+        """Return the wanted columns, with dictionary types where the file has dictionaries."""
         found = {each.name: each.type for each in source}
         return [
             each.with_type(coded)
@@ -150,7 +150,7 @@ class FileColumns:
 
 
 def lacks_ids(stored: pa.Schema) -> bool:
-    """Whether a file has columns, and no ids by which to tell them.
+    """Return whether a file has columns but no column ids.
 
     Source: PROTOCOL.md, "Reader Requirements for Column Mapping".
     """
@@ -188,7 +188,7 @@ def _id_of(each: pa.Field) -> str:
 def _leaves(
     stored: Sequence[pa.Field], wanted: StructType, name_of: Callable[[pa.Field], str], first: int
 ) -> Iterable[int]:
-    """Leaves to read: all of lists and maps, and what is wanted of structs."""
+    """Yield the leaves to read: all leaves of lists and maps, and the wanted leaves of structs."""
     counts = [len(_leaf_types(each.type)) for each in stored]
     starts = accumulate(counts, initial=first)
     exact = {
@@ -203,14 +203,14 @@ def _leaves(
         data_type, leaves = found
         if pt.is_struct(data_type) and isinstance(each.data_type, StructType):
             inner = list(_leaves(list(data_type), each.data_type, name_of, leaves.start))
-            # Which of the structs are null, any of their fields tells.
+            # Any field of a struct shows which structs are null.
             yield from inner or leaves[:1]
         else:
             yield from leaves
 
 
 def _leaf_types(data_type: pa.DataType) -> list[pa.DataType | None]:
-    """The type of each column of Parquet that holds it; None for one in lists or maps."""
+    """Return the type of each Parquet leaf column; None for a leaf in a list or map."""
     if isinstance(data_type, pa.BaseExtensionType):
         return _leaf_types(data_type.storage_type)
     if not pt.is_nested(data_type):
@@ -221,7 +221,7 @@ def _leaf_types(data_type: pa.DataType) -> list[pa.DataType | None]:
 
 
 class _Names(NamedTuple):
-    """Names: what a column is known by in a file."""
+    """How to derive a column's identifier in a file."""
 
     of_stored: Callable[[pa.Field], str]
     of_wanted: Callable[[StructField], str]
@@ -230,7 +230,7 @@ class _Names(NamedTuple):
 def _planned_fields(
     stored: Sequence[pa.Field], wanted: StructType, names: _Names, parents: tuple[str, ...]
 ) -> list[pa.Field]:
-    """The stored fields as a plan sees them: by the names of the table, variants marked."""
+    """Return the stored fields for a plan: with the table's names and marked variants."""
     exact = {names.of_wanted(each): each for each in wanted.fields}
     any_case = {name.lower(): each for name, each in exact.items()}
     present = {names.of_stored(each) for each in stored}
@@ -275,7 +275,7 @@ _OF_BYTES: Sequence[Callable[[pa.DataType], bool]] = (
     pt.is_binary_view,
     pt.is_fixed_size_binary,
 )
-"""Old writers did not say of their bytes that they are text."""
+"""Old writers did not mark bytes as text."""
 _KINDS: Mapping[str, Callable[[pa.DataType], bool]] = {
     "boolean": pt.is_boolean,
     "integer": pt.is_integer,
@@ -286,7 +286,7 @@ _KINDS: Mapping[str, Callable[[pa.DataType], bool]] = {
     "bytes": lambda each: any(is_kind(each) for is_kind in _OF_BYTES),
 }
 _WIDENED = frozenset({("integer", "float"), ("integer", "decimal"), ("date", "timestamp")})
-"""Kinds of which some become the other; whether these do, their values tell."""
+"""Pairs of kinds where some types convert to the other kind; the values decide whether they do."""
 
 
 def _is_readable(source: pa.DataType, target: pa.DataType) -> bool:
@@ -312,7 +312,8 @@ def _leaf(source: pa.DataType, target: pa.DataType, path: str) -> Convert:
     if pt.is_integer(source) and pt.is_decimal(target):
         return lambda array: integer_to_decimal(array, target)
     if pt.is_timestamp(source) and pt.is_timestamp(target) and source.unit == "ns":
-        # Delta has microseconds: of what other writers left, the rest is dropped, as Spark does.
+        # Delta has microseconds: digits that other writers stored beyond them are dropped, as in
+        # Spark.
         return lambda array: _floor_to_micros(array).cast(target)
     return lambda array: cast(array, target)
 

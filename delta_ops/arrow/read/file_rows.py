@@ -1,6 +1,6 @@
-"""File rows: the wanted columns of a Parquet file, by batches of bounded size.
+"""File rows: read the wanted columns of a Parquet file in batches of bounded size.
 
-Of a file in a store only the wanted columns of the chosen row groups are fetched, window by window.
+From a store, only the wanted columns of the chosen row groups are fetched, window by window.
 """
 
 from __future__ import annotations
@@ -29,38 +29,38 @@ from delta_ops.storage.parquet_ranges import (
 )
 
 _BATCH_BYTES = 16 << 20
-"""Size of a batch's columns, before they are decoded."""
+"""Size of a batch's columns before decoding."""
 _VALUE_BYTES = 8
-"""Size of a value in a batch, about, where it takes less in the file."""
+"""Approximate size of a value in a batch, even if it is smaller in the file."""
 _BATCH_ROWS = 1 << 17
 _SMALL_BYTES = 1 << 20
-"""Size of a file of which columns may be read once more than is needed."""
+"""For files up to this size it is acceptable to read some columns twice."""
 _LARGE_GROUP_BYTES = 32 << 20
-"""Columns of a row group that are not read whole, if they are larger together."""
+"""Row groups whose wanted columns are larger in total are not read whole."""
 _BUFFER_BYTES = 1 << 20
 _MUCH_BYTES = 1 << 28
-"""Size of a row group if each value were as large as its column is in the file: above it,
-dictionaries are looked into."""
+"""Limit for the size of a row group if each value were as large as its whole column. Above this
+limit, the dictionaries are read to find the size of the values."""
 
 
 class FileRows(NamedTuple):
-    """Neighbours in a file."""
+    """Consecutive rows of a file."""
 
     first: int
-    """Number of the first of them in the file."""
+    """Number of the first row in the file."""
     num_rows: int
     columns: pa.RecordBatch | None
-    """None: no column is wanted."""
+    """None if no column is wanted."""
     texts: frozenset[str] = frozenset()
-    """Columns that we chose to read as dictionaries, where they may stay so; others are such by
-    their writer's wish."""
+    """Columns that we chose to read as dictionaries and that may stay so. Other dictionary columns
+    exist because their writer chose so."""
 
 
 def read_rows(scan: FileScan, stored: StoredFile, use_threads: bool) -> Iterator[FileRows]:
-    """All rows of the row groups that the scan chooses, in their order.
+    """Yield all rows of the row groups that the scan chooses, in order.
 
     Raises:
-        ValueError: The file contradicts itself, or lacks the ids of its columns.
+        ValueError: The file contradicts itself, or its columns have no ids.
         OSError, pa.ArrowException: The file cannot be read.
     """
     storage, path = scan.files.find(stored.path)
@@ -82,7 +82,7 @@ def read_rows(scan: FileScan, stored: StoredFile, use_threads: bool) -> Iterator
             names = _names_of(texts, metadata) if scan.coded else frozenset()
             yield from _rows_of_groups(rows, source, leaves, asked, groups, use_threads, names)
         return
-    # Without a time: a cache for what the log is read by is none for the rows.
+    # The time is unknown: the cache for files of the log is not used for rows.
     info = FileInfo(path, stored.size or storage.stat(path).size, modified_ms=0)
     footer = read_footer(storage, info)
     schema = footer.metadata.schema.to_arrow_schema()
@@ -106,10 +106,10 @@ def _names_of(leaves: Sequence[int], metadata: pq.FileMetaData) -> frozenset[str
 def _leaves_in(
     scan: FileScan, stored: pa.Schema, metadata: pq.FileMetaData
 ) -> tuple[Sequence[int], Sequence[int]]:
-    """The leaves to read, and those of which only the footer's columns tell how large values are.
+    """Return the leaves to read, and the leaves whose value sizes must be read from the footer.
 
-    Small files are many, and to ask takes long. Of several row groups all are asked, since those
-    that are wanted may be chosen by what their columns say.
+    There can be many small files, and reading the sizes is slow. A file with several row groups
+    needs the sizes of all leaves, because its row groups may be chosen by their columns.
     """
     if scan.columns.mode == "id" and lacks_ids(stored):
         raise ValueError("its columns have no ids, and those of the table are mapped by id")
@@ -124,7 +124,7 @@ def _row_groups(scan: FileScan, metadata: pq.FileMetaData) -> Sequence[int]:
 
 
 def _has_little(group: pq.RowGroupMetaData) -> bool:
-    """Whether all values are little memory, even if each were as large as the row group is."""
+    """Return whether values take little memory, even if each were as large as the row group."""
     most: int = group.total_byte_size * max(group.num_rows, 1)
     return 0 < most <= _MUCH_BYTES
 
@@ -132,11 +132,11 @@ def _has_little(group: pq.RowGroupMetaData) -> bool:
 def _buffer_bytes(
     metadata: pq.FileMetaData, leaves: Sequence[int], row_groups: Sequence[int]
 ) -> int:
-    """How much of a column to read at once; 0: all of it, which takes less time."""
+    """Return how many bytes of a column to read at once; 0 means all, which is faster."""
     large = [
         group
         for group in map(metadata.row_group, row_groups)
-        if group.total_byte_size > _LARGE_GROUP_BYTES  # or its columns need not be asked
+        if group.total_byte_size > _LARGE_GROUP_BYTES  # otherwise its columns are small too
     ]
     sizes = (sum(group.column(i).total_compressed_size for i in leaves) for group in large)
     return _BUFFER_BYTES if max(sizes, default=0) > _LARGE_GROUP_BYTES else 0
@@ -178,7 +178,7 @@ def _rows_of_groups(
 
 
 def _runs(numbers: Sequence[int]) -> Iterator[list[int]]:
-    """Ascending numbers, those together that follow each other."""
+    """Group ascending numbers into runs of consecutive numbers."""
     run: list[int] = []
     for number in numbers:
         if run and number != run[-1] + 1:
@@ -190,7 +190,7 @@ def _runs(numbers: Sequence[int]) -> Iterator[list[int]]:
 
 
 def _mean_bytes(groups: Sequence[pq.RowGroupMetaData]) -> int:
-    """Size of a row in the file."""
+    """Return the mean size of a row in the file."""
     num_rows: int = sum(group.num_rows for group in groups)
     num_bytes: int = sum(group.total_byte_size for group in groups)
     return num_bytes // max(num_rows, 1)
@@ -199,7 +199,7 @@ def _mean_bytes(groups: Sequence[pq.RowGroupMetaData]) -> int:
 def _bytes_of_asked(
     source: pa.NativeFile, groups: Sequence[pq.RowGroupMetaData], asked: Sequence[int]
 ) -> int:
-    """Size of a row's values of these leaves, where it is largest."""
+    """Return the size of a row's values in these leaves, in the row group where it is largest."""
     num_bytes = num_rows = most = 0
     for group in groups:
         chunks = [group.column(i) for i in asked]
@@ -212,8 +212,8 @@ def _bytes_of_asked(
 
 
 def _rows_of_bytes(row_bytes: int, leaves: Sequence[int]) -> int:
-    """How many rows make a batch."""
-    # Equal numbers take next to nothing in a file, and as much as others in a batch.
+    """Return the number of rows of a batch."""
+    # Equal numbers take almost no space in a file, but full size in a batch.
     per_row = max(row_bytes, _VALUE_BYTES * len(leaves), 1)
     return max(1, min(_BATCH_ROWS, _BATCH_BYTES // per_row))
 
@@ -224,13 +224,13 @@ def open_parquet(
     dictionaries: Sequence[int] = (),
     buffer_bytes: int = 0,
 ) -> ParquetReader:
-    """The file; closing it closes the source.
+    """Open the file; closing it closes the source.
 
     Args:
-        source: On a disk or in memory.
-        metadata: The file's footer, where it was read before.
-        dictionaries: Leaves of texts that come as dictionaries.
-        buffer_bytes: How much of a column is read at once; 0: all that a row group has of it.
+        source: A local or in-memory file.
+        metadata: The file's footer, if known.
+        dictionaries: Text leaves to read as dictionaries.
+        buffer_bytes: How many bytes of a column are read at once; 0 means a whole row group's.
     """
     reader = ParquetReader(memory_pool=fast_pool())
     reader.open(
@@ -240,7 +240,7 @@ def open_parquet(
         coerce_int96_timestamp_unit="us",
         buffer_size=buffer_bytes,
         arrow_extensions_enabled=True,
-        # Other threads would only hand over what is there.
+        # Other threads would only pass on data that is already here.
         pre_buffer=False,
     )
     return reader

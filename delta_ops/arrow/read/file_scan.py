@@ -1,4 +1,4 @@
-"""File scan: what a read wants of each data file, and what the log says of one."""
+"""File scan: the data to read from each file, and the facts that the log records about it."""
 
 from __future__ import annotations
 
@@ -19,20 +19,20 @@ from delta_ops.protocol.row_tracking import RowColumns
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RowIds:
-    """The ids of a file's rows, and the versions that changed them last.
+    """Ids of a file's rows, and the versions that last changed the rows.
 
     Source: PROTOCOL.md, "Reader Requirements for Row Tracking".
     """
 
     columns: RowColumns
-    """What the file says of its rows stands in these, and counts before the rest."""
+    """Columns with ids and versions stored in the file; stored values have priority."""
     base: int
-    """The id of its first row."""
+    """The id of the first row."""
     commit_version: int
 
 
 class Numbered(NamedTuple):
-    """Rows by their numbers in the file, but those of a vector."""
+    """Wanted rows by their numbers in the file, except rows in a deletion vector."""
 
     rows: BitMap64
     deleted: DeletionVector | None
@@ -40,33 +40,34 @@ class Numbered(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StoredFile:
-    """A data file, and what the log says of its rows."""
+    """A data file with what the log records about its rows."""
 
     path: str
-    """Canonical."""
+    """Canonical path."""
     size: int
-    """Bytes."""
+    """In bytes."""
     values: Mapping[str, pa.Scalar]
-    """Values of columns that are the same in all its rows, by name."""
+    """Values of columns that are constant in the file, by column name."""
     rows: Deleted | Difference | Numbered | None = None
-    """Which of them are wanted; None: all."""
+    """Which rows are wanted; None means all."""
     row_ids: RowIds | None = None
-    """The ids of its rows; None where nobody asks for them."""
+    """The ids of the rows; None if row ids are not read."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FileScan:
-    """What is wanted of each file of a version."""
+    """The columns and rows to read from each file of a version."""
 
     files: TableFiles
     version: int
     schema: pa.Schema
-    """Columns of the rows that are read, in the order of the table."""
+    """Columns of the result, in the table's order."""
     columns: FileColumns
-    """Columns that files have; the others are among the values of each file."""
+    """Columns stored in the files; other columns are in each file's `values`."""
     coded: FileColumns | None = None
-    """These columns of files whose dictionaries we chose to read; None: as those of the others."""
+    """Used instead of `columns` for files whose dictionaries we chose to read; None means
+    `columns`."""
     condition: Any
-    """An Arrow expression that is true for the rows wanted; None: all are."""
+    """An Arrow expression that is true for the wanted rows; None means all rows."""
     row_groups: ChooseRowGroups | None = None
-    """Chooses the row groups that can hold such rows; None: all can."""
+    """Chooses the row groups that can hold wanted rows; None means all."""

@@ -1,4 +1,4 @@
-"""File values: columns that are the same in all rows of a file, as Arrow has them.
+"""File values: columns that are constant in a file, as Arrow scalars.
 
 Source: PROTOCOL.md, "Partition Value Serialization".
 """
@@ -18,26 +18,26 @@ from delta_ops.protocol.table_definition import TableDefinition
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Partitioning:
-    """The partition columns that are wanted, and how their values are written."""
+    """The wanted partition columns, and how their values are stored."""
 
     columns: tuple[StructField, ...]
     is_mapped: bool
-    """Whether values stand under physical names."""
+    """Whether values are stored under physical names."""
     time_zone: str
-    """Time zone of timestamps that name none."""
+    """Time zone for timestamps without one."""
 
     def values(
         self, partition_values: Mapping[str, str | None], table: str, path: str
     ) -> dict[str, pa.Scalar]:
-        """The typed values of a file by the columns' names.
+        """Return the typed values of a file by column name.
 
         Args:
-            partition_values: As the log has them.
+            partition_values: The values in the log.
             table: The table's root, for messages.
-            path: The file's, for messages.
+            path: The file's path, for messages.
 
         Raises:
-            LogCorruptError: One of them is none of its column's type.
+            LogCorruptError: A value is not valid for its column's type.
         """
         values = parse_partition_values(
             self.columns,
@@ -56,7 +56,7 @@ class Partitioning:
 def plan_partitioning(
     schema: StructType, definition: TableDefinition, time_zone: str
 ) -> Partitioning:
-    """The partition columns among the columns wanted."""
+    """Return the partition columns among the wanted columns."""
     names = set(definition.partition_columns)
     return Partitioning(
         columns=tuple(each for each in schema.fields if each.name in names),

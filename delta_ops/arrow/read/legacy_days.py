@@ -1,11 +1,11 @@
-"""Legacy days: old dates and timestamps of the legacy calendar as those of the Gregorian one.
+"""Legacy days: convert old dates and timestamps from the legacy calendar to the Gregorian one.
 
-Source: Spark's `RebaseDateTime` (a date keeps its year, month and day; so does a timestamp, with
-its time of day).
+Source: Spark's `RebaseDateTime`. A date keeps its year, month and day; a timestamp also keeps its
+time of day.
 
-See `protocol.legacy_calendar`. What cannot be told exactly is refused: days before year 1, and old
-timestamps that were written in another zone than UTC, whose offsets of old the calendars count
-differently. New values are what they are.
+See `protocol.legacy_calendar`. Values without an exact conversion are rejected: days before year 1,
+and timestamps before 1900 written in a zone other than UTC, because the two calendars use different
+historical offsets. Newer values stay unchanged.
 """
 
 from __future__ import annotations
@@ -31,14 +31,14 @@ _UTC = frozenset({"UTC", "Etc/UTC", "GMT", "Z"})
 
 
 class LegacyCalendarError(ValueError):
-    """An old value that cannot be told exactly."""
+    """An old value has no exact conversion."""
 
 
 def plan_rebase(source: pa.DataType, calendar: LegacyCalendar, path: str) -> Convert | None:
-    """How to rebase a column of a file; None where nothing of it is legacy.
+    """Plan how to rebase a column of a file; None if its values need no rebase.
 
     Args:
-        source: Its type in the file; a timestamp of INT96 has no zone.
+        source: The column's type in the file. An INT96 timestamp has no zone.
         calendar: The calendar of the file.
         path: The column, for messages.
     """
@@ -63,7 +63,7 @@ def _rebased_times(array: pa.Array, zone: str | None, path: str) -> pa.Array:
         )
     if not _is_before(times, _GREGORIAN_SINCE * _DAY_US):
         return array
-    # Whole days downwards: Arrow's division rounds towards zero.
+    # Round down to whole days; Arrow's division rounds towards zero.
     of_day = pc.subtract(times, pc.multiply(_FIRST_DAY * 2, _DAY_US))
     days = pc.add(pc.divide(of_day, _DAY_US), _FIRST_DAY * 2)
     rest = pc.subtract(times, pc.multiply(days, _DAY_US))
@@ -92,9 +92,10 @@ def _rebased_days(days: pa.Array, path: str) -> pa.Array:
 
 
 def _shifts() -> Iterator[tuple[int, int]]:
-    """The days from which on the calendars are so many days apart, ascending.
+    """Yield pairs of a first day and the calendars' difference in days from then on, ascending.
 
-    They part by one day more after each February that has 29 days in the Julian calendar only.
+    The difference changes by one day after each February that has 29 days only in the Julian
+    calendar.
     """
     shift = 2
     yield _FIRST_DAY, shift

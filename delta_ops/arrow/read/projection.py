@@ -1,7 +1,7 @@
-"""Projection: the columns that a caller asks for, as a part of the table's schema.
+"""Projection: the requested columns as a part of the table's schema.
 
-A name is that of a column, or the path to a field of nested structs, with dots: `a.b` keeps of the
-struct `a` the field `b`. See `protocol.column_names`.
+A name is a column's name or, with dots, the path to a field of nested structs: `a.b` keeps only the
+field `b` of the struct `a`. See `protocol.column_names`.
 """
 
 from __future__ import annotations
@@ -18,10 +18,10 @@ from delta_ops.protocol.schema.column_names import path_of_name
 
 
 def project(schema: StructType, names: Sequence[str] | None) -> StructType:
-    """The columns of these names, in the order in which they are first named; all if None.
+    """Return the named columns, in the order of their first mention; None means all.
 
     Raises:
-        InvalidRequestError: There is no such column, or it is named twice.
+        InvalidRequestError: A column does not exist, or is named twice.
     """
     if names is None:
         return schema
@@ -41,12 +41,12 @@ def project(schema: StructType, names: Sequence[str] | None) -> StructType:
 
 
 def select(schema: StructType, names: Sequence[str]) -> StructType:
-    """The columns of these names, which are those of the schema and no paths."""
+    """Return the columns with these names; paths to nested fields are not supported."""
     return StructType(tuple(find_field(schema, name) for name in names))
 
 
 def unite(schema: StructType, parts: Iterable[StructType]) -> StructType:
-    """All that is in any of these parts of a schema, in the schema's order."""
+    """Return everything that is in any of these parts of a schema, in the schema's order."""
     found: dict[str, StructField] = {}
     for part in parts:
         for each in part.fields:
@@ -57,7 +57,7 @@ def unite(schema: StructType, parts: Iterable[StructType]) -> StructType:
 
 
 def drop_columns(schema: StructType, columns: Iterable[StructField]) -> StructType:
-    """A schema without some of its columns."""
+    """Return the schema without some columns."""
     names = {each.name for each in columns}
     return StructType(tuple(each for each in schema.fields if each.name not in names))
 
@@ -65,11 +65,11 @@ def drop_columns(schema: StructType, columns: Iterable[StructField]) -> StructTy
 def plan_selection(
     given: pa.Schema, wanted: pa.Schema
 ) -> Callable[[pa.RecordBatch], pa.RecordBatch]:
-    """How to leave only the wanted columns, and fields of structs, in batches that hold them."""
+    """Plan how to reduce batches to the wanted columns and struct fields."""
     if given == wanted:
         return lambda batch: batch
     if not wanted:
-        return lambda batch: batch.select([])  # of arrays that are none, Arrow makes no rows
+        return lambda batch: batch.select([])  # from_arrays would lose the row count
     select = plan_fields(list(given), list(wanted), "", _SAME)
     return lambda batch: pa.RecordBatch.from_arrays(
         select(batch.columns, len(batch)), schema=wanted
@@ -89,7 +89,7 @@ def _part_of_path(schema: StructType, path: ColumnPath, name: str) -> StructFiel
         raise InvalidRequestError(
             f"There is no column {name}: {field.name} is {inner.name}, and has no fields."
         )
-    whole = ".".join(rest)  # which may be the name of one field
+    whole = ".".join(rest)  # a field's name may itself contain dots
     known = inner.fields_by_lower_name
     is_whole = rest[0].lower() not in known and whole.lower() in known
     part = find_field(inner, whole) if is_whole else _part_of_path(inner, rest, name)

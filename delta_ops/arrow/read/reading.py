@@ -1,4 +1,4 @@
-"""Reading: rows of many files, several files at a time, in the order of the files."""
+"""Read the rows of many files: several files at a time, in the order of the files."""
 
 from __future__ import annotations
 
@@ -18,34 +18,37 @@ from delta_ops.storage.concurrency import MAX_CONCURRENCY, run_ahead, works_in_s
 
 R = TypeVar("R")
 ReadRows = Callable[[Storage, Iterable[tuple[FileScan, StoredFile]]], Iterator[pa.RecordBatch]]
-"""Gives the rows that are wanted of each file, in the order of the files."""
+"""Yields the wanted rows of each file, in the order of the files."""
 
 _SMALL_BYTES = 16 << 20
-"""A file up to this is read beside others, of a larger one the columns beside each other."""
+"""Files up to this size are read in parallel with others; larger files decode their columns in
+parallel."""
 DECODED = 4
-"""How many times larger rows are in memory than in files, about."""
+"""Approximate ratio of the size of rows in memory to their size in files."""
 _READ_BYTES = _SMALL_BYTES * DECODED
-"""Rows that one thread reads ahead: some files have a thousand times larger rows."""
+"""Rows that one thread reads ahead. A limit is needed because rows can be a thousand times larger
+than their file."""
 _READS_AHEAD = 2
-"""How many are under way beside the one whose rows are taken, though little may be ahead."""
+"""Minimum number of reads in progress beside the current one, even if the bytes ahead are few."""
 AHEAD_BYTES = 256 << 20
-"""Rows that are read while the caller takes the ones before."""
+"""Bytes of rows that are read ahead of the caller."""
 _LOCAL_THREADS = os.cpu_count() or 1
-"""Files of a disk that are read at once: decoding takes longest, and more threads would only wait
-for each other."""
+"""Number of local files that are read at once. Decoding takes most of the time, so more threads
+would only wait for each other."""
 _LOCAL_READS = _LOCAL_THREADS + 2
-"""Calls that are ahead of who takes their rows: a thread that has done with one finds the next."""
+"""Number of calls ahead of the caller, so that a thread that finishes one call finds the next."""
 _LOCAL_AHEAD_BYTES = (_LOCAL_THREADS + 1) * _READ_BYTES
 _LOCAL_READ_FILES = 8
-"""Files that one thread reads in turn: to hand over a file costs as much as to read it."""
+"""Number of files that one thread reads in turn: passing a file to a thread costs as much as
+reading it."""
 _LOCAL_READ_BYTES = 1 << 20
-"""Size of these files together."""
+"""Total size of these files."""
 _SOON_BYTES = 8 << 20
-"""Size of the files that are read before a stream is handed out; and their number."""
+"""Total size of the files that are read before the stream is returned."""
 _SOON_FILES = 64
 _GATHERED_ROWS = 1 << 13
 _HELD_BYTES = 512 << 20
-"""Bytes that calls hold at once which go through files."""
+"""Total bytes that the calls of `go_through` may hold at once."""
 
 
 def read_all(
@@ -53,17 +56,17 @@ def read_all(
     files: Iterable[tuple[FileScan, StoredFile]],
     ahead_bytes: int = AHEAD_BYTES,
 ) -> Iterator[pa.RecordBatch]:
-    """The rows that are wanted of each file.
+    """Yield the wanted rows of each file.
 
     Args:
-        ahead_bytes: Rows that are read while the caller takes the ones before, about.
+        ahead_bytes: Approximate bytes of rows that are read ahead of the caller.
 
     Raises:
-        DataFileError: A file or its deletion vector is gone, or cannot be read.
+        DataFileError: A file or its deletion vector is missing or unreadable.
         StorageError: The store failed.
     """
     is_local = storage.has_native_input
-    # A thread that reads for itself needs no more than a file at a time.
+    # In sequence, the caller's thread reads; it needs only one file at a time.
     together = _LOCAL_READ_FILES if is_local and not works_in_sequence() else 1
     read_bytes = min(_READ_BYTES, ahead_bytes // _READS_AHEAD)
     if is_local:
@@ -79,10 +82,10 @@ def read_all(
 def read_soon(
     storage: Storage, files: Iterable[tuple[FileScan, StoredFile]]
 ) -> Iterator[pa.RecordBatch]:
-    """The rows of `read_all`, for a stream that others take; the first ones are read here and now.
+    """Return the rows of `read_all`, and read the first of them immediately.
 
-    What takes a stream by Arrow's C interface, such as `pa.table`, gets the text of an error and
-    not its type. So what is wrong with the files of a small table is raised before there is a
+    A consumer of Arrow's C stream interface, such as `pa.table`, gets only the text of an error,
+    not its type. Errors in the files of a small table are therefore raised before there is a
     stream.
     """
     rest = iter(files)
@@ -105,25 +108,26 @@ def read_soon(
 
 
 def go_through(storage: Storage, calls: Iterable[tuple[int, Callable[[], R]]]) -> list[R]:
-    """What the calls return, in their order; as many at once as memory has room for.
+    """Return the results of the calls in order; runs as many at once as memory allows.
 
     Args:
-        storage: The table's.
-        calls: How many bytes a call will hold, about, and what goes through a file.
+        storage: The table's storage.
+        calls: The approximate bytes that each call holds in memory, and the call, which processes a
+            file.
     """
     with closing(run_ahead(calls, _HELD_BYTES, *limits_of(storage))) as results:
         return list(results)
 
 
 def limits_of(storage: Storage) -> tuple[int, int | None]:
-    """How many calls are ahead of the caller, and how many threads compute."""
+    """Return how many calls may run ahead of the caller, and the number of computing threads."""
     return (_LOCAL_READS, _LOCAL_THREADS) if storage.has_native_input else (MAX_CONCURRENCY, None)
 
 
 def gather(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    """Neighbours together, where a few rows of each file are left; without those of no row.
+    """Combine neighbouring small batches, and drop empty batches.
 
-    What is done for a batch would take longer than for its rows.
+    For a few rows per batch, the cost of each batch is higher than the cost of its rows.
     """
     pending: list[pa.RecordBatch] = []
     num_rows = num_bytes = 0
@@ -143,7 +147,7 @@ def gather(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
 def _groups(
     files: Iterable[tuple[FileScan, StoredFile]], max_files: int
 ) -> Iterator[list[tuple[FileScan, StoredFile]]]:
-    """Neighbours that are small together, or one."""
+    """Group neighbouring small files; a large file is a group of its own."""
     group: list[tuple[FileScan, StoredFile]] = []
     size = 0
     for scan, file in files:
@@ -163,7 +167,7 @@ def _bytes_ahead(group: Sequence[tuple[FileScan, StoredFile]], read_bytes: int) 
 def _read_group(
     group: Sequence[tuple[FileScan, StoredFile]], read_bytes: int
 ) -> Iterable[pa.RecordBatch]:
-    """Read here and now, or as much as may be ahead; the rest by whoever takes the batches."""
+    """Read a group immediately, up to the limit; the caller reads the rest."""
     batches = chain.from_iterable(
         read_data_file(scan, file, use_threads=file.size > _SMALL_BYTES) for scan, file in group
     )
@@ -172,7 +176,7 @@ def _read_group(
     ahead, num_bytes = [], 0
     for batch in batches:
         ahead.append(batch)
-        num_bytes += batch.get_total_buffer_size()  # quick; a slice counts as what it is of
+        num_bytes += batch.get_total_buffer_size()  # fast; counts the whole buffer of a slice
         if num_bytes > read_bytes:
             break
     return chain(ahead, batches)

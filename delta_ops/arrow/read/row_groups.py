@@ -1,6 +1,7 @@
-"""Row groups of a data file that can hold a matching row, by the statistics in its footer.
+"""Choose the row groups that can hold a matching row, by the statistics in the footer.
 
-They are taken for what those of the log are: bounds that leave nothing out, see `protocol.stats`.
+Footer statistics are used like statistics of the log: as bounds that never exclude a matching row.
+See `protocol.stats`.
 """
 
 from __future__ import annotations
@@ -24,13 +25,13 @@ ChooseRowGroups = Callable[[pq.FileMetaData], Sequence[int]]
 def plan_row_groups(
     schema: StructType, of_log: Collection[StructField], mode: str, predicate: Predicate | None
 ) -> ChooseRowGroups | None:
-    """How to choose row groups, ascending; None where all are to be read.
+    """Plan how to choose row groups, in ascending order; None if all are read.
 
     Args:
         schema: The table's columns.
-        of_log: Columns whose values stand in the log; what files say of them does not count.
-        mode: How columns are mapped; by ids, footers do not say which column a name stands for.
-        predicate: What rows are wanted.
+        of_log: Columns whose values come from the log. The file's statistics for them are ignored.
+        mode: The column mapping mode. In mode `id` a footer does not connect names to columns.
+        predicate: The wanted rows.
 
     Raises:
         InvalidRequestError: The predicate does not fit the schema.
@@ -48,7 +49,7 @@ def plan_row_groups(
     def choose(metadata: pq.FileMetaData) -> Sequence[int]:
         groups = range(metadata.num_row_groups)
         if len(groups) < 2:
-            return groups  # the log has told already
+            return groups  # the statistics of the log already cover the file
         stats = [
             stats_from_footer(
                 metadata, stored, (), StatsSettings(columns=tuple(paths)), row_groups=[group]

@@ -1,8 +1,7 @@
 """Read a table's rows in this process.
 
-Files that cannot hold a matching row are left out by the log's statistics; of the others, the rows
-for which the predicate is true are kept. Files are read several at a time, and their rows come in
-the order of the files.
+The statistics of the log exclude files that cannot hold a matching row. The predicate then filters
+the rows of the other files. Several files are read at a time; the rows keep the order of the files.
 """
 
 from __future__ import annotations
@@ -50,7 +49,7 @@ from delta_ops.protocol.table_definition import TableDefinition, validate
 from delta_ops.storage.concurrency import run_parallel
 
 ReadFiles = Callable[[Iterable[AddFile]], Iterator[pa.RecordBatch]]
-"""Gives the rows of live files, in the order of the files."""
+"""Yields the rows of live files, in the order of the files."""
 
 
 def to_table(
@@ -62,21 +61,22 @@ def to_table(
     timestamp: str | date | None = None,
     partition_time_zone: str = "UTC",
 ) -> pa.Table:
-    """The rows of a version of the table, or of a snapshot; of the latest one if none is named.
+    """Return the rows of a version or snapshot of the table; the latest version by default.
 
     Args:
-        source: The table, by its handle, its path or URI, or a snapshot of it.
-        columns: Names, in the order wanted; all of them if None. `a.b` is the struct `a` with its
-            field `b` alone.
-        predicate: Keeps the rows for which it is true.
-        version: The version, if not the latest one; or
-        timestamp: the version at a time, in UTC unless it has a zone.
-        partition_time_zone: In which partition values of type timestamp are read that name no zone.
+        source: The table, as a handle, path or URI, or a snapshot.
+        columns: Column names, in the wanted order; None means all. `a.b` is the struct `a` with
+            only its field `b`.
+        predicate: Selects the rows to return.
+        version: The version to read. Excludes `timestamp`.
+        timestamp: Read the version of this time. A time without a zone is in UTC.
+        partition_time_zone: Time zone for partition timestamps without a zone.
 
     Raises:
-        InvalidRequestError: A column is not there, or the predicate does not fit the table.
-        DataFileError: A data file or a deletion vector is gone or cannot be read.
-        OutsideFileError: One lies outside of the table and may not be read there; see `DeltaLog`.
+        InvalidRequestError: A column does not exist, or the predicate does not fit the table.
+        DataFileError: A data file or a deletion vector is missing or unreadable.
+        OutsideFileError: A file lies outside of the table, and reading it there is not allowed; see
+            `DeltaLog`.
         UnsupportedFeatureError: The rows are stored in a way that we cannot read.
     """
     validate_arguments(to_table, locals())
@@ -94,7 +94,7 @@ def to_batches(
     timestamp: str | date | None = None,
     partition_time_zone: str = "UTC",
 ) -> Iterator[pa.RecordBatch]:
-    """The rows of `to_table` as batches; a few of them are in memory at a time."""
+    """Return the rows of `to_table` as batches, with only a few of them in memory at a time."""
     validate_arguments(to_batches, locals())
     snapshot, wanted = _open(snapshot_of(source, version, timestamp), columns)
     return _matching_batches(snapshot, wanted, predicate, partition_time_zone)
@@ -103,7 +103,7 @@ def to_batches(
 def open_reader(
     snapshot: Snapshot, columns: Sequence[str] | None = None, predicate: Predicate | None = None
 ) -> pa.RecordBatchReader:
-    """The rows of `to_batches` as a stream for others; see `read_soon`."""
+    """Return the rows of `to_batches` as a stream for other libraries; see `read_soon`."""
     _, wanted = _open(snapshot, columns)
     batches = _matching_batches(snapshot, wanted, predicate, "UTC", read_soon)
     return pa.RecordBatchReader.from_batches(arrow_schema_from_schema(wanted), batches)
@@ -117,9 +117,9 @@ def count_rows(
     timestamp: str | date | None = None,
     partition_time_zone: str = "UTC",
 ) -> int:
-    """How many rows a version has, or a snapshot; or for how many the predicate is true.
+    """Count the rows of a version or snapshot, or the rows that match a predicate.
 
-    Without a predicate only files are opened whose number of rows the log does not tell.
+    Without a predicate, only files without a row count in the log are opened.
 
     Raises:
         As `to_table` does.
@@ -133,7 +133,7 @@ def count_rows(
 
 
 def num_live_rows(snapshot: Snapshot, adds: Sequence[AddFile]) -> int:
-    """How many rows live files have; only those are opened whose statistics do not tell."""
+    """Count the rows of live files; opens only files whose statistics lack the row count."""
     known = [(add, parse_stats(add.stats)) for add in adds]
     untold = [add for add, stats in known if stats is None or stats.num_records is None]
     stored = sum(stats.num_records for _, stats in known if stats and stats.num_records)
@@ -144,14 +144,14 @@ def num_live_rows(snapshot: Snapshot, adds: Sequence[AddFile]) -> int:
 
 
 def export_schema(source: Source, path: str | os.PathLike[str]) -> None:
-    """Write an empty Parquet file with all columns, for tools that take them from a file.
+    """Write an empty Parquet file with all columns, for tools that take a schema from a file.
 
     Args:
         source: The table, at its latest version, or a snapshot.
-        path: On this machine; nothing may be there yet.
+        path: A local path. The file must not exist yet.
 
     Raises:
-        InvalidRequestError: There is a file already, or Parquet has no such columns.
+        InvalidRequestError: The file exists already, or Parquet does not support the columns.
         StorageError: The file cannot be written.
     """
     validate_arguments(export_schema, locals())
@@ -181,10 +181,12 @@ def read_files(
     definition: TableDefinition | None = None,
     ahead_bytes: int = AHEAD_BYTES,
 ) -> Iterator[pa.RecordBatch]:
-    """The matching rows of these live files as they are stored, in the order of the files.
+    """Yield the matching rows of live files as they are stored, in the order of the files.
+
+    Char columns are not padded.
 
     Args:
-        definition: The table by which the files were written, if that is not the snapshot's yet.
+        definition: The table definition used to write the files, if it differs from the snapshot's.
         ahead_bytes: As for `read_all`.
 
     Raises:
@@ -200,11 +202,13 @@ def read_kept(
     predicate: Predicate | None = None,
     ahead_bytes: int = AHEAD_BYTES,
 ) -> Iterator[pa.RecordBatch]:
-    """The rows of live files as they are stored, with what they keep wherever they are written.
+    """Yield the rows of live files as they are stored, with their row ids and commit versions.
+
+    A rewrite keeps these values when it moves a row to another file.
 
     Args:
-        columns: Any of the table's and of `row_tracking.tracked_definition`; None: all of these.
-        predicate: Keeps the rows for which it is true.
+        columns: Columns of the table and of `row_tracking.tracked_definition`; None means all.
+        predicate: Selects the rows to return.
         ahead_bytes: As for `read_all`.
     """
     return plan_reading_kept(snapshot, columns, predicate, ahead_bytes)(files)
@@ -213,11 +217,11 @@ def read_kept(
 def read_numbered(
     snapshot: Snapshot, files: Iterable[tuple[AddFile, BitMap64 | None]]
 ) -> Iterator[pa.RecordBatch]:
-    """The rows of these numbers with all that `read_kept` gives of a row.
+    """Yield chosen rows of live files, with all columns of `read_kept`.
 
     Args:
-        files: Numbers count from 0 in the order of a file, and may name deleted rows too; None: all
-            rows that are live.
+        files: Files and row numbers. Numbers count from 0 in file order, and deleted rows among
+            them are skipped. None means all live rows.
     """
     stored = tracked_definition(snapshot.definition, snapshot.uri)
     validate(stored, "read", table=snapshot.uri)
@@ -239,14 +243,14 @@ def plan_reading(
     ahead_bytes: int = AHEAD_BYTES,
     coded: Collection[str] = (),
 ) -> ReadFiles:
-    """How to read files, for who reads many, each by itself; see `read_files`.
+    """Plan `read_files` once for a caller that reads many files one by one.
 
     Args:
-        coded: Columns whose texts may come as `coded_texts` has them; none where there is a
-            predicate.
+        coded: Columns whose texts may stay dictionaries, as in `coded_texts`. Must be empty if
+            there is a predicate.
     """
     definition = definition or snapshot.definition
-    # Before its schema is asked for, which may have types that Arrow lacks.
+    # Validate before the Arrow schema is built: it may have types that Arrow lacks.
     validate(definition, "read", table=snapshot.uri)
     wanted = select(definition.schema, columns)
     return _plan_batches(snapshot, wanted, predicate, "UTC", definition, ahead_bytes, coded)
@@ -259,14 +263,14 @@ def plan_reading_kept(
     ahead_bytes: int = AHEAD_BYTES,
     coded: Collection[str] = (),
 ) -> ReadFiles:
-    """How to read files, for who reads many, each by itself; see `read_kept`, `plan_reading`."""
+    """Plan `read_kept` once for a caller that reads many files; see `plan_reading`."""
     stored = tracked_definition(snapshot.definition, snapshot.uri)
     names = stored.arrow_schema.names if columns is None else columns
     return plan_reading(snapshot, names, predicate, stored, ahead_bytes, coded)
 
 
 def _open(snapshot: Snapshot, columns: Sequence[str] | None) -> tuple[Snapshot, StructType]:
-    # Before its schema is asked for, which may have types that Arrow lacks.
+    # Validate before the schema is used: it may have types that Arrow lacks.
     validate(snapshot.definition, "read", table=snapshot.uri)
     with naming_table(snapshot.uri):
         return snapshot, project(snapshot.schema, columns)
@@ -279,7 +283,7 @@ def _matching_batches(
     partition_time_zone: str,
     read_rows: ReadRows = read_all,
 ) -> Iterator[pa.RecordBatch]:
-    """The rows that a user asked for, as they are shown."""
+    """Yield the rows of a user's request, with char columns padded."""
     files = plan_scan(snapshot, predicate, partition_time_zone=partition_time_zone)
     record_read(snapshot, predicate)
     planned = _plan_scan(snapshot, wanted, predicate, partition_time_zone, snapshot.definition)
@@ -309,9 +313,9 @@ def _plan_batches(
 class _PlannedScan(NamedTuple):
     scan: FileScan
     stored_file: Callable[[AddFile], StoredFile]
-    """All live rows of a file."""
+    """Describes a file and all its live rows."""
     select: Callable[[pa.RecordBatch], pa.RecordBatch]
-    """Leaves the columns that are wanted of those that are read."""
+    """Keeps only the wanted columns of a batch."""
 
 
 def _plan_scan(
@@ -349,7 +353,9 @@ def _plan_scan(
 def plan_condition(
     schema: StructType, wanted: StructType, predicate: Predicate | None
 ) -> tuple[StructType, Any]:
-    """The columns to read for those that are wanted, and the predicate as Arrow has it.
+    """Return the columns to read, and the predicate as an Arrow expression.
+
+    The columns are the wanted columns and the columns of the predicate.
 
     Raises:
         InvalidRequestError: The predicate does not fit the schema.

@@ -1,12 +1,14 @@
-"""Variant columns: stored variants, shredded ones too, as those of the table.
+"""Variant columns: convert stored variants, shredded or not, to the table's variants.
 
 Source: the Parquet format's VariantShredding.md.
 
-A file may keep parts of a variant in columns of their own. Beside `metadata`, which has the names
-of all fields, a group then has `typed_value`: a value that has its type, an array's elements or an
-object's fields, each a group of `value` and `typed_value` again. `value` holds what does not fit
-there. Here the two become one value again, row by row, and what the specification calls invalid is
-refused wherever the two together have more than one meaning.
+A file may store parts of a variant in separate columns. The struct then has, beside `metadata` with
+all field names, a column `typed_value`: a value with its own type, the elements of an array, or the
+fields of an object. Each element or field is again a struct of `value` and `typed_value`. `value`
+holds everything that does not fit `typed_value`.
+
+This module joins both parts into one value, row by row. It rejects combinations that the
+specification calls invalid if they have more than one meaning.
 """
 
 from __future__ import annotations
@@ -44,13 +46,14 @@ _NULL = primitive_value(Primitive.NULL)
 _NO_NAMES = FieldNames((), {})
 
 _Encode = Callable[[Any, Sequence[FieldNames]], Values]
-"""From an array and the names that go with each of its values."""
+"""Encodes an array; takes the array and the field names for each of its values."""
 
 
 class StoredVariant(pa.ExtensionType):  # type: ignore[misc]  # pyarrow has no types
-    """Stands for the type of a stored variant where a conversion is planned.
+    """Marks the type of a stored variant in a conversion plan.
 
-    A struct with the same fields is none. No array is of this type.
+    The mark distinguishes a variant from a plain struct with the same fields. No array has this
+    type.
     """
 
     def __init__(self, group: pa.DataType, where: str) -> None:
@@ -67,10 +70,10 @@ class StoredVariant(pa.ExtensionType):  # type: ignore[misc]  # pyarrow has no t
 
 
 def mark_variant(stored: pa.DataType, where: str) -> pa.DataType:
-    """The type as which a plan sees a variant's: marked unless it is as the table has it.
+    """Return the type that a plan uses for a variant, marked unless it needs no conversion.
 
     Args:
-        stored: What stands in the file where the table has a variant.
+        stored: The type in the file of a column that is a variant in the table.
         where: The column, for messages.
     """
     group = stored.storage_type if isinstance(stored, pa.BaseExtensionType) else stored
@@ -82,13 +85,13 @@ def mark_variant(stored: pa.DataType, where: str) -> pa.DataType:
 
 
 def plan_variant(stored: StoredVariant) -> Convert:
-    """How to make the table's variants of those of a file.
+    """Plan the conversion of stored variants to the table's variants.
 
-    What the result raises is a matter of size, as with `nesting.plan_conversion`, or a ValueError
-    for a row that is malformed.
+    The conversion raises pa.ArrowCapacityError for too much data, as in `nesting.plan_conversion`,
+    and ValueError for a malformed row.
 
     Raises:
-        ValueError: The file's columns are none in which variants are stored.
+        ValueError: The file's columns do not form a stored variant.
     """
     group, where = stored.storage_type, stored.where
     if len({each.name for each in group}) < group.num_fields:
@@ -102,7 +105,7 @@ def plan_variant(stored: StoredVariant) -> Convert:
 
     def convert(array: Any) -> pa.StructArray:
         rows = _storage(array)
-        # Flattened, all parts are null where the struct is.
+        # flatten() makes all parts null where the struct is null.
         metadata = cast(decode(rows.flatten()[metadata_index]), pa.binary())
         if metadata.null_count > rows.null_count:
             raise ValueError(f"variant {where} has rows without {_METADATA}")
@@ -110,7 +113,7 @@ def plan_variant(stored: StoredVariant) -> Convert:
             values = _binary(to_values(rows, _names_of(metadata, where)))
         else:
             values = cast(decode(rows.flatten()[group.get_field_index(_VALUE)]), pa.binary())
-        # Whether there is a variant at all, the struct says; one that has no value then is the
+        # The struct decides whether there is a variant; a variant without a value is then the
         # variant null (VariantShredding.md, "Value Shredding").
         arrays = [metadata, pc.fill_null(values, _NULL)]
         return pa.StructArray.from_arrays(arrays, fields=fields, mask=rows.is_null())
@@ -129,7 +132,7 @@ def _names_of(metadata: pa.BinaryArray, where: str) -> Sequence[FieldNames]:
 
 
 def _plan_parts(group: pa.StructType, where: str, others: Iterable[str] = ()) -> _Encode:
-    """Plan how to encode a group of `value` and `typed_value`, of which one may be absent."""
+    """Plan how to encode a group of `value` and `typed_value`; one of the two may be absent."""
     parts = {each.name for each in group}.difference(others)
     if not parts or not parts <= {_VALUE, _TYPED_VALUE}:
         raise ValueError(f"variant {where} is stored in parts {sorted(parts)}, which is no variant")
@@ -161,11 +164,12 @@ def _plan_parts(group: pa.StructType, where: str, others: Iterable[str] = ()) ->
 
 
 _Join = Callable[[Values, Any, Sequence[FieldNames]], Values]
-"""From a group's `value` and `typed_value`, and the names that go with each."""
+"""Joins a group's `value` and `typed_value`; also takes the field names for each row."""
 
 
 def _plan_either(data_type: pa.DataType, where: str) -> _Join:
-    """Where what has its own columns is no object: one of both parts is there, or none."""
+    """Plan the join for a typed value that is not an object: each row has at most one of both
+    parts."""
     encode = _plan_array(data_type, where) if is_list(data_type) else _plan_leaf(data_type, where)
 
     def join(values: Values, typed: Any, names: Sequence[FieldNames]) -> Values:
@@ -181,7 +185,7 @@ def _plan_either(data_type: pa.DataType, where: str) -> _Join:
 
 
 def _plan_object(data_type: pa.StructType, where: str) -> _Join:
-    """Fields of which some have their own columns, and the others are those of `value`."""
+    """Plan the join for an object: some fields have separate columns, others are in `value`."""
     own = [each.name for each in data_type]
     own_names = frozenset(own)
     if len(own_names) < len(own):
@@ -262,7 +266,7 @@ def _plan_leaf(data_type: pa.DataType, where: str) -> _Encode:
 
 @contextmanager
 def _naming_column(where: str) -> Iterator[None]:
-    """What is wrong with a value, with the column that has it."""
+    """Add the column's name to errors about a value."""
     try:
         yield
     except ValueError as error:
@@ -274,7 +278,11 @@ def _storage(array: Any) -> Any:
 
 
 def _binary(values: Values) -> pa.BinaryArray:
-    """Raises pa.ArrowCapacityError where they are more than one array holds."""
+    """Build one array.
+
+    Raises:
+        pa.ArrowCapacityError: The values are larger than one array can hold.
+    """
     if sum(len(each) for each in values if each is not None) > MAX_BYTES:
         raise pa.ArrowCapacityError("variants are more than one array holds")
     return pa.array(values, pa.binary())

@@ -1,8 +1,9 @@
-"""Primitives of variants: Arrow columns of the types that a variant may have, as its values.
+"""Variant primitives: encode Arrow columns of primitive types as variant values.
 
 Source: the Parquet format's VariantShredding.md, "Shredded Value Types".
 
-A type is that of the variant exactly: none is widened, and a unit that variants lack has no value.
+Each type maps to exactly one variant type. No type is widened, and a unit that variants lack is not
+supported.
 """
 
 from __future__ import annotations
@@ -22,25 +23,26 @@ from delta_ops.protocol.variant import (
 )
 
 Values = list[bytes | None]
-"""Encoded; None is missing."""
+"""Encoded values; None means missing."""
 
 
 def plan_primitives(data_type: pa.DataType) -> Callable[[Any], Values] | None:
-    """How to make values of a column of this type, dictionaries decoded; None where there are none.
+    """Return the encoder for columns of this type; None if variants lack the type.
 
-    What the result raises is a ValueError: a text is not UTF-8, or a decimal has too many digits.
+    The encoder needs decoded dictionaries. It raises ValueError for a text that is not UTF-8 and
+    for a decimal with too many digits.
     """
     plain = _type_of(data_type)
     return next((to_values for is_type, to_values in _PRIMITIVES if is_type(plain)), None)
 
 
 def is_binary(data_type: pa.DataType) -> bool:
-    """Whether the values are bytes of any length, be they in a dictionary."""
+    """Return whether the values are bytes of any length, with or without a dictionary."""
     return _is_binary(_type_of(data_type))
 
 
 def _plan_fixed_width(kind: Primitive, width: int) -> Callable[[Any], Values]:
-    """For values whose bytes are in Arrow those of a variant."""
+    """Plan the encoding of values that have the same bytes in Arrow and in a variant."""
     layout = pa.binary(width)
 
     def encode(array: Any) -> Values:
