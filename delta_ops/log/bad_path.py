@@ -1,7 +1,7 @@
-"""Bad paths: where in the log the path of a file stands of which something is wrong.
+"""Bad paths: finds the log file and line of a path that is wrong.
 
-Which file of the log a path came from is not kept while millions are replayed; it is looked up for
-the one that is wrong.
+Replay reads millions of paths and does not record the log file of each. The file is looked up only
+for a wrong path.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from delta_ops.storage import Storage
 
 @contextmanager
 def naming_place(place_of: Callable[[str], str]) -> Iterator[None]:
-    """Errors of paths, with the place that `place_of` tells of the path."""
+    """Context that adds a path's place in the log, from `place_of`, to errors about the path."""
     try:
         yield
     except LogPathError as error:
@@ -27,7 +27,7 @@ def naming_place(place_of: Callable[[str], str]) -> Iterator[None]:
 
 
 def line_of_path(storage: Storage, directory: str, versions: Iterable[int], log_path: str) -> str:
-    """The first of these commits that names the path, with its line; else the directory."""
+    """Name and line of the first commit that names the path; the directory if none does."""
     for version in versions:
         name = f"{directory}/{commit_name(version)}"
         for number, line in enumerate(_lines(storage, name), start=1):

@@ -1,9 +1,11 @@
-"""Version checksums read: what the writer of version n found the table to be, in `n.crc`.
+"""Version checksums read: the state of version n as its writer recorded it in `n.crc`.
 
-Source: PROTOCOL.md, "Version Checksum File". Optional, and often incomplete: one that is missing,
-malformed or empty says nothing, and so does each field of one. One that names another transaction
-than its version's commit is of a commit that does not stand, see `lost_commits`, and is not used.
-What was taken from one is compared as soon as the checkpoint is opened that it took the place of.
+Source: PROTOCOL.md, "Version Checksum File".
+
+Checksums are optional and often incomplete. A missing, malformed or empty file is ignored, and so
+is each such field. A checksum is not used if it names another transaction than the commit of its
+version, see `lost_commits`. Values taken from a checksum instead of a checkpoint are compared as
+soon as that checkpoint is opened.
 """
 
 from __future__ import annotations
@@ -31,12 +33,12 @@ from delta_ops.storage import Storage
 T = TypeVar("T")
 
 _TXN_ID_FIRST = re.compile(rb'\{"txnId":"([0-9A-Za-z-]+)"')
-"""As most writers have it; what comes after takes longer to parse than the file to read."""
+"""Format of most writers. Parsing the rest of the file would take longer than reading it."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class VersionChecksum:
-    """What a checksum says; None where it says nothing that can be understood."""
+    """The content of a checksum file; None for fields that are missing or malformed."""
 
     path: str
     version: int
@@ -45,23 +47,23 @@ class VersionChecksum:
     protocol: Protocol | None
     metadata: Metadata | None
     txn_id: str | None = None
-    """`commitInfo.txnId` of the version."""
+    """`commitInfo.txnId` of the version's commit."""
     in_commit_timestamp: int | None = None
     """Milliseconds since the Unix epoch."""
     transactions: tuple[SetTransaction, ...] | None = None
-    """All there are."""
+    """All transaction identifiers of the version."""
     domains: tuple[DomainMetadata, ...] | None = None
-    """All there are, removed ones left out."""
+    """All domains of the version, without removed domains."""
     histogram: FileSizeHistogram | None = None
 
 
 def load_checksum(storage: Storage, directory: str, version: int) -> VersionChecksum | None:
-    """The checksum of a version; None if there is none that can be read."""
+    """Load the checksum of a version; None if there is none or it cannot be read."""
     path = f"{directory}/{checksum_name(version)}"
     stored = _parse_object(_content(storage, path))
     if stored is None:
         return None
-    # The reference had another name for the histogram before the protocol had one.
+    # The reference used another name before the protocol defined the histogram.
     histogram_name = "fileSizeHistogram" if "fileSizeHistogram" in stored else "histogramOpt"
     return VersionChecksum(
         path=path,
@@ -79,7 +81,7 @@ def load_checksum(storage: Storage, directory: str, version: int) -> VersionChec
 
 
 def load_checksum_txn_id(storage: Storage, directory: str, version: int) -> str | None:
-    """The transaction that the checksum of a version names; None if there is none that does."""
+    """Load the transaction that a checksum names; None without a checksum or a transaction."""
     content = _content(storage, f"{directory}/{checksum_name(version)}")
     if named := _TXN_ID_FIRST.match(content):
         return named[1].decode()
@@ -88,13 +90,13 @@ def load_checksum_txn_id(storage: Storage, directory: str, version: int) -> str 
 
 
 def tells_state(said: VersionChecksum, table: str) -> bool:
-    """Whether a checksum tells protocol and metadata of a table that we can open."""
+    """Whether a checksum holds protocol and metadata that delta_ops can open."""
     if said.protocol is None or said.metadata is None:
         return False
     try:
         definition = TableDefinition(protocol=said.protocol, metadata=said.metadata)
         validate(definition, "open", table=table)
-    except DeltaOpsError:  # if it is right, the checkpoint says so too
+    except DeltaOpsError:  # if the checksum is right, opening the checkpoint fails the same way
         return False
     return True
 
@@ -102,10 +104,11 @@ def tells_state(said: VersionChecksum, table: str) -> bool:
 def validate_checkpoint(
     said: VersionChecksum, of_checkpoint: TableState, of_commits: TableState, table: str
 ) -> None:
-    """Compare what was taken from a checksum with the checkpoint.
+    """Compare values taken from a checksum with the checkpoint.
 
-    The checksum is of the checkpoint's version or a later one: where no commit since has a
-    protocol, the checkpoint's is that of all these versions, and so it is with the metadata.
+    The checksum belongs to the checkpoint's version or to a later version. If no commit since the
+    checkpoint has a protocol, the checkpoint's protocol holds for all these versions. The same is
+    true of the metadata.
 
     Raises:
         LogCorruptError: They disagree.
@@ -134,7 +137,7 @@ def validate_checkpoint(
 def differences(
     said: VersionChecksum, protocol: Protocol, metadata: Metadata
 ) -> Iterator[tuple[str, Any, Any]]:
-    """What a checksum says of protocol and metadata and what they are, where the two differ."""
+    """Differing fields of protocol and metadata: name, value in the checksum, actual value."""
     pairs: list[tuple[str, Any, Any]] = []
     if said.protocol is not None:
         pairs += _pairs("protocol", _protocol_fields(said.protocol), _protocol_fields(protocol))
@@ -168,7 +171,7 @@ def _metadata_fields(metadata: Metadata) -> dict[str, Any]:
 
 
 def _content(storage: Storage, path: str) -> bytes:
-    """The bytes of a checksum; none where it cannot be read."""
+    """The bytes of a checksum file; empty if it cannot be read."""
     try:
         return storage.read(path)
     except (FileNotFoundError, DeltaOpsError):

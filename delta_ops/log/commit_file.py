@@ -36,24 +36,25 @@ from delta_ops.storage import FileInfo, Storage
 from delta_ops.storage.concurrency import MAX_CONCURRENCY, run_ahead
 
 _AHEAD_BYTES = 8 << 20
-"""Size of the commits that are read and decoded while the caller takes the ones before."""
+"""Bytes of commits that are read and decoded ahead of the caller."""
 _TOGETHER_BYTES = 1 << 20
-"""Small commits on a disk that are decoded together: to begin takes as long as some lines."""
+"""Small commits on a disk are decoded together up to this size: starting a decode costs as much as
+several lines."""
 _FIRST_LINE_BYTES = 1 << 14
-"""How much of a large commit is read for its commitInfo, which most writers put first."""
+"""Bytes of a large commit that are read for its commitInfo; most writers put it first."""
 _DECODERS = 2
-"""Threads that read from a disk and decode; for a third of its time each keeps the others waiting,
-so that more of them gain nothing."""
+"""Threads that read from a disk and decode. Each blocks the others for a third of its time, so
+that more threads gain nothing."""
 
 
 class CommitMark(NamedTuple):
-    """What tells a commit from any other of the same version."""
+    """Identifies a commit among all commits that could have this version."""
 
     version: int
     txn_id: str | None
-    """The UUID by which its writer knows it again."""
+    """`commitInfo.txnId`: a UUID that the writer chose to recognize its commit."""
     engine: str | None
-    """What its writer calls itself."""
+    """`commitInfo.engineInfo`: the name of the writer."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -74,12 +75,12 @@ class Commit:
 
     @property
     def txn_id(self) -> str | None:
-        """The UUID by which its writer knows it again."""
+        """`commitInfo.txnId`: a UUID that the writer chose to recognize its commit."""
         return self.info.txn_id if self.info else None
 
     @property
     def mark(self) -> CommitMark:
-        """What tells it from any other of its version."""
+        """Identifies this commit among all commits that could have its version."""
         return CommitMark(self.version, self.txn_id, _text(self._info_values, "engineInfo"))
 
     @property
@@ -88,12 +89,12 @@ class Commit:
 
     @property
     def operation(self) -> str | None:
-        """What its writer did, by its own word for it."""
+        """Name of the operation, as the writer recorded it."""
         return _text(self._info_values, "operation")
 
     @property
     def in_commit_timestamp(self) -> int | None:
-        """Its own time, in ms since the Unix epoch; None where it carries none."""
+        """The in-commit timestamp in ms since the Unix epoch; None if the commit has none."""
         value = self._info_values.get("inCommitTimestamp")
         return value if type(value) is int else None
 
@@ -102,8 +103,8 @@ def read_commit(storage: Storage, directory: str, version: int) -> Commit:
     """Read one version's commit file.
 
     Raises:
-        FileNotFoundError: There is no such version.
-        LogCorruptError: The file is no sequence of JSON actions.
+        FileNotFoundError: The version has no commit file.
+        LogCorruptError: The file is not a sequence of JSON actions.
     """
     name = f"{directory}/{commit_name(version)}"
     (commit,) = _read_each(storage, [name])
@@ -114,8 +115,8 @@ def read_commits(storage: Storage, files: Sequence[FileInfo]) -> list[Commit]:
     """Read commit files, several at a time, and decode them together.
 
     Raises:
-        FileNotFoundError: One of them is not there.
-        LogCorruptError: One of them is no sequence of JSON actions.
+        FileNotFoundError: A commit file does not exist.
+        LogCorruptError: A commit file is not a sequence of JSON actions.
     """
     return next(stream_commits(storage, [files]))
 
@@ -123,7 +124,7 @@ def read_commits(storage: Storage, files: Sequence[FileInfo]) -> list[Commit]:
 def stream_commits(
     storage: Storage, groups: Sequence[Sequence[FileInfo]]
 ) -> Iterator[list[Commit]]:
-    """The commits of each group, as `read_commits` gives them, while the next ones are decoded."""
+    """Yield the commits of each group, as `read_commits` does, and decode later groups ahead."""
     files = [info for group in groups for info in group]
     max_calls = _DECODERS if storage.has_native_input else MAX_CONCURRENCY
     with closing(run_ahead(_reads(storage, files), _AHEAD_BYTES, max_calls)) as read:
@@ -133,12 +134,12 @@ def stream_commits(
 
 
 def stream_removes(storage: Storage, files: Sequence[FileInfo]) -> Iterator[pa.Table | None]:
-    """What each of the commits removed, None if nothing; one that is gone removed nothing.
+    """Yield the removes of each commit; None if it has no removes or is gone.
 
-    To look for removes takes far less than to decode a commit: most have none.
+    Searching a commit for removes costs far less than decoding it, and most commits have none.
 
     Raises:
-        LogCorruptError: One with removes is no sequence of JSON actions.
+        LogCorruptError: A commit with removes is not a sequence of JSON actions.
     """
     calls = ((info.size, partial(_removes_of, storage, info.path)) for info in files)
     max_calls = _DECODERS if storage.has_native_input else MAX_CONCURRENCY
@@ -147,7 +148,7 @@ def stream_removes(storage: Storage, files: Sequence[FileInfo]) -> Iterator[pa.T
 
 
 def read_commit_if_there(storage: Storage, directory: str, version: int) -> Commit | None:
-    """`read_commit`; None if a clean-up has deleted the file since it was listed."""
+    """`read_commit`, or None if a clean-up has deleted the listed file."""
     try:
         return read_commit(storage, directory, version)
     except FileNotFoundError:
@@ -155,9 +156,9 @@ def read_commit_if_there(storage: Storage, directory: str, version: int) -> Comm
 
 
 def read_txn_id(storage: Storage, info: FileInfo) -> str | None:
-    """`commitInfo.txnId` of a commit, from its first line where that has it.
+    """Read `commitInfo.txnId` of a commit, from the first line if it is there.
 
-    None where it has none, and where the file is gone or cannot be read.
+    None if the commit has none, or if the file is gone or unreadable.
     """
     try:
         first = json.loads(_first_line(storage, info))
@@ -175,7 +176,7 @@ def create_commit(
     """Create the commit file of a version.
 
     Raises:
-        FileExistsError: That version has been committed.
+        FileExistsError: The version exists.
     """
     storage.create(f"{directory}/{commit_name(version)}", encode_commit(actions))
 
@@ -196,7 +197,7 @@ def _reads(
 
 
 def _first_line(storage: Storage, info: FileInfo) -> bytes:
-    """First line of a commit: only a part of a large file is read, if it is in that."""
+    """First line of a commit; reads only the start of a large file if the line ends there."""
     if info.size > _FIRST_LINE_BYTES:
         (start,) = storage.read_ranges(info.path, [(0, _FIRST_LINE_BYTES)])
         line, newline, _ = start.partition(b"\n")

@@ -1,11 +1,12 @@
-"""Lost commits: versions whose checksum names another transaction than their commit.
+"""Lost commits: versions whose checksum and commit file name different transactions.
 
 Source: PROTOCOL.md, "Version Checksum File" (`txnId`).
 
-Whoever writes a checksum has been told that its commit stands. If another's stands there, it was
-replaced: by a writer that renames over what it has not seen, or by hand. Its changes are not in the
-table, and its checksum tells of a table that never was. Where either names no transaction, nothing
-follows; a checksum that names one is not used then.
+A writer creates a checksum only after its commit succeeded. If the commit file then names another
+transaction, the commit was overwritten: by a writer that renames over files it has not seen, or by
+hand. The changes of the lost commit are not in the table, and its checksum describes a table state
+that no longer applies. If the commit or the checksum names no transaction, the two cannot be
+compared; a checksum that does name a transaction is then not used.
 """
 
 from __future__ import annotations
@@ -28,17 +29,17 @@ from delta_ops.storage.concurrency import run_parallel
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LostCommit:
-    """A commit that was acknowledged, and another one stands in its place."""
+    """An acknowledged commit that another commit has replaced."""
 
     version: int
     txn_id: str
-    """`txnId` of the lost commit, by the checksum."""
+    """`txnId` of the lost commit, from the checksum."""
     standing_txn_id: str
-    """`txnId` of the commit that stands there."""
+    """`txnId` of the commit that is in the log."""
 
     @property
     def advice(self) -> str:
-        """What to do about it, in one sentence."""
+        """The problem and its cure, in one sentence."""
         return (
             f"run again what committed version {self.version} as transaction {self.txn_id}, unless "
             f"it was taken back on purpose: {self.standing_txn_id} stands there, and its changes "
@@ -49,14 +50,14 @@ class LostCommit:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StateChecksum:
-    """What stands in for opening a checkpoint."""
+    """A checksum that supplies protocol and metadata, so that the checkpoint stays closed."""
 
     checksum: VersionChecksum | None
-    """None: nothing does."""
+    """None if the checkpoint must be opened."""
     txn_id: str | None
-    """`txnId` of the commit of the checksum's version; None where it is not known."""
+    """`txnId` of the commit of the checksum's version; None if unknown."""
     lost: LostCommit | None
-    """What the checksum is of, if it cannot be used for that."""
+    """The lost commit that the checksum belongs to; None if it belongs to no lost commit."""
 
 
 NO_CHECKSUM = StateChecksum(checksum=None, txn_id=None, lost=None)
@@ -65,10 +66,10 @@ NO_CHECKSUM = StateChecksum(checksum=None, txn_id=None, lost=None)
 def load_state_checksum(
     storage: Storage, directory: str, segment: Segment, marks: Iterable[CommitMark]
 ) -> StateChecksum:
-    """The newest checksum of a segment, if protocol and metadata can be taken from it.
+    """Load the newest checksum of a segment, if it supplies protocol and metadata.
 
     Args:
-        marks: One for each commit of the segment.
+        marks: Marks of all commits of the segment.
     """
     version = segment.checksum_version
     said = None if version is None else load_checksum(storage, directory, version)
@@ -89,11 +90,14 @@ def load_state_checksum(
 def find_lost_commits(
     storage: Storage, directory: str, marks: Iterable[CommitMark], opened: StateChecksum
 ) -> list[LostCommit]:
-    """The lost ones among some versions, ascending; one without a checksum is none.
+    """Find the lost commits among some versions, ascending.
+
+    A version without a checksum does not count as lost.
 
     Args:
-        marks: One for each commit that stands there.
-        opened: What was found before; it is not read again, and what it tells counts as well.
+        marks: Marks of the commits that are in the log.
+        opened: The checksum that was read when the version was opened. It is not read again; the
+            lost commit that it revealed is part of the result.
     """
 
     def look(mark: CommitMark) -> LostCommit | None:
@@ -102,7 +106,7 @@ def find_lost_commits(
 
     compared = {each.version for each in (opened.lost, opened.checksum) if each is not None}
     named = [m for m in marks if m.txn_id is not None and m.version not in compared]
-    # On a disk threads would only wait for each other.
+    # On a disk, threads would only wait for each other.
     found = map(look, named) if storage.has_native_input else run_parallel(look, named)
     lost = [each for each in (opened.lost, *found) if each is not None]
     return sorted(lost, key=lambda each: each.version)

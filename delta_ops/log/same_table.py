@@ -1,9 +1,9 @@
-"""Same table: whether what was read of a table still stands where it was read.
+"""Same table: checks that the table at a path is still the table that was read.
 
-A table can be deleted, and another be made at its place, while a handle of it is open. Versions are
-counted anew then, so that a commit that follows version 3 of the old table would be version 4 of
-the new one, or leave a hole behind it. `metaData.id` tells the tables apart, and the commit that
-was read tells the same table from one that was put back to an older state.
+While a handle is open, its table can be deleted and another table created at the same path. The new
+table counts versions from 0. A commit that follows version 3 of the old table would become version
+4 of the new table, or leave a gap before it. `metaData.id` distinguishes the two tables. The commit
+that was read reveals a table that was restored to an older state.
 """
 
 from __future__ import annotations
@@ -18,13 +18,13 @@ from delta_ops.log.snapshot import Snapshot
 
 
 def validate_same_table(snapshot: Snapshot) -> None:
-    """Refuse a snapshot whose version the log does not have any more, or has otherwise.
+    """Reject a snapshot whose version is gone from the log or has been replaced.
 
-    One question to the store, unless the file that shows the version has been touched.
+    Sends one request to the store, or more if the file that shows the version has changed.
 
     Raises:
-        TableReplacedError: The table was deleted, another stands in its place, or another commit in
-            the place of its version.
+        TableReplacedError: The table was deleted or replaced by another table, or its version now
+            has another commit.
     """
     if snapshot.newest is None or _is_untouched(snapshot):
         return
@@ -41,12 +41,12 @@ def validate_same_table(snapshot: Snapshot) -> None:
 def withdrawing_if_replaced(
     snapshot: Snapshot, paths: Callable[[], Iterable[str]]
 ) -> Iterator[None]:
-    """Write to the log within it what is of use to one table only, and delete it in another's log.
+    """Context for writing log files of one table; deletes them if the table has been replaced.
 
-    What the store has failed at may be there all the same, so that it is looked for then too.
+    After an error of the store, the files may exist all the same. So the check runs then too.
 
     Args:
-        paths: What to delete, of files that every table can do without.
+        paths: Paths of the files to delete. Every table must be able to do without these files.
 
     Raises:
         TableReplacedError: As `validate_same_table`.
@@ -54,7 +54,7 @@ def withdrawing_if_replaced(
     try:
         yield
     except StorageError:
-        with suppress(StorageError):  # the first one says more
+        with suppress(StorageError):  # the first error says more
             _withdraw_if_replaced(snapshot, paths)
         raise
     _withdraw_if_replaced(snapshot, paths)

@@ -2,14 +2,14 @@
 
 Source: PROTOCOL.md, "Checkpoints" and "Delta Log Entries".
 
-1. A segment is at most one complete checkpoint and every commit after it, without a hole.
-2. The newest complete checkpoint at or below the version is taken, of whatever kind. One with a
-   missing part, or with an empty file, is no checkpoint.
-3. A hole below the checkpoint does no harm; above it, the table cannot be read.
-4. A listing is no picture of one moment: while others commit, it may show a version and not the one
-   before it, which it had passed by. So what is missing is looked for again.
-5. Log compactions are passed over. Some writers leave expired removes out of them, which brings
-   removed files back where an older checkpoint still has them, and nothing in a compaction tells.
+1. A segment is at most one complete checkpoint and every commit after it, without a gap.
+2. It uses the newest complete checkpoint at or below the version, of any kind. A checkpoint with a
+   missing part or an empty file is not complete.
+3. A gap below the checkpoint does no harm. With a gap above it, the table cannot be read.
+4. A listing does not show one moment. While others commit, it may show a version without the
+   version before it. Missing versions are therefore listed again.
+5. Log compactions are ignored. Some writers leave expired removes out of them, and nothing in a
+   compaction shows this. Where an older checkpoint still has the removed files, these would return.
 """
 
 from __future__ import annotations
@@ -42,28 +42,29 @@ class Checkpoint:
 
     version: int
     parts: tuple[FileInfo, ...]
-    """Its files; for a V2 checkpoint the top-level file, which names its sidecars."""
+    """Its files. A V2 checkpoint has only the top-level file here, which names the sidecars."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Segment:
-    """See the module's docstring for what holds of it."""
+    """The checkpoint and commits of one version; the module's docstring lists its rules."""
 
     version: int
     checkpoint: Checkpoint | None
     commits: tuple[FileInfo, ...]
-    """Ascending; from the version after the checkpoint, or 0, to `version`."""
+    """Ascending, without a gap, up to `version`. The first follows the checkpoint; without a
+    checkpoint it is 0, or follows the base version."""
     newest: FileInfo | None = None
-    """The file that shows the version: its commit, or its checkpoint where that is gone; None where
-    this log has neither, or where it is of no account."""
+    """The file that shows the version: its commit, or its checkpoint if the commit is gone. None if
+    this log has neither, or if the caller does not need it."""
     checkpoint_commit: FileInfo | None = None
-    """The commit of the checkpoint's version, where it has not been cleaned up."""
+    """The commit of the checkpoint's version, if it has not been cleaned up."""
     checksums: frozenset[int] = frozenset()
-    """Versions from the checkpoint's on, or from the first, that have a checksum."""
+    """Versions with a checksum, starting at the checkpoint's version or at the first."""
 
     @property
     def checksum_version(self) -> int | None:
-        """The newest version whose checksum can take the place of opening the checkpoint."""
+        """The newest version whose checksum can replace opening the checkpoint."""
         return max(self.checksums, default=None) if self.checkpoint else None
 
 
@@ -73,17 +74,17 @@ class LogListing:
 
     commits: Mapping[int, FileInfo]
     checkpoints: tuple[Checkpoint, ...]
-    """Complete ones, ascending; of several at one version, the one of fewest parts."""
+    """Complete checkpoints, ascending, one per version: the checkpoint with the fewest parts."""
     v2_checkpoints: frozenset[int]
-    """Versions that have a checkpoint with a UUID in its name."""
+    """Versions with a UUID-named checkpoint."""
     checksums: frozenset[int] = frozenset()
-    """Versions that have a checksum."""
+    """Versions with a checksum."""
     incomplete: Mapping[int, tuple[FileInfo, ...]] = field(default_factory=dict)
-    """By version, where there is no complete checkpoint: parts without the rest, empty files."""
+    """Parts and empty files by version, for versions without a complete checkpoint."""
 
     @property
     def latest_version(self) -> int | None:
-        """The newest version that a commit or a complete checkpoint shows."""
+        """The newest version with a commit or a complete checkpoint."""
         newest = [self.checkpoints[-1].version] if self.checkpoints else []
         return max((*newest, *self.commits), default=None)
 
@@ -94,7 +95,10 @@ class LogListing:
 
 
 def list_log(storage: Storage, directory: str, *, from_version: int = 0) -> LogListing:
-    """List the log directory from a version on; what two listings do not show is not there."""
+    """List the log directory from a version on, again if a version is missing.
+
+    A version that is missing in two listings counts as missing.
+    """
     start = version_prefix(from_version) if from_version else ""
     missing = None
     while True:
@@ -149,15 +153,15 @@ def listing_from_files(files: Iterable[FileInfo]) -> LogListing:
 def find_segment(
     storage: Storage, directory: str, version: int | None = None, *, base_version: int | None = None
 ) -> Segment:
-    """The segment of a version; of the latest one if `version` is None.
+    """Find the segment of a version; of the latest version if `version` is None.
 
     Args:
-        base_version: The version, from elsewhere, that the first commit here follows.
+        base_version: The version of another log that the first commit here follows.
 
     Raises:
         TableNotFoundError: The directory holds neither commits nor checkpoints.
-        VersionNotFoundError: That version never was, or has been cleaned up.
-        LogCorruptError: A version is missing that is needed.
+        VersionNotFoundError: That version never existed, or has been cleaned up.
+        LogCorruptError: A version that is needed is missing.
     """
     hint = load_hint(storage, directory)
     if hint is not None and (version is None or version >= hint):
@@ -204,7 +208,7 @@ def segment_from_listing(
 
 
 def earliest_version(listing: LogListing) -> int | None:
-    """The earliest version from which every later one can be read; None if none can."""
+    """The first version of the longest readable run up to the latest version; None if none."""
     latest = listing.latest_version
     if latest is None:
         return None
@@ -216,7 +220,7 @@ def earliest_version(listing: LogListing) -> int | None:
 
 
 def _find_missing(listing: LogListing, from_version: int) -> int | None:
-    """The first version that is not listed though a later one is, but for what was cleaned up."""
+    """The first version missing below a listed version, cleaned-up versions excepted."""
     if not listing.commits:
         return None
     last = max(listing.commits)

@@ -1,9 +1,11 @@
 """Snapshot: the table at one version.
 
-Source: PROTOCOL.md, "Action Reconciliation". Protocol, metadata and the commits since the
-checkpoint are read when it is opened; the files of the checkpoint only when they are asked for, and
-only the columns that are. Where a version checksum says what protocol and metadata are, the
-checkpoint stays closed until its transactions, domains or files are asked for; it has to agree.
+Source: PROTOCOL.md, "Action Reconciliation".
+
+Opening a snapshot reads protocol, metadata and the commits since the checkpoint. The files of the
+checkpoint are read on first use, and only the requested columns. If a version checksum holds
+protocol and metadata, the checkpoint stays closed until its transactions, domains or files are
+needed. The checkpoint must then agree with the checksum.
 """
 
 from __future__ import annotations
@@ -64,7 +66,7 @@ from delta_ops.protocol.table_definition import TableDefinition
 from delta_ops.storage import FileInfo, Storage
 
 _EQUIVALENT = "equivalent snapshot"
-"""Where a snapshot keeps what stands in for it, since its checkpoint is damaged."""
+"""Key of the cached snapshot that replaces this one after its checkpoint proved damaged."""
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -77,34 +79,36 @@ class Snapshot:
     """Relative to the table's root."""
     version: int
     checkpoint: Checkpoint | None = field(repr=False)
-    """The checkpoint that the version was read from."""
+    """The checkpoint that the version was read from; None if there is none."""
     commits_since_checkpoint: int
     protocol: Protocol = field(repr=False)
     metadata: Metadata = field(repr=False)
     commit_state: TableState = field(repr=False)
-    """What the commits since the checkpoint, or all of them, have of it."""
+    """Protocol, metadata, transactions and domains from the commits since the checkpoint, or from
+    all commits if there is no checkpoint."""
     tail: Tail = field(repr=False)
     outside: OutsideFiles = field(repr=False)
-    """How files are read that lie outside of the table."""
+    """Opens files outside of the table."""
     base: Snapshot | None = field(repr=False, default=None)
-    """What the first commit of the log follows, where there is no checkpoint."""
+    """The snapshot of another log that the first commit of this log follows. Used only where this
+    log has no checkpoint."""
     read_checkpoint: OpenCheckpoint | None = field(repr=False, default=None)
     """The checkpoint, if it was opened with the snapshot."""
     state_checksum: StateChecksum = field(repr=False, default=NO_CHECKSUM)
-    """What protocol and metadata were taken from, if the checkpoint was not opened."""
+    """The checksum that supplied protocol and metadata, if the checkpoint was not opened."""
     ahead: Mapping[str, Sequence[str]] | None = field(repr=False, default=None)
     """As for `open_checkpoint`, if the checkpoint is opened later."""
     txn_id: str | None = field(repr=False, default=None)
-    """`commitInfo.txnId` of the version's commit, where there is one and the commit was read."""
+    """`commitInfo.txnId` of the version's commit; None if absent or if the commit was not read."""
     newest: FileInfo | None = field(repr=False, default=None)
-    """The file of the log that shows the version, as it was listed: as long as the same file stands
-    there, so does the same table. None where it is not known."""
+    """The log file that shows the version, as listed; None if unknown. As long as this file is
+    unchanged, the table is the same."""
     marks: tuple[CommitMark, ...] = field(repr=False, default=())
     """Marks of the commits since the checkpoint, or of all commits, ascending."""
     checksums: frozenset[int] = field(repr=False, default=frozenset())
     """Versions from the checkpoint's on, or from the first, that had a checksum when opened."""
     passed_over: tuple[DamagedCheckpoint, ...] = field(repr=False, default=())
-    """Newer checkpoints that could not be read when the version was opened."""
+    """Newer checkpoints that could not be read when the version was opened. They were skipped."""
 
     @property
     def damaged_checkpoints(self) -> tuple[DamagedCheckpoint, ...]:
@@ -152,7 +156,7 @@ class Snapshot:
 
     @lazy
     def state(self) -> TableState:
-        """Protocol, metadata, transactions and domains."""
+        """Protocol, metadata, transactions and domains of the version."""
         try:
             opened = self.opened_checkpoint
         except LogCorruptError as error:
@@ -167,27 +171,27 @@ class Snapshot:
 
     @property
     def table_files(self) -> TableFiles:
-        """Where each file is that the log names."""
+        """Finds every file that the log names."""
         return TableFiles(self.storage, self.outside)
 
     @lazy
     def definition(self) -> TableDefinition:
-        """What protocol and metadata demand."""
+        """Protocol and metadata, with the rules that follow from them."""
         return TableDefinition(protocol=self.protocol, metadata=self.metadata)
 
     @property
     def schema(self) -> StructType:
-        """The table's columns, partition columns among them."""
+        """The table's columns, including partition columns."""
         return self.definition.schema
 
     @property
     def arrow_schema(self) -> pa.Schema:
-        """`schema` as Arrow has it."""
+        """`schema` as an Arrow schema."""
         return self.definition.arrow_schema
 
     @property
     def partition_columns(self) -> tuple[str, ...]:
-        """Logical names, in the order of the directories."""
+        """Logical names of the partition columns, in directory order."""
         return self.definition.partition_columns
 
     @property
@@ -204,7 +208,7 @@ class Snapshot:
 
     @property
     def num_files(self) -> int:
-        """Live data files."""
+        """Number of live data files."""
         return self._totals[0]
 
     @property
@@ -219,27 +223,27 @@ class Snapshot:
         *,
         partition_time_zone: str = "UTC",
     ) -> pa.Table:
-        """The live files, a row each, in no particular order.
+        """The live files, one row per file, in no particular order.
 
         Args:
             columns: Any of `path` (decoded), `log_path` (as in the log), `size`,
                 `modification_time`, `partition_values` (a struct of typed columns), `num_records`,
                 `stats`, `tags`, `deletion_vector`.
-            predicate: Leaves out files that cannot hold a row for which it is true.
-            partition_time_zone: Zone of partition values of type timestamp that name none.
+            predicate: Skip files that cannot hold a matching row.
+            partition_time_zone: Time zone for partition timestamps without one.
         """
         return live_files(self, columns, predicate, partition_time_zone)
 
     def add_files(
         self, predicate: Predicate | None = None, *, partition_time_zone: str = "UTC"
     ) -> list[AddFile]:
-        """The live files as the log has them, for who reads or changes them; see `files`."""
+        """The live files as add actions; see `files`."""
         return add_files(self.add_rows(predicate, partition_time_zone=partition_time_zone))
 
     def add_rows(
         self, predicate: Predicate | None = None, *, partition_time_zone: str = "UTC"
     ) -> pa.Table:
-        """Live files as rows of `arrow_schemas.ADD`, which take far less where they are many."""
+        """Live files as rows of `arrow_schemas.ADD`; needs far less memory than `add_files`."""
         return live_adds(self, ADD.names, predicate, partition_time_zone)
 
     def stream_live(self, columns: Sequence[str]) -> Iterator[pa.Table]:
@@ -249,13 +253,13 @@ class Snapshot:
             columns: Any of `arrow_schemas.ADD`, or `CANONICAL_PATH`.
 
         Raises:
-            LogCorruptError: A file lacks the partition values that its table demands, or a file of
+            LogCorruptError: A file lacks the partition values that its table requires, or a file of
                 the checkpoint is gone or malformed.
         """
         return stream_live(self, columns)
 
     def tombstones(self, columns: Sequence[str] = tuple(REMOVE.names)) -> pa.Table:
-        """Removed files that the log still knows, expired ones included.
+        """Removed files that the log still lists, including expired tombstones.
 
         Args:
             columns: Any of `arrow_schemas.REMOVE`.
@@ -272,20 +276,20 @@ class Snapshot:
 
     @property
     def clustering_columns(self) -> tuple[ColumnPath, ...]:
-        """The columns by which the table is clustered, by physical names.
+        """The table's clustering columns, by physical names.
 
         Raises:
-            InvalidRequestError: The table does not tell them.
+            InvalidRequestError: The table does not record them.
         """
         if not self.definition.has("clustering"):
             return ()
         return clustering_columns(self.domain_metadata(), self.uri)
 
     def refresh(self) -> Snapshot:
-        """The latest version; reads only what was committed since.
+        """Return the latest version; reads only the commits since this one.
 
         Raises:
-            TableReplacedError: The table was deleted, or another stands in its place.
+            TableReplacedError: The table was deleted or replaced by another table.
         """
         listing = list_log(self.storage, self.log_directory, from_version=self.version)
         latest = listing.latest_version
@@ -300,14 +304,14 @@ class Snapshot:
             files = [listing.commits[version] for version in versions]
             return advance(self, read_commits(self.storage, files), files[-1])
         except FileNotFoundError:
-            # Cleaned up since: what a checkpoint says of that version is still there.
+            # A clean-up deleted the commit; a newer checkpoint covers it.
             return self.reopen()
 
     def reopen(self) -> Snapshot:
-        """The latest version, opened without anything that is known.
+        """Open the latest version without reusing anything from this snapshot.
 
         Raises:
-            TableReplacedError: The table was deleted, or another stands in its place.
+            TableReplacedError: The table was deleted or replaced by another table.
         """
         try:
             latest = open_snapshot(
@@ -342,18 +346,18 @@ def open_snapshot(
     *,
     outside: OutsideFiles,
 ) -> Snapshot:
-    """The table at a version, or at its latest one.
+    """Open the table at a version, or at its latest version.
 
     Args:
-        base: A version from another log that the first commit of this one follows; versions
+        base: A version of another log that the first commit of this one follows; versions
             before it are opened from that log.
-        outside: How files are read that lie outside of the table.
+        outside: Opens files outside of the table.
 
     Raises:
         TableNotFoundError: There is no table here.
-        VersionNotFoundError: That version never was, or has been cleaned up.
-        LogCorruptError: The log is damaged, or its files vanish again and again.
-        UnsupportedFeatureError: The table cannot be read by us.
+        VersionNotFoundError: That version never existed, or has been cleaned up.
+        LogCorruptError: The log is damaged, or listed files are repeatedly missing when read.
+        UnsupportedFeatureError: delta_ops cannot read the table.
     """
     if base is not None and version is not None and version < base.version:
         return open_snapshot(base.storage, base.log_directory, version, base.base, outside=outside)
@@ -374,7 +378,7 @@ def snapshot_of_new_table(
     *,
     outside: OutsideFiles,
 ) -> Snapshot:
-    """A table that its first commit is about to make: without files, at version -1."""
+    """The snapshot before the first commit of a new table: no files, version -1."""
     return Snapshot(
         storage=storage,
         log_directory=log_directory,
@@ -439,10 +443,12 @@ def _snapshot_of(
 def advance(
     snapshot: Snapshot, commits: Sequence[Commit], newest: FileInfo | None = None
 ) -> Snapshot:
-    """The snapshot after the commits that follow it, ascending and without a hole.
+    """The snapshot after further commits.
 
     Args:
-        newest: The file of the last one.
+        snapshot: The version just before the first commit.
+        commits: Ascending, without a gap.
+        newest: The file of the last commit.
     """
     if not commits:
         return snapshot
@@ -469,6 +475,6 @@ def advance(
         txn_id=commits[-1].txn_id,
         newest=newest,
         marks=(*snapshot.marks, *(commit.mark for commit in commits)),
-        # Opened once for all versions that are read from it.
+        # Opened once for all versions that are based on this checkpoint.
         read_checkpoint=vars(snapshot).get("opened_checkpoint", snapshot.read_checkpoint),
     )

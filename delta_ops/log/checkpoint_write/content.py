@@ -1,8 +1,7 @@
-"""What a checkpoint holds: the rows of a snapshot, in the columns that the table asks for.
+"""Checkpoint content: the rows of a snapshot, in the columns that the table requires.
 
-Source: PROTOCOL.md, "Checkpoint Schema" and "Action Reconciliation". The content is the same
-whatever kind of checkpoint it is written to: actions that are not about files, tombstones that have
-not expired, and live files.
+Source: PROTOCOL.md, "Checkpoint Schema" and "Action Reconciliation". The content is the same for
+each kind of checkpoint: non-file actions, unexpired tombstones, and live files.
 """
 
 from __future__ import annotations
@@ -33,10 +32,10 @@ from delta_ops.protocol.arrow_schemas import (
 )
 from delta_ops.protocol.json.codec import json_object
 
-# The reference leaves these out of a tombstone's row: nothing reads them once the file is gone.
+# The reference leaves these fields out of a tombstone: no reader needs them after the removal.
 REMOVE_ROW = pa.struct([field for field in REMOVE if field.name not in ("tags", "stats")])
 BATCH_ROWS = 65_536
-"""Rows of a row group, which costs some milliseconds, and is in memory while it is written."""
+"""Rows per row group. A row group costs some milliseconds, and is held in memory until written."""
 
 
 _BATCH_BYTES = 64 << 20
@@ -45,15 +44,15 @@ _SMALL_ROWS = 4_096
 
 @dataclass(frozen=True, kw_only=True)
 class Content:
-    """What a checkpoint of a snapshot holds at a time."""
+    """The content of a checkpoint of one snapshot at one time."""
 
     snapshot: Snapshot
     now_ms: int
-    """Milliseconds since the Unix epoch; by it tombstones and transactions expire."""
+    """Milliseconds since the Unix epoch; tombstones and transactions expire by it."""
 
     @lazy
     def schema(self) -> pa.Schema:
-        """The columns of a checkpoint in Parquet, an action each."""
+        """The columns of a Parquet checkpoint, one per kind of action."""
         return pa.schema(
             [
                 ("txn", TXN),
@@ -67,7 +66,7 @@ class Content:
 
     @lazy
     def add_type(self) -> pa.StructType:
-        """The fields of `add`: statistics as JSON, as a struct, both or none."""
+        """The fields of `add`, with statistics as JSON, as a struct, as both or as neither."""
         properties = self.snapshot.properties
         left_out = () if properties.write_stats_as_json else ("stats",)
         fields = [field for field in ADD if field.name not in left_out]
@@ -88,7 +87,7 @@ class Content:
 
     @lazy
     def state(self) -> tuple[OtherAction, ...]:
-        """The actions that are not about files, in an order that is always the same."""
+        """The non-file actions, always in the same order."""
         snapshot = self.snapshot
         transactions = live_transactions(snapshot, self.now_ms)
         domains = snapshot.domain_metadata()
@@ -106,13 +105,13 @@ class Content:
 
     @lazy
     def tombstones(self) -> pa.Table:
-        """Removed files whose retention is not over; schema `REMOVE`."""
+        """Removed files within their retention; schema `REMOVE`."""
         known = self._known_tombstones
         return known.filter(is_unexpired(known, self.now_ms, self.snapshot))
 
     @property
     def num_expired(self) -> int:
-        """Tombstones of the log that are left out."""
+        """Number of expired tombstones that are left out."""
         return len(self._known_tombstones) - len(self.tombstones)
 
     @lazy
@@ -120,16 +119,16 @@ class Content:
         return self.snapshot.tombstones()
 
     def removes(self, batch_rows: int = BATCH_ROWS) -> Iterator[pa.StructArray]:
-        """The tombstones, in arrays of so many rows but for the last."""
+        """The tombstones in arrays of `batch_rows` rows; the last may have fewer."""
         for batch in cut_batches([self.tombstones], batch_rows):
             yield _struct([batch[field.name] for field in REMOVE_ROW], REMOVE_ROW)
 
     def adds(self, batch_rows: int = BATCH_ROWS) -> Iterator[pa.StructArray]:
-        """The live files, in arrays of so many rows but for the last.
+        """The live files in arrays of `batch_rows` rows; the last may have fewer.
 
         Raises:
-            LogCorruptError: A file of the checkpoint before is gone or malformed.
-            LogPathError: A file has a partition value that is none of its column's type.
+            LogCorruptError: A file of the previous checkpoint is gone or malformed.
+            LogPathError: A partition value of a file does not fit its column's type.
         """
         for batch in cut_batches(self.snapshot.stream_live(ADD.names), batch_rows):
             yield _struct(
@@ -148,7 +147,7 @@ class Content:
         return batch[field.name]
 
     def all_rows(self) -> Iterator[pa.Table]:
-        """Everything, as rows of `schema`."""
+        """All rows of the checkpoint, as rows of `schema`."""
         yield self.state_rows()
         yield from (self.rows("remove", structs) for structs in self.removes())
         yield from (self.rows("add", structs) for structs in self.adds())
@@ -163,7 +162,7 @@ class Content:
 
 
 def cut_batches(tables: Iterable[pa.Table], num_rows: int) -> Iterator[pa.Table]:
-    """Cut rows into tables of one chunk and `num_rows` rows; of fewer where rows are large."""
+    """Cut rows into tables of one chunk with `num_rows` rows, or fewer if rows are large."""
     pending: list[pa.Table] = []
     left_rows, left_bytes = num_rows, _BATCH_BYTES
     for table in tables:
@@ -182,7 +181,7 @@ def cut_batches(tables: Iterable[pa.Table], num_rows: int) -> Iterator[pa.Table]
 
 
 def join_small(tables: Iterable[pa.Table]) -> Iterator[pa.Table]:
-    """Put small tables together: each becomes a row group, which costs much."""
+    """Concatenate small tables: each table becomes a row group, which is expensive."""
     pending: list[pa.Table] = []
     for table in tables:
         if sum(map(len, pending)) + len(table) > _SMALL_ROWS:
@@ -195,9 +194,10 @@ def join_small(tables: Iterable[pa.Table]) -> Iterator[pa.Table]:
 
 
 def is_unexpired(tombstones: pa.Table, now_ms: int, snapshot: Snapshot) -> pa.ChunkedArray:
-    """Which tombstones must stay: those whose retention is not over.
+    """For each tombstone, whether its retention is still running.
 
-    Source: PROTOCOL.md, "Action Reconciliation". One without a deletion timestamp has expired.
+    Source: PROTOCOL.md, "Action Reconciliation". A tombstone without a deletion timestamp has
+    expired.
     """
     horizon_ms = now_ms - snapshot.properties.deleted_file_retention_ms
     return pc.fill_null(pc.greater(tombstones["deletionTimestamp"], horizon_ms), False)
@@ -206,8 +206,8 @@ def is_unexpired(tombstones: pa.Table, now_ms: int, snapshot: Snapshot) -> pa.Ch
 def live_transactions(snapshot: Snapshot, now_ms: int) -> list[SetTransaction]:
     """Transaction identifiers that have not expired.
 
-    They expire only where the user has set `delta.setTransactionRetentionDuration`; one without
-    `lastUpdated` never does, since its age is not known.
+    They expire only if the table sets `delta.setTransactionRetentionDuration`. An identifier
+    without `lastUpdated` never expires, because its age is unknown.
     """
     retention_ms = snapshot.properties.set_transaction_retention_ms
     return [
@@ -225,7 +225,7 @@ def _struct(columns: list[pa.Array], data_type: pa.StructType) -> pa.StructArray
 
 
 def _pair_maps(row: dict[str, dict[str, object]]) -> dict[str, dict[str, object]]:
-    """Maps as pairs, as Arrow takes them."""
+    """The row with each map as a list of pairs, as Arrow requires."""
     ((name, body),) = row.items()
     if name != "metaData":
         return row

@@ -1,12 +1,12 @@
-"""Multi-part checkpoints written: rows by a hash of their path, each part in one order.
+"""Multi-part checkpoints written: rows are distributed by path hash and sorted in each part.
 
 Source: PROTOCOL.md, "Checkpoints" (Requirements for Writers): parts must be the same in every
-attempt. Which part a row is in follows from its path and from how many parts there are; how many,
-from the live files alone.
+attempt. A row's part depends only on its path and the number of parts. The number of parts depends
+only on the live files.
 
-Parts that are there are left alone, whoever wrote them: who clusters otherwise has other rows in
-them, and with ours they would make a checkpoint of too many files and too few. So a number of parts
-is taken that nobody has begun.
+Existing parts are never replaced, whoever wrote them. Another writer may distribute rows
+differently; its parts and ours together would hold some files twice and miss others. A number of
+parts that no writer has begun is used instead.
 """
 
 from __future__ import annotations
@@ -34,12 +34,12 @@ from delta_ops.protocol.file_names import (
 from delta_ops.storage import FileInfo, Storage
 
 _MAX_PARTS = 1_000
-"""Files that are open at once while the rows are told apart."""
+"""Limit of parts, because one temporary file per part is open while rows are distributed."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WrittenParts:
-    """What a multi-part checkpoint came to."""
+    """Counts and sizes of a multi-part checkpoint that was written."""
 
     parts: int
     num_actions: int
@@ -50,13 +50,13 @@ class WrittenParts:
 def write_parts(
     content: Content, parts: int, on_rows: Callable[[int], None]
 ) -> WrittenParts | None:
-    """Write a checkpoint of so many parts, or of more where as many have been begun.
+    """Write a checkpoint of `parts` parts, or of more if that number was already begun.
 
     Args:
-        on_rows: Is told how many live files are in parts that are there.
+        on_rows: Called with the number of live files in parts that exist so far.
 
     Returns:
-        None if they are not all there in the end: another writer was at them.
+        None if some parts are missing or differ at the end, because another writer interfered.
     """
     snapshot = content.snapshot
     begun = {name.parts for name in _checkpoint_names(snapshot)}
@@ -73,18 +73,18 @@ def write_parts(
 
 
 def part_of(paths: pa.Array, parts: int) -> pa.Array:
-    """Which part, from 0 on, each file is in; the same wherever and whenever it is asked."""
+    """Number of the part of each file, from 0; the same for every writer."""
     hashes = map(zlib.crc32, paths.cast(pa.binary()).to_pylist())
     return pa.array((value % parts for value in hashes), pa.int32())
 
 
 def _list_from_version(snapshot: Snapshot) -> Iterator[FileInfo]:
-    """The files of the log from the snapshot's version on."""
+    """Log files, starting at the snapshot's version."""
     return snapshot.storage.list_from(snapshot.log_directory, version_prefix(snapshot.version))
 
 
 def _checkpoint_names(snapshot: Snapshot) -> Iterator[CheckpointName]:
-    """Names of the checkpoint files of the snapshot's version, whole ones and parts."""
+    """Names of all checkpoint files of the snapshot's version, whole files and parts."""
     for info in _list_from_version(snapshot):
         name = log_file_name(info.path.rpartition("/")[2])
         if isinstance(name, CheckpointName) and name.version == snapshot.version:
@@ -124,7 +124,7 @@ def _write_all(
 def _split_rows(
     batches: Iterable[pa.StructArray], data_type: pa.StructType, parts: int, stack: ExitStack
 ) -> list[IO[bytes]]:
-    """The rows of each part, in a file that is gone when the stack is left."""
+    """Write the rows of each part to a temporary file, which the stack closes and deletes."""
     schema = pa.schema([("row", data_type)])
     options = pa.ipc.IpcWriteOptions(compression="lz4")
     opened = (TemporaryFile() for _ in range(parts))  # noqa: SIM115 the stack closes them
@@ -142,7 +142,7 @@ def _split_rows(
 
 
 def _sort_rows(file: IO[bytes]) -> pa.StructArray:
-    """The rows of a part by path and deletion vector, in whatever order they came."""
+    """The rows of a part, sorted by path and deletion vector."""
     rows = pa.ipc.open_stream(file).read_all()["row"].combine_chunks()
     vectors = pc.struct_field(rows, "deletionVector")
     keys = pa.table(

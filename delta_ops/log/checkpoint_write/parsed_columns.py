@@ -1,8 +1,8 @@
 """Typed columns of an add in a checkpoint: `stats_parsed` and `partitionValues_parsed`.
 
-Source: PROTOCOL.md, "Checkpoint Schema" and "Per-file Statistics". Names are those in files. What
-JSON statistics hold and their column's type cannot is null by itself: a bound that is missing skips
-no file. No I/O.
+Source: PROTOCOL.md, "Checkpoint Schema" and "Per-file Statistics". Columns have their physical
+names. A statistic that does not fit its column's type becomes null; other statistics of the file
+stay. A missing bound skips no file. No I/O.
 """
 
 from __future__ import annotations
@@ -36,11 +36,11 @@ from delta_ops.protocol.table_definition import TableDefinition
 
 _BOUNDED = (*INTEGER_RANGES, FLOAT, DOUBLE, DATE, STRING, TIMESTAMP, TIMESTAMP_NTZ)
 Tree = Mapping[str, "Tree | DataType"]
-"""Fields by name, structs as trees."""
+"""Fields by name; a struct is a nested tree."""
 
 
 def stats_shape(definition: TableDefinition) -> Tree:
-    """The fields of `stats_parsed`: those of the columns that get statistics."""
+    """The fields of `stats_parsed`, for all columns with statistics."""
     data = definition.data_schema
     indexed = {path for path, _ in indexed_leaves(data, definition.properties.stats)}
     in_files = rename_columns(data, physical_name) if definition.is_mapped else data
@@ -59,14 +59,14 @@ def stats_shape(definition: TableDefinition) -> Tree:
 
 
 def arrow_type(shape: Tree | DataType) -> pa.DataType:
-    """The type of a column of this shape."""
+    """The Arrow type for a shape."""
     if isinstance(shape, Mapping):
         return pa.struct([pa.field(name, arrow_type(each)) for name, each in shape.items()])
     return arrow_type_from_type(shape)
 
 
 def parsed_stats(texts: pa.Array, shape: Tree) -> pa.Array:
-    """Statistics as a struct of `arrow_type(shape)`; null where there are none."""
+    """Statistics as a struct of `arrow_type(shape)`; null for files without statistics."""
     found = [parse_stats(text) for text in texts.to_pylist()]
     return _array([None if stats is None else _members(stats) for stats in found], shape)
 
@@ -82,7 +82,7 @@ def _members(stats: FileStats) -> Mapping[str, Any]:
 
 
 def _is_bounded(data_type: DataType) -> bool:
-    """Whether the reference writes and uses bounds of such columns."""
+    """Whether the reference writes and uses bounds for this type."""
     return isinstance(data_type, DecimalType) or data_type in _BOUNDED
 
 

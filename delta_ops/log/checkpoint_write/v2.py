@@ -1,15 +1,15 @@
-"""V2 checkpoints written: a top-level file, and sidecars of which most stay from before.
+"""V2 checkpoints written: a top-level file and sidecars, most of them reused.
 
 Source: PROTOCOL.md, "V2 Spec", "Sidecar Files". See docs/decisions/016-checkpoints.md.
 
 1. A sidecar holds live files or tombstones, at most `SIDECAR_ROWS` of them, and never changes.
-2. A new checkpoint refers to each sidecar of the one before of which nothing was removed, replaced
-   or expired. The other rows are written to new ones, with what is new, so that the cost follows
-   the change: what is kept is not read but for a hash of each file.
-3. Small sidecars are folded into new ones that are at least as large, so that each row is written
-   a few times at most, and their number grows with the table only.
-4. Only sidecars that say in what layout they were written are kept, by us, in today's.
-5. Sidecars are there before the top-level file that names them.
+2. A new checkpoint reuses each sidecar of the previous checkpoint without a removed, replaced or
+   expired row. All other rows, and the new rows, go to new sidecars. The cost follows the change:
+   of a reused sidecar, only a hash for each file is read.
+3. Small sidecars are merged into new sidecars that are at least as large. Each row is therefore
+   rewritten only a few times, and the number of sidecars grows only with the table.
+4. Only sidecars that delta_ops wrote in the current layout are reused; their footer records it.
+5. The sidecars are written before the top-level file that names them.
 """
 
 from __future__ import annotations
@@ -50,21 +50,21 @@ from delta_ops.storage.parquet_ranges import Footer
 SIDECAR_ROWS = 50_000
 """As in the reference."""
 _AT_ONCE = 4
-"""Sidecars that are under way: a store answers slowly, and to compress them takes a processor."""
+"""Sidecars written at the same time: a store answers slowly, and compression needs a processor."""
 _AHEAD_BYTES = 64 << 20
-"""Size of their rows in memory."""
+"""Bytes in memory of the rows being written."""
 KEY_HASH = "deltaOpsKeyHash"
-"""A column of our sidecars beside `add` and `remove`, which other readers pass over: of each row a
-hash of what identifies its file, which is the same for a table at another place."""
+"""Extra column of our sidecars, beside `add` and `remove`; other readers ignore it. It holds a hash
+of each row's file key. The hash stays the same if the table is moved."""
 _ABOUT = b"deltaOps.sidecar"
-"""Under this key, a sidecar's footer says in JSON what is in it."""
+"""Key in a sidecar's footer; its value is JSON that describes the content."""
 
 FileKind = Literal["add", "remove"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WrittenSidecars:
-    """What a V2 checkpoint came to."""
+    """Counts and sizes of a V2 checkpoint that was written."""
 
     num_sidecars: int
     num_reused: int
@@ -72,28 +72,28 @@ class WrittenSidecars:
     num_add_files: int
     size_bytes: int
     num_expired: int
-    """Tombstones that were left out, of those that were looked at."""
+    """Expired tombstones that were left out. Reused sidecars are not counted."""
 
 
 class KnownSidecar(NamedTuple):
-    """A sidecar of ours."""
+    """A sidecar that delta_ops wrote."""
 
     info: FileInfo
     kind: FileKind
     num_rows: int
     oldest_ms: int | None
-    """The earliest time of deletion of its tombstones; None for a sidecar of live files."""
+    """The earliest deletion time of its tombstones; None for a sidecar of live files."""
 
 
 def write_top_and_sidecars(content: Content, on_rows: Callable[[int], None]) -> WrittenSidecars:
     """Write a V2 checkpoint.
 
     Args:
-        on_rows: Is told how many live files are in sidecars that are there.
+        on_rows: Called with the number of live files in sidecars that exist so far.
 
     Raises:
-        LogCorruptError: A sidecar of the checkpoint before is gone, or malformed.
-        TableReplacedError: The table was deleted, or another stands in its place.
+        LogCorruptError: A sidecar of the previous checkpoint is gone or malformed.
+        TableReplacedError: The table was deleted or replaced by another table.
     """
     snapshot = content.snapshot
     storage, directory = snapshot.storage, snapshot.log_directory
@@ -106,7 +106,7 @@ def write_top_and_sidecars(content: Content, on_rows: Callable[[int], None]) -> 
         names = {sidecar.info.path for sidecar in kept}
         files = tuple(file for file in before.files if file.path not in names)
         opened = replace(before, files=files, footers={**before.footers, **footers})
-        # The same version without what is in the sidecars that stay.
+        # The same version without the rows of reused sidecars.
         rest = Content(
             snapshot=replace(snapshot, read_checkpoint=opened, state_checksum=NO_CHECKSUM),
             now_ms=content.now_ms,
@@ -140,10 +140,10 @@ def write_top_and_sidecars(content: Content, on_rows: Callable[[int], None]) -> 
 
 
 def fold(sidecars: Sequence[KnownSidecar], num_new: int) -> list[KnownSidecar]:
-    """Choose the sidecars that stay beside `num_new` new rows.
+    """Choose the sidecars that are reused beside `num_new` new rows.
 
-    Sidecars that are less than half full, and not larger than what will be written anyway, are
-    written with it.
+    Sidecars are rewritten together with the new rows if they are less than half full and not larger
+    than the rows that are written anyway.
     """
     stay = []
     for sidecar in sorted(sidecars, key=lambda each: each.num_rows):
@@ -157,7 +157,7 @@ def fold(sidecars: Sequence[KnownSidecar], num_new: int) -> list[KnownSidecar]:
 def _kept_sidecars(
     content: Content, before: OpenCheckpoint, footers: dict[str, Footer]
 ) -> list[KnownSidecar]:
-    """The sidecars that stay as they are."""
+    """The sidecars that are reused unchanged."""
     snapshot = content.snapshot
     layout = _layout(content)
     known = [
@@ -177,7 +177,7 @@ def _kept_sidecars(
     touched = _find_touched(snapshot.storage, unexpired, footers, changed)
     stay = [sidecar for sidecar in unexpired if sidecar.info.path not in touched]
     rewritten = {info.path for info in before.files} - {sidecar.info.path for sidecar in stay}
-    # Rows of unknown files count as live files: they are of other writers, and come once.
+    # Rows of unknown sidecars count as live files: other writers' sidecars are rewritten only once.
     num_removes = sum(s.num_rows for s in known if s.kind == "remove" and s.info.path in rewritten)
     num_rows = sum(footers[path].metadata.num_rows for path in rewritten)
     return [
@@ -187,7 +187,7 @@ def _kept_sidecars(
 
 
 def _known_sidecar(info: FileInfo, footer: Footer, layout: str) -> KnownSidecar | None:
-    """What a sidecar says of itself; None if it is not ours, or of another layout."""
+    """Describe a sidecar from its footer; None if it is not ours or has another layout."""
     try:
         about = json.loads((footer.metadata.metadata or {})[_ABOUT])
         if about["layout"] != layout or about["kind"] not in ("add", "remove"):
@@ -206,7 +206,7 @@ def _find_touched(
     footers: dict[str, Footer],
     hashes: pa.Array,
 ) -> set[str]:
-    """The paths of the sidecars that have a row of one of these hashes."""
+    """Paths of the sidecars that contain a row with one of these hashes."""
     found = set()
     infos = [sidecar.info for sidecar in sidecars] if len(hashes) else []
     for piece in iter_pieces(storage, infos, footers, lambda _: [KEY_HASH]):
@@ -218,7 +218,7 @@ def _find_touched(
 
 
 def _write_rest(content: Content) -> Iterator[KnownSidecar]:
-    """Write what no sidecar has that stays."""
+    """Write the rows that no reused sidecar holds."""
     before = content.snapshot.opened_checkpoint
     stored = before.files if before is not None else ()
     footers = before.footers if before is not None else {}
@@ -232,7 +232,7 @@ def _write_rest(content: Content) -> Iterator[KnownSidecar]:
 
 
 def _even_size(num_rows: int) -> int:
-    """Rows of each sidecar if so many are cut into as few as may be, of one size."""
+    """Rows per sidecar for the smallest number of sidecars of equal size."""
     count = max(1, -(-num_rows // SIDECAR_ROWS))
     return max(1, -(-num_rows // count))
 
@@ -240,7 +240,7 @@ def _even_size(num_rows: int) -> int:
 def _writes(
     content: Content, kind: FileKind, batches: Iterable[pa.StructArray]
 ) -> Iterator[tuple[int, Callable[[], KnownSidecar]]]:
-    """For each sidecar the bytes of its rows, and what writes it."""
+    """Yield, for each sidecar, the bytes of its rows and the function that writes it."""
     for structs in batches:
         yield structs.nbytes, partial(_write_sidecar, content, kind, structs)
 
@@ -255,7 +255,7 @@ def _write_sidecar(content: Content, kind: FileKind, structs: pa.StructArray) ->
     if kind == "remove":
         oldest_ms = pc.min(pc.struct_field(structs, "deletionTimestamp")).as_py()
     about = {
-        # Elsewhere, these paths are other files: then their sidecar does not stay.
+        # In a moved table these paths mean other files, so this sidecar must not be reused.
         "layout": None if depend_on_root(paths) else _layout(content),
         "kind": kind,
         "oldestMs": oldest_ms,
@@ -273,7 +273,7 @@ def _write_sidecar(content: Content, kind: FileKind, structs: pa.StructArray) ->
 
 
 def _layout(content: Content) -> str:
-    """A name for the columns of sidecars; what is of another was written by other properties."""
+    """Name of the sidecar columns; it changes with the table properties that determine them."""
     text = f"{content.add_type}{content.schema.field('remove').type}"
     return f"1-{zlib.crc32(text.encode()):08x}"
 
@@ -288,7 +288,7 @@ def _hash_keys(keys: pa.Array) -> pa.Array:
 
 
 def _validate_kept(storage: Storage, kept: Sequence[KnownSidecar], top: str) -> None:
-    """Take the top-level file back if a clean-up was faster: nobody named what it deleted."""
+    """Delete the top-level file if a clean-up deleted reused sidecars while none named them."""
 
     def is_there(sidecar: KnownSidecar) -> bool:
         try:

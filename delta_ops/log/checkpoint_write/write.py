@@ -1,13 +1,14 @@
-"""Checkpoints written: the kind that the table asks for, and the hint that points at it.
+"""Checkpoints written: the kind that the table requires, and the hint that points at it.
 
 Source: PROTOCOL.md, "Checkpoints" (Requirements for Writers) and "Checkpoint Schema".
 
-A checkpoint is created, never replaced: two writers of one version write the same state, so whoever
-comes second has nothing to do. An empty file is no checkpoint, and is replaced. Readers see a
-checkpoint once its last file is there; the hint comes after that.
+A checkpoint is created, never replaced: two writers of one version write the same state, so the
+second writer has nothing to do. An empty file is no checkpoint and is replaced. Readers see a
+checkpoint as soon as its last file exists; the hint is written after that.
 
-Parts are written beside a whole file, which goes when all of them are there. deltalake's clean-up
-goes by names: it takes one part for a whole checkpoint, and deletes the commits below it.
+A multi-part checkpoint is written beside a whole file, which is deleted once all parts exist.
+deltalake's clean-up looks at names only: it takes one part for a whole checkpoint and deletes the
+commits below it.
 """
 
 from __future__ import annotations
@@ -44,31 +45,31 @@ CheckpointKind = Literal["classic", "multi-part", "v2"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WrittenCheckpoint:
-    """What a checkpoint came to."""
+    """Counts and sizes of a checkpoint that was written."""
 
     version: int
     kind: CheckpointKind
     num_files: int
-    """Files of the log that it consists of, sidecars included."""
+    """Number of its files, sidecars included."""
     num_reused: int
-    """Sidecars among them that were there before."""
+    """Number of sidecars reused from the previous checkpoint."""
     num_actions: int
     num_add_files: int
     size_bytes: int
     """Size of all its files."""
     expired_tombstones: int
-    """Left out because their retention is over."""
+    """Number of tombstones left out because their retention has ended."""
 
 
 def checkpoint_kind(snapshot: Snapshot, part_rows: int | None = None) -> CheckpointKind:
-    """The kind of checkpoint that a table asks for.
+    """The kind of checkpoint that the table requires.
 
     Args:
         part_rows: As for `write_checkpoint`.
 
     Raises:
-        InvalidRequestError: A property cannot be understood, `part_rows` is not positive, or the
-            table must not have checkpoints of many parts.
+        InvalidRequestError: A property cannot be parsed, `part_rows` is not positive, or the
+            table must not have multi-part checkpoints.
     """
     is_v2 = snapshot.definition.has("v2Checkpoint")
     if part_rows is not None:
@@ -80,7 +81,7 @@ def checkpoint_kind(snapshot: Snapshot, part_rows: int | None = None) -> Checkpo
                 "of many parts; leave part_rows out"
             )
         return "multi-part"
-    # Without the feature, readers need not know the V2 kind, whatever the property says.
+    # Without the feature, readers need not support V2 checkpoints, whatever the property says.
     return "v2" if is_v2 and snapshot.properties.checkpoint_policy == "v2" else "classic"
 
 
@@ -94,18 +95,18 @@ def write_checkpoint(
     """Write the checkpoint of a snapshot's version and point the hint at it.
 
     Args:
-        now_ms: Milliseconds since the Unix epoch; by it tombstones and transactions expire.
-        part_rows: Write a checkpoint of several parts, of about so many live files each, where
-            there are more, and before them a whole file, which goes in the end. Parts are put
-            together in files of the system's temporary folder.
+        now_ms: Milliseconds since the Unix epoch; tombstones and transactions expire by it.
+        part_rows: Write several parts with about this many live files each, if the table has more
+            live files than this. A whole file is written first and deleted at the end. The parts
+            are assembled in files of the system's temporary folder.
 
     Returns:
-        None if the version has its checkpoint already.
+        None if the version already has a checkpoint.
 
     Raises:
         InvalidRequestError: As `checkpoint_kind`.
-        LogCorruptError: What stands in its place cannot be read.
-        TableReplacedError: The table was deleted, or another stands in its place.
+        LogCorruptError: The existing checkpoint of the version cannot be read.
+        TableReplacedError: The table was deleted or replaced by another table.
     """
     try:
         return _write(snapshot, now_ms, part_rows, on_event)
@@ -119,7 +120,7 @@ def _write(
 ) -> WrittenCheckpoint | None:
     kind = checkpoint_kind(snapshot, part_rows)
     content = Content(snapshot=snapshot, now_ms=now_ms)
-    # What cannot be read would keep its place, or be taken before the new one.
+    # A damaged file would keep the name, or readers would choose it over the new checkpoint.
     snapshot.storage.delete_many(
         path
         for damaged in snapshot.damaged_checkpoints
@@ -128,7 +129,7 @@ def _write(
     )
     has_one = snapshot.checkpoint is not None and not snapshot.commits_since_checkpoint
     if has_one and kind != "classic":
-        return None  # a second one could be created: its files have other names
+        return None  # a second checkpoint would be created, because its files get other names
     with withdrawing_if_replaced(snapshot, lambda: _files_to_withdraw(snapshot)):
         if kind == "v2":
             return _write_v2(content, on_event)
@@ -148,7 +149,7 @@ def _write_classic(content: Content, on_event: OnEvent) -> WrittenCheckpoint | N
 
 
 def _create_whole(content: Content, on_event: OnEvent) -> WrittenCheckpoint | None:
-    """The classic checkpoint, which no hint names yet; None if there is one."""
+    """Write the classic checkpoint, without a hint; None if one exists."""
     snapshot = content.snapshot
     counts = {"adds": 0, "rows": 0}
 
@@ -159,7 +160,7 @@ def _create_whole(content: Content, on_event: OnEvent) -> WrittenCheckpoint | No
                 counts["rows"] += len(rows)
                 counts["adds"] += len(rows) - rows["add"].null_count
                 on_event(progress(snapshot, counts["adds"]))
-        validate_same_table(snapshot)  # nobody sees the file before this returns
+        validate_same_table(snapshot)  # the file is visible only after this function returns
 
     path = f"{snapshot.log_directory}/{checkpoint_name(snapshot.version)}"
     delete_if_empty(snapshot.storage, path)
@@ -182,7 +183,7 @@ def _create_whole(content: Content, on_event: OnEvent) -> WrittenCheckpoint | No
 def _write_parts(content: Content, parts: int, on_event: OnEvent) -> WrittenCheckpoint | None:
     whole = _create_whole(content, on_event)
     if whole is None:
-        return None  # and no hint: its writer may be about to delete it
+        return None  # no hint: the other writer may be about to delete its whole file
     snapshot = content.snapshot
     storage, directory = snapshot.storage, snapshot.log_directory
     found = write_parts(content, parts, lambda done: on_event(progress(snapshot, done)))
@@ -190,7 +191,7 @@ def _write_parts(content: Content, parts: int, on_event: OnEvent) -> WrittenChec
         _point_at(snapshot, whole, schema=content.schema)
         return whole
     if load_named_version(storage, directory) == snapshot.version:
-        storage.delete(f"{directory}/{LAST_CHECKPOINT}")  # of one file, as another writer found it
+        storage.delete(f"{directory}/{LAST_CHECKPOINT}")  # it names the whole file as one part
     storage.delete(f"{directory}/{checkpoint_name(snapshot.version)}")
     written = WrittenCheckpoint(
         version=snapshot.version,
@@ -224,7 +225,7 @@ def _write_v2(content: Content, on_event: OnEvent) -> WrittenCheckpoint:
 
 
 def progress(snapshot: Snapshot, done: int) -> Progress:
-    """How many live files are in a checkpoint so far; the total is known only at its end."""
+    """Number of live files in the checkpoint so far; the total is known only at the end."""
     return Progress(table=snapshot.uri, operation="checkpoint", done=done, total=None)
 
 
@@ -247,19 +248,19 @@ def _point_at(
 
 
 def _point_at_existing(snapshot: Snapshot) -> None:
-    """Point the hint at a checkpoint that was there, whose writer may have died before it did."""
+    """Point the hint at an existing checkpoint; its writer may have died before it wrote one."""
     storage, version = snapshot.storage, snapshot.version
     try:
         info = storage.stat(f"{snapshot.log_directory}/{checkpoint_name(version)}")
         size = load_footers(storage, [info])[info.path].metadata.num_rows
     except FileNotFoundError:
-        return  # parts have taken its place, and their writer points at them
+        return  # parts replaced the whole file, and their writer points the hint at them
     hint = LastCheckpoint(version=version, size=size, size_in_bytes=info.size)
     write_hint(storage, snapshot.log_directory, hint)
 
 
 def _files_to_withdraw(snapshot: Snapshot) -> Iterator[str]:
-    """The checkpoints of a version, of whoever wrote them, and a hint that names it."""
+    """The version's checkpoints, by any writer, and the hint if it names the version."""
     storage, directory = snapshot.storage, snapshot.log_directory
     if load_named_version(storage, directory) == snapshot.version:
         yield f"{directory}/{LAST_CHECKPOINT}"

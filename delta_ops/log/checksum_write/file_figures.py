@@ -1,9 +1,9 @@
-"""File figures: how many live files there are, their bytes, and what a commit makes of that.
+"""File figures: number, bytes and size histogram of live files, and how a commit changes them.
 
 Source: PROTOCOL.md, "Action Reconciliation".
 
-An add of a live file replaces what is known of it, and a remove of one that is not live leaves the
-files as they are. So what a commit's actions come to depends on which of the files were live.
+An add of a live file replaces its earlier add. A remove of a file that is not live changes nothing.
+The effect of a commit therefore depends on which of its files were live before.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from delta_ops.protocol.stats.file_size_histogram import (
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Figures:
-    """What a checksum says of the live files."""
+    """The figures of the live files, as in a checksum."""
 
     num_files: int
     size_bytes: int
@@ -42,16 +42,16 @@ NO_FILES = Figures(num_files=0, size_bytes=0, histogram=EMPTY_HISTOGRAM)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class KnownFiles:
-    """What was known of the files that a commit names before it."""
+    """State of a commit's files just before the commit, as far as known."""
 
     live_sizes: Sequence[int]
-    """Bytes of those that were live, in any order."""
+    """Bytes of the files known to be live, in any order."""
     is_complete: bool
-    """Whether the others were not live; else of some it is not known."""
+    """Whether all other files are known not to be live; if False, some are unknown."""
 
 
 def actions_by_path(files: Sequence[FileAction], table: str) -> dict[str, FileAction]:
-    """File actions by the canonical paths of their files; fewer of them if a file stands twice.
+    """File actions by canonical path; fewer than `files` if a file occurs twice.
 
     Args:
         table: The table's root.
@@ -62,11 +62,14 @@ def actions_by_path(files: Sequence[FileAction], table: str) -> dict[str, FileAc
 def changed_figures(
     figures: Figures, actions: Mapping[str, FileAction], known: KnownFiles
 ) -> Figures | None:
-    """The figures after a commit's file actions; None if they do not follow from what is known."""
+    """The figures after a commit's file actions.
+
+    None if they cannot be computed from `known`, or if the result is impossible.
+    """
     if not known.is_complete:
         return None
     added = [action.size for action in actions.values() if isinstance(action, AddFile)]
-    # An add of a live file takes its place.
+    # An add of a live file replaces that file.
     removed = known.live_sizes
     histogram = figures.histogram and changed_histogram(figures.histogram, added, removed)
     after = Figures(
@@ -80,10 +83,11 @@ def changed_figures(
 def known_files(
     before: Snapshot | None, actions: Mapping[str, FileAction], *, may_read: bool
 ) -> KnownFiles:
-    """What is known of the files that a commit names.
+    """Find which of a commit's files were live before the commit.
 
     Args:
-        may_read: Look those up in the checkpoint of which it is not known otherwise.
+        before: The version before the commit; None for version 0.
+        may_read: Look up files of unknown state in the checkpoint.
     """
     if before is None or not actions:
         return KnownFiles(live_sizes=(), is_complete=True)
@@ -106,7 +110,7 @@ def known_files(
 
 
 def count_files(snapshot: Snapshot) -> Figures:
-    """The figures of a version, from the sizes of all its files."""
+    """Count the figures of a version from the sizes of all its files."""
     sizes = snapshot.sizes()
     return Figures(
         num_files=len(sizes),
@@ -116,7 +120,7 @@ def count_files(snapshot: Snapshot) -> Figures:
 
 
 def is_possible(figures: Figures) -> bool:
-    """Whether there can be files of these figures."""
+    """Whether the figures are consistent: not negative, and equal to the histogram's sums."""
     histogram = figures.histogram
     if histogram is not None and (
         not histogram.is_possible
@@ -128,10 +132,10 @@ def is_possible(figures: Figures) -> bool:
 
 
 def _is_new(action: FileAction, written_ms: int) -> bool:
-    """Whether a file was made after the checkpoint.
+    """Whether an add names a file that was created after the checkpoint.
 
-    One of which an add says something else, without a change of data, is live, and looks younger
-    than a checkpoint that was written while the store's clock was set back.
+    An add without a data change describes a live file. Its modification time may be later than the
+    checkpoint's if the store's clock was set back when the checkpoint was written.
     """
     return (
         isinstance(action, AddFile) and action.data_change and action.modification_time > written_ms
@@ -143,8 +147,8 @@ def _drop_files(paths: Set[str], files: FileRows) -> Set[str]:
 
 
 def _stored_sizes(snapshot: Snapshot, wanted: pa.Array) -> list[int]:
-    """Bytes of the live files of these paths, once for each."""
-    # Each time, Arrow takes in all that is wanted first.
+    """Bytes of the live files with these paths, one number per file."""
+    # Arrow hashes all wanted paths again for each table, so tables are at least as large.
     tables = regroup_tables(snapshot.stream_live(["size", CANONICAL_PATH]), len(wanted))
     found = pa.concat_tables(
         table.filter(pc.is_in(table[CANONICAL_PATH], value_set=wanted)) for table in tables
@@ -158,7 +162,7 @@ def _stored_sizes(snapshot: Snapshot, wanted: pa.Array) -> list[int]:
 
 
 def _select_paths(files: FileRows, wanted: pa.Array) -> FileRows:
-    """The files of these paths; to take the paths in, Arrow takes as long as there are of them."""
+    """The files with these paths. Takes time for each path in `wanted`, even without matches."""
     return files.filter(pc.is_in(files.paths, value_set=wanted)) if len(files) else files
 
 

@@ -1,4 +1,4 @@
-"""Version checksums as a check: what `n.crc` says has to agree with the log.
+"""Verification of version checksums: compares `n.crc` with the log.
 
 Source: PROTOCOL.md, "Version Checksum File".
 """
@@ -16,10 +16,13 @@ from delta_ops.log.snapshot import Snapshot
 
 
 def validate_checksum(snapshot: Snapshot) -> bool:
-    """Compare the snapshot with its checksum; whether there is one, and it is of its commit.
+    """Compare a snapshot with its checksum.
+
+    Returns:
+        False if there is no checksum, or if it belongs to another commit.
 
     Raises:
-        LogCorruptError: They disagree.
+        LogCorruptError: The checksum and the log disagree.
     """
     said = load_checksum(snapshot.storage, snapshot.log_directory, snapshot.version)
     if said is None or not _is_of_commit(said, snapshot):
@@ -41,7 +44,7 @@ def _is_of_commit(said: VersionChecksum, snapshot: Snapshot) -> bool:
         return False
     try:
         commit = read_commit_if_there(snapshot.storage, snapshot.log_directory, snapshot.version)
-    except DeltaOpsError:  # nobody needs it beside the checkpoint
+    except DeltaOpsError:  # the checkpoint covers this commit, so nothing needs it
         return False
     return commit is None or said.txn_id == commit.txn_id
 

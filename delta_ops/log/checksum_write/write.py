@@ -1,20 +1,20 @@
-"""Version checksums written: `n.crc` follows from `(n-1).crc` and the actions of commit n.
+"""Version checksums written: computes `n.crc` from `(n-1).crc` and the actions of commit n.
 
 Source: PROTOCOL.md, "Version Checksum File".
 
-A checksum is optional, and a wrong one is worse than none: the reference refuses the table, and
-whoever takes protocol and metadata from it is misled. So each of its claims is known or there is
-no checksum:
+A checksum is optional, and a wrong checksum is worse than none: the reference then rejects the
+table, and a reader that takes protocol and metadata from it gets wrong values. A checksum is
+therefore written only if every field is known:
 
-1. What the table was before comes from the snapshot where that is in memory or cheap to read, else
-   from the previous version's checksum, if that agrees with all that the snapshot knows.
-2. Of each file that the commit names it must be known whether it was live. A new file was not; it
-   is one whose add changes data, that the commits since the checkpoint do not name and that is
-   younger than the checkpoint, by the store's clock for both. An add that could be one of a live
-   file's again, or a remove, is looked up in the checkpoint.
-3. The checkpoint is read if it is small, if the commit removes files, since whoever does that has
-   read it to find them, or if the caller says that it is time to count anew, so that a mistake of
-   another writer is not passed on for ever.
+1. The previous state of the table comes from the snapshot if it is in memory or cheap to read. Else
+   it comes from the previous checksum, if that agrees with everything the snapshot knows.
+2. For each file of the commit it must be known whether the file was live. A new file was not. A
+   file is new if its add changes data, if no commit since the checkpoint names it, and if it is
+   younger than the checkpoint. Both ages are by the store's clock. All other adds, and all removes,
+   are looked up in the checkpoint.
+3. The checkpoint is read in three cases: it is small; the commit removes files, because such a
+   writer has already read the checkpoint to find them; or the caller requests a recount, so that
+   another writer's mistake is not carried on forever.
 """
 
 from __future__ import annotations
@@ -65,23 +65,23 @@ from delta_ops.storage import Storage
 T = TypeVar("T")
 
 CHEAP_CHECKPOINT_BYTES = 1 << 20
-"""A checkpoint that may be read for a checksum alone: some thousands of files, in two or three
-requests and some milliseconds, which is what a small append takes."""
+"""Size of a checkpoint that may be read just for a checksum: some thousand files, in two or three
+requests and a few milliseconds, about the time of a small append."""
 MAX_TRANSACTIONS = 100
 MAX_DOMAINS = 10
-"""More are left out altogether, as the reference does: a list that is there is complete."""
+"""Longer lists are left out, as in the reference: a list in a checksum must be complete."""
 _RETENTION = "delta.setTransactionRetentionDuration"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Summary:
-    """What a checksum says of a version, but for protocol and metadata."""
+    """A checksum's content without protocol and metadata."""
 
     figures: Figures
     transactions: Mapping[str, SetTransaction] | None
-    """None: not known."""
+    """None if unknown."""
     domains: Mapping[str, DomainMetadata] | None
-    """None: not known. Removed ones are left out."""
+    """None if unknown. Removed domains are left out."""
 
 
 NO_SUMMARY = Summary(figures=NO_FILES, transactions={}, domains={})
@@ -96,12 +96,15 @@ def create_checksum(
     *,
     recount: bool = False,
 ) -> bool:
-    """Create the checksum of a version that was just committed; whether this call has done it.
+    """Create the checksum of a version that was just committed.
 
     Args:
-        before: The version before; None for version 0.
-        actions: All of the commit's, commitInfo included.
-        recount: Do not go by the previous checksum, whatever there is to read.
+        before: The previous version; None for version 0.
+        actions: All actions of the commit, commitInfo included.
+        recount: Count all files and ignore the previous checksum, however large the table is.
+
+    Returns:
+        Whether this call created the checksum.
 
     Raises:
         LogCorruptError: The version has the checksum of another commit.
@@ -110,7 +113,7 @@ def create_checksum(
     if checksum is None:
         return False
     try:
-        # One that a power cut tore is passed over.
+        # Not durable: readers ignore a checksum that a power cut has truncated.
         storage.create(checksum.path, encode_checksum(checksum), is_durable=False)
     except FileExistsError:
         _validate_own(storage, directory, checksum)
@@ -127,7 +130,7 @@ def next_checksum(
     *,
     recount: bool = False,
 ) -> VersionChecksum | None:
-    """The checksum that `create_checksum` creates; None if it takes too much to know it."""
+    """Compute the checksum for `create_checksum`; None if a field is unknown or too costly."""
     files, others = _split(actions)
     definition = _definition_after(before, others, recount=recount)
     if definition is None or _has_vectors(definition, before, files):
@@ -151,7 +154,7 @@ def next_checksum(
         num_files=figures.num_files,
         table_size_bytes=figures.size_bytes,
         in_commit_timestamp=timestamp,
-        # Where they expire, the time of reading decides which of them there are.
+        # Expiry depends on the time of reading, so no fixed list would be complete.
         transactions=None if expires else _transactions_after(known.transactions, others),
         domains=_domains_after(known.domains, others),
         protocol=definition.protocol,
@@ -161,7 +164,7 @@ def next_checksum(
 
 
 def encode_checksum(checksum: VersionChecksum) -> bytes:
-    """The bytes of a checksum file; fields are named and ordered as the reference has them."""
+    """The bytes of a checksum file, with the reference's field names and order."""
     assert checksum.protocol
     assert checksum.metadata
     fields: dict[str, Any] = {
@@ -182,7 +185,7 @@ def encode_checksum(checksum: VersionChecksum) -> bytes:
 
 
 def stored_bytes(snapshot: Snapshot | None) -> int:
-    """Bytes of the checkpoint that a snapshot rests on; 0 where all files are in memory."""
+    """Bytes of the checkpoint below a snapshot; 0 if all files are in memory."""
     while snapshot is not None and snapshot.checkpoint is None:
         snapshot = snapshot.base
     if snapshot is None or snapshot.checkpoint is None:
@@ -198,7 +201,7 @@ def stored_bytes(snapshot: Snapshot | None) -> int:
 
 
 def agrees(said: VersionChecksum, snapshot: Snapshot) -> bool:
-    """Whether a checksum is complete and fits all that its version's snapshot has in memory."""
+    """Whether a checksum is complete and agrees with the in-memory state of its version."""
     figures = _figures_said(said)
     if figures is None or said.protocol is None or said.metadata is None:
         return False
@@ -207,7 +210,7 @@ def agrees(said: VersionChecksum, snapshot: Snapshot) -> bool:
     return (
         said.metadata == snapshot.metadata
         and not any(differences(said, snapshot.protocol, snapshot.metadata))
-        and said.txn_id in (None, snapshot.txn_id)  # else it is of a lost commit
+        and said.txn_id in (None, snapshot.txn_id)  # else it belongs to a lost commit
         and _has(said.transactions, snapshot.commit_state.transactions.values())
         and _has(said.domains, (each for each in domains if not each.removed))
         and not {each.domain for each in domains if each.removed} & _names(said.domains)
@@ -217,7 +220,7 @@ def agrees(said: VersionChecksum, snapshot: Snapshot) -> bool:
 
 
 def _validate_own(storage: Storage, directory: str, ours: VersionChecksum) -> None:
-    """Refuse the checksum that is there if it is of another commit of the version."""
+    """Reject an existing checksum that belongs to another commit of the version."""
     said = load_checksum(storage, directory, ours.version)
     if said is not None and None not in (said.txn_id, ours.txn_id) and said.txn_id != ours.txn_id:
         raise LogCorruptError(
@@ -230,7 +233,7 @@ def _validate_own(storage: Storage, directory: str, ours: VersionChecksum) -> No
 
 
 def _has(said: Sequence[T] | None, known: Iterable[T]) -> bool:
-    """Whether a list that should be complete has what is known."""
+    """Whether a list that should be complete contains all known values."""
     return said is None or all(each in said for each in known)
 
 
@@ -241,7 +244,7 @@ def _names(domains: Sequence[DomainMetadata] | None) -> set[str]:
 def _summary(
     storage: Storage, directory: str, before: Snapshot | None, *, may_read: bool, recount: bool
 ) -> Summary | None:
-    """What is known of the version before; None if that takes too much."""
+    """Summary of the version before the commit; None if unknown or too costly to read."""
     if before is None:
         return NO_SUMMARY
     is_in_memory = not stored_bytes(before)
@@ -275,7 +278,7 @@ def _figures_said(said: VersionChecksum) -> Figures | None:
 
 
 def _split(actions: Sequence[Action]) -> tuple[list[FileAction], list[OtherAction]]:
-    """Actions on data files, and all other actions."""
+    """Split actions into file actions and all other actions."""
     files: list[FileAction] = []
     others: list[OtherAction] = []
     for action in actions:
@@ -289,8 +292,8 @@ def _split(actions: Sequence[Action]) -> tuple[list[FileAction], list[OtherActio
 def _definition_after(
     before: Snapshot | None, actions: Sequence[OtherAction], *, recount: bool
 ) -> TableDefinition | None:
-    """Protocol and metadata after the commit; None if the log has none."""
-    # Those of the snapshot itself may come from a checksum.
+    """Protocol and metadata after the commit; None if one of them is missing."""
+    # A recount reads the checkpoint: the snapshot's own values may come from a checksum.
     known = before.state if before and recount else before
     protocol = _last_action(actions, Protocol) or (known.protocol if known else None)
     metadata = _last_action(actions, Metadata) or (known.metadata if known else None)
@@ -302,7 +305,7 @@ def _definition_after(
 def _has_vectors(
     definition: TableDefinition, before: Snapshot | None, files: Sequence[FileAction]
 ) -> bool:
-    """Whether a file may be live twice, with the rows of two deletion vectors left out."""
+    """Whether a file may be live twice, with two different deletion vectors."""
     return (
         definition.has("deletionVectors")
         or (before is not None and before.tail.adds.identified is not None)
@@ -318,7 +321,7 @@ def _figures_after(
     *,
     may_read: bool,
 ) -> Figures | None:
-    """Figures after the commit; None if they are not known."""
+    """Figures after the commit; None if unknown."""
     if known is None:
         return None
     by_path = actions_by_path(files, table)
@@ -328,7 +331,7 @@ def _figures_after(
 
 
 def _transactions_expire(before: Snapshot | None, metadata: Metadata) -> bool:
-    """Whether transaction identifiers expire, before the commit or after it."""
+    """Whether transaction identifiers can expire before or after the commit."""
     known = [metadata] if before is None else [metadata, before.metadata]
     return any(_RETENTION in each.configuration for each in known)
 
@@ -354,7 +357,7 @@ def _domains_after(
 
 
 def _index(values: Sequence[T] | None, key: Callable[[T], str]) -> Mapping[str, T] | None:
-    """The values by key; None if there are none to go by, or a key stands twice."""
+    """The values by key; None if `values` is None or a key occurs twice."""
     by_key = {key(value): value for value in values or ()}
     return by_key if values is not None and len(by_key) == len(values) else None
 

@@ -1,12 +1,13 @@
-"""Reconciliation: which files the actions of a log leave live, and which removed.
+"""Reconciliation: computes the live and the removed files from the actions of a log.
 
 Source: PROTOCOL.md, "Action Reconciliation".
 
-Newest first: the first action seen for a key decides and everything older is skipped.
-The checkpoint comes last and is already reconciled, so its rows are filtered, never recorded:
-memory grows with the commits since the checkpoint, not with the table.
-Within one commit an add comes before a remove of the same key, which the protocol forbids but
-writers have produced: a file too many is found out, a file too few is lost data.
+Actions are read newest first: the first action for a key decides, and older actions for the same
+key are skipped.
+The checkpoint comes last and is already reconciled, so its rows are filtered but not recorded.
+Memory therefore grows with the commits since the checkpoint, not with the table.
+Within one commit, an add takes precedence over a remove of the same key. The protocol forbids this
+pair, but some writers produce it. A surplus file is noticed later; a missing file is lost data.
 No I/O: the caller supplies the actions.
 """
 
@@ -35,23 +36,23 @@ from delta_ops.storage.concurrency import run_parallel
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FileRows:
-    """File actions with what identifies their files.
+    """File actions with the keys that identify their files.
 
-    Nearly always the paths stand in the log as they are compared: then they are kept once.
+    In most logs the stored paths are already canonical; then they are kept once.
     """
 
     rows: pa.Table
-    """`path` and `deletionVector`, as in the log, and whatever else is wanted."""
+    """`path` and `deletionVector`, as in the log, and any other columns."""
     canonical: pa.ChunkedArray | None = None
-    """Canonical paths; None: those of `rows` are."""
+    """Canonical paths; None if the paths in `rows` are canonical."""
     identified: pa.ChunkedArray | None = None
-    """Paths with the id of the deletion vector; None: there are no deletion vectors."""
+    """Paths with the id of the deletion vector; None if there are no deletion vectors."""
 
     def __len__(self) -> int:
         return len(self.rows)
 
     def __reduce__(self) -> tuple[Any, ...]:
-        """Hashes are of no use in another process."""
+        """Drop the hashes, which are valid in this process only."""
         has_hashes = PATH_HASH in self.rows.column_names
         rows = self.rows.drop_columns([PATH_HASH]) if has_hashes else self.rows
         return _unpickle, (rows, self.canonical, self.identified, has_hashes)
@@ -63,11 +64,11 @@ class FileRows:
 
     @property
     def keys(self) -> pa.ChunkedArray:
-        """What identifies each file: its canonical path, with the deletion vector's id if any."""
+        """Key of each file: its canonical path, plus the id of its deletion vector if any."""
         return self.paths if self.identified is None else self.identified
 
     def filter(self, mask: pa.Array) -> FileRows:
-        """The rows of which `mask` is true."""
+        """The rows with a true `mask`."""
         return FileRows(
             rows=self.rows.filter(mask),
             canonical=None if self.canonical is None else self.canonical.filter(mask),
@@ -92,9 +93,9 @@ class Tail:
     """The reconciled file actions of the commits after the checkpoint."""
 
     adds: FileRows
-    """Live files; schema `ADD`, with a `PATH_HASH`."""
+    """Live files; schema `ADD` plus `PATH_HASH`."""
     removes: FileRows
-    """Tombstones, expired ones included; schema `REMOVE`, with a `PATH_HASH`."""
+    """Tombstones, including expired tombstones; schema `REMOVE` plus `PATH_HASH`."""
 
     def __len__(self) -> int:
         return len(self.adds) + len(self.removes)
@@ -104,12 +105,12 @@ EMPTY_TAIL = Tail(
     adds=FileRows(rows=add_path_hash(ADD).empty_table()),
     removes=FileRows(rows=add_path_hash(REMOVE).empty_table()),
 )
-# Arrow's own default gives memory back at once and asks for it again: that takes twice as long.
+# Arrow's default pool returns memory and requests it again at once, which doubles the time.
 _POOL = pa.system_memory_pool()
 
 
 def file_rows(rows: pa.Table, table_uri: str) -> FileRows:
-    """Rows with what identifies their files.
+    """Rows with the keys that identify their files.
 
     Args:
         rows: Columns `path` and `deletionVector`, as in the log, among others.
@@ -129,12 +130,12 @@ def file_rows(rows: pa.Table, table_uri: str) -> FileRows:
 
 
 def extend_tail(tail: Tail, commits: Sequence[Commit], table_uri: str) -> Tail:
-    """The tail after further commits, given in ascending order."""
+    """The tail after further commits, in ascending order."""
     return merge(reconcile(commits, table_uri), tail)
 
 
 def reconcile(commits: Sequence[Commit], table_uri: str) -> Tail:
-    """The tail of commits, given in ascending order, as if nothing were before them."""
+    """The tail of commits in ascending order, without any earlier state."""
     if not commits:
         return EMPTY_TAIL
     newest_first = list(reversed(commits))
@@ -151,7 +152,7 @@ def reconcile(commits: Sequence[Commit], table_uri: str) -> Tail:
 
 
 def merge(newer: Tail, older: Tail) -> Tail:
-    """One tail of two that follow each other: what the newer one says of a file counts."""
+    """Merge two consecutive tails; for each file the newer tail decides."""
     if not len(newer) or not len(older):
         return newer if len(newer) else older
     adds, removes = (_files_not_in(newer, files) for files in (older.adds, older.removes))
@@ -159,19 +160,19 @@ def merge(newer: Tail, older: Tail) -> Tail:
 
 
 def unseen_rows(batches: Iterable[pa.Table], tail: Tail, table_uri: str) -> Iterator[FileRows]:
-    """The rows of a checkpoint that no later commit speaks of."""
+    """Rows of a checkpoint for files without an action in the tail."""
     known = _join_keys(tail.adds.keys, tail.removes.keys)
-    # Each time, Arrow takes in all that is known first.
+    # Arrow hashes all known keys again for each table, so tables are as large as the known keys.
     for batch in regroup_tables(batches, len(known)):
         rows = file_rows(batch, table_uri)
         yield _unseen_files(rows, known) if len(known) else rows
 
 
 def _files_not_in(newer: Tail, files: FileRows) -> FileRows:
-    """The files of which the newer tail says nothing.
+    """The files without an action in the newer tail.
 
-    Only those of its files are compared by their keys whose path has the same hash: a table of all
-    its keys would take more memory than the older files.
+    Compares only keys that share a path hash with one of `files`: a hash table of all keys of the
+    newer tail would take more memory than the older files.
     """
     if any(each.canonical is not None for each in (newer.adds, newer.removes, files)):
         return _unseen_files(files, _join_keys(newer.adds.keys, newer.removes.keys))
@@ -190,7 +191,7 @@ def _unseen_files(files: FileRows, known: pa.ChunkedArray) -> FileRows:
 
 
 def regroup_tables(batches: Iterable[pa.Table], num_rows: int) -> Iterator[pa.Table]:
-    """Put tables together until each has `num_rows` rows at least, but for the last."""
+    """Concatenate tables until each has at least `num_rows` rows; the last may have fewer."""
     pending: list[pa.Table] = []
     num_pending = 0
     for batch in batches:
@@ -204,9 +205,9 @@ def regroup_tables(batches: Iterable[pa.Table], num_rows: int) -> Iterator[pa.Ta
 
 
 def mark_first(keys: pa.ChunkedArray) -> pa.Array:
-    """For each key, whether it is the first of its kind."""
+    """For each key, whether this is its first occurrence."""
     encoded = pc.dictionary_encode(keys, memory_pool=_POOL)
-    # Codes are given in the order of appearance: a new one is greater than all before it.
+    # Codes follow the order of appearance: a new code is greater than all earlier codes.
     codes = pa.concat_arrays([chunk.indices for chunk in encoded.chunks])
     greatest = pc.cumulative_max(codes)
     before = pa.concat_arrays([pa.array([-1], greatest.type), greatest.slice(0, len(greatest) - 1)])
@@ -216,7 +217,7 @@ def mark_first(keys: pa.ChunkedArray) -> pa.Array:
 def _order_keys(
     add_keys: pa.ChunkedArray, remove_keys: pa.ChunkedArray, newest_first: Sequence[Commit]
 ) -> tuple[pa.ChunkedArray, pa.ChunkedArray]:
-    """The keys, of each commit adds before removes, and which of them are those of adds."""
+    """All keys, newest commit first and adds before removes; and whether each key is an add."""
     chunks: list[pa.Array] = []
     is_add: list[pa.Array] = []
     add = remove = 0
@@ -230,7 +231,7 @@ def _order_keys(
 
 
 def _all_differ(*files: FileRows) -> bool:
-    """True only if no file stands there twice; whole numbers are compared sooner than paths."""
+    """True only if no file occurs twice; compares integer hashes, which is faster than paths."""
     if any(each.canonical is not None for each in files):
         return False
     hashes = _join_keys(*(each.rows[PATH_HASH] for each in files))
@@ -250,7 +251,7 @@ def _identify(paths: pa.ChunkedArray, vectors: pa.ChunkedArray) -> pa.ChunkedArr
 
 
 def _concatenate(newer: FileRows, older: FileRows) -> FileRows:
-    # Chunks of no rows would pile up, a few for each group of commits.
+    # Empty chunks would pile up, a few for each group of commits.
     if not len(newer) or not len(older):
         return newer if len(newer) else older
     both = (newer, older)
@@ -266,7 +267,7 @@ def _concatenate(newer: FileRows, older: FileRows) -> FileRows:
 
 
 def _stack(tables: Sequence[pa.Table]) -> pa.Table:
-    """All rows; of tables without any, at least one, nothing is kept."""
+    """Concatenate the tables that have rows; the result is empty if none has."""
     return pa.concat_tables([table for table in tables if len(table)] or tables[:1])
 
 
