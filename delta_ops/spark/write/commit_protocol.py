@@ -1,21 +1,23 @@
 """The commit protocol: Spark's tasks write files under their final names and report them.
 
-Spark asks a `FileCommitProtocol` where a task writes, and tells it which tasks succeeded. Hadoop's
-writes into `_temporary` and renames, which copies every byte in an object store, and leaves it to a
-listing to find out what was written. Ours names a file once, by the split and by an id of the
-attempt, so that no two attempts share a name; a task sends back path, size and time of its files
-with its result. Of a split the driver takes one result, whatever was retried or speculated: what
-those results name is what was written. All else has no name in a log.
+A `FileCommitProtocol` gives each Spark task its output paths and receives the results of successful
+tasks. Hadoop's protocol writes into `_temporary` and then renames. In an object store a rename
+copies every byte, and the driver has to list the directory to find the files. Our protocol gives
+each file its final name, made from the split and the id of the attempt, so two attempts never share
+a name. A task returns path, size and time of its files with its result. The driver accepts one
+result for each split, even after retries or speculation. Only the files in accepted results count
+as written. No log refers to any other file.
 
-1. An attempt that fails deletes its files, and a job that fails those of its tasks; what a killed
-   process leaves is garbage for vacuum.
-2. A file's name is in the commit only if its attempt's result reached the driver.
-3. Other writes of the same session, which see the setting meanwhile, get the protocol that they
-   would have got without it.
+1. A failed attempt deletes its files. A failed job deletes the files of its tasks. Files of a
+   killed process stay until vacuum.
+2. A file is in the commit only if the result of its attempt reached the driver.
+3. During the write, other writes of the same session see the setting too. They get the protocol
+   that they would have without it.
 
-The class (`java/delta_ops/writes`) reaches executors as a jar, so that they need no delta_ops. It
-depends on internals of Spark. Where they differ, or there is no JVM at hand,
-`ProtocolUnavailableError` says so, and the caller writes in a slower way by the public API.
+The class (`java/delta_ops/writes`) reaches executors as a jar, so executors do not need delta_ops.
+It depends on Spark internals. If these differ, or the session has no local JVM,
+`ProtocolUnavailableError` is raised, and the caller falls back to a slower write through the public
+API.
 """
 
 from __future__ import annotations
@@ -46,14 +48,14 @@ _DIFFERS_INSIDE = re.compile(r"java\.lang\.(\w*LinkageError|\w+MethodError|Incom
 
 
 class ProtocolUnavailableError(Exception):
-    """This session, or this version of Spark, cannot use the protocol; write in another way."""
+    """This session or Spark version does not support the protocol; use another write path."""
 
 
 class WrittenFile(NamedTuple):
     """A file that a task wrote."""
 
     path: str
-    """Below the place that was written to, as the file system has it."""
+    """Relative to the written directory, as the file system names it."""
     size: int
     """Bytes."""
     modified_ms: int
@@ -61,20 +63,20 @@ class WrittenFile(NamedTuple):
 
 
 _without: weakref.WeakKeyDictionary[Any, str] = weakref.WeakKeyDictionary()
-"""Why sessions cannot use it that were found so."""
+"""Sessions that do not support the protocol, with the reason."""
 
 
 def write_parquet(spark: SparkSession, writer: DataFrameWriter, place: str) -> list[WrittenFile]:
-    """Write the writer's rows; the files that hold each row once, in the order of the splits.
+    """Write the rows of a writer and return the files, in the order of the splits.
 
     Args:
         spark: The session of the writer's rows.
         writer: With its options and partitioning set.
-        place: A directory that holds nothing, and need not exist, as Spark takes it.
+        place: A directory in Spark's format. It must be empty or missing.
 
     Raises:
-        ProtocolUnavailableError: It cannot be had here. Nothing was written, or what was written
-            lies in `place` and belongs to no table.
+        ProtocolUnavailableError: The protocol is unavailable. Files left in `place` belong to no
+            table.
     """
     reason = _without.get(spark)
     if reason is not None:

@@ -1,13 +1,13 @@
 """Data files: rows written by Spark's own Parquet writer, described from their footers.
 
-Each job writes into a directory of its own under the table's root. What it wrote, its tasks report
-(`commit_protocol`). Where that cannot be had, Hadoop's committer writes, which renames, and the
-directory is listed; on a cluster, where an executor may write to a disk of its own, the footers
-must then add up to the rows that Spark counted. Either way the driver reads the footer of each
-file, so that none is committed which it does not see.
-The directory is visible to every engine, and below it lie Hive's `column=value` directories, as
-some readers want them.
-A job that fails leaves nothing: its directory is removed.
+Each job writes into its own directory under the table's root. Its tasks report the files that they
+wrote (`commit_protocol`). Where that protocol is unavailable, Hadoop's committer writes with
+renames, and the driver lists the directory. On a cluster, an executor may write to its own local
+disk, so the rows in the listed footers must then match the count of Spark. In both cases the driver
+reads the footer of each file, so it commits only files that it can read.
+The directory is visible to every engine. Below it are Hive-style `column=value` directories,
+because some readers expect them.
+A failed job leaves nothing: its directory is removed.
 """
 
 from __future__ import annotations
@@ -56,71 +56,71 @@ from delta_ops.transaction.write_rules import validate_footer
 _WRITE_OPTIONS: Mapping[str, str] = {
     # Spark's default for timestamps is INT96, which has no statistics.
     "spark.sql.parquet.outputTimestampType": "TIMESTAMP_MICROS",
-    # Long strings have no statistics at all unless the writer may cut them. So many bytes hold
-    # twice the characters that statistics in the log have by default, in every script.
+    # Long strings have no statistics unless the writer may truncate them. This many bytes hold
+    # twice the default length of strings in log statistics, in every script.
     "parquet.statistics.truncate.length": "260",
     "mapreduce.fileoutputcommitter.marksuccessfuljobs": "false",
-    # Of Hadoop's committer: the first algorithm shows files when the whole job has succeeded.
+    # For Hadoop's committer: algorithm 1 publishes files only when the whole job has succeeded.
     "mapreduce.fileoutputcommitter.algorithm.version": "1",
 }
 _WRITE_SETTINGS: Mapping[str, str] = {
     "spark.sql.parquet.datetimeRebaseModeInWrite": "CORRECTED",
     "spark.sql.parquet.fieldId.write.enabled": "true",
-    # Variants are written whole, as every reader of tables takes them.
+    # Variants are written unshredded, because every reader supports that.
     "spark.sql.variant.writeShredding.enabled": "false",
     "spark.sql.parquet.variant.annotateLogicalType.enabled": "false",
 }
-"""Session settings that have no option of a write."""
+"""Session settings that cannot be set as write options."""
 _CODEC = "delta.parquet.compression.codec"
 _FOLDS_CASE = sys.platform in ("darwin", "win32")
-"""Whether file systems there usually take names that differ in case only for one."""
+"""Whether local file systems usually ignore case in file names on this platform."""
 
 ValuesOf = Callable[[str], Mapping[str, str | None]]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FileSettings:
-    """How one write wants its files, before what the table says."""
+    """File settings of one write; they override the table's properties."""
 
     codec: CompressionCodec | None = None
     max_rows: int | None = None
-    """Rows that a file may hold."""
+    """Maximum number of rows in a file."""
 
 
 BY_TABLE = FileSettings()
-"""Files as the table says."""
+"""Use the table's properties."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TableTarget:
-    """The table that files are written for, as the commit will leave it."""
+    """The table as the commit will leave it, for writing its files."""
 
     storage: Storage
     definition: TableDefinition
-    """With the columns that only these files have, if any."""
+    """Includes columns that only these files have, if any."""
     clustered_by: tuple[ColumnPath, ...] = ()
-    """Columns that get statistics in any case, by physical names."""
+    """Columns that always get statistics, by physical names."""
     directory: str = ""
-    """Where below the root they are to lie."""
+    """Directory for the files, relative to the table root."""
     settings: FileSettings = BY_TABLE
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WrittenFiles:
-    """Durable data files and how many rows they hold."""
+    """Durable data files and their number of rows."""
 
     adds: tuple[AddFile, ...]
     num_rows: int
     figures: Mapping[str, Any] = field(default_factory=dict)
-    """What was computed over all rows."""
+    """Values of the aggregates over all rows."""
 
 
 class _Job(NamedTuple):
-    """Rows to write as Parquet, and where."""
+    """Rows to write as Parquet, and the target directory."""
 
     rows: DataFrame
     place: str
-    """The table's root is above it."""
+    """Relative to the table root."""
     target: TableTarget
     partition_by: Sequence[str] = ()
     settings: Mapping[str, str] = {}
@@ -128,11 +128,11 @@ class _Job(NamedTuple):
 
 
 class _Found(NamedTuple):
-    """What a job has written."""
+    """Files that a job has written."""
 
     files: Iterable[FileInfo]
     num_rows: int | None
-    """None where the files are known to be all."""
+    """None if the list of files is known to be complete."""
 
 
 _Way = Callable[[_Job], _Found]
@@ -145,11 +145,11 @@ def write_rows(
     on_event: OnEvent,
     figures: Mapping[str, Column] = {},
 ) -> WrittenFiles:
-    """Write rows to files, one or more for each partition that they hold.
+    """Write rows to one or more files for each partition.
 
     Args:
-        frame: Columns with the table's names and types, in its order; it may have others beside
-            them, which the checks look at.
+        frame: Columns with the names, types and order of the table. It may have further columns for
+            the checks.
         figures: Aggregates to compute over the rows, by name.
 
     Raises:
@@ -191,10 +191,10 @@ def write_rows(
 
 
 def _names_of_directories(definition: TableDefinition) -> Mapping[str, str]:
-    """The columns that Spark turns into directories, by the names of the partition columns.
+    """Directory column of each partition column, by the name of the partition column.
 
-    Spark leaves them out of the files. Where files have the partition columns too, directories
-    come of others.
+    Spark omits directory columns from the files. If the files also contain the partition columns,
+    the directory columns get other names.
     """
     names = definition.partition_names
     taken = {each.name.lower() for each in definition.file_schema.fields}
@@ -211,12 +211,12 @@ def rewrite_rows(
     partition_values: Mapping[str, str | None],
     target: TableTarget,
 ) -> WrittenFiles:
-    """Write rows of one partition again; the commit changes no data.
+    """Rewrite rows of one partition, for a commit without data changes.
 
     Args:
         frame: Columns with the table's names and types.
-        partition_values: As in the log, in the order of the directories; they reach the new files
-            as they are.
+        partition_values: As in the log, in the order of the directories. The new files get them
+            unchanged.
 
     Raises:
         InvalidRequestError: A check found a row, or the rows could not be read.
@@ -252,16 +252,16 @@ def _new_directory(target: TableTarget) -> str:
 
 
 def discard(storage: Storage, adds: Sequence[AddFile | AddCdcFile]) -> None:
-    """Delete files that no version names or can come to name, with the directories of their jobs.
+    """Delete files that no table version refers to or will refer to, with their job directories.
 
-    These hold nothing else.
+    These directories contain only such files.
     """
     for directory in {_directory_of(canonical_path(add.path, storage.uri)) for add in adds}:
         remove_directory(storage, directory)
 
 
 def _directory_of(path: str) -> str:
-    """The directory of the job that wrote a file, by the file's canonical path."""
+    """Directory of the job that wrote a file, from the file's canonical path."""
     top, _, below = path.partition("/")
     return f"{top}/{below.partition('/')[0]}" if top == CHANGE_DATA_DIRECTORY else top
 
@@ -272,7 +272,12 @@ def _observe(
     figures: Mapping[str, Column],
     target: TableTarget,
 ) -> tuple[DataFrame, Callable[[], Mapping[str, Any]]]:
-    """The rows to write, and what refuses them when they are written, or gives the figures."""
+    """Attach the checks and figures to the rows.
+
+    Returns:
+        The rows, and a function for after the write. It rejects broken checks and returns the
+        figures.
+    """
     if not checks and not figures:
         return frame, dict
     observed = Observation()
@@ -304,7 +309,10 @@ def _write_by_protocol(job: _Job) -> _Found:
 
 
 def _write_by_listing(job: _Job) -> _Found:
-    """Write, and count the rows where it takes a count to know that all files are seen."""
+    """Write with Hadoop's committer and list the files.
+
+    Rows are counted if only a count can show that the list is complete.
+    """
     spark, storage = job.rows.sparkSession, job.target.storage
     place = spark_path(storage, job.place)
     observed = None if is_one_process(spark) else Observation()
@@ -338,7 +346,7 @@ def _options_of(target: TableTarget) -> dict[str, str]:
     if codec is None and _CODEC in target.definition.metadata.configuration:
         codec = target.definition.properties.compression_codec
     if codec is not None:
-        # What Spark calls lz4 is framed in a way of Hadoop's own.
+        # Spark's lz4 uses Hadoop's own framing.
         options["compression"] = "lz4_raw" if codec == "lz4" else codec
     return options
 

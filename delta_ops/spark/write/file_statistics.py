@@ -1,7 +1,7 @@
-"""File statistics: what the rows of live files say of themselves, by one aggregation of Spark's.
+"""File statistics: computes statistics of live files from their rows, with one Spark aggregation.
 
-A footer tells no bounds of times that Spark wrote as INT96, which is its default, of old dates in
-another calendar, and no upper bound where NaN may be among the values. The rows do.
+Footers lack some bounds: of timestamps in INT96 (Spark's default), of old dates in another
+calendar, and upper bounds where a value may be NaN. The rows have them all.
 """
 
 from __future__ import annotations
@@ -34,17 +34,17 @@ _ROWS = "rows"
 
 class _Leaf(NamedTuple):
     path: ColumnPath
-    """By physical names, as statistics have it."""
+    """Physical names, as in statistics."""
     data_type: DataType
     column: Column
     has_bounds: bool
 
 
 def file_statistics(spark: SparkSession) -> Describer:
-    """The Spark engine for `backfill_statistics`.
+    """Return the Spark engine for `backfill_statistics`.
 
-    The function it returns raises `InvalidRequestError` where a file is gone or cannot be read, and
-    `StorageError` where the store fails.
+    The returned function raises `InvalidRequestError` if a file is missing or cannot be read, and
+    `StorageError` if the store fails.
     """
     validate_arguments(file_statistics, locals())
 
@@ -76,7 +76,7 @@ def _leaves(snapshot: Snapshot, settings: StatsSettings) -> Iterator[_Leaf]:
     for path, data_type in described_leaves(definition.physical_schema, partitions, settings):
         names = logical[path]
         field = find_field(snapshot.schema, names[0])
-        # Bounds are of texts as they are stored, by their bytes.
+        # Bounds compare the stored strings by their bytes.
         is_plain = _COLLATIONS not in field.metadata and char_lengths(field) is None
         column = reduce(Column.getField, names[1:], named_column(names[0]))
         yield _Leaf(path, data_type, column, has_bounds(data_type) and is_plain)
@@ -93,7 +93,7 @@ def _aggregates(measured: Sequence[_Leaf]) -> Iterator[Column]:
 def _stats(
     files: Sequence[AddFile], measured: Sequence[_Leaf], found: pa.Table, settings: StatsSettings
 ) -> list[str | None]:
-    """The statistics of each file; None of one without live rows."""
+    """Statistics of each file; None for a file without live rows."""
     columns = {name: _raw(found.column(name)) for name in found.column_names}
     made: list[str | None] = [None] * len(files)
     for row, number in enumerate(columns["number"]):
@@ -113,7 +113,7 @@ def _stats(
 
 
 def _raw(values: pa.ChunkedArray) -> list[Any]:
-    """Values as footers have them: days, microseconds, and texts as bytes."""
+    """Values as footers store them: days, microseconds, and strings as bytes."""
     if pa.types.is_date(values.type):
         values = values.cast(pa.int32())
     elif pa.types.is_timestamp(values.type):

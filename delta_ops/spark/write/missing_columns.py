@@ -1,9 +1,9 @@
-"""Missing columns: values of columns that the data leave out, though the table says what they are.
+"""Missing columns: computes identity and default values for columns that the data lack.
 
 Source: PROTOCOL.md, "Identity Columns", "Default Columns".
 
-What is null in the data stays null: a default is for columns that the data do not have. Each task
-counts values of its own, as far apart as there are tasks, so that none waits for another.
+A null in the data stays null: defaults apply only to columns that the data lack. Each task
+generates its own identity values, in steps of the number of tasks, so no task waits for another.
 """
 
 from __future__ import annotations
@@ -39,22 +39,22 @@ from delta_ops.spark.session.variables import escape_variables
 
 _SHUFFLE_PARTITIONS = "spark.sql.shuffle.partitions"
 ROWS_OF_TASK = (1 << 33) - 1
-"""The bits of Spark's increasing id that count the rows of a task."""
+"""Mask for the bits of Spark's increasing id that count the rows of a task."""
 _LAST = "delta_ops last value of "
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CompletedRows:
-    """Rows with the columns that they lacked."""
+    """Rows after their missing columns were added."""
 
     frame: DataFrame
     counted: tuple[IdentityColumn, ...]
-    """Columns whose values were counted on."""
+    """Identity columns with generated values."""
     table: str
 
     @property
     def checks(self) -> Iterator[RowCheck]:
-        """Checks that there are as many values as rows."""
+        """Checks that the type of each identity column has enough values for all rows."""
         for each in self.counted:
             yield RowCheck(
                 num_broken=sf.count_if(named_column(each.name).isNull()),
@@ -66,14 +66,14 @@ class CompletedRows:
 
     @property
     def figures(self) -> Mapping[str, Column]:
-        """What to compute over the rows for `counted_values`."""
+        """Aggregates over the rows, as `counted_values` needs them."""
         return {
             _LAST + each.name: (sf.max if each.step > 0 else sf.min)(named_column(each.name))
             for each in self.counted
         }
 
     def counted_values(self, figures: Mapping[str, Any]) -> tuple[Counted, ...]:
-        """The values that were taken; none where there are no rows."""
+        """The last generated value of each identity column; empty if there are no rows."""
         lasts = ((each, figures[_LAST + each.name]) for each in self.counted)
         return tuple(
             Counted(column=each.name, after=each.high_water_mark, last=last)
@@ -85,15 +85,15 @@ class CompletedRows:
 def complete(
     frame: DataFrame, definition: TableDefinition, now_ms: int, table: str
 ) -> CompletedRows:
-    """Give rows the columns that they lack.
+    """Add the missing columns to rows.
 
     Args:
         now_ms: Time of the write, in milliseconds since the Unix epoch.
         table: For messages.
 
     Raises:
-        InvalidRequestError: They have a column that is always counted, or a default is not the same
-            for every row and in every session.
+        InvalidRequestError: The data have a column that is always generated as identity, or a
+            default value depends on the row or the session.
     """
     spark = frame.sparkSession
     missing = missing_values(frame.columns, definition, spark, now_ms, table)
@@ -104,15 +104,15 @@ def complete(
 
 
 class MissingValues(NamedTuple):
-    """What stands in columns that the data leave out."""
+    """Values of columns that the data lack."""
 
     values: Mapping[str, Column]
     counted: tuple[IdentityColumn, ...]
-    """Columns whose values are counted on, of rows as `gather_tasks` leaves them."""
+    """Identity columns. Their values are correct only for rows from `gather_tasks`."""
 
 
 def gather_tasks(frame: DataFrame) -> DataFrame:
-    """The rows in no more tasks than a shuffle makes."""
+    """Reduce the rows to at most as many tasks as a shuffle makes."""
     return frame.coalesce(_num_tasks(frame.sparkSession))
 
 
@@ -123,7 +123,7 @@ def missing_values(
     now_ms: int,
     table: str,
 ) -> MissingValues:
-    """Values of the columns that are not among these.
+    """Compute values for the table columns that are not in `names`.
 
     Args:
         names: Columns of the data, in any case.
@@ -131,7 +131,7 @@ def missing_values(
         table: For messages.
 
     Raises:
-        InvalidRequestError: As `complete`.
+        InvalidRequestError: As for `complete`.
     """
     filled = find_missing(names, definition, table)
     values: dict[str, Column] = {}
@@ -149,7 +149,7 @@ def _num_tasks(spark: SparkSession) -> int:
 
 
 def _count_on(column: IdentityColumn, num_tasks: int) -> Column:
-    """The next values; null past the last that the type can hold."""
+    """The next identity values; null where the type has no values left."""
     low, high = INTEGER_RANGES[LONG]
     if not low <= column.next_value <= high:
         return sf.lit(None).cast("long")
@@ -173,7 +173,7 @@ def _default(field: StructField, spark: SparkSession, now_ms: int, table: str) -
     try:
         value = physical_text(default_value(field, now_ms, table))
     except InvalidRequestError:
-        if _is_literal(text) and field.data_type != TIMESTAMP:  # whose zone may be the session's
+        if _is_literal(text) and field.data_type != TIMESTAMP:  # may use the session's zone
             raise InvalidRequestError(
                 f"{table}: the default of column {field.name} ({text}) does not fit its type "
                 f"{field.data_type.name}; set another one, or give the column in the data"

@@ -1,10 +1,10 @@
-"""Optimised writes: the rows of a partition are brought together, where the table asks for it.
+"""Optimized writes: a shuffle that brings the rows of each partition together, for some tables.
 
-A shuffle makes few files of many partitions, but takes longer than the write itself where a run
-writes one partition: hence only for tables with `delta.autoOptimize.optimizeWrite`. Spark's
-rebalance hint spreads a large partition over several tasks, which a repartition by the partition's
-columns would not: adaptive execution cuts what is larger than its advisory size, and joins what is
-smaller. It cuts between what different tasks sent, so rows that one task computed stay together.
+The shuffle makes fewer files for many partitions, but takes longer than the write itself if a run
+writes one partition. It is therefore only for tables with `delta.autoOptimize.optimizeWrite`.
+Spark's rebalance hint spreads a large partition over several tasks; a repartition by the partition
+columns would not. Adaptive execution splits data above its advisory size and merges smaller data.
+It splits only between the outputs of different tasks, so rows from one task stay together.
 """
 
 from __future__ import annotations
@@ -18,14 +18,14 @@ from delta_ops.spark.expressions.columns import named_column
 
 _OPTIMIZE_WRITE = "delta.autoOptimize.optimizeWrite"
 _TASK_BYTES = 128 * 1024 * 1024
-"""Bytes of a shuffle, which Parquet makes smaller; for tables that name no size."""
+"""Shuffle bytes per task for tables without a target file size; Parquet files are smaller."""
 _EXCLUDED_RULES = "spark.sql.adaptive.optimizer.excludedRules"
 _EMPTY_RELATIONS = "org.apache.spark.sql.execution.adaptive.AQEPropagateEmptyRelation"
-"""Takes a shuffle of no rows out of the plan, and with it the counts of the checks below it."""
+"""This rule removes an empty shuffle from the plan, and the counts of row checks below it."""
 
 
 def gather_partitions(rows: DataFrame, definition: TableDefinition) -> DataFrame:
-    """The rows, those of a partition in as few tasks as the size of a file allows.
+    """Shuffle rows so that each partition is in as few tasks as the file size allows.
 
     Args:
         rows: With the partition columns under their names in the log.
@@ -36,7 +36,7 @@ def gather_partitions(rows: DataFrame, definition: TableDefinition) -> DataFrame
 
 
 def settings_of(definition: TableDefinition, spark: SparkSession) -> Mapping[str, str]:
-    """Session settings for the time of such a write; none if the table does not ask for it."""
+    """Session settings for an optimized write; empty if the table does not enable it."""
     if not _is_asked_for(definition):
         return {}
     excluded = (spark.conf.get(_EXCLUDED_RULES, "") or "").split(",")

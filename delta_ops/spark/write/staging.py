@@ -1,4 +1,4 @@
-"""Staging: the rows of a DataFrame as data files that no version names yet.
+"""Staging: writes the rows of a DataFrame to data files that no table version refers to yet.
 
 `data_files` writes the files.
 """
@@ -59,7 +59,7 @@ _MAY_CHANGE = (
     spark_types.DoubleType,
     spark_types.DecimalType,
 )
-"""Types of columns that a table has, by which it may get fields or a wider type."""
+"""Types of existing columns that data can extend with fields or widen."""
 
 
 def schema_of(data: DataFrame, known: StructType) -> StructType:
@@ -69,7 +69,7 @@ def schema_of(data: DataFrame, known: StructType) -> StructType:
         if field.name.lower() not in known.fields_by_lower_name:
             fields.append(field)
         elif isinstance(field.dataType, _MAY_CHANGE):
-            fields.append(_drop_collations(field))  # texts of a table compare by their bytes
+            fields.append(_drop_collations(field))  # strings of a table compare by their bytes
     return schema_from_spark(spark_types.StructType(fields))
 
 
@@ -136,7 +136,7 @@ def _stage(
     checks: Iterable[RowCheck] = (),
     figures: Mapping[str, Column] = {},
 ) -> tuple[Staged, Mapping[str, Any]]:
-    """Write rows to files with the columns of `stored`; with the figures computed over the rows."""
+    """Write rows to files with the columns of `stored`; also return the figures over the rows."""
     definition, table = transaction.definition, transaction.log.uri
     schema = definition.schema
     rows = fit(df, stored.schema, table)

@@ -1,10 +1,10 @@
-"""Table columns: rows as a DataFrame has them, as the columns of a table.
+"""Table columns: converts the columns of a DataFrame to the columns of a table.
 
-Columns are found by name, whatever its case; those that are missing become null. Types must agree,
-or a value must keep its meaning: numbers are widened without a look, and narrowed where every value
-of a top-level column comes back unchanged. Nothing else is cast, since Spark's casts between texts,
-times and numbers depend on the session. Whether a cast fails is for ANSI mode to say, so values
-that do not fit are made null here and counted.
+Columns are matched by name, case-insensitively. Missing columns become null. Types must agree, or
+the conversion must keep the meaning of each value. Numbers are widened without a check. A top-level
+column is narrowed if casting each value back gives the same value. There are no other casts,
+because Spark's casts between strings, times and numbers depend on the session. ANSI mode decides
+whether a cast fails, so values that do not fit become null here and are counted.
 """
 
 from __future__ import annotations
@@ -50,12 +50,12 @@ _EXACT_IN: Mapping[DataType, tuple[DataType, ...]] = {
     FLOAT: (BYTE, SHORT),
     DOUBLE: (BYTE, SHORT, INTEGER, FLOAT),
 }
-"""Types of which every value is a number of the floating-point type."""
+"""Types whose values the floating-point type represents exactly."""
 _VOID = PrimitiveType("void")
 
 
 Misfit = tuple[Column, str]
-"""Whether a value does not fit its column, and what to say of it."""
+"""Condition that a value does not fit its column, and the error message."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -63,17 +63,16 @@ class FittedRows:
     """Rows with the columns of a table."""
 
     frame: DataFrame
-    """The table's columns in its order, then what the checks look at."""
+    """The table's columns in its order, then the columns for the checks."""
     checks: tuple[RowCheck, ...]
-    """Checks that find values that do not fit."""
+    """Checks for values that do not fit."""
 
 
 def fit(frame: DataFrame, schema: StructType, table: str) -> FittedRows:
-    """Fit a DataFrame to a table.
+    """Convert the columns of a DataFrame to the columns of a table.
 
     Raises:
-        InvalidRequestError: It has a column that the table lacks, or one of a type that does not
-            fit.
+        InvalidRequestError: A column is not in the table, or its type does not fit.
     """
     given = data_schema_from_spark(frame.schema)
     validate_given_once(given, table)
@@ -90,7 +89,7 @@ def fit(frame: DataFrame, schema: StructType, table: str) -> FittedRows:
         else:
             fitted = null_of(each.data_type)
         values.append(fitted.alias(each.name))
-    names = [f"delta_ops check {i}" for i in range(len(misfits))]  # no table's, for the spaces
+    names = [f"delta_ops check {i}" for i in range(len(misfits))]  # spaces: no table column
     return FittedRows(
         frame=frame.select(
             *values,
@@ -106,10 +105,10 @@ def fit(frame: DataFrame, schema: StructType, table: str) -> FittedRows:
 def fit_value(
     value: Column, given: DataType, field: StructField, table: str
 ) -> tuple[Column, Misfit | None]:
-    """A value as one of a column of a table; and what finds it changed, if it may be.
+    """Convert a value to the type of a table column; add a check if the conversion may change it.
 
     Raises:
-        InvalidRequestError: Its type does not fit.
+        InvalidRequestError: The type does not fit.
     """
     wanted = field.data_type
     if not _is_narrowed(given, wanted):
@@ -127,12 +126,12 @@ def fit_value(
 def generate_columns(
     frame: DataFrame, given: Iterable[str], definition: TableDefinition
 ) -> DataFrame:
-    """The rows with values in the generated columns that the data leave out.
+    """Compute the generated columns that the data lack.
 
     Args:
         frame: Has the table's columns.
         given: Columns of the data, in any case.
-        definition: The table's.
+        definition: Definition of the table.
     """
     folded = {name.lower() for name in given}
     made = {
@@ -144,7 +143,7 @@ def generate_columns(
 
 
 def stored_rows(frame: DataFrame, definition: TableDefinition) -> DataFrame:
-    """The rows as they are read back: an empty partition value is null, or spaces."""
+    """Convert empty partition values to null or spaces, as a reader will see them."""
     texts = [each for each in definition.partition_fields if each.data_type in (STRING, BINARY)]
     values = {each.name: fill_empty(named_column(each.name), each) for each in texts}
     return frame.withColumns(values) if values else frame
@@ -161,9 +160,9 @@ def _refuse_unknown(given: StructType, schema: StructType, table: str) -> None:
 
 
 def _drop_collations(frame: DataFrame, given: StructType) -> DataFrame:
-    """The rows with texts that compare by their bytes, as those of a table do.
+    """Cast strings with collations to plain strings, which compare by their bytes.
 
-    Rules of the table would else be judged by the collations of the data.
+    Otherwise the rules of the table would use the collations of the data.
     """
     collated = {
         each.name: named_column(each.name).cast(stored_rows.dataType)
@@ -174,12 +173,12 @@ def _drop_collations(frame: DataFrame, given: StructType) -> DataFrame:
 
 
 def _is_past_longs(value: Column) -> Column:
-    """Whether a floating-point number is beyond the largest long, to which Spark casts it."""
+    """Whether a number is 2**63 or more; Spark would cast it to the largest long."""
     return sf.coalesce(value >= sf.lit(2.0**63), sf.lit(False))
 
 
 def _convert(value: Column, source: DataType, target: DataType, path: str, table: str) -> Column:
-    """The value as one of the target type, without a look at it."""
+    """Convert a value to the target type; only conversions that need no check."""
     if _is_same(source, target):
         return value
     if source == _VOID:
@@ -234,13 +233,13 @@ def _converted_struct(
 
 
 def null_of(data_type: DataType) -> Column:
-    """A null of the type."""
+    """Null of this type."""
     only = StructType((StructField("only", data_type),))
     return sf.lit(None).cast(spark_schema_from_schema(only)[0].dataType)
 
 
 def _is_same(source: DataType, target: DataType) -> bool:
-    """Whether Spark stores both alike: nullability aside, names in the same case."""
+    """Whether Spark stores both types alike: nullability is ignored, the case of names is not."""
     only = (StructType((StructField("only", each),)) for each in (source, target))
     first, second = map(spark_schema_from_schema, only)
     return bool(first == second)
@@ -255,7 +254,7 @@ def _is_narrowed(source: DataType, target: DataType) -> bool:
 
 
 def _is_widened(source: DataType, target: DataType) -> bool:
-    """Whether the target type has every value of the source type."""
+    """Whether the target type includes all values of the source type."""
     if source == target or source in _EXACT_IN.get(target, ()):
         return True
     if source in _DIGITS and target in _DIGITS:
