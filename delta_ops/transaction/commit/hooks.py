@@ -1,13 +1,14 @@
-"""Hooks: what happens after a commit and cannot undo it.
+"""Hooks: steps that run after a commit and cannot undo it.
 
-A hook that fails is reported in the result and as an event; the commit stands. An interrupt passes,
-and so does what a listener raises, with a note that says that the commit stands.
+A hook that fails is reported in the result and as an event; the commit remains. Interrupts and
+errors of listeners propagate, with a note that the version was committed.
 
-With them, earlier commits that were lost are told of, see `log.lost_commits`: those that other
-writers' commits since our last one have replaced, and the one whose checksum was read when the
-table was opened. A table that only we write is not read for it.
+This step also reports lost commits, see `log.lost_commits`. It checks the versions that other
+writers have committed since our last commit, and the version whose checksum was read when the table
+was opened. If only we write the table, nothing is read.
 
-At the very end the table must be the one that the commit was made for: then it was so all the time.
+Last, the table is checked: it must still be the table that the commit was made for. If it is, it
+was so during the whole commit.
 """
 
 from __future__ import annotations
@@ -41,22 +42,22 @@ logger = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CommittedVersion:
-    """What a hook is told."""
+    """The committed version, as a hook receives it."""
 
     log: DeltaLog
     version: int
     properties: TableProperties
     clock: Clock
     actions: Sequence[Action]
-    """All that stand in the commit, commitInfo included."""
+    """All actions of the commit, commitInfo included."""
     read_snapshot: Snapshot | None
-    """What the transaction was prepared on; None for version 0."""
+    """The snapshot that the transaction was prepared on; None for version 0."""
     winners: Sequence[Commit]
-    """The commits between the two, ascending."""
+    """The commits between `read_snapshot` and this version, ascending."""
 
     @property
     def is_checkpoint_due(self) -> bool:
-        """Whether it is a `delta.checkpointInterval`th version, as the reference counts."""
+        """Whether the version is a multiple of `delta.checkpointInterval`, as in the reference."""
         return self.version > 0 and self.version % self.properties.checkpoint_interval == 0
 
     @property
@@ -65,14 +66,16 @@ class CommittedVersion:
         return next((a.txn_id for a in self.actions if isinstance(a, CommitInfo)), None)
 
     def snapshot_before(self) -> Snapshot | None:
-        """The version before, without reading anything; None for version 0."""
+        """The previous version, without I/O; None for version 0."""
         return self.read_snapshot and advance(self.read_snapshot, self.winners)
 
     def open_snapshot(self) -> Snapshot:
-        """The version itself; reads no more than its own commit, but for version 0.
+        """Load the committed version; usually reads only its commit file.
+
+        Version 0 and a version whose commit file was cleaned up are loaded in full.
 
         Raises:
-            TableReplacedError: Another commit stands in its place, or another table.
+            TableReplacedError: Another commit or another table has taken its place.
         """
         before = self.snapshot_before()
         if before is None:
@@ -104,9 +107,9 @@ Hook = Callable[[CommittedVersion], None]
 
 
 def write_checksum(committed: CommittedVersion) -> None:
-    """Create the version's checksum, if what it says is known at little cost.
+    """Create the version's checksum, if its values are cheap to compute.
 
-    Where a checkpoint is due, and so all files are read anyway, they are counted anew.
+    If a checkpoint is due, all files are read anyway, and the values are counted from the files.
     """
     create_checksum(
         committed.log.storage,
@@ -119,9 +122,9 @@ def write_checksum(committed: CommittedVersion) -> None:
 
 
 def checkpoint_if_due(committed: CommittedVersion) -> None:
-    """Write a checkpoint at every `delta.checkpointInterval`th version, unless it is there.
+    """Write a checkpoint at every `delta.checkpointInterval`th version, unless it exists.
 
-    What somebody began since the one before and did not finish goes then.
+    Also deletes the files of unfinished checkpoints since the previous checkpoint.
     """
     if not committed.is_checkpoint_due:
         return
@@ -143,10 +146,13 @@ DEFAULT_HOOKS: tuple[Hook, ...] = (write_checksum, checkpoint_if_due)
 def follow_up(
     committed: CommittedVersion, hooks: Sequence[Hook], on_event: OnEvent
 ) -> tuple[str, ...]:
-    """Tell of a commit and run its hooks; a sentence for each that failed.
+    """Report a commit and run its hooks.
+
+    Returns:
+        One sentence for each failed hook.
 
     Raises:
-        TableReplacedError: The commit stands in another table than it was made for, or in none.
+        TableReplacedError: The table was deleted or replaced during the commit.
     """
     log, version = committed.log, committed.version
     with noting_commit(log.uri, version):
@@ -159,7 +165,7 @@ def follow_up(
 def run_hooks(
     hooks: Sequence[Hook], committed: CommittedVersion, on_event: OnEvent
 ) -> tuple[str, ...]:
-    """Run hooks after a commit; a sentence for each that failed."""
+    """Run hooks after a commit; returns one sentence for each failed hook."""
     failed = []
     lost_commits: list[LostCommit] = []
 
@@ -169,7 +175,7 @@ def run_hooks(
     for hook in (look_for_lost_commits, *hooks):
         try:
             hook(committed)
-        except Exception as error:  # the commit stands, whatever a hook does
+        except Exception as error:  # a hook cannot undo the commit
             name = getattr(hook, "__name__", repr(hook))
             failed.append(f"{name} after version {committed.version}: {error}")
             on_event(
@@ -207,7 +213,7 @@ def _lost_commits(snapshot: Snapshot | None) -> list[LostCommit]:
 
 @contextmanager
 def noting_commit(table: str, version: int) -> Iterator[None]:
-    """Let what is raised after a commit say so: whoever catches it learns it from that alone."""
+    """Add a note about the commit to any error; the error is all that a caller then gets."""
     try:
         yield
     except BaseException as error:
@@ -222,7 +228,7 @@ def _validate_in_place(committed: CommittedVersion) -> None:
         else:
             validate_same_table(committed.read_snapshot)
     except (StorageError, OSError, MemoryError):
-        return  # the commit is there; nothing says that the table is not
+        return  # the commit exists, and nothing shows that the table was replaced
     except DeltaOpsError as error:
         reason = f"cannot be read any more ({error})"
         if isinstance(error, TableReplacedError):
@@ -235,31 +241,35 @@ def _validate_in_place(committed: CommittedVersion) -> None:
 
 
 def _validate_created(committed: CommittedVersion) -> None:
-    """Refuse a new table that was deleted or replaced since its first commit."""
+    """Reject a new table that was deleted or replaced since its first commit."""
     log = committed.log
     commit = read_commit_if_there(log.storage, log.log_directory, committed.version)
     if commit is not None and commit.txn_id == committed.txn_id:
         return
     own = next(each for each in committed.actions if isinstance(each, Metadata))
-    # What is not there may have been cleaned up, in a table that has gone on since.
+    # A missing commit may have been cleaned up; then the table continues under the same id.
     if commit is not None or log.snapshot().metadata.id != own.id:
         raise TableReplacedError(log.uri, "was deleted since, or another one made in its place")
 
 
 def _take_back(committed: CommittedVersion) -> str:
-    """Take back what the commit left to another table, as far as nobody can rest on it."""
+    """Delete what the commit left in another table, as far as no reader can depend on it.
+
+    Returns:
+        A sentence for the error.
+    """
     storage, directory, version = (
         committed.log.storage,
         committed.log.log_directory,
         committed.version,
     )
-    # Of use to nobody, and not to be read with the commit of another.
+    # Our checksum must not be read together with another writer's commit.
     storage.delete(f"{directory}/{checksum_name(version)}")
     commit = read_commit_if_there(storage, directory, version)
     if commit is None or commit.txn_id != committed.txn_id:
         return f"What was committed as version {version} went with it."
     if set(list_log(storage, directory).commits) == {version}:
-        # Alone it would keep others from creating a table.
+        # A lone commit file would prevent other writers from creating a table.
         storage.delete(f"{directory}/{commit_name(version)}")
         return f"What was committed as version {version} was taken back."
     return (

@@ -1,6 +1,6 @@
-"""Commit info: what a commit says of itself.
+"""Commit info: the `commitInfo` action, which describes a commit.
 
-Source: PROTOCOL.md, "Commit Provenance Information"; names, order and shapes are the reference's.
+Source: PROTOCOL.md, "Commit Provenance Information". Names, order and shapes follow the reference.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ def commit_info(
     user_metadata: str | None,
     definition: TableDefinition,
 ) -> dict[str, Any]:
-    """The body of `commitInfo`, but for what each attempt of the commit says anew.
+    """The body of `commitInfo`, without the values that change with each attempt.
 
     Args:
         definition: The table as the commit leaves it.
@@ -42,7 +42,7 @@ def commit_info(
     if user_metadata is not None:
         info["userMetadata"] = user_metadata
     if tracks_rows(definition):
-        # Every operation of ours keeps the ids of rows that it copies or updates.
+        # All our operations keep the ids of copied and updated rows.
         info["tags"] = {ROW_TRACKING_PRESERVED: "true"}
     return {**info, "engineInfo": engine_info()}
 
@@ -51,7 +51,7 @@ def file_metrics(files: Sequence[FileAction], num_rows: int) -> dict[str, int]:
     """The `operationMetrics` of every commit: files, rows and bytes.
 
     Args:
-        num_rows: Rows of the files that are added.
+        num_rows: Rows of the added files.
     """
     adds = [action for action in files if isinstance(action, AddFile)]
     removes = [action for action in files if isinstance(action, RemoveFile)]
@@ -75,7 +75,7 @@ def engine_info() -> str:
 
 @cache
 def installed_version() -> str | None:
-    """The version of this package; None where it is not installed, as its source on a path."""
+    """The version of this package; None if it is not installed, such as a source checkout."""
     try:
         return version(_ENGINE)
     except PackageNotFoundError:
@@ -83,13 +83,11 @@ def installed_version() -> str | None:
 
 
 def is_ours(engine: str | None) -> bool:
-    """Whether an `engineInfo` is that of a delta_ops, of whatever version."""
+    """Whether an `engineInfo` names delta_ops, in any version."""
     return engine is not None and engine.partition("/")[0] == _ENGINE
 
 
 def _parameter(value: Any) -> str | int | None:
-    """Flags, numbers and null as they are, lists and objects as JSON in a text, as the reference
-    does.
-    """
+    """Encode an operation parameter: lists and objects as JSON text, other values unchanged."""
     simple = isinstance(value, str | int | None)
     return value if simple else json.dumps(value, separators=(",", ":"))

@@ -4,25 +4,26 @@ Source: PROTOCOL.md, "Creation of New Log Entries".
 
 Each turn tries to create the next version's file. Then, in this one place:
 
-1. created: the commit is ours.
-2. it exists and carries our `txnId`: an earlier attempt landed and its answer was lost; it is ours.
-3. it exists and is another's: if it carries our txn the work is done; if it conflicts, stop; else,
-   with our deletion vectors united with its own, the next version, without a wait: a race that was
-   lost is progress of somebody, and who waits at each version that it has to read falls further
-   behind.
-4. the store failed, and the file is not there: the same version again, after a longer wait.
-5. the store failed, and does not say what is there: ask again, as long.
+1. The file was created: the commit is ours.
+2. The file exists and carries our `txnId`: an earlier attempt succeeded and its response was lost.
+   The commit is ours.
+3. The file exists and another writer committed it. If it carries our txn, the work is done. If it
+   conflicts with ours, stop. Otherwise unite our deletion vectors with the winner's and try the
+   next version without a wait: each lost race is another writer's progress, and a writer that
+   waits at each version falls further behind.
+4. The store failed and the file does not exist: try the same version again, after a longer wait.
+5. The store failed and the file's existence is unknown: read again, with the same waits.
 
-Before an attempt of a transaction that has taken long, the log is looked at: where a clean-up has
-deleted the commits that ours would have to follow, their versions look free, and a commit there
-would be below the checkpoint that everybody starts from, and never read.
+Before an attempt of a slow transaction, the loop lists the log. After a log clean-up the deleted
+versions look free. A commit there would be older than the checkpoint that readers start from, and
+nobody would read it.
 
-The first attempt is made only if the table that was read still stands there; that it did so until
-the end is checked by `hooks.follow_up`.
+The loop starts only if the table that was read is still in place. `hooks.follow_up` checks that it
+was in place until the end.
 
-Where the limits are reached, the error is a lost race in case 3; in case 4 that of the store, if
-all its errors rule out that the file can still appear (no space, no permission); and else an
-unknown outcome, with which no file is deleted.
+If a limit is reached, the error depends on the case. Case 3 is a lost race. Case 4 is the store's
+error, if every error of the store rules out that the file still appears (no space, no permission).
+Everything else is an unknown outcome, and no file is deleted.
 """
 
 from __future__ import annotations
@@ -71,9 +72,9 @@ _NOTHING_WAS_CREATED = {
     errno.ENOTDIR,
 }
 _LAST_MS = 2**63 - 1
-"""Other engines read the time of a commit as a long."""
+"""Greatest commit time: other engines read it as a long."""
 _STORE_FAILURES = 8
-"""In a row; the waits between them come to some ten seconds."""
+"""Consecutive failures before the loop gives up; the waits add up to about ten seconds."""
 _REFUSALS = 3
 _AFTER_A_FAILURE_S = 0.1
 _LONGEST_AFTER_A_FAILURE_S = 5.0
@@ -85,7 +86,7 @@ class Limits:
 
     max_attempts: int = 1000
     timeout_s: float = 600.0
-    """After it no further attempt is begun; one that is under way is waited for."""
+    """No attempt begins later; an attempt in progress may finish."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -93,12 +94,12 @@ class Outcome:
     """How the loop ended."""
 
     version: int | None
-    """None where `already_committed` by a commit whose file was cleaned up."""
+    """None if `already_committed` and the commit file was cleaned up."""
     attempts: int
     already_committed: bool = False
     """A concurrent run committed the same txn; `version` is its commit."""
     actions: tuple[Action, ...] = ()
-    """All that stand in the commit, if it is ours."""
+    """All actions of the commit, if it is ours."""
     winners: tuple[Commit, ...] = ()
     """The commits between the snapshot and ours, ascending."""
 
@@ -108,10 +109,10 @@ class Pace:
     """How the loop measures time, waits and chooses at random."""
 
     elapsed_s: Callable[[], float] = time.monotonic
-    """Seconds since some moment; never goes back."""
+    """A monotonic clock, in seconds."""
     sleep: Callable[[float], None] = time.sleep
     share: Callable[[], float] = random.random
-    """A number from 0 to 1: which share of its longest a wait takes, so that writers part."""
+    """Random number from 0 to 1, multiplied with the longest wait so that writers spread out."""
 
 
 SYSTEM_PACE = Pace()
@@ -127,17 +128,18 @@ def commit_loop(
     limits: Limits,
     pace: Pace = SYSTEM_PACE,
 ) -> Outcome:
-    """Commit the proposal after `snapshot`, or as version 0 where there is none.
+    """Commit the proposal after `snapshot`, or as version 0 without a snapshot.
 
     Raises:
-        CommitConflictError: A commit that came first invalidates it, or all attempts were lost.
-        CommitStateUnknownError: The store does not tell whether the commit is there.
-        LogCorruptError: The commit before lacks the time that its table demands, or no time can
-            come after it.
-        InvalidRequestError: A part of the proposal's txns was committed meanwhile.
-        StaleRunError: A newer run has overwritten what this one was about to write.
-        StorageError: The store failed, and the commit is not there.
-        TableReplacedError: Another table, or none, stands where the snapshot's was.
+        CommitConflictError: A concurrent commit invalidates the proposal, or all attempts were
+            lost.
+        CommitStateUnknownError: The store did not report whether the commit exists.
+        LogCorruptError: The previous commit lacks the timestamp that the table requires, or has
+            the greatest possible timestamp.
+        InvalidRequestError: A concurrent writer committed only a part of the proposal's txns.
+        StaleRunError: A newer run has overwritten what this run was about to write.
+        StorageError: The store failed, and the commit does not exist.
+        TableReplacedError: The snapshot's table was deleted or replaced.
     """
     version = 0 if snapshot is None else snapshot.version + 1
     time_before = _time_before(log, snapshot, proposal)
@@ -148,8 +150,9 @@ def commit_loop(
     winners: list[Commit] = []
     for attempt in range(1, limits.max_attempts + 1):
         is_last = attempt == limits.max_attempts or pace.elapsed_s() >= ends
-        # Not while an attempt may still land: that one looked, and its files must stay.
-        # A clock that was set back does not tell how long it took.
+        # After a failed attempt there is no check: that attempt may still succeed, so its files
+        # must stay, and its own check came before it. If the clock was set back, the duration is
+        # unknown and the transaction counts as slow.
         is_short = 0 <= clock() - proposal.begun_ms < min(proposal.log_retention_ms, MINUTE_MS)
         if not is_short and not failures:
             _raise_if_cleaned_up(log, version)
@@ -206,7 +209,7 @@ def _raise_if_cleaned_up(log: DeltaLog, version: int) -> None:
 
 
 def _time_before(log: DeltaLog, snapshot: Snapshot | None, proposal: Proposal) -> int:
-    """The time after which a commit of the proposal has to be; 0 if it carries none."""
+    """The timestamp that the commit must exceed; 0 if commits carry no timestamp."""
     if snapshot is None or not proposal.in_commit_timestamps:
         return 0
     holder = _holder_of_commit(snapshot)
@@ -217,10 +220,10 @@ def _time_before(log: DeltaLog, snapshot: Snapshot | None, proposal: Proposal) -
 
 
 def _time_of_winner(log: DeltaLog, winner: Commit, version: int, proposal: Proposal) -> int | None:
-    """The time that a winner carries; where ours is the first that carries one, that of its file.
+    """The timestamp of a winner; its file's modification time if our commit is the first with one.
 
     Args:
-        version: The winner's.
+        version: The winner's version.
     """
     if winner.in_commit_timestamp is not None or not proposal.begins_timestamps:
         return winner.in_commit_timestamp
@@ -229,7 +232,7 @@ def _time_of_winner(log: DeltaLog, winner: Commit, version: int, proposal: Propo
 
 
 def _holder_of_commit(snapshot: Snapshot) -> Snapshot:
-    """Whose log has the snapshot's commit: a base's, if its own does not begin before it."""
+    """The snapshot whose log holds the commit: the snapshot itself or one of its bases."""
     holder = snapshot
     while holder.base is not None and snapshot.version <= holder.base.version:
         holder = holder.base
@@ -237,7 +240,7 @@ def _holder_of_commit(snapshot: Snapshot) -> Snapshot:
 
 
 def _time_of(log: DeltaLog, version: int, holder: Snapshot) -> int:
-    """The time that the commit of a version carries, after which ours has to be."""
+    """The in-commit timestamp of a version; ours must be later."""
     commit = read_commit_if_there(holder.storage, holder.log_directory, version)
     if commit is None:
         _raise_if_cleaned_up(log, version + 1)
@@ -279,10 +282,9 @@ def _stamp(
 def _actions_at(
     version: int, proposal: Proposal, time_ms: int | None, table: str
 ) -> tuple[Action, ...]:
-    """The actions, with what they say of the version and of those before it.
+    """The proposal's actions with the values that depend on the version.
 
-    New files get ids for their rows, and metadata say from which version on commits carry their
-    time.
+    New files get row ids, and the metadata record the first version with an in-commit timestamp.
 
     Source: PROTOCOL.md, "Writer Requirements for Row Tracking", "Writer Requirements for In-Commit
     Timestamps".
@@ -312,10 +314,13 @@ def _read_back(
     ends: float,
     pace: Pace,
 ) -> Commit | None:
-    """What stands at the version after an attempt that did not plainly succeed.
+    """Read the commit at the version after an attempt without a clear success; None if missing.
 
     Args:
-        failures: The failed attempts at this version; none: the last one was told that it exists.
+        failures: The failed attempts at this version. Empty: the store reported an existing file.
+
+    Raises:
+        CommitStateUnknownError: The store did not report whether the commit exists.
     """
     for failed_reads in count(1):
         try:
@@ -335,7 +340,7 @@ def _read_back(
 
 
 def _max_failures(failures: Sequence[StorageError]) -> int:
-    """How many failures in a row are the end: a disk that is full will be so in ten seconds."""
+    """The allowed number of consecutive failures: few for a full disk, which stays full."""
     return _REFUSALS if all(map(_rules_out_creation, failures)) else _STORE_FAILURES
 
 
@@ -346,8 +351,9 @@ def _raise_if_replaced(
     version: int,
     txn_id: str,
 ) -> None:
-    """Give up where another table stands now: an attempt may have landed in the one that is gone,
-    or land yet. A store that cannot tell at this moment is asked at the next attempt.
+    """Give up if the table was replaced: a failed attempt may have reached the old table.
+
+    A store error is ignored here, because the next attempt checks again.
     """
     try:
         if snapshot is not None:
@@ -361,7 +367,7 @@ def _raise_if_replaced(
 def _final_error(
     failures: Sequence[StorageError], table: str, version: int, txn_id: str
 ) -> DeltaOpsError:
-    """The error of a version that could not be created and is not there."""
+    """The error for a version that could not be created and does not exist."""
     last = failures[-1]
     if all(map(_rules_out_creation, failures)):
         return last
@@ -387,7 +393,11 @@ def _rebase(
     snapshot: Snapshot | None,
     earlier: Sequence[Commit],
 ) -> Proposal:
-    """The proposal as it stands after the winner, if that does not invalidate it."""
+    """Adapt the proposal to follow the winner.
+
+    Raises:
+        CommitConflictError: The winner invalidates the proposal.
+    """
     if snapshot is None:
         raise CommitConflictError(log.uri, winner.version, "created the table")
     rebase = judge_vectors(winner, proposal.footprint, proposal.actions, snapshot)

@@ -37,7 +37,7 @@ class Proposal:
     """A commit that is complete except for its version."""
 
     actions: tuple[Action, ...]
-    """All actions but commitInfo, in the order of the commit file."""
+    """All actions except commitInfo, in the order of the commit file."""
     info: Mapping[str, Any]
     """commitInfo without `timestamp` and `readVersion`."""
     txn_id: str

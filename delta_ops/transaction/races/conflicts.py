@@ -1,21 +1,22 @@
-"""Conflicts: what a commit that came first means for ours. Pure.
+"""Conflicts: whether a commit that came first invalidates ours. No I/O.
 
-Source: PROTOCOL.md, "Delta Log Entries"; the order is the reference's: protocol, metadata, domain,
-txn, adds against what was read, deletes against what was read, delete against delete.
+Source: PROTOCOL.md, "Delta Log Entries". The order of the checks is the reference's: protocol,
+metadata, domain, txn, adds against reads, removes against reads, removes against removes.
 
-What counts depends on the isolation level of ours:
+The checks depend on the isolation level of our commit:
 
-1. `Serializable`: the outcome is as if the commits had come one after the other in their order.
-2. `WriteSerializable`: the same, in some order: rows that a blind append of another added, which
-   itself depends on nothing, may count as added after ours. Whether another commit has built on
-   such rows before ours came, no log tells: then there may be no such order, as with the reference.
-3. `SnapshotIsolation`, of a rearrangement (`dataChange` false throughout): rows that were added or
-   removed meanwhile do not matter to it; a file that it replaces must still be there. A `txn` of a
-   rearrangement does not change that: it has a check of its own.
+1. `Serializable`: the result is as if the commits ran one after the other, in the order of their
+   versions.
+2. `WriteSerializable`: the same, in some order. A concurrent blind append depends on nothing, so
+   its rows may count as added after ours. The log does not record whether a third commit had read
+   these rows before ours; then no such order may exist. The reference has the same gap.
+3. `SnapshotIsolation`, for a rearrangement (`dataChange` false in all file actions): concurrently
+   added or removed rows do not matter; each replaced file must still be live. A `txn` in a
+   rearrangement does not change this, because txns have their own check.
 
-At every level: a blind append read nothing, so no file action of a winner can invalidate it, and a
-rearrangement that won has left all rows as they were, so that only who replaces the same files
-conflicts with it.
+At every level, no file action of a winner invalidates a blind append, because a blind append reads
+nothing. A winner that only rearranges rows conflicts only with a commit that replaces the same
+files.
 """
 
 from __future__ import annotations
@@ -57,38 +58,38 @@ class Conflict:
 
     kind: ConflictKind
     version: int
-    """The winner's."""
+    """The winner's version."""
     reason: str
-    """What the winner did, to follow "version N was committed first and"."""
+    """The action of the winner, to follow "version N was committed first and"."""
     evidence: tuple[str, ...] = ()
     """Some of the files, application ids or domains concerned."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Footprint:
-    """What our commit read and changes."""
+    """The rows and files that our commit has read and changes."""
 
     reads: tuple[Predicate, ...]
-    """Rows for which one of them is true were read."""
+    """Our commit has read each row that matches one of these predicates."""
     removed_paths: frozenset[str]
-    """Canonical paths of the files that we remove; all of them were read."""
+    """Canonical paths of the files that we remove and have read."""
     app_ids: frozenset[str]
     domains: frozenset[str]
     changes_metadata: bool
     isolation: IsolationLevel | Literal["SnapshotIsolation"]
     changes_all_it_reads: bool = False
-    """Whether each row for which one of `reads` is true is deleted or replaced by ours."""
+    """Whether our commit deletes or replaces every row that matches `reads`."""
     puts_back: bool = False
-    """Whether we add files that were removed before, which a vacuum may delete."""
+    """Whether we add files that were removed earlier, which a vacuum may delete."""
     partition_time_zone: str = "UTC"
-    """Zone in which partition values of type timestamp were read that name none."""
+    """Time zone for partition timestamps without one."""
     named_again: frozenset[str] = frozenset()
-    """Canonical paths of the files that we add and that the log has known before: whoever says
-    anything of one first may have removed it, or have given it another deletion vector."""
+    """Canonical paths of the files that we add and that the log already knows. A winner with an
+    action for such a file may have removed it or replaced its deletion vector."""
 
 
 def conflict_error(conflict: Conflict, table: str) -> CommitConflictError:
-    """The conflict as the error of a commit to the table."""
+    """The error for a conflict."""
     return CommitConflictError(
         table, conflict.version, conflict.reason, conflict.kind, conflict.evidence
     )
@@ -97,13 +98,13 @@ def conflict_error(conflict: Conflict, table: str) -> CommitConflictError:
 def find_conflict(
     winner: Commit, ours: Footprint, snapshot: Snapshot, earlier: Sequence[Commit] = ()
 ) -> Conflict | None:
-    """The first reason why `winner` invalidates our commit; None if it does not.
+    """Find the first reason why `winner` invalidates our commit; None without a conflict.
 
     Args:
-        winner: A commit after the snapshot that ours was prepared on.
-        ours: What ours reads and changes.
-        snapshot: The table that ours was prepared on.
-        earlier: The commits between the two; none of them invalidates ours.
+        winner: A commit after the snapshot.
+        ours: The rows and files that our commit reads and changes.
+        snapshot: The snapshot that our commit was prepared on.
+        earlier: The commits between snapshot and winner, already judged as no conflict.
     """
     return (
         _protocol(winner)
@@ -130,7 +131,7 @@ def _metadata(winner: Commit, ours: Footprint, snapshot: Snapshot) -> Conflict |
     if winner.metadata is None:
         return None
     if not ours.changes_metadata and only_moves_marks(snapshot.metadata, winner.metadata):
-        return None  # to have counted on is all the same to who does not count
+        return None  # new identity marks matter only to a commit that changes the metadata
     return Conflict(
         kind="metadata",
         version=winner.version,
@@ -194,7 +195,7 @@ def _matching(
 def _read_conflict(
     winner: Commit, ours: Footprint, snapshot: Snapshot, earlier: Sequence[Commit]
 ) -> Conflict | None:
-    # Files that a rearrangement removed: their rows are elsewhere.
+    # Removes of a rearrangement do not count: their rows are in other files.
     removes = winner.removes.filter(_changes_data(winner.removes))
     if ours.isolation == "SnapshotIsolation" or not ours.reads or not len(removes):
         return None
@@ -215,7 +216,7 @@ def _read_conflict(
 
 
 def _rearranged_files(earlier: Sequence[Commit], snapshot: Snapshot) -> Iterator[pa.Table]:
-    """The files to which rearrangements that won have brought rows that may have been read."""
+    """Files that hold rearranged rows of earlier winners; our commit may have read the rows."""
     for commit in earlier:
         if not len(commit.removes):
             continue
@@ -268,16 +269,16 @@ def _vacuum_conflict(winner: Commit, ours: Footprint) -> Conflict | None:
 
 
 def _is_blind_append(winner: Commit) -> bool:
-    """Whether its writer says so, and nothing contradicts it."""
+    """Whether commitInfo declares a blind append and the commit removes no file."""
     info = winner.info.values if winner.info else {}
     return info.get("isBlindAppend") is True and not len(winner.removes)
 
 
 def _changes_data(actions: pa.Table) -> pa.ChunkedArray:
-    """A writer that does not say whether an action changes data may have done so."""
+    """Whether each action changes data; an action without `dataChange` may have done so."""
     return pc.fill_null(actions["dataChange"], True)
 
 
 def _paths(actions: pa.Table, snapshot: Snapshot) -> pa.Array:
-    """Canonical paths; a file of which a deletion vector is replaced is among them."""
+    """Canonical paths of the actions, files with a replaced deletion vector included."""
     return canonical_paths(actions["path"].combine_chunks(), snapshot.uri)

@@ -1,7 +1,7 @@
-"""Files deleted meanwhile: a commit is about to name them, or has just named them.
+"""Files deleted meanwhile: files that disappear shortly before or after the commit that adds them.
 
-A vacuum takes them for leftovers, or whoever deletes the directory of a table while another makes
-a new one there.
+A vacuum may take them for orphans. Or somebody deletes a table's directory while another writer
+creates a new table in it.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from delta_ops.transaction.races.vacuum_runs import is_vacuum_open
 
 
 def validate_no_vacuum(snapshot: Snapshot, *, now_ms: int) -> None:
-    """Refuse to bring files back while a vacuum may be deleting them.
+    """Reject putting files back while a vacuum may be deleting them.
 
     Raises:
         CommitConflictError: A vacuum has begun and not ended.
@@ -34,17 +34,17 @@ def validate_no_vacuum(snapshot: Snapshot, *, now_ms: int) -> None:
 
 
 def validate_added(adds: Sequence[AddFile], snapshot: Snapshot, *, horizon_ms: int) -> None:
-    """Refuse to name new files that a vacuum took for leftovers, since it goes by their age.
+    """Reject new files that a vacuum has deleted as orphans because of their age.
 
-    The files of a slow writer are old, and so are those that a disk dates whose clock was set back.
+    A new file is old if its writer is slow, or if the store's clock was set back.
 
     Args:
-        horizon_ms: Older files are looked for; milliseconds since the Unix epoch.
+        horizon_ms: Only files older than this are looked up; milliseconds since the Unix epoch.
 
     Raises:
-        CommitConflictError: Files are gone.
+        CommitConflictError: Files are missing.
     """
-    # A time of 0 is that of an engine that does not know it.
+    # An engine that does not know the modification time sets 0.
     old = [add for add in adds if 0 != add.modification_time < horizon_ms]
     missing = find_missing(old, snapshot) if old else []
     if missing:
@@ -59,14 +59,14 @@ def validate_added(adds: Sequence[AddFile], snapshot: Snapshot, *, horizon_ms: i
 
 
 def validate_put_back(adds: Sequence[AddFile], snapshot: Snapshot, version: int) -> None:
-    """Report files that a vacuum deleted, without a sign, while a version brought them back.
+    """Report files that an unlogged vacuum deleted while a version put them back.
 
     Args:
-        snapshot: What the version was prepared on.
-        version: The one that was committed.
+        snapshot: The snapshot that the version was prepared on.
+        version: The committed version.
 
     Raises:
-        DeletedMeanwhileError: With the cures.
+        DeletedMeanwhileError: Files are missing; the error lists the cures.
     """
     missing = find_missing(adds, snapshot) if adds else []
     if missing:
@@ -83,20 +83,20 @@ def validate_put_back(adds: Sequence[AddFile], snapshot: Snapshot, version: int)
 
 
 def validate_new_table(adds: Sequence[AddFile], log: DeltaLog, committed: int | None) -> None:
-    """Tell of files that were deleted with the directory in which they were to make a table.
+    """Report the files of a new table that were deleted together with its directory.
 
-    The file that was written first is asked for alone: whoever deletes a directory lists it, and
-    deletes what is there by then.
+    Looks up only the oldest file: a deletion lists the directory first, so if it deleted any of the
+    files, it deleted the oldest file too.
 
     Args:
         committed: The version that names the files; None before the commit.
 
     Raises:
-        DataFileError: With the cure.
+        DataFileError: The file is missing; the error has the cure.
     """
     paths = canonical_texts([add.path for add in adds], log.uri)
     times = [add.modification_time for add in adds]
-    # Files of another table, which a clone names, are not in its directory.
+    # A clone also names files of its source, which lie outside its directory.
     ours = [each for each in zip(times, paths, strict=True) if not is_absolute(each[1])]
     if not ours:
         return

@@ -1,9 +1,9 @@
-"""Missing files: which files that the log names are gone from the store.
+"""Missing files: live files that no longer exist in the store.
 
-A few are asked for one by one; of many, a listing of the table tells which are there. A listing
-passes over links and names that it takes for hidden, so what it does not show is asked for too:
-a file is missing only if the store says of it that it does not exist. A file outside of the table
-is asked for in its own store.
+A few files are looked up one by one. For many files the table is listed first. A listing skips
+links and hidden names, so each file that it does not show is looked up too: a file is missing only
+if the store reports that the file itself does not exist. A file outside the table is looked up in
+its own store.
 """
 
 from __future__ import annotations
@@ -20,19 +20,19 @@ from delta_ops.protocol.file_paths import canonical_path, is_absolute
 from delta_ops.storage.concurrency import run_parallel
 
 _ASKED_ONE_BY_ONE = 1000
-"""Listings answer for about so many at once."""
+"""Above this number a listing is cheaper; one listing request returns about as many names."""
 _SHOWN = 5
 
 
 def missing_paths(files: TableFiles, paths: Collection[str]) -> set[str]:
-    """The paths that are not in the store.
+    """The paths that do not exist in the store.
 
     Args:
-        paths: Canonical.
+        paths: Canonical paths.
 
     Raises:
-        OutsideFileError: One lies outside of the table and may not be looked for there.
-        StorageError: The store failed, so that it is not known.
+        OutsideFileError: A file lies outside the table, and reading there is not allowed.
+        StorageError: The store failed.
     """
     wanted = set(paths)
     if sum(not is_absolute(path) for path in wanted) > _ASKED_ONE_BY_ONE:
@@ -41,17 +41,17 @@ def missing_paths(files: TableFiles, paths: Collection[str]) -> set[str]:
 
 
 def confirm_missing(files: TableFiles, paths: Iterable[str]) -> set[str]:
-    """The paths of which the store says that they do not exist."""
+    """Look up each path; returns the paths that do not exist."""
     asked = sorted(paths)
     is_there = run_parallel(partial(_is_there, files), asked)
     return {path for path, there in zip(asked, is_there, strict=True) if not there}
 
 
 def vector_path(file: FileAction, snapshot: Snapshot) -> str | None:
-    """The canonical path of the file that holds the deletion vector; None if there is none.
+    """The canonical path of a deletion vector's file; None without such a file.
 
     Raises:
-        InvalidRequestError: It cannot be understood, so that nobody can say whether it is there.
+        InvalidRequestError: The descriptor's path is malformed.
     """
     if file.deletion_vector is None:
         return None
@@ -66,12 +66,12 @@ def vector_path(file: FileAction, snapshot: Snapshot) -> str | None:
 
 
 def find_missing(adds: Sequence[AddFile], version: Snapshot) -> list[AddFile]:
-    """The files that are gone, or whose deletion vector is: their rows cannot be told any more.
+    """Find the files that are missing or whose deletion vector is missing.
 
     Raises:
-        InvalidRequestError: Where a deletion vector is kept cannot be understood.
-        OutsideFileError: One lies outside of the table and may not be looked for there.
-        StorageError: The store failed, so that it is not known.
+        InvalidRequestError: The path of a deletion vector is malformed.
+        OutsideFileError: A file lies outside the table, and reading there is not allowed.
+        StorageError: The store failed.
     """
     needed = {canonical_path(add.path, version.uri): [add] for add in adds}
     for add in adds:
@@ -84,11 +84,11 @@ def find_missing(adds: Sequence[AddFile], version: Snapshot) -> list[AddFile]:
 def missing_error(
     version: Snapshot, missing: Sequence[AddFile], what: str, or_else: str = ""
 ) -> DataFileError:
-    """The error that files of a version are gone.
+    """The error for missing files of a version.
 
     Args:
-        what: What cannot be done without them.
-        or_else: Another cure than to bring them back.
+        what: The consequence, to follow "so that".
+        or_else: An alternative to bringing the files back.
     """
     paths = [canonical_path(add.path, version.uri) for add in missing]
     others = f" ({len(paths)} are, {', '.join(paths[1:_SHOWN])} too)" if len(paths) > 1 else ""

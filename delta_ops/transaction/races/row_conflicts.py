@@ -1,18 +1,17 @@
-"""Row-level concurrency: commits that delete different rows of the same files by vectors.
+"""Row-level concurrency: commits that delete different rows of the same files by deletion vectors.
 
-Source: PROTOCOL.md, "Deletion Vectors" (a file is identified by its path and its vector). No open
-engine does it; the reference makes the later one run again.
+Source: PROTOCOL.md, "Deletion Vectors" (a file is identified by its path and its vector). No other
+open engine does this; in the reference the later commit must run again.
 
-The commit that comes second unites its vector of a file with the winner's. It may, where
+The later commit unites its vector of a file with the winner's vector, under three conditions:
 
-1. every row that it read it has changed itself, as DELETE and UPDATE do;
-2. the winner left the file live, and its vector names all rows that were deleted before: none came
-   back;
-3. the rows that the two delete are different. A row that the winner deleted and that ours had read
-   would be among those of ours.
+1. Our commit changes every row that it read, as DELETE and UPDATE do.
+2. The winner left the file live, and restored no deleted row.
+3. The two commits delete different rows. If the winner deleted a row that our commit had read, our
+   commit would delete that row too.
 
-Rows that the winner added are looked at like those of any other commit. What is left of it, without
-the files that this module has judged, goes to `conflicts`.
+This module removes the files that it has judged from the winner. `conflicts` judges the rest,
+including the rows that the winner added.
 """
 
 from __future__ import annotations
@@ -43,29 +42,29 @@ class VectorChange:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Rebase:
-    """What is left to do after a winner's vectors were judged."""
+    """The result of judging a winner's deletion vectors."""
 
     winner: Commit
-    """The winner without the files that were judged."""
+    """The winner without the judged files."""
     footprint: Footprint
-    """Ours without the files that both changed."""
+    """Our footprint without the judged files."""
     united: Mapping[str, tuple[DeletionVector | None, BitMap64]]
-    """By path of these: the winner's vector, and the rows that both delete."""
+    """By path of a file that both changed: the winner's vector, and all rows deleted by either."""
 
 
 def judge_vectors(
     winner: Commit, ours: Footprint, actions: Sequence[Action], snapshot: Snapshot
 ) -> Rebase | Conflict:
-    """Find what of the winner stands beside ours; a conflict where both delete one row.
+    """Judge the vectors that a winner changed; a conflict if both commits delete the same row.
 
     Args:
         winner: A commit after the snapshot.
-        ours: What our commit reads and changes.
-        actions: What it says.
-        snapshot: The table that it was prepared on.
+        ours: The rows and files that our commit reads and changes.
+        actions: The actions of our commit.
+        snapshot: The snapshot that our commit was prepared on.
 
     Raises:
-        DataFileError: A vector is gone, or contradicts its descriptor.
+        DataFileError: A vector is missing, or contradicts its descriptor.
         StorageError: The store failed.
     """
     theirs = _changes_of_winner(winner, snapshot.uri) if ours.changes_all_it_reads else {}
@@ -74,10 +73,10 @@ def judge_vectors(
     judged: set[str] = set()
     for path, change in theirs.items():
         if path in ours.removed_paths and path not in own:
-            continue  # ours replaces all rows of the file
+            continue  # our commit replaces all rows of the file
         before, after = (_load(snapshot, path, each) for each in (change.before, change.after))
         if not before <= after:
-            continue  # rows came back, which is no deletion
+            continue  # the winner restored rows, so its change is not a deletion
         if path in own:
             deleted = _load(snapshot, path, own[path].after)
             if both := (deleted - before) & (after - before):
@@ -105,7 +104,7 @@ def judge_vectors(
 def unite_vectors(
     actions: tuple[Action, ...], rebase: Rebase, snapshot: Snapshot
 ) -> tuple[Action, ...]:
-    """The actions with the vectors of both, written to a new file.
+    """Replace the vectors in the actions by the united vectors, written to a new file.
 
     Raises:
         StorageError: The store failed.

@@ -1,13 +1,13 @@
-"""Vacuum runs: whether the history tells of a vacuum that has begun and not ended.
+"""Vacuum runs: whether the history records a vacuum that has begun and not ended.
 
-A vacuum looks at the log, then deletes; between the two nobody can stop it. It commits VACUUM START
-before its first deletion and VACUUM END after its last one, and looks at the log again in between.
-So whoever brings back files that were removed is safe from it in any order of the two, if no run is
-open at the version that they looked at, and none begins before their own commit: a run that begins
-later sees that commit. Vacuums that commit nothing (`delta_ops.vacuum.logging`) give no such sign.
+A vacuum reads the log and then deletes files; nothing can stop it in between. It therefore commits
+VACUUM START, reads the log again, deletes, and commits VACUUM END. A writer can put removed files
+back safely under two conditions: no run is open at the version that the writer read, and no run
+begins before the writer's commit. A run that begins later sees that commit. A vacuum that commits
+nothing (`delta_ops.vacuum.logging`) cannot be detected.
 
-Runs of ours are told by txns. Each run takes a slot, a pair of application ids, that no open run
-has, and ends no slot but its own: the end of one vacuum says nothing of another one.
+Our own runs are recorded as txns. Each run takes a free slot, which is a pair of application ids,
+and ends only its own slot. The end of one vacuum therefore never hides another open vacuum.
 """
 
 from __future__ import annotations
@@ -26,9 +26,9 @@ START, END = "VACUUM START", "VACUUM END"
 """Operations of commitInfo, as the reference names them."""
 
 _DEAD_AFTER_MS = DAY_MS
-"""A run that was killed never ends; one that goes on for longer has begun another meanwhile."""
+"""Older runs count as killed; a run that takes longer begins a new run before this age."""
 _LOOKED_AT = 20
-"""Newest commits, for engines whose vacuum leaves no txn."""
+"""Newest commits that are searched for vacuums of engines that record no txn."""
 
 
 class LoggedVacuum(NamedTuple):
@@ -36,25 +36,26 @@ class LoggedVacuum(NamedTuple):
 
     slot: int
     version: int
-    """The version that it was planned on; no two runs of a slot have the same."""
+    """The version that it was planned on; different for all runs of a slot."""
 
 
 def run_app_id(snapshot: Snapshot, phase: str, slot: int = 0) -> str:
-    """The application id under which a vacuum of ours begins ("start") or ends ("end") a run.
+    """The application id of the "start" or "end" of one of our vacuum runs.
 
-    A clone starts its versions anew and may have taken over the txns: it has another id.
+    The table id is a part of it: a clone may have the txns of its source, and its versions begin
+    at 0 again.
     """
     return f"{MAINTENANCE_PREFIX}vacuum:{snapshot.metadata.id}:{slot}:{phase}"
 
 
 def next_run(snapshot: Snapshot, *, now_ms: int) -> LoggedVacuum:
-    """The run that a vacuum planned on this version begins: in the first slot that is free."""
+    """The run for a vacuum planned on this version, in the first free slot."""
     taken = {run.slot for run in open_runs(snapshot, now_ms=now_ms)}
     return LoggedVacuum(next(slot for slot in count() if slot not in taken), snapshot.version)
 
 
 def open_runs(snapshot: Snapshot, *, now_ms: int) -> list[LoggedVacuum]:
-    """The runs of ours that have begun and not ended, and are not old enough to be dead."""
+    """Our runs that have begun and not ended, without runs so old that they count as killed."""
     return [
         LoggedVacuum(slot, begun.version)
         for slot, begun in _unended_runs(snapshot)
@@ -63,7 +64,7 @@ def open_runs(snapshot: Snapshot, *, now_ms: int) -> list[LoggedVacuum]:
 
 
 def is_heeded(snapshot: Snapshot, run: LoggedVacuum, *, now_ms: int) -> bool:
-    """Whether others see that the run is open, and will for half a day more."""
+    """Whether other writers see the run as open, and will for another half day."""
     return any(
         (slot, begun.version) == run and now_ms - _begun_ms(begun, now_ms) < _DEAD_AFTER_MS // 2
         for slot, begun in _unended_runs(snapshot)
@@ -71,7 +72,7 @@ def is_heeded(snapshot: Snapshot, run: LoggedVacuum, *, now_ms: int) -> bool:
 
 
 def is_vacuum_open(snapshot: Snapshot, *, now_ms: int) -> bool:
-    """Whether a vacuum, of whatever engine, may be deleting files at this moment.
+    """Whether a vacuum of any engine may be deleting files.
 
     Args:
         snapshot: The latest version.
@@ -93,7 +94,7 @@ def is_vacuum_open(snapshot: Snapshot, *, now_ms: int) -> bool:
 
 
 def _unended_runs(snapshot: Snapshot) -> Iterator[tuple[int, SetTransaction]]:
-    """Each slot that was begun and not ended, with its beginning."""
+    """Each slot whose run has not ended, with the txn of its start."""
     txns = snapshot.transactions()
     for slot in count():
         begun = txns.get(run_app_id(snapshot, "start", slot))
