@@ -1,4 +1,4 @@
-"""Changeable: whether rows of a table may be changed, and which of their columns.
+"""Mutability: which rows and columns of a table may change.
 
 Source: PROTOCOL.md, "Append-only Tables", "Identity Columns".
 """
@@ -21,13 +21,13 @@ from delta_ops.protocol.table_definition import TableDefinition
 
 
 def validate_changeable(definition: TableDefinition, table: str, verb: str) -> None:
-    """Refuse tables of which no row can be changed.
+    """Reject an append-only table.
 
     Args:
-        verb: What is done to rows, for messages.
+        verb: Past participle of the change, for messages.
 
     Raises:
-        InvalidRequestError: With the property, and the cure.
+        InvalidRequestError: The table is append-only.
     """
     if definition.properties.append_only:
         raise InvalidRequestError(
@@ -37,13 +37,13 @@ def validate_changeable(definition: TableDefinition, table: str, verb: str) -> N
 
 
 def validate_assigned(names: Iterable[str], schema: StructType, table: str) -> None:
-    """Refuse new values of identity columns, which no row ever changes.
+    """Reject new values for identity columns, which never change in a row.
 
     Args:
-        names: Columns of the table that rows which are there get values in.
+        names: Columns that get new values in existing rows.
 
     Raises:
-        InvalidRequestError: With the column.
+        InvalidRequestError: A column is an identity column.
     """
     for name in names:
         if is_identity(find_field(schema, name)):
@@ -54,14 +54,14 @@ def validate_assigned(names: Iterable[str], schema: StructType, table: str) -> N
 
 
 def validate_whole(given: DataType, field: StructField, table: str) -> None:
-    """Refuse structs that lack fields as new values: what rows have in these would be lost.
+    """Reject new struct values that lack fields: existing rows would lose the fields' values.
 
     Args:
         given: The type of the new values.
-        field: The column that gets them.
+        field: The column that gets the values.
 
     Raises:
-        InvalidRequestError: With the field.
+        InvalidRequestError: The new values lack a field.
     """
     for path in _missing_fields(given, field.data_type, field.name):
         raise InvalidRequestError(

@@ -44,21 +44,21 @@ class Remove:
 
     files: tuple[RemoveFile, ...]
     rearranged: tuple[AddFile, ...] = ()
-    """The files as they were live, if their rows stand in files that are added."""
+    """The same files as live, if added files hold their rows."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PutBack:
-    """Add files that the log has known before and that are not live."""
+    """Add files that the log already knows and that are not live."""
 
     files: tuple[AddFile, ...]
     vacuum_was_killed: bool = False
-    """A vacuum that has begun and not ended will delete nothing more."""
+    """An open vacuum run was killed, so it deletes nothing more."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Describe:
-    """Say something else of live files, whose rows stay as they are."""
+    """Replace the descriptions of live files, such as statistics; their rows stay the same."""
 
     files: tuple[AddFile, ...]
 
@@ -78,7 +78,7 @@ class ReplaceVector:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AddChangeFiles:
-    """Tell readers of the change data feed the rows that the commit changes."""
+    """Record the changed rows for readers of the change data feed."""
 
     files: tuple[AddCdcFile, ...]
 
@@ -92,22 +92,22 @@ class SetDomain:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SetTxn:
-    """Commit only if the table does not hold this txn, and leave it there."""
+    """Commit only if the table does not hold this txn, and record it."""
 
     txn: Txn
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SetBackTxns:
-    """Record these txn versions, whatever the table holds."""
+    """Record these txn versions, even if the table holds later versions."""
 
     versions: Mapping[str, int]
-    """By application id."""
+    """Versions by application id."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Define:
-    """Give the table another definition, or its first."""
+    """Replace the definition of the table, or create the table."""
 
     definition: TableDefinition
     changes_protocol: bool
@@ -115,16 +115,16 @@ class Define:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Read:
-    """Depend on the rows for which a predicate is true: a writer who adds one first wins."""
+    """Depend on the rows that match a predicate: a concurrent writer of such a row wins."""
 
     predicate: Predicate
     changes_rows: bool = False
-    """The commit deletes or replaces each row that it read.
+    """Whether the commit deletes or replaces each row that it read.
 
-    Another commit may have deleted other rows of the same files by deletion vectors before.
+    Then a concurrent commit may delete other rows of the same files by deletion vectors.
     """
     is_serial: bool = False
-    """No row counts as added later, whatever the table's isolation level."""
+    """Whether the read is `Serializable`, whatever the table's isolation level."""
 
 
 Change = (
@@ -147,16 +147,16 @@ class Draft:
     """All changes of a commit so far."""
 
     files: list[FileAction] = field(default_factory=list)
-    """In the order in which they were asked for."""
+    """File actions in the order of the changes."""
     added: list[AddFile] = field(default_factory=list)
     """Files that no version has named yet."""
     vectored: list[AddFile] = field(default_factory=list)
-    """Files with a deletion vector that no version has named yet, and its time for theirs."""
+    """Files with a new deletion vector; `modification_time` is the time of the vector."""
     num_rows: int = 0
     rearranged: list[AddFile] = field(default_factory=list)
-    """Removed files whose rows are in others, and files of which something else is said."""
+    """Removed files whose rows are in added files, and files with a new description."""
     named_again: list[AddFile] = field(default_factory=list)
-    """Files that the log has known before."""
+    """Added files that the log already knows."""
     put_back: list[AddFile] = field(default_factory=list)
     avoids_vacuum: bool = True
     change_files: list[AddCdcFile] = field(default_factory=list)
@@ -223,7 +223,7 @@ class Draft:
 
     @property
     def removes_rows(self) -> bool:
-        """Whether files are removed together with their rows."""
+        """Whether the commit removes rows, not only files."""
         return any(each.data_change for each in self.removed)
 
     @property
@@ -233,13 +233,13 @@ class Draft:
 
     @property
     def is_rearrangement(self) -> bool:
-        """Whether files are replaced or described, and all rows stay; txns do not count."""
+        """Whether file actions keep all rows, and the definition stays; txns do not count."""
         if self.definition or self.txns_set_back:
             return False
         return bool(self.files) and not any(action.data_change for action in self.files)
 
     def actions(self, now_ms: int) -> tuple[Action, ...]:
-        """Everything but commitInfo, in the reference's order."""
+        """All actions except commitInfo, in the reference's order."""
         versions = {app_id: txn.version for app_id, txn in self.txns.items()}
         txns = [
             SetTransaction(app_id=app_id, version=version, last_updated=now_ms)
@@ -256,12 +256,12 @@ class Draft:
     def footprint(
         self, table: str, *, isolation: IsolationLevel, reads_rows: bool, partition_time_zone: str
     ) -> Footprint:
-        """What the commit depends on, to judge commits that come first.
+        """The rows and files that the commit depends on; concurrent commits are judged by it.
 
         Args:
             table: For messages.
-            isolation: The table's level.
-            reads_rows: False: the operation depends on no row, whatever files it names.
+            isolation: The table's isolation level.
+            reads_rows: False if the operation depends on no row.
             partition_time_zone: Zone for partition timestamps without one.
         """
         removed = (action.path for action in self.removed)
@@ -286,7 +286,7 @@ class Draft:
 
 
 def tombstone(add: AddFile, now_ms: int, *, data_change: bool) -> RemoveFile:
-    """The remove that cancels an add, with all that is known of the file."""
+    """The remove action for a live file, with all known values of the file."""
     return RemoveFile(
         path=add.path,
         deletion_timestamp=now_ms,

@@ -106,7 +106,7 @@ def _validate_partitioning(schema: StructType, partition_by: Sequence[str]) -> N
 
 
 def _fault_of_type(data_type: DataType, *, is_column: bool) -> str:
-    """Why a file cannot hold a type; "" where it can."""
+    """The reason why a file cannot hold a type; "" if it can."""
     if isinstance(data_type, MapType) and VARIANT in _types(data_type.key_type):
         return (
             "a map whose keys hold variants, which cannot be compared; take another type for the "

@@ -81,10 +81,10 @@ def _change_rows(
 
 
 def open_for_change(engine: Engine, request: CommitRequest, verb: str) -> Transaction:
-    """The transaction given or a new one, on the table to change.
+    """The transaction for a change of rows, after validating the table.
 
     Args:
-        verb: What happens to rows, for messages.
+        verb: Past participle of the change, for messages.
 
     Raises:
         InvalidRequestError: The table is append-only.
@@ -101,7 +101,7 @@ def open_for_change(engine: Engine, request: CommitRequest, verb: str) -> Transa
 
 
 def _table_before(transaction: Transaction) -> Snapshot:
-    """The table that a change begins with; without rows, if the transaction creates the table."""
+    """The snapshot before a change; an empty table if the transaction creates the table."""
     if transaction.snapshot is not None:
         return transaction.snapshot
     log = transaction.log
@@ -151,7 +151,8 @@ def _begin_on_created(new: TableDefinition, transaction: Transaction) -> Transac
     """A transaction on the table that another writer created first.
 
     Args:
-        new: The table that ours was to create; the other must have the same partitions.
+        new: The definition that we tried to create. The created table must have the same partition
+            columns.
     """
     if not transaction.is_of_one_change:
         return None
@@ -190,10 +191,10 @@ def _try_change(transaction: Transaction, change: RowChange) -> CommitResult:
 
 
 def _validate_feed_tells_all(transaction: Transaction) -> None:
-    """Refuse a change beside others of the same commit that the change data feed would miss.
+    """Reject a change if the change data feed would miss other changes of the same commit.
 
-    Where a commit tells of rows, readers take nothing else of it. Source: PROTOCOL.md, "Change Data
-    Files".
+    If a commit has change files, readers of the feed ignore its other files. Source: PROTOCOL.md,
+    "Change Data Files".
 
     Raises:
         InvalidRequestError: The commit adds or removes rows already.

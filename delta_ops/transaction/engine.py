@@ -1,4 +1,4 @@
-"""Engine: the one port through which an engine reads, writes and changes the rows of a table.
+"""Engine: the port for an engine that reads, writes and changes the rows of a table.
 
 `arrow/engine.py` and `spark/engine.py` implement it. A public verb builds a request, `transaction`
 decides the definition of the table and which files change, the engine writes data files, and
@@ -26,11 +26,11 @@ from delta_ops.transaction.staging import Staged
 from delta_ops.transaction.transaction import Transaction
 
 CheckRows = Callable[[Snapshot, TableDefinition, Sequence[Check | NotNull]], None]
-"""`Engine.check_rows`, as public functions take it for their argument `engine`."""
+"""`Engine.check_rows`, passed as the argument `engine` of public functions."""
 
 
 class Condition(Protocol):
-    """A condition as an engine parsed it."""
+    """A condition that an engine has parsed."""
 
     @property
     def text(self) -> str:
@@ -75,9 +75,9 @@ class Engine(Protocol):
         """The schema of a table with these rows.
 
         Args:
-            data: Rows as the engine takes them.
-            known: Columns of an existing table. The schema may lack those among them that are
-                neither nested nor numbers, since no data change them.
+            data: Rows in a form that the engine accepts.
+            known: Columns of an existing table. The schema may omit a known column of a flat type
+                that is not numeric, because no data change such a column.
         """
 
     def write_rows(
@@ -86,7 +86,7 @@ class Engine(Protocol):
         """Write rows to new files.
 
         Args:
-            data: Rows as the engine takes them.
+            data: Rows in a form that the engine accepts.
             transaction: Decides the definition of the table.
             rules: Conditions that every row must keep.
 
@@ -97,7 +97,7 @@ class Engine(Protocol):
     def write_survivors(
         self, files: Sequence[AddFile], predicate: Predicate, transaction: Transaction
     ) -> Staged:
-        """Write live files again, without the rows for which the predicate is true."""
+        """Rewrite live files without the rows that match the predicate."""
 
     def write_replacement(
         self, replaced: Iterable[AddFile], predicate: Predicate, transaction: Transaction
@@ -105,23 +105,23 @@ class Engine(Protocol):
         """Write change files of an overwrite.
 
         Args:
-            replaced: Live files. Their rows for which the predicate is true are deleted.
-            predicate: The rows that are replaced.
-            transaction: The rows of its new files are inserted.
+            replaced: Live files; their matching rows are recorded as deleted.
+            predicate: Matches the replaced rows.
+            transaction: The rows of its new files are recorded as inserted.
         """
 
     def parse_condition(self, given: Any) -> Condition:
         """Parse the condition of a merge or of one of its clauses.
 
         Args:
-            given: SQL text, or what else the engine takes for a condition.
+            given: SQL text, or another form that the engine accepts.
 
         Raises:
-            InvalidRequestError: It is no condition.
+            InvalidRequestError: The value is not a condition.
         """
 
     def parse_own_condition(self, text: str) -> Condition:
-        """Parse SQL text that delta_ops wrote; it has no variables of a session."""
+        """Parse SQL text from delta_ops, without session variables."""
 
     def join_conditions(self, conditions: Sequence[Any]) -> Condition:
         """Join parsed SQL texts by AND."""
@@ -136,11 +136,11 @@ class Engine(Protocol):
         """
 
     def rewrite(self, snapshot: Snapshot, group: RewriteGroup) -> Staged:
-        """Write the rows of a group of files again; `data_change` of the new files is False.
+        """Rewrite the rows of a group of files; `data_change` of the new files is False.
 
         Raises:
             InvalidRequestError: The engine cannot write the order; raised before a file is read.
-            DataFileError: An input file is gone or cannot be read.
+            DataFileError: An input file is missing or cannot be read.
         """
 
     def check_rows(
@@ -156,4 +156,4 @@ class Engine(Protocol):
         """
 
     def discard(self, storage: Storage, files: Sequence[AddFile | AddCdcFile]) -> None:
-        """Delete files that no version names or can come to name."""
+        """Delete files that no present or later version names."""

@@ -1,4 +1,4 @@
-"""Transaction identifiers: how a rerun finds that its work is done.
+"""Transaction identifiers: a rerun detects by them that its work is already committed.
 
 Source: PROTOCOL.md, "Transaction Identifiers".
 """
@@ -15,29 +15,29 @@ from delta_ops.protocol.actions import SetTransaction
 from delta_ops.transaction.result import CommitResult
 
 MAINTENANCE_PREFIX = "delta_ops:"
-"""Beginning of the application ids under which maintenance commits."""
+"""Prefix of the application ids of maintenance."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Txn:
-    """The identity of one write: an application and how far it has come."""
+    """The identity of one write: an application id and a version."""
 
     app_id: str
     version: int
     newer_is_stale: bool = False
-    """What a greater stored version means: that this write is part of what is done (False), or that
-    a newer run has overwritten what this one was about to write, which is an error (True)."""
+    """The meaning of a greater stored version. False: this write is already committed. True: a
+    newer run has overwritten the rows of this write, which is an error."""
 
 
 def txn_of(txn: Txn | tuple[str, int]) -> Txn:
-    """The identity, also from an (app_id, version) pair.
+    """Convert an (app_id, version) pair to a Txn, and validate it.
 
     Raises:
         InvalidRequestError: The pair is not a non-empty text and a whole number.
     """
     pair = (txn.app_id, txn.version) if isinstance(txn, Txn) else tuple(txn)
     match pair:
-        # A number of another type would be in the commit as nobody can read it.
+        # Another number type, such as float or bool, would make the commit unreadable.
         case (str() as app_id, version) if app_id and type(version) is int and _is_long(version):
             return txn if isinstance(txn, Txn) else Txn(app_id=app_id, version=version)
     raise InvalidRequestError(
@@ -49,7 +49,7 @@ def txn_of(txn: Txn | tuple[str, int]) -> Txn:
 def result_if_done(
     log: DeltaLog, snapshot: Snapshot | None, txns: Sequence[Txn]
 ) -> CommitResult | None:
-    """The result of a commit whose txns are all in the table; None if the work remains.
+    """The result if the table holds all txns of a commit; None if the work remains.
 
     Raises:
         StaleRunError: A newer run has overwritten what this run is about to write.
@@ -70,13 +70,15 @@ def result_if_done(
 def all_done(
     txns: Sequence[Txn], transactions: Mapping[str, SetTransaction], *, table: str
 ) -> bool:
-    """Whether the table says that a write of all these identities has been committed.
+    """Whether the table holds all these txns.
+
+    If all txns belong to overwrites (`newer_is_stale`), the table may hold only some of them: a
+    rerun of the whole write duplicates no row.
 
     Raises:
-        StaleRunError: A newer run has written, and for that identity that is an error.
-        InvalidRequestError: Some are in the table and some are not, so that writing would double
-            the rows of the former, and not writing lose those of the latter. Where every identity
-            is one of an overwrite, nothing is doubled, and all of it is written again.
+        StaleRunError: A newer run has written, and `newer_is_stale` is set.
+        InvalidRequestError: The table holds only some of the txns. Writing would duplicate rows,
+            and not writing would lose rows.
     """
     done = [txn for txn in txns if is_done(txn, transactions, table=table)]
     if not done or all(txn.newer_is_stale for txn in txns):
@@ -90,10 +92,10 @@ def all_done(
 
 
 def is_done(txn: Txn, transactions: Mapping[str, SetTransaction], *, table: str) -> bool:
-    """Whether the table says that this write has been committed.
+    """Whether the table holds this txn.
 
     Raises:
-        StaleRunError: A newer run has written, and for this identity that is an error.
+        StaleRunError: A newer run has written, and `newer_is_stale` is set.
     """
     stored = transactions.get(txn.app_id)
     if stored is None or stored.version < txn.version:

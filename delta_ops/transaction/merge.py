@@ -1,4 +1,4 @@
-"""Merge: what a merge asks for, and how it is said; the same for every engine."""
+"""Merge: the builder of a merge and its metrics, the same for every engine."""
 
 from __future__ import annotations
 
@@ -15,15 +15,14 @@ from delta_ops.transaction.result import CommitResult
 from delta_ops.transaction.row_changes import Changed, TouchedFile, vector_metrics
 
 SqlCondition = Any
-"""SQL text, or what else the engine takes for a condition."""
+"""SQL text, or another form that the engine accepts for a condition."""
 
 
 class Merge:
-    """A merge in the making; of the clauses for a row the first whose condition holds decides.
+    """A merge that is being built; the first clause with a true condition applies to a row.
 
-    Conditions are texts of SQL or expressions, and so are values in `updates`, such as
-    `"source.x + 1"`; Python values of another kind are taken as they are, and `lit("text")` is a
-    text.
+    Conditions and values in `updates` are SQL texts or expressions, such as `"source.x + 1"`.
+    Other Python values are literals; a text literal is `lit("text")`.
     """
 
     def __init__(self, engine: Engine, request: MergeRequest) -> None:
@@ -32,7 +31,7 @@ class Merge:
     def when_matched_update(
         self, updates: Mapping[str, Any], predicate: SqlCondition | None = None
     ) -> Merge:
-        """Give columns new values in rows that meet one of the source."""
+        """Update columns of table rows that match a source row."""
         validate_arguments(Merge.when_matched_update, locals())
         return self._add(
             Clause(
@@ -48,7 +47,7 @@ class Merge:
         predicate: SqlCondition | None = None,
         except_cols: Sequence[str] | None = None,
     ) -> Merge:
-        """Take over all columns of the source, but some, in rows that meet one of it."""
+        """Update all columns except some of table rows that match a source row."""
         validate_arguments(Merge.when_matched_update_all, locals())
         return self._add(
             Clause(
@@ -60,7 +59,7 @@ class Merge:
         )
 
     def when_matched_delete(self, predicate: SqlCondition | None = None) -> Merge:
-        """Delete rows that meet one of the source."""
+        """Delete table rows that match a source row."""
         validate_arguments(Merge.when_matched_delete, locals())
         return self._add(
             Clause(occasion="matched", action="delete", predicate=self._parse(predicate))
@@ -69,7 +68,7 @@ class Merge:
     def when_not_matched_insert(
         self, updates: Mapping[str, Any], predicate: SqlCondition | None = None
     ) -> Merge:
-        """Insert rows of the source that meet none of the table; other columns are null."""
+        """Insert source rows that match no table row; columns without a value are null."""
         validate_arguments(Merge.when_not_matched_insert, locals())
         return self._add(
             Clause(
@@ -85,7 +84,7 @@ class Merge:
         predicate: SqlCondition | None = None,
         except_cols: Sequence[str] | None = None,
     ) -> Merge:
-        """Insert rows of the source that meet none of the table, with all columns but some."""
+        """Insert source rows that match no table row, with all columns except some."""
         validate_arguments(Merge.when_not_matched_insert_all, locals())
         return self._add(
             Clause(
@@ -99,7 +98,7 @@ class Merge:
     def when_not_matched_by_source_update(
         self, updates: Mapping[str, Any], predicate: SqlCondition | None = None
     ) -> Merge:
-        """Give columns new values in rows of the table that meet none of the source."""
+        """Update columns of table rows that match no source row."""
         validate_arguments(Merge.when_not_matched_by_source_update, locals())
         return self._add(
             Clause(
@@ -111,7 +110,7 @@ class Merge:
         )
 
     def when_not_matched_by_source_delete(self, predicate: SqlCondition | None = None) -> Merge:
-        """Delete rows of the table that meet none of the source."""
+        """Delete table rows that match no source row."""
         validate_arguments(Merge.when_not_matched_by_source_delete, locals())
         return self._add(
             Clause(
@@ -122,20 +121,21 @@ class Merge:
         )
 
     def execute(self) -> CommitResult:
-        """Take the source, write files and commit.
+        """Run the merge and commit.
 
-        Where no row changes, nothing is committed, and the result's version is None.
+        If no row changes, nothing is committed, and the version of the result is None.
 
         Raises:
-            InvalidRequestError: A name, type or value does not fit, several rows of the source
-                would change one of the table, a row would break a rule of the table, or the table
-                is append-only.
-            CommitConflictError: A concurrent commit invalidates this one; the files are deleted
-                again.
-            CommitStateUnknownError: The store did not tell; the files are kept.
-            StorageError: The store failed; what was written is deleted again.
+            InvalidRequestError: A name, type or value does not fit; several source rows would
+                change the same table row; a row would break a rule of the table; or the table is
+                append-only.
+            CommitConflictError: A concurrent commit invalidates this one; the new files are
+                deleted.
+            CommitStateUnknownError: The store did not report whether the commit exists; the new
+                files stay.
+            StorageError: The store failed; the new files are deleted.
             TableNotFoundError: There is no table.
-            UnsupportedFeatureError: The table uses what this engine cannot write.
+            UnsupportedFeatureError: The table uses a feature that this engine cannot write.
         """
         request = self._request
         if not request.clauses:
@@ -178,13 +178,14 @@ def merge_metrics(
     num_copied: int,
     marked: Sequence[TouchedFile] | None,
 ) -> dict[str, int]:
-    """`operationMetrics` of a MERGE, as the reference names them.
+    """`operationMetrics` of a MERGE, with the reference's names.
 
     Args:
-        num_source_rows: Rows of the source.
-        counts: Rows of the table by occasion and action.
-        num_copied: Rows that were written again as they are.
-        marked: Files that got vectors; None: the table has none.
+        num_source_rows: Number of source rows.
+        counts: Number of changed table rows by occasion and action.
+        num_inserted: Number of inserted rows.
+        num_copied: Number of rows that were rewritten unchanged.
+        marked: Files with new vectors; None for a table without vectors.
     """
     updated, deleted = counts.get(("matched", "update"), 0), counts.get(("matched", "delete"), 0)
     others_updated = counts.get(("not matched by source", "update"), 0)

@@ -1,7 +1,7 @@
-"""Overtaken changes: a change that loses its files to a compaction is made again, on the latest.
+"""Overtaken changes: rerun a change on the latest version after a compaction removed its files.
 
-A commit that only rearranges rows (`dataChange` false in all of its file actions) has left all rows
-as they were, in other files. The reference makes its caller begin again.
+A compaction only rearranges rows (`dataChange` is false in all of its file actions): all rows are
+unchanged, in other files. In the reference the caller must rerun the change.
 """
 
 from __future__ import annotations
@@ -17,18 +17,18 @@ from delta_ops.transaction.races.conflicts import conflict_error, find_conflict
 from delta_ops.transaction.transaction import Transaction
 
 LONGEST_MS = 10 * MINUTE_MS
-"""After it a change that compactions have overtaken is not made again."""
+"""An overtaken change is not rerun after this time."""
 
 
 def begin_again(error: CommitConflictError, transaction: Transaction) -> Transaction | None:
-    """A transaction on the latest version, for what a rearrangement has overtaken.
+    """Begin a transaction on the latest version, after a rearrangement won.
 
     Args:
-        error: Why the transaction was not committed.
+        error: The conflict.
 
     Returns:
-        None where the change cannot be made again: the conflict is another, the caller may have
-        put more in the transaction, or the table's metadata or protocol have changed since.
+        None if the change cannot be rerun: the conflict is of another kind, the transaction may
+        hold other changes of the caller, or the table's metadata or protocol have changed.
     """
     if not transaction.is_of_one_change or error.kind != "delete delete":
         return None
@@ -40,17 +40,19 @@ def begin_again(error: CommitConflictError, transaction: Transaction) -> Transac
 
 
 def validate_reads(before: Transaction, again: Transaction) -> None:
-    """Refuse to go on where another commit has changed rows that the first attempt has read.
+    """Reject the rerun if a concurrent commit changed rows that the first attempt read.
 
-    For a change whose rows may have been made of what was read then, such as an overwrite. To begin
-    again removes rows that others have added meanwhile, so that these conflict at every level.
+    For an overwrite, whose new rows may depend on the rows read by the first attempt. The rerun
+    would also remove rows that others have added since, so such rows conflict at every isolation
+    level.
 
     Args:
-        before: The attempt that was overtaken.
-        again: As `begin_again` makes it.
+        before: The overtaken attempt.
+        again: The transaction from `begin_again`.
 
     Raises:
-        CommitConflictError: A commit between both conflicts otherwise than over rearranged files.
+        CommitConflictError: A commit since the first attempt conflicts by more than rearranged
+            files.
     """
     first, last = before.snapshot, again.snapshot
     assert first
@@ -80,7 +82,7 @@ def _only_rearranges(commit: Commit) -> bool:
 
 
 def _are_of_same_table(before: Transaction, after: Transaction) -> bool:
-    """Whether what was planned for the one holds for the other."""
+    """Whether metadata and protocol are equal, so that the same plan fits both."""
     first, second = before.snapshot, after.snapshot
     if first is None or second is None:
         return False

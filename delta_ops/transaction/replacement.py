@@ -1,8 +1,8 @@
-"""Replacement: which files an overwrite by predicate removes, and which it must read first.
+"""Replacement: the files that an overwrite by predicate removes or rewrites.
 
-A file of which every row matches is removed as a whole. One of which some rows may match is removed
-too, and its other rows are written again with the new ones. A row for which the predicate is null
-does not match and stays.
+A file whose rows all match is removed without reading it. A file with some matching rows is removed
+too, and its other rows are written to a new file. If the predicate is null for a row, the row does
+not match and stays.
 """
 
 from __future__ import annotations
@@ -20,22 +20,22 @@ from delta_ops.protocol.predicate import Predicate
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Replacement:
-    """The live files that an overwrite concerns."""
+    """The live files that may hold replaced rows."""
 
     matched: pa.Table
-    """Every row matches; rows of `arrow_schemas.ADD`, since they may be all files of the table."""
+    """Files whose rows all match, as `arrow_schemas.ADD`; possibly all files of the table."""
     mixed: tuple[AddFile, ...]
-    """Some rows may match; the others survive."""
+    """Files with rows that may match and rows that survive."""
 
 
 def plan_replacement(
     snapshot: Snapshot, predicate: Predicate, *, partition_time_zone: str = "UTC"
 ) -> Replacement:
-    """Sort the files that may hold matching rows.
+    """Split the files that may hold matching rows into matched and mixed files.
 
     Args:
-        partition_time_zone: Zone of partition values of type timestamp that name none; the rows of
-            the mixed files are read in it.
+        partition_time_zone: Time zone for partition timestamps without one. The mixed files must be
+            read with the same zone.
 
     Raises:
         InvalidRequestError: The predicate does not fit the table.

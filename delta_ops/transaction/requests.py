@@ -49,7 +49,7 @@ class CommitOptions(TableOptions, total=False):
         txn: Application id and version. If the table already holds this version or a later one,
             the verb changes nothing.
         user_metadata: Any text, stored in the commit.
-        hooks: What runs after the commit; by default a checksum, and a checkpoint when one is due.
+        hooks: Steps after the commit; by default they write a checksum and each due checkpoint.
 
     Raises:
         CommitConflictError: A concurrent commit invalidates this one; the new files are deleted.
@@ -66,14 +66,14 @@ class WriteOptions(CommitOptions, total=False):
     """Options of `write`.
 
     Args:
-        mode: "append", "overwrite" (replaces all rows, or the rows for which `replace_where` is
-            true), or "error" and "ignore" (only create a table; if it exists, they raise or do
-            nothing).
-        partition_by: Columns of a new table. For an existing table its own, or None.
-        replace_where: The rows that an overwrite replaces. The data may only have rows for which
-            it is true.
-        partition_overwrite_mode: "dynamic" replaces the partitions that the data have rows of, or
-            all rows if the table has no partitions.
+        mode: "append", "overwrite" (replaces all rows, or the rows that match `replace_where`),
+            "error" or "ignore" (both create a table; if it exists, "error" raises and "ignore"
+            does nothing).
+        partition_by: Partition columns of a new table. For an existing table its own partition
+            columns, or None.
+        replace_where: The rows that an overwrite replaces. All rows of the data must match it.
+        partition_overwrite_mode: "dynamic" replaces the partitions that occur in the data, or all
+            rows if the table has no partitions.
         merge_schema: Add columns, and fields of structs, that only the data have. Columns of the
             table keep their types.
         overwrite_schema: The columns of the data replace the columns of the table, and
@@ -127,7 +127,7 @@ class Epoch:
     """One batch of a streaming query."""
 
     query_id: str
-    """It stays the same as long as the query's checkpoint is kept."""
+    """The id of the query; it stays the same while the query's checkpoint exists."""
     number: int
     output_mode: Literal["append", "complete", "update"]
 
@@ -138,11 +138,11 @@ class WriteRequest(CommitRequest):
 
     mode: Mode = "append"
     partition_by: Sequence[str] | None = None
-    """Columns of a new table, or of one whose schema is overwritten. None keeps the table's own."""
+    """Partition columns of a new table or an overwritten schema. None keeps the table's own."""
     replace_where: Predicate | None = None
     """The rows that an overwrite replaces; None: all."""
     partition_overwrite_mode: PartitionOverwriteMode = "static"
-    """"dynamic": an overwrite replaces the partitions that the data have rows of."""
+    """"dynamic": an overwrite replaces the partitions that occur in the data."""
     merge_schema: bool = False
     """Whether the table gets the columns that only the data have."""
     overwrite_schema: bool = False
@@ -160,7 +160,7 @@ class DeleteRequest(CommitRequest):
     """Rows to delete."""
 
     predicate: Any = None
-    """As the engine takes it; None: all rows."""
+    """The condition in a form that the engine accepts; None: all rows."""
     target_alias: str | None = None
     """The name of the table in the predicate."""
 
@@ -172,7 +172,7 @@ class UpdateRequest(CommitRequest):
     assignments: Mapping[str, Any]
     """New values by column."""
     predicate: Any = None
-    """As the engine takes it; None: all rows."""
+    """The condition in a form that the engine accepts; None: all rows."""
     target_alias: str | None = None
     """The name of the table in predicate and assignments."""
 
@@ -186,7 +186,7 @@ class Clause:
     updates: Mapping[str, Any] | None = None
     """Values by column; None: all columns of the source."""
     predicate: Any = None
-    """As the engine parsed it; None: always."""
+    """The condition, parsed by the engine; None: always true."""
     except_columns: Sequence[str] = ()
 
     @property
@@ -207,13 +207,13 @@ class MergeRequest(CommitRequest):
 
     source: Any
     predicate: Any
-    """When a row of the table and a row of the source match, as the engine parsed it."""
+    """The condition that matches rows of table and source, parsed by the engine."""
     source_alias: str = "source"
     target_alias: str = "target"
     merge_schema: bool = False
     """Whether the table gets the columns that clauses take from the source."""
     clauses: Sequence[Clause] = ()
-    """For each row the first clause decides whose condition is true."""
+    """Clauses in order; the first clause with a true condition applies to a row."""
     source_rules: Sequence[SourceRule] = ()
     """Conditions that every row of the source must keep."""
 

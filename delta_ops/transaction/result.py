@@ -1,4 +1,4 @@
-"""What a commit came to."""
+"""The result of a commit."""
 
 from __future__ import annotations
 
@@ -12,39 +12,39 @@ from delta_ops.log import Snapshot
 
 @dataclass(frozen=True, kw_only=True)
 class CommitResult:
-    """The outcome of a commit that did not fail."""
+    """The result of a successful commit."""
 
     version: int | None
-    """The version that holds the change; None when the commit that carries the txn already was
-    cleaned up, or when there was nothing to commit."""
+    """The version that holds the change; None if there was nothing to commit, or if an earlier
+    commit carries the txn and its file was cleaned up."""
     already_committed: bool
-    """True when the txn was there before: nothing was written."""
+    """True if the table already held the txn: nothing was written."""
     attempts: int
-    """Commit files tried; 0 when `already_committed` was known beforehand."""
+    """Number of commit attempts; 0 if `already_committed` was known before the first attempt."""
     metrics: Mapping[str, int] = field(default_factory=dict)
     """`numFiles`, `numOutputRows`, `numOutputBytes`, `numRemovedFiles`, ... as in commitInfo."""
     ignored: bool = False
-    """True when there was a table and the mode is "ignore": nothing was written."""
+    """True if the table existed and the mode is "ignore": nothing was written."""
     failed_hooks: tuple[str, ...] = ()
-    """One sentence for each hook that failed; the commit stands."""
+    """One sentence for each failed hook; the commit remains."""
     open_snapshot: InitVar[Callable[[], Snapshot] | None] = None
 
     def __post_init__(self, open_snapshot: Callable[[], Snapshot] | None) -> None:
         vars(self)["_open"] = open_snapshot
 
     def __getstate__(self) -> dict[str, Any]:
-        """Leave the table out, whose handle holds credentials and locks."""
+        """Omit the snapshot, because its handle holds credentials and locks."""
         return {**vars(self), "_open": None, "snapshot": None}
 
     @lazy
     def snapshot(self) -> Snapshot | None:
-        """The table at `version`, for one read; None when nothing was written.
+        """The table at `version`, loaded on first use; None if nothing was written.
 
-        It does not come along to another process.
+        A pickled result has no snapshot.
 
         Raises:
             StorageError: The store failed.
-            TableReplacedError: The table was deleted, or another was made at its place.
+            TableReplacedError: The table was deleted or replaced.
         """
         open_snapshot: Callable[[], Snapshot] | None = vars(self)["_open"]
         return None if open_snapshot is None else open_snapshot()

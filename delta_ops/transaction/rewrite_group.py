@@ -1,6 +1,6 @@
-"""RewriteGroup: files to be replaced by others with the same rows, fewer or better laid out.
+"""Rewrite groups: files to replace by fewer or better sorted files with the same rows.
 
-Maintenance plans them, an engine executes them; neither knows the other.
+Maintenance plans the groups and an engine executes them; the two do not know each other.
 """
 
 from __future__ import annotations
@@ -18,21 +18,21 @@ from delta_ops.protocol.stats.indexed_columns import StatsSettings
 from delta_ops.transaction.staging import Staged
 
 Curve = Literal["zorder", "hilbert"]
-"""How a line goes through all combinations of values: both keep neighbours near each other, and
-Hilbert's makes no jumps."""
+"""A curve through all combinations of values. Both keep close values close; Hilbert has no jumps.
+"""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CurveOrder:
-    """Rows by the place of their values on a curve; by one column, plainly by its values.
+    """Sort rows along a curve through several columns; a single column is sorted by its values.
 
-    On each axis stand the ranks of the column's values, not the values: an engine may take them
-    from a sample, and so may cut files at other rows than another one. Nulls come first and NaN
-    last, as Spark sorts. Rows of equal ranks are in one file, unless that would be far too large.
+    Each axis holds the ranks of a column's values, not the values. An engine may take the ranks
+    from a sample, so two engines may split files at different rows. Nulls come first and NaN last,
+    as Spark sorts. Rows with equal ranks share a file, unless the file would be far too large.
     """
 
     columns: tuple[ColumnPath, ...]
-    """Up to `MAX_ORDER_COLUMNS`, by the names that users see, down to a field of structs."""
+    """Up to `MAX_ORDER_COLUMNS` columns or struct fields, by logical names."""
     curve: Curve = "zorder"
 
 
@@ -41,17 +41,17 @@ MAX_ORDER_COLUMNS = 8
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RewriteGroup:
-    """Input files of one partition, in the order in which their rows are written again."""
+    """Input files of one partition, in the order of rewriting."""
 
     files: tuple[AddFile, ...]
     target_size_bytes: int
-    """About how large each output file should be."""
+    """Approximate size of each output file."""
     order: CurveOrder | None = None
-    """The order of the rows over all output files; None: that of the input."""
+    """The order of the rows over all output files; None keeps the input order."""
 
     apart: Predicate | None = None
-    """Rows for which it is true are in files of their own: of an order by one column the last ones,
-    so that what continues the table and what lies beside older data do not share a file."""
+    """Matching rows get their own files. With an order by one column these are the last files, so
+    rows that continue the table do not share a file with rows that overlap older data."""
 
     @property
     def size_bytes(self) -> int:
@@ -60,17 +60,17 @@ class RewriteGroup:
 
 
 Rewriter = Callable[[Snapshot, RewriteGroup], Staged]
-"""`Engine.rewrite`, as public functions take it for their argument `engine`."""
+"""`Engine.rewrite`, passed as the argument `engine` of public functions."""
 
 
 class Together(Protocol):
-    """Groups that are under way beside each other."""
+    """Groups that run at the same time."""
 
     def rewriter(self) -> Rewriter:
-        """What executes one group in whatever thread; asked for in that which waits for all."""
+        """The rewriter for one group, usable in any thread; call this in the waiting thread."""
 
     def cancel(self) -> None:
-        """Have what is under way end soon; raises nothing."""
+        """Make running groups end soon; raises nothing."""
 
 
 @runtime_checkable
@@ -79,14 +79,14 @@ class ParallelRewriter(Protocol):
 
     @property
     def num_at_once(self) -> int:
-        """How many groups without an order are best under way."""
+        """The best number of groups without an order to run at once."""
 
     def __call__(self, snapshot: Snapshot, group: RewriteGroup) -> Staged:
         """Execute a group."""
 
     def together(self) -> AbstractContextManager[Together]:
-        """For groups in several threads."""
+        """Begin running groups in several threads."""
 
 
 Describer = Callable[[Snapshot, Sequence[AddFile], StatsSettings], Sequence[str | None]]
-"""Makes the statistics of live files from their rows; None of a file that has none."""
+"""Computes the statistics of live files from their rows; None for a file without statistics."""

@@ -38,10 +38,9 @@ class TouchedFile:
     num_rows: int
     """The rows that match."""
     is_whole: bool
-    """Whether all rows do."""
+    """Whether all rows match."""
     gone: BitMap64 | None = None
-    """Numbers of these rows and of those that are deleted already, from 0 in the order of the file;
-    None where nobody asked for them."""
+    """Positions of matching and already deleted rows, from 0 in file order; None: not computed."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -49,34 +48,34 @@ class Touched:
     """The live files that hold matching rows."""
 
     matched: Sequence[AddFile]
-    """Every row matches."""
+    """Files whose rows all match."""
     mixed: Sequence[TouchedFile]
-    """Some rows match."""
+    """Files with matching and other rows."""
     num_rows: int | None
-    """The rows that match; None where a file that was not opened does not tell."""
+    """Number of matching rows; None if an unopened file has no row count in its statistics."""
 
     @property
     def files(self) -> list[AddFile]:
-        """All of them."""
+        """Matched and mixed files."""
         return [*self.matched, *(each.file for each in self.mixed)]
 
 
 @dataclass(slots=True, kw_only=True)
 class Changed:
-    """The files that a change removes and adds, as they come about."""
+    """Collects the files that a change removes and adds."""
 
     transaction: Transaction
     snapshot: Snapshot
-    """The table before."""
+    """The table before the change."""
     written: list[AddFile] = field(default_factory=list)
-    """Files that are deleted again if nothing is committed."""
+    """New data files; deleted again if nothing is committed."""
     vectors: list[DeletionVector] = field(default_factory=list)
-    """Vectors whose files are deleted again if nothing is committed."""
+    """New vectors; their files are deleted again if nothing is committed."""
     change_files: list[AddCdcFile] = field(default_factory=list)
-    """Files of the change data feed; they too."""
+    """New files of the change data feed; deleted again if nothing is committed."""
     num_removed: int = 0
     num_vectors_removed: int = 0
-    """Vectors of the files that are removed."""
+    """Number of removed files with a deletion vector."""
     removed_bytes: int = 0
 
     def remove(self, files: Sequence[AddFile]) -> None:
@@ -87,21 +86,22 @@ class Changed:
         self.removed_bytes += sum(each.size for each in files)
 
     def tell(self, files: Iterable[AddCdcFile]) -> None:
-        """Tell readers of the change data feed of rows, by files that are written."""
+        """Add written files of the change data feed to the commit."""
         told = tuple(files)
         self.change_files += told
         self.transaction.apply(AddChangeFiles(files=told))
 
     def mark_deleted(self, files: Sequence[TouchedFile]) -> None:
-        """Give files vectors with the rows that match, beside those that are deleted already.
+        """Mark the matching rows of files as deleted by deletion vectors.
 
-        The vectors of a commit share files; each holds what the one before it held.
+        A new vector also holds the rows of the vector that it replaces. The vectors of a commit
+        share files.
 
         Args:
-            files: Live ones, with the numbers of their rows that are gone.
+            files: Live files with `gone`.
 
         Raises:
-            DataFileError: A file is gone, or cannot be read.
+            DataFileError: A file is missing or cannot be read.
             StorageError: The store failed.
         """
         rows = [each.gone for each in files if each.gone]
@@ -120,11 +120,11 @@ class Changed:
         """Add files.
 
         Args:
-            adds: Their rows have no null where none may be, and keep their values in identity
-                columns, or have counted ones.
-            checked: Other rules that every new or changed row was held against; rows that were
-                there before have kept them.
-            counted: The values that the rows have taken of identity columns.
+            adds: Files whose rows keep the NOT NULL rules. The rows keep their values in identity
+                columns, or have new values from `counted`.
+            checked: Other rules, checked on every new or changed row; unchanged rows kept them
+                already.
+            counted: The new values of identity columns.
         """
         self.written += adds
         definition = self.transaction.definition
@@ -142,12 +142,12 @@ class Changed:
 
     @property
     def added_bytes(self) -> int:
-        """Bytes of the files that are added."""
+        """Bytes of the added files."""
         return sum(each.size for each in self.written)
 
 
 def _fill_count(snapshot: Snapshot, touched: TouchedFile) -> AddFile:
-    """A file that is to get a vector, with statistics that tell how many rows it has."""
+    """Add the row count to a file's statistics, as a file with a deletion vector requires."""
     add = touched.file
     if num_records(add.stats) is not None:
         return add
@@ -162,7 +162,7 @@ def _fill_count(snapshot: Snapshot, touched: TouchedFile) -> AddFile:
 
 
 def num_live_rows(add: AddFile) -> int | None:
-    """The rows of a file by its statistics; None where they do not tell."""
+    """The number of live rows of a file; None without a row count in its statistics."""
     stats = parse_stats(add.stats)
     if stats is None or stats.num_records is None:
         return None
@@ -170,10 +170,10 @@ def num_live_rows(add: AddFile) -> int | None:
 
 
 def deleted_rows(snapshot: Snapshot, file: AddFile) -> BitMap64:
-    """The numbers of the rows that a live file's deletion vector names.
+    """The positions of the rows in a live file's deletion vector.
 
     Raises:
-        DataFileError: The vector is gone or cannot be read.
+        DataFileError: The vector is missing or cannot be read.
     """
     if file.deletion_vector is None:
         return BitMap64()
@@ -184,12 +184,12 @@ def deleted_rows(snapshot: Snapshot, file: AddFile) -> BitMap64:
 def delete_metrics(
     changed: Changed, num_rows: int | None, num_copied: int, marked: Sequence[TouchedFile]
 ) -> dict[str, int]:
-    """`operationMetrics` of a DELETE, as the reference names them.
+    """`operationMetrics` of a DELETE, with the reference's names.
 
     Args:
-        num_rows: The rows deleted; not told where a file without statistics goes as a whole.
-        num_copied: Rows that were written again as they are.
-        marked: Files that got vectors.
+        num_rows: Number of deleted rows; None if a whole file without statistics was removed.
+        num_copied: Number of rows that were rewritten unchanged.
+        marked: Files with new vectors.
     """
     return {
         **_file_metrics(changed),
@@ -202,10 +202,12 @@ def delete_metrics(
 def update_metrics(
     changed: Changed, num_updated: int, num_copied: int, marked: Sequence[TouchedFile] | None
 ) -> dict[str, int]:
-    """`operationMetrics` of an UPDATE, as the reference names them.
+    """`operationMetrics` of an UPDATE, with the reference's names.
 
     Args:
-        marked: Files that got vectors; None: the table has none, and nothing is told of them.
+        num_updated: Number of updated rows.
+        num_copied: Number of rows that were rewritten unchanged.
+        marked: Files with new vectors; None omits their counts, for a table without vectors.
     """
     return {
         **_file_metrics(changed),
@@ -216,7 +218,7 @@ def update_metrics(
 
 
 def vector_metrics(changed: Changed, marked: Sequence[TouchedFile]) -> dict[str, int]:
-    """The `operationMetrics` of vectors, as the reference counts them."""
+    """The `operationMetrics` about vectors, counted as in the reference."""
     updated = sum(each.file.deletion_vector is not None for each in marked)
     return {
         "numDeletionVectorsAdded": len(marked),

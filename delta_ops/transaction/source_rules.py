@@ -1,4 +1,4 @@
-"""Source rules: what every row of a merge's source must be, or nothing is merged."""
+"""Source rules: conditions that every row of the source must keep, or nothing is committed."""
 
 from __future__ import annotations
 
@@ -14,26 +14,27 @@ _EMPTY: Mapping[DataType, str | bytes] = {STRING: "", BINARY: b""}
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SourceRule:
-    """A predicate on the source's columns that is true of each of its rows."""
+    """A predicate on the source's columns that must be true for every row."""
 
     predicate: Predicate
     message: str
-    """What is wrong with other rows and how to cure it, without the table."""
+    """The error for other rows, with the cure and without the table."""
     filled: Sequence[str] = ()
-    """Columns that hold no empty text or bytes either."""
+    """Columns that also must not hold empty texts or bytes."""
 
     def predicate_on(self, source: StructType) -> Predicate:
-        """The predicate over a source with these columns."""
+        """The whole rule as a predicate, for a source with this schema."""
         return all_of((self.predicate, *(_is_filled(name, source) for name in self.filled)))
 
 
 def key_rule(keys: Sequence[str], rows: str, partition_columns: Sequence[str]) -> SourceRule:
-    """No key is null, of a merge by keys that inserts what meets no row.
+    """Require keys that are not null, for a merge that inserts unmatched rows.
 
     Args:
         keys: Columns of the source.
-        rows: What the source is called.
-        partition_columns: The table's; an empty value of one is stored as null.
+        rows: The name of the source, for messages.
+        partition_columns: Partition columns of the table. An empty partition value is stored as
+            null, so an empty key is rejected too.
     """
     partitions = {name.lower() for name in partition_columns}
     filled = [key for key in keys if key.lower() in partitions]
@@ -55,13 +56,13 @@ def _is_filled(name: str, source: StructType) -> Predicate:
 
 
 def validate_broken(rules: Sequence[SourceRule], num_broken: Sequence[int], table: str) -> None:
-    """Refuse a source with rows that break a rule.
+    """Reject a source with rows that break a rule.
 
     Args:
-        num_broken: For each rule, the rows of which it is not true.
+        num_broken: For each rule, the number of rows that break it.
 
     Raises:
-        InvalidRequestError: With the rule and the number of rows.
+        InvalidRequestError: A row breaks a rule; the error has the number of rows.
     """
     for rule, number in zip(rules, num_broken, strict=True):
         if number:

@@ -1,4 +1,4 @@
-"""Staged: data files that are written, durable and described, and that no version names yet."""
+"""Staged files: written and durable data files that no version names yet."""
 
 from __future__ import annotations
 
@@ -12,18 +12,18 @@ from delta_ops.protocol.schema import StructType
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Staged:
-    """What an engine hands to a transaction."""
+    """Files that an engine has written, for a transaction to commit."""
 
     adds: tuple[AddFile, ...]
     schema: StructType
-    """The columns of the rows written, partition columns included."""
+    """The columns of the written rows, partition columns included."""
     partition_columns: tuple[str, ...]
     num_rows: int
     row_rules: frozenset[RowRule] = frozenset()
     """The rules that the engine checked on every row."""
 
     counted: tuple[Counted, ...] = ()
-    """The values that the rows have taken of identity columns."""
+    """The values that the rows took of identity columns."""
 
     @property
     def size_bytes(self) -> int:

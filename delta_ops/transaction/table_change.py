@@ -154,18 +154,18 @@ def changed_definition(
     has_files: bool,
     operation: Operation = "write",
 ) -> TableDefinition:
-    """The definition of a table after a change; `before` itself if the data have no other columns.
+    """The definition after a change; `before` itself if the columns of the data change nothing.
 
     Args:
         before: The current definition; None: there is no table.
         table: For messages.
         has_files: Whether data files exist, whose columns must keep their names.
-        operation: What we must be able to do with the changed table.
+        operation: The operation that we must support on the changed table.
 
     Raises:
         InvalidRequestError: The change does not fit the table, or the definition is invalid.
         TableNotFoundError: There is no table, and the change does not create one.
-        UnsupportedFeatureError: We could not write the changed table.
+        UnsupportedFeatureError: We cannot write the changed table.
     """
     wanted = _wanted_definition(before, change, table)
     if wanted is before:
@@ -230,7 +230,7 @@ def _has_same_columns(before: TableDefinition, after: TableDefinition) -> bool:
 
 
 def _new_table(change: DefineTable) -> TableDefinition:
-    """The lowest protocol that types, properties and constraints allow, and new metadata."""
+    """New metadata with the lowest protocol that supports them."""
     requested = requested_properties(change.properties)
     metadata = _new_metadata(change, _set_values(requested.properties))
     definition = TableDefinition(protocol=OLDEST, metadata=metadata)
@@ -271,7 +271,7 @@ def _new_metadata(change: DefineTable, configuration: Mapping[str, str]) -> Meta
 def _valid_columns(
     schema: StructType, partition_by: Sequence[str], configuration: Mapping[str, str]
 ) -> tuple[str, ...]:
-    """The partition columns of new columns, if a table can have these columns."""
+    """Validate new columns; returns the partition columns as the schema spells them."""
     validate_names(schema, is_mapped=COLUMN_MAPPING_MODE.value_in(configuration) != "none")
     found = partition_columns(schema, partition_by)
     validate_generated(schema)
@@ -310,7 +310,7 @@ def _with_columns(before: TableDefinition, change: SetColumns, table: str) -> Ta
 def _with_needed_features(
     before: TableDefinition, metadata: Metadata, table: str
 ) -> TableDefinition:
-    """Columns of the data, with the features that the table did not need before."""
+    """The table with new metadata, and the features that the metadata newly need."""
     wanted = replace(before, metadata=metadata)
     validate_types(wanted.schema, before, table)
     added = sorted(set(needed_features(wanted)) - set(needed_features(before)))
@@ -360,7 +360,7 @@ def _partition_column(schema: StructType, name: str, table: str) -> str:
 def _validate_constraints(schema: StructType, before: TableDefinition, table: str) -> None:
     """Reject data without a column of a constraint.
 
-    The engine judges a constraint that our SQL parser cannot read.
+    A constraint that our SQL parser cannot parse is left to the engine.
     """
     for rule in before.row_rules:
         if not isinstance(rule, Check):

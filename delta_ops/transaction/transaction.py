@@ -1,4 +1,4 @@
-"""Transaction: one commit in the making, prepared on one snapshot.
+"""Transaction: one commit that is being prepared on one snapshot.
 
 txn = begin(log)
 txn.stage(staged)
@@ -71,7 +71,7 @@ def begin(
     snapshot: Snapshot | None = None,
     pace: Pace = SYSTEM_PACE,
 ) -> Transaction:
-    """Begin a transaction on the latest version, or where no table exists.
+    """Begin a transaction on the latest version, or for a new table.
 
     Args:
         operation: "restore" for a commit without new files, "vacuum" for a commit without files.
@@ -84,8 +84,8 @@ def begin(
     """
     validate_arguments(begin, locals())
     log = log_of(log)
-    # The age of a given snapshot is unknown: the log may have been cleaned up since.
-    # Vacuum loads its own snapshots just before, and its commits name no file.
+    # The age of a caller's snapshot is unknown: the log may have been cleaned up since.
+    # Vacuum loads its snapshots just before, and its commits name no file.
     begun_ms = clock() if snapshot is None or operation == "vacuum" else 0
     if snapshot is None:
         snapshot = log.snapshot_if_exists()
@@ -108,7 +108,7 @@ def begin(
 
 
 class Transaction:
-    """One commit in the making; used once, by one thread."""
+    """One commit that is being prepared; used once, by one thread."""
 
     def __init__(
         self,
@@ -130,10 +130,10 @@ class Transaction:
         self.partition_time_zone = "UTC"
         """Time zone for partition timestamps without one."""
         self.is_of_one_change = False
-        """Whether the transaction serves a single change of rows, which may then begin again."""
+        """Whether the transaction belongs to a single change of rows, which may be rerun."""
 
     def begin_again(self) -> Transaction:
-        """A transaction on the latest version with the same txns and without other changes."""
+        """Begin a transaction on the latest version, with the same txns and no other change."""
         again = begin(self.log, clock=self.clock, on_event=self.on_event, pace=self._pace)
         again.partition_time_zone = self.partition_time_zone
         again.is_of_one_change = self.is_of_one_change
@@ -143,7 +143,7 @@ class Transaction:
 
     @property
     def creates_table(self) -> bool:
-        """Whether this commit is to be the table's first."""
+        """Whether this commit creates the table."""
         return self.snapshot is None and self.draft.definition is not None
 
     @property
@@ -197,7 +197,7 @@ class Transaction:
         Raises:
             InvalidRequestError: The change does not fit the table.
             TableNotFoundError: There is no table, and the change does not create one.
-            UnsupportedFeatureError: We could not write the changed table.
+            UnsupportedFeatureError: We cannot write the changed table.
         """
         before = self.draft.definition or (self.snapshot.definition if self.snapshot else None)
         has_files = bool(self.snapshot or self.draft.added or self.draft.put_back)
@@ -259,7 +259,7 @@ class Transaction:
         self.change_table(SetProperties(properties=changes))
         is_tracked = ROW_TRACKING.value_in(self.metadata.configuration)
         if self.snapshot is not None and is_tracked and not was_tracked:
-            self.read_serially(TRUE)  # rows that another writer adds meanwhile have no ids
+            self.read_serially(TRUE)  # rows of a concurrent writer have no ids
             validate_row_ids(self.snapshot)
 
     def set_metadata(self, metadata: Metadata, features: Iterable[str] = ()) -> None:
@@ -302,7 +302,7 @@ class Transaction:
         """Add staged files.
 
         Raises:
-            InvalidRequestError: They do not fit the table.
+            InvalidRequestError: The files do not fit the table.
         """
         validate_staged(staged, self.definition, table=self.log.uri)
         if staged.counted:
@@ -320,13 +320,13 @@ class Transaction:
         self.apply(Remove(files=tuple(tombstones(files, self.clock()))))
 
     def replace_vector(self, file: AddFile, vector: DeletionVector | None) -> None:
-        """Give a live file another deletion vector, or none."""
+        """Replace or remove the deletion vector of a live file."""
         self.apply(ReplaceVector(file=file, vector=vector, now_ms=self.clock()))
 
     def read(
         self, predicate: Predicate, *, changes_rows: bool = False, is_serial: bool = False
     ) -> None:
-        """Depend on the rows for which a predicate is true; see `changes.Read`.
+        """Depend on the rows that match a predicate; see `changes.Read`.
 
         Raises:
             InvalidRequestError: The predicate does not fit the table.
@@ -341,7 +341,7 @@ class Transaction:
         self.read(predicate, changes_rows=True)
 
     def read_serially(self, predicate: Predicate) -> None:
-        """Read rows; no row counts as added later, whatever the table's isolation level."""
+        """Read rows as `Serializable`, whatever the table's isolation level."""
         self.read(predicate, is_serial=True)
 
     def set_transaction(self, txn: Txn | tuple[str, int]) -> None:
@@ -407,9 +407,10 @@ class Transaction:
         Args:
             operation: The reference's name: WRITE, OPTIMIZE, ...
             parameters: `operationParameters` of commitInfo.
-            metrics: `operationMetrics` beside the counts of files, rows and bytes.
-            user_metadata: Any text, kept in commitInfo.
-            counts_files: False: `metrics` are all of `operationMetrics`, for an operation whose
+            metrics: `operationMetrics` in addition to the counts of files, rows and bytes.
+            user_metadata: Any text, stored in commitInfo.
+            hooks: Steps after the commit.
+            counts_files: False omits the counts of files, rows and bytes, for an operation whose
                 counts have other names in the reference.
             max_attempts: Limit of versions tried; each lost race and each failure of the store
                 takes one attempt.
@@ -418,12 +419,14 @@ class Transaction:
         Raises:
             CommitConflictError: A concurrent commit invalidates this commit, a limit was reached,
                 or a vacuum deleted staged files; nothing was committed.
-            CommitStateUnknownError: The store did not report the outcome; look before a rerun.
+            CommitStateUnknownError: The store did not report whether the commit exists; check the
+                table before a rerun.
             DataFileError: Files were deleted meanwhile: files that a commit puts back, or staged
                 files of a new table. The error says whether the commit exists.
             InvalidRequestError: The actions break a rule of the table.
             StaleRunError: A newer run has overwritten what this run was about to write.
-            TableExistsError: Another writer created the table first, and it had to be new.
+            TableExistsError: Another writer created the table first, and `require_new_table` was
+                called.
             TableReplacedError: The table was deleted or replaced.
         """
         if done := self.done_before():

@@ -1,4 +1,4 @@
-"""Write: begin, stage, commit, and discard the files that did not become part of the table.
+"""Write: write rows to files, commit the files, and discard files that were not committed.
 
 The same for both engines. Modes and options mean the same as in the reference implementation,
 except that `partition_by=None` always keeps the table's own partitioning.
@@ -60,8 +60,8 @@ _MODES: Mapping[str, str] = {
 def write_rows(engine: Engine, data: Any, request: WriteRequest) -> CommitResult:
     """Write rows and commit; the first commit creates the table.
 
-    Files are deleted again when it is certain that no version names them, and only then: an
-    interrupt or a listener's error, raised once the commit was tried, says nothing about it.
+    The new files are deleted again only if it is certain that no version names them. An interrupt
+    or a listener's error after the first commit attempt leaves this unknown.
 
     Raises:
         InvalidRequestError: The request or the data do not fit the table.
@@ -100,7 +100,7 @@ def _write(
     staged = stage(transaction, engine, data, request.partition_by, rules)
     try:
         if request.epoch is not None and not staged.adds and _is_only_rows(transaction, request):
-            # A batch that is run again has no rows again: there is nothing for its txn to prevent.
+            # A rerun of an empty batch is empty too, so no txn needs to prevent it.
             return CommitResult(version=None, already_committed=False, attempts=0)
         keeps_definition = _keeps_definition(transaction)
         while True:
@@ -122,7 +122,7 @@ def _write(
 
 
 def _keeps_definition(transaction: Transaction) -> bool:
-    """Whether the commit changes no definition, so that the files fit a later version, too."""
+    """Whether the commit keeps the metadata, so that its files also fit a later version."""
     before = transaction.snapshot
     return before is not None and transaction.metadata == before.metadata
 
@@ -130,9 +130,10 @@ def _keeps_definition(transaction: Transaction) -> bool:
 def _commit_rows(
     transaction: Transaction, request: WriteRequest, engine: Engine, staged: Staged
 ) -> CommitResult:
-    """Commit written rows; an overwrite replaces other rows by them.
+    """Commit staged rows; an overwrite also removes the replaced rows.
 
-    Files written here are deleted again if no version names them; the files of the rows are not.
+    Files that this function writes are deleted again if no version names them. The staged files
+    stay.
     """
     written: list[AddFile | AddCdcFile] = []
     try:
@@ -178,17 +179,17 @@ def stage(
     """Write the rows to files, and commit nothing.
 
     Args:
-        data: Rows as the engine takes them.
+        data: Rows in a form that the engine accepts.
         partition_by: The table's partition columns, or None.
-        rules: What must be true of every row.
+        rules: Conditions that every row must keep.
 
     Raises:
         InvalidRequestError: The data do not fit the table.
-        TableNotFoundError: There is no table to fit them to.
-        UnsupportedFeatureError: The table uses what the engine cannot write.
+        TableNotFoundError: There is no table.
+        UnsupportedFeatureError: The table uses a feature that the engine cannot write.
     """
     definition, table = transaction.definition, transaction.log.uri
-    # What the transaction makes of the table may be for another engine.
+    # The changed definition may need a feature that only the other engine supports.
     validate(definition, "write", table=table, engine=engine.name)
     validate_feed_columns(definition, table)
     validate_partitioning(definition, partition_by, table)
@@ -197,7 +198,7 @@ def stage(
 
 
 def _rule_of_replacement(replaced: Predicate, definition: TableDefinition) -> SourceRule:
-    """An overwrite rejects rows outside of what it replaces."""
+    """The rule that an overwrite accepts only rows that match its predicate."""
     text = shorten(predicate_text(replaced), _SHOWN_CHARACTERS)
     emptied = [name for name in definition.partition_columns if _asks_for_empty(name, replaced)]
     note = f". An empty value of partition column {emptied[0]!r} is null" if emptied else ""
@@ -224,10 +225,10 @@ def _replace(
     predicate: Predicate,
     written: list[AddFile | AddCdcFile],
 ) -> None:
-    """Remove what the predicate matches, and write the other rows of mixed files again.
+    """Remove the rows that match the predicate, and rewrite the other rows of mixed files.
 
     Args:
-        written: Collects the files that are written here.
+        written: Collects the new files.
     """
     transaction.read(predicate)
     if transaction.snapshot is None:
@@ -250,11 +251,11 @@ def _replace(
         written += changes
         transaction.apply(AddChangeFiles(files=changes))
         if not changes:
-            return  # no row goes or comes; a file written again would look as if all of its did
+            return  # no row changes; a rewritten file would report all its rows as changed
     transaction.remove(plan.mixed)
     survivors = engine.write_survivors(plan.mixed, predicate, transaction)
     written += survivors.adds
-    # They were in the table before, so they are no output of this write.
+    # Surviving rows were in the table before, so they do not count as output.
     transaction.stage(replace(survivors, num_rows=0))
 
 
@@ -285,7 +286,7 @@ def merge_columns(transaction: Transaction, given: StructType) -> None:
     """Add the columns, and fields of structs, that only the data have.
 
     Raises:
-        InvalidRequestError: The table cannot have them.
+        InvalidRequestError: The columns do not fit the table.
     """
     transaction.change_table(MergeColumns(given=given))
 
@@ -296,7 +297,7 @@ def replaced_rows(
     """The rows of the table that an overwrite replaces."""
     if request.replace_where is not None:
         return request.replace_where
-    # The reference overwrites a table without partitions as a whole, too.
+    # Like the reference, overwrite all rows of a table without partitions.
     if request.partition_overwrite_mode == "dynamic" and definition.partition_columns:
         names = definition.partition_names.values()
         fields = dict(zip(names, definition.partition_fields, strict=True))
@@ -305,10 +306,10 @@ def replaced_rows(
 
 
 def validate_request(request: WriteRequest) -> None:
-    """Refuse words that there are not, and options that contradict each other.
+    """Reject unknown modes and options that contradict each other.
 
     Raises:
-        InvalidRequestError: With the cure.
+        InvalidRequestError: The options are invalid.
     """
     mode, is_dynamic = request.mode, request.partition_overwrite_mode == "dynamic"
     if mode not in _MODES:
@@ -347,10 +348,10 @@ def transaction_on(
     on_event: OnEvent,
     engine: Engine,
 ) -> Transaction:
-    """The transaction given, or a new one on the table, for an engine.
+    """Attach the engine to the target's transaction; begin a transaction if the target is a table.
 
     Raises:
-        UnsupportedFeatureError: The table uses what the engine cannot write.
+        UnsupportedFeatureError: The table uses a feature that the engine cannot write.
     """
     if isinstance(target, Transaction):
         transaction = target
@@ -366,10 +367,10 @@ def transaction_on(
 def validate_partitioning(
     definition: TableDefinition, partition_by: Sequence[str] | None, table: str
 ) -> None:
-    """Refuse columns by which a table that is there is not partitioned.
+    """Reject partition columns that differ from the table's partition columns.
 
     Raises:
-        InvalidRequestError: With both.
+        InvalidRequestError: The columns differ.
     """
     columns = definition.partition_columns
     if partition_by is not None and _normalize(partition_by, definition.schema) != columns:
@@ -380,7 +381,7 @@ def validate_partitioning(
 
 
 def _normalize(names: Sequence[str], schema: StructType) -> tuple[str, ...]:
-    """Names as the schema spells them, if they are names of columns."""
+    """The names as the schema spells them; unchanged if one of them is not a column."""
     try:
         return find_columns(schema, names)
     except InvalidRequestError:
@@ -388,7 +389,7 @@ def _normalize(names: Sequence[str], schema: StructType) -> tuple[str, ...]:
 
 
 def _is_only_rows(transaction: Transaction, request: WriteRequest) -> bool:
-    """Whether a write would change nothing but by the rows that it adds."""
+    """Whether a write only adds rows."""
     return (
         request.mode == "append"
         and transaction.snapshot is not None
@@ -397,7 +398,7 @@ def _is_only_rows(transaction: Transaction, request: WriteRequest) -> bool:
 
 
 def _epoch_parameters(epoch: Epoch) -> dict[str, Any]:
-    """`commitInfo.operationParameters` of a batch, as the reference names them."""
+    """`commitInfo.operationParameters` of a batch, with the reference's names."""
     return {
         "outputMode": epoch.output_mode.capitalize(),
         "queryId": epoch.query_id,
@@ -406,7 +407,7 @@ def _epoch_parameters(epoch: Epoch) -> dict[str, Any]:
 
 
 def parameters_of_write(request: WriteRequest, transaction: Transaction) -> dict[str, Any]:
-    """`commitInfo.operationParameters` of a WRITE, as the reference names them."""
+    """`commitInfo.operationParameters` of a WRITE, with the reference's names."""
     parameters: dict[str, Any] = {
         "mode": _MODES[request.mode],
         "partitionBy": list(transaction.definition.partition_columns),

@@ -28,10 +28,11 @@ from delta_ops.transaction.staging import Staged
 
 
 def validate_staged(staged: Staged, definition: TableDefinition, *, table: str) -> None:
-    """Refuse files whose rows do not fit the table.
+    """Reject staged files whose rows do not fit the table.
 
     Raises:
-        InvalidRequestError: With the column or rule, and the cure.
+        InvalidRequestError: Partitioning or columns differ from the table's, or the engine did not
+            check a rule of the table.
     """
     if staged.partition_columns != definition.partition_columns:
         raise InvalidRequestError(
@@ -56,7 +57,7 @@ def validate_staged(staged: Staged, definition: TableDefinition, *, table: str) 
                 "another name in files; write the rows again"
             )
     missing = sorted(str(rule) for rule in definition.row_rules if rule not in staged.row_rules)
-    # Rows that are only rearranged were in the table, whose rules they have kept.
+    # Rearranged rows come from the table, so they keep its rules already.
     if missing and any(add.data_change for add in staged.adds):
         raise InvalidRequestError(
             f"{table} demands {', '.join(missing)}, which the engine that wrote the files "
@@ -65,10 +66,10 @@ def validate_staged(staged: Staged, definition: TableDefinition, *, table: str) 
 
 
 def validate_footer(footer: pq.FileMetaData, schema: StructType, path: str) -> None:
-    """Refuse a data file with columns that its table does not have: nobody would ever see them.
+    """Reject a data file with columns that the table lacks: no reader would see them.
 
     Raises:
-        InvalidRequestError: With the file and the columns.
+        InvalidRequestError: The file has unknown columns, or its footer cannot be parsed.
     """
     known = {field.name.lower() for field in schema.fields}
     try:
@@ -90,14 +91,14 @@ def validate_actions(
     table: str,
     known: Collection[str] = (),
 ) -> None:
-    """Refuse file actions that contradict each other or the table.
+    """Reject file actions that contradict each other or the table.
 
     Args:
-        known: Canonical paths of files that the log has named before: these may lie outside of the
-            table, where nothing new may.
+        known: Canonical paths of files that the log already knows. Only these files may lie outside
+            the table.
 
     Raises:
-        InvalidRequestError: With the file and the rule.
+        InvalidRequestError: A file action breaks a rule.
     """
     names = definition.partition_names
     types = {names[each.name]: each.data_type for each in definition.partition_fields}
@@ -123,7 +124,7 @@ def validate_domain(domain: DomainMetadata, definition: TableDefinition, *, tabl
     """Reject a domain of the protocol, and any domain on a table without the feature.
 
     Raises:
-        InvalidRequestError: With the cure.
+        InvalidRequestError: The domain is not allowed.
     """
     if domain.domain.startswith("delta."):
         raise InvalidRequestError(
@@ -140,7 +141,7 @@ def validate_row_ids(snapshot: Snapshot) -> None:
     """Reject a table that has rows without ids.
 
     Raises:
-        InvalidRequestError: With the cure.
+        InvalidRequestError: A live file has no `baseRowId`.
     """
     live = snapshot.stream_live(["baseRowId"])
     if any(each["baseRowId"].null_count for each in live):
@@ -164,14 +165,14 @@ def is_append_only(definition: TableDefinition, before: Snapshot | None) -> bool
 def validate_balance(
     files: Sequence[FileAction], rearranged: Sequence[AddFile], *, table: str
 ) -> None:
-    """Refuse a rearrangement that loses or doubles rows, as far as statistics tell.
+    """Reject a rearrangement that loses or duplicates rows, if statistics have the row counts.
 
     Args:
-        files: All file actions; adds with `dataChange` false hold the rows that are rearranged.
-        rearranged: The files that held them.
+        files: All file actions; adds with `dataChange` false hold the rearranged rows.
+        rearranged: The files that held these rows before.
 
     Raises:
-        InvalidRequestError: With both counts.
+        InvalidRequestError: The numbers of rows differ.
     """
     added = [a for a in files if isinstance(a, AddFile) and not a.data_change]
     before, after = num_rows(rearranged), num_rows(added)
@@ -183,7 +184,7 @@ def validate_balance(
 
 
 def num_rows(files: Iterable[AddFile]) -> int | None:
-    """The rows of files by their statistics and deletion vectors; None if one has none."""
+    """The number of live rows in files; None if a file has no row count in its statistics."""
     total = 0
     for add in files:
         stats = parse_stats(add.stats)
@@ -206,7 +207,7 @@ def _validate_twice_named(files: Sequence[FileAction], paths: Sequence[str], tab
 
 
 def _is_one_change(actions: Sequence[FileAction]) -> bool:
-    """Whether one thing is said of a file; to give it another deletion vector takes two actions.
+    """Whether the actions of one file are a single change; a new vector takes two actions.
 
     Source: PROTOCOL.md, "Deletion Vectors" (a file is identified by its path and its vector).
     """
@@ -224,7 +225,7 @@ def _paths_of(files: Sequence[FileAction], table: str) -> list[str]:
 
 
 def _validate_add(add: AddFile, path: str, types: Mapping[str, DataType], table: str) -> None:
-    """What a reader would stumble over is refused: with it, all of the table is lost to readers."""
+    """Reject an add that readers cannot parse: it would make the whole table unreadable."""
     if add.size < 0:
         raise InvalidRequestError(f"{table}: file {path} has {add.size} bytes; give its real size")
     if add.partition_values.keys() != types.keys():
@@ -242,14 +243,14 @@ def _validate_add(add: AddFile, path: str, types: Mapping[str, DataType], table:
 
 
 def _shape(data_type: object) -> object:
-    """The type without what does not change how its values are stored: nullability, metadata."""
+    """The type without nullability and metadata, which do not change how values are stored."""
     from delta_ops.protocol.schema.arrow_types import arrow_type_from_type
 
     return arrow_type_from_type(data_type)  # type: ignore[arg-type]
 
 
 def _names_in_files(field: StructField) -> object:
-    """The field as files have it, with the names in it."""
+    """The field with physical names, as data files have it."""
     return _shape(rename_columns(StructType((field,)), physical_name))
 
 
