@@ -1,6 +1,6 @@
-"""Assignments: new values of columns, as Spark makes them.
+"""Assignments: computes the new values of columns as Spark columns.
 
-A value fits its column as data of a write fit a table: it keeps its meaning, or is refused.
+A value must fit its column as in a write: it keeps its meaning, or it is rejected.
 """
 
 from __future__ import annotations
@@ -49,10 +49,10 @@ class Assigned(NamedTuple):
     """New values of some columns of a table."""
 
     values: Mapping[str, Column]
-    """In the types of the table, by names spelled as the table does."""
+    """In the types of the table, by column name in the spelling of the table."""
     misfits: Sequence[Misfit]
     unfilled: Mapping[str, Column] = {}
-    """Texts and bytes of partition columns before empty ones were made null or spaces."""
+    """Strings and bytes of partition columns, before empty values become null or spaces."""
 
 
 def assigned_columns(
@@ -64,19 +64,21 @@ def assigned_columns(
     *,
     is_whole: bool = True,
 ) -> dict[str, Column]:
-    """The value of each column, by the name that the table has for it.
+    """Build the new value of each assigned column, by the column's name in the table.
 
     Args:
-        given: Texts of SQL, expressions, columns of Spark's or other Python values, by columns and
-            fields of structs.
-        schema: The table's.
-        column_of: The value that a row has in a column.
+        given: Values by column or struct field: SQL texts, expressions, Spark columns or other
+            Python values.
+        schema: Schema of the table.
+        column_of: Returns the old value of a column, by its name.
         table: For messages.
-        beside: Columns that expressions may look at beside those of the table.
-        is_whole: Python values of structs have to have all fields, since rows would lose others.
+        beside: Further columns that expressions may use.
+        is_whole: Require all fields in Python values of structs, because rows would lose the other
+            fields.
 
     Raises:
-        InvalidRequestError: There is no such column, it is given twice, or a value is none of it.
+        InvalidRequestError: A column does not exist or is assigned twice, or a value does not fit
+            its type.
     """
     if not given:
         raise InvalidRequestError(f"{table}: no column is given a value; name one at least")
@@ -103,18 +105,18 @@ def fit_values(
     is_update: bool,
     unmatchable: Collection[str] = (),
 ) -> Assigned:
-    """Values in the types of the table's columns.
+    """Convert new values to the types of the table's columns.
 
     Args:
-        columns: By names that the table has.
-        rows: With the columns that the values are made of.
-        definition: The table's.
+        columns: By column name in the table.
+        rows: With all columns that the values use.
+        definition: Definition of the table.
         table: For messages.
-        is_update: They take the place of values that rows have.
-        unmatchable: Keys of a merge that no row may leave empty.
+        is_update: Whether the values replace values of existing rows.
+        unmatchable: Merge keys that must not be empty in any row.
 
     Raises:
-        InvalidRequestError: A value cannot be made, or its type does not fit.
+        InvalidRequestError: A value cannot be computed, or its type does not fit.
     """
     try:
         made = rows.select(*(each.alias(name) for name, each in columns.items())).schema
@@ -128,7 +130,7 @@ def fit_values(
     misfits: list[Misfit] = []
     for field, as_made, (name, column) in zip(given.fields, made, columns.items(), strict=True):
         plain = spark_schema_from_schema(StructType((field,)))[0].dataType
-        # Texts of a table compare by their bytes.
+        # Strings of a table compare by their bytes.
         value = column.cast(plain) if has_collation(as_made.dataType) else column
         wanted = find_field(definition.schema, name)
         if is_update:
@@ -149,10 +151,10 @@ def fit_values(
 
 
 def are_stable(assigned: Assigned, rows: DataFrame) -> bool:
-    """Whether the values are known to come to the same each time they are made.
+    """Whether each evaluation is known to give the same values.
 
     Args:
-        rows: No matter which, with the columns that the values are made of.
+        rows: Any DataFrame with the columns that the values use.
     """
     return analyze(sf.struct(*assigned.values.values()), rows).is_stable
 

@@ -1,7 +1,7 @@
-"""Changed rows: the rows of files as delete, update and merge leave them, and how they are written.
+"""Changed rows: computes and writes the rows that delete, update and merge leave in files.
 
-A row that stays as it is is written as it was and held against no rule. A row that changes gets its
-new values, what follows from these, and nothing in the column of the version that changed it last.
+An unchanged row is written as it is and not checked against the rules. A changed row gets its new
+values and the values derived from them. Its last-change version becomes null.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ from delta_ops.spark.write.table_columns import Misfit
 from delta_ops.transaction.row_changes import Changed
 
 CHANGED = "delta_ops changed"
-"""Whether a row has new values; no table's name, for the space."""
+"""Whether a row has new values; the space avoids table column names."""
 _MISFIT = "delta_ops misfit "
 
 
@@ -48,14 +48,14 @@ def assign(
     *kept: Column,
     first_misfit: int = 0,
 ) -> DataFrame:
-    """The rows with these columns, and what `misfit_checks` looks at.
+    """Select the new columns and the flags for `misfit_checks`.
 
     Args:
         rows: Rows of a table.
-        values: By column, in order.
-        misfits: Whether one of them does not fit.
-        kept: Columns that stand behind them.
-        first_misfit: How many misfits other rows have that are written with them.
+        values: Values by column, in order.
+        misfits: Conditions that a value does not fit.
+        kept: Columns to add after the values.
+        first_misfit: Number of misfits of other rows that are written in the same job.
     """
     columns = [value.alias(name) for name, value in values.items()]
     told = [each.alias(f"{_MISFIT}{i}") for i, (each, _) in enumerate(misfits, first_misfit)]
@@ -63,7 +63,7 @@ def assign(
 
 
 def misfit_checks(misfits: Sequence[Misfit], first_misfit: int = 0) -> list[RowCheck]:
-    """Checks of rows that `assign` gave new values."""
+    """Checks of the new values of rows from `assign`."""
     return [
         RowCheck(num_broken=sf.count_if(named_column(f"{_MISFIT}{i}")), message=message)
         for i, (_, message) in enumerate(misfits, first_misfit)
@@ -76,11 +76,11 @@ def follow(
     definition: TableDefinition,
     table: str,
 ) -> DataFrame:
-    """The rows with what follows from new values, where `CHANGED` is true.
+    """Update generated columns and row versions where `CHANGED` is true.
 
     Args:
-        where_assigned: Where a column was given values, by its name in lower case; None: nowhere.
-            A generated one keeps them.
+        where_assigned: Returns the condition that a column was assigned, by its lower-case name;
+            None: never. An assigned generated column keeps its value.
     """
     changed = named_column(CHANGED)
 
@@ -99,9 +99,9 @@ def follow(
 
 
 def pin(rows: DataFrame) -> DataFrame:
-    """The rows, computed once and kept by the executors.
+    """Compute the rows once and keep them on the executors.
 
-    Whoever loses an executor fails, and does not get other rows.
+    If an executor is lost, the job fails. It never continues with other rows.
     """
     return rows.localCheckpoint(eager=False)
 
@@ -115,16 +115,16 @@ def write_changed(
     counted: Callable[[Mapping[str, Any]], tuple[Counted, ...]] = lambda _: (),
     among: Column | None,
 ) -> WrittenFiles:
-    """Write rows of a table and add their files.
+    """Write rows of a table and add their files to the change.
 
     Args:
-        changed: The change that they are part of.
-        rows: With the columns of `tracked_definition`; where they lack those of ids, the rows are
-            new ones.
-        checks: Beside the rules of the table.
+        changed: The change.
+        rows: With the columns of `tracked_definition`. Rows without its id columns are new rows.
+        checks: Checks in addition to the rules of the table.
         figures: Aggregates to compute over the rows, by name.
-        counted: The values of identity columns that were taken, by the figures.
-        among: Rows that are held against the table's rules; None: none, all have kept them.
+        counted: Returns the generated identity values, from the figures.
+        among: Condition for rows to check against the table's rules. None: all rows are known to
+            satisfy them.
 
     Raises:
         InvalidRequestError: A row breaks a rule, or the rows cannot be computed.
@@ -136,11 +136,11 @@ def write_changed(
 
 
 class WrittenBeside(NamedTuple):
-    """Files that are written, and not yet part of a change."""
+    """Written files that are not yet part of a change."""
 
     written: WrittenFiles
     checked: Sequence[RowRule]
-    """The rules that their rows keep."""
+    """Rules that the rows satisfy."""
 
 
 def write_beside(
@@ -151,7 +151,7 @@ def write_beside(
     *,
     among: Column | None,
 ) -> WrittenBeside:
-    """Write rows of a table, to add their files or to discard them; else as `write_changed`."""
+    """Write rows as `write_changed` does; the caller then adds or discards the files."""
     transaction, definition = changed.transaction, changed.transaction.definition
     table = transaction.log.uri
     stored = tracked_definition(definition, table)
@@ -173,11 +173,11 @@ def write_beside(
 
 
 def tell_rows(changed: Changed, parts: Sequence[tuple[str, DataFrame]]) -> None:
-    """Tell readers of the change data feed of rows.
+    """Write rows to the change data feed.
 
     Args:
-        changed: The change that they are part of.
-        parts: Rows with the table's columns, by what became of them.
+        changed: The change that includes these rows.
+        parts: Rows with the table's columns, each with its change type.
     """
     transaction, definition = changed.transaction, changed.transaction.definition
     names = [named_column(each.name) for each in definition.schema.fields]
@@ -194,6 +194,6 @@ def tell_rows(changed: Changed, parts: Sequence[tuple[str, DataFrame]]) -> None:
 
 
 def figure_of(written: WrittenFiles, name: str) -> int:
-    """A count among the figures; 0 where there were no rows."""
+    """A count from the figures; 0 if there were no rows."""
     value: Any = written.figures.get(name)
     return int(value or 0)

@@ -1,4 +1,4 @@
-"""Delete: files without the matching rows replace the files that have them."""
+"""Delete: removes matching rows by deletion vectors or by rewriting files."""
 
 from __future__ import annotations
 

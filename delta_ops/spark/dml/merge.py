@@ -1,7 +1,7 @@
-"""Merge: the rows of a source change those of a table.
+"""Merge: the rows of a source change the rows of a table.
 
-Files are written in one pass if no pairs of rows are needed for that (`merge_in_one_pass`), else
-the pairs are found first (`merge_pairs`).
+Files are written in one pass if that needs no pairs of rows (`merge_in_one_pass`). Otherwise the
+pairs are found first (`merge_pairs`).
 """
 
 from __future__ import annotations
@@ -60,7 +60,7 @@ class PlannedMerge:
 
     @lazy
     def _source(self) -> DataFrame:
-        """The numbered rows of the source; a merge that runs again has the same ones."""
+        """The numbered rows of the source. A retry of the merge uses the same rows."""
         return number_source(self._request.source)
 
     @omitting_call_sites()
@@ -83,7 +83,7 @@ class PlannedMerge:
 
 
 class _PairedMerge:
-    """A merge that looks for pairs first."""
+    """A merge that finds the pairs of rows first."""
 
     def __init__(self, pairs: Pairs, changed: Changed) -> None:
         self._pairs, self._plan, self._changed = pairs, pairs.plan, changed
@@ -95,14 +95,14 @@ class _PairedMerge:
         self._new: NewRows | None = None
 
     def merge(self) -> Mapping[str, int]:
-        """Write and remove files, and give the metrics."""
+        """Write and remove files; return the metrics."""
         pairs, plan, changed = self._pairs, self._plan, self._changed
         by_file = self._count_rows() if plan.clauses else {}
         on_event = changed.transaction.on_event
         touched = pairs.list_touched(by_file, on_event, names_rows=self._by_vectors)
         counts = _count_actions(plan, by_file)
         if plan.inserts and (self._new is None or not self._is_few):
-            self._new = self._make_new(pairs.matched_rows().distinct())  # one may match many
+            self._new = self._make_new(pairs.matched_rows().distinct())  # each may match many
         copied, inserted = self._change(touched, counts) if touched else (0, None)
         if inserted is None:
             is_told_of = bool(touched)
@@ -115,10 +115,10 @@ class _PairedMerge:
         return merge_metrics(changed, num_source, counts, inserted, copied, marked)
 
     def _count_rows(self) -> RowCounts:
-        """Count what clauses decide; meanwhile build what comes next if pairs are few."""
+        """Count the rows of each clause; meanwhile plan the next jobs, assuming few pairs."""
         spark = self._plan.spark
         may_be_few = not (self._pairs.may_repeat or is_connect(spark))
-        # This thread only waits: an interrupt would spoil its connection to the JVM.
+        # This thread only waits. An interrupt would break its connection to the JVM.
         with (
             jobs.background_call(spark, self._build_ahead)
             if may_be_few
@@ -130,7 +130,10 @@ class _PairedMerge:
         return by_file
 
     def _build_ahead(self) -> NewRows | None:
-        """The new rows, and the staying rows, for few pairs and if all files are touched."""
+        """Build the new and the remaining rows, assuming few pairs.
+
+        The remaining rows also assume that all files are touched.
+        """
         if not self._by_vectors:
             _ = self._rows.staying
         if not self._plan.inserts:
@@ -157,14 +160,15 @@ class _PairedMerge:
         """Change the rows of touched files.
 
         Args:
-            counts: How many rows clauses decide of, by occasion and action.
+            counts: Number of rows that the clauses change, by occasion and action.
 
         Returns:
-            The number of rows written as they were; and of new rows, None if they are not written.
+            The number of copied rows, and the number of new rows; None if the new rows are still to
+            be written.
         """
         rows, changed, by_vectors = self._rows_of(touched), self._changed, self._by_vectors
         tells = self._plan.definition.has_change_feed
-        # Readers of the feed get the values that the rows have.
+        # The change data feed must get exactly the values that are written.
         updated = None
         if tells and not self._plan.has_stable_values:
             updated = pin(rows.make_updates())
@@ -185,11 +189,15 @@ class _PairedMerge:
         touched: Sequence[TouchedFile],
         counts: Mapping[tuple[str, str], int],
     ) -> _Written:
-        """Write the rows of touched files that stay; with vectors only those with new values."""
+        """Write the remaining rows of touched files.
+
+        With deletion vectors, only the updated rows are written.
+        """
         new, tells = self._new, self._plan.definition.has_change_feed
-        # Counted values are counted over the new rows alone; the feed tells of new rows, too.
+        # Identity values are generated over the new rows only, and the feed needs the new rows
+        # separately.
         along = None if new is None or tells or new.completed.counted else new
-        # Statistics may be wrong; no row depends on them here, only the metrics do.
+        # Statistics may be wrong. They affect only the metrics here, never the rows.
         live = [] if self._by_vectors else [num_live_rows(each.file) for each in touched]
         counts_copied = None in live
         staying, checks = self._staying(rows, updated, along)
@@ -209,11 +217,11 @@ class _PairedMerge:
     def _staying(
         self, rows: TouchedRows, updated: DataFrame | None, new: NewRows | None
     ) -> tuple[DataFrame, list[RowCheck]]:
-        """The rows to write, and the checks on them.
+        """The rows to write, and their checks.
 
         Args:
-            updated: The rows with their new values; None: they are made here.
-            new: Rows to write with them.
+            updated: The updated rows; None: compute them here.
+            new: New rows to write in the same job.
         """
         checks = misfit_checks(flags_of_misfits(self._plan.updates))
         if self._by_vectors:
@@ -225,21 +233,21 @@ class _PairedMerge:
             staying = assign_updates(self._plan, others).unionAll(updated)
         if new is None:
             return staying, checks
-        # If only some rows have the ids that tracked rows keep, the others are new ones.
+        # Row tracking: rows without the id columns are new rows.
         together = staying.unionByName(new.completed.frame, allowMissingColumns=True)
         return together, [*checks, *new.checks]
 
 
 class _Written(NamedTuple):
-    """How many rows were written."""
+    """Numbers of written rows."""
 
     copied: int
     inserted: int | None
-    """None: new rows were not written with the others."""
+    """None: new rows were not part of this write."""
 
 
 def _count_actions(plan: MergePlan, by_file: RowCounts) -> dict[tuple[str, str], int]:
-    """How many rows clauses decide of, by occasion and action."""
+    """Number of rows that the clauses change, by occasion and action."""
     counts: dict[tuple[str, str], int] = {}
     for (_, number), count in by_file.items():
         clause = plan.clauses[number]

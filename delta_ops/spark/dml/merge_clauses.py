@@ -1,7 +1,7 @@
-"""Merge clauses: what becomes of a row of the table, or of the source, as Spark decides it.
+"""Merge clauses: compiles each clause of a merge to Spark columns.
 
-The clauses for rows of the table are numbered in the order in which they decide, those for rows
-that meet one of the source first; those for inserts are numbered by themselves.
+Clauses for rows of the table are numbered in the order of their evaluation: first the clauses for
+matched rows, then the clauses for rows without a match. Insert clauses have their own numbers.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ from delta_ops.spark.expressions.conditions import (
 from delta_ops.transaction.requests import Action, Clause, Occasion
 
 CLAUSE = "delta_ops clause"
-"""The number of the clause that decides of a row, null for none; no table's name, for the space."""
+"""Number of the clause that applies to a row, or null; the space avoids table column names."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -42,24 +42,24 @@ class PlannedClause:
     occasion: Occasion
     action: Action
     predicate: SparkCondition | None
-    """As given; None: always."""
+    """The condition of the clause. None: it always applies."""
     takes_all: bool
     assigned: Assigned | None
-    """New values; None of a deletion."""
+    """New values; None for a deletion."""
 
     @property
     def condition(self) -> Column:
-        """Whether it decides of a row for which it is meant."""
+        """Whether the clause applies to a row of its occasion."""
         return sf.lit(True) if self.predicate is None else is_true(self.predicate.column)
 
     @property
     def names(self) -> frozenset[str]:
-        """The columns that get values."""
+        """Columns that the clause assigns."""
         return frozenset(self.assigned.values) if self.assigned else frozenset()
 
     @property
     def unfilled(self) -> PlannedClause:
-        """The clause with values of partition columns as they are given, empty ones too."""
+        """The clause with unconverted partition values, including empty strings."""
         assert self.assigned
         values = {**self.assigned.values, **self.assigned.unfilled}
         return replace(self, assigned=self.assigned._replace(values=values))
@@ -67,7 +67,7 @@ class PlannedClause:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Sides:
-    """Both sides of a merge, of which no row is read."""
+    """Both sides of a merge, for name resolution; no row is read."""
 
     target: DataFrame
     """Without rows, under its alias."""
@@ -78,7 +78,7 @@ class Sides:
     source_schema: StructType
 
     def rows_of(self, occasion: Occasion) -> DataFrame:
-        """The columns that there are on an occasion."""
+        """The columns that are available on an occasion."""
         match occasion:
             case "matched":
                 return self.target.crossJoin(self.source)
@@ -103,15 +103,15 @@ def plan_clause(
     table: str,
     unmatchable: Collection[str],
 ) -> PlannedClause:
-    """The clause with its names found.
+    """Resolve the names of a clause.
 
     Args:
-        clause: As given.
-        sides: The columns of both.
-        find: Finds columns of both.
+        clause: The clause of the request.
+        sides: Columns of both sides.
+        find: Finds a column of either side.
         definition: The table as the merge leaves it.
         table: For messages.
-        unmatchable: Keys that no row may leave empty.
+        unmatchable: Keys that must not be empty in any row.
 
     Raises:
         InvalidRequestError: A name, type or value does not fit.
@@ -155,12 +155,12 @@ def plan_clause(
 
 
 def _validate_alias(column: Column, said: str, clause: Clause, sides: Sides, table: str) -> None:
-    """Refuse a name that both sides have, where one of them has no row.
+    """Reject an ambiguous name in a clause for rows that have no source row.
 
-    Rows are told apart by a join, in which Spark finds names of both.
+    The clause is evaluated over a join, where Spark finds the names of both sides.
 
     Raises:
-        InvalidRequestError: With the condition or the column.
+        InvalidRequestError: Names the condition or the column.
     """
     if clause.occasion != "not matched by source":
         return
@@ -174,10 +174,10 @@ def _validate_alias(column: Column, said: str, clause: Clause, sides: Sides, tab
 
 
 def choose_clause(clauses: Sequence[tuple[int, Column, PlannedClause]]) -> Column:
-    """The number of the first clause that decides of a row; null where none does.
+    """Number of the first clause that applies to a row, or null.
 
     Args:
-        clauses: Numbers, whether a row is one of those for which the clause is meant, and clauses.
+        clauses: For each clause its number, the condition for its occasion, and the clause.
     """
     chosen = sf.lit(None).cast("int")
     for number, is_meant, clause in reversed(clauses):
@@ -188,12 +188,12 @@ def choose_clause(clauses: Sequence[tuple[int, Column, PlannedClause]]) -> Colum
 def values_by_clause(
     clauses: Mapping[int, PlannedClause], name: str, otherwise: Mapping[int, Column] | Column
 ) -> Column:
-    """The value of a column in rows of which clauses have decided.
+    """Value of a column, depending on the clause that applies to the row.
 
     Args:
         clauses: By number.
         name: The column.
-        otherwise: Its value by the clauses that give it none.
+        otherwise: Value for clauses that do not assign the column.
     """
     number = named_column(CLAUSE)
     made = sf.lit(None) if isinstance(otherwise, Mapping) else otherwise
@@ -208,7 +208,7 @@ def values_by_clause(
 
 
 def is_among(numbers: Sequence[int]) -> Column:
-    """Whether one of these clauses has decided of a row; false where none has."""
+    """Whether one of these clauses applies to a row; false if no clause applies."""
     clause = named_column(CLAUSE)
     return reduce(or_, map(clause.eqNullSafe, numbers)) if numbers else sf.lit(False)
 
@@ -216,7 +216,7 @@ def is_among(numbers: Sequence[int]) -> Column:
 def flags_of_misfits(
     clauses: Mapping[int, PlannedClause],
 ) -> list[tuple[Column, str]]:
-    """Whether a clause's value does not fit, and what to say of it."""
+    """Conditions that a clause's value does not fit, each with its error message."""
     return [
         (is_among([number]) & is_broken, message)
         for number, clause in clauses.items()
@@ -226,7 +226,11 @@ def flags_of_misfits(
 
 
 def where_assigned(clauses: Mapping[int, PlannedClause], name: str) -> Column | None:
-    """Where a column has values of clauses, by its name in lower case; None: nowhere."""
+    """Condition that a clause assigns the column; None: no clause does.
+
+    Args:
+        name: The column, in lower case.
+    """
     numbers = [
         number
         for number, clause in clauses.items()

@@ -1,11 +1,12 @@
-"""Merge in one pass: files that are as good as sure to be touched are written at once.
+"""Merge in one pass: rewrites files at once if each of them almost certainly has matches.
 
-Where no row of the table can meet two of the source, and each file that may hold rows that meet one
-is likely to hold many, pairs are not looked for first: these files are read once and written again
-beside the source, with rows of it whose keys lie outside theirs. Bits then tell which files were
-touched and which rows of the source were met. If a file was not, or a row that was thought to be
-new was, what was written is thrown away, and the merge goes on as any other. Rows of the source
-that were thought to be met and were not are written after the others.
+This needs a source where no row of the table can match two rows, and files that are each likely to
+contain many matches. The merge then skips the search for pairs. It reads each file once and
+rewrites it joined with the source. It inserts source rows whose keys are outside the key ranges of
+all files in the same job. Bitmaps then show the touched files and the matched source rows. If a
+file was not touched, or an inserted source row matched after all, the written files are discarded,
+and the merge continues with `merge_pairs`. Source rows that were expected to match and did not are
+inserted afterwards.
 """
 
 from __future__ import annotations
@@ -49,19 +50,18 @@ from delta_ops.transaction.merge import merge_metrics
 from delta_ops.transaction.row_changes import Changed, num_live_rows
 
 LEAST_HITS = 20
-"""Rows that must be likely to be met in each file: that none is, is then hardly possible."""
+"""Expected matches per file. With this many, a file without any match is very unlikely."""
 _MOST_BYTES = 256 * 1024 * 1024
-"""What the files have at most: so much may be written for nothing."""
+"""Limit for the total size of the files, because the write may be discarded."""
 _BLOCK = 32_768
-"""Bits that one aggregate of Spark has."""
+"""Bits in one bitmap aggregate of Spark."""
 _MOST_ROWS = 8 * _BLOCK
-"""Rows of the source: each row that is written is shown to as many aggregates as there are blocks
-of these."""
+"""Limit for source rows. Each written row passes through one aggregate per block of source rows."""
 _MOST_TASKS = 1_000
-"""Tasks of the source: the places of their first rows are told to Spark as text."""
+"""Limit for source tasks. The position of each task's first row is sent to Spark as SQL text."""
 _TASK_BITS = ROWS_OF_TASK.bit_length()
 _MET, _TOUCHED = "delta_ops met", "delta_ops touched"
-"""Bits, as columns and as figures: of rows of the source, by blocks, and of files."""
+"""Bits of matched source rows, by block, and of touched files; names of columns and of figures."""
 _UPDATED = "updated"
 _KEY = "delta_ops key"
 
@@ -69,10 +69,10 @@ _KEY = "delta_ops key"
 def merge_in_one_pass(
     plan: MergePlan, files: Sequence[AddFile], covered: Covered, changed: Changed
 ) -> Mapping[str, int] | None:
-    """Merge, and give the metrics; None where pairs must be looked for, and nothing has changed.
+    """Merge and return the metrics, or return None without a change if pairs must be found first.
 
     Args:
-        files: All that may hold a row that meets one of the source.
+        files: All files that may contain a match.
 
     Raises:
         InvalidRequestError: A row breaks a rule, or the rows cannot be computed.
@@ -95,7 +95,7 @@ def merge_in_one_pass(
     written, checked = _write(plan, files, source, new, changed)
     all_touched = np.count_nonzero(_bits(written, _TOUCHED)) == len(files)
     is_inside, is_met = source.are_inside, source.are_met(written)
-    # Statistics may be wrong: a row outside the ranges was inserted, and must not have been met.
+    # Statistics may be wrong: a row outside the ranges was inserted, so it must not match any row.
     if not all_touched or (is_met & ~is_inside).any():
         discard(changed.transaction.log.storage, written.adds)
         return None
@@ -137,7 +137,7 @@ def _may_try(
 
 
 def _has_stable_values(plan: MergePlan) -> bool:
-    """Whether rows that are inserted late get what they would have got with the others."""
+    """Whether a late insert gives rows the same values as an insert in the first job."""
     clauses = [*plan.clauses.values(), *plan.inserts.values()]
     return not plan.inserts or all(
         (each.predicate is None or analyze(each.predicate.column, rows).is_stable)
@@ -149,9 +149,10 @@ def _has_stable_values(plan: MergePlan) -> bool:
 
 @dataclass(frozen=True)
 class _Source:
-    """The rows of the source, with places from 0 in the order of their numbers.
+    """Rows of the source, with positions from 0 in the order of their row numbers.
 
-    Those with keys in the ranges of the files are thought to be met, and others are known not to.
+    Rows with keys inside the ranges of the files are expected to match. The other rows cannot
+    match.
     """
 
     rows: DataFrame
@@ -159,11 +160,14 @@ class _Source:
     ranges: Sequence[Range]
 
     def bits(self) -> dict[str, Column]:
-        """The bit of a row in each block of places, null in others, for rows that meet one."""
+        """For each block of positions, the bit of the matched source row.
+
+        The bit is null if the source row belongs to another block.
+        """
         tasks = self.numbers.rows >> _TASK_BITS
         firsts = np.searchsorted(np.sort(tasks), np.arange(int(tasks.max()) + 1))
         row = named_column(SOURCE_ROW)
-        task = sf.shiftright(row, _TASK_BITS).cast("int")  # in which Spark has numbered it
+        task = sf.shiftright(row, _TASK_BITS).cast("int")  # the task that numbered the row
         of_tasks = sf.expr(f"array({', '.join(f'{first}L' for first in firsts)})")
         place = sf.get(of_tasks, task) + row.bitwiseAND(sf.lit(ROWS_OF_TASK))
         blocks = {first: place - first for first in range(0, len(tasks), _BLOCK)}
@@ -184,16 +188,17 @@ class _Source:
         return inside
 
     def outside_rows(self) -> DataFrame:
-        """The rows with a key in none of the ranges, and those whose key is null."""
+        """Rows whose key is null or in none of the ranges."""
         ends = (f"named_struct('low', {low}L, 'high', {high}L)" for low, high in self.ranges)
-        # As an array the numbers are no part of the code that Spark generates, nor is the name that
-        # it makes up for a function in Python: other code is compiled, and slow at first.
+        # An array literal and a lambda in SQL keep the generated code the same for each merge.
+        # Numbers in the code, or the made-up name of a Python lambda, would make Spark compile
+        # again, and new code is slow at first.
         text = f"exists(array({', '.join(ends)}), each -> `{_KEY}` BETWEEN each.low AND each.high)"
         keyed = self.rows.withColumn(_KEY, self.numbers.key.column.cast("long"))
         return keyed.filter(~sf.coalesce(sf.expr(text), sf.lit(False))).drop(_KEY)
 
     def are_met(self, written: WrittenFiles) -> npt.NDArray[np.bool_]:
-        """Whether each row was met; none was where nobody asked for it."""
+        """Whether each row matched; all false if the bits were not requested."""
         order = np.argsort(self.numbers.rows)
         bits = [_bits(written, f"{_MET} {i}") for i in range(-(-len(order) // _BLOCK))]
         found = np.zeros(len(order), bool)
@@ -201,7 +206,7 @@ class _Source:
         return found
 
     def rows_at(self, are_wanted: npt.NDArray[np.bool_]) -> DataFrame:
-        """Some of the rows."""
+        """Select rows by position."""
         named = pa.table({SOURCE_ROW: self.numbers.rows[are_wanted]})
         wanted = sf.broadcast(self.rows.sparkSession.createDataFrame(named))
         return self.rows.join(wanted, SOURCE_ROW, "left_semi")
@@ -214,7 +219,7 @@ def _write(
     new: NewRows | None,
     changed: Changed,
 ) -> WrittenBeside:
-    """Write the rows of files again, and new ones with them."""
+    """Rewrite the rows of files, together with new rows."""
     (number,) = plan.updates
     sides, is_met = plan.sides, named_column(SOURCE_ROW).isNotNull()
     rows = evolve(plan, read_numbered(plan.spark, plan.snapshot, files))
@@ -224,7 +229,7 @@ def _write(
         .withColumn(CLAUSE, sf.when(is_met, sf.lit(number)))
     )
     bits = {_TOUCHED: sf.when(is_met, named_column(NUMBER.name).cast("long"))}
-    if plan.inserts:  # else it is all the same which rows were met
+    if plan.inserts:  # otherwise matched rows do not matter
         bits |= source.bits()
     staying = assign_updates(plan, beside, *(bit.alias(name) for name, bit in bits.items()))
     checks = misfit_checks(flags_of_misfits(plan.updates))
@@ -237,7 +242,7 @@ def _write(
 
 
 def _bits(written: WrittenFiles, name: str) -> npt.NDArray[np.bool_]:
-    """The bits of a figure; none is set where there were no rows."""
+    """The bits of a figure; none are set if there were no rows."""
     found: Any = written.figures.get(name)
     if found is None:
         return np.zeros(_BLOCK, bool)

@@ -1,7 +1,7 @@
-"""Merge pairs: which rows of the table and of the source match, and which clause decides of each.
+"""Merge pairs: finds matching rows of table and source, and the clause for each pair.
 
-Spark finds the pairs once, from the columns that decide, and the executors keep them. The rows of a
-pair are then found again by their places in files.
+Spark finds the pairs once, reads only the columns in conditions, and keeps the pairs on the
+executors. Later jobs find the rows again by their positions in the files.
 """
 
 from __future__ import annotations
@@ -33,44 +33,44 @@ from delta_ops.spark.session import jobs
 from delta_ops.transaction.row_changes import TouchedFile
 
 _SOURCE, _PLACE, _FILE = "delta_ops source", "delta_ops place", "delta_ops file"
-"""Columns of pairs: the row of the source, and the place of the row of the table."""
+"""Columns of pairs: values of the source row, number of the table row, number of its file."""
 ROW_BITS = 40
-"""The bits of a place, as one number, that count rows; the other bits count files."""
+"""In a position as one number, the bits for the row; the other bits are for the file."""
 
 RowCounts = Mapping[tuple[int, int], int]
-"""How many rows of a file a clause decides of, by the numbers of the file and of the clause."""
+"""Number of rows that a clause changes, by the numbers of file and clause."""
 
 
 @dataclass(frozen=True)
 class Pairs:
-    """A row for each match, and for each unmatched row of the table that a clause decides of."""
+    """One row for each match, and for each unmatched row of the table with a clause."""
 
     plan: MergePlan
     files: Sequence[AddFile]
-    """All that may hold a row that matches a row of the source, or that a clause decides of."""
+    """All files that may contain a match or a row with a clause."""
     frame: DataFrame
     covered: Covered
 
     @property
     def may_repeat(self) -> bool:
-        """Whether a row of the table may be in several pairs, and any of them may decide."""
+        """Whether a row of the table may be in several pairs, and any pair may decide."""
         return self.plan.allows_repeats and not self.covered.is_unique
 
     @lazy
     def deciding(self) -> DataFrame:
-        """One pair for each row of the table that a clause decides of."""
+        """One pair for each row of the table that a clause changes."""
         deciding = self.frame.filter(named_column(CLAUSE).isNotNull())
         return deciding.dropDuplicates([_FILE, _PLACE]) if self.may_repeat else deciding
 
     def matched_rows(self) -> DataFrame:
-        """The numbers of the rows of the source that match a row of the table."""
+        """Numbers of the source rows that match a row of the table."""
         return self.frame.select(named_column(SOURCE_ROW))
 
     def count_rows(self) -> RowCounts:
-        """Count the rows of each file that each clause decides of.
+        """Count the rows of each file that each clause changes.
 
         Raises:
-            InvalidRequestError: Several rows of the source would change one row of the table.
+            InvalidRequestError: Several source rows would change one row of the table.
         """
         plan, file, clause = self.plan, named_column(_FILE), named_column(CLAUSE)
         decided = self.frame.filter(clause.isNotNull())
@@ -97,10 +97,10 @@ class Pairs:
     def list_touched(
         self, counts: RowCounts, on_event: OnEvent, *, names_rows: bool
     ) -> list[TouchedFile]:
-        """The files with rows that a clause decides of.
+        """List the files with rows that a clause changes.
 
         Args:
-            names_rows: Whether to find out which rows they are, too.
+            names_rows: Whether to find the rows too.
         """
         plan = self.plan
         if names_rows and counts:
@@ -121,7 +121,7 @@ class Pairs:
 
 @contextmanager
 def find_pairs(plan: MergePlan, files: Sequence[AddFile], covered: Covered) -> Iterator[Pairs]:
-    """The pairs of a merge; the executors keep them until the context ends."""
+    """Find the pairs of a merge; the executors keep them until the context ends."""
     frame = _join(plan, files).persist()
     try:
         yield Pairs(plan, files, frame, covered)
@@ -155,12 +155,12 @@ def _join(plan: MergePlan, files: Sequence[AddFile]) -> DataFrame:
 
 @dataclass(frozen=True)
 class TouchedRows:
-    """The rows of touched files, beside what the source has for them."""
+    """The rows of touched files, joined with their source rows."""
 
     pairs: Pairs
     files: Sequence[AddFile]
     numbers: Sequence[int]
-    """What the pairs call each file."""
+    """Number of each file in the pairs."""
     is_few: bool
     """Whether the pairs are sent whole to every task."""
 
@@ -171,13 +171,13 @@ class TouchedRows:
 
     @lazy
     def staying(self) -> DataFrame:
-        """The rows that no clause deletes, with their new values."""
+        """Rows that no clause deletes, with their new values."""
         plan = self.plan
         is_deleted = is_among([number for number in plan.clauses if number not in plan.updates])
         return assign_updates(plan, self.join("left").filter(~is_deleted))
 
     def join(self, how: str) -> DataFrame:
-        """All rows ("left"), or those of which a clause decides ("inner")."""
+        """Join all rows ("left"), or only the rows that a clause changes ("inner")."""
         plan = self.plan
         rows = read_numbered(plan.spark, plan.snapshot, self.files, self.numbers)
         of_source = self.source_rows()
@@ -192,21 +192,21 @@ class TouchedRows:
         )
 
     def source_rows(self) -> DataFrame:
-        """The rows of the source that decide, and the places of the rows that they meet."""
+        """The source rows of the deciding pairs, with the positions of their table rows."""
         held = [sf.col(f"`{_SOURCE}`.*")] if self.plan.updates else []
         places = [named_column(name) for name in (_FILE, _PLACE, CLAUSE)]
         return self.pairs.deciding.select(*places, *held).alias(self.plan.sides.source_alias)
 
     def make_updates(self) -> DataFrame:
-        """The rows that get new values, with these."""
+        """Compute the updated rows."""
         rows = self.join("inner").filter(is_among(list(self.plan.updates)))
         return assign_updates(self.plan, rows)
 
     def changes(self, updated: DataFrame | None) -> list[tuple[str, DataFrame]]:
-        """The rows that change, as they were and as they are.
+        """The changed rows for the change data feed, before and after the change.
 
         Args:
-            updated: The rows with their new values; None: they are made again.
+            updated: The updated rows; None: compute them again.
         """
         plan = self.plan
         rows = self.join("inner")
@@ -220,7 +220,7 @@ class TouchedRows:
         return told
 
     def updated(self) -> DataFrame:
-        """The rows that get new values; where they keep none, the table's are not read again."""
+        """The rows to update. The table is not read again if the updates replace every value."""
         plan = self.plan
         is_updated = is_among(list(plan.updates))
         made = {each.column for each in plan.definition.row_rules if isinstance(each, Generated)}
@@ -235,11 +235,15 @@ class TouchedRows:
 
 
 def _is_same_row(left: tuple[str, str], right: tuple[str, str]) -> Column:
-    """Whether two places are the same, by the columns of the file's number and of the row's.
+    """Whether two positions are the same.
 
-    Spark finds rows faster by one number than by two. That one number is the same may be chance, in
-    files of very many rows or among very many files: the files are compared as well, in a way that
-    Spark does not take for another key.
+    Spark joins faster on one number than on two, so the key combines file and row. In very large
+    files, or with very many files, different positions may share a key. The file numbers are
+    therefore compared too, in a form that Spark does not treat as a second join key.
+
+    Args:
+        left: Columns with the numbers of file and row.
+        right: The same for the other side.
     """
 
     def key(place: tuple[str, str]) -> Column:

@@ -1,4 +1,4 @@
-"""Merge planning: what a merge is over the columns of both sides, and which rows it depends on."""
+"""Merge planning: resolves a merge over the columns of both sides and finds the rows it reads."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ from delta_ops.transaction.write import merge_columns
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MergePlan:
-    """What a merge is over the columns of both sides."""
+    """A merge, resolved over the columns of both sides."""
 
     spark: SparkSession
     snapshot: Snapshot
@@ -51,11 +51,11 @@ class MergePlan:
     """The table as the commit will leave it."""
     condition: SparkCondition
     keys: SplitCondition | None
-    """The condition as `split_condition` splits it; None where only Spark understands it."""
+    """The condition as `split_condition` splits it; None if only Spark can evaluate it."""
     columns: MergeColumns
     sides: Sides
     clauses: Mapping[int, PlannedClause]
-    """For rows of the table, by number."""
+    """Clauses for rows of the table, by number."""
     inserts: Mapping[int, PlannedClause]
     source: DataFrame
     """Pinned."""
@@ -63,17 +63,17 @@ class MergePlan:
 
     @property
     def updates(self) -> dict[int, PlannedClause]:
-        """The clauses that give new values to rows of the table."""
+        """Clauses that update rows of the table."""
         return {number: each for number, each in self.clauses.items() if each.assigned}
 
     def expression_of(self, condition: SparkCondition) -> Expression | None:
-        """What our expressions understand of a condition; None: nothing."""
+        """The condition as a delta_ops expression; None if only Spark can evaluate it."""
         schemas = (self.definition.schema, self.sides.source_schema)
         return condition.expression_in(self.spark, schemas)
 
     @property
     def has_stable_values(self) -> bool:
-        """Whether new values of rows are known to come to the same each time they are made."""
+        """Whether each evaluation is known to give the same new values."""
         return all(
             are_stable(each.assigned, self.sides.rows_of(each.occasion))
             for each in self.clauses.values()
@@ -82,12 +82,12 @@ class MergePlan:
 
     @property
     def asks_others(self) -> bool:
-        """Whether something may become of rows that meet none of the source."""
+        """Whether a clause may change rows that match no source row."""
         return any(each.occasion == "not matched by source" for each in self.clauses.values())
 
     @property
     def allows_repeats(self) -> bool:
-        """Whether it does not matter which of several rows of the source a row meets."""
+        """Whether a row may match several source rows: each of them would give the same result."""
         matched = [each for each in self.clauses.values() if each.occasion == "matched"]
         match matched:
             case [PlannedClause(action="delete", predicate=None)]:
@@ -102,8 +102,8 @@ def plan_merge(
 
     Args:
         source: Numbered rows.
-        snapshot: The table before.
-        transaction: Gets the columns that the merge adds.
+        snapshot: The table before the merge.
+        transaction: Receives the columns that the merge adds.
 
     Raises:
         InvalidRequestError: A name, type or value does not fit.
@@ -169,12 +169,12 @@ def plan_merge(
 def _split(condition: Expression, columns: MergeColumns, now_ms: int) -> SplitCondition | None:
     try:
         return split_condition(condition, columns, now_ms)
-    except InvalidRequestError:  # no equality, or what only Spark understands
+    except InvalidRequestError:  # no equality, or only Spark can evaluate it
         return None
 
 
 def find_read(plan: MergePlan, now_ms: int) -> Covered:
-    """The rows of the table on which the outcome depends, as far as we understand it."""
+    """Find the table rows that can affect the result, as precisely as the conditions allow."""
     covered = _cover_matches(plan)
     conditions = [
         each.predicate for each in plan.clauses.values() if each.occasion == "not matched by source"
@@ -194,7 +194,7 @@ def _cover_matches(plan: MergePlan) -> Covered:
         if isinstance(target, ColumnNode) and isinstance(value, ColumnNode):
             of_target = locate(find(target.path).path[1:], columns.target)
             if collation(find_field(columns.target, of_target.path[0])) is not None:
-                continue  # files are not chosen by the bytes of texts that compare otherwise
+                continue  # byte statistics do not apply to a collation
             of_source = locate(find(value.path).path[1:], columns.source)
             column = reduce(
                 lambda parent, name: parent.getField(name),

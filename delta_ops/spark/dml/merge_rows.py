@@ -1,4 +1,4 @@
-"""Rows of a merge: those of the table with their new values, and new ones of the source."""
+"""Merge rows: computes updated rows of the table and new rows from the source."""
 
 from __future__ import annotations
 
@@ -41,26 +41,26 @@ from delta_ops.spark.write.table_columns import Misfit, fit, null_of
 from delta_ops.transaction.row_changes import Changed
 
 _MET, _MEETS = "delta_ops met", "delta_ops meets"
-"""Whether a new row meets its row of the source: as it is given, and as it is stored."""
+"""Whether a new row matches its source row, by the assigned and by the stored values."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NewRows:
-    """The rows of the source that meet none of the table, as clauses make them."""
+    """Rows that the merge inserts, from unmatched source rows."""
 
     completed: CompletedRows
     checks: Sequence[RowCheck]
 
 
 def make_new_rows(plan: MergePlan, unmet: DataFrame, now_ms: int) -> NewRows:
-    """The rows that the merge inserts.
+    """Compute the rows that the merge inserts.
 
     Args:
-        unmet: Rows of the source that meet none of the table.
+        unmet: Source rows that match no row of the table.
         now_ms: Time of the merge, in milliseconds since the Unix epoch.
 
     Raises:
-        InvalidRequestError: A column that no clause gives a value can have none.
+        InvalidRequestError: A column without an assigned value needs one.
     """
     definition, table = plan.definition, plan.snapshot.uri
     chosen = choose_clause([(number, sf.lit(True), each) for number, each in plan.inserts.items()])
@@ -100,10 +100,10 @@ def make_new_rows(plan: MergePlan, unmet: DataFrame, now_ms: int) -> NewRows:
 def _flag_lost_matches(
     plan: MergePlan, rows: DataFrame, values: Mapping[str, Column]
 ) -> tuple[DataFrame, list[Misfit]]:
-    """Find new rows that would meet their rows of the source if partitions kept empty texts.
+    """Find new rows that match their source row only before empty partition values become null.
 
-    They meet none as they are stored, so that each merge would add them again. Where keys do not
-    tell it, the condition is evaluated for each new row and its row of the source.
+    As stored they match no source row, so each later merge would insert them again. Where the keys
+    cannot show this, the condition is evaluated for each new row and its source row.
 
     Args:
         rows: Rows of the source, with the clause that inserts them.
@@ -120,7 +120,7 @@ def _flag_lost_matches(
     given = {name: values_by_clause(clauses, name, values[name]) for name in sorted(texts)}
     flagged = rows.withColumns({_MET: sf.lit(True), _MEETS: sf.lit(False)})
     if plan.sides.target_alias.lower() not in plan.sides.source_schema.fields_by_lower_name:
-        with suppress(PySparkException):  # of names that are found in a join only
+        with suppress(PySparkException):  # for names that resolve only in a join
             beside = _evaluate_beside(plan, rows, {**values, **given}, _MET)
             beside = _evaluate_beside(plan, beside, values, _MEETS)
             _ = beside.schema
@@ -135,7 +135,7 @@ def _flag_lost_matches(
 def _evaluate_beside(
     plan: MergePlan, rows: DataFrame, target: Mapping[str, Column], flag: str
 ) -> DataFrame:
-    """Rows of the source, and whether each would meet the row of these values."""
+    """Evaluate the merge condition between each source row and the target row with these values."""
     of_source = plan.sides.source_schema.fields_by_lower_name
     alone = {name: each for name, each in target.items() if name.lower() not in of_source}
     row = sf.struct(*(each.alias(name) for name, each in target.items()))
@@ -145,10 +145,10 @@ def _evaluate_beside(
 
 
 def insert(plan: MergePlan, new: NewRows, changed: Changed, *, is_told_of: bool = False) -> int:
-    """Write new rows alone; how many there are.
+    """Write new rows on their own; return their number.
 
     Args:
-        is_told_of: Whether files tell readers of the feed what the merge does.
+        is_told_of: Whether this commit has files of the change data feed.
     """
     written = write_changed(
         changed,
@@ -158,14 +158,14 @@ def insert(plan: MergePlan, new: NewRows, changed: Changed, *, is_told_of: bool 
         counted=new.completed.counted_values,
         among=sf.lit(True),
     )
-    if is_told_of and plan.definition.has_change_feed:  # else the files that are added tell it
+    if is_told_of and plan.definition.has_change_feed:  # otherwise readers use the added files
         told = read_files(plan.spark, plan.snapshot, written.adds, plan.definition)
         tell_rows(changed, [("insert", told)])
     return written.num_rows
 
 
 def evolve(plan: MergePlan, rows: DataFrame) -> DataFrame:
-    """Rows of the table with the columns that the merge gives it."""
+    """Add the columns that the merge adds to the table."""
     before, table = plan.snapshot.definition, plan.snapshot.uri
     if plan.definition.schema == before.schema:
         return rows
@@ -175,11 +175,11 @@ def evolve(plan: MergePlan, rows: DataFrame) -> DataFrame:
 
 
 def assign_updates(plan: MergePlan, rows: DataFrame, *kept: Column) -> DataFrame:
-    """Rows of the table with their new values, and whether they have such in `CHANGED`.
+    """Compute the new values of table rows; `CHANGED` is true for updated rows.
 
     Args:
-        rows: Rows that stay, beside what the source has for them, with the clause that decides.
-        kept: Columns that stand behind the table's.
+        rows: Remaining rows, joined with their source rows and clauses.
+        kept: Columns to add after the table's columns.
     """
     table, updates = plan.snapshot.uri, plan.updates
     names = [f.name for f in tracked_definition(plan.definition, table).schema.fields]

@@ -1,4 +1,7 @@
-"""The source of a merge: its rows, taken once, and what their keys say of the table."""
+"""Merge source: reads the source rows once and examines their keys.
+
+The keys show which rows of the table can match.
+"""
 
 from __future__ import annotations
 
@@ -34,35 +37,35 @@ from delta_ops.spark.write.missing_columns import ROWS_OF_TASK
 from delta_ops.transaction.source_rules import SourceRule, validate_broken
 
 SOURCE_ROW = "delta_ops source row"
-"""The number of a row of the source; no column's name, for the spaces."""
+"""Number of a source row; the spaces avoid column names."""
 FEW_ROWS = 100_000
-"""Sources up to so many rows have their keys looked at by the driver."""
+"""Up to this many source rows, the driver loads their keys."""
 FEW_ROWS_OF_NUMBERS = 1_000_000
-"""Where no key is a text: each takes 16 MB at most, in Arrow, and the numbers of the rows 8 MB."""
+"""The same limit if no key is a string: a key takes up to 16 MB in Arrow, the row numbers 8 MB."""
 _PARTS = 1024
-"""Into which the values of a key are sorted, to find the gaps between them."""
+"""Number of parts of a key's value range, to find gaps between values."""
 _COMPARED = (*INTEGER_RANGES, DATE, TIMESTAMP, TIMESTAMP_NTZ, STRING)
 
 
 class Key(NamedTuple):
-    """A column of the table that must equal one of the source."""
+    """A column of the table that must equal a column of the source."""
 
     path: ColumnPath
-    """The table's column, or field."""
+    """Column or struct field of the table."""
     data_type: DataType
-    """The type of the table's column."""
+    """Type of the table column."""
     column: Column
-    """The column of the source."""
+    """Column of the source."""
     source_type: DataType
 
 
 def number_source(source: DataFrame) -> DataFrame:
-    """The rows with their numbers, computed once."""
+    """Number the source rows and compute them once."""
     return pin(source.withColumn(SOURCE_ROW, sf.monotonically_increasing_id()))
 
 
 def count_rows(source: DataFrame, on_tasks: OnTasks | None) -> int:
-    """How many rows a source has."""
+    """Count the source rows."""
     return jobs.run(source.sparkSession, source.count, on_tasks)
 
 
@@ -73,13 +76,13 @@ def validate_source(
     table: str,
     on_tasks: OnTasks | None,
 ) -> None:
-    """Refuse a source with rows that break a rule.
+    """Reject a source with rows that break a rule.
 
     Args:
         source: Pinned.
 
     Raises:
-        InvalidRequestError: With the rule and the number of rows.
+        InvalidRequestError: Names the rule and the number of rows.
     """
     if rules:
         broken = [sf.count_if(~matches(each.predicate_on(schema), schema)) for each in rules]
@@ -89,36 +92,38 @@ def validate_source(
 
 
 class UniqueNumbers(NamedTuple):
-    """A key of whole numbers that no two rows of a source share."""
+    """An integer key without duplicates in the source."""
 
     key: Key
     values: pa.Array
-    """One for each row, as 64-bit integers."""
+    """One 64-bit integer for each row."""
     rows: npt.NDArray[np.int64]
-    """The numbers of these rows."""
+    """Row numbers, in the same order."""
 
 
 class Covered(NamedTuple):
-    """What the keys of a source tell."""
+    """Facts about the table, derived from the keys of a source."""
 
     predicate: Predicate
-    """True of every row of the table that can meet one of the source."""
+    """True for every table row that can match a source row."""
     num_rows: int | None = None
-    """How many rows the source has, if that came out."""
+    """Number of source rows, if known."""
     is_unique: bool = False
-    """True: no row of the table can meet two of the source."""
+    """Whether no table row can match two source rows."""
     numbers: UniqueNumbers | None = None
-    """The first such key by which rows meet, whatever else must be equal; None where there is none
-    among those that were looked at, or where rows meet by more than equal keys."""
+    """The first unique integer key.
+
+    None if there is none, or if the condition has more than equal keys.
+    """
 
 
 def cover(source: DataFrame, keys: Sequence[Key], on_tasks: OnTasks | None) -> Covered:
-    """Look at the keys of a source.
+    """Examine the keys of a source.
 
     Args:
         source: Pinned.
-        keys: The columns that must all be equal.
-        on_tasks: Told how far the jobs are.
+        keys: Columns that must all be equal.
+        on_tasks: Receives the progress of the jobs.
     """
     usable = [each for each in keys if _is_usable(each)]
     if not usable:
@@ -135,7 +140,7 @@ def cover(source: DataFrame, keys: Sequence[Key], on_tasks: OnTasks | None) -> C
         unique = [
             (name, each)
             for name, each in zip(names, usable, strict=True)
-            if each.data_type != STRING  # of which several may equal one that is padded
+            if each.data_type != STRING  # several strings may equal one padded string
             and pc.count_distinct(found[name], mode="all").as_py() == num_rows
         ]
         numbers = [
@@ -160,10 +165,10 @@ def cover(source: DataFrame, keys: Sequence[Key], on_tasks: OnTasks | None) -> C
 def _take(
     source: DataFrame, columns: Sequence[Column], most: int, on_tasks: OnTasks | None
 ) -> tuple[int, pa.Table | None]:
-    """How many rows a source has, and values and numbers of all if they are no more than `most`."""
+    """Count the source rows; also load keys and row numbers if there are at most `most` rows."""
     spark, row = source.sparkSession, named_column(SOURCE_ROW)
     most_of_task = most // max(1, _number_of_tasks(source)) if jobs.is_sent_whole(source) else 0
-    if most_of_task:  # one job does, unless a task has many more rows than others
+    if most_of_task:  # one job is enough unless the tasks differ much in size
         first = source.filter(row.bitwiseAND(sf.lit(ROWS_OF_TASK)) < most_of_task)
         found = jobs.run(spark, first.select(*columns, row).toArrow, on_tasks)
         last = pc.max(pc.bit_wise_and(found[SOURCE_ROW], ROWS_OF_TASK)).as_py()
@@ -193,9 +198,9 @@ def _is_usable(key: Key) -> bool:
 def _find_ranges(
     values: DataFrame, name: str, key: Key, on_tasks: OnTasks | None
 ) -> tuple[pa.Array, pa.Array]:
-    """Where the values of a key lie, by equal parts of the way from the least to the greatest.
+    """Find the value ranges of a key: the lowest and highest value in each of `_PARTS` equal parts.
 
-    Texts lie in one part, and so do times without a zone; where every key is null, there is none.
+    Strings and timestamps without a zone have only one range. A key with only nulls has none.
     """
     if key.data_type in (STRING, TIMESTAMP_NTZ):
         whole = values.agg(*(f(named_column(name)).alias(f.__name__) for f in _ENDS))
@@ -219,7 +224,7 @@ def _find_ranges(
 
 
 def _number_of(value: Column, data_type: DataType) -> Column:
-    """A number that grows with the value, roughly."""
+    """Convert a value to a number that preserves the order approximately."""
     match data_type:
         case t if t == DATE:
             return sf.unix_date(value).cast("double")
@@ -229,7 +234,10 @@ def _number_of(value: Column, data_type: DataType) -> Column:
 
 
 def _convert(values: pa.ChunkedArray, data_type: DataType) -> pa.Array:
-    """Values in the table's type; what is beyond it meets nothing, and becomes its nearest."""
+    """Convert values to the table's type; values outside its range become the nearest value.
+
+    Such values match no row of the table anyway.
+    """
     array = values.combine_chunks()
     if data_type in INTEGER_RANGES:
         least, greatest = INTEGER_RANGES[data_type]
@@ -241,5 +249,5 @@ def _convert(values: pa.ChunkedArray, data_type: DataType) -> pa.Array:
 
 def _cover_ranges(key: Key, lows: pa.Array, highs: pa.Array) -> Predicate:
     if not len(lows):
-        return cover_keys([key.path], [lows])  # every key is null, and meets nothing
+        return cover_keys([key.path], [lows])  # every key is null and matches nothing
     return cover_ranges(key.path, lows, highs)

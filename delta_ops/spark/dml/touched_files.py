@@ -1,8 +1,8 @@
-"""Touched files: which live files hold rows that an operation is about, and which rows these are.
+"""Touched files: finds the live files with matching rows, and the rows on request.
 
-Spark looks, and reads no more than the columns that decide. What reaches the driver is a number for
-each file, or a bit for each row around those that match: built in one aggregation, 4 KB for 32,768
-rows of a file in which one matches.
+Spark reads only the columns in the condition. The driver receives a count for each file, or bitmaps
+of the matching rows. One aggregation builds the bitmaps: 4 KB for each block of 32,768 rows of a
+file that has a match.
 """
 
 from __future__ import annotations
@@ -34,10 +34,10 @@ from delta_ops.storage.concurrency import run_parallel
 from delta_ops.transaction.row_changes import Touched, TouchedFile, deleted_rows, num_live_rows
 
 MATCHES = "delta_ops matches"
-"""Whether a row is one that the operation is about; no table's name, for the space."""
+"""Whether a row matches; the space avoids table column names."""
 _BLOCK, _BITS = "block", "bits"
 _BLOCK_ROWS = 1 << 15
-"""Rows of which Spark's bitmaps tell."""
+"""Number of rows in one of Spark's bitmaps."""
 
 
 def find_touched(
@@ -51,10 +51,10 @@ def find_touched(
     """Find the files with matching rows.
 
     Args:
-        names_rows: Whether to find out which rows of mixed files match, too.
+        names_rows: Whether to find the matching rows of partly matching files too.
 
     Raises:
-        DataFileError: A deletion vector is gone or cannot be read.
+        DataFileError: A deletion vector is missing or cannot be read.
         InvalidRequestError: The condition cannot be evaluated, or a file cannot be read.
     """
     files = plan_touched_files(
@@ -80,12 +80,12 @@ def name_touched(
     *,
     names_rows: bool,
 ) -> list[TouchedFile]:
-    """The files that hold some of these rows, in their order.
+    """List the files that contain some of these rows, in the order of `files`.
 
     Args:
         files: Live files.
-        rows: Rows of theirs as `read_numbered` gives them, each once.
-        names_rows: Whether to find out which rows they are, too.
+        rows: Rows of these files as `read_numbered` returns them, each once.
+        names_rows: Whether to find the rows of each file too.
     """
     if names_rows:
         named = collect_rows(spark, snapshot, rows, on_event)
@@ -96,7 +96,8 @@ def name_touched(
         TouchedFile(file=files[number], num_rows=counts[number], is_whole=False)
         for number in sorted(counts)
     ]
-    # Statistics may be wrong: rows that are lost by them would be lost for good.
+    # Statistics may be wrong, and a row lost through them would be lost for good. So the rows of
+    # files that seem to match in full are counted.
     likely = [each.file for each in touched if each.num_rows == num_live_rows(each.file)]
     if likely:
         held = count_by_file(spark, snapshot, read_numbered(spark, snapshot, likely), on_event)
@@ -119,7 +120,7 @@ def name_touched(
 def count_by_file(
     spark: SparkSession, snapshot: Snapshot, rows: DataFrame, on_event: OnEvent
 ) -> Mapping[int, int]:
-    """How many of these rows each file holds, by the files' numbers; none that holds none."""
+    """Count the rows of each file, by file number. Files without rows are omitted."""
     counted = rows.groupBy(named_column(NUMBER.name).alias("number")).count()
     with translating_failures(snapshot.uri, snapshot.uri):
         on_tasks = tasks_reporter(on_event, snapshot.uri, "find")
@@ -130,8 +131,8 @@ def count_by_file(
 def collect_rows(
     spark: SparkSession, snapshot: Snapshot, rows: DataFrame, on_event: OnEvent
 ) -> Mapping[int, BitMap64]:
-    """The numbers of these rows in their files, by the files' numbers."""
-    place = named_column(ROW_NUMBER) + 1  # Spark's blocks begin with 1
+    """Collect the row numbers of these rows, by file number."""
+    place = named_column(ROW_NUMBER) + 1  # Spark's bitmap positions start at 1
     blocks = rows.groupBy(
         named_column(NUMBER.name).alias("number"), sf.bitmap_bucket_number(place).alias(_BLOCK)
     ).agg(sf.bitmap_construct_agg(sf.bitmap_bit_position(place)).alias(_BITS))
@@ -156,12 +157,12 @@ def collect_rows(
 def mark_matching(
     spark: SparkSession, snapshot: Snapshot, touched: Sequence[TouchedFile], condition: Condition
 ) -> DataFrame:
-    """The rows of files as `read_numbered` gives them, with the column `MATCHES`.
+    """Read the rows of files as `read_numbered` does, with the column `MATCHES`.
 
-    What may come to something else by now is not asked again.
+    If the condition may give another result now, the column comes from the earlier result.
 
     Args:
-        touched: As `find_touched` found them by the condition.
+        touched: Result of `find_touched` for this condition.
     """
     rows = read_numbered(spark, snapshot, [each.file for each in touched])
     if condition.is_stable:

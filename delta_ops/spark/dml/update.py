@@ -1,4 +1,4 @@
-"""Update: files with the new values replace the files with the old ones."""
+"""Update: rewrites matching rows with new values."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ class PlannedUpdate:
     condition: Condition
     assigned: Assigned
     empty: DataFrame
-    """Without rows, with the table's columns."""
+    """The columns of the table, without rows."""
 
     @property
     def text(self) -> str:
@@ -98,7 +98,7 @@ def _update(planned: PlannedUpdate, changed: Changed) -> dict[str, int]:
     tells = transaction.definition.has_change_feed
     updated = _assign(planned, snapshot, _matching_rows(planned, snapshot, touched))
     if tells and not are_stable(assigned, planned.empty):
-        updated = pin(updated)  # readers of the feed are told the values that the rows have
+        updated = pin(updated)  # the feed must get the written values
         others = _assign(planned, snapshot, _other_rows(planned, snapshot, touched))
         rows = updated if by_vectors else others.unionAll(updated)
     else:
@@ -144,14 +144,14 @@ def _assign(planned: PlannedUpdate, snapshot: Snapshot, rows: DataFrame) -> Data
 
 
 def _all_rows(planned: PlannedUpdate, snapshot: Snapshot, touched: Touched) -> DataFrame:
-    """The rows of touched files, `CHANGED` where they match."""
+    """All rows of touched files; `CHANGED` is true for matching rows."""
     rows = mark_matching(planned.spark, snapshot, touched.mixed, planned.condition)
     marked = rows.withColumnRenamed(MATCHES, CHANGED)
     return marked.unionAll(_rows_of(planned, snapshot, touched.matched))
 
 
 def _matching_rows(planned: PlannedUpdate, snapshot: Snapshot, touched: Touched) -> DataFrame:
-    """The rows of touched files that match."""
+    """The matching rows of touched files."""
     rows = mark_matching(planned.spark, snapshot, touched.mixed, planned.condition)
     some = rows.filter(named_column(MATCHES)).withColumnRenamed(MATCHES, CHANGED)
     return some.unionAll(_rows_of(planned, snapshot, touched.matched))
@@ -164,6 +164,6 @@ def _other_rows(planned: PlannedUpdate, snapshot: Snapshot, touched: Touched) ->
 
 
 def _rows_of(planned: PlannedUpdate, snapshot: Snapshot, files: Sequence[AddFile]) -> DataFrame:
-    """The rows of files of which every row matches."""
+    """The rows of files where every row matches."""
     rows = read_numbered(planned.spark, snapshot, files)
     return rows.withColumn(CHANGED, sf.lit(True))

@@ -1,7 +1,7 @@
-"""Value columns: Python values of any type of a table as Spark columns of one value.
+"""Value columns: a Python value of any table type as a constant Spark column.
 
-A nested value is one text of JSON in which each value is its physical text, however long it is: a
-call for each element of a list would take a millisecond.
+A nested value is sent as one JSON text of physical texts, because one Py4J call per list element
+would take a millisecond each.
 """
 
 from __future__ import annotations
@@ -21,11 +21,11 @@ _OPTIONS = {"mode": "FAILFAST", "maxStringLen": str(2**31 - 1)}
 
 
 def column_of_value(value: Any, data_type: DataType) -> Column:
-    """A column with one value in every row.
+    """Build a column with this value in every row.
 
     Args:
         value: As `values.value_of_type` makes it.
-        data_type: Its type, without a variant.
+        data_type: Type of the value, without a variant.
     """
     if not isinstance(data_type, ArrayType | MapType | StructType):
         return parse_physical_text(sf.lit(physical_text(value)), data_type)
@@ -39,7 +39,7 @@ def _texts(value: Any, data_type: DataType) -> Any:
         return None
     match data_type:
         case StructType(fields=fields):
-            # By numbers: names of columns may differ in nothing but their case, or hold anything.
+            # Fields are numbered: column names may contain any character, or differ only in case.
             return {str(n): _texts(value[f.name], f.data_type) for n, f in enumerate(fields)}
         case ArrayType(element_type=element_type):
             return [_texts(each, element_type) for each in value]
