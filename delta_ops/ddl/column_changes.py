@@ -135,7 +135,7 @@ def drop(transaction: Transaction, columns: Sequence[str]) -> Alteration:
         path, _ = find_column(definition.schema, column)
         _refuse_uses(definition, path, "dropped", table)
         _refuse_layout(transaction, path)
-        definition = _without(definition, path)
+        definition = _remove_column(definition, path)
         dropped.append(name_of_path(path))
     if definition.schema.fields and not definition.data_schema.fields:
         raise InvalidRequestError(
@@ -146,7 +146,7 @@ def drop(transaction: Transaction, columns: Sequence[str]) -> Alteration:
     return Alteration(operation="DROP COLUMNS", parameters={"columns": dropped})
 
 
-def _without(definition: TableDefinition, path: ColumnPath) -> TableDefinition:
+def _remove_column(definition: TableDefinition, path: ColumnPath) -> TableDefinition:
     metadata = replace(
         definition.metadata,
         schema_string=schema_to_json(drop_field(definition.schema, path)),

@@ -25,7 +25,7 @@ class ConcernedFiles:
     to_open: Sequence[AddFile]
     """Only their rows tell."""
 
-    def touched(self, found: Sequence[TouchedFile]) -> Touched:
+    def list_touched(self, found: Sequence[TouchedFile]) -> Touched:
         """The files with matching rows.
 
         Args:

@@ -205,14 +205,14 @@ def _wanted_definition(
         case DefineTable():
             return _replaced_table(before, change)
         case SetProperties():
-            return _with_properties(before, change, table)
+            return _set_properties(before, change, table)
         case SetColumns():
-            return _with_columns(before, change, table)
+            return _set_columns(before, change, table)
         case MergeColumns(given=given):
             merged = _merged_columns(before, given, table)
-            return before if merged is None else _with_needed_features(before, merged, table)
+            return before if merged is None else _add_needed_features(before, merged, table)
         case OverwriteColumns():
-            return _with_needed_features(before, _overwritten(before, change, table), table)
+            return _add_needed_features(before, _overwritten(before, change, table), table)
         case SetMetadata(metadata=metadata, features=features):
             protocol = add_features(before.protocol, features)
             return TableDefinition(protocol=protocol, metadata=metadata)
@@ -279,7 +279,7 @@ def _valid_columns(
     return found
 
 
-def _with_properties(before: TableDefinition, change: SetProperties, table: str) -> TableDefinition:
+def _set_properties(before: TableDefinition, change: SetProperties, table: str) -> TableDefinition:
     requested = requested_properties(change.properties)
     for name, value in requested.properties.items():
         if value is not None and name.lower().startswith(CONSTRAINTS):
@@ -295,7 +295,7 @@ def _with_properties(before: TableDefinition, change: SetProperties, table: str)
     )
 
 
-def _with_columns(before: TableDefinition, change: SetColumns, table: str) -> TableDefinition:
+def _set_columns(before: TableDefinition, change: SetColumns, table: str) -> TableDefinition:
     validate_types(change.schema, before, table, change.features)
     validate_names(change.schema, before.schema, is_mapped=before.is_mapped)
     metadata = replace(before.metadata, schema_string=schema_to_json(change.schema))
@@ -307,7 +307,7 @@ def _with_columns(before: TableDefinition, change: SetColumns, table: str) -> Ta
     return TableDefinition(protocol=protocol, metadata=metadata)
 
 
-def _with_needed_features(
+def _add_needed_features(
     before: TableDefinition, metadata: Metadata, table: str
 ) -> TableDefinition:
     """The table with new metadata, and the features that the metadata newly need."""

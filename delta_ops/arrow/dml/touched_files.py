@@ -94,7 +94,7 @@ def _find(
     files = plan_touched_files(snapshot, condition.implied, is_implied=condition.is_implied)
     # The columns of a condition are little, and go by in batches.
     counted = go_through(snapshot.storage, ((1, partial(look, each)) for each in files.to_open))
-    return files.touched([each for each in counted if each.num_rows])
+    return files.list_touched([each for each in counted if each.num_rows])
 
 
 def number_rows(snapshot: Snapshot, file: AddFile, rows: pa.Int64Array, num_rows: int) -> BitMap64:

@@ -109,7 +109,7 @@ def live_files(
 def live_adds(
     version: Version, columns: Sequence[str], predicate: Predicate | None, time_zone: str
 ) -> pa.Table:
-    """The same with columns of `arrow_schemas.ADD`."""
+    """List the live files that a predicate can match, with the columns of `arrow_schemas.ADD`."""
     with _naming_file(version):
         return _live_adds(version, columns, predicate, time_zone)
 

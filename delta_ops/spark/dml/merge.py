@@ -225,7 +225,9 @@ class _PairedMerge:
         """
         checks = misfit_checks(flags_of_misfits(self._plan.updates))
         if self._by_vectors:
-            staying = assign_updates(self._plan, rows.updated()) if updated is None else updated
+            staying = (
+                assign_updates(self._plan, rows.select_updated()) if updated is None else updated
+            )
         elif updated is None:
             staying = rows.staying
         else:

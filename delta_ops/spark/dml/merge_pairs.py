@@ -219,7 +219,7 @@ class TouchedRows:
             told.append(("update_postimage", self.make_updates() if updated is None else updated))
         return told
 
-    def updated(self) -> DataFrame:
+    def select_updated(self) -> DataFrame:
         """The rows to update. The table is not read again if the updates replace every value."""
         plan = self.plan
         is_updated = is_among(list(plan.updates))

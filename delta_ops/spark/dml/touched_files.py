@@ -65,10 +65,10 @@ def find_touched(
     )
     opened = files.to_open
     if not opened:
-        return files.touched([])
+        return files.list_touched([])
     rows = condition.apply_alias(read_numbered(spark, snapshot, opened)).filter(condition.column)
     found = name_touched(spark, snapshot, opened, rows, on_event, names_rows=names_rows)
-    return files.touched(found)
+    return files.list_touched(found)
 
 
 def name_touched(

@@ -99,7 +99,7 @@ def propose(
 
 
 def propose_for_existing(proposal: Proposal, created: Snapshot) -> Proposal:
-    """The same commit without its definition, for the table that another writer created first."""
+    """The proposal without its definition, for a table that another writer created first."""
     definition = created.definition
     return replace(
         proposal,
