@@ -1,7 +1,8 @@
-"""Acero: conditions and joins by Arrow's execution engine, in the calling thread.
+"""Acero: run conditions and joins in Arrow's execution engine, in the calling thread.
 
-The classes are those of `pyarrow.acero`. That module also imports `pyarrow.dataset`, which nearly
-doubles the time of `import delta_ops.arrow` (`benchmarks/optimisations.py`).
+`pyarrow.acero` has the same classes. We import the private module because `pyarrow.acero` also
+imports `pyarrow.dataset`, which nearly doubles the time of `import delta_ops.arrow`
+(`benchmarks/optimisations.py`).
 """
 
 from __future__ import annotations
@@ -19,10 +20,10 @@ from pyarrow._acero import (
 
 
 def evaluate(condition: pc.Expression, batch: pa.RecordBatch) -> pa.BooleanArray:
-    """Whether each row meets a condition."""
+    """Return whether each row meets a condition."""
     rows = _source(pa.Table.from_batches([batch]))
     judged = Declaration("project", ProjectNodeOptions([condition], ["is_met"]))
-    # A hand-over to Arrow's threads takes as long as the evaluation.
+    # Passing the work to Arrow's threads takes as long as the evaluation.
     table = Declaration.from_sequence([rows, judged]).to_table(use_threads=False)
     return table["is_met"].combine_chunks()
 
@@ -30,7 +31,7 @@ def evaluate(condition: pc.Expression, batch: pa.RecordBatch) -> pa.BooleanArray
 def inner_join(
     left: pa.Table, right: pa.Table, keys: Sequence[str], kept: tuple[str, str]
 ) -> pa.Table:
-    """Join two tables by columns of the same names; one column of each side is kept."""
+    """Join two tables on columns with the same names; keeps one column of each side."""
     options = HashJoinNodeOptions("inner", keys, keys, [kept[0]], [kept[1]])
     join = Declaration("hashjoin", options, [_source(left), _source(right)])
     return join.to_table(use_threads=False)

@@ -1,4 +1,4 @@
-"""Arrow data: the rows that a caller gives, as a reader that is taken once."""
+"""Arrow data: the caller's rows as a reader that is consumed once."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ from delta_ops.lazy import lazy
 
 
 class ArrowData:
-    """Rows as a caller gives them; taken when the reader is first used."""
+    """The caller's rows; consumed on the first use of the reader."""
 
     def __init__(self, given: Any) -> None:
         self._given = given
 
     @lazy
     def reader(self) -> pa.RecordBatchReader:
-        """The rows.
+        """Return the reader of the rows.
 
         Raises:
             InvalidRequestError: As for `reader_of`.
@@ -29,15 +29,16 @@ class ArrowData:
 
 
 _taken = WeakSet[pa.RecordBatchReader]()
-"""Readers that operations were given."""
+"""Readers that operations have already consumed."""
 
 
 def reader_of(data: Any) -> pa.RecordBatchReader:
-    """The rows of Arrow data, as they come.
+    """Return a reader for any Arrow data.
 
     Raises:
-        InvalidRequestError: It is no Arrow data, or a reader that was taken before: it has no rows
-            any more, and who tries again with it would overwrite, or delete, by nothing.
+        InvalidRequestError: The data are not Arrow data, or are a reader consumed before. A
+            consumed reader has no rows, so that a retry with it would overwrite or delete rows and
+            write none.
     """
     if isinstance(data, pa.RecordBatchReader):
         if data in _taken:

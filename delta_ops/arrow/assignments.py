@@ -1,6 +1,6 @@
-"""Assignments: new values of columns, by expressions or as Python values.
+"""Assignments: new values of columns, from expressions or Python values.
 
-A value fits its column as data of a write fit a table: it keeps its meaning, or is refused.
+A value must fit its column like written data: it keeps its meaning, or is rejected.
 """
 
 from __future__ import annotations
@@ -36,12 +36,12 @@ from delta_ops.transaction.changeable import validate_whole
 
 
 class Assignments(NamedTuple):
-    """New values of some columns of a table."""
+    """The new values of some columns of a table."""
 
     nodes: Mapping[str, Node]
-    """What the values are made by, by names as the table spells them."""
+    """Expressions of the values, by column name as the table spells it."""
     evaluate: Callable[[Rows], list[pa.Array]]
-    """Makes the values, an array for each name, in the types of the table."""
+    """Computes the values: an array for each name, in the table's types."""
 
     @property
     def names(self) -> Sequence[str]:
@@ -50,7 +50,7 @@ class Assignments(NamedTuple):
 
     @property
     def columns(self) -> Sequence[Column]:
-        """The columns that the values are made of."""
+        """The columns that the expressions use."""
         return [each for node in self.nodes.values() for each in columns_of(node)]
 
 
@@ -63,18 +63,19 @@ def nodes_of(
     *,
     is_whole: bool = True,
 ) -> dict[str, Node]:
-    """The expression of each column, by the name that the table has for it.
+    """Return the expression for each column, by the column's name in the table.
 
     Args:
-        given: Expressions, texts of SQL or other Python values by columns and fields of structs.
-        schema: The table's.
+        given: Expressions, SQL texts or other Python values, by column or struct field.
+        schema: The table's schema.
         table: For messages.
         now_ms: Time of the statement, in milliseconds since the Unix epoch.
-        alias: What the table is called in expressions.
-        is_whole: Python values of structs have to have all fields, since rows would lose others.
+        alias: The table's name in expressions.
+        is_whole: Python values of structs must have all fields, because rows would lose missing
+            fields.
 
     Raises:
-        InvalidRequestError: There is no such column, it is given twice, or a value is none of it.
+        InvalidRequestError: A column does not exist, is given twice, or a value does not fit.
     """
     if not given:
         raise InvalidRequestError(f"{table}: no column is given a value; name one at least")
@@ -102,21 +103,22 @@ def plan_assignments(
     unmatchable: Collection[str] = (),
     meets: Node | None = None,
 ) -> Assignments:
-    """How to make new values of columns.
+    """Plan how to compute new values of columns.
 
     Args:
-        nodes: By the names of columns.
-        find: Finds the columns that the values are made of.
-        schema: The table's.
+        nodes: Expressions by column name.
+        find: Finds the columns that the expressions use.
+        schema: The table's schema.
         table: For messages.
-        partition_columns: Columns whose empty texts are null, and that take no NaN.
-        is_update: They take the place of values that rows have.
-        unmatchable: Keys of a merge that no row may leave empty.
-        meets: When rows of both sides of a merge meet, resolved. A new row that would meet its row
-            of the source, if partitions kept empty texts, is refused.
+        partition_columns: Columns where an empty text becomes null and NaN is rejected.
+        is_update: The values replace existing values of rows.
+        unmatchable: Keys of a merge that must not be empty in any row.
+        meets: The resolved condition of a merge. A new row is rejected if it matches its source row
+            only before empty partition texts become null.
 
     Raises:
-        InvalidRequestError: An expression does not fit the columns, or its type the column.
+        InvalidRequestError: An expression does not fit the columns, or its type does not fit its
+            column.
     """
     resolved = {name: resolve_expression(node, find) for name, node in nodes.items()}
     if is_update:
@@ -154,13 +156,13 @@ def _loses_match(
     filled: Mapping[str, pa.Array],
     schema: StructType,
 ) -> bool:
-    """Whether a row with an empty value only does not meet its row of the source as it is stored.
+    """Return whether an empty value stops a row from matching its source row once it is stored.
 
     Args:
         rows: Rows of the source.
         name: The column with empty values.
-        unfilled: New values as they are given.
-        filled: New values as they are stored.
+        unfilled: New values as given.
+        filled: New values as stored.
     """
 
     def find_met(values: Mapping[str, pa.Array]) -> pa.BooleanArray:
@@ -177,14 +179,14 @@ def _loses_match(
 
 
 def replace_values(column: Any, mask: pa.BooleanArray, values: pa.Array) -> pa.Array:
-    """The column with new values, in their order, where the mask is true."""
+    """Replace values of a column, in order, where the mask is true."""
     if is_coded(column.type):
         return replace_codes(column, mask, values)
     if len(values) == len(column):
         return values
     if pa.types.is_primitive(column.type):
         return pc.replace_with_mask(column, mask, values)
-    # For texts this takes a third of the time, and nested values cannot be replaced.
+    # For texts, take needs a third of the time; nested values do not support replacement.
     places = np.arange(len(column))
     chosen = mask.to_numpy(zero_copy_only=False)
     places[chosen] = np.arange(len(column), len(column) + len(values))

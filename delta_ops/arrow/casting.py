@@ -1,10 +1,10 @@
-"""Casting: Arrow data as a caller has them, as the columns of a table.
+"""Casting: convert a caller's Arrow data to the columns of a table.
 
-Columns, and the fields of structs at any depth, are found by name, whatever its case: what is
-missing becomes null, what the table lacks or the data have twice is refused. A value must keep its
-meaning: numbers change their type only if they come back unchanged, times only their unit or their
-zone, and nothing else is cast. A text is never parsed, and a time without a zone is never taken for
-an instant.
+Columns and struct fields at any depth match by name, without regard to case. A missing column
+becomes null. A column that the table lacks, or that the data have twice, is rejected. A value must
+keep its meaning: numbers change type only if they convert back unchanged, times change only their
+unit or zone, and nothing else is cast. A text is never parsed, and a time without a zone is never
+taken as an instant.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ _Cast = Callable[[pa.Array, pa.DataType], pa.Array]
 
 
 def plan_fit(given: pa.Schema, wanted: pa.Schema, table: str) -> Fit:
-    """How to fit batches of one schema to a table.
+    """Plan how to fit batches of one schema to a table.
 
     Args:
         given: The data's schema.
@@ -41,11 +41,11 @@ def plan_fit(given: pa.Schema, wanted: pa.Schema, table: str) -> Fit:
         table: For messages.
 
     Returns:
-        A function that yields the rows of a batch in the table's columns: in more than one batch
-        where one cannot hold them. It raises InvalidRequestError where a value does not fit.
+        A function that yields a batch's rows with the table's columns. It yields several batches if
+        the rows do not fit in one, and raises InvalidRequestError for a value that does not fit.
 
     Raises:
-        InvalidRequestError: A column has no place in the table, or is of a type that does not fit.
+        InvalidRequestError: The table lacks a column, or a column's type does not fit.
     """
     convert = plan_fields(list(given), list(wanted), "", _rules(table))
 
@@ -66,10 +66,10 @@ def plan_fit(given: pa.Schema, wanted: pa.Schema, table: str) -> Fit:
 
 
 def _validate_alike(found: pa.Schema, given: pa.Schema, table: str) -> None:
-    """Refuse a batch with other columns than its stream has said: they are taken by their places.
+    """Reject a batch whose columns differ from its stream's schema: columns match by position.
 
     Raises:
-        InvalidRequestError: With both.
+        InvalidRequestError: The columns differ; the message shows both.
     """
     shown = [
         [
@@ -106,13 +106,14 @@ def _decimal_to_float(values: pa.Array, target: pa.DataType) -> pa.Array:
 
 
 def _float_to_decimal(values: pa.Array, target: pa.DataType) -> pa.Array:
-    """The digits that stand for a number; Arrow's own cast makes 0.1 0.100000000000000006."""
+    """Convert the digits of each number; Arrow's own cast turns 0.1 into 0.100000000000000006."""
     fitted = values.cast(pa.string()).cast(target)
     return _require_unchanged(values, fitted, _nearest_float(fitted, values.type))
 
 
 def _nearest_float(values: pa.Array, target: pa.DataType) -> pa.Array:
-    """The numbers of decimals; Arrow's own cast multiplies, and 0.3 becomes 0.30000000000000004."""
+    """Parse the decimals' digits; Arrow's own cast multiplies and turns 0.3 into
+    0.30000000000000004."""
     return values.cast(pa.string()).cast(target)
 
 
@@ -153,7 +154,7 @@ _CASTS: Mapping[tuple[str, str], _Cast] = {
     ("instant", "instant"): cast,
     ("local time", "local time"): cast,
 }
-"""Every conversion there is, by the kinds of the data's type and of the table's."""
+"""All supported conversions, by the kind of the data's type and of the table's type."""
 
 _CURES: Mapping[tuple[str, str], str] = {
     ("local time", "instant"): (
@@ -167,11 +168,11 @@ _CURES: Mapping[tuple[str, str], str] = {
     ),
 }
 _SIZE_ONLY = frozenset({"text", "bytes"})
-"""Kinds of which every value fits; what is refused there is too much for one array."""
+"""Kinds whose values always fit; a conversion fails only if one array is too small."""
 
 
 class _ChangedError(Exception):
-    """A number would not come back."""
+    """A number does not convert back to the same value."""
 
 
 def _rules(table: str) -> Rules:
@@ -221,7 +222,7 @@ def _convert_or_refuse(
 
 
 def _widen(values: pa.Array) -> pa.Array:
-    """The numbers in a type that Arrow casts well; of small ones its casts are few or wrong."""
+    """Widen small number types, since Arrow has few or wrong casts for them."""
     if pt.is_float16(values.type):
         return values.cast(pa.float32())
     if pt.is_decimal32(values.type) or pt.is_decimal64(values.type):
@@ -234,9 +235,10 @@ def _kind(data_type: pa.DataType) -> str:
 
 
 def _truncate(values: pa.Array, integer: pa.DataType) -> pa.Array:
-    """Floating-point numbers without their fraction; null where the integer type has no such.
+    """Drop the fractions of floating-point numbers; numbers outside the integer type become null.
 
-    Where it has none, the processor decides what a cast gives, be it the very number next to it.
+    For numbers outside the type, the result of a cast depends on the processor, and may even be the
+    nearest number.
     """
     signed = pt.is_signed_integer(integer)
     low = -(2.0 ** (integer.bit_width - 1)) if signed else 0.0
@@ -248,10 +250,10 @@ def _truncate(values: pa.Array, integer: pa.DataType) -> pa.Array:
 
 
 def _require_unchanged(values: pa.Array, fitted: pa.Array, back: pa.Array) -> pa.Array:
-    """The fitted values, if the cast back gives the values again.
+    """Return the fitted values if they convert back to the original values.
 
     Raises:
-        _ChangedError: It does not.
+        _ChangedError: A value does not.
     """
     same = pc.fill_null(pc.equal(values, back), False)
     if pt.is_floating(values.type):

@@ -1,6 +1,7 @@
-"""CHAR columns: read with the padding that writers may have left out, written no longer than said.
+"""CHAR columns: pad values that are read, and limit the length of values that are written.
 
-Source: Spark's `ApplyCharTypePadding`, which pads fields, elements, keys and values too.
+Source: Spark's `ApplyCharTypePadding`, which also pads fields, elements, keys and values. Writers
+may omit the padding.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ from delta_ops.protocol.schema.char_types import CharLengths, char_lengths
 
 
 def plan_padding(schema: StructType) -> Callable[[pa.RecordBatch], pa.RecordBatch]:
-    """How to pad batches of these columns."""
+    """Plan how to pad batches with these columns."""
     lengths = [char_lengths(each) for each in schema.fields]
     if not any(lengths):
         return lambda batch: batch
@@ -31,12 +32,12 @@ def plan_padding(schema: StructType) -> Callable[[pa.RecordBatch], pa.RecordBatc
 
 
 def find_longer(array: Any, limits: CharLengths, path: str) -> Iterator[tuple[str, int]]:
-    """The paths at which an array has a longer string than it may, with what it may.
+    """Yield the path and limit of each column or nested value with a string that is too long.
 
     Args:
-        array: An array of any type, with Arrow's plain layouts.
-        limits: As `length_limits` gives them.
-        path: The array's own.
+        array: An array of any type, in Arrow's plain layouts.
+        limits: The limits, from `length_limits`.
+        path: The array's own path.
     """
     if isinstance(limits, int):
         longest = pc.max(pc.utf8_length(array)).as_py()
@@ -57,7 +58,7 @@ def _pad(array: Any, lengths: CharLengths | None) -> Any:
     """Pad the strings of an array of any type.
 
     Args:
-        array: Has Arrow's plain layouts.
+        array: An array in Arrow's plain layouts.
     """
     if lengths is None:
         return array

@@ -1,8 +1,8 @@
-"""Coded texts: columns whose texts stand once in a dictionary, and in the rows by number.
+"""Coded texts: columns that store each text once in a dictionary, and an index in each row.
 
-Rows that are written again keep them so from the file that they are read of to the next one, which
-spares to make texts of the numbers and to look each up again. Nobody sees them beyond the writing
-of files: conditions and expressions are evaluated over plain texts.
+A rewrite keeps texts coded from the file that is read to the file that is written. This saves
+decoding the texts and looking each one up again. Only the code that writes files handles coded
+texts: conditions and expressions are evaluated over plain texts.
 """
 
 from __future__ import annotations
@@ -16,35 +16,35 @@ import pyarrow.compute as pc
 import pyarrow.types as pt
 
 MAX_BYTES = 2**31 - 1
-"""Most bytes of text in one array, which counts them with 32 bits."""
+"""Maximum bytes of text in one array, which has 32-bit offsets."""
 
 
 def is_coded(data_type: pa.DataType) -> bool:
-    """Whether the type is that of a column of coded texts."""
+    """Return whether the type is a column of coded texts."""
     return bool(pt.is_dictionary(data_type))
 
 
 def decode(values: Any) -> Any:
-    """The texts themselves; what is not coded as it is."""
+    """Return plain texts; values that are not coded stay unchanged."""
     return values.dictionary_decode() if is_coded(values.type) else values
 
 
 def decode_columns(rows: pa.RecordBatch) -> pa.RecordBatch:
-    """The rows with plain texts."""
+    """Return the rows with plain texts."""
     if not any(map(is_coded, rows.schema.types)):
         return rows
     return pa.RecordBatch.from_arrays(list(map(decode, rows.columns)), names=rows.schema.names)
 
 
 def decoded_bytes(rows: pa.RecordBatch) -> int:
-    """Size of the rows with plain texts, about."""
+    """Return the approximate size of the rows with plain texts."""
     if not any(map(is_coded, rows.schema.types)):
         return int(rows.nbytes)
     return sum(map(_bytes_of, rows.columns))
 
 
 def fit_in_array(values: Any) -> bool:
-    """Whether one array holds the texts of an array of coded ones, decoded."""
+    """Return whether the decoded texts fit in one array."""
     longest = pc.max(pc.binary_length(values.dictionary)).as_py() or 0
     return longest * len(values) <= MAX_BYTES or _bytes_of(values) <= MAX_BYTES
 
@@ -58,7 +58,7 @@ def _bytes_of(values: Any) -> int:
 
 
 def code_schema(schema: pa.Schema, types: Sequence[pa.DataType]) -> pa.Schema:
-    """The schema of rows that have these types, which differ in that texts are coded only."""
+    """Return the schema with these types; they may differ from its own only in coded texts."""
     if not any(map(is_coded, types)):
         return schema
     pairs = zip(schema, types, strict=True)
@@ -66,16 +66,16 @@ def code_schema(schema: pa.Schema, types: Sequence[pa.DataType]) -> pa.Schema:
 
 
 def batch_of(schema: pa.Schema, columns: Sequence[pa.Array]) -> pa.RecordBatch:
-    """The rows with these columns, of which texts may be coded."""
+    """Build a batch from these columns; texts may be coded."""
     coded = code_schema(schema, [each.type for each in columns])
     return pa.RecordBatch.from_arrays(list(columns), schema=coded)
 
 
 def replace_codes(column: Any, mask: pa.BooleanArray, values: pa.Array) -> pa.Array:
-    """The coded column with new texts, in their order, where the mask is true.
+    """Replace texts of a coded column, in order, where the mask is true.
 
     Args:
-        column: A column of a file, whose dictionary has no null.
+        column: A column of a file; its dictionary has no null.
     """
     new = values.dictionary_encode()
     if len(values) == len(column):
@@ -86,10 +86,10 @@ def replace_codes(column: Any, mask: pa.BooleanArray, values: pa.Array) -> pa.Ar
 
 
 def drop_unused_texts(rows: pa.Table) -> pa.Table:
-    """The rows with dictionaries of the texts that they have, each once.
+    """Rebuild dictionaries so that they hold each used text once.
 
-    Else a file would keep texts of rows that were deleted. And Arrow, which takes dictionaries as
-    they are, would write wrong numbers for one that has a text twice.
+    Otherwise a file would keep the texts of deleted rows. And Arrow writes dictionaries as they
+    are, with wrong indices if a text occurs twice.
     """
     for place, field in enumerate(rows.schema):
         if is_coded(field.type):

@@ -1,4 +1,4 @@
-"""The Arrow engine: rows are read, written and changed in this process, without a JVM."""
+"""The Arrow engine reads, writes and changes rows in this process, without a JVM."""
 
 from __future__ import annotations
 

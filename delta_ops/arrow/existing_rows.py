@@ -1,9 +1,9 @@
-"""Check rows: hold new rules against the rows that a table has, before the table demands them.
+"""Check rows: validate a table's rows against new rules before the rules take effect.
 
 Source: PROTOCOL.md, "CHECK Constraints" and "Column Invariants" (every row satisfies them).
 
-Only files are opened whose statistics do not prove that all of their rows keep the rule, and of
-these only the columns that it is about. A few batches are in memory at a time.
+A file is opened only if its statistics do not prove that all its rows keep the rule. Only the
+columns of the rule are read. A few batches are in memory at a time.
 """
 
 from __future__ import annotations
@@ -30,17 +30,17 @@ _Validate = Callable[[pa.RecordBatch], None]
 def check_rows(
     snapshot: Snapshot, definition: TableDefinition, rules: Sequence[Check | NotNull]
 ) -> None:
-    """Refuse rules that a row of a snapshot breaks; the engine of `add_constraint` without a JVM.
+    """Reject rules that a row of a snapshot breaks; used by `add_constraint` in the Arrow engine.
 
     Args:
         snapshot: The rows.
-        definition: The table as it would be; the rules are among its own.
-        rules: The new ones.
+        definition: The table's definition including the new rules.
+        rules: The new rules.
 
     Raises:
-        InvalidRequestError: A row breaks a rule, with the rule and a row; or a condition is none
-            that this engine can evaluate.
-        DataFileError: A data file or a deletion vector is gone or cannot be read.
+        InvalidRequestError: A row breaks a rule (the message shows both), or this engine cannot
+            evaluate a condition.
+        DataFileError: A data file or a deletion vector is missing or unreadable.
     """
     validate_arguments(check_rows, locals())
     for rule in rules:
@@ -78,9 +78,9 @@ def _hold_not_null(rule: NotNull, snapshot: Snapshot, definition: TableDefinitio
 
 
 def _rows_that_may_break(expression: str, schema: StructType) -> Predicate | None:
-    """Rows among which are all for which a condition is false or null; None if it cannot be said.
+    """Return a predicate for all rows where a condition may be false or null; None if unknown.
 
-    A condition is null only where one of its columns is, or where a null is listed in it.
+    A condition is null only if one of its columns is null, or if it lists a null.
     """
     try:
         predicate = resolve(parse_predicate(expression), schema)
@@ -103,7 +103,7 @@ def _find_broken_row(
     broken: Predicate | None,
     validate: _Validate,
 ) -> str | None:
-    """The first row that breaks a rule, with all of its columns, as text."""
+    """Return the first row that breaks a rule as text, with all its columns."""
     everything = [field.name for field in snapshot.schema.fields]
     if next(_find_broken(snapshot, columns or everything, broken, validate), None) is None:
         return None
@@ -113,7 +113,7 @@ def _find_broken_row(
 def _find_broken(
     snapshot: Snapshot, columns: Sequence[str], broken: Predicate | None, validate: _Validate
 ) -> Iterator[pa.RecordBatch]:
-    """A row of each batch that has one which breaks the rule."""
+    """Yield a row that breaks the rule from each batch that has such a row."""
     files = plan_scan(snapshot, broken)
     for batch in read_files(snapshot, files, columns, broken):
         if len(batch) and _is_broken(batch, validate):

@@ -1,9 +1,9 @@
-"""Generated columns in Arrow data: their values are made where they are left out.
+"""Generated columns in Arrow data: compute the values of columns that the data omit.
 
 Source: PROTOCOL.md, "Generated Columns".
 
-Expressions are those of `docs/dml.md`, in UTC. Where a value is given it is checked, see
-`row_checks`.
+Expressions use the dialect of `docs/dml.md`, in UTC. `row_checks` validates values that the data
+contain.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ class GeneratedColumns:
         table: For messages.
 
     Raises:
-        InvalidRequestError: An expression is none that this engine can evaluate.
+        InvalidRequestError: This engine cannot evaluate an expression.
     """
 
     def __init__(self, definition: TableDefinition, table: str) -> None:
@@ -35,11 +35,11 @@ class GeneratedColumns:
 
     @property
     def names(self) -> Collection[str]:
-        """The columns, as the table spells them."""
+        """The generated columns, as the table spells them."""
         return self._values.keys()
 
     def left_out(self, given: Iterable[str]) -> list[str]:
-        """The columns that are not among these, which are in any case."""
+        """Return the generated columns that are not among the given names, in any case."""
         folded = {name.lower() for name in given}
         return [name for name in self._values if name.lower() not in folded]
 
@@ -49,12 +49,12 @@ class GeneratedColumns:
         names: Collection[str],
         mask: pa.BooleanArray | None = None,
     ) -> pa.RecordBatch:
-        """The rows with new values in generated columns.
+        """Compute generated columns of rows.
 
         Args:
-            rows: In the table's columns.
-            names: Generated columns.
-            mask: The rows that get them; None: all.
+            rows: Rows with the table's columns.
+            names: The generated columns to compute.
+            mask: The rows to change; None means all.
 
         Raises:
             InvalidRequestError: An expression has no value for a row.

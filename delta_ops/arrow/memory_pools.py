@@ -1,13 +1,14 @@
-"""Memory pools: where Arrow takes memory from for rows that are read and written.
+"""Memory pools: choose where Arrow allocates memory for rows that are read and written.
 
-Arrow's default pool on Linux, mimalloc, takes 2 seconds of system time to hand out the pages of
-500 MB of rows, where jemalloc takes half a second. It also takes much more than is asked for: an
-update that never held more than 15 MB at once had 50 MB less of the system with jemalloc. The pool
-of a whole process is its owner's to choose. So what reads is given another one, and the rest has it
-only as long as rows are written again.
+Arrow's default pool on Linux, mimalloc, needs 2 seconds of system time to allocate the pages for
+500 MB of rows; jemalloc needs half a second. mimalloc also takes more memory than requested: an
+update that never held more than 15 MB used 50 MB less with jemalloc. The default pool is the choice
+of the process's owner. Readers therefore get jemalloc explicitly, and other code uses it only while
+rows are rewritten.
 
-Arrow's Parquet library takes its small buffers from the default pool all the same, and for each
-thread that pool asks the system for huge pages. So there are none while memory is to go back.
+Arrow's Parquet library always takes its small buffers from the default pool, and that pool requests
+huge pages for each thread. Huge pages are therefore disabled while memory must go back to the
+system.
 """
 
 from __future__ import annotations
@@ -23,24 +24,24 @@ import pyarrow as pa
 
 _SLOW_POOL, _FAST_POOL = "mimalloc", "jemalloc"
 _DECAY_MS = 1000
-"""Arrow's own setting."""
+"""Arrow's default setting."""
 _SET_HUGE_PAGES_OFF, _ARE_HUGE_PAGES_OFF = 41, 42
-"""What the system call prctl is asked for: PR_SET_THP_DISABLE, PR_GET_THP_DISABLE."""
+"""Numbers of the system call prctl: PR_SET_THP_DISABLE, PR_GET_THP_DISABLE."""
 
 
 @cache
 def fast_pool() -> pa.MemoryPool | None:
-    """What hands out memory sooner than the default of the process; None where that will do."""
+    """Return a pool that is faster than the process's default; None if there is none."""
     is_slow = pa.default_memory_pool().backend_name == _SLOW_POOL
     has_fast = _FAST_POOL in pa.supported_memory_backends()
     return pa.jemalloc_memory_pool() if is_slow and has_fast else None
 
 
 class _Shared:
-    """A state of the process that lasts from the first who wants it to the last.
+    """A process-wide state that lasts while at least one user needs it.
 
     Args:
-        begin: Brings it about, and returns what ends it.
+        begin: Starts the state, and returns the function that ends it.
     """
 
     def __init__(self, begin: Callable[[], Callable[[], None]]) -> None:
@@ -51,7 +52,7 @@ class _Shared:
 
     @contextmanager
     def lasting(self) -> Iterator[None]:
-        """Let it last as long as this is entered, or another one."""
+        """Keep the state for the duration of this context."""
         with self._lock:
             self._num_users += 1
             if self._num_users == 1:
@@ -72,7 +73,7 @@ def _change_pool() -> Callable[[], None]:
     pa.set_memory_pool(pool)
 
     def restore() -> None:
-        # Whoever has chosen another one meanwhile keeps it.
+        # Keep a pool that other code has chosen meanwhile.
         if pa.default_memory_pool().backend_name == _FAST_POOL:
             pa.set_memory_pool(usual)
 
@@ -94,7 +95,7 @@ def _give_memory_back() -> Callable[[], None]:
 
 
 def _prctl(what: int, value: int = 0) -> int:
-    """The answer of the system; -1 where it has no such call."""
+    """Return the result of the system call; -1 if the system lacks the call."""
     if sys.platform != "linux":
         return -1
     answer: int = ctypes.CDLL(None).prctl(what, value, 0, 0, 0)
@@ -106,9 +107,9 @@ _fast_pool_used, _memory_given_back = _Shared(_change_pool), _Shared(_give_memor
 
 @contextmanager
 def sparing_memory() -> Iterator[None]:
-    """Let everything in this process that names no pool take memory from the fast one.
+    """Use the fast pool for all allocations in this process that name no pool.
 
-    Several may be entered at once; the last to leave restores what was there.
+    Contexts may be nested or overlap; the last to end restores the previous pool.
     """
     if fast_pool() is None:
         yield
@@ -119,10 +120,10 @@ def sparing_memory() -> Iterator[None]:
 
 @contextmanager
 def giving_memory_back() -> Iterator[None]:
-    """Let the memory of what was read go back to the system at once, and not a second later.
+    """Return memory to the system immediately instead of a second later.
 
-    What is read in a second can be more than all that a rewrite may hold. Several may be entered at
-    once.
+    A second of reading can allocate more than a rewrite may hold. Contexts may be nested or
+    overlap.
     """
     if fast_pool() is None:
         yield

@@ -1,10 +1,10 @@
-"""Nesting: values of one Arrow type as values of another, down to the leaves.
+"""Nesting: convert values of one Arrow type to another, down to the leaves.
 
-Fields of structs are found by name, whatever its case; one that is missing becomes null. Lists and
-maps of every layout become the plain ones, dictionaries and run ends are decoded. What a leaf may
-become is for the caller's rules to say: those for what is written differ from those for what is
-read. Structs, lists and maps are taken apart and built anew, since Arrow's own cast takes fields of
-another case for missing, and loses the values of list views.
+Fields of structs match by name, without regard to case; a missing field becomes null. All layouts
+of lists and maps become plain layouts; dictionaries and run ends are decoded. The caller's rules
+decide how leaves convert, because writes and reads have different rules. Structs, lists and maps
+are rebuilt, since Arrow's own cast loses fields whose names differ in case, and loses the values of
+list views.
 """
 
 from __future__ import annotations
@@ -19,27 +19,28 @@ import pyarrow.types as pt
 from delta_ops.arrow.coded_texts import MAX_BYTES, fit_in_array
 
 Convert = Callable[[Any], Any]
-"""From an array of the one type to an array of the other."""
+"""Converts an array of one type to an array of another type."""
 
 _WITHOUT_VIEWS = {pa.string_view(): pa.large_string(), pa.binary_view(): pa.large_binary()}
 
 
 class Rules(NamedTuple):
-    """What may become what."""
+    """Which conversions are allowed."""
 
     leaf: Callable[[pa.DataType, pa.DataType, str], Convert]
-    """For types that are not both nested alike; the path is for messages."""
+    """Plans the conversion between two types, unless both are structs, both lists or both maps. The
+    path is for messages."""
     validate_names: Callable[[Sequence[str], Sequence[str], str], None]
-    """Looks at the names of the fields that are given and wanted, at a path; "" is the row."""
+    """Checks the given and the wanted field names at a path; "" is the row."""
 
 
 def plan_conversion(source: pa.DataType, target: pa.DataType, path: str, rules: Rules) -> Convert:
-    """How to make the target type of the source type.
+    """Plan the conversion from the source type to the target type.
 
-    The target has no dictionary, but for a column of coded texts that stay so.
+    The target has no dictionary, except for a column of coded texts that stays coded.
 
-    What the result raises is a matter of size: `pa.ArrowInvalid` or `pa.ArrowCapacityError` where
-    the values are more than one array holds; and what the leaves raise.
+    The conversion raises `pa.ArrowInvalid` or `pa.ArrowCapacityError` if the values are larger than
+    one array can hold, and the errors of the leaves.
     """
     if pt.is_null(source):
         return lambda array: pa.nulls(len(array), target)
@@ -62,7 +63,7 @@ def plan_conversion(source: pa.DataType, target: pa.DataType, path: str, rules: 
 def plan_fields(
     source: Sequence[pa.Field], target: Sequence[pa.Field], path: str, rules: Rules
 ) -> Callable[[Sequence[pa.Array], int], list[pa.Array]]:
-    """How to make the target's columns of the source's; called with these and their length."""
+    """Plan how to convert columns; the conversion takes the source columns and their length."""
     rules.validate_names([each.name for each in source], [each.name for each in target], path)
     by_lower_name = {each.name.lower(): i for i, each in enumerate(source)}
     by_name = {each.name: i for i, each in enumerate(source)}
@@ -86,7 +87,7 @@ def plan_fields(
 
 
 def convert_in_pieces(rows: Any, convert: Convert) -> Iterator[Any]:
-    """What conversion makes of an array or batch, in as many pieces as sizes make necessary.
+    """Convert an array or batch, and split it if the result is too large for one array.
 
     Raises:
         pa.ArrowInvalid, pa.ArrowCapacityError: A single row does not convert.
@@ -105,13 +106,14 @@ def convert_in_pieces(rows: Any, convert: Convert) -> Iterator[Any]:
 
 
 def cast(values: pa.Array, target: pa.DataType) -> pa.Array:
-    """Arrow's safe cast, which refuses what would be lost.
+    """Apply Arrow's safe cast, which rejects lossy conversions.
 
     Raises:
-        pa.ArrowException: A value does not fit, or all of them are more than an array holds.
+        pa.ArrowException: A value does not fit, or all values together are larger than one array
+        can hold.
     """
     if values.type in _WITHOUT_VIEWS:
-        # Cast at once, more than 2 GiB of views become a broken array without a word.
+        # A direct cast of more than 2 GiB of views silently creates a broken array.
         values = values.cast(_WITHOUT_VIEWS[values.type])
     try:
         return values.cast(target)
@@ -119,23 +121,23 @@ def cast(values: pa.Array, target: pa.DataType) -> pa.Array:
         is_large = pt.is_large_string(values.type) or pt.is_large_binary(values.type)
         if not is_large or values.nbytes > MAX_BYTES:
             raise
-    # Of a slice Arrow looks at where it ends in its buffer, not at how long it is.
+    # For a slice, Arrow checks its end in the buffer instead of its length.
     return pa.concat_arrays([values, values.slice(0, 0)]).cast(target)
 
 
 def integer_to_decimal(values: pa.Array, target: pa.DataType) -> pa.Array:
-    """Whole numbers as decimals.
+    """Convert integers to decimals.
 
     Raises:
         pa.ArrowException: A number has too many digits.
     """
-    # Arrow demands a precision for every number of the integer type, present or not.
+    # Arrow requires a precision that fits every number of the integer type.
     digits_of_any = 20
     return values.cast(pa.decimal256(digits_of_any + target.scale, target.scale)).cast(target)
 
 
 def decimal_to_decimal(values: pa.Array, target: pa.DataType) -> pa.Array:
-    """Decimals as decimals of another precision and scale.
+    """Convert decimals to another precision and scale.
 
     Raises:
         pa.ArrowException: A number has too many digits.
@@ -144,15 +146,14 @@ def decimal_to_decimal(values: pa.Array, target: pa.DataType) -> pa.Array:
     given = values.type
     if target.precision - target.scale >= given.precision - given.scale:
         return fitted
-    # Arrow appends zeros without a look at whether the bits suffice; what it wrapped does not come
-    # back.
+    # Arrow appends zeros without an overflow check; a wrapped number does not convert back.
     if not fitted.cast(given).equals(values):
         raise pa.ArrowInvalid(f"a number has too many digits for {target}")
     return fitted
 
 
 def is_list(data_type: pa.DataType) -> bool:
-    """Whether the type is one of lists, in any of Arrow's layouts."""
+    """Return whether the type is a list, in any of Arrow's layouts."""
     return bool(
         pt.is_list(data_type)
         or pt.is_large_list(data_type)
@@ -163,7 +164,7 @@ def is_list(data_type: pa.DataType) -> bool:
 
 
 def has_views(data_type: pa.DataType) -> bool:
-    """Whether the type is one of views of texts or bytes, or has such a one inside."""
+    """Return whether the type is, or contains, a view type of texts or bytes."""
     if isinstance(data_type, pa.BaseExtensionType):
         return has_views(data_type.storage_type)
     inner = (data_type.field(i).type for i in range(data_type.num_fields))
@@ -171,12 +172,12 @@ def has_views(data_type: pa.DataType) -> bool:
 
 
 def drop_hidden_nulls(array: Any, data_type: pa.DataType, *, nullable: bool) -> Any:
-    """Rebuild an array without the nulls that its type forbids; they may stand below null parents.
+    """Rebuild an array without nulls that its type forbids; such nulls are below null parents.
 
     Args:
-        array: Has the type, and no null where the type and the parents forbid it.
-        data_type: Has neither views nor dictionaries.
-        nullable: Whether the array itself may have nulls; those it has are otherwise hidden.
+        array: An array of the type. It has no forbidden null, except below a null parent.
+        data_type: A type without views and dictionaries.
+        nullable: Whether the array itself may have nulls. If not, its nulls are below null parents.
     """
     mask = nulls_of(array) if nullable else None
     if pt.is_struct(data_type):
@@ -203,7 +204,7 @@ def drop_hidden_nulls(array: Any, data_type: pa.DataType, *, nullable: bool) -> 
 
 
 def entries(array: pa.MapArray) -> pa.ListArray:
-    """A map as the list of its pairs, without a copy."""
+    """Return a map as the list of its pairs, without a copy."""
     pairs = pa.StructArray.from_arrays(
         [array.keys, array.items], fields=[array.type.key_field, array.type.item_field]
     )
@@ -214,7 +215,7 @@ def entries(array: pa.MapArray) -> pa.ListArray:
 
 
 def _keep_codes(array: pa.DictionaryArray) -> pa.DictionaryArray:
-    """The array itself, if it can be decoded at once."""
+    """Return the array unchanged if its decoded texts fit in one array."""
     if not fit_in_array(array):
         raise pa.ArrowCapacityError("the texts are more than one array holds")
     return array
@@ -223,8 +224,8 @@ def _keep_codes(array: pa.DictionaryArray) -> pa.DictionaryArray:
 def _dictionary(source: pa.DataType, target: pa.DataType, path: str, rules: Rules) -> Convert:
     value_type = _WITHOUT_VIEWS.get(source.value_type, source.value_type)
     convert = plan_conversion(value_type, target, path, rules)
-    # Decoded first, since a value of the dictionary that no row has need not fit. Arrow cannot take
-    # values of an array of views.
+    # Decode first, since an unused value of the dictionary need not fit. Arrow's take does not
+    # support view types.
     return lambda array: convert(array.dictionary.cast(value_type).take(array.indices))
 
 
@@ -233,7 +234,7 @@ def _struct(source: pa.DataType, target: pa.DataType, path: str, rules: Rules) -
     members = plan_fields(list(source), fields, path, rules)
 
     def convert(array: pa.StructArray) -> pa.StructArray:
-        # Flattened, a field is null where the struct is: what lies hidden there need not fit.
+        # flatten() makes fields null where the struct is null: hidden values need not fit.
         arrays = members(array.flatten(), len(array))
         return pa.StructArray.from_arrays(arrays, fields=fields, mask=nulls_of(array))
 
@@ -267,12 +268,16 @@ def _map(source: pa.DataType, target: pa.DataType, path: str, rules: Rules) -> C
 
 
 def nulls_of(array: pa.Array) -> pa.BooleanArray | None:
-    """Which values are null; None if none is."""
+    """Return a mask of null values; None if there are none."""
     return array.is_null() if array.null_count else None
 
 
 def offsets_of(array: Any) -> pa.Int32Array:
-    """Where each list starts in the flattened values; refused where 32 bits cannot tell."""
+    """Return the start of each list in the flattened values.
+
+    Raises:
+        pa.ArrowInvalid: An offset needs more than 32 bits.
+    """
     lengths = pc.fill_null(pc.list_value_length(array), 0).cast(pa.int64())
     ends = pc.cumulative_sum(lengths)
     return pa.concat_arrays([pa.array([0], pa.int64()), ends]).cast(pa.int32())

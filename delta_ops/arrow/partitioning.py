@@ -1,9 +1,9 @@
-"""Partitioning: the rows of a table by partition.
+"""Partitioning: split the rows of a table by partition.
 
 Source: PROTOCOL.md, "Partition Value Serialization".
 
-Rows belong together when their serialised values agree: -0.0 and 0.0 are one partition, and so are
-null and the empty text.
+Rows are in one partition if their serialized values are equal: -0.0 and 0.0 are one partition, and
+so are null and the empty text.
 """
 
 from __future__ import annotations
@@ -29,9 +29,9 @@ PartitionValues = dict[str, str | None]
 def split(
     rows: pa.Table, schema: StructType, columns: Sequence[str], table: str
 ) -> Iterator[tuple[PartitionValues, pa.Table]]:
-    """The rows of each partition with its serialised values, in the order the partitions appear.
+    """Yield each partition's serialized values and rows, in the order of first appearance.
 
-    The partition columns are left out of the rows, since files do not have them.
+    The rows come without the partition columns, since files do not have them.
 
     Raises:
         InvalidRequestError: A value cannot be written as a partition value.
@@ -41,7 +41,7 @@ def split(
         return
     texts = [_serialize_column(rows[name], find_field(schema, name), table) for name in columns]
     numbers = _partition_numbers(texts)
-    # One stable sort of all rows, then slices: taking the rows of each partition for itself would
+    # Sort all rows once (stable), then slice. Taking the rows of each partition separately would
     # join the chunks of every column again and again.
     order = pc.sort_indices(numbers)
     counts = pc.value_counts(numbers.take(order)).field("counts")
@@ -60,12 +60,12 @@ def split(
 def validate_new_values(
     columns: Mapping[str, pa.Array], partition_columns: Sequence[str], table: str
 ) -> None:
-    """Refuse new values of partition columns that other engines read differently.
+    """Reject new partition values that other engines read differently.
 
-    Rows of such a partition that is there can still be changed and deleted.
+    Rows of an existing partition with such a value can still be changed and deleted.
 
     Raises:
-        InvalidRequestError: A value is NaN, or the text that stands for null in directory names.
+        InvalidRequestError: A value is NaN, or the text that means null in directory names.
     """
     for name in partition_columns:
         values = columns.get(name)
@@ -86,9 +86,9 @@ def validate_new_values(
 
 
 def fill_empty(values: pa.Array, field: StructField) -> pa.Array:
-    """New values of a partition column as they are read back: an empty text is null.
+    """Return new values of a partition column as readers see them: an empty text becomes null.
 
-    One of the type CHAR is its spaces, which Spark writes too.
+    An empty CHAR value becomes spaces, as in Spark.
 
     Source: PROTOCOL.md, "Partition Value Serialization".
     """
@@ -102,7 +102,7 @@ def fill_empty(values: pa.Array, field: StructField) -> pa.Array:
 
 
 def empty_values(values: pa.Array) -> pa.BooleanArray:
-    """Which texts or bytes are empty; null where there is none."""
+    """Return which texts or bytes are empty; null where the value is null."""
     return pc.equal(pc.binary_length(values), 0)
 
 
@@ -115,11 +115,11 @@ def _is_text(data_type: pa.DataType) -> bool:
 
 
 def _partition_numbers(texts: Sequence[pa.Array]) -> pa.Array:
-    """For each row the number of its partition, counted from 0 as they appear."""
+    """Return the number of each row's partition, counted from 0 in order of appearance."""
     numbers = _numbers(texts[0])
     for text in texts[1:]:
         inner = _numbers(text)
-        # Numbered anew after each column, so that the products stay small.
+        # Renumber after each column, so that the products stay small.
         factor = pa.scalar(len(text), pa.int64())
         numbers = _numbers(pc.add_checked(pc.multiply_checked(numbers, factor), inner))
     return numbers
@@ -150,7 +150,7 @@ def _texts(values: pa.Array, field: StructField, table: str) -> list[str | None]
         else:
             texts = [serialize(each, field.data_type) for each in values.to_pylist()]
     except (OverflowError, ValueError, InvalidRequestError):
-        return [_text(each, field, table) for each in values]  # finds the one
+        return [_text(each, field, table) for each in values]  # finds the bad value
     if None in texts and not field.nullable:
         return [_text(each, field, table) for each in values]
     return texts

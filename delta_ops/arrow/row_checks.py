@@ -1,13 +1,14 @@
-"""Row checks: the rules that every row must keep, in Arrow data.
+"""Row checks: validate Arrow data against the rules for every row of a table.
 
 Source: PROTOCOL.md, "Column Invariants" (NOT NULL), "Generated Columns", `protocol.row_rules`.
 
-The nullability of the Arrow types is not asked, only the values. What must not be null may be so
-where its parent is null. Bytes that are no text can stand in an Arrow column of text, and Parquet
-takes them: a file could be written that other readers fail on.
+Only values count, not the nullability of the Arrow types. A required value may be null if its
+parent is null. An Arrow text column can hold bytes that are not UTF-8, and Parquet accepts them:
+the file would be written, and other readers would fail on it.
 
-Expressions of constraints, invariants and generated columns are those of `docs/predicates.md` and
-`docs/dml.md`, which mean the same to Spark; the rest is refused before a file is written.
+Expressions of constraints, invariants and generated columns must be in the dialect of
+`docs/predicates.md` and `docs/dml.md`, which has the same meaning in Spark. Other expressions are
+rejected before a file is written.
 """
 
 from __future__ import annotations
@@ -51,21 +52,21 @@ from delta_ops.protocol.table_definition import TableDefinition
 
 ExpressionRule = Check | Invariant | Generated
 Checks = Mapping[ExpressionRule | MaxLength, Callable[[pa.RecordBatch], None]]
-"""What refuses batches in which a row breaks a rule, by the rule."""
+"""Validators by rule; each raises for a batch with a row that breaks its rule."""
 _Filter = Callable[[pa.RecordBatch], pa.RecordBatch]
 _Rows = TypeVar("_Rows", pa.RecordBatch, pa.Table)
 _SHOWN_COLUMNS = 20
 
 
 def validate_values(rows: pa.RecordBatch, table: str) -> None:
-    """Refuse values that their type does not allow, such as text that is not UTF-8.
+    """Reject values that their type does not allow, such as text that is not UTF-8.
 
     Args:
-        rows: May have any types.
+        rows: Rows of any types.
         table: For the message.
 
     Raises:
-        InvalidRequestError: With the column.
+        InvalidRequestError: A column has such a value; the message names the column.
     """
     for name, column in zip(rows.schema.names, rows.columns, strict=True):
         try:
@@ -80,13 +81,13 @@ def validate_values(rows: pa.RecordBatch, table: str) -> None:
 
 
 def plan_checks(definition: TableDefinition, table: str) -> Checks:
-    """What refuses batches in which a row breaks an expression or is longer than it may, by rule.
+    """Plan the validators for rules with an expression and for maximum lengths.
 
     Args:
         table: For messages.
 
     Raises:
-        InvalidRequestError: An expression is none that this engine can evaluate.
+        InvalidRequestError: This engine cannot evaluate an expression.
     """
     rules = [rule for rule in definition.row_rules if isinstance(rule, ExpressionRule)]
     limits = ((each, length_limits(each)) for each in definition.schema.fields)
@@ -103,14 +104,14 @@ def plan_checks(definition: TableDefinition, table: str) -> Checks:
 def plan_check(
     rule: ExpressionRule, definition: TableDefinition, table: str
 ) -> Callable[[pa.RecordBatch], None]:
-    """What refuses batches in which a row breaks a rule.
+    """Plan the validator for one rule.
 
     Args:
-        definition: The rule is about its columns.
+        definition: The table with the rule's columns.
         table: For messages.
 
     Raises:
-        InvalidRequestError: Its expression is none that this engine can evaluate.
+        InvalidRequestError: This engine cannot evaluate the rule's expression.
     """
     validate_rule(rule, definition.schema, table)
     find_broken = _plan_filter(rule, definition, table)
@@ -130,10 +131,10 @@ def plan_check(
 
 
 def _validate_lengths(name: str, limits: CharLengths, table: str, rows: pa.RecordBatch) -> None:
-    """Refuse rows with a string that is longer than its column allows.
+    """Reject rows with a string that is longer than its column allows.
 
     Raises:
-        InvalidRequestError: With the column.
+        InvalidRequestError: A string is too long; the message names the column.
     """
 
     def first_longer(some: pa.RecordBatch) -> tuple[str, int] | None:
@@ -151,7 +152,7 @@ def _validate_lengths(name: str, limits: CharLengths, table: str, rows: pa.Recor
 
 
 def _plan_filter(rule: ExpressionRule, definition: TableDefinition, table: str) -> _Filter:
-    """Keeps the rows that break a rule."""
+    """Plan a filter that keeps the rows that break a rule."""
     try:
         if isinstance(rule, Generated):
             return _plan_comparison(rule, definition, table)
@@ -164,7 +165,7 @@ def _plan_filter(rule: ExpressionRule, definition: TableDefinition, table: str) 
 
 
 def _plan_condition(text: str, definition: TableDefinition) -> _Filter:
-    """Keeps the rows for which a condition is false or null."""
+    """Plan a filter that keeps the rows where a condition is false or null."""
     schema = definition.schema
     try:
         holds = to_arrow(resolve(parse_predicate(text), schema), schema)
@@ -176,7 +177,7 @@ def _plan_condition(text: str, definition: TableDefinition) -> _Filter:
 
 
 def _plan_comparison(rule: Generated, definition: TableDefinition, table: str) -> _Filter:
-    """Keeps the rows with another value than an expression makes."""
+    """Plan a filter that keeps the rows whose value differs from the expression's value."""
     values = plan_generated(rule, definition, table)
 
     def find_broken(rows: pa.RecordBatch) -> pa.RecordBatch:
@@ -187,10 +188,10 @@ def _plan_comparison(rule: Generated, definition: TableDefinition, table: str) -
 
 
 def plan_generated(rule: Generated, definition: TableDefinition, table: str) -> Assignments:
-    """How the values of a generated column are made of rows of the table.
+    """Plan how to compute a generated column from rows of the table.
 
     Raises:
-        InvalidRequestError: The expression is none that this engine can evaluate.
+        InvalidRequestError: This engine cannot evaluate the expression.
     """
     validate_rule(rule, definition.schema, table)
     node = parse_expression(rule.expression or "").root
@@ -200,7 +201,7 @@ def plan_generated(rule: Generated, definition: TableDefinition, table: str) -> 
 
 
 def describe_row(rows: pa.RecordBatch | pa.Table) -> str:
-    """The first row, for messages."""
+    """Describe the first row, for messages."""
     names = rows.schema.names
     shown = [f"{name} = {_text(rows[name][0])}" for name in names[:_SHOWN_COLUMNS]]
     return ", ".join(shown) + (", ..." if len(names) > _SHOWN_COLUMNS else "")
@@ -209,26 +210,26 @@ def describe_row(rows: pa.RecordBatch | pa.Table) -> str:
 def _text(value: pa.Scalar) -> str:
     try:
         return reprlib.repr(value.as_py())
-    except (OverflowError, ValueError):  # of a value that Python's types cannot hold
+    except (OverflowError, ValueError):  # Python's types cannot hold the value
         return reprlib.repr(value)
 
 
 def has_required_values(schema: StructType) -> bool:
-    """Whether there is anything that must not be null: a column, or a part of a variant."""
+    """Return whether anything must not be null: a column, or a part of a variant."""
     types = (data_type for _, data_type in walk(schema))
     return bool(not_null_rules(schema)) or VARIANT in types
 
 
 def validate_rows(rows: pa.Table, schema: StructType, table: str) -> None:
-    """Refuse rows that break a rule.
+    """Reject rows with a null that the schema forbids.
 
     Args:
-        rows: Have the schema's Arrow types; a column may be missing.
-        schema: The table's.
+        rows: Rows with the schema's Arrow types; a column may be missing.
+        schema: The table's schema.
         table: For the message.
 
     Raises:
-        InvalidRequestError: With the column.
+        InvalidRequestError: There is such a null; the message names the column.
     """
     for field in schema.fields:
         if has_required_values(StructType((field,))) and field.name in rows.column_names:
@@ -246,7 +247,7 @@ def _validate_required(rows: pa.Table, field: StructField, table: str) -> None:
 
 
 def _first_null(column: pa.ChunkedArray, field: StructField) -> str | None:
-    """The path of a null that must not be."""
+    """Return the path of a forbidden null, if any."""
     found = (
         path
         for chunk in column.chunks
@@ -256,7 +257,7 @@ def _first_null(column: pa.ChunkedArray, field: StructField) -> str | None:
 
 
 def _first_broken(rows: _Rows, is_there: Callable[[_Rows], bool]) -> _Rows:
-    """The first row that breaks a rule, of some among which one is there."""
+    """Find a row that breaks a rule by halving; at least one row breaks it."""
     while len(rows) > 1:
         half = rows.slice(0, len(rows) // 2)
         rows = half if is_there(half) else rows.slice(len(half))
@@ -264,7 +265,7 @@ def _first_broken(rows: _Rows, is_there: Callable[[_Rows], bool]) -> _Rows:
 
 
 def _find_nulls(array: Any, data_type: DataType, nullable: bool, path: str) -> Iterator[str]:
-    """The paths of nulls that must not be; the array has no null that is its parent's."""
+    """Yield the paths of forbidden nulls; the array must not have nulls caused by its parent."""
     if not nullable and array.null_count:
         yield path
     match data_type:

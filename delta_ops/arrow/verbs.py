@@ -75,11 +75,11 @@ def delete(
     predicate: Predicate | Expression | str | None = None,
     **options: Unpack[CommitOptions],
 ) -> CommitResult:
-    """Delete the rows for which the predicate is true, and commit.
+    """Delete the rows that match the predicate, and commit.
 
-    A predicate that partition values or statistics answer for a whole file opens no file; an
-    expression or a text does. If no row matches, nothing is committed, and the version of the
-    result is None.
+    If partition values or statistics decide a predicate for a whole file, the file is not opened;
+    an expression or an SQL text opens it. If no row matches, nothing is committed, and the version
+    of the result is None.
 
     Args:
         target: Location of the table, or a transaction to add to and commit.
@@ -100,14 +100,14 @@ def update(
     predicate: Predicate | Expression | str | None = None,
     **options: Unpack[CommitOptions],
 ) -> CommitResult:
-    """Give columns new values in the rows for which the predicate is true, and commit.
+    """Set new values of columns in the rows that match the predicate, and commit.
 
     If no row matches, nothing is committed, and the version of the result is None.
 
     Args:
         target: Location of the table, or a transaction to add to and commit.
-        assignments: By column, SQL text over the old values of the row, such as `"price * 2"`, or
-            a Python value of another type. `lit("text")` is a text, None is null.
+        assignments: By column, SQL text over the old values of the row, such as `"price * 2"`, or a
+            Python value of another type. `lit("text")` is a text, None is null.
         predicate: As for `delete`.
 
     Raises:

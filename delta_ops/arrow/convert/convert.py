@@ -1,13 +1,14 @@
-"""Convert: make a directory of Parquet files a table, where it is.
+"""Convert a directory of Parquet files into a table, in place.
 
 Source: PROTOCOL.md, "Data Files", "Per-file Statistics"; the operation is the reference's CONVERT.
 
-No file is read but its footer, which says its columns, its rows and their bounds. All files become
-the table by one commit, its first: before it there is none, and a call that was killed is made
-again. Footers are let go of once they are read; what stays is an action for each file.
+Only footers are read: they contain columns, row counts and bounds. One commit, the table's first,
+adds all files. Until then there is no table, so a killed call can simply be repeated. Footers are
+released after reading; only an action for each file stays in memory.
 
-Whatever the table would not have as it is there is refused, and not left behind: vacuum would
-delete it. Hidden files, whose name or directory begins with `_` or `.`, are none of the table's.
+Any file that cannot become part of the table as it is causes an error. It is not skipped, because
+vacuum would later delete it. Hidden files are not part of the table: their name or a directory
+begins with `_` or `.`.
 """
 
 from __future__ import annotations
@@ -51,7 +52,7 @@ from delta_ops.transaction import CommitResult, Staged, begin
 
 PartitionTypes = Mapping[str, DataType | str]
 _BATCH = 1000
-"""Files of which the footers are in memory at a time."""
+"""Number of files whose footers are in memory at a time."""
 _HIDING = ("_", ".")
 
 
@@ -66,20 +67,19 @@ def convert(
     dry_run: bool = False,
     on_event: OnEvent = ignore,
 ) -> CommitResult:
-    """Make a directory of Parquet files a table; where there is a table, do nothing.
+    """Convert a directory of Parquet files into a table; do nothing if it already is a table.
 
     Args:
-        partition_by: The partition columns that the directories name, if any, with their types as
-            Spark SQL writes them; as names alone, or if None, a column is a long, a date or a
-            string, whichever all of its values are.
+        partition_by: The partition columns in the directory names, if any, with types in Spark SQL.
+            Without a type, a column is a long, a date or a string, depending on its values.
         configuration: Table properties.
         name: The table's name in its metadata.
-        user_metadata: Any text, kept in commitInfo.
+        user_metadata: Any text, recorded in commitInfo.
 
     Raises:
-        InvalidRequestError: A file is no Parquet file, has a type that tables do not, or does not
-            fit the others; or there is none.
-        TableExistsError: Another has made a table there meanwhile.
+        InvalidRequestError: A file is not a Parquet file, has a type that tables lack, or does not
+            fit the other files; or there are no files.
+        TableExistsError: Another writer has created a table there meanwhile.
     """
     validate_arguments(convert, locals())
     log = log_of(target, storage_options)
@@ -134,13 +134,13 @@ def convert(
 
 @dataclass
 class _Found:
-    """What the footers that were read so far come to."""
+    """The combined contents of the footers read so far."""
 
     schema: StructType = NO_COLUMNS
     adds: list[AddFile] = field(default_factory=list)
     num_rows: int = 0
     known: dict[bytes, StructType] = field(default_factory=dict)
-    """Columns of files by their Arrow schema: most files have the same."""
+    """Columns of files by Arrow schema: most files share one schema."""
 
 
 def _list_files(log: DeltaLog) -> list[FileInfo]:
@@ -257,10 +257,10 @@ def _unite(found: _Found, own: StructType, place: str) -> None:
 def _columns_of(
     schema: pa.Schema, instants: Collection[str], partition_columns: Sequence[str], place: str
 ) -> StructType:
-    """The columns of a file, but for those that its directories say.
+    """Return the columns of a file without the columns in its directory names.
 
     Args:
-        instants: Columns with times of Parquet's old type.
+        instants: Columns with times of Parquet's old type INT96.
     """
     said = {name.lower() for name in partition_columns}
     kept = [each for each in schema if each.name.lower() not in said]
@@ -274,7 +274,7 @@ def _columns_of(
 
 
 def _legacy_instants(footer: pq.FileMetaData) -> Iterator[str]:
-    """Columns with times as Spark and Impala wrote them, which are instants without saying so."""
+    """Yield columns with INT96 times of Spark or Impala: instants that are not marked as such."""
     for number in range(len(footer.schema)):
         column = footer.schema.column(number)
         if column.physical_type == "INT96":

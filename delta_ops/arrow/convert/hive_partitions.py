@@ -1,7 +1,7 @@
-"""Hive partitions: what the directories of files say of their rows, `column=value` each.
+"""Hive partitions: read partition values from directory names of the form `column=value`.
 
-A value is what the directory says, unescaped; `__HIVE_DEFAULT_PARTITION__` is null.
-All files have the same columns in the same order, or none.
+A value is the unescaped text; `__HIVE_DEFAULT_PARTITION__` is null. All files must have the same
+partition columns in the same order, or none.
 """
 
 from __future__ import annotations
@@ -20,28 +20,28 @@ _LONG = re.compile(r"0|-?[1-9][0-9]{0,17}")
 _DATE = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}")
 
 Texts = tuple[str | None, ...]
-"""The values of a file's partition columns, in the order of the directories."""
+"""Values of a file's partition columns, in directory order."""
 
 
 class FoundFile(NamedTuple):
-    """A file, and what its directories say."""
+    """A file with the partition values in its path."""
 
     info: FileInfo
     texts: Texts
 
 
 class Partitions(NamedTuple):
-    """The partition columns of files, and the files."""
+    """The partition columns, and the files."""
 
     names: tuple[str, ...]
     files: list[FoundFile]
 
 
 def find_partitions(files: Iterable[FileInfo], table: str) -> Partitions:
-    """Read the directories of files.
+    """Read partition values from the paths of files.
 
     Raises:
-        InvalidRequestError: Two files have other partition columns, with both.
+        InvalidRequestError: Two files have different partition columns; the message names both.
     """
     found: list[FoundFile] = []
     names: tuple[str, ...] | None = None
@@ -61,10 +61,11 @@ def find_partitions(files: Iterable[FileInfo], table: str) -> Partitions:
 def partition_fields(
     partitions: Partitions, types: Mapping[str, DataType | None]
 ) -> tuple[StructField, ...]:
-    """The partition columns with their types.
+    """Return the partition columns with their types.
 
     Args:
-        types: By name; where None, the type is that which all values have: long, date or string.
+        types: Types by name. Without a type, the column gets the type that fits all its values:
+            long, date or string.
     """
     fields = []
     for i, name in enumerate(partitions.names):
@@ -76,10 +77,10 @@ def partition_fields(
 
 
 def values_of(file: FoundFile, fields: Sequence[StructField], table: str) -> dict[str, str | None]:
-    """The partition values of a file, as the log has them.
+    """Return the partition values of a file in the log's format.
 
     Raises:
-        InvalidRequestError: One is no value of its column's type.
+        InvalidRequestError: A value does not fit its column's type.
     """
     values = {}
     for text, field in zip(file.texts, fields, strict=True):
@@ -112,7 +113,7 @@ def _directories(path: str, table: str) -> tuple[tuple[str, ...], Texts]:
 
 
 def _common_type(texts: Iterable[str | None]) -> DataType:
-    """The type that all values have; a number with leading zeros is a text."""
+    """Return the type that fits all values; a number with leading zeros is a string."""
     are_longs = are_dates = True
     is_known = False
     for text in texts:
@@ -136,7 +137,7 @@ def _is_date(text: str) -> bool:
 
 
 def _unescape(text: str, path: str, table: str) -> str:
-    """The text that a directory says; Spark escapes signs below 128, others any, as UTF-8."""
+    """Unescape a directory's text; Spark escapes characters below 128, others any, as UTF-8."""
     try:
         return unquote(text, errors="strict")
     except UnicodeDecodeError as error:

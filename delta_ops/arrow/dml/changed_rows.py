@@ -1,7 +1,7 @@
-"""Changed rows: how delete, update and merge write the rows of a file again.
+"""Changed rows: how delete, update and merge rewrite the rows of a file.
 
-Each file is written to a new one in the same partition. Several are written at a time, with a few
-batches of each in memory.
+Each file is replaced by a new file in the same partition. Several files are written at a time, with
+a few batches of each in memory.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from delta_ops.transaction import Transaction
 from delta_ops.transaction.row_changes import Changed
 
 _AHEAD_BYTES = 512 << 20
-"""Rows of files that are written again at once."""
+"""Total bytes of rows that are rewritten at once."""
 
 R = TypeVar("R")
 
@@ -37,13 +37,13 @@ def tell_rows(
     *,
     moves: bool = False,
 ) -> None:
-    """Tell readers of the change data feed of rows; nobody, if the table has none.
+    """Record changed rows for the change data feed; does nothing if the table has no feed.
 
     Args:
-        changed: The change that they are part of.
-        changes: Files, old or new, each with the rows of it that change, as `mark_rows` marks them;
-            taken in threads.
-        moves: Whether rows may be of other partitions than their file.
+        changed: The change that the rows belong to.
+        changes: Old or new files, each with its changed rows as marked by `mark_rows`; read in
+            threads.
+        moves: Whether rows may belong to other partitions than their file.
     """
     if not changed.transaction.definition.has_change_feed:
         return
@@ -60,15 +60,16 @@ def write_again(
     writes: Iterable[tuple[AddFile, Callable[[FileReplacer], R]]],
     rows: Rows = "kept",
 ) -> tuple[tuple[AddFile, ...], list[R]]:
-    """Write files again, several at a time; all or none.
+    """Rewrite files, several at a time; all or none.
 
     Args:
-        transaction: On the files' table.
-        writes: Files, each with what writes its rows by the replacer; called in threads.
-        rows: Whether they are rows of the table, or of the change data feed.
+        transaction: A transaction on the files' table.
+        writes: Files, each with a function that writes its rows with the replacer; called in
+            threads.
+        rows: Whether the rows are table rows or rows of the change data feed.
 
     Returns:
-        The new files, and what each call returned, in their order.
+        The new files, and the result of each call, in order.
 
     Raises:
         InvalidRequestError: A row breaks a rule of the table.
@@ -82,7 +83,7 @@ def write_again(
 
 
 class FileReplacer:
-    """Writes the rows of files to new ones, for several threads."""
+    """Writes the rows of files to new files, for several threads."""
 
     def __init__(self, transaction: Transaction, files: WrittenFiles, rows: Rows) -> None:
         definition = definition_of_rows(transaction, rows)
@@ -98,15 +99,15 @@ class FileReplacer:
         )
 
     def write(self, file: AddFile, batches: Iterable[pa.RecordBatch], *, moves: bool) -> None:
-        """Write rows to take the place of a file; no file where there is none.
+        """Write rows that replace a file; creates no file if there are no rows.
 
         Args:
-            file: Whose rows they are.
-            batches: Have the columns of `definition_of_rows`, and maybe others; texts may be coded,
-                of a column in all batches or in none.
-            moves: Whether rows may be of other partitions than the file.
+            file: The file that the rows come from.
+            batches: Rows with the columns of `definition_of_rows`, and maybe others. Texts may be
+                coded; a column must be coded in all batches or in none.
+            moves: Whether rows may belong to other partitions than the file.
         """
-        # A batch can be empty, as those are of which every row is deleted.
+        # A batch is empty if all its rows are deleted.
         batches = (batch for batch in batches if len(batch))
         if moves:
             plain = map(decode_columns, batches)
@@ -124,7 +125,7 @@ class FileReplacer:
             self._files.keep([add])
 
     def persist(self) -> None:
-        """Make the files durable, together: one by one would take longer than to write them."""
+        """Make all files durable together; one by one would take longer than writing them."""
         if self._not_durable:
             storage = self._transaction.log.storage
             storage.persist(canonical_texts([add.path for add in self._not_durable], storage.uri))

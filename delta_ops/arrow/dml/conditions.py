@@ -1,4 +1,4 @@
-"""Conditions: which rows an operation is about, by a predicate or an expression."""
+"""Conditions: select the rows of an operation by a predicate or an expression."""
 
 from __future__ import annotations
 
@@ -22,31 +22,31 @@ from delta_ops.protocol.schema import StructType
 
 
 class Condition(Protocol):
-    """Which rows are meant."""
+    """Selects rows."""
 
     text: str
     """The condition in SQL; "true" for all rows."""
     implied: Predicate
-    """A predicate that is true wherever the condition is."""
+    """A predicate that is true for at least the rows that match the condition."""
     is_implied: bool
-    """Whether the predicate says the same of every row."""
+    """Whether the predicate matches exactly the same rows."""
     columns: Sequence[str]
-    """The columns that `mask` looks at."""
+    """The columns that `mask` reads."""
 
     def mask(self, batch: pa.RecordBatch) -> pa.BooleanArray:
-        """Where the condition is true; false where it is null."""
+        """Return true where the condition is true; false where it is false or null."""
 
 
 def condition_of(
     given: Predicate | Expression | str | None, schema: StructType, now_ms: int
 ) -> Condition:
-    """The condition that a caller gives; None: all rows.
+    """Build the condition from a caller's argument; None means all rows.
 
     Args:
         now_ms: Time of the statement, in milliseconds since the Unix epoch.
 
     Raises:
-        InvalidRequestError: It does not fit the table.
+        InvalidRequestError: The condition does not fit the table.
     """
     if isinstance(given, str):
         given = parse_expression(given)

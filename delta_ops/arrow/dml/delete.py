@@ -77,7 +77,7 @@ def _delete_by_vectors(
 
 
 def _tell(snapshot: Snapshot, condition: Condition, touched: Touched, changed: Changed) -> None:
-    """Tell of the deleted rows; where only whole files go, their actions tell it."""
+    """Record deleted rows for the change data feed; not needed if only whole files are removed."""
     if touched.mixed:
         rows = ((each, _deleted_rows(snapshot, condition, each)) for each in touched.files)
         tell_rows(changed, rows)

@@ -1,4 +1,4 @@
-"""Merge execution: the rows of a source meet those of a table, and files are written."""
+"""Merge execution: match source rows with table rows, and write the changed files."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ from delta_ops.transaction.requests import MergeRequest
 from delta_ops.transaction.row_changes import Changed, TouchedFile, num_live_rows
 
 _Matched = Sequence[tuple[AddFile, FileMatches]]
-"""Files that can hold rows which meet some of the source, with what becomes of their rows."""
+"""Files that can hold rows that match the source, with the changes to their rows."""
 
 
 class PlannedMerge:
@@ -72,20 +72,20 @@ class PlannedMerge:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _MergeRun:
-    """How the rows of a table and of a source become the table that a merge leaves."""
+    """A planned merge that is ready to run."""
 
     plan: MergePlan
     matching: Matching
     rows: MergedRows
     read: Predicate
-    """The rows of the table on which the outcome depends."""
+    """The table rows that the result depends on."""
 
 
 def _begin_run(plan: MergePlan, source: Source, snapshot: Snapshot) -> _MergeRun:
     """Evaluate the keys of the source.
 
     Raises:
-        InvalidRequestError: A key cannot be compared with the column of the table.
+        InvalidRequestError: A key cannot be compared with the table's column.
     """
     keys = load_keys(plan.condition, plan.columns, source, snapshot.uri)
     names = {path[0] for path in keys.paths} | names_of(plan.looked_at, TARGET)
@@ -105,10 +105,11 @@ def _begin_run(plan: MergePlan, source: Source, snapshot: Snapshot) -> _MergeRun
 
 
 def _insert(run: _MergeRun, unmet: pa.Int64Array, changed: Changed, *, is_told: bool) -> int:
-    """Write the new rows; how many they are.
+    """Write the new rows, and return their number.
 
     Args:
-        is_told: Whether the change data feed gets files for them; else the new files tell it.
+        is_told: Whether change data files must record the new rows; otherwise the new data files
+            record them.
     """
     inserted = write_rows(changed.transaction, run.rows.inserted_rows(unmet))
     changed.add(inserted, run.plan.checks, run.rows.counted_values)
@@ -122,7 +123,7 @@ def _insert(run: _MergeRun, unmet: pa.Int64Array, changed: Changed, *, is_told: 
 def _change_files(
     run: _MergeRun, files: Sequence[AddFile], snapshot: Snapshot, changed: Changed
 ) -> tuple[_Matched, int, Sequence[TouchedFile] | None]:
-    """Write files again of which a row changes; with the number of rows that stayed as they are."""
+    """Rewrite files that have a changed row; also returns the number of copied unchanged rows."""
 
     def write(file: AddFile, replacer: FileReplacer) -> FileMatches:
         matches, columns = match_file(run.matching, snapshot, file)
@@ -144,7 +145,7 @@ def _change_files(
 def _change_by_vectors(
     run: _MergeRun, files: Sequence[AddFile], snapshot: Snapshot, changed: Changed
 ) -> tuple[_Matched, int, Sequence[TouchedFile] | None]:
-    """Mark rows that change as deleted, and write those that stay to new files."""
+    """Mark changed rows as deleted, and write their new versions to new files."""
 
     def match(file: AddFile) -> FileMatches:
         matches, _ = match_file(run.matching, snapshot, file)
@@ -173,7 +174,7 @@ def _change_by_vectors(
 
 
 def _unmet_rows(num_rows: int, found: _Matched) -> pa.Int64Array:
-    """The rows of the source that meet no row of the table."""
+    """Return the source rows that match no row of the table."""
     is_unmet = np.ones(num_rows, dtype=bool)
     for _, matches in found:
         is_unmet[matches.met.to_numpy()] = False
@@ -181,7 +182,7 @@ def _unmet_rows(num_rows: int, found: _Matched) -> pa.Int64Array:
 
 
 def _count_clauses(clauses: Sequence[PlannedClause], found: _Matched) -> dict[tuple[str, str], int]:
-    """The rows by occasion and action."""
+    """Count the changed rows by occasion and action."""
     counts: dict[tuple[str, str], int] = {}
     for _, matches in found:
         for counted in pc.value_counts(matches.clauses).to_pylist():

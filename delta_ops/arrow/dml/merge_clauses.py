@@ -1,4 +1,4 @@
-"""Merge clauses: what becomes of the rows, each for itself and in the order in which they came."""
+"""Merge clauses: plan each clause, and choose the first clause that applies to a row."""
 
 from __future__ import annotations
 
@@ -30,19 +30,19 @@ SIDES: Mapping[Occasion, Sequence[Side]] = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PlannedClause:
-    """A clause over the columns of both sides."""
+    """A clause with names resolved over the columns of both sides."""
 
     occasion: Occasion
     action: Action
     condition: Node | None
-    """Resolved; None: always."""
+    """The resolved condition; None means always."""
     given_condition: Node | None
-    """As parsed."""
+    """The condition as parsed."""
     assignments: Assignments | None
 
     @property
     def condition_columns(self) -> tuple[Column, ...]:
-        """The columns that decide whether the clause applies."""
+        """The columns that the condition uses."""
         return () if self.condition is None else tuple(columns_of(self.condition))
 
 
@@ -55,16 +55,16 @@ def plan_clause(
     unmatchable: Collection[str],
     meets: Node | None,
 ) -> PlannedClause:
-    """The clause with its names found.
+    """Resolve the names of a clause.
 
     Args:
-        clause: As given.
+        clause: The clause as given.
         columns: The columns of both sides.
-        definition: The table as the merge leaves it.
+        definition: The table after the merge.
         table: For messages.
         now_ms: Time of the merge, in milliseconds since the Unix epoch.
-        unmatchable: Keys that no row may leave empty.
-        meets: When rows of both sides match, if keys do not show it for empty texts.
+        unmatchable: Keys that must not be empty in any row.
+        meets: The condition for a match; needed only if keys do not detect empty texts.
 
     Raises:
         InvalidRequestError: A name, type or value does not fit.
@@ -97,7 +97,7 @@ def plan_clause(
 
 
 def choose_clauses(clauses: Sequence[PlannedClause], rows: Rows) -> pa.Array:
-    """For each row the number of the first clause whose condition holds; null where none does."""
+    """Return the number of the first clause that applies to each row; null if none does."""
     chosen = pa.nulls(len(rows), pa.int8())
     for number, clause in enumerate(clauses):
         number_of = pa.scalar(number, pa.int8())

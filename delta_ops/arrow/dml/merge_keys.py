@@ -1,4 +1,4 @@
-"""Merge keys: the columns whose equality makes a row of the target meet one of the source."""
+"""Merge keys: the columns whose equality matches a target row with a source row."""
 
 from __future__ import annotations
 
@@ -38,29 +38,29 @@ class MergeKeys:
     """The keys of both sides, in the types of the target."""
 
     paths: Sequence[ColumnPath]
-    """Columns of the target, or fields."""
+    """Columns or struct fields of the target."""
     pads: Sequence[Callable[[Any], Any]]
-    """Makes of stored keys what readers see, which is longer for CHAR."""
+    """Convert stored keys to the values that readers see: CHAR keys are padded."""
     table: pa.Table
-    """Each key of the source once, as `key0` and so on, with its number as `key`; in their order,
-    nulls last."""
+    """Each distinct key of the source, as columns `key0`, `key1` and so on, with its number as
+    `key`. Sorted, nulls last."""
     rows: np.ndarray
-    """Numbers of the source's rows, by key."""
+    """Numbers of the source's rows, ordered by key."""
     bounds: np.ndarray
-    """Where the rows of each key begin in `rows`, and where those of the last one end."""
+    """Start of each key's rows in `rows`, and the end of the last key's rows."""
     covering: Predicate
-    """True of every row of the target that can meet one of the source."""
+    """True for every row of the target that can match a source row."""
 
     def near(self, values: Any) -> pa.Table:
-        """The rows of `table` that can equal some of these in the first key.
+        """Return the rows of `table` whose first key is in the range of these values.
 
-        A hash table of all keys for each file would cost more than to read the file.
+        A hash table of all keys for each file would cost more than reading the file.
 
         Args:
             values: First keys of the target.
         """
         if pt.is_floating(values.type) or pt.is_boolean(values.type):
-            return self.table  # NaN equals NaN, and has no place among the others
+            return self.table  # NaN equals NaN, but has no place in the order
         bounds = pc.min_max(values)
         first = self.table["key0"]
         start = pc.sum(pc.less(first, bounds["min"])).as_py() or 0
@@ -68,12 +68,12 @@ class MergeKeys:
         return self.table.slice(start, end - start)
 
     def times(self, keys: np.ndarray) -> np.ndarray:
-        """How many rows of the source have each of these keys, which are given by their numbers."""
+        """Return the number of source rows for each of these key numbers."""
         times: np.ndarray = self.bounds[keys + 1] - self.bounds[keys]
         return times
 
     def rows_of(self, keys: np.ndarray) -> np.ndarray:
-        """The rows of the source with these keys, those of one key after those of another."""
+        """Return the source rows with these keys, grouped by key."""
         starts, times = self.bounds[keys], self.times(keys)
         before = times.cumsum() - times
         rows: np.ndarray = self.rows[np.repeat(starts - before, times) + np.arange(times.sum())]
@@ -89,14 +89,14 @@ def load_keys(
     """Evaluate the keys of the source.
 
     Args:
-        condition: When rows meet.
+        condition: The condition for a match.
         columns: The columns of both sides.
-        source: Its rows.
+        source: The rows of the source.
         table: For messages.
 
     Raises:
-        InvalidRequestError: Keys have types that cannot be compared, or a key of the source cannot
-            be compared with the target's exactly.
+        InvalidRequestError: The types of keys are not comparable, or a key of the source cannot be
+            compared exactly with the target's.
     """
     find = columns.finder()
     rows = rows_of_source(source, pa.arange(0, len(source)), SOURCE)
@@ -113,7 +113,7 @@ def load_keys(
             is_null = evaluated.is_null()
             paths += [found.path, found.path]
             pads += [partial(_fill, pad), _mark_nulls]
-            # A number that the target does not have stays null, and meets nothing.
+            # A number that the target's type lacks stays null, and matches nothing.
             filled = pc.if_else(is_null, _some_value(fitted.type), fitted)
             values += [filled, is_null.cast(pa.int8())]
             needs_nulls = cover is not TRUE and pc.any(is_null).as_py()
@@ -142,7 +142,7 @@ def load_keys(
 
 
 def _fill(pad: Callable[[Any], Any], values: Any) -> Any:
-    """Stored keys, which a null-safe equality compares, without nulls; see `_mark_nulls`."""
+    """Replace nulls in stored keys by a fixed value for a null-safe equality; see `_mark_nulls`."""
     padded = pad(values)
     return pc.if_else(padded.is_null(), _some_value(padded.type), padded)
 
@@ -152,7 +152,7 @@ def _mark_nulls(values: Any) -> Any:
 
 
 def _some_value(data_type: pa.DataType) -> pa.Scalar:
-    """A value of the type, which stands for null beside a mark."""
+    """Return a fixed value of the type, used in place of null together with a null mark."""
     if pt.is_string(data_type) or pt.is_binary(data_type):
         return pa.scalar("", pa.string()).cast(data_type)
     if pt.is_decimal(data_type):
@@ -163,7 +163,7 @@ def _some_value(data_type: pa.DataType) -> pa.Scalar:
 
 
 def _find_starts(columns: Sequence[pa.Array]) -> np.ndarray:
-    """Where each key begins among keys in their order; one with a null stands by itself."""
+    """Return where each key starts among sorted keys; each key with a null is separate."""
     num_rows = len(columns[0])
     is_start = np.zeros(num_rows, dtype=bool)
     is_start[:1] = True
@@ -177,7 +177,7 @@ def _find_starts(columns: Sequence[pa.Array]) -> np.ndarray:
 
 
 def _plan_padding(found: Found, target: StructType) -> Callable[[Any], Any]:
-    """How to make stored keys what readers see."""
+    """Plan how to convert stored keys to the values that readers see."""
     path, column = found.path, find_field(target, found.path[0])
     if not is_comparable(found.data_type) or (len(path) == 1 and collation(column) is not None):
         raise InvalidRequestError(
@@ -189,10 +189,10 @@ def _plan_padding(found: Found, target: StructType) -> Callable[[Any], Any]:
 
 
 def _fit_key(values: pa.Array, found: Found, table: str) -> pa.Array:
-    """The keys in the target's type; null, which meets nothing, for numbers that it does not have.
+    """Convert keys to the target's type; numbers that the type lacks become null and match nothing.
 
-    Not where the target has floating-point numbers and the source others: engines take those for
-    equal to the nearest one.
+    This does not apply to exact source numbers and a floating-point target: engines treat such
+    numbers as equal to the nearest floating-point number.
     """
     name = ".".join(found.path)
     wanted = pa.field(name, arrow_type_from_type(found.data_type))

@@ -1,7 +1,7 @@
-"""Merge matching: which rows of a file meet which of the source, and what becomes of them.
+"""Merge matching: match the rows of a file with source rows, and choose the clause for each.
 
-Only the columns that decide are read, of about a million rows at a time. Arrow joins them with the
-keys of the source; a key that is null meets nothing.
+Only the columns that decide are read, about a million rows at a time. Arrow joins them with the
+keys of the source; a null key matches nothing.
 """
 
 from __future__ import annotations
@@ -32,24 +32,24 @@ from delta_ops.protocol.schema import ColumnPath
 _GROUP_ROWS = 1 << 20
 _GROUP_BYTES = 256 << 20
 _PAIRS = 1 << 20
-"""Pairs of rows that conditions are evaluated for at once, about: where keys repeat on both sides,
-there are as many as the product."""
+"""Approximate number of row pairs to evaluate conditions on at once. If keys repeat on both sides,
+the pairs are the product of both."""
 _KEPT_BYTES = 64 << 20
-"""Columns of a file that are kept while its others are read."""
+"""Maximum bytes of a file's deciding columns that are kept while its other columns are read."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Matching:
-    """How the rows of a table meet those of a source."""
+    """How rows of a table match rows of a source."""
 
     source: Source
     keys: MergeKeys
     residual: Node | None
-    """Resolved; must be true beside the equality of the keys. None: nothing must."""
+    """Resolved condition that must be true in addition to equal keys; None means no condition."""
     matched: Sequence[PlannedClause]
     not_matched_by_source: Sequence[PlannedClause]
     read: ReadFiles
-    """Reads the columns of the target that decide."""
+    """Reads the target's columns that decide."""
 
     @property
     def clauses(self) -> Sequence[PlannedClause]:
@@ -58,7 +58,7 @@ class Matching:
 
     @property
     def allows_repeats(self) -> bool:
-        """Whether it does not matter which of several rows of the source a row meets."""
+        """Whether a target row may match several source rows, because all have the same effect."""
         match self.matched:
             case [PlannedClause(action="delete", condition=None)]:
                 return True
@@ -66,26 +66,26 @@ class Matching:
 
     @property
     def keys_decide(self) -> bool:
-        """Whether rows of the source with the same key are as good as one, or too many."""
+        """Whether equal keys alone decide, so that the first source row of each key is enough."""
         return self.residual is None and (not self.matched or self.matched[0].condition is None)
 
 
 class FileMatches(NamedTuple):
-    """What becomes of the rows of a file."""
+    """The changes to the rows of a file."""
 
     rows: pa.Int64Array
-    """Numbers of the rows that change, ascending; each once."""
+    """Numbers of the rows that change, ascending and distinct."""
     source_rows: pa.Int64Array
-    """The row of the source that each meets; null for none."""
+    """The source row that each changed row matches; null for none."""
     clauses: pa.Int8Array
-    """The clause that decides about each."""
+    """The number of the clause for each changed row."""
     met: pa.Int64Array
-    """The rows of the source that meet a row of the file, whatever becomes of it; each once."""
+    """The distinct source rows that match a row of the file, whether or not the row changes."""
     num_rows: int
-    """The rows of the file that are not deleted."""
+    """Number of rows in the file, without deleted rows."""
 
     def part(self, first: int, start: int, end: int) -> FileMatches:
-        """The rows that change between two places of `rows`, numbered from a row of the file."""
+        """Return the changes between two places of `rows`, with row numbers relative to `first`."""
         rows, source_rows, clauses = (
             each.slice(start, end - start) for each in (self.rows, self.source_rows, self.clauses)
         )
@@ -95,11 +95,11 @@ class FileMatches(NamedTuple):
 
 
 class _Hits(NamedTuple):
-    """Rows of the target, ascending, whose key the source has."""
+    """Ascending target rows whose key exists in the source."""
 
     rows: np.ndarray
     keys: np.ndarray
-    """The number of the key of each."""
+    """The key number of each row."""
 
 
 class _Pairs(NamedTuple):
@@ -110,13 +110,14 @@ class _Pairs(NamedTuple):
 def match_file(
     matching: Matching, snapshot: Snapshot, file: AddFile
 ) -> tuple[FileMatches, pa.Table | None]:
-    """Find what becomes of the rows of a file.
+    """Find the changes to the rows of a file.
 
     Returns:
-        That, and the columns that decide, for who reads the others; None where they are much.
+        The changes, and the columns that decide, for use when the other columns are read. The
+        columns are None if they are large.
 
     Raises:
-        InvalidRequestError: Several rows of the source would change one of them.
+        InvalidRequestError: Several source rows would change the same row.
     """
     first = 0
     found: list[FileMatches] = []
@@ -172,7 +173,7 @@ def _match_group(matching: Matching, group: pa.Table, first: int, table: str) ->
 
 
 def _pair_with_first(matching: Matching, group: pa.Table, hits: _Hits, table: str) -> _Pairs:
-    """Each row with the first of the source that has its key."""
+    """Pair each row with the first source row of its key."""
     keys, times = matching.keys, matching.keys.times(hits.keys)
     if not matching.allows_repeats and (times > 1).any():
         place = int((times > 1).argmax())
@@ -181,7 +182,7 @@ def _pair_with_first(matching: Matching, group: pa.Table, hits: _Hits, table: st
 
 
 def _meeting_pairs(matching: Matching, group: pa.Table, hits: _Hits) -> Iterator[_Pairs]:
-    """The pairs of rows that meet, some at a time, at least once; those of a row together."""
+    """Yield groups of matching pairs, at least one group; all pairs of a row are in one group."""
     times = matching.keys.times(hits.keys)
     ends = times.cumsum()
     start = done = 0
@@ -200,7 +201,7 @@ def _meeting_pairs(matching: Matching, group: pa.Table, hits: _Hits) -> Iterator
 
 
 def _join(matching: Matching, group: pa.Table) -> _Hits:
-    """The rows of a group whose key the source has."""
+    """Return the rows of a group whose key exists in the source."""
     if not len(matching.source):
         return _NO_HITS
     names = [f"key{i}" for i in range(len(matching.keys.paths))]
@@ -217,17 +218,17 @@ def _join(matching: Matching, group: pa.Table) -> _Hits:
 
 
 def _is_number(data_type: pa.DataType) -> bool:
-    """Whether values are told apart, and put in order, by whole numbers."""
+    """Return whether integers represent the values, with the same equality and order."""
     kinds = (pt.is_integer, pt.is_date, pt.is_timestamp)
     return any(is_kind(data_type) for is_kind in kinds)
 
 
 def _join_numbers(values: pa.Array, table: pa.Table) -> _Hits:
-    """The hits as `_join` gives them, without a hash table for each file.
+    """Return the hits as `_join` does, without a hash table for each file.
 
     Args:
-        values: Keys of the target, none of them null.
-        table: As `MergeKeys` has it.
+        values: Keys of the target, without nulls.
+        table: The table of `MergeKeys`.
     """
     of_source = join_chunks(table["key0"])
     all_keys = _numbers(of_source.slice(0, len(table) - of_source.null_count))  # nulls come last
@@ -245,23 +246,23 @@ _NO_HITS = _Hits(np.array([], np.int64), np.array([], np.int64))
 
 
 def _find_places(keys: Any, wanted: Any) -> Any:
-    """Where each wanted number stands among ascending keys; -1 for one that does not."""
+    """Return the place of each wanted number among ascending keys; -1 if it is not a key."""
     if not len(keys):
         return np.full(len(wanted), -1, dtype=np.int32)
     span = int(keys[-1]) - int(keys[0]) + 1
     if span > _SPARSE * len(wanted):
         places = np.minimum(np.searchsorted(keys, wanted), len(keys) - 1)
         return np.where(keys[places] == wanted, places, -1)
-    # To look up by number is quicker than to search.
+    # A lookup by number is faster than a search.
     found = np.full(span + 1, -1, dtype=np.int32)
     found[keys.astype(np.int64) - int(keys[0])] = np.arange(len(keys))
-    # What is less than all keys becomes a large number.
+    # A number below all keys becomes a large unsigned number.
     offsets = (wanted.astype(np.int64) - int(keys[0])).view(np.uint64)
     return found[np.minimum(offsets, np.uint64(span)).view(np.int64)]
 
 
 _SPARSE = 4
-"""Numbers between the first key and the last for each that is looked up, at most."""
+"""Use a lookup table if the range of keys is at most so many times the number of lookups."""
 _OF_WIDTH = {8: pa.int8(), 16: pa.int16(), 32: pa.int32(), 64: pa.int64()}
 
 
@@ -289,7 +290,7 @@ def _decide_matched(
     changes = chosen.is_valid()
     rows, source_rows = pairs.rows.filter(changes), pairs.source_rows.filter(changes)
     chosen = chosen.filter(changes)
-    # The rows are in order, so that equal ones are neighbours.
+    # The rows are sorted, so equal rows are neighbours.
     is_first = pc.not_equal(rows, _shift(rows))
     if not pc.all(is_first, min_count=0).as_py():
         if not matching.allows_repeats:
@@ -301,7 +302,7 @@ def _decide_matched(
 
 
 def _shift(rows: pa.Int64Array) -> pa.Int64Array:
-    """The numbers one place later, with one before them that no row has."""
+    """Shift the numbers by one place, and put -1, which is no row, in front."""
     if not len(rows):
         return rows
     return pa.concat_arrays([pa.array([-1], pa.int64()), rows.slice(0, len(rows) - 1)])
@@ -323,7 +324,7 @@ def _repeat_error(
 def _decide_others(
     matching: Matching, group: pa.Table, met_rows: pa.Int64Array
 ) -> tuple[pa.Array, pa.Array, pa.Array]:
-    """What becomes of the rows that no row of the source meets."""
+    """Choose the clauses for rows that match no source row."""
     is_met = pc.is_in(pa.arange(0, len(group)), value_set=met_rows)
     others = pc.indices_nonzero(pc.invert(is_met)).cast(pa.int64())
     chosen = choose_clauses(

@@ -1,4 +1,4 @@
-"""Merge planning: the names of a merge, over the columns of the table and of the source."""
+"""Merge planning: resolve the names of a merge over the columns of table and source."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ from delta_ops.transaction.source_rules import SourceRule
 from delta_ops.transaction.write import merge_columns
 
 _OF_ONE_TEXT = frozenset({STRING, BYTE, SHORT, INTEGER, LONG, DATE, BOOLEAN})
-"""Types of which every value is written in one way."""
+"""Types where each value has exactly one text form."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -62,7 +62,7 @@ class MergePlan:
     """A merge over the columns of both sides."""
 
     definition: TableDefinition
-    """The table as the commit leaves it."""
+    """The table after the commit."""
     columns: MergeColumns
     condition: SplitCondition
     residual: Node | None
@@ -70,9 +70,9 @@ class MergePlan:
     matched: Sequence[PlannedClause]
     inserts: Sequence[PlannedClause]
     others: Sequence[PlannedClause]
-    """Clauses for rows of the table that match no row of the source."""
+    """Clauses for table rows that match no source row."""
     used_columns: StructType
-    """The columns of the source that decide, or that rows get."""
+    """Source columns that conditions use or that rows receive."""
     checks: Checks
     moves: bool
     """Whether rows may move to other partitions."""
@@ -80,7 +80,7 @@ class MergePlan:
 
     @property
     def looked_at(self) -> list[Column]:
-        """The columns that decide what happens to a row of the table, except the keys."""
+        """Columns that decide what happens to a row of the table, except the keys."""
         clauses = (*self.matched, *self.others)
         of_residual = [] if self.residual is None else [*columns_of(self.residual)]
         return [*of_residual, *(c for each in clauses for c in each.condition_columns)]
@@ -89,12 +89,12 @@ class MergePlan:
 def plan_merge(
     request: MergeRequest, source: pa.Schema, snapshot: Snapshot, transaction: Transaction
 ) -> MergePlan:
-    """Resolve the names of a merge; reads no row.
+    """Resolve the names of a merge; reads no rows.
 
     Args:
         source: The columns of the source.
-        snapshot: The table before.
-        transaction: Gets the columns that the merge adds.
+        snapshot: The table before the merge.
+        transaction: Receives the columns that the merge adds.
 
     Raises:
         InvalidRequestError: A name, type or value does not fit.
@@ -168,7 +168,7 @@ def _columns_of_both(request: MergeRequest, source: pa.Schema, snapshot: Snapsho
 
 
 def _describe_columns(added: StructType, given: pa.Schema, known: StructType) -> StructType:
-    """Columns that a merge adds, or of which it may add fields, with what their metadata say.
+    """Return columns that a merge adds, or may extend with fields, with the types of the source.
 
     Raises:
         InvalidRequestError: A column that the table lacks has no Delta type.
@@ -205,7 +205,7 @@ def _stay(
     columns: MergeColumns,
     definition: TableDefinition,
 ) -> bool:
-    """Whether partition columns only get the values that they have, since they are keys."""
+    """Return whether partition columns keep their values, because they are keys of the merge."""
     find = columns.finder()
     met = {
         (find(column.path).path[1:], find(value.path).path)
@@ -230,12 +230,12 @@ def _stay(
 
 
 def _is_of_one_text(field: StructField) -> bool:
-    """Whether values that are equal are the same partition."""
+    """Return whether equal values always belong to the same partition."""
     return field.data_type in _OF_ONE_TEXT and char_lengths(field) is None
 
 
 def _updated_columns(clauses: Sequence[PlannedClause], definition: TableDefinition) -> set[str]:
-    """The columns that may have other values in rows that are there."""
+    """Return the columns whose values may change in existing rows."""
     updates = [each.assignments for each in clauses if each.assignments]
     generated = {each.column for each in definition.row_rules if isinstance(each, Generated)}
     assigned = {name for each in updates for name in each.names}

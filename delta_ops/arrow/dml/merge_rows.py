@@ -1,4 +1,4 @@
-"""Merge rows: the rows of a file as a merge leaves them, and those that it inserts."""
+"""Merge rows: compute a file's rows after a merge, and the rows that the merge inserts."""
 
 from __future__ import annotations
 
@@ -35,13 +35,13 @@ _INSERTED_ROWS = 1 << 17
 
 
 class MergedRows:
-    """Makes the rows of a table as a merge leaves them.
+    """Computes the rows of a table after a merge.
 
     Args:
         plan: The merge; it may add columns to the table.
-        snapshot: The table before.
+        snapshot: The table before the merge.
         source: The rows of the source.
-        deciding: Columns of the table that are read to find which rows change.
+        deciding: Columns of the table that are read to find the rows that change.
     """
 
     def __init__(
@@ -68,17 +68,16 @@ class MergedRows:
 
     @property
     def counted_values(self) -> tuple[Counted, ...]:
-        """The values of identity columns that inserted rows have taken."""
+        """The identity column values that inserted rows use."""
         return self._missing.counted_values()
 
     def changed_rows(
         self, file: AddFile, matches: FileMatches, known: pa.Table | None
     ) -> Iterator[pa.RecordBatch]:
-        """The rows of a file, those that stay as they are among them.
+        """Yield all rows of a file after the merge, including unchanged rows.
 
         Args:
-            known: The columns that decide, of all its rows, which are not read again; None: they
-                are.
+            known: The deciding columns of all rows, which are then not read again; None if unknown.
         """
         has_more = len(self._deciding) < len(self._stored)
         batches = (
@@ -90,15 +89,15 @@ class MergedRows:
             yield from self._fit_kept_rows(batch) if part is None else [self._change(batch, part)]
 
     def images(self, file: AddFile, matches: FileMatches) -> Iterator[pa.RecordBatch]:
-        """The rows of a file that change, as they were and as they are, for the change feed."""
+        """Yield a file's changed rows before and after the change, for the change data feed."""
         for batch, part in _split_matches(self._read_all([file]), matches):
             if part is not None:
                 yield from self._images(batch, part)
 
     def updated_rows(self, file: AddFile, matches: FileMatches) -> Iterator[pa.RecordBatch]:
-        """The rows of a file that change and are not deleted, as they are then.
+        """Yield a file's updated rows with their new values, without deleted rows.
 
-        Only the columns are read that keep a value, or from which one is made.
+        Only columns that keep a value, or that a new value depends on, are read.
         """
         if not self._kept_columns:
             yield from self._update_rows(None, matches)
@@ -110,7 +109,7 @@ class MergedRows:
     def _update_rows(
         self, batch: pa.RecordBatch | None, matches: FileMatches
     ) -> Iterator[pa.RecordBatch]:
-        """The rows of a batch, or rows that keep nothing of those before."""
+        """Yield the updated rows of a batch; None means that rows keep no old values."""
         for clause, chosen, source_rows in self._split_by_clause(matches):
             if clause.assignments is None:
                 continue
@@ -125,10 +124,10 @@ class MergedRows:
 
     @lazy
     def _kept_columns(self) -> list[str]:
-        """The columns of the table that an updated row keeps, or from which it gets values."""
+        """Table columns that updated rows keep, or that new values depend on."""
         updates = [each.assignments for each in self._clauses if each.assignments]
         names = self._stored.names
-        # An updated row is changed by this commit.
+        # An updated row gets the version of this commit.
         made = {*self._generated.names, self._version_column}
         kept = {name for each in updates for name in set(names) - {*each.names} - made}
         used = {name for each in updates for name in names_of(each.columns, TARGET)}
@@ -154,12 +153,12 @@ class MergedRows:
 
     @lazy
     def _coded(self) -> list[str]:
-        """The columns whose texts stay in the dictionaries of their files."""
+        """Columns whose texts stay in the dictionaries of their files."""
         names = self._stored.names if self._has_same_columns else []
         return list(filter(self._can_be_coded, names))
 
     def _can_be_coded(self, name: str) -> bool:
-        """Whether it is a column of texts that gets few new ones, be they for all files."""
+        """Return whether a text column gets so few distinct new texts that it can stay coded."""
         if self._stored.field(name).type not in (pa.string(), pa.binary()):
             return False
         updates = [each.assignments.nodes for each in self._clauses if each.assignments]
@@ -171,7 +170,7 @@ class MergedRows:
         return plan_reading_kept(self._snapshot, self._kept_columns)
 
     def inserted_rows(self, numbers: pa.Int64Array) -> Iterator[pa.RecordBatch]:
-        """The rows that clauses make of rows of the source, by the numbers of these."""
+        """Yield the rows that insert clauses build from the source rows with these numbers."""
         for start in range(0, len(numbers), _INSERTED_ROWS):
             part = numbers.slice(start, _INSERTED_ROWS)
             chosen = choose_clauses(self._inserts, rows_of_source(self._source, part, SOURCE))
@@ -235,7 +234,7 @@ class MergedRows:
     def _split_by_clause(
         self, matches: FileMatches
     ) -> Iterator[tuple[PlannedClause, pa.Int64Array, pa.Int64Array]]:
-        """Each clause that applies, with its rows and those of the source that they meet."""
+        """Yield each clause that applies, with its rows and the source rows that they match."""
         for number in pc.unique(matches.clauses).to_pylist():
             is_chosen = pc.equal(matches.clauses, number)
             rows, source_rows = (
@@ -244,7 +243,7 @@ class MergedRows:
             yield self._clauses[number], rows, source_rows
 
     def _fit_columns(self, batch: pa.RecordBatch) -> dict[str, pa.Array]:
-        """The columns of rows that were there before, as the table has them now."""
+        """Return the columns of existing rows in the table's current schema."""
         return self._columns_of(self._fit_kept_rows(batch))
 
     def _fit_kept_rows(self, batch: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
@@ -271,7 +270,7 @@ class MergedRows:
         assignments: Assignments,
         mask: pa.BooleanArray | None = None,
     ) -> pa.RecordBatch:
-        """The rows with generated columns that follow from the values assigned."""
+        """Compute generated columns that depend on the assigned values."""
         left_out = self._generated.left_out(assignments.names)
         return self._generated.fill(self._batch(columns), left_out, mask)
 
@@ -298,7 +297,7 @@ class MergedRows:
 def _split_matches(
     batches: Iterable[pa.RecordBatch], matches: FileMatches
 ) -> Iterator[tuple[pa.RecordBatch, FileMatches | None]]:
-    """The batches of a file, each with its rows that change, numbered from its first one."""
+    """Yield the batches of a file, each with its changes numbered from the batch's first row."""
     first = done = 0
     for batch in batches:
         end = bisect_left(matches.rows, first + len(batch), done, key=_number)
@@ -309,7 +308,7 @@ def _split_matches(
 def _add_columns(
     batches: Iterable[pa.RecordBatch], known: pa.Table, schema: pa.Schema
 ) -> Iterator[pa.RecordBatch]:
-    """The batches with more columns, of which all rows are given."""
+    """Add known columns to the batches."""
     first = 0
     for batch in batches:
         rows = known.slice(first, len(batch))
@@ -327,7 +326,7 @@ def _number(scalar: Any) -> int:
 
 
 def _mask_of(numbers: pa.Int64Array, num_rows: int) -> pa.BooleanArray:
-    """True in the rows of these numbers."""
+    """Return a mask that is true at these row numbers."""
     mask = np.zeros(num_rows, dtype=bool)
     mask[numbers.to_numpy()] = True
     return pa.array(mask)

@@ -1,4 +1,4 @@
-"""The source of a merge: its rows, taken once, and its keys."""
+"""The source of a merge: its rows, read once, and helpers for its keys."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ class Source:
         return len(self.rows)
 
     def has_few_texts(self, node: Node) -> bool:
-        """Whether a value is that of a column of texts of which few differ."""
+        """Return whether a value is a text column of the source with few distinct texts."""
         match node:
             case Column(path=(side, name)) if side == SOURCE:
                 column = self.rows[name]
@@ -55,14 +55,14 @@ class Source:
         return False
 
     def take(self, path: ColumnPath, numbers: pa.Array | None = None) -> Any:
-        """The values of a column, or a field, in the rows of these numbers; None: in all."""
+        """Return a column or field for these row numbers; None means all rows."""
         column = self.rows[path[0]]
         column = column if numbers is None else column.take(numbers)
         return field_of(join_chunks(column), path[1:])
 
 
 class SourceRows:
-    """The rows of a source as the caller gives them; a merge that runs again reads them again."""
+    """The caller's source rows; kept in memory for a merge that runs again."""
 
     def __init__(self, given: Any) -> None:
         self._data = ArrowData(given)
@@ -70,11 +70,11 @@ class SourceRows:
 
     @property
     def schema(self) -> pa.Schema:
-        """All columns, as given."""
+        """The schema of all source columns, as given."""
         return self._data.reader.schema
 
     def load(self, wanted: StructType, table: str) -> Source:
-        """The rows with these columns, in memory.
+        """Load the rows with these columns into memory.
 
         Raises:
             InvalidRequestError: A value does not fit its type.
@@ -86,7 +86,7 @@ class SourceRows:
 
 
 def give_types(given: pa.Schema, known: pa.Schema) -> pa.Schema:
-    """The columns of a source; those of nulls alone, which have no type, get that of the table."""
+    """Give columns of type null the type of the table's column with the same name."""
     names = {each.name.lower(): each.type for each in known}
     return pa.schema(
         each.with_type(_give_type(each.type, names.get(each.name.lower()))) for each in given
@@ -110,14 +110,14 @@ def _give_type(given: pa.DataType, known: pa.DataType | None) -> pa.DataType:
 
 
 def source_columns(given: pa.Schema, known: pa.Schema) -> tuple[StructType, dict[str, str]]:
-    """The columns of a source, and the types of those that no value can be taken of.
+    """Return the columns of a source, and the types of columns whose values cannot be used.
 
     Args:
-        given: The columns, as `give_types` gives them.
+        given: The columns, after `give_types`.
         known: The columns of the table.
 
     Returns:
-        The columns; and by their names the Arrow types of those that have no Delta type.
+        The columns, and by name the Arrow types of columns that have no Delta type.
     """
     names = {each.name.lower(): each.type for each in known}
     fields: list[StructField] = []
@@ -132,7 +132,7 @@ def source_columns(given: pa.Schema, known: pa.Schema) -> tuple[StructType, dict
 
 
 def has_delta_type(data_type: pa.DataType) -> bool:
-    """Whether a table can have columns of an Arrow type."""
+    """Return whether a table can have columns of an Arrow type."""
     return _delta_type(data_type) is not None
 
 
@@ -146,7 +146,7 @@ def _delta_type(data_type: pa.DataType) -> DataType | None:
 
 
 def _widen_type(given: pa.DataType, known: pa.DataType | None) -> pa.DataType:
-    """A type that Delta has for values of one that it does not have."""
+    """Return a Delta-compatible Arrow type for values of a type that Delta lacks."""
     if pt.is_dictionary(given) or pt.is_run_end_encoded(given):
         return _widen_type(given.value_type, known)
     if pt.is_uint64(given):
@@ -174,11 +174,11 @@ def _widen_type(given: pa.DataType, known: pa.DataType | None) -> pa.DataType:
 
 
 def load_source(reader: pa.RecordBatchReader, schema: StructType, table: str) -> Source:
-    """Take the rows of a reader, in types that a table has.
+    """Load the rows of a reader, in types that a table supports.
 
     Args:
         reader: Read to its end.
-        schema: The columns to take; others are passed over.
+        schema: The columns to load; others are ignored.
         table: For messages.
 
     Raises:
@@ -198,10 +198,10 @@ def load_source(reader: pa.RecordBatchReader, schema: StructType, table: str) ->
 
 
 def validate_source(source: Source, rules: Sequence[SourceRule], table: str) -> None:
-    """Refuse a source with rows that break a rule.
+    """Reject a source with rows that break a rule.
 
     Raises:
-        InvalidRequestError: With the rule and the number of rows.
+        InvalidRequestError: Rows break a rule; the message has the rule and the number of rows.
     """
     kept = (
         source.rows.filter(to_arrow(each.predicate_on(source.schema), source.schema))
@@ -211,7 +211,7 @@ def validate_source(source: Source, rules: Sequence[SourceRule], table: str) -> 
 
 
 def rows_of_source(source: Source, numbers: pa.Array, side: str) -> Rows:
-    """Rows of the source, for expressions whose columns begin with the side."""
+    """Return source rows for expressions whose column paths start with this side."""
 
     def column(path: ColumnPath) -> pa.Array:
         assert path[0] == side
@@ -221,7 +221,7 @@ def rows_of_source(source: Source, numbers: pa.Array, side: str) -> Rows:
 
 
 def normalize_key(values: Any) -> Any:
-    """Keys of which equal ones have equal bits: NaN is one value, and so are both zeros."""
+    """Give equal keys equal bits: one NaN, and one zero."""
     if not pa.types.is_floating(values.type):
         return values
     nan = pa.scalar(float("nan"), values.type)
@@ -229,10 +229,10 @@ def normalize_key(values: Any) -> Any:
 
 
 def join_chunks(column: pa.ChunkedArray) -> pa.Array:
-    """All values in one array.
+    """Join all values into one array.
 
     Raises:
-        pa.ArrowInvalid: They are more than one array holds.
+        pa.ArrowInvalid: The values are larger than one array can hold.
     """
     if column.num_chunks == 1:
         return column.chunk(0)

@@ -1,7 +1,7 @@
-"""Touched files: the files that hold rows for which a condition is true, and how many.
+"""Touched files: find files with rows that match a condition, and count the rows.
 
-Only the columns of the condition are read, and only of files that can hold such a row by their
-partition values and statistics.
+Only the columns of the condition are read, and only from files whose partition values and
+statistics allow a match.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ def find_touched(snapshot: Snapshot, condition: Condition) -> Touched:
     """Find the files with matching rows.
 
     Raises:
-        DataFileError: A file is gone or cannot be read.
+        DataFileError: A file is missing or unreadable.
     """
     columns = _columns_of(snapshot, condition)
     predicate = condition.implied if condition.is_implied else None
@@ -46,7 +46,7 @@ def find_touched(snapshot: Snapshot, condition: Condition) -> Touched:
             num_rows = sum(pc.sum(condition.mask(batch)).as_py() or 0 for batch in batches)
         else:
             num_rows = sum(map(len, batches))
-        # Statistics may be wrong: rows that are lost by them would be lost for good.
+        # Statistics may be wrong: rows that they hide would be lost for good.
         is_whole = num_rows == num_live_rows(file) and num_rows == sum(map(len, read([file])))
         return TouchedFile(file=file, num_rows=num_rows, is_whole=is_whole)
 
@@ -54,15 +54,16 @@ def find_touched(snapshot: Snapshot, condition: Condition) -> Touched:
 
 
 def find_rows(snapshot: Snapshot, condition: Condition) -> Touched:
-    """Find the files with matching rows, and where these are in the files that are mixed.
+    """Find the files with matching rows, and the numbers of these rows in partly matching files.
 
     Raises:
-        DataFileError: A file or its deletion vector is gone or cannot be read.
+        DataFileError: A file or its deletion vector is missing or unreadable.
     """
     read = plan_reading(snapshot, _columns_of(snapshot, condition))
 
     def number(file: AddFile) -> TouchedFile:
-        # Numbers count all rows of a file, the deleted ones too, of which nothing is asked.
+        # Row numbers count all rows of a file, including deleted rows; deleted rows are not
+        # evaluated.
         whole, deleted = replace(file, deletion_vector=None), deleted_rows(snapshot, file)
         gone = np.frombuffer(array("Q", deleted), dtype=np.uint64).astype(np.int64)
         rows, first = BitMap64(), 0
@@ -82,7 +83,7 @@ def find_rows(snapshot: Snapshot, condition: Condition) -> Touched:
 
 
 def _columns_of(snapshot: Snapshot, condition: Condition) -> Sequence[str]:
-    """What to read to judge rows; one column where the condition is about none."""
+    """Return the columns to read for a condition; one column if the condition uses none."""
     return condition.columns or [field.name for field in snapshot.schema.fields[:1]]
 
 
@@ -92,22 +93,22 @@ def _find(
     look: Callable[[AddFile], TouchedFile],
 ) -> Touched:
     files = plan_touched_files(snapshot, condition.implied, is_implied=condition.is_implied)
-    # The columns of a condition are little, and go by in batches.
+    # The columns of a condition are small, and are read in batches.
     counted = go_through(snapshot.storage, ((1, partial(look, each)) for each in files.to_open))
     return files.list_touched([each for each in counted if each.num_rows])
 
 
 def number_rows(snapshot: Snapshot, file: AddFile, rows: pa.Int64Array, num_rows: int) -> BitMap64:
-    """The numbers that rows have in a file, and those of the rows that are deleted already.
+    """Return the numbers of rows in a file, together with the rows already deleted.
 
     Args:
         snapshot: The table.
-        file: One of its live files.
-        rows: Numbers from 0 among the rows that are not deleted, in the order of the file.
-        num_rows: How many of these there are.
+        file: A live file of the table.
+        rows: Row numbers from 0 that count only live rows, in file order.
+        num_rows: The number of live rows.
 
     Raises:
-        DataFileError: The deletion vector is gone or cannot be read.
+        DataFileError: The deletion vector is missing or unreadable.
     """
     deleted = deleted_rows(snapshot, file)
     numbers = rows.to_numpy()

@@ -1,4 +1,4 @@
-"""Update: files with the new values replace the files with the old ones."""
+"""Update: files with the new values replace the files with the old values."""
 
 from __future__ import annotations
 
@@ -45,8 +45,8 @@ class PlannedUpdate:
     """Generated columns without an assignment: they are computed from the new values."""
     checks: Checks
     version_column: str | None
-    """Column with the version that changed a row last, where the table stores it; null: this
-    one."""
+    """Column with the version that last changed a row, if the table stores it; null means the
+    version of this commit."""
 
     @property
     def text(self) -> str:
@@ -55,7 +55,7 @@ class PlannedUpdate:
 
     @property
     def changed_columns(self) -> Sequence[str]:
-        """The columns that may get other values."""
+        """The columns whose values may change."""
         return (*self.assignments.names, *self.recomputed)
 
     @sparing_memory()
@@ -93,7 +93,7 @@ def _update_by_copies(
     transaction = changed.transaction
     files = find_touched(snapshot, planned.condition).files
     moves = _moves(snapshot, planned)
-    updated: list[int] = []  # by batch; threads append to it
+    updated: list[int] = []  # per batch; threads append to it
     changed_or_asked = {*planned.changed_columns, *planned.condition.columns}
     others = set(snapshot.arrow_schema.names) - changed_or_asked
     read = plan_reading_kept(snapshot, coded=others)
@@ -127,12 +127,12 @@ def _update_by_vectors(
 
 
 def _moves(snapshot: Snapshot, planned: PlannedUpdate) -> bool:
-    """Whether rows may come to other partitions."""
+    """Return whether rows may move to other partitions."""
     return not set(snapshot.definition.partition_columns).isdisjoint(planned.changed_columns)
 
 
 def _images(snapshot: Snapshot, planned: PlannedUpdate, file: AddFile) -> Iterator[pa.RecordBatch]:
-    """The rows that match, as they were and as they are, for the change data feed."""
+    """Yield the matching rows before and after the change, for the change data feed."""
     for batch in read_files(snapshot, [file], snapshot.arrow_schema.names):
         before = batch.filter(planned.condition.mask(batch))
         if len(before):
@@ -144,9 +144,9 @@ def _images(snapshot: Snapshot, planned: PlannedUpdate, file: AddFile) -> Iterat
 def _new_rows(
     snapshot: Snapshot, planned: PlannedUpdate, touched: Touched
 ) -> Iterator[pa.RecordBatch]:
-    """The rows that match, with their new values."""
+    """Yield the matching rows with their new values."""
     whole = ((file, None) for file in touched.matched)
-    # Deleted rows among those that are gone are left out by who reads.
+    # The reader skips rows that were deleted before.
     some = ((each.file, each.gone) for each in touched.mixed)
     for batch in gather(read_numbered(snapshot, chain(whole, some))):
         yield _update_batch(planned, batch, pa.repeat(True, len(batch)))
@@ -167,14 +167,14 @@ def _changed_rows(
 def _update_batch(
     planned: PlannedUpdate, batch: pa.RecordBatch, mask: pa.BooleanArray
 ) -> pa.RecordBatch:
-    """The rows, with new values where the mask is true."""
+    """Return the rows, with new values where the mask is true."""
     rows = rows_of_batch(batch).narrow(mask)
     columns = {name: batch.column(name) for name in batch.schema.names}
     new = dict(zip(planned.assignments.names, planned.assignments.evaluate(rows), strict=True))
     for name, values in new.items():
         columns[name] = replace_values(columns[name], mask, values)
     version = planned.version_column
-    if version in columns:  # which those of the change data feed are not
+    if version in columns:  # rows of the change data feed lack this column
         columns[version] = pc.if_else(mask, pa.scalar(None, pa.int64()), columns[version])
     assigned = pa.RecordBatch.from_arrays(list(columns.values()), schema=batch.schema)
     written = planned.generated.fill(assigned, planned.recomputed, mask)

@@ -1,8 +1,8 @@
-"""Expressions over Arrow columns.
+"""Evaluate SQL expressions over Arrow columns.
 
-An expression comes to what Spark makes of it in ANSI mode and UTC: three-valued logic, NaN equal to
-NaN and above all numbers, an overflow or a division by zero an error. What Spark evaluates for some
-rows only, such as the branches of CASE, is evaluated for those rows only.
+Results are the same as in Spark in ANSI mode and UTC: three-valued logic; NaN equals NaN and is
+greater than all numbers; an overflow or a division by zero is an error. Spark evaluates some parts,
+such as the branches of CASE, only for some rows; so does this module.
 """
 
 from __future__ import annotations
@@ -40,24 +40,24 @@ _DATE_TEXT = r"^[0-9]{4}-[0-9]{2}-[0-9]{2}$"
 
 @dataclass(frozen=True, slots=True)
 class Rows:
-    """The rows that an expression is evaluated over."""
+    """The rows to evaluate an expression on."""
 
     column: Callable[[ColumnPath], pa.Array]
-    """Finds the values of a column, or of a field, of all rows."""
+    """Returns the values of a column or field, for all rows."""
     num_rows: int
     only: pa.Array | None = None
-    """Numbers of the rows that count, ascending; None: all."""
+    """Ascending numbers of the selected rows; None means all."""
 
     def __len__(self) -> int:
         return self.num_rows if self.only is None else len(self.only)
 
     def values(self, path: ColumnPath) -> pa.Array:
-        """The values of a column in the rows that count."""
+        """Return the values of a column in the selected rows."""
         found = self.column(path)
         return decode(found if self.only is None else found.take(self.only))
 
     def narrow(self, mask: pa.BooleanArray) -> Rows:
-        """The rows for which the mask is true."""
+        """Return the rows where the mask is true."""
         places = pc.indices_nonzero(pc.fill_null(mask, False))
         return Rows(
             self.column, self.num_rows, places if self.only is None else self.only.take(places)
@@ -65,12 +65,12 @@ class Rows:
 
 
 def rows_of_batch(batch: pa.RecordBatch) -> Rows:
-    """The rows of a batch, under the names of its columns."""
+    """Return the rows of a batch; paths start with a column's name."""
     return Rows(lambda path: field_of(batch.column(path[0]), path[1:]), len(batch))
 
 
 def field_of(array: Any, path: ColumnPath) -> pa.Array:
-    """The values of a field of structs; null where a struct is."""
+    """Return the values of a nested struct field; null where a struct is null."""
     for name in path:
         place = array.type.get_field_index(name)
         array = array.flatten()[place]
@@ -78,7 +78,7 @@ def field_of(array: Any, path: ColumnPath) -> pa.Array:
 
 
 def evaluate(node: Node, rows: Rows) -> pa.Array:
-    """The values of a resolved expression, in the type that Arrow has for its own.
+    """Evaluate a resolved expression; the result has the Arrow type of the expression's type.
 
     Raises:
         InvalidRequestError: A value overflows, cannot be cast or is divided by zero.
@@ -94,7 +94,7 @@ def evaluate(node: Node, rows: Rows) -> pa.Array:
 
 
 def evaluate_condition(node: Node, rows: Rows) -> pa.BooleanArray:
-    """Where a resolved condition is true; false where it is null.
+    """Evaluate a resolved condition; null becomes false.
 
     Raises:
         InvalidRequestError: As `evaluate`.
@@ -128,13 +128,13 @@ def _arrow_type(data_type: DataType | None) -> pa.DataType:
 
 
 def scatter(values: pa.Array, mask: pa.BooleanArray) -> pa.Array:
-    """The values, one for each true of the mask, at their places; null elsewhere."""
+    """Put one value at each true place of the mask; null elsewhere."""
     numbers = pc.subtract(pc.cumulative_sum(mask.cast(pa.int64())), 1)
     return values.take(pc.if_else(mask, numbers, pa.scalar(None, pa.int64())))
 
 
 def _on_rows(node: Node, rows: Rows, mask: pa.BooleanArray) -> pa.Array:
-    """The values where the mask is true, evaluated for these rows only; null elsewhere."""
+    """Evaluate only the rows where the mask is true; null elsewhere."""
     if pc.all(mask, min_count=0).as_py():
         return _evaluate(node, rows)
     if not pc.any(mask, min_count=0).as_py():
@@ -159,13 +159,13 @@ def _choose(
 
 
 def _connect(name: str, operands: tuple[Node, ...], rows: Rows) -> pa.Array:
-    """AND or OR; an operand counts only for rows that those before it leave open."""
+    """Evaluate AND or OR; each operand only for rows that are still undecided."""
     join = pc.and_kleene if name == "and" else pc.or_kleene
     result = _evaluate(operands[0], rows)
     for each in operands[1:]:
         decided = pc.invert(result) if name == "and" else result
         is_open = pc.invert(pc.fill_null(decided, False))
-        # Where the result is decided, null changes nothing.
+        # Where the result is decided, a null operand changes nothing.
         result = join(result, _on_rows(each, rows, is_open))
     return result
 
@@ -206,15 +206,15 @@ def _compare(name: str) -> Callable[[Any, Any], Any]:
 
 
 def equal_null_safely(left: Any, right: Any) -> Any:
-    """Where two columns of one type are equal or both null; NaN equals NaN."""
+    """Compare two columns of one type: null equals null, and NaN equals NaN."""
     one, other = left.is_null(), right.is_null()
     equal = pc.fill_null(_CALLS["="](left, right), False)
     return pc.if_else(pc.or_(one, other), pc.and_(one, other), equal)
 
 
 def _remainder(left: Any, right: Any) -> Any:
-    """The remainder as Java has it: with the sign of the dividend."""
-    # The smallest integer divided by -1 overflows, and leaves nothing.
+    """Return the remainder as in Java: with the sign of the dividend."""
+    # The smallest integer divided by -1 overflows; its remainder is 0.
     divisor = pc.if_else(pc.equal(right, -1), pa.scalar(1, right.type), right)
     quotient = pc.divide_checked(left, divisor)
     return pc.subtract(left, pc.multiply(quotient, divisor))
@@ -304,12 +304,13 @@ def _cast(values: Any, given: DataType, wanted: DataType, is_exact: bool) -> Any
 
 
 def _require_same(values: Any, converted: Any, given: DataType) -> None:
-    """Refuse numbers that a cast would round, which nobody has asked for in so many words."""
+    """Reject numbers that an implicit cast would round."""
     if given in FLOATS:
         back = converted.cast(values.type)
         same = pc.or_(pc.equal(back, values), pc.is_nan(values))
     else:
-        # Integers up to there come back from a double; above, the cast back may overflow.
+        # Integers up to this limit convert back from floating point; above it, the cast back may
+        # overflow.
         digits = 24 if pa.types.is_float32(converted.type) else 53
         wide = values.cast(pa.int64())
         same = pc.and_(pc.less_equal(wide, 2**digits), pc.greater_equal(wide, -(2**digits)))

@@ -1,4 +1,4 @@
-"""Functions of texts and times, as Spark has them: texts by Unicode code points, times in UTC."""
+"""Functions of texts and times as in Spark: texts by Unicode code points, times in UTC."""
 
 from __future__ import annotations
 
@@ -15,32 +15,32 @@ _DIRECTIVES = {"yyyy": "%Y", "MM": "%m", "dd": "%d", "HH": "%H", "mm": "%M", "ss
 
 
 def upper(texts: Any) -> Any:
-    """The texts in capitals: of one character may come several, as of the German sharp s."""
+    """Convert texts to upper case; one character may become several, such as the German sharp s."""
     return _map_case(texts, pc.ascii_upper, str.upper)
 
 
 def lower(texts: Any) -> Any:
-    """The texts in small letters."""
+    """Convert texts to lower case."""
     return _map_case(texts, pc.ascii_lower, str.lower)
 
 
 def trim(texts: Any) -> Any:
-    """The texts without spaces at their ends; other white space stays."""
+    """Remove spaces at both ends of texts; other white space stays."""
     return pc.utf8_trim(texts, " ")
 
 
 def pad(texts: Any, length: Any) -> Any:
-    """The texts with spaces behind them, up to a length that is the same in all rows."""
+    """Pad texts with trailing spaces to a length that is the same in all rows."""
     return pc.utf8_rpad(texts, length[0].as_py()) if len(texts) else texts
 
 
 def substring(texts: Any, start: Any, length: Any = None) -> Any:
-    """A part of each text.
+    """Return a part of each text.
 
     Args:
-        texts: Any.
-        start: From 1, or negative from the end; the same in all rows, as is the length.
-        length: None: up to the end.
+        texts: The texts.
+        start: From 1, or negative from the end. The same in all rows, like the length.
+        length: Number of characters; None means up to the end.
     """
     if not len(texts):
         return texts
@@ -61,18 +61,18 @@ def _map_case(texts: Any, by_ascii: Callable[[Any], Any], by_unicode: Callable[[
     is_ascii = pc.string_is_ascii(texts)
     if pc.all(is_ascii, min_count=0).as_py():
         return by_ascii(texts)
-    # Arrow maps one character to one.
+    # Arrow maps each character to exactly one.
     encoded = pc.if_else(is_ascii, pa.scalar(None, texts.type), texts).dictionary_encode()
     mapped = pa.array([by_unicode(each) for each in encoded.dictionary.to_pylist()], texts.type)
     return pc.if_else(is_ascii, by_ascii(texts), mapped.take(encoded.indices))
 
 
 def truncate(times: Any, unit: Any) -> Any:
-    """Dates or times at the beginning of their year, quarter, month, week or shorter unit.
+    """Round dates or times down to their year, quarter, month, week or a shorter unit.
 
     Args:
-        times: Any.
-        unit: One that Arrow knows, the same in all rows.
+        times: The dates or times.
+        unit: A unit of Arrow, the same in all rows.
     """
     if not len(times):
         return times
@@ -80,16 +80,16 @@ def truncate(times: Any, unit: Any) -> Any:
 
 
 def time_of_day(times: Any, unit: str) -> Any:
-    """The hour, minute or second of times, without what is beyond."""
+    """Return the hour, minute or whole second of times."""
     return _COUNTED[unit](times).cast(pa.int32())
 
 
 def format_time(times: Any, pattern: Any) -> Any:
-    """Dates or times as texts.
+    """Format dates or times as texts.
 
     Args:
-        times: Any.
-        pattern: One that `time_patterns` knows, the same in all rows.
+        times: The dates or times.
+        pattern: A pattern of `time_patterns`, the same in all rows.
     """
     if not len(times):
         return pa.array([], pa.string())
