@@ -1,11 +1,11 @@
-"""Actions: what a line of a commit or a row of a checkpoint says.
+"""Actions: the contents of a commit's lines and a checkpoint's rows.
 
-Source: PROTOCOL.md, "Actions". Field names are the JSON names in snake_case; the JSON form is made
-and read in `json_codec`, the Parquet form in `arrow_schemas`. Values only.
+Source: PROTOCOL.md, "Actions". Field names are the JSON names in snake_case. `json.codec` reads and
+writes the JSON form, `arrow_schemas` the Parquet form. Values only.
 
-There may be millions of file actions. So they are structs of msgspec, made in a tenth of the time
-of dataclasses, and nothing for the garbage collector: they hold texts and numbers, and cannot be
-parts of a cycle. The functions of `dataclasses` take them all the same.
+A table may have millions of file actions. They are therefore msgspec structs, created in a tenth of
+the time of dataclasses. The garbage collector skips them: they hold texts and numbers, and cannot
+be part of a cycle. The functions of `dataclasses` accept them as well.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ _S = TypeVar("_S", bound=type[msgspec.Struct])
 
 
 def _take_as_dataclass(struct: _S) -> _S:
-    """Let `dataclasses.replace`, `fields` and `asdict` take the values of a struct."""
+    """Make `dataclasses.replace`, `fields` and `asdict` accept a struct's values."""
     members = [
         (each.name, each.type, field() if each.required else field(default=each.default))
         for each in msgspec.structs.fields(struct)
@@ -32,7 +32,7 @@ def _take_as_dataclass(struct: _S) -> _S:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Format:
-    """How data files are encoded. Only Parquet without options is supported."""
+    """The file format of data files. Only Parquet without options is supported."""
 
     provider: str = "parquet"
     options: Mapping[str, str] = field(default_factory=dict)
@@ -46,9 +46,9 @@ class Metadata:
     """
 
     id: str
-    """A UUID that stays with the table for its life."""
+    """A UUID that never changes."""
     schema_string: str
-    """The schema as JSON; `schema.schema_from_json` reads it."""
+    """The schema as JSON; `schema.schema_from_json` parses it."""
     partition_columns: tuple[str, ...] = ()
     """Logical names."""
     configuration: Mapping[str, str] = field(default_factory=dict)
@@ -61,7 +61,7 @@ class Metadata:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Protocol:
-    """What a client must support to read or write the table.
+    """Requirements for clients that read or write the table.
 
     Source: PROTOCOL.md, "Protocol Evolution".
     """
@@ -74,7 +74,10 @@ class Protocol:
     """None below writer version 7."""
 
     def asks_the_same(self, other: Protocol) -> bool:
-        """Whether both ask the same of a client; some writers repeat a table's in another order."""
+        """Whether both require the same of a client, in any order of features.
+
+        Some writers repeat a table's protocol with its features in another order.
+        """
         return (
             self.min_reader_version == other.min_reader_version
             and self.min_writer_version == other.min_writer_version
@@ -85,7 +88,7 @@ class Protocol:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DeletionVector:
-    """Where the deleted rows of a file are listed.
+    """Location of the deleted rows of a file.
 
     Source: PROTOCOL.md, "Deletion Vectors".
     """
@@ -99,7 +102,7 @@ class DeletionVector:
 
     @property
     def unique_id(self) -> str:
-        """Tells two vectors of one file apart.
+        """Distinguishes the vectors of one file.
 
         Source: PROTOCOL.md, "Derived Fields".
         """
@@ -119,11 +122,11 @@ class AddFile(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     size: int
     """Bytes."""
     partition_values: Mapping[str, str | None]
-    """Serialised strings by physical column name; None is null."""
+    """Serialized strings by physical column name; None is null."""
     modification_time: int
     """Milliseconds since the Unix epoch."""
     data_change: bool = True
-    """False when the commit only rearranges existing rows, as compaction does."""
+    """False if the commit only rearranges existing rows, as compaction does."""
     stats: str | None = None
     """Statistics as JSON; see `stats`."""
     tags: Mapping[str, str | None] | None = None
@@ -141,7 +144,7 @@ class RemoveFile(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """
 
     path: str
-    """Exactly as in the add that it cancels: engines exist that compare the encoded text."""
+    """Exactly as in the add that it cancels: some engines compare the encoded text."""
     deletion_timestamp: int | None = None
     """Milliseconds since the Unix epoch; None counts as long expired."""
     data_change: bool = True
@@ -158,7 +161,7 @@ class RemoveFile(msgspec.Struct, frozen=True, kw_only=True, gc=False):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AddCdcFile:
-    """A file of row changes for readers of the change data feed; no part of the table's rows.
+    """A file of row changes for the change data feed; its rows are not in the table.
 
     Source: PROTOCOL.md, "Add CDC File".
     """
@@ -172,7 +175,7 @@ class AddCdcFile:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SetTransaction:
-    """How far an application has come in writing to the table.
+    """An application's progress in writing to the table.
 
     Source: PROTOCOL.md, "Transaction Identifiers".
     """
@@ -185,7 +188,7 @@ class SetTransaction:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DomainMetadata:
-    """Configuration of one domain; a removed one is a tombstone and stays out of checkpoints.
+    """Configuration of one domain; checkpoints omit a removed domain.
 
     Source: PROTOCOL.md, "Domain Metadata".
     """
@@ -197,7 +200,7 @@ class DomainMetadata:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CommitInfo:
-    """Who committed what; any JSON, so it is kept as it was read.
+    """Provenance of a commit; arbitrary JSON, so it is kept unchanged.
 
     Source: PROTOCOL.md, "Commit Provenance Information".
     """
@@ -207,20 +210,20 @@ class CommitInfo:
 
     @property
     def txn_id(self) -> str | None:
-        """The UUID by which its writer knows the commit again."""
+        """The UUID that lets a writer recognize its own commit."""
         value = self.values.get("txnId")
         return value if isinstance(value, str) else None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Sidecar:
-    """A file with a part of the file actions of a V2 checkpoint.
+    """A file with some of the file actions of a V2 checkpoint.
 
     Source: PROTOCOL.md, "Sidecar File Information".
     """
 
     path: str
-    """The file's name in the directory of sidecars; URI-encoded."""
+    """The file's name in the sidecar directory; URI-encoded."""
     size_in_bytes: int
     modification_time: int = 0
     """Milliseconds since the Unix epoch."""
@@ -228,7 +231,7 @@ class Sidecar:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CheckpointMetadata:
-    """What a V2 checkpoint says of itself.
+    """The version that a V2 checkpoint records of itself.
 
     Source: PROTOCOL.md, "Checkpoint Metadata".
     """

@@ -1,7 +1,7 @@
-"""Actions as Arrow: the columns of file actions in replay, and the rows of a checkpoint.
+"""Actions as Arrow: columns of file actions in replay, and rows of a checkpoint.
 
-Source: PROTOCOL.md, "Checkpoint Schema". Field names are the JSON names, so that a column read from
-a checkpoint is the column written to the next one.
+Source: PROTOCOL.md, "Checkpoint Schema". Field names are the JSON names, so a column read from a
+checkpoint can be written to the next checkpoint unchanged.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ DELETION_VECTOR = pa.struct(
     ]
 )
 REQUIRED_OF_VECTORS = ("storageType", "pathOrInlineDv", "sizeInBytes", "cardinality")
-"""Without one of these, deleted rows would be there again, or be counted."""
+"""Without one of these, deleted rows would reappear or be counted."""
 ADD = pa.schema(
     [
         ("path", pa.string()),
@@ -59,13 +59,14 @@ REMOVE = pa.schema(
     ]
 )
 _SMALL_CHUNK = 1024
-"""Rows; chunk by chunk, smaller ones take longer than copying them into one."""
+"""Rows. Below this size, one merged chunk is faster than many chunks."""
 CANONICAL_PATH = "canonicalPath"
-"""Beside the fields of a file action: its path as `file_paths.canonical_path` gives it."""
+"""Added to the fields of a file action: its path from `file_paths.canonical_path`."""
 PATH_HASH = "pathHash"
-"""Beside the fields of a file action of a commit: a hash of its path, of use in this process only.
+"""Added to the fields of a commit's file action: a hash of its path, valid in this process only.
 
-Paths of different hashes are different."""
+Different hashes imply different paths.
+"""
 METADATA = pa.struct(
     [
         ("id", pa.string()),
@@ -95,25 +96,25 @@ _VALUES = ("partitionValues.key_value.key", "partitionValues.key_value.value")
 CHECKPOINT_PARQUET: Mapping[str, Any] = {
     "compression": "snappy",
     "write_page_checksum": True,
-    # What repeats; elsewhere a dictionary is begun and given up.
+    # Columns whose values repeat; for others Parquet starts a dictionary and gives it up.
     "use_dictionary": [f"{action}.{name}" for action in ("add", "remove") for name in _VALUES],
 }
-"""How a checkpoint's Parquet files are written; what is compressed best by the reference is."""
+"""Options for the Parquet files of a checkpoint; compression as in the reference."""
 
 
 def add_path_hash(schema: pa.Schema) -> pa.Schema:
-    """`ADD` or `REMOVE` with a `PATH_HASH`."""
+    """`ADD` or `REMOVE` with a `PATH_HASH` column."""
     return schema.append(pa.field(PATH_HASH, pa.int64()))
 
 
 def merge_chunks(table: pa.Table) -> pa.Table:
-    """Put small chunks together: each costs a call. The rows stay the same."""
+    """Merge small chunks, since each chunk costs a call."""
     chunks = max((column.num_chunks for column in table.columns), default=0)
     return table.combine_chunks() if chunks > 1 and chunks * _SMALL_CHUNK > len(table) else table
 
 
 def add_files(table: pa.Table) -> list[AddFile]:
-    """Rows of the `ADD` schema as values."""
+    """Convert rows of the `ADD` schema to actions."""
     return [
         AddFile(
             path=path,
@@ -145,7 +146,7 @@ def add_files(table: pa.Table) -> list[AddFile]:
 
 
 def remove_files(table: pa.Table) -> list[RemoveFile]:
-    """Rows of the `REMOVE` schema as values."""
+    """Convert rows of the `REMOVE` schema to actions."""
     return [
         RemoveFile(
             path=path,
@@ -177,7 +178,7 @@ def remove_files(table: pa.Table) -> list[RemoveFile]:
 
 
 def tombstones(adds: pa.Table, now_ms: int) -> list[RemoveFile]:
-    """The removes that cancel rows of the `ADD` schema, with all that is known of the files."""
+    """Removes that cancel rows of the `ADD` schema, with all known fields of the files."""
     return [
         RemoveFile(
             path=path,
@@ -203,10 +204,10 @@ def tombstones(adds: pa.Table, now_ms: int) -> list[RemoveFile]:
 
 
 def conform(struct: pa.StructArray, schema: pa.Schema) -> pa.Table:
-    """A checkpoint's struct column as a table of `schema`: missing fields are null, others cast.
+    """Convert a checkpoint's struct column to a table of `schema`.
 
-    Raises `pa.ArrowInvalid`, `TypeError` or `ValueError` where a column holds something else than
-    the schema has.
+    Missing fields become null; other fields are cast. Raises `pa.ArrowInvalid`, `TypeError` or
+    `ValueError` if a column holds another kind of value than the schema.
     """
     by_name = {struct.type.field(i).name: i for i in range(struct.type.num_fields)}
     children = struct.flatten()
@@ -217,7 +218,7 @@ def conform(struct: pa.StructArray, schema: pa.Schema) -> pa.Table:
         for field in schema
     ]
     table = pa.Table.from_arrays(columns, schema=schema)
-    table.validate(full=True)  # nobody has looked yet whether the text is text
+    table.validate(full=True)  # no step before this one has checked the text encoding
     return table
 
 
@@ -231,7 +232,7 @@ _KINDS = (
 
 
 def _cast(column: pa.Array, field: pa.Field) -> pa.Array:
-    """The column in another width or encoding; what is of another kind is not converted."""
+    """Cast the column to another width or encoding, but not to another kind of type."""
     stored = column.type
     if stored == field.type:
         return _present_vectors(column) if stored == DELETION_VECTOR else column
@@ -242,14 +243,14 @@ def _cast(column: pa.Array, field: pa.Field) -> pa.Array:
     )
     if not same and not pa.types.is_null(kind):
         raise TypeError(f"{field.name} is {stored} and has to be {field.type}")
-    if column.null_count == len(column):  # sooner made than cast
+    if column.null_count == len(column):  # faster than a cast
         return pa.nulls(len(column), field.type)
     cast = column.cast(field.type)
     return _present_vectors(cast) if field.type == DELETION_VECTOR else cast
 
 
 def _present_vectors(vectors: pa.StructArray) -> pa.StructArray:
-    """Null where there are nothing but nulls: some writers lose the absence of a struct."""
+    """Replace vectors whose fields are all null by null, since some writers lose a null struct."""
     if vectors.null_count == len(vectors):
         return vectors
     present = pc.struct_field(vectors, "storageType").is_valid()
@@ -271,7 +272,7 @@ _OF_TOMBSTONES = (
 
 
 def _rows(table: pa.Table, names: Iterable[str]) -> Iterator[tuple[Any, ...]]:
-    """Rows of these columns, made column by column: Arrow makes values of whole rows slowly."""
+    """Convert rows column by column, because Arrow converts whole rows slowly."""
     return zip(*(_python_values(table[name]) for name in names), strict=True)
 
 
@@ -291,7 +292,8 @@ def _mappings(maps: pa.MapArray) -> Iterator[dict[str, str | None] | None]:
         for entries in (maps.keys, maps.items)
     )
     pairs = zip(names, values, strict=True)
-    # Files of one partition share what they say of it: a mapping takes more room than all the rest.
+    # Files of one partition share one mapping, since mappings take more memory than all other
+    # fields.
     shared: dict[tuple[Any, ...], dict[str, str | None]] = {}
     for start, end, is_present in zip(
         starts, starts[1:], maps.is_valid().to_pylist(), strict=False
@@ -307,14 +309,14 @@ def _mappings(maps: pa.MapArray) -> Iterator[dict[str, str | None] | None]:
 
 
 def _texts(strings: pa.StringArray) -> list[Any]:
-    """The texts, of which there is one object in memory however often they are there."""
+    """Convert strings so that equal strings share one Python object."""
     encoded = strings.dictionary_encode()
     once = encoded.dictionary.to_pylist()
     return [None if code is None else once[code] for code in encoded.indices.to_pylist()]
 
 
 def deletion_vectors(column: pa.ChunkedArray) -> Iterator[DeletionVector | None]:
-    """The values of a column of type `DELETION_VECTOR`."""
+    """Convert a column of type `DELETION_VECTOR` to values."""
     return map(_deletion_vector, column.to_pylist())
 
 

@@ -1,10 +1,10 @@
-"""Change data: files that tell which rows a commit took away, changed and brought.
+"""Change data: files with the rows that a commit deleted, updated and inserted.
 
 Source: PROTOCOL.md, "Change Data Files", "Add CDC File".
 
-Readers of the feed follow files that were added or removed as a whole. Where a removed file had
-rows that stay, they are in a new file, and would look as if they were gone and came again: such a
-commit tells every row that it changed, and readers take nothing else of it.
+By default, readers of the feed derive changes from added and removed files. If a removed file has
+rows that stay in the table, a new file holds them, and they would appear as deleted and inserted.
+Such a commit therefore records every changed row, and readers use only these records.
 """
 
 from __future__ import annotations
@@ -19,16 +19,16 @@ from delta_ops.protocol.schema import HIDDEN, STRING, StructField, StructType, s
 from delta_ops.protocol.table_definition import TableDefinition
 
 CHANGE_TYPE_COLUMN = "_change_type"
-"""insert, delete, update_preimage or update_postimage, in each row of such a file."""
+"""insert, delete, update_preimage or update_postimage, in each row of a change data file."""
 CHANGE_DATA_DIRECTORY = "_change_data"
 _FEED_COLUMNS = (CHANGE_TYPE_COLUMN, "_commit_version", "_commit_timestamp")
 
 
 def validate_feed_columns(definition: TableDefinition, table: str) -> None:
-    """Refuse columns of a table with a feed that have the name of one of the feed's.
+    """Refuse columns of a table with a feed that are named like a column of the feed.
 
     Raises:
-        InvalidRequestError: With the column.
+        InvalidRequestError: Names the column.
     """
     if name := mistaken_feed_column(definition):
         raise InvalidRequestError(
@@ -38,13 +38,13 @@ def validate_feed_columns(definition: TableDefinition, table: str) -> None:
 
 
 def mistaken_feed_column(definition: TableDefinition) -> str | None:
-    """The first column of the feed of which a table with a feed has one of the same name."""
+    """The first feed column whose name is taken by a column of a table with a feed."""
     names = _FEED_COLUMNS if definition.has_change_feed else ()
     return next((name for name in names if name in definition.schema.fields_by_lower_name), None)
 
 
 def change_files(adds: Iterable[AddFile]) -> tuple[AddCdcFile, ...]:
-    """What a commit says of files that were written as `feed_definition` has it."""
+    """Convert adds of files written with `feed_definition` to `cdc` actions."""
     return tuple(
         AddCdcFile(path=each.path, size=each.size, partition_values=each.partition_values)
         for each in adds
@@ -52,7 +52,7 @@ def change_files(adds: Iterable[AddFile]) -> tuple[AddCdcFile, ...]:
 
 
 def feed_definition(definition: TableDefinition) -> TableDefinition:
-    """The table with the column that only files of changes have; it has no id."""
+    """The definition with the hidden change type column, which has no column id."""
     hidden = {PHYSICAL_NAME: CHANGE_TYPE_COLUMN, HIDDEN: True}
     column = StructField(CHANGE_TYPE_COLUMN, STRING, metadata=hidden)
     schema = StructType((*definition.schema.fields, column))

@@ -1,9 +1,9 @@
-"""Rows of a checkpoint: which of them hold an action, and what must not be read for one.
+"""Rows of a checkpoint: find the rows that hold an action, and reject damaged rows.
 
-Source: PROTOCOL.md, "Checkpoint Schema". A row holds one action and null for the others; some
-writers lose the absence of a struct and leave one of nothing but nulls. A checkpoint that
-contradicts the schema is refused: a file action that is left out loses rows or brings them back.
-No I/O; what is wrong is said by a `ValueError`.
+Source: PROTOCOL.md, "Checkpoint Schema". A row holds one action; the columns of all other actions
+are null. Some writers turn a null struct into a struct of nulls. A checkpoint that contradicts the
+schema is rejected, because a missing file action loses rows or brings them back. No I/O; errors are
+`ValueError`.
 """
 
 from __future__ import annotations
@@ -24,18 +24,18 @@ T = TypeVar("T")
 _FEW_ROWS = 256
 
 Fields = Mapping[str, Sequence[str]]
-"""By column of a checkpoint, the names of the struct's fields."""
+"""The field names of each struct column of a checkpoint."""
 
 
 class _Fields(NamedTuple):
     key: str
-    """Every action of the kind has it."""
+    """Present in every action of the kind."""
     witness: str
-    """Another that is there only if there is an action."""
+    """Another field that is null where there is no action."""
     required: tuple[str, ...]
-    """Columns without which the table would be another."""
+    """Columns that a checkpoint must have; without them the table would differ."""
     others: tuple[str, ...] = ()
-    """Columns that a checkpoint may have or not."""
+    """Optional columns of a checkpoint."""
 
 
 ACTIONS: Mapping[str, _Fields] = {
@@ -63,15 +63,15 @@ ACTIONS: Mapping[str, _Fields] = {
 _COLUMNS = frozenset(ACTIONS)
 _NAMES = {name: frozenset((*each.required, *each.others)) for name, each in ACTIONS.items()}
 _FLIPPED = 2
-"""Letters of a name that one damaged place may have changed."""
+"""Letters of a name that one damaged spot may have changed."""
 
 
 def stored_fields(schema: pa.Schema) -> Fields:
-    """What columns a checkpoint has.
+    """The columns of a checkpoint.
 
-    Refused is one that is there twice, which would be read as either, and one that differs in a
-    letter from one that is missing: no sum covers a footer, and a column that nobody knows is
-    passed over with all that it says.
+    Raises `ValueError` for a duplicate column, since either one could be read. Also raises it for
+    an unknown column whose name nearly matches a missing column: no checksum covers a footer, and
+    unknown columns are skipped with all their values.
     """
     names = list(schema.names)
     types = schema.types
@@ -101,7 +101,7 @@ def _validate_spelling(names: Collection[str], known: frozenset[str]) -> None:
 
 
 def validate_fields(fields: Fields, action: str) -> None:
-    """Refuse a checkpoint whose column of the action lacks one that it must have."""
+    """Refuse a checkpoint whose action column lacks a required field."""
     names = fields[action]
     missing = next((name for name in ACTIONS[action].required if name not in names), None)
     if missing is not None:
@@ -112,7 +112,7 @@ def present_rows(structs: pa.StructArray, action: str) -> pa.StructArray:
     """The rows that hold the action.
 
     Args:
-        structs: Its column, with the key and, if it is stored, the witness in `ACTIONS`.
+        structs: The action's column, with the key and, if stored, the witness of `ACTIONS`.
     """
     key, witness, *_ = ACTIONS[action]
     if structs.null_count == len(structs):
@@ -122,7 +122,7 @@ def present_rows(structs: pa.StructArray, action: str) -> pa.StructArray:
         structs = structs.cast(without_views)
     if structs.null_count:
         structs = _drop_nulls(structs)
-    if structs.field(key).null_count == 0:  # in nearly all checkpoints
+    if structs.field(key).null_count == 0:  # true for nearly all checkpoints
         if action == "add":
             _validate_sizes(structs.field("size"))
         return structs
@@ -138,21 +138,24 @@ def present_rows(structs: pa.StructArray, action: str) -> pa.StructArray:
 
 
 def validate_version(said: Sequence[int], version: int) -> None:
-    """What a V2 checkpoint says its version is has to agree with its name."""
+    """Refuse a V2 checkpoint whose recorded version differs from its file name."""
     other = next((each for each in said if each != version), None)
     if other is not None:
         raise ValueError(f"it says that it is of version {other}")
 
 
 def the_one(values: Sequence[T], action: str) -> T | None:
-    """What all rows say that hold the action; None if none does."""
+    """The value of an action that occurs once; None if there is none.
+
+    Raises `ValueError` if rows hold different values.
+    """
     if any(value != values[0] for value in values):
         raise ValueError(f"it holds more than one {action}")
     return values[0] if values else None
 
 
 def _drop_nulls(structs: pa.StructArray) -> pa.StructArray:
-    """Actions of a kind mostly stand together: a few runs are sooner taken than rows are chosen."""
+    """Drop null rows; in short columns by slicing, as actions of a kind are mostly adjacent."""
     if len(structs) > _FEW_ROWS:
         return structs.drop_null()
     runs: list[pa.StructArray] = []
@@ -167,7 +170,7 @@ def _drop_nulls(structs: pa.StructArray) -> pa.StructArray:
 
 @lru_cache(maxsize=64)
 def _replace_views(data_type: pa.DataType) -> pa.DataType:
-    """The type with texts that Arrow can filter: so far it cannot do so with views."""
+    """The type without string and binary views, which Arrow cannot filter yet."""
     if pa.types.is_string_view(data_type):
         return pa.string()
     if pa.types.is_binary_view(data_type):

@@ -1,9 +1,9 @@
-"""Column uses: what of a table rests on a column, so that it cannot be dropped or renamed. Pure.
+"""Column uses: parts of a table that depend on a column and prevent dropping or renaming it. Pure.
 
 Source: PROTOCOL.md, "CHECK Constraints", "Column Invariants", "Generated Columns" and "Clustered
 Table"; partitioning is that of `metaData`.
 
-A condition that our own SQL cannot read is taken to use each column whose name stands in it.
+A condition that our SQL parser cannot read is assumed to use every column that it names.
 """
 
 from __future__ import annotations
@@ -35,10 +35,10 @@ _WORD = re.compile(r"`((?:[^`]|``)+)`|(\w+)")
 
 
 def uses_in_expressions(definition: TableDefinition, path: ColumnPath) -> Iterator[str]:
-    """Constraints, invariants and generated columns that a column is used by.
+    """Constraints, invariants and generated columns that use a column.
 
     Args:
-        path: As the schema spells it.
+        path: Spelled as in the schema.
     """
     schema = definition.schema
     for name, expression in definition.metadata.configuration.items():
@@ -59,9 +59,9 @@ def uses_in_expressions(definition: TableDefinition, path: ColumnPath) -> Iterat
 
 
 def is_float_partition(definition: TableDefinition, path: ColumnPath) -> bool:
-    """Whether a column is FLOAT and its values are texts, such as 0.1.
+    """Whether a column is a FLOAT partition column, whose values are texts such as 0.1.
 
-    Such a text is another number as DOUBLE, while a value in a file stays the same.
+    As DOUBLE, such a text is a different number, while a value in a file stays the same.
     """
     is_partition = len(path) == 1 and path[0] in definition.partition_columns
     return is_partition and find_field(definition.schema, path[0]).data_type == FLOAT
@@ -70,7 +70,7 @@ def is_float_partition(definition: TableDefinition, path: ColumnPath) -> bool:
 def uses_in_clustering(
     definition: TableDefinition, path: ColumnPath, domains: Iterable[DomainMetadata]
 ) -> Iterator[str]:
-    """Clustering, if the column, or a field of it, is clustered by."""
+    """Yield the clustering if it uses the column or one of its fields."""
     physical = _physical_path(definition, path)
     for domain in domains:
         if domain.domain != CLUSTERING or domain.removed:

@@ -1,12 +1,12 @@
-"""Deletion vectors: which rows of a data file no longer belong to the table.
+"""Deletion vectors: the deleted rows of a data file.
 
 Source: PROTOCOL.md, "Deletion Vectors", "Deletion Vector Descriptor Schema", "Deletion Vector
 Format" and "Deletion Vector File Storage Format".
 
-A vector is a set of row numbers, from 0 in the order of the file, in the portable form of 64-bit
-roaring bitmaps. It stands in the log itself, or in a file beside others of its kind. What is
-decoded is checked against its checksum and against the number of rows that the log gives it, since
-a vector that is misread brings deleted rows back. No I/O.
+A vector is a set of row numbers, counted from 0 in file order, in the portable format of 64-bit
+roaring bitmaps. The log holds a vector inline, or names a file that holds several vectors. Decoding
+checks the checksum and the number of rows in the log, because a misread vector brings deleted rows
+back. No I/O.
 """
 
 from __future__ import annotations
@@ -33,28 +33,28 @@ _NATIVE: Mapping[bytes, Literal["big", "little"]] = {
     (1681511376).to_bytes(4, "big"): "big",
     (1681511376).to_bytes(4, "little"): "little",
 }
-"""What the protocol's own example begins with: 32-bit bitmaps, each with its size before it."""
+"""First bytes of the format in the protocol's own example: 32-bit bitmaps, each after its size."""
 _MAX_BITMAPS = 2**31
 _SIZE_BYTES = _CHECKSUM_BYTES = 4
 _FIRST_OFFSET = 1
-"""After the byte that tells the version of the file's format."""
+"""Vectors start after the byte that holds the version of the file format."""
 _UUID_TEXT = 20
 _MAX_ROWS = 1 << 55
-"""No file has so many, whatever a vector names."""
+"""More rows than any file has."""
 _LARGE_BYTES, _LARGE_ROWS = 1 << 20, 1 << 22
-"""What any vector may take without a look at its file."""
+"""Larger vectors are decoded only if the row count of their data file is known."""
 _BASE_BYTES, _ROW_BYTES = 1 << 12, 32
-"""A bitmap holds each row by 2 to 4 bytes, in containers that take 8 and bitmaps that take 16."""
+"""Upper bounds: a bitmap holds a row in 2 to 4 bytes; a container adds 8 and a bitmap 16."""
 BLOCK_BITS = 15
-"""`blocks_of` puts 2 to the power of this rows together."""
+"""A block of `blocks_of` has 2 to the power of this many rows."""
 _WORD_BITS = 64
 _PADDING, _MAX_PADDING = "#", 3
-"""The last letter of the alphabet: no group of four bytes begins with it."""
+"""The last letter of the alphabet; no group of four bytes begins with it."""
 _Z85 = "0123456789abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ.-:+=^!/*?&<>()[]{}@%$#"
 _RFC1924 = "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz!#$%&()*+-;<=>?@^_`{|}~"
 _TO_RFC1924 = str.maketrans(_Z85, _RFC1924)
 _TO_Z85 = str.maketrans(_RFC1924, _Z85)
-"""From the alphabet of Python's base85 to that of vectors."""
+"""Translates Python's base85 alphabet to the alphabet of vectors."""
 
 
 class MalformedVectorError(ValueError):
@@ -62,11 +62,11 @@ class MalformedVectorError(ValueError):
 
 
 def stored_path(vector: DeletionVector, table_uri: str) -> str | None:
-    """The canonical path of the file that holds a vector; None if the log holds it itself.
+    """The canonical path of the vector's file; None for an inline vector.
 
     Raises:
         LogPathError: The path climbs out of the table, or cannot be decoded.
-        MalformedVectorError: The place cannot be understood.
+        MalformedVectorError: The storage type or the encoded UUID is invalid.
     """
     place = vector.path_or_inline_dv
     match vector.storage_type:
@@ -82,10 +82,10 @@ def stored_path(vector: DeletionVector, table_uri: str) -> str | None:
 
 
 def stored_range(vector: DeletionVector) -> tuple[int, int]:
-    """First byte and end of what a file holds of a vector: its size, its data and their checksum.
+    """First byte and end of a vector in its file, with its size and checksum.
 
     Raises:
-        MalformedVectorError: There can be no such place.
+        MalformedVectorError: The offset or the size is negative.
     """
     offset = _FIRST_OFFSET if vector.offset is None else vector.offset
     if offset < 0 or vector.size_in_bytes < 0:
@@ -94,16 +94,19 @@ def stored_range(vector: DeletionVector) -> tuple[int, int]:
 
 
 def is_large(vector: DeletionVector) -> bool:
-    """Whether the vector takes so much memory that `validate_size` needs the rows of its file."""
+    """Whether `validate_size` needs the row count of the data file.
+
+    A large vector takes much memory, so its size is checked before it is read.
+    """
     return vector.size_in_bytes > _LARGE_BYTES or vector.cardinality > _LARGE_ROWS
 
 
 def validate_size(vector: DeletionVector, num_rows: int | None) -> None:
-    """Refuse a vector that claims more than a file of so many rows can need, before it is read.
+    """Refuse a vector that is larger than its data file allows.
 
     Args:
-        vector: As the log has it.
-        num_rows: Rows of the data file, deleted ones included; None: not known.
+        vector: The descriptor in the log.
+        num_rows: Rows of the data file, with deleted rows; None: not known.
 
     Raises:
         MalformedVectorError: The vector is too large.
@@ -119,10 +122,10 @@ def validate_size(vector: DeletionVector, num_rows: int | None) -> None:
 
 
 def decode_stored(content: bytes, vector: DeletionVector) -> BitMap64:
-    """The row numbers in the bytes of `stored_range`.
+    """Decode the row numbers from the bytes of `stored_range`.
 
     Raises:
-        MalformedVectorError: They contradict the log, their checksum or the format.
+        MalformedVectorError: The bytes contradict the log, their checksum or the format.
     """
     size = int.from_bytes(content[:_SIZE_BYTES], "big")
     data = content[_SIZE_BYTES:-_CHECKSUM_BYTES]
@@ -136,7 +139,7 @@ def decode_stored(content: bytes, vector: DeletionVector) -> BitMap64:
 
 
 def decode_inline(vector: DeletionVector) -> BitMap64:
-    """The row numbers of a vector that the log holds itself.
+    """Decode the row numbers of an inline vector.
 
     Raises:
         MalformedVectorError: The text is no vector, or contradicts its descriptor.
@@ -146,15 +149,15 @@ def decode_inline(vector: DeletionVector) -> BitMap64:
 
 
 def kept_rows(vector: BitMap64, first: int, num_rows: int) -> pa.UInt64Array | None:
-    """Find which rows of a range are not deleted, counted from the first of the range.
+    """Find the rows of a range that are not deleted.
 
     Args:
         vector: Row numbers in the file.
-        first: Row number in the file.
-        num_rows: How many rows follow each other.
+        first: The range's first row, numbered in the file.
+        num_rows: Number of rows in the range.
 
     Returns:
-        Ascending places from 0; None if none of the rows is deleted.
+        Ascending positions in the range, from 0; None if none of the rows is deleted.
     """
     if not vector.range_cardinality(first, first + num_rows):
         return None
@@ -162,16 +165,16 @@ def kept_rows(vector: BitMap64, first: int, num_rows: int) -> pa.UInt64Array | N
 
 
 def chosen_rows(rows: BitMap64, first: int, num_rows: int) -> pa.UInt64Array:
-    """Like `kept_rows`, of the rows that are in a set."""
+    """Find the rows of a range that are in a set, like `kept_rows`."""
     return _places(_range(first, num_rows) & rows, first)
 
 
 def blocks_of(vector: BitMap64) -> tuple[pa.Int64Array, pa.ListArray]:
-    """The vector as bits, for engines that have no bitmaps.
+    """The vector as bits, for engines without bitmaps.
 
     Returns:
-        Of each block of rows that has deleted ones: its number, ascending from 0, and
-        its rows as words of 64 bits, the first row in the lowest bit of the first word.
+        The numbers of all blocks with deleted rows, ascending from 0, and the rows of each block as
+        64-bit words. The first row is the lowest bit of the first word.
     """
     block_rows, numbers = 1 << BLOCK_BITS, _numbers(vector)
     numbers = numbers.filter(pc.less(numbers, pa.scalar(_MAX_ROWS, pa.uint64()))).cast(pa.int64())
@@ -214,7 +217,7 @@ def _row_numbers(data: bytes, vector: DeletionVector) -> BitMap64:
             rows = _decode_native(body, _NATIVE[magic])
         else:
             raise MalformedVectorError(f"it begins with {magic.hex() or 'nothing'}")
-    except (ValueError, IndexError) as error:  # the latter where it is cut off
+    except (ValueError, IndexError) as error:  # IndexError: the bitmap is cut off
         if isinstance(error, MalformedVectorError):
             raise
         raise MalformedVectorError("it is no 64-bit roaring bitmap") from error
@@ -226,7 +229,7 @@ def _row_numbers(data: bytes, vector: DeletionVector) -> BitMap64:
 
 
 def _decode_native(body: bytes, order: Literal["big", "little"]) -> BitMap64:
-    """Bitmaps for each 2 to the power of 32 rows, one after the other."""
+    """Decode consecutive bitmaps, each for 2 to the power of 32 rows."""
     count, start = int.from_bytes(body[:4], order), 4
     rows = BitMap64()
     for high in range(min(count, _MAX_BITMAPS)):
@@ -239,7 +242,7 @@ def _decode_native(body: bytes, order: Literal["big", "little"]) -> BitMap64:
 
 
 def _decode_base85(text: str, size: int) -> bytes:
-    """The first bytes of what a text in the alphabet of Z85 stands for.
+    """Decode a text in the Z85 alphabet to its first `size` bytes.
 
     Source: PROTOCOL.md, "Deletion Vector Descriptor Schema" (padded to whole groups).
     """
@@ -263,9 +266,9 @@ def _decoded_groups(text: str) -> bytes:
 
 
 def _padded_group(text: str) -> bytes:
-    """One to three bytes, as the z85 library of Rust writes them, and so kernel-rs and delta-rs.
+    """Decode a group of one to three bytes, as Rust's z85 library, kernel-rs and delta-rs write it.
 
-    A padding letter at the beginning stands for each byte that the group lacks.
+    Each leading padding letter represents one missing byte.
     """
     lacking = min(len(text) - len(text.lstrip(_PADDING)), _MAX_PADDING)
     group = _decoded_groups("0" * lacking + text[lacking:])
@@ -282,11 +285,11 @@ class VectorFile:
     """Relative to the table's root."""
     content: bytes
     vectors: tuple[DeletionVector, ...]
-    """The vectors in the log, in the order in which they were given."""
+    """Descriptors for the log, in the order of the vectors passed in."""
 
 
 def encode_vector(rows: BitMap64) -> bytes:
-    """A vector as its file holds it, without its size and checksum."""
+    """Encode a vector for its file, without size and checksum."""
     compact = rows.copy()
     compact.run_optimize()
     return _PORTABLE + bytes(compact.serialize())
@@ -296,8 +299,8 @@ def pack_vectors(vectors: Sequence[BitMap64], identity: uuid.UUID) -> VectorFile
     """Put vectors into one file.
 
     Args:
-        vectors: Numbers of deleted rows, none of them empty.
-        identity: Names the file; no other file of the table may have it.
+        vectors: Numbers of deleted rows; no vector is empty.
+        identity: Names the file; must be unique in the table.
     """
     place = base64.b85encode(identity.bytes).decode().translate(_TO_Z85)
     content, described = bytearray(_FILE_VERSION), []

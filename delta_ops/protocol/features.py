@@ -1,11 +1,11 @@
-"""Features: what a table asks of its readers and writers, and what we do of it.
+"""Features: what a table requires of readers and writers, and what delta_ops supports.
 
 Source: PROTOCOL.md, "Table Features", "Reader Version Requirements", "Writer Version Requirements"
 and "Valid Feature Names in Table Features".
 
-A feature is one row. Nothing is supported unless the row says so: a feature that nobody has heard
-of is refused by name, just as a version from before features, which stands for all features that
-it brought. What a table as a whole asks for is judged in `table_definition`.
+Each feature is one row. A feature is supported only as far as its row says: an unknown feature is
+rejected by name. A protocol version from before features implies all features that it introduced.
+`table_definition` checks the requirements of a table as a whole.
 """
 
 from __future__ import annotations
@@ -26,49 +26,49 @@ Engine = Literal["arrow", "spark"]
 Operation = Literal[
     "open", "read", "write", "restore", "vacuum", "checkpoint", "clean up", "compact"
 ]
-"""What may be asked of a table.
+"""Kinds of operations on a table.
 
-open: understand its log, so that its history, files and figures can be looked at.
-read, write: rows, by an engine.
-restore: commit without new rows, naming files that the log knows, with all that it knows of them.
-vacuum: know where the log names the files that the table needs.
-checkpoint: know all that an action may say, so that a checkpoint says it too.
-clean up, compact: know the files of the log, and that nothing of the table stands elsewhere.
+open: interpret its log, to show its history, files and figures.
+read, write: read or write rows, by an engine.
+restore: commit files that the log knows, with all their recorded fields; no new rows.
+vacuum: find all files in the log that the table needs.
+checkpoint: know all fields of the actions, so that a checkpoint keeps them.
+clean up, compact: know the log's files, and that the table has no state outside of them.
 """
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Feature:
-    """A feature of the protocol, and how far we support it; a row is equal to itself alone."""
+    """A feature of the protocol, and how far delta_ops supports it. Compared by identity."""
 
     name: str
     for_readers: bool = False
-    """True: readers must know it too, and it is in both lists of a protocol."""
+    """True: readers must support it too, and it is in both lists of a protocol."""
     legacy_reader_version: int | None = None
-    """Tables of this reader version, from before features, may use it."""
+    """Reader version from before features whose tables may use it."""
     legacy_writer_version: int | None = None
-    """Tables from this writer version on, from before features, may use it."""
+    """First writer version from before features whose tables may use it."""
     enabled_by: Mapping[str, str | tuple[str, ...]] = field(default_factory=dict)
-    """Table properties that ask for it, with the value or the values that do, in lower case."""
+    """Table properties that require the feature, with their enabling values in lower case."""
     requires: tuple[str, ...] = ()
-    """Features that a protocol must have beside it, before anything is committed to its table."""
+    """Features that the protocol must also have before a commit."""
     types: tuple[DataType, ...] = ()
-    """Types that columns can have only with it."""
+    """Column types that require the feature."""
     rules: tuple[type, ...] = ()
-    """Kinds of `row_rules.RowRule` that rows must keep only with it."""
+    """Kinds of `row_rules.RowRule` that require the feature."""
     field_keys: tuple[str, ...] = ()
-    """Keys in the metadata of columns that mean something only with it."""
+    """Keys of column metadata that have a meaning only with the feature."""
     operations: frozenset[Operation] = frozenset()
-    """Operations that take a table with the feature; for `read` and `write`, see the engines."""
+    """Operations that support the feature; for `read` and `write`, see the engines."""
     read_by: frozenset[Engine] = frozenset()
-    """Empty for a feature of writers: who only reads need not know it."""
+    """Empty for a writer feature, which readers need not support."""
     written_by: frozenset[Engine] = frozenset()
 
     def supports(self, operation: Operation, engine: Engine) -> bool:
-        """Whether an operation takes a table that has the feature.
+        """Whether an operation supports tables with the feature.
 
         Args:
-            engine: Counts for rows only.
+            engine: Matters for `read` and `write` only.
         """
         match operation:
             case "read":
@@ -302,21 +302,21 @@ FEATURES: tuple[Feature, ...] = (
 
 
 def feature_of(name: str) -> Feature:
-    """The row of a feature; that of one which nobody has heard of supports nothing."""
+    """The row of a feature; an unknown feature supports nothing."""
     return _rows_by_name(FEATURES).get(name) or Feature(name=name)
 
 
 def features_of_readers(protocol: Protocol) -> tuple[str, ...]:
-    """The features that readers of such a table must know."""
+    """The features that readers of the table must support."""
     if protocol.min_reader_version >= FEATURES_READER_VERSION:
         return protocol.reader_features or ()
     legacy = _names_of_legacy_readers(FEATURES, protocol.min_reader_version)
-    # A list that the version does not allow says something all the same.
+    # Respect a feature list even if the protocol version does not allow one.
     return (*legacy, *(protocol.reader_features or ()))
 
 
 def features_of_writers(protocol: Protocol) -> tuple[str, ...]:
-    """The features that writers of such a table must know."""
+    """The features that writers of the table must support."""
     if protocol.min_writer_version >= FEATURES_WRITER_VERSION:
         return protocol.writer_features or ()
     legacy = _names_of_legacy_writers(FEATURES, protocol.min_writer_version)
@@ -324,7 +324,7 @@ def features_of_writers(protocol: Protocol) -> tuple[str, ...]:
 
 
 def features_of_properties(configuration: Mapping[str, str]) -> dict[str, str]:
-    """The features that table properties ask for, each with the property that does."""
+    """The features that table properties require, each with its property."""
     return {
         feature.name: name
         for feature in FEATURES
@@ -338,10 +338,10 @@ def _values(value: str | tuple[str, ...]) -> tuple[str, ...]:
 
 
 def unsupported_features(protocol: Protocol, operation: Operation, engine: Engine) -> Iterator[str]:
-    """What an operation does not support of a protocol.
+    """Yield the parts of a protocol that an operation does not support.
 
-    Features, versions to come, and for what commits rows or files also a feature without another
-    that it requires.
+    These are features and future versions. An operation that commits rows or files also requires
+    the features that each feature depends on.
     """
     if protocol.min_reader_version > FEATURES_READER_VERSION:
         yield f"reader version {protocol.min_reader_version}"
@@ -355,12 +355,12 @@ def unsupported_features(protocol: Protocol, operation: Operation, engine: Engin
         if not feature.supports(operation, engine):
             yield name
         elif operation in ("write", "restore"):
-            # What is there can be read; a commit would go without what the feature rests on.
+            # Such a table can be read; a commit would lack a feature that it depends on.
             yield from (f"{name} without {each}" for each in feature.requires if each not in names)
 
 
 def lacking_features(protocol: Protocol, *, than: Protocol) -> list[str]:
-    """The features that another protocol has, by name or by its version, and this one has not."""
+    """The features of another protocol that this one lacks, listed or implied by version."""
     here, there = (
         {*features_of_readers(each), *features_of_writers(each)} for each in (protocol, than)
     )
@@ -368,13 +368,13 @@ def lacking_features(protocol: Protocol, *, than: Protocol) -> list[str]:
 
 
 def contradictions(protocol: Protocol) -> Iterator[str]:
-    """Why no writer can have meant such a protocol.
+    """Yield the reasons why a protocol contradicts itself.
 
     Source: PROTOCOL.md, "Protocol Evolution" and "Supported Features".
     """
     reader, writer = protocol.min_reader_version, protocol.min_writer_version
     if reader > FEATURES_READER_VERSION or writer > FEATURES_WRITER_VERSION:
-        return  # what belongs together in versions to come is not known; they are refused by number
+        return  # the rules of future versions are unknown; the version check rejects them
     read, written = protocol.reader_features, protocol.writer_features
     if reader == FEATURES_READER_VERSION and read is None:
         yield f"reader version {reader} has no readerFeatures"

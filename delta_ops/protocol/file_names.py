@@ -1,8 +1,8 @@
 """Names of the files in a log directory.
 
 Source: PROTOCOL.md, "File Types". Versions are zero-padded to 20 digits, so the order of the names
-is the order of the versions. Names that match none of the forms are none of our business, nor are
-those of versions that do not fit 64 bits.
+is the order of the versions. Names of any other form are ignored, and so are versions beyond 64
+bits.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ class CommitName:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CheckpointName:
-    """`n.checkpoint.parquet`, or part `part` of `parts` of one."""
+    """`n.checkpoint.parquet`, or part `part` of `parts` of a multi-part checkpoint."""
 
     version: int
     part: int = 1
@@ -48,7 +48,7 @@ class CompactionName:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ChecksumName:
-    """`n.crc`: the state of version n in figures."""
+    """`n.crc`: the checksum of version n, with counts and sizes of the table."""
 
     version: int
 
@@ -63,15 +63,15 @@ _COMPACTION = re.compile(r"(\d{20})\.(\d{20})\.compacted\.json", re.ASCII)
 _CHECKSUM = re.compile(r"(\d{20})\.crc", re.ASCII)
 
 
-@lru_cache(maxsize=1 << 14)  # the same in every table, and looked at by everything that lists
+@lru_cache(maxsize=1 << 14)  # names repeat in every table, and every listing parses them
 def log_file_name(name: str) -> LogFileName | None:
-    """What a name in the log directory stands for; None for anything else."""
+    """Parse a name in the log directory; None if it is no log file."""
     found = _parse(name)
     return None if found is None or found.version > _LAST_VERSION else found
 
 
 def version_prefix(version: int) -> str:
-    """What every name of this version begins with; sorts before all of them."""
+    """Prefix of all names of this version; sorts before them."""
     return f"{version:020d}"
 
 
@@ -86,22 +86,22 @@ def checkpoint_name(version: int) -> str:
 
 
 def checkpoint_part_name(version: int, part: int, parts: int) -> str:
-    """The name of one part, from 1 on, of the multi-part checkpoint of a version."""
+    """The name of one part, numbered from 1, of a multi-part checkpoint."""
     return f"{version:020d}.checkpoint.{part:010d}.{parts:010d}.parquet"
 
 
 def v2_checkpoint_name(version: int, unique: UUID) -> str:
-    """The name of the top-level file, in JSON, of a V2 checkpoint of a version."""
+    """The name of the top-level JSON file of a V2 checkpoint."""
     return f"{version:020d}.checkpoint.{unique}.json"
 
 
 def checksum_name(version: int) -> str:
-    """The name of the version checksum of a version."""
+    """The name of the checksum file of a version."""
     return f"{version:020d}.crc"
 
 
 def compaction_name(start_version: int, end_version: int) -> str:
-    """The name of the log compaction of a range of versions, both included."""
+    """The name of the log compaction of a range of versions, both ends included."""
     return f"{start_version:020d}.{end_version:020d}.compacted.json"
 
 

@@ -1,13 +1,13 @@
-"""Paths of data files: the URI form of the log, and the decoded form used everywhere else.
+"""Paths of data files: URI-encoded in the log, decoded everywhere else.
 
-Source: PROTOCOL.md, "Add File and Remove File" (a path is a URI as RFC 2396 has it).
+Source: PROTOCOL.md, "Add File and Remove File" (a path is a URI according to RFC 2396).
 
-A path is decoded exactly once. Its canonical form is relative to the table's root wherever the file
-lies inside it, so that the same file named absolutely, with `file:`, or encoded otherwise by
-another writer is the same key. So it is with the names that one store has (`s3`, `s3a`), and with
-a local root that is a symbolic link: the table's own root is resolved, what the log names never is.
-A file that lies outside of the root has its absolute path or URI for a key. Steps up (`..`) are
-taken by the letter, as Hadoop takes them, and never out of a bucket.
+A path is decoded exactly once. The canonical form of a file inside the table is relative to the
+table's root. A file therefore has one key, even if another writer names it absolutely, with `file:`
+or with other escapes. The same holds for schemes of one store (`s3`, `s3a`) and for a local root
+that is a symbolic link: the table's root is resolved, paths in the log are not. The key of a file
+outside the root is its absolute path or URI. Steps up (`..`) are resolved in the text, as in
+Hadoop, and never leave a bucket.
 """
 
 from __future__ import annotations
@@ -25,10 +25,10 @@ import pyarrow.compute as pc
 from delta_ops.errors import LogPathError
 from delta_ops.store_names import names_of
 
-# What java.net.URI leaves as it is of ASCII in a path.
+# ASCII characters that java.net.URI does not escape in a path.
 _SAFE = "/_-!.~'()*,;:$&+=@"
 _PLAIN = re.compile(f"[A-Za-z0-9{re.escape(_SAFE)}]*")
-# A name may hold a colon; every URI of a file goes on from the root of its store.
+# A name may contain a colon; a file's URI always has a slash after its scheme.
 _SCHEME = re.compile(r"[A-Za-z][A-Za-z0-9+.\-]+:/")
 _ABSOLUTE = f"^(/|{_SCHEME.pattern})"
 _FILE_SCHEME = re.compile(r"file:(?:/(?!/)|///+|//localhost/+)", re.IGNORECASE)
@@ -37,52 +37,52 @@ _UNTIDY = re.compile(r"//|(^|/)\.{1,2}(/|$)")
 _STEPS = re.compile(r"(^|/)\.{1,2}(/|$)")
 _NEEDS_WORK = r"%|^/|//|(^|/)\.{1,2}(/|$)|^[A-Za-z][A-Za-z0-9+.\-]+:"
 _ODD = r"^/|^[A-Za-z][A-Za-z0-9+.\-]+:|//|(^|/)\.{1,2}(/|$)"
-"""Paths that may mean a file by another name."""
+"""Matches paths that may be another name of a file."""
 _FEW = 100
 
 
 def encode_path(path: str) -> str:
-    """The decoded relative path as the log writes it.
+    """Encode a decoded relative path for the log.
 
-    Characters beyond ASCII are encoded, as RFC 2396 asks. The reference leaves most of them raw,
-    and reads either; deltalake encodes them in its removes and compares texts, so that a file with
-    a raw one could not be removed by it.
+    Characters beyond ASCII are encoded, as RFC 2396 requires. The reference writes most of them raw
+    and reads both forms. deltalake encodes them in its removes and compares texts, so it could not
+    remove a file with a raw path.
     """
     return path if _PLAIN.fullmatch(path) else quote(path, safe=_SAFE)
 
 
 def is_absolute(path: str) -> bool:
-    """True for a path with a scheme, or from the root of a file system."""
+    """Whether a path has a scheme or starts at a file system's root."""
     return path.startswith("/") or (":" in path and _SCHEME.match(path) is not None)
 
 
 def absolute_paths(paths: pa.ChunkedArray) -> list[str]:
-    """The canonical paths that lie outside of the table."""
+    """The canonical paths outside the table."""
     return list(paths.filter(are_absolute(paths)).to_pylist())
 
 
 def are_absolute(paths: pa.ChunkedArray) -> pa.ChunkedArray:
-    """`is_absolute` of each."""
+    """`is_absolute` of each path."""
     return pc.match_substring_regex(paths, _ABSOLUTE)
 
 
 def depend_on_root(log_paths: pa.Array) -> bool:
-    """Whether the canonical form of one of them is another in a table at another place."""
+    """Whether a canonical form depends on the table's location."""
     touched = log_paths.filter(pc.match_substring_regex(log_paths, _NEEDS_WORK))
     decoded = map(unquote, touched.to_pylist())
     return any(is_absolute(path) or _climbs(posixpath.normpath(path)) for path in decoded)
 
 
 def canonical_path(log_path: str, table_uri: str) -> str:
-    """The decoded path of a file as the log names it: relative if inside the table, else absolute.
+    """The decoded path of a file: relative inside the table, absolute outside.
 
     Args:
         log_path: `path` of an add or remove, URI-encoded.
         table_uri: The table's root, a local path or URI, not encoded.
 
     Raises:
-        LogPathError: The path is encoded in something else than UTF-8, so that it cannot be
-            told which file it names, or it climbs out of its bucket.
+        LogPathError: The path's escapes are not UTF-8, so the file is ambiguous, or the path climbs
+            out of its bucket.
     """
     if not _may_need_work(log_path):
         return log_path
@@ -90,8 +90,8 @@ def canonical_path(log_path: str, table_uri: str) -> str:
 
 
 def canonical_paths(log_paths: pa.Array, table_uri: str) -> pa.Array:
-    """`canonical_path` of each; the same array where none of them needs work."""
-    # To prepare the pattern takes Arrow as long as to look at some hundred paths.
+    """`canonical_path` of each path; returns the same array if no path changes."""
+    # For Arrow, preparing the pattern costs as much as some hundred paths do.
     if len(log_paths) <= _FEW and not any(map(_may_need_work, log_paths.to_pylist())):
         return log_paths
     touched = pc.match_substring_regex(log_paths, _NEEDS_WORK)
@@ -108,9 +108,9 @@ def canonical_paths(log_paths: pa.Array, table_uri: str) -> pa.Array:
 
 
 def canonical_texts(log_paths: Iterable[str], table_uri: str) -> list[str]:
-    """`canonical_path` of each, for texts that are in no array."""
+    """`canonical_path` of each text in an iterable."""
     paths = list(log_paths)
-    # One look at all takes a fraction of a look at each; a path's start shows by the slash before.
+    # One check of all paths is much faster than a check of each; the slash marks a path's start.
     if not _may_need_work("a/" + "/".join(paths)):
         return paths
     roots = cache(partial(_roots, table_uri))
@@ -120,13 +120,15 @@ def canonical_texts(log_paths: Iterable[str], table_uri: str) -> list[str]:
 
 
 def possible_paths(log_paths: pa.Array, table_uri: str) -> Iterator[str]:
-    """The decoded paths of all files in the table that these may mean, for who must delete none.
+    """The decoded paths of all table files that these paths may mean.
+
+    A caller that must not delete any of these files needs all of them.
 
     Args:
-        log_paths: As for `canonical_path`; so is `table_uri`, and what is raised.
+        log_paths: As for `canonical_path`; the same goes for `table_uri` and the errors.
     """
     paths = canonical_paths(log_paths, table_uri)
-    if paths is log_paths:  # then none of them is odd
+    if paths is log_paths:  # no path changed, so none is ambiguous
         yield from paths.to_pylist()
         return
     is_odd = may_mean_others(log_paths, paths)
@@ -139,19 +141,19 @@ def possible_paths(log_paths: pa.Array, table_uri: str) -> Iterator[str]:
 def may_mean_others(
     log_paths: pa.Array | pa.ChunkedArray, paths: pa.Array | None = None
 ) -> pa.Array | pa.ChunkedArray:
-    """Whether each path may mean another file than that of its canonical form.
+    """Whether each path may mean a file besides its canonical form.
 
-    A writer may have forgotten to encode a "%", and a path in full may lead here by a link.
+    A writer may have left a "%" unencoded, and an absolute path may lead into the table by a link.
 
     Args:
-        paths: In their canonical form; None: `log_paths` are looked at themselves.
+        paths: The canonical forms; None: check `log_paths` themselves.
     """
     is_odd = pc.match_substring_regex(log_paths if paths is None else paths, _ODD)
     return pc.or_(is_odd, pc.match_substring(log_paths, "%"))
 
 
 def possible_names(path: str) -> Iterator[str]:
-    """The paths by which a file of a canonical path may be found: of one in full, each end."""
+    """Possible names of the file at a canonical path; for an absolute path, each suffix too."""
     normal = posixpath.normpath(path)
     yield normal
     if is_absolute(path):
@@ -160,7 +162,7 @@ def possible_names(path: str) -> Iterator[str]:
 
 
 def _may_need_work(path: str) -> bool:
-    """Whether `_NEEDS_WORK` could match; sooner told."""
+    """Whether `_NEEDS_WORK` might match; a cheap check."""
     return "%" in path or ":" in path or "//" in path or "/." in path or path.startswith(("/", "."))
 
 
@@ -190,18 +192,18 @@ def _climbs(normal: str) -> bool:
 
 
 def _roots(table_uri: str) -> list[str]:
-    """Places that are the table's root, each with a slash at its end."""
+    """Locations of the table's root, each with a slash at the end."""
     places = {place_of(table_uri)}
     places |= {os.path.realpath(place) for place in places if place.startswith("/")}
     return [place.rstrip("/") + "/" for place in places]
 
 
 class _ClimbsError(ValueError):
-    """Steps lead above the root of a bucket, where there is nothing."""
+    """The steps lead above the root of a bucket."""
 
 
 def place_of(uri: str) -> str:
-    """An absolute path or URI under the one name that stands for all that mean the same."""
+    """Normalize an absolute path or URI, so that equal places have equal names."""
     is_file = _FILE_SCHEME.match(uri)
     local = f"/{uri[is_file.end() :]}" if is_file else uri
     if local.startswith("/"):
@@ -219,9 +221,9 @@ def place_of(uri: str) -> str:
 
 
 def split_place(path: str) -> tuple[str, str] | None:
-    """The root of the store that an absolute path lies in, and the path from there; a disk has one.
+    """Split an absolute path into its store's root and the path below it.
 
-    None where its store is none that is named by a scheme and an authority.
+    All local paths have the root `/`. None if the store has no scheme and authority.
     """
     if path.startswith("/"):
         return "/", path[1:]
@@ -230,7 +232,7 @@ def split_place(path: str) -> tuple[str, str] | None:
 
 
 def _rename_store(place: str, table_uri: str) -> str:
-    """Whoever opens the table knows its store by this name, and perhaps by no other."""
+    """Use the scheme of the table's URI, since the caller may have configured no other."""
     store, separator, rest = place.partition("://")
     scheme = table_uri.partition("://")[0]
     same = separator and names_of(scheme).schemes[0] == store
@@ -241,7 +243,7 @@ def _decode(log_path: str, table_uri: str) -> str:
     try:
         return unquote(log_path, errors="strict")
     except UnicodeDecodeError as error:
-        # A replacement character would make one file of two that differ in such bytes only.
+        # Replacement characters could give two different files the same path.
         raise LogPathError(
             table_uri, log_path, "the percent-escapes of this path are not UTF-8"
         ) from error

@@ -1,11 +1,11 @@
-"""Protocol upgrade: the protocol of a table that is to have more features, or one less.
+"""Protocol upgrade: add features to a table's protocol, or remove one.
 
 Source: PROTOCOL.md, "Protocol Evolution", "Table Features" and "Table Features for New and Existing
 Tables".
 
-A protocol is kept as low as it can be. Features that are exactly those of a version from before
-features are said by that version, so that a table of those days stays one; all others are listed,
-and with them those that the versions stood for.
+A protocol gets the lowest possible versions. If the features are exactly the features of a version
+from before features, the protocol uses that version, so old tables stay readable by old clients.
+Otherwise the protocol lists all features, with the features that its versions implied.
 """
 
 from __future__ import annotations
@@ -22,16 +22,16 @@ from delta_ops.protocol.features import (
 )
 
 OLDEST = Protocol(min_reader_version=1, min_writer_version=2)
-"""The protocol of a new table that asks for nothing."""
+"""The protocol of a new table without special requirements."""
 _LEGACY_WRITER_VERSIONS = range(2, FEATURES_WRITER_VERSION)
 
 
 def add_features(protocol: Protocol, names: Iterable[str]) -> Protocol:
-    """The protocol with these features and all that they require; itself if it has them.
+    """The protocol with these features and their requirements; unchanged if it has them.
 
     Args:
-        protocol: One that is supported: of no version to come.
-        names: Features that there are.
+        protocol: A supported protocol, of no future version.
+        names: Known features.
     """
     there = dict.fromkeys((*features_of_writers(protocol), *features_of_readers(protocol)))
     wanted = there | dict.fromkeys(name for each in names for name in _find_required(each))
@@ -45,11 +45,11 @@ def add_features(protocol: Protocol, names: Iterable[str]) -> Protocol:
 
 
 def remove_feature(protocol: Protocol, name: str) -> Protocol:
-    """The protocol without a feature, as low as it can be; itself if it has it not.
+    """The protocol without a feature, at the lowest versions; unchanged if it lacks the feature.
 
     Args:
-        protocol: One that is supported: of no version to come.
-        name: One that no other feature of the protocol requires.
+        protocol: A supported protocol, of no future version.
+        name: A feature that no other feature of the protocol requires.
     """
     there = dict.fromkeys((*features_of_writers(protocol), *features_of_readers(protocol)))
     if name not in there:
@@ -59,7 +59,7 @@ def remove_feature(protocol: Protocol, name: str) -> Protocol:
 
 
 def _legacy_protocol(wanted: Collection[str]) -> Protocol | None:
-    """The protocol from before features that has exactly these, if there is one."""
+    """The protocol from before features that implies exactly these features, if any."""
     reader = max((feature_of(name).legacy_reader_version or 1 for name in wanted), default=1)
     for writer in _LEGACY_WRITER_VERSIONS:
         legacy = Protocol(min_reader_version=reader, min_writer_version=writer)
@@ -81,7 +81,7 @@ def _listing_protocol(protocol: Protocol, wanted: Iterable[str]) -> Protocol:
 
 
 def _reader_version(protocol: Protocol, names: tuple[str, ...]) -> int:
-    """The version that tells readers of these features, be it one from before features."""
+    """The lowest reader version that covers these features."""
     legacy = {feature_of(name).legacy_reader_version for name in names}
     if protocol.min_reader_version < FEATURES_READER_VERSION and len(legacy) <= 1:
         return next(iter(legacy), 1) or FEATURES_READER_VERSION

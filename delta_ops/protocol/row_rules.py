@@ -1,10 +1,11 @@
-"""Row rules: what a table demands of every row.
+"""Row rules: conditions that every row of a table must satisfy.
 
 Source: PROTOCOL.md, "Column Invariants", "CHECK Constraints", "Generated Columns", "Identity
 Columns".
 
-Who writes rows checks the rules and attests which; who commits asks for all of them.
-A constraint is kept where its expression is true; null breaks it, as false does.
+The code that writes rows checks the rules and declares which rules it has checked. The code that
+commits requires all of them. A constraint is satisfied if its expression is true; null violates it,
+as false does.
 """
 
 from __future__ import annotations
@@ -24,17 +25,17 @@ from delta_ops.protocol.schema import (
 )
 
 GENERATION_EXPRESSION = "delta.generationExpression"
-"""The key in the metadata of a column under which the expression of its values stands."""
+"""Key of the column metadata that holds a generation expression."""
 CONSTRAINTS = "delta.constraints."
-"""How the property of a CHECK constraint begins; its name follows."""
+"""Prefix of the property of a CHECK constraint; the constraint's name follows."""
 
 
 @dataclass(frozen=True, slots=True)
 class NotNull:
-    """A column that has no nulls, but where its parent is null."""
+    """A column without nulls, except where its parent is null."""
 
     column: str
-    """Dotted; below arrays and maps it goes on with `element`, `key` and `value`."""
+    """Dotted; below arrays and maps, parts are `element`, `key` and `value`."""
 
     def __str__(self) -> str:
         return f"NOT NULL {self.column}"
@@ -42,7 +43,7 @@ class NotNull:
 
 @dataclass(frozen=True, slots=True)
 class Check:
-    """A CHECK constraint: a predicate that is true for every row."""
+    """A CHECK constraint: a predicate that every row must satisfy."""
 
     name: str
     expression: str
@@ -54,11 +55,11 @@ class Check:
 
 @dataclass(frozen=True, slots=True)
 class Invariant:
-    """A predicate that is true for every row, kept with a column."""
+    """A predicate that every row must satisfy, stored with a column."""
 
     column: str
     expression: str | None
-    """A condition of Spark SQL over the table's columns; None where it cannot be read."""
+    """A condition of Spark SQL over the table's columns; None if unreadable."""
 
     def __str__(self) -> str:
         return f"the invariant of column {self.column}"
@@ -66,12 +67,12 @@ class Invariant:
 
 @dataclass(frozen=True, slots=True)
 class Generated:
-    """A column whose values follow from others."""
+    """A column computed from other columns."""
 
     column: str
-    """Dotted; other engines make top-level ones only."""
+    """Dotted; other engines generate only top-level columns."""
     expression: str | None
-    """An expression of Spark SQL over the table's columns; None where it cannot be read."""
+    """An expression of Spark SQL over the table's columns; None if unreadable."""
 
     def __str__(self) -> str:
         return f"generated column {self.column}"
@@ -79,7 +80,7 @@ class Generated:
 
 @dataclass(frozen=True, slots=True)
 class Identity:
-    """A column whose values are counted; the schema says how far."""
+    """An identity column; the schema holds its high-water mark."""
 
     column: str
 
@@ -89,9 +90,9 @@ class Identity:
 
 @dataclass(frozen=True, slots=True)
 class MaxLength:
-    """A column of strings that are declared to have so many characters at most.
+    """A string column with a maximum number of characters.
 
-    It is Spark's rule, not the protocol's: who writes rows keeps it, who commits does not ask.
+    A rule of Spark, not of the protocol: writers check it, commits do not require it.
     """
 
     column: str
@@ -104,7 +105,7 @@ RowRule = NotNull | Check | Invariant | Generated | Identity | MaxLength
 
 
 def not_null_rules(schema: StructType) -> tuple[NotNull, ...]:
-    """The columns of a schema that must not be null, at every depth."""
+    """Paths at every depth that must not be null, as rules."""
     return tuple(
         NotNull(path)
         for each in schema.fields
@@ -115,7 +116,7 @@ def not_null_rules(schema: StructType) -> tuple[NotNull, ...]:
 def rules_of_expressions(
     schema: StructType, configuration: Mapping[str, str]
 ) -> Iterator[Check | Invariant | Generated | Identity]:
-    """The rules of a table beside NOT NULL, CHECK constraints first.
+    """All rules of a table except NOT NULL, CHECK constraints first.
 
     Args:
         configuration: `metaData.configuration`.
@@ -135,12 +136,12 @@ def rules_of_expressions(
 
 
 def counted_rules(rules: Iterable[RowRule]) -> frozenset[RowRule]:
-    """The identity columns: their values are counted, or given where that is allowed."""
+    """The identity columns: writers generate their values, or take explicit values if allowed."""
     return frozenset(each for each in rules if isinstance(each, Identity))
 
 
 def _invariant(text: Any) -> str | None:
-    """The expression in `delta.invariants`, which the reference wraps twice."""
+    """The expression in `delta.invariants`, which the reference wraps in two JSON objects."""
     try:
         parsed = json.loads(text)
     except (TypeError, ValueError, RecursionError):
@@ -160,13 +161,13 @@ def _required_paths(data_type: DataType, nullable: bool, path: str) -> Iterator[
         case ArrayType(element_type=element_type, contains_null=contains_null):
             yield from _required_paths(element_type, contains_null, f"{path}.element")
         case MapType(key_type=key_type, value_type=value_type, value_contains_null=contains_null):
-            # A key is never null to begin with; what is in it may be.
+            # Map keys are never null themselves; their fields may be.
             yield from _required_paths(key_type, True, f"{path}.key")
             yield from _required_paths(value_type, contains_null, f"{path}.value")
 
 
 def _fields(schema: StructType) -> Iterator[tuple[tuple[str, ...], StructField]]:
-    """Every field at every depth with its path."""
+    """Every field at every depth, with its path."""
     root: tuple[tuple[str, ...], DataType] = ((), schema)
     for path, data_type in (root, *walk(schema)):
         if isinstance(data_type, StructType):

@@ -1,11 +1,11 @@
-"""Row tracking: the id that a row keeps for life, and the version that changed it last.
+"""Row tracking: the permanent id of a row, and the version that last changed it.
 
 Source: PROTOCOL.md, "Row Tracking", "Writer Requirements for Row Tracking".
 
-A file's rows have ids from `baseRowId` on, in their order, unless a column of the file says
-otherwise: rows that came from other files keep theirs there. So it is with the version, whose
-default is that of the commit which added the file. Ids are counted by the high-water mark, a
-domain of the log that only grows.
+By default a file's rows have consecutive ids from `baseRowId` on. A hidden column of the file
+overrides them: rows that came from other files keep their ids there. Likewise a row's default
+version is the version of the commit that added the file, and another hidden column overrides it.
+The high-water mark, a domain of the log, records the greatest assigned id and only grows.
 """
 
 from __future__ import annotations
@@ -31,14 +31,14 @@ from delta_ops.protocol.table_definition import TableDefinition
 
 ROW_TRACKING_DOMAIN = "delta.rowTracking"
 ROW_TRACKING_PRESERVED = "delta.rowTracking.preserved"
-"""The tag of a commit that keeps the ids of all rows."""
+"""Tag of a commit that keeps the ids of all rows."""
 _MARK = "rowIdHighWaterMark"
 _NO_MARK = -1
-"""Before the first id, which is 0."""
+"""The mark before the first id, 0."""
 
 
 class RowColumns(NamedTuple):
-    """Columns of files that no reader sees as columns of the table."""
+    """Hidden columns of data files that hold row ids and versions."""
 
     row_id: str
     commit_version: str
@@ -46,26 +46,26 @@ class RowColumns(NamedTuple):
 
 
 def counts_rows(definition: TableDefinition) -> bool:
-    """Whether each file that is added gets ids for its rows."""
+    """Whether the rows of each added file get ids."""
     suspended = ROW_TRACKING_SUSPENDED.value_in(definition.metadata.configuration)
     return definition.has("rowTracking") and not suspended
 
 
 def tracks_rows(definition: TableDefinition) -> bool:
-    """Whether rows keep their ids wherever they are written."""
+    """Whether rows keep their ids when they are rewritten."""
     return definition.has("rowTracking") and bool(
         ROW_TRACKING.value_in(definition.metadata.configuration)
     )
 
 
 def row_columns(definition: TableDefinition, table: str) -> RowColumns | None:
-    """The columns by which rows keep their ids; None where the table does not ask for that.
+    """The columns that hold row ids and versions; None if the table tracks no rows.
 
     Args:
         table: For messages.
 
     Raises:
-        InvalidRequestError: The table does not tell them.
+        InvalidRequestError: The table's properties do not name the columns.
     """
     if not tracks_rows(definition):
         return None
@@ -80,13 +80,13 @@ def row_columns(definition: TableDefinition, table: str) -> RowColumns | None:
 
 
 def version_column(definition: TableDefinition, table: str) -> str | None:
-    """The column with the versions of rows; None as of `row_columns`."""
+    """The column that holds row versions; None as in `row_columns`."""
     names = row_columns(definition, table)
     return None if names is None else names.commit_version
 
 
 def validate_tracking(metadata: Metadata, table: str) -> None:
-    """Refuse to track rows and to give new ones no ids.
+    """Refuse to track rows while assigning ids is suspended.
 
     Raises:
         InvalidRequestError: Both properties are true.
@@ -100,7 +100,7 @@ def validate_tracking(metadata: Metadata, table: str) -> None:
 
 
 def name_row_columns(metadata: Metadata) -> Metadata:
-    """The metadata with names for the columns, if the table tracks rows and has none."""
+    """Add names for the hidden columns if a row-tracking table has none."""
     configuration = metadata.configuration
     if not ROW_TRACKING.value_in(configuration) or ROW_ID_COLUMN.value_in(configuration):
         return metadata
@@ -112,7 +112,7 @@ def name_row_columns(metadata: Metadata) -> Metadata:
 
 
 def tracked_definition(definition: TableDefinition, table: str) -> TableDefinition:
-    """The table with the columns of its rows' ids and versions; itself where it has none."""
+    """The definition with hidden columns for row ids and versions, if the table has them."""
     names = row_columns(definition, table)
     if names is None:
         return definition
@@ -125,10 +125,10 @@ def tracked_definition(definition: TableDefinition, table: str) -> TableDefiniti
 
 
 def validate_ids(add: AddFile, table: str) -> None:
-    """Refuse a file whose rows cannot keep their ids, since the log tells none of them.
+    """Refuse a file without row ids in the log, whose rows cannot keep their ids.
 
     Raises:
-        InvalidRequestError: With the file.
+        InvalidRequestError: Names the file.
     """
     if add.base_row_id is None or add.default_row_commit_version is None:
         raise InvalidRequestError(
@@ -138,7 +138,7 @@ def validate_ids(add: AddFile, table: str) -> None:
 
 
 def high_water_mark(domains: Mapping[str, DomainMetadata], table: str) -> int:
-    """The greatest id that was given; -1 before the first.
+    """The greatest assigned id; -1 before the first.
 
     Raises:
         InvalidRequestError: The domain cannot be read.
@@ -161,18 +161,18 @@ def later_mark(mark: int, domains: Sequence[DomainMetadata], table: str) -> int:
 def assign_row_ids(
     actions: Sequence[Action], version: int, mark: int, table: str
 ) -> tuple[Action, ...]:
-    """The actions of a commit with ids for the rows of its new files.
+    """Assign ids to the rows of a commit's new files.
 
-    Files that had ids keep them; so those of a clone do, whose mark is above them.
+    Files that have ids keep them, for example the files of a clone, and the mark moves past them.
 
     Args:
-        actions: Everything but commitInfo.
-        version: The commit's.
-        mark: The greatest id that was given before.
+        actions: All actions of the commit except commitInfo.
+        version: Version of the commit.
+        mark: The greatest id assigned before.
         table: For messages.
 
     Raises:
-        InvalidRequestError: The statistics of a file do not tell how many rows it has.
+        InvalidRequestError: The statistics of a file lack its number of rows.
     """
     known = (each for each in actions if isinstance(each, AddFile) and each.base_row_id is not None)
     first = max((mark + 1, *(_id_after(each, mark, table) for each in known)))
@@ -190,7 +190,7 @@ def assign_row_ids(
 
 
 def _id_after(add: AddFile, mark: int, table: str) -> int:
-    """The first id after those of a file, if these are not known to be below the mark."""
+    """The first id after a file's rows; 0 if the file starts at or below the mark."""
     assert add.base_row_id is not None
     return 0 if add.base_row_id <= mark else add.base_row_id + _num_records(add, table)
 

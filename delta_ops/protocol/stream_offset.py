@@ -1,7 +1,7 @@
-"""The offset of a stream: how far into a table's versions a query has read.
+"""The offset of a stream: a query's position in a table's versions.
 
-The text is that of the reference's Delta source, so that a query goes on from its checkpoint
-whichever of the two wrote it.
+The JSON text equals the text of the reference's Delta source. A query therefore continues from a
+checkpoint of either implementation.
 """
 
 from __future__ import annotations
@@ -13,35 +13,36 @@ from typing import Any
 from delta_ops.errors import InvalidRequestError
 
 _WRITTEN, _KNOWN = 1, (1, 3)
-"""Versions of the text: 3 adds places before a change of columns, at which no file was read."""
+"""Versions of the text. Version 3 adds positions before a schema change, where no file was read."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StreamOffset:
-    """All files before it were read, and those behind it were not."""
+    """A position in a stream: all files before it were read, no file after it."""
 
     table_id: str
     """`metaData.id`."""
     version: int
     index: int = -1
-    """The last file of the version that was read, by its number from 0; -1: none of them yet.
+    """The last file of the version that was read, numbered from 0; -1: no file yet.
 
-    Of a commit these are the files added that change data, in the order of its lines; of the first
-    snapshot all files, by their modification times and then by their paths."""
+    In a commit, the numbered files are its adds that change data, in line order. In the first
+    snapshot, they are all files, by modification time and then by path.
+    """
     is_starting_version: bool = False
-    """Whether it is a place in the first snapshot, not in the commit of that version."""
+    """Whether the position is in the first snapshot, not in the commit of that version."""
 
     @property
     def place(self) -> tuple[int, bool, int]:
-        """The key by which offsets of one stream are in order."""
+        """Sort key of offsets of one stream."""
         return self.version, not self.is_starting_version, self.index
 
     def next_version(self) -> StreamOffset:
-        """The place before the first file of the next version's commit."""
+        """The position before the first file of the next version's commit."""
         return StreamOffset(table_id=self.table_id, version=self.version + 1)
 
     def to_json(self) -> str:
-        """The offset as a checkpoint of Spark keeps it."""
+        """Encode the offset as in a Spark checkpoint."""
         return json.dumps(
             {
                 "sourceVersion": _WRITTEN,
@@ -55,10 +56,10 @@ class StreamOffset:
 
 
 def stream_offset_from_json(text: str) -> StreamOffset:
-    """The offset that a checkpoint keeps.
+    """Parse the offset in a checkpoint.
 
     Raises:
-        InvalidRequestError: It is not one of a Delta table, or of a later version.
+        InvalidRequestError: The text is not an offset of a Delta table, or has a later version.
     """
     try:
         said = json.loads(text)

@@ -1,9 +1,9 @@
-"""Table definition: what a protocol and a metadata action demand, as one value.
+"""Table definition: the requirements of a protocol and a metadata action, as one value.
 
 Source: PROTOCOL.md, "Protocol Evolution", "Change Metadata", "Column Mapping", "Table Features".
 
-Snapshots and transactions hold it; whoever reads, writes, prunes or maintains takes it. `validate`
-is the one judge of what may be done with a table, by the rows of `features`.
+Snapshots and transactions hold it; reading, writing, pruning and maintenance take it. `validate`
+alone decides whether an operation supports a table, by the rows of `features`.
 """
 
 from __future__ import annotations
@@ -79,16 +79,16 @@ _DONE: Mapping[Operation, str] = {
 }
 _WRITTEN: tuple[DataType, ...] = (VARIANT,)
 _READ: tuple[DataType, ...] = (*_WRITTEN, VOID)
-"""Types that engines write and read beside those of which values can be compared."""
+"""Types without comparable values that engines still write or read."""
 _ENFORCED = (NotNull, Check, Invariant)
-"""Row rules that engines check; the Arrow engine refuses expressions that it cannot evaluate."""
+"""Row rules that engines check; the Arrow engine rejects expressions that it cannot evaluate."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class TableDefinition:
-    """What a table is, apart from its rows.
+    """Schema, properties and features of a table, without its rows.
 
-    What is malformed raises `InvalidRequestError` where it is asked for; `validate` refuses it.
+    A malformed part raises `InvalidRequestError` when it is first used; `validate` rejects it.
     """
 
     protocol: Protocol
@@ -96,7 +96,7 @@ class TableDefinition:
 
     @lazy
     def features(self) -> frozenset[str]:
-        """The features in force, by name or by the versions of the protocol."""
+        """The names of the features in force, listed or implied by the protocol's versions."""
         names = (*features_of_readers(self.protocol), *features_of_writers(self.protocol))
         return frozenset(names)
 
@@ -107,7 +107,7 @@ class TableDefinition:
 
     @lazy
     def types(self) -> frozenset[DataType]:
-        """The types of the columns, and of all that is nested in them."""
+        """The types of the columns and of everything nested in them."""
         return frozenset(data_type for _, data_type in walk(self.schema))
 
     @lazy
@@ -117,7 +117,7 @@ class TableDefinition:
 
     @lazy
     def arrow_schema(self) -> pa.Schema:
-        """`schema` as Arrow has it."""
+        """`schema` as an Arrow schema."""
         return arrow_schema_from_schema(self.schema)
 
     @lazy
@@ -127,22 +127,22 @@ class TableDefinition:
 
     @property
     def is_mapped(self) -> bool:
-        """Whether columns have other names in files than in the table."""
+        """Whether column names in files differ from the names in the table."""
         return self.mapping_mode != "none"
 
     @property
     def partition_columns(self) -> tuple[str, ...]:
-        """Logical names, in the order of the directories."""
+        """Logical names, in directory order."""
         return self.metadata.partition_columns
 
     @lazy
     def partition_fields(self) -> tuple[StructField, ...]:
-        """The partition columns, in the order of the directories."""
+        """The partition columns, in directory order."""
         return tuple(find_field(self.schema, name) for name in self.partition_columns)
 
     @lazy
     def partition_names(self) -> Mapping[str, str]:
-        """The name of each partition column in `partitionValues`, by its logical name."""
+        """The name of each partition column in `partitionValues`, by logical name."""
         return {
             each.name: physical_name(each) if self.is_mapped else each.name
             for each in self.partition_fields
@@ -167,7 +167,7 @@ class TableDefinition:
 
     @lazy
     def file_schema(self) -> StructType:
-        """The columns of new data files, under the names that these have there."""
+        """The columns of new data files, under their names in those files."""
         columns = self.file_columns
         return rename_columns(columns, physical_name) if self.is_mapped else columns
 
@@ -182,13 +182,13 @@ class TableDefinition:
 
     @property
     def has_change_feed(self) -> bool:
-        """Whether commits must tell which rows they change."""
+        """Whether commits must record the rows that they change."""
         is_on = CHANGE_DATA_FEED.value_in(self.metadata.configuration)
         return self.has("changeDataFeed") and is_on
 
     @lazy
     def stats_settings(self) -> StatsSettings:
-        """Which columns get statistics, by their names in these."""
+        """The settings for statistics, with columns under their names in statistics."""
         settings = self.properties.stats
         if settings.columns is None or not self.is_mapped:
             return settings
@@ -196,7 +196,7 @@ class TableDefinition:
 
     def _physical_paths(self, columns: Collection[ColumnPath]) -> Iterator[ColumnPath]:
         for path in columns:
-            # A column that has been dropped or renamed since gets no statistics.
+            # A setting may name a column that was dropped or renamed; it gets no statistics.
             with suppress(InvalidRequestError):
                 yield physical_path(path, self.schema)
 
@@ -220,14 +220,14 @@ def validate(
     table: str,
     engine: Engine | None = "arrow",
 ) -> None:
-    """Refuse a table with which we would not do this right.
+    """Refuse a table that the operation does not fully support.
 
     Args:
         table: For the message.
-        engine: Counts for rows; None: any engine of ours will do.
+        engine: Matters for reads and writes; None: either engine suffices.
 
     Raises:
-        UnsupportedFeatureError: With all that is not supported.
+        UnsupportedFeatureError: Names everything that is not supported.
         LogCorruptError: The protocol contradicts itself, or the schema is malformed or lacks a
             partition column.
     """
@@ -251,7 +251,7 @@ def validate(
 def is_supported(
     definition: TableDefinition, operation: Operation, *, engine: Engine | None = "arrow"
 ) -> bool:
-    """Whether `validate` would let it pass."""
+    """Whether `validate` accepts the table."""
     try:
         validate(definition, operation, table="", engine=engine)
     except (UnsupportedFeatureError, LogCorruptError):
@@ -260,10 +260,10 @@ def is_supported(
 
 
 def validate_properties(definition: TableDefinition, *, table: str) -> None:
-    """Refuse properties that ask for a feature which the protocol does not have.
+    """Refuse properties that require a feature missing from the protocol.
 
     Raises:
-        InvalidRequestError: With the property and the feature.
+        InvalidRequestError: Names the property and the feature.
     """
     for name, property_name in features_of_properties(definition.metadata.configuration).items():
         if not definition.has(name):
@@ -277,13 +277,13 @@ def validate_properties(definition: TableDefinition, *, table: str) -> None:
 def validate_types(
     schema: StructType, definition: TableDefinition, table: str, added: Collection[str] = ()
 ) -> None:
-    """Refuse columns of types that need a feature which the protocol does not have.
+    """Refuse column types that require a feature missing from the protocol.
 
     Args:
-        added: Features that it gets with them.
+        added: Features that the protocol gets together with the columns.
 
     Raises:
-        InvalidRequestError: With the column, its type and the feature.
+        InvalidRequestError: Names the column, its type and the feature.
     """
     needed = {each: f.name for f in FEATURES for each in f.types if not definition.has(f.name)}
     missing = {each: name for each, name in needed.items() if name not in added}
@@ -303,7 +303,7 @@ def _to_add(feature: str) -> str:
 
 
 def needed_features(definition: TableDefinition) -> Iterator[str]:
-    """The features that the table's properties, types and row rules ask for."""
+    """The features that the table's properties, types and row rules require."""
     yield from features_of_properties(definition.metadata.configuration)
     kinds = {type(rule) for rule in definition.row_rules}
     keys = {key for each in definition.schema.fields for key in each.metadata}
@@ -319,9 +319,9 @@ def needed_features(definition: TableDefinition) -> Iterator[str]:
 def _find_unsupported(
     definition: TableDefinition, operation: Operation, engine: Engine, table: str
 ) -> list[str]:
-    """What is not supported, by name: features, versions, format, types, row rules."""
+    """Names of unsupported features, versions, formats, types and row rules."""
     found = list(unsupported_features(definition.protocol, operation, engine))
-    if operation in ("vacuum", "checkpoint", "clean up", "compact"):  # which look at no rows
+    if operation in ("vacuum", "checkpoint", "clean up", "compact"):  # these look at no rows
         return found
     found += _unread_format(definition.metadata)
     if operation == "open":
@@ -336,11 +336,11 @@ def _find_unsupported(
 
 
 def _lost_rules(definition: TableDefinition, operation: Operation) -> Iterator[RowRule]:
-    """The rules that an operation might break, or lose; rows that were there have kept them."""
+    """The rules that an operation might break or lose; existing rows satisfy them."""
     for rule in definition.row_rules:
         match rule:
             case Identity(column=column):
-                # What cannot be read of one cannot be kept, either.
+                # A malformed identity column cannot be continued.
                 is_kept = column in (each.name for each in identity_columns(definition.schema))
             case _ if operation == "restore":
                 is_kept = True
@@ -355,7 +355,7 @@ def _lost_rules(definition: TableDefinition, operation: Operation) -> Iterator[R
 
 
 def _is_computed(column: str, schema: StructType) -> bool:
-    """Whether engines compute such a column: one of the table itself, without variants in it."""
+    """Whether engines compute a generated column: it is top-level and contains no variant."""
     fields = (f for f in schema.fields_by_lower_name.get(column.lower(), ()) if f.name == column)
     return any(VARIANT not in dict(walk(StructType((each,)))).values() for each in fields)
 
@@ -368,7 +368,7 @@ def _validate_schema(definition: TableDefinition, table: str) -> None:
     except InvalidRequestError as error:
         raise LogCorruptError(table, "metaData", error.message.rstrip(".")) from error
     for name, other in spelt.items():
-        if name != other:  # by either name, half of the code would find no values
+        if name != other:  # either spelling alone would miss values in half of the code
             raise LogCorruptError(
                 table, "metaData", f"the partition column {name} is called {other} in the schema"
             )
@@ -384,7 +384,7 @@ def _unread_format(metadata: Metadata) -> Iterator[str]:
 def _untold_mapping(
     definition: TableDefinition, operation: Operation, engine: Engine
 ) -> Iterator[str]:
-    # A protocol without the feature leaves the mode without effect, yet the files may be mapped.
+    # Without the feature the mode has no effect, but the files may still be mapped.
     mapping = feature_of("columnMapping")
     is_told = mapping.name in features_of_readers(definition.protocol)
     if definition.is_mapped and not (is_told and mapping.supports(operation, engine)):
@@ -411,7 +411,7 @@ def _undeclared_types(definition: TableDefinition) -> Iterator[str]:
 def _columns_of(
     definition: TableDefinition, types: Collection[DataType]
 ) -> Iterator[tuple[str, DataType]]:
-    """The columns, and what is nested in them, that are of these types; each with its type."""
+    """Columns and nested fields of the given types, each with its type."""
     if definition.types.isdisjoint(types):
         return
     for path, data_type in walk(definition.schema):

@@ -1,12 +1,11 @@
-"""Variant: a value of any type as bytes, beside the dictionary of the field names in it.
+"""Variant: a value of any type as bytes, with a dictionary of its field names.
 
-Source: the Parquet format's VariantEncoding.md, which PROTOCOL.md, "Variant Data Type", refers to.
+Source: VariantEncoding.md of the Parquet format; PROTOCOL.md, "Variant Data Type", refers to it.
 
-A value is a header byte and what it announces; numbers are little-endian. Objects and arrays begin
-with the offsets of their members, and an object names its fields by their ids in the dictionary.
-Bytes are looked at before they are trusted: a size or offset that leads out of what holds it, an id
-without a name or a name used twice is a ValueError. As the members of a value do not lie over each
-other, looking at it takes as long as it is, whatever stands in it.
+A value is a header byte and its content; numbers are little-endian. Objects and arrays begin with
+the offsets of their members. An object names its fields by their ids in the dictionary. Bytes are
+checked before use. A size or offset beyond its container, an id without a name or a duplicate name
+is a ValueError. Members of a value do not overlap, so a check takes linear time for any content.
 """
 
 from __future__ import annotations
@@ -18,7 +17,7 @@ from typing import NamedTuple
 
 
 class Primitive(IntEnum):
-    """Types without members; the number is that of the type in a header."""
+    """Types without members; each number is the type's number in a header."""
 
     NULL = 0
     TRUE = 1
@@ -44,12 +43,12 @@ class Primitive(IntEnum):
 
 
 class FieldNames(NamedTuple):
-    """The dictionary that stands beside a value."""
+    """The dictionary that belongs to a value."""
 
     names: tuple[str, ...]
-    """By id."""
+    """In the order of their ids."""
     ids: Mapping[str, int]
-    """By name; the first of them where a name is there twice."""
+    """By name; the first id of a duplicate name."""
 
 
 _PRIMITIVE, _SHORT_STRING, _OBJECT, _ARRAY = range(4)
@@ -60,7 +59,7 @@ _MAX_SHORT_STRING = 63
 """Bytes."""
 _MAX_DECIMAL_SCALE = 38
 _SIZE_BYTES = 4
-"""Bytes of the length of a text or of bytes."""
+"""Bytes of the length prefix of a string or binary value."""
 _FIXED_SIZES: Mapping[int, int] = {
     Primitive.NULL: 0,
     Primitive.TRUE: 0,
@@ -82,15 +81,15 @@ _FIXED_SIZES: Mapping[int, int] = {
     Primitive.TIMESTAMP_NTZ_NANOS: 8,
     Primitive.UUID: 16,
 }
-"""Bytes after the header; a decimal has its scale in the first."""
+"""Bytes after the header; the first byte of a decimal is its scale."""
 _DECIMALS = (Primitive.DECIMAL4, Primitive.DECIMAL8, Primitive.DECIMAL16)
 
 
 def field_names(metadata: bytes) -> FieldNames:
-    """The names in the bytes of a dictionary.
+    """Parse the names of a dictionary.
 
     Raises:
-        ValueError: The bytes are no dictionary, or one of another version.
+        ValueError: The bytes are no dictionary, or have another version.
     """
     if not metadata or metadata[0] & 0x0F != _VERSION:
         raise ValueError("a dictionary of names is not of version 1 of the encoding")
@@ -105,12 +104,12 @@ def field_names(metadata: bytes) -> FieldNames:
 
 
 def valid_value(value: bytes, names: FieldNames) -> bytes:
-    """The value, looked at as a whole; the fields of its objects in the order of their names.
+    """Validate a whole value, and sort the fields of its objects by name.
 
-    Writers are known that leave them in another order, and readers that search by it.
+    Some writers leave the fields unsorted, while readers use binary search.
 
     Raises:
-        ValueError: The bytes are no value, or not one alone, or do not go with these names.
+        ValueError: The bytes are not exactly one value, or do not match these names.
     """
     if _end(value, 0, len(value)) != len(value):
         raise ValueError("there are bytes behind the end of a value")
@@ -132,7 +131,7 @@ def valid_value(value: bytes, names: FieldNames) -> bytes:
 
 
 def object_fields(value: bytes, names: FieldNames) -> dict[str, bytes]:
-    """The fields of an object that was found valid, each a value.
+    """The fields of a valid object, each as a value.
 
     Raises:
         ValueError: The value is no object.
@@ -147,17 +146,17 @@ def object_fields(value: bytes, names: FieldNames) -> dict[str, bytes]:
 
 
 def primitive_value(kind: Primitive, content: bytes = b"") -> bytes:
-    """A value of a type of fixed size.
+    """Encode a value of a type of fixed size.
 
     Args:
-        kind: Which type.
-        content: What follows the header.
+        kind: The type.
+        content: The bytes after the header.
     """
     return bytes([kind << 2]) + content
 
 
 def decimal_value(unscaled: int, scale: int, precision: int) -> bytes:
-    """A decimal, in as many bytes as numbers of this precision take.
+    """Encode a decimal in the number of bytes for its precision.
 
     Raises:
         ValueError: The number has more digits.
@@ -170,7 +169,7 @@ def decimal_value(unscaled: int, scale: int, precision: int) -> bytes:
 
 
 def string_value(text: str) -> bytes:
-    """A text."""
+    """Encode a string."""
     content = text.encode()
     if len(content) <= _MAX_SHORT_STRING:
         return bytes([len(content) << 2 | _SHORT_STRING]) + content
@@ -178,12 +177,12 @@ def string_value(text: str) -> bytes:
 
 
 def binary_value(content: bytes) -> bytes:
-    """A value of type binary."""
+    """Encode a binary value."""
     return _sized_value(Primitive.BINARY, content)
 
 
 def array_value(elements: Sequence[bytes]) -> bytes:
-    """An array of values."""
+    """Encode an array of encoded values."""
     width, offsets = _offsets(elements)
     is_large, count = _count(elements)
     header = is_large << 4 | (width - 1) << 2 | _ARRAY
@@ -191,14 +190,14 @@ def array_value(elements: Sequence[bytes]) -> bytes:
 
 
 def object_value(fields: Mapping[str, bytes], names: FieldNames) -> bytes:
-    """An object of values.
+    """Encode an object of encoded values.
 
     Raises:
         ValueError: A field's name is not in the dictionary.
 
     Source: VariantEncoding.md, "Object field ID order and uniqueness".
     """
-    ordered = sorted(fields)  # by code points, which is the order of their bytes in UTF-8
+    ordered = sorted(fields)  # by code point, which equals the byte order of UTF-8
     unknown = [name for name in ordered if name not in names.ids]
     if unknown:
         raise ValueError(f"the field {unknown[0]!r} of an object is not in the dictionary of names")
@@ -212,22 +211,22 @@ def object_value(fields: Mapping[str, bytes], names: FieldNames) -> bytes:
 
 
 class _Members(NamedTuple):
-    """Where the members of an object or array are."""
+    """Positions of the members of an object or array."""
 
     ids: Sequence[int]
-    """Name ids of an object's fields, beside `starts`; an array has none."""
+    """Name ids of an object's fields, parallel to `starts`; empty for an array."""
     starts: Sequence[int]
-    """Where each value begins; the values are not yet looked at."""
+    """Start of each value; the values are not yet validated."""
     at: int
-    """Where ids begin, after which there are offsets."""
+    """Start of the ids; the offsets follow them."""
     id_width: int
     """Bytes of an id."""
     width: int
     """Bytes of an offset."""
     first: int
-    """Where values begin."""
+    """Start of the values."""
     end: int
-    """Where the last value ends."""
+    """End of the last value."""
 
 
 def _basic_type(value: bytes, start: int) -> int:
@@ -235,7 +234,7 @@ def _basic_type(value: bytes, start: int) -> int:
 
 
 def _validate_leaf(value: bytes, start: int) -> None:
-    """Check a short string or primitive whose end is known to lie within the bytes."""
+    """Validate a short string or primitive whose end is within the bytes."""
     kind = value[start] >> 2
     if _basic_type(value, start) == _SHORT_STRING:
         str(value[start + 1 : start + 1 + kind], "utf-8")
@@ -247,7 +246,7 @@ def _validate_leaf(value: bytes, start: int) -> None:
 
 
 def _valid_members(value: bytes, start: int, names: FieldNames) -> _Members:
-    """Read the members of an object or array, each of which ends within it."""
+    """Read the members of an object or array, and validate that they end inside it."""
     members = _members(value, start)
     if any(each >= len(names.names) for each in members.ids):
         raise ValueError("a field of an object has no name in the dictionary")
@@ -260,14 +259,14 @@ def _valid_members(value: bytes, start: int, names: FieldNames) -> _Members:
 
 
 def _head(members: _Members, order: Sequence[int]) -> bytes:
-    """Ids and offsets in another order; the values stay where they are."""
+    """Encode ids and offsets in another order; the values do not move."""
     ids = [members.ids[i] for i in order]
     offsets = [members.starts[i] - members.first for i in order]
     return _pack(ids, members.id_width) + _pack(offsets, members.width)
 
 
 def _members(value: bytes, start: int) -> _Members:
-    """Read the members of an object or array whose end is known to lie within the bytes."""
+    """Read the members of an object or array whose end is within the bytes."""
     header = value[start] >> 2
     is_object = _basic_type(value, start) == _OBJECT
     width = (header & 3) + 1
@@ -284,10 +283,10 @@ def _members(value: bytes, start: int) -> _Members:
 
 
 def _end(value: bytes, start: int, limit: int) -> int:
-    """Where a value ends by what its header says.
+    """The end of a value according to its header.
 
     Raises:
-        ValueError: Not before the limit.
+        ValueError: The end is beyond the limit.
     """
     if not 0 <= start < limit:
         raise ValueError("a value starts behind the end of what holds it")
@@ -324,7 +323,7 @@ def _pack(numbers: Sequence[int], width: int) -> bytes:
 
 
 def _width(number: int) -> int:
-    """Bytes that an unsigned number takes."""
+    """Bytes of an unsigned number."""
     width = (number.bit_length() + 7) // 8 or 1
     if width > 4:
         raise ValueError("a value is longer than the encoding can say")
@@ -332,14 +331,14 @@ def _width(number: int) -> int:
 
 
 def _offsets(values: Sequence[bytes]) -> tuple[int, bytes]:
-    """Where each of them starts, and the end; before that, the bytes each number takes."""
+    """Bytes per offset, and the encoded offsets: each value's start and the last value's end."""
     offsets = list(accumulate(map(len, values), initial=0))
     width = _width(offsets[-1])
     return width, _pack(offsets, width)
 
 
 def _count(values: Sequence[bytes]) -> tuple[bool, bytes]:
-    """How many there are, in four bytes (true) or one."""
+    """Whether the number of values takes four bytes, and the encoded number."""
     is_large = len(values) > 255
     return is_large, len(values).to_bytes(4 if is_large else 1, "little")
 

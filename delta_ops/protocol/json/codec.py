@@ -1,7 +1,7 @@
 """Actions as JSON: a line of a commit holds one action under its name.
 
-Source: PROTOCOL.md, "Delta Log Entries" and "Actions". Unknown actions and unknown fields are left
-out on reading, as the protocol asks. No I/O.
+Source: PROTOCOL.md, "Delta Log Entries" and "Actions". Reading skips unknown actions and unknown
+fields, as the protocol requires. No I/O.
 """
 
 from __future__ import annotations
@@ -43,14 +43,14 @@ from delta_ops.protocol.schema import StructType, schema_to_json
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CommitActions:
-    """The actions of one commit: those on files as Arrow, the others as values."""
+    """The actions of one commit: file actions as Arrow tables, other actions as values."""
 
     adds: pa.Table
     """Schema `arrow_schemas.ADD`, with a `PATH_HASH`."""
     removes: pa.Table
     """Schema `arrow_schemas.REMOVE`, with a `PATH_HASH`."""
     others: tuple[Action | Sidecar | CheckpointMetadata, ...]
-    """In the order of the file."""
+    """In file order."""
 
 
 _BOM = b"\xef\xbb\xbf"
@@ -67,10 +67,10 @@ class LineError(ValueError):
 
 
 def decode_commits(commits: Iterable[bytes]) -> list[CommitActions]:
-    """The actions of several commit files; many at once take less time than one by one.
+    """Decode commit files; many at once are faster than one by one.
 
     Raises:
-        LineError: A line is not a JSON object, or an action lacks a field it must have.
+        LineError: A line is not a JSON object, or an action lacks a required field.
     """
     datas = [data.removeprefix(_BOM) for data in commits]
     try:
@@ -83,16 +83,16 @@ def decode_commits(commits: Iterable[bytes]) -> list[CommitActions]:
 
 
 def json_object(action: OtherAction | Sidecar | CheckpointMetadata) -> dict[str, dict[str, Any]]:
-    """The action's body under its name, absent fields left out."""
+    """The action's body under its name, without absent fields."""
     name, body = _name_and_body(action)
     return {name: body}
 
 
 def encode_commit(actions: Iterable[Action | Sidecar | CheckpointMetadata]) -> bytes:
-    """The bytes of a commit file, or of the top-level file of a V2 checkpoint.
+    """Encode a commit file, or the top-level file of a V2 checkpoint.
 
     Raises:
-        InvalidRequestError: A value has no JSON, such as half of a surrogate pair.
+        InvalidRequestError: A value has no JSON form, such as half of a surrogate pair.
     """
     try:
         return encode_lines(map(_line, actions))
@@ -101,7 +101,7 @@ def encode_commit(actions: Iterable[Action | Sidecar | CheckpointMetadata]) -> b
 
 
 def _line(action: Action | Sidecar | CheckpointMetadata) -> AddFile | RemoveFile | bytes:
-    if isinstance(action, (RemoveFile, AddFile)):  # sooner told than of a union
+    if isinstance(action, (RemoveFile, AddFile)):  # faster than a check against the union
         return action
     return json.dumps(
         json_object(action), ensure_ascii=False, separators=(",", ":"), allow_nan=False
@@ -109,7 +109,7 @@ def _line(action: Action | Sidecar | CheckpointMetadata) -> AddFile | RemoveFile
 
 
 def metadata_from_json(body: Mapping[str, Any]) -> Metadata:
-    """The body of a `metaData` action, of JSON or of a checkpoint row."""
+    """Parse the body of a `metaData` action, from JSON or a checkpoint row."""
     stored = _mapping(body.get("format"))
     return Metadata(
         id=_text(body["id"]),
@@ -119,10 +119,10 @@ def metadata_from_json(body: Mapping[str, Any]) -> Metadata:
             provider=_text(stored.get("provider") or "parquet"),
             options=_mapping(stored.get("options")),
         ),
-        # Tables that are set up before their columns are known have none at first.
+        # A table may be created before its columns are known.
         schema_string=_text(body.get("schemaString") or schema_to_json(StructType())),
         partition_columns=_names(body.get("partitionColumns")) or (),
-        # Some writers have a null for a property that is not set.
+        # Some writers write null for an unset property.
         configuration={
             name: _text(value)
             for name, value in _mapping(body.get("configuration")).items()
@@ -133,7 +133,7 @@ def metadata_from_json(body: Mapping[str, Any]) -> Metadata:
 
 
 def protocol_from_json(body: Mapping[str, Any]) -> Protocol:
-    """The body of a `protocol` action, of JSON or of a checkpoint row."""
+    """Parse the body of a `protocol` action, from JSON or a checkpoint row."""
     return Protocol(
         min_reader_version=_long(body["minReaderVersion"]),
         min_writer_version=_long(body["minWriterVersion"]),
@@ -143,7 +143,7 @@ def protocol_from_json(body: Mapping[str, Any]) -> Protocol:
 
 
 def set_transaction_from_json(body: Mapping[str, Any]) -> SetTransaction:
-    """The body of a `txn` action, of JSON or of a checkpoint row."""
+    """Parse the body of a `txn` action, from JSON or a checkpoint row."""
     return SetTransaction(
         app_id=_text(body["appId"]),
         version=_long(body["version"]),
@@ -152,7 +152,7 @@ def set_transaction_from_json(body: Mapping[str, Any]) -> SetTransaction:
 
 
 def domain_metadata_from_json(body: Mapping[str, Any]) -> DomainMetadata:
-    """The body of a `domainMetadata` action, of JSON or of a checkpoint row."""
+    """Parse the body of a `domainMetadata` action, from JSON or a checkpoint row."""
     return DomainMetadata(
         domain=_text(body["domain"]),
         configuration=_text(body.get("configuration") or ""),
@@ -161,7 +161,7 @@ def domain_metadata_from_json(body: Mapping[str, Any]) -> DomainMetadata:
 
 
 def sidecar_from_json(body: Mapping[str, Any]) -> Sidecar:
-    """The body of a `sidecar` action, of JSON or of a checkpoint row."""
+    """Parse the body of a `sidecar` action, from JSON or a checkpoint row."""
     return Sidecar(
         path=_text(body["path"]),
         size_in_bytes=_long(body["sizeInBytes"]),
@@ -170,12 +170,12 @@ def sidecar_from_json(body: Mapping[str, Any]) -> Sidecar:
 
 
 def checkpoint_metadata_from_json(body: Mapping[str, Any]) -> CheckpointMetadata:
-    """The body of a `checkpointMetadata` action, of JSON or of a checkpoint row."""
+    """Parse the body of a `checkpointMetadata` action, from JSON or a checkpoint row."""
     return CheckpointMetadata(version=_long(body["version"]))
 
 
 def json_body(action: OtherAction | Sidecar | CheckpointMetadata) -> dict[str, Any]:
-    """The action's body by JSON name, absent fields left out."""
+    """The action's body by JSON name, without absent fields."""
     return _name_and_body(action)[1]
 
 
@@ -197,7 +197,7 @@ def _split_commits(
 
 
 def _first_error(datas: Iterable[bytes]) -> LineError:
-    """What is wrong with the first line that cannot be read."""
+    """The error of the first line that cannot be read."""
     for commit, data in enumerate(datas):
         for number, line in enumerate(data.split(b"\n"), start=1):
             reason = _reason(line) if line.strip() else None
@@ -207,7 +207,7 @@ def _first_error(datas: Iterable[bytes]) -> LineError:
 
 
 def _reason(line: bytes) -> str | None:
-    """What is wrong with a line."""
+    """Why a line cannot be read; None if it can."""
     try:
         parsed = parse_lines(line, _LINES)
         file_tables([parsed])
@@ -226,7 +226,7 @@ def _reason(line: bytes) -> str | None:
 
 
 def _text(value: Any) -> str:
-    """The value, if it is a text that can be written again."""
+    """The value, if it is a text that can be encoded again."""
     if not isinstance(value, str):
         raise TypeError(f"{value!r} is not a string")
     value.encode()

@@ -1,12 +1,12 @@
-"""Lines of commits, parsed and checked, and their add and remove actions as Arrow tables.
+"""Lines of commits, parsed and checked, with add and remove actions as Arrow tables.
 
 Source: PROTOCOL.md, "Delta Log Entries" and "Add File and Remove File".
 
-Lines are parsed twice. msgspec is strict: it says which line is no JSON, of the wrong type or holds
-two actions, and gives the actions that are not about files. The JSON reader of arrow-rs makes the
-columns of those that are; it is lenient in small things and says nothing of lines, but leaves the
-other threads free and makes no Python objects of millions of files. What a field may hold follows
-for both from `arrow_schemas`. Unknown actions and fields are passed over. No I/O.
+Lines are parsed twice. msgspec is strict: it reports lines that are no JSON, have a wrong type or
+hold two actions. It also returns all actions that are not file actions. The JSON reader of arrow-rs
+builds the columns of the file actions. It is lenient in details and reports no line numbers, but it
+does not block other threads and makes no Python objects for millions of files. Both derive the
+types of fields from `arrow_schemas`. Unknown actions and fields are skipped. No I/O.
 """
 
 from __future__ import annotations
@@ -27,27 +27,27 @@ from arro3.io import read_json
 from delta_ops.protocol.arrow_schemas import ADD, REMOVE, REQUIRED_OF_VECTORS, add_path_hash
 
 MALFORMED_LINE = (msgspec.MsgspecError, UnicodeDecodeError, RecursionError, pa.ArrowInvalid)
-"""What parsing raises of lines that no writer should write."""
+"""Errors that parsing raises for malformed lines."""
 
 _STARTS = (b'{"add":{', b'{"remove":{')
 _BLOCK_BYTES = 1 << 18
-"""Lines that msgspec parses at once: what they become should fit into the cache of a core."""
+"""Bytes that msgspec parses at once; the resulting objects should fit into a core's cache."""
 _TEXT_BYTES = 2 << 20
-"""Lines that become columns at once; a call takes as long as some hundred lines."""
+"""Bytes that become columns at once; a call costs as much as some hundred lines."""
 _SMALL_COMMIT = 1 << 13
-"""Bytes of a commit that is parsed by one call, though that makes more of its lines than needed."""
+"""Bytes of a commit that is parsed by one call, even though this builds unneeded objects."""
 _BATCH_ROWS = 1 << 14
 _NULL_ROWS = 1 << 14
 _NUM_PLAIN = 6
-"""How many fields of the schemas every writer gives; they come first."""
-# To make one takes as long as some lines.
+"""Number of leading fields in the schemas that every writer fills."""
+# Creating an empty table takes as long as some lines.
 _NO_ADDS, _NO_REMOVES = add_path_hash(ADD).empty_table(), add_path_hash(REMOVE).empty_table()
 _NEWLINE = ord("\n")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ParsedLines:
-    """What the lines of a commit hold, in their order."""
+    """The contents of a commit's lines, in order."""
 
     add_hashes: array[int]
     """Hash of the path of each `add`."""
@@ -57,34 +57,34 @@ class ParsedLines:
     """Name and body of each other action."""
     data: bytes
     file_lines: slice
-    """From the first to the last line of `data` that is on a file."""
+    """From the first to the last file action's line in `data`."""
     is_plain: bool
-    """Whether the file actions have no fields but those that come first in their schemas."""
+    """Whether file actions have only the leading fields of their schemas."""
 
 
 def line_decoder(names: Iterable[str]) -> msgspec.json.Decoder[Any]:
-    """Make a decoder of lines that may hold file actions and actions of these names."""
+    """Make a decoder for lines with file actions and actions of these names."""
     return _decoder(None, names)
 
 
 def parse_lines(data: bytes, decoder: msgspec.json.Decoder[Any]) -> ParsedLines:
-    """The actions of a commit; what those on files hold is for `file_tables` to say.
+    """Parse the actions of a commit; `file_tables` builds the columns of file actions.
 
     Raises:
         `MALFORMED_LINE`: A line is not one JSON object, holds more than one action, or a file
-            action lacks a field it must have.
+            action lacks a required field.
     """
     begin, end = _file_lines(data)
     if len(data) <= _SMALL_COMMIT and (small := _parse_small(data, begin, end, decoder)):
         return small
-    # msgspec passes over the bytes of unknown names, of which one could be a damaged `remove`;
-    # arrow-rs, which will see the lines in between, does not.
+    # msgspec skips the bytes of unknown names, and such a name could be a damaged `remove`.
+    # arrow-rs checks the lines between `begin` and `end`; here the others are checked to be UTF-8.
     data[:begin].decode()
     data[end:].decode()
     head = _parse(data, 0, begin, decoder)
     tail = _parse(data, end, len(data), decoder)
     blocks = [head, *_parse_blocks(data, begin, end, decoder), tail]
-    # At the edges are file actions only where they are spelt in another way.
+    # Head and tail contain file actions only if these have an unusual spelling.
     text = slice(0 if head.num_files else begin, len(data) if tail.num_files else end)
     return ParsedLines(
         add_hashes=array("q", chain.from_iterable(block.add_hashes for block in blocks)),
@@ -97,19 +97,19 @@ def parse_lines(data: bytes, decoder: msgspec.json.Decoder[Any]) -> ParsedLines:
 
 
 def file_tables(commits: Sequence[ParsedLines]) -> tuple[pa.Table, pa.Table]:
-    """The add and the remove actions of commits, in their order.
+    """The add and remove actions of commits, in order.
 
     Returns:
         Tables of `add_path_hash(ADD)` and `add_path_hash(REMOVE)`.
 
     Raises:
-        `MALFORMED_LINE`: A field is not what `arrow_schemas` has.
+        `MALFORMED_LINE`: A field does not match `arrow_schemas`.
     """
     adds, removes = array("q"), array("q")
     for commit in commits:
         adds += commit.add_hashes
         removes += commit.remove_hashes
-    # Whoever asks for no more than there is gets it sooner.
+    # Reading fewer fields is faster.
     num_fields = _NUM_PLAIN if all(commit.is_plain for commit in commits) else None
     schema = _schema(bool(adds), bool(removes), num_fields)
     tables = [_rows(text, schema) for text in _texts(commits)]
@@ -133,7 +133,7 @@ _NO_LINES = _Block(add_hashes=[], remove_hashes=[], others=[], is_plain=False)
 
 
 def _file_lines(data: bytes) -> tuple[int, int]:
-    """The part of the lines that begins and ends with one that is on a file."""
+    """The range of lines from the first to the last file action."""
     begin, end = 0, len(data)
     while begin < end and not data.startswith(_STARTS, begin):
         begin = data.find(b"\n", begin) + 1 or end
@@ -148,7 +148,7 @@ def _file_lines(data: bytes) -> tuple[int, int]:
 def _parse_small(
     data: bytes, begin: int, end: int, decoder: msgspec.json.Decoder[Any]
 ) -> ParsedLines | None:
-    """Parse a small commit by one call of the decoder; None if a line is unusual."""
+    """Parse a small commit with one decoder call; None if a line is unusual."""
     data.decode()
     lines = decoder.decode_lines(data)
     if not lines or len(lines) != _num_lines(data, 0, len(data)):
@@ -182,7 +182,7 @@ def _parse_small(
 
 
 def _num_lines(data: bytes, begin: int, end: int) -> int:
-    """The number of lines between two positions. The last line need not end."""
+    """The number of lines between two positions; the last line may lack a newline."""
     is_open = end > begin and data[end - 1] != _NEWLINE
     return data.count(b"\n", begin, end) + is_open
 
@@ -205,7 +205,7 @@ def _parse(data: bytes, begin: int, end: int, decoder: msgspec.json.Decoder[Any]
         return _NO_LINES
     lines = decoder.decode_lines(memoryview(data)[begin:end])
     if len(lines) != data.count(b"\n", begin, end) + (not data.endswith(b"\n", begin, end)):
-        # Blank lines; or objects that share a line, of which some readers take the first only.
+        # Blank lines, or several objects in one line, where some readers take only the first.
         lines = [decoder.decode(each) for each in data[begin:end].split(b"\n") if each.strip()]
     names = lines[0].__struct_fields__ if lines else ("add", "remove")
     adds = [line.add for line in lines if line.add is not None]
@@ -227,7 +227,7 @@ def _parse(data: bytes, begin: int, end: int, decoder: msgspec.json.Decoder[Any]
 
 
 def _texts(commits: Iterable[ParsedLines]) -> Iterator[bytes]:
-    """The lines on files, in texts of bounded size."""
+    """The lines of file actions, in texts of bounded size."""
     pieces: list[memoryview] = []
     num_bytes = 0
     for commit in commits:
@@ -276,10 +276,10 @@ def _table(rows: pa.Table, name: str, empty: pa.Table, hashes: array[int]) -> pa
 
 
 def _nulls(num_rows: int, data_type: pa.DataType) -> pa.ChunkedArray:
-    """A column of nulls; there is one block of them in memory, however many tables have them."""
+    """A column of nulls; all tables share one block of nulls in memory."""
     whole, rest = divmod(num_rows, _NULL_ROWS)
     blocks = [_null_block(data_type)] * whole if whole else []
-    # No slice of the block: that would take the whole of it along to another process.
+    # Not a slice of the block: pickling a slice would send the whole block to another process.
     return pa.chunked_array([*blocks, pa.nulls(rest, data_type)], data_type)
 
 
@@ -309,7 +309,8 @@ def _decoder(
     remove = _struct("Remove", list(REMOVE)[:num_fields], {"path": str}, is_strict)
     files = [("add", add | None, None), ("remove", remove | None, None)]
     bodies = [(name, Any, None) for name in others]
-    # There are no cycles to look for in millions of them.
+    # Lines cannot be part of a cycle, and there may be millions, so the garbage collector skips
+    # them.
     return msgspec.json.Decoder(
         msgspec.defstruct("Line", [*files, *bodies], gc=False, forbid_unknown_fields=is_strict)
     )
@@ -324,12 +325,13 @@ def _struct(
 
 
 def _define(name: str, fields: Sequence[Any], is_strict: bool) -> Any:
-    # There are no cycles to look for in millions of them.
+    # Actions cannot be part of a cycle, and there may be millions; the garbage collector skips
+    # them.
     return msgspec.defstruct(name, fields, gc=False, forbid_unknown_fields=is_strict)
 
 
 def _field_type(data_type: pa.DataType) -> Any:
-    """What msgspec has to look at: arrow-rs takes texts and fractions for whole numbers."""
+    """The type that msgspec checks; arrow-rs accepts texts and fractions as whole numbers."""
     if pa.types.is_struct(data_type):
         types = {name: data_type.field(name).type for name in REQUIRED_OF_VECTORS}
         required = {

@@ -1,8 +1,8 @@
-"""Lines of commits that hold add and remove actions, written.
+"""Lines of commits: encodes add and remove actions.
 
-Source: PROTOCOL.md, "Add File and Remove File". A commit may have hundreds of thousands: msgspec
-writes each in a tenth of the time that the standard library takes. Fields stand in the reference's
-order; those that are None are left out.
+Source: PROTOCOL.md, "Add File and Remove File". A commit may have hundreds of thousands of file
+actions: msgspec encodes them in a tenth of the time of the standard library. Fields are in the
+reference's order; fields that are None are left out.
 """
 
 from __future__ import annotations
@@ -15,14 +15,14 @@ from delta_ops.protocol.actions import AddFile, DeletionVector, RemoveFile
 
 
 def encode_lines(lines: Iterable[AddFile | RemoveFile | bytes]) -> bytes:
-    """Actions as lines of JSON, each with its end; bytes are a line that was written already.
+    """Encode actions as JSON lines with newlines; bytes are an already encoded line.
 
-    Raises `ValueError` or `TypeError` where a value has no JSON.
+    Raises `ValueError` or `TypeError` if a value has no JSON form.
     """
-    return _ENCODER.encode_lines([_body(line) for line in lines])  # it leaks any other iterable
+    return _ENCODER.encode_lines([_body(line) for line in lines])  # a list: other iterables leak
 
 
-_ENCODER = msgspec.json.Encoder(enc_hook=dict)  # for mappings that are none
+_ENCODER = msgspec.json.Encoder(enc_hook=dict)  # for mappings that are not dicts
 _Mapping = Mapping[str, str | None]
 
 

@@ -1,11 +1,11 @@
-"""Arrow types: a table's schema in Arrow and back.
+"""Arrow types: converts a table's schema to Arrow and back.
 
 Source: PROTOCOL.md, "Schema Serialization Format" (the primitive types).
 
-Every value of the Arrow type fits the Delta type it becomes, and what has no such type is refused
-by column and type: nothing is widened to a type of another meaning. Nullability is kept at every
-depth. Units are not: Delta knows microseconds, so a nanosecond column becomes `timestamp`, and
-whoever casts the values has to refuse a loss.
+The Delta type can hold every value of the Arrow type. Arrow types without a Delta type are rejected
+by column and type; a type never changes its meaning. Nullability is kept at every depth. Units are
+not kept: Delta has only microseconds, so a nanosecond column becomes `timestamp`, and the code that
+casts its values must reject a loss.
 """
 
 from __future__ import annotations
@@ -82,20 +82,20 @@ _DELTA_TYPES: tuple[tuple[Callable[[pa.DataType], bool], PrimitiveType], ...] = 
     (lambda t: pt.is_timestamp(t) and t.tz is not None, TIMESTAMP),
     (lambda t: pt.is_timestamp(t) and t.tz is None, TIMESTAMP_NTZ),
 )
-"""A uint becomes the next signed type that holds all its values."""
+"""Unsigned integers become the next signed type that holds all values."""
 
 
 def arrow_schema_from_schema(schema: StructType) -> pa.Schema:
-    """Convert the columns of a table.
+    """Convert the columns of a table to Arrow.
 
     Raises:
-        InvalidRequestError: A type has no Arrow type; the message names the column.
+        InvalidRequestError: A type has no Arrow type; names the column.
     """
     return pa.schema([_arrow_field(each, ()) for each in schema.fields])
 
 
 def arrow_type_from_type(data_type: DataType) -> pa.DataType:
-    """Convert one type; lists and maps name their children as Spark does in Parquet.
+    """Convert one type; children of lists and maps are named as Spark does in Parquet.
 
     Raises:
         InvalidRequestError: There is no such Arrow type.
@@ -104,20 +104,20 @@ def arrow_type_from_type(data_type: DataType) -> pa.DataType:
 
 
 def schema_from_arrow(schema: pa.Schema) -> StructType:
-    """Convert an Arrow schema to the columns of a table. Arrow metadata is left behind.
+    """Convert an Arrow schema to the columns of a table, without Arrow metadata.
 
     Raises:
-        InvalidRequestError: A type has no Delta type, or two names differ only in case; the
-            message names the column.
+        InvalidRequestError: A type has no Delta type, or two names differ only in case; names the
+            column.
     """
     return _struct(list(schema), ())
 
 
 def columns_from_arrow(schema: pa.Schema) -> StructType:
-    """The columns of a table that is made of such data, with what the metadata of fields say.
+    """The columns of a new table for Arrow data, with metadata from its fields.
 
     Raises:
-        InvalidRequestError: As `schema_from_arrow`, or metadata is none that a column can have.
+        InvalidRequestError: As `schema_from_arrow`, or a column cannot have the metadata.
     """
     columns = schema_from_arrow(schema)
     return StructType(tuple(map(_add_metadata, columns.fields, schema, repeat(()))))

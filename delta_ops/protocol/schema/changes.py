@@ -1,9 +1,9 @@
-"""Schema changes: a table's schema with a column more, less, elsewhere or otherwise. Pure.
+"""Schema changes: add, drop, move or replace a column of a schema. Pure.
 
 Source: PROTOCOL.md, "Schema Serialization Format" and "Column Mapping".
 
-A column is found by its path, whatever the case, and keeps all that is not asked for: its type,
-metadata, id and physical name.
+A column is found by its path, ignoring case. A change keeps everything else of the column: its
+type, metadata, id and physical name.
 """
 
 from __future__ import annotations
@@ -25,11 +25,11 @@ from delta_ops.protocol.schema import (
 from delta_ops.protocol.schema.column_names import find_named, name_of_path
 
 ChangeFields = Callable[[tuple[StructField, ...]], Sequence[StructField]]
-"""Takes the fields of one struct and gives those that it shall have."""
+"""Maps the fields of a struct to its new fields."""
 
 
 def find_by_path(schema: StructType, path: ColumnPath) -> tuple[ColumnPath, StructField]:
-    """A column by its path: the path as the schema spells it, and the field.
+    """Find a column: its path as the schema spells it, and its field.
 
     Raises:
         InvalidRequestError: There is no such column.
@@ -40,21 +40,22 @@ def find_by_path(schema: StructType, path: ColumnPath) -> tuple[ColumnPath, Stru
 
 
 class Member(NamedTuple):
-    """A column or field, or an element, key or value inside of one."""
+    """A column or field, or an element, key or value inside it."""
 
     path: ColumnPath
-    """The field's, as the schema spells it."""
+    """Path of the field, as the schema spells it."""
     field: StructField
     inner: ColumnPath
-    """The way from the field on, by `element`, `key` and `value`; () for the field itself."""
+    """Path from the field to the member, by `element`, `key` and `value`; () for the field itself.
+    """
     data_type: DataType
 
 
 def find_member(schema: StructType, path: ColumnPath) -> Member:
-    """What a path leads to, which may end below arrays and maps.
+    """Find the member at a path, which may end below arrays and maps.
 
     Raises:
-        InvalidRequestError: There is no such column, or nothing of that name in it.
+        InvalidRequestError: There is no such column or member.
     """
     found = find_field(schema, path[0])
     spelt: ColumnPath = ()
@@ -69,7 +70,7 @@ def find_member(schema: StructType, path: ColumnPath) -> Member:
 
 
 def replace_member(data_type: DataType, path: ColumnPath, wanted: DataType) -> DataType:
-    """The type with another one for an element, key or value of it, by `Member.inner`."""
+    """The type with the element, key or value at `Member.inner` replaced."""
     if not path:
         return wanted
     member, part = _find_member(data_type, path[0], ())
@@ -77,7 +78,9 @@ def replace_member(data_type: DataType, path: ColumnPath, wanted: DataType) -> D
 
 
 def find_struct(schema: StructType, path: ColumnPath) -> tuple[StructType, ColumnPath]:
-    """A struct by its path, () for the whole schema, and the path as the schema spells it.
+    """Find a struct by its path: the struct, and the path as the schema spells it.
+
+    The path () is the whole schema.
 
     Raises:
         InvalidRequestError: There is no such struct.
@@ -94,10 +97,10 @@ def find_struct(schema: StructType, path: ColumnPath) -> tuple[StructType, Colum
 
 
 def change_struct(schema: StructType, path: ColumnPath, change: ChangeFields) -> StructType:
-    """The schema with the fields of one struct changed.
+    """The schema with changed fields of one struct.
 
     Args:
-        path: The struct's; () for the columns of the table.
+        path: Path of the struct; () for the columns of the table.
 
     Raises:
         InvalidRequestError: There is no such struct.
@@ -117,11 +120,11 @@ def add_field(
     first: bool = False,
     after: str | None = None,
 ) -> StructType:
-    """The schema with one more field in a struct: last, first, or after another one.
+    """The schema with a new field in a struct: last, first, or after another field.
 
     Raises:
-        InvalidRequestError: There is no such struct, it has a field of that name (case does not
-            count), or it has none of the name to come after.
+        InvalidRequestError: There is no such struct, it has a field of that name (ignoring case),
+            or it lacks the field named by `after`.
     """
 
     def change(fields: tuple[StructField, ...]) -> Sequence[StructField]:
@@ -143,7 +146,7 @@ def add_field(
 
 
 def replace_field(schema: StructType, path: ColumnPath, field: StructField) -> StructType:
-    """The schema with another field in the place of one."""
+    """The schema with one field replaced."""
     _, old = find_by_path(schema, path)
     return change_struct(
         schema, path[:-1], lambda fields: [field if each is old else each for each in fields]
@@ -154,7 +157,7 @@ def drop_field(schema: StructType, path: ColumnPath) -> StructType:
     """The schema without a field.
 
     Raises:
-        InvalidRequestError: There is no such column, or it is the only one of its struct.
+        InvalidRequestError: There is no such column, or it is the only field of its struct.
     """
     spelt, old = find_by_path(schema, path)
 
@@ -170,10 +173,10 @@ def drop_field(schema: StructType, path: ColumnPath) -> StructType:
 
 
 def order_fields(schema: StructType, parent: ColumnPath, names: Sequence[str]) -> StructType:
-    """The schema with these fields of a struct first, in this order, and the others as they were.
+    """The schema with the named fields of a struct first, followed by its other fields.
 
     Raises:
-        InvalidRequestError: There is no such field, or one is named twice.
+        InvalidRequestError: There is no such field, or a name is repeated.
     """
 
     def change(fields: tuple[StructField, ...]) -> Sequence[StructField]:
@@ -187,7 +190,7 @@ def order_fields(schema: StructType, parent: ColumnPath, names: Sequence[str]) -
 
 
 def set_metadata_key(field: StructField, key: str, value: Any) -> StructField:
-    """The field with a key of its metadata set, or removed where the value is None."""
+    """The field with a metadata key set, or removed if the value is None."""
     kept: Mapping[str, Any] = {k: v for k, v in field.metadata.items() if k != key}
     return replace(field, metadata=kept if value is None else {**kept, key: value})
 

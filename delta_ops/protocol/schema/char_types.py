@@ -1,8 +1,8 @@
-"""CHAR and VARCHAR types: strings of so many characters, which readers see padded if CHAR.
+"""CHAR and VARCHAR types: strings of limited length; readers see CHAR values padded with spaces.
 
-Source: Spark's `CharVarcharUtils` and `ApplyCharTypePadding`; the protocol has strings only. A
-column's metadata say its type in SQL, whole types for structs, arrays and maps among them. Writers
-may leave the padding out; to readers it is there. A longer string is written by none.
+Source: Spark's `CharVarcharUtils` and `ApplyCharTypePadding`; the protocol has only strings. A
+column's metadata hold its SQL type; for structs, arrays and maps this is the whole type. Writers
+may omit the padding; readers add it. No writer writes a longer string.
 """
 
 from __future__ import annotations
@@ -21,11 +21,13 @@ from delta_ops.protocol.schema import (
 )
 
 CharLengths: TypeAlias = "int | Mapping[str, CharLengths]"
-"""Characters of a string; of a nested value those of its members: by the name of a field, or by
-`element`, `key` and `value`."""
+"""Number of characters of a string, or of each member of a nested value.
+
+Members are named by the field, or by `element`, `key` and `value`.
+"""
 
 SQL_TYPE = "__CHAR_VARCHAR_TYPE_STRING"
-"""The key in the metadata of a column under which its type in SQL stands."""
+"""Key of the column metadata that holds the SQL type."""
 _PADDED = frozenset({"char"})
 _LIMITED = frozenset({"char", "varchar"})
 _WORD = re.compile(r"[a-z_0-9 ]+", re.IGNORECASE)
@@ -37,27 +39,27 @@ _MEMBERS = {"array": ("element",), "map": ("key", "value")}
 
 
 def char_lengths(field: StructField) -> CharLengths | None:
-    """How many characters values of the type CHAR have, in a column; None where nothing is CHAR.
+    """Number of characters of the CHAR values in a column; None if nothing is CHAR.
 
-    What the metadata say of members that the column does not have, or in words that are no type,
-    counts for nothing: a field that was renamed comes as it is stored.
+    Metadata for missing members, or with an unknown type, are ignored: a renamed field is read as
+    it is stored.
     """
     return _lengths(field, _PADDED)
 
 
 def length_limits(field: StructField) -> CharLengths | None:
-    """How many characters values of the types CHAR and VARCHAR have at most, in a column.
+    """Maximum number of characters of the CHAR and VARCHAR values in a column.
 
-    None where nothing is of these types; what counts for nothing is as in `char_lengths`.
+    None if nothing is of these types. Ignores metadata as `char_lengths` does.
     """
     return _lengths(field, _LIMITED)
 
 
 def char_length(path: tuple[str, ...], column: StructField) -> int | None:
-    """How many characters a string of the type CHAR has; None of other types.
+    """Number of characters of a CHAR string; None for other types.
 
     Args:
-        path: Fields of structs, from the column on.
+        path: The column and the struct fields below it.
     """
     lengths = char_lengths(column)
     for name in path[1:]:
@@ -83,7 +85,7 @@ class _NoTypeError(Exception):
 class _Parsed(NamedTuple):
     lengths: CharLengths | None
     end: int
-    """Where the text goes on."""
+    """Position after the parsed part of the text."""
 
 
 def _parse(text: str, start: int, kinds: frozenset[str]) -> _Parsed:
@@ -105,11 +107,11 @@ def _parse(text: str, start: int, kinds: frozenset[str]) -> _Parsed:
 def _parse_members(
     text: str, opening: int, names: tuple[str, ...] | None, kinds: frozenset[str]
 ) -> _Parsed:
-    """What stands between angle brackets.
+    """Parse the members between angle brackets.
 
     Args:
-        names: Names of the members; a struct has them in the text.
-        kinds: Types whose lengths are asked for.
+        names: Names of the members; None for a struct, whose text contains the names.
+        kinds: Types whose lengths are collected.
     """
     found: dict[str, CharLengths] = {}
     end, number = opening, 0
@@ -142,7 +144,7 @@ def _parse_name(text: str, start: int) -> tuple[str, int]:
 
 
 def _fit(lengths: CharLengths | None, data_type: DataType) -> CharLengths | None:
-    """The lengths without those of members that are not there, or are no strings."""
+    """The lengths of members that exist and are strings."""
     if lengths is None or isinstance(lengths, int):
         return lengths if data_type == STRING else None
     members = ((name, lengths.get(name), each) for name, each in _members(data_type))

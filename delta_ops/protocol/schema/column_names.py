@@ -1,9 +1,9 @@
-"""Column names: how a text names a column, or a field of a struct at any depth.
+"""Column names: parse a text that names a column, or a struct field at any depth.
 
-`a.b` is the field `b` of the column `a`, as in Spark SQL; a name with a dot stands in backticks.
-Where there is no such field, `a.b` is the column of just this name, if there is one: there is
-nothing else that it could be. Conditions and values are SQL, which needs the backticks. Below
-arrays and maps a path goes on with `element`, `key` and `value`. See decision 060.
+`a.b` is the field `b` of the column `a`, as in Spark SQL; backticks enclose a name with a dot. If
+there is no such field, `a.b` is the column with exactly this name, if it exists: no other meaning
+is possible. Conditions and values are SQL and require the backticks. Below arrays and maps, path
+parts are `element`, `key` and `value`. See decision 060.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ _PLAIN = re.compile(r"[A-Za-z0-9_]+")
 
 
 def path_of_name(name: str, schema: StructType) -> ColumnPath:
-    """The path that a text says; a column alone as the schema spells it.
+    """Parse a name into a path; a top-level column is spelled as in the schema.
 
     Raises:
         InvalidRequestError: The text is no name of a column.
@@ -65,10 +65,10 @@ def _has_path(data_type: DataType, path: ColumnPath) -> bool:
 
 
 def find_named(schema: StructType, name: str) -> StructField:
-    """The column that a text names, where no field of a struct can stand.
+    """Find a top-level column by name.
 
     Raises:
-        UnknownColumnError: There is none.
+        UnknownColumnError: There is no such column.
         InvalidRequestError: The text is the path of a field, or no name.
     """
     path = path_of_name(name, schema)
@@ -83,10 +83,11 @@ def find_named(schema: StructType, name: str) -> StructField:
 
 
 def find_head(schema: StructType, path: ColumnPath) -> StructField:
-    """The column that a path of SQL begins with.
+    """Find the top-level column of a path in SQL.
 
     Raises:
-        UnknownColumnError: There is none; a column whose own name is the path has a hint.
+        UnknownColumnError: There is no such column. The message has a hint if a column is named
+            like the whole path.
     """
     try:
         return find_field(schema, path[0])
@@ -101,7 +102,7 @@ def find_head(schema: StructType, path: ColumnPath) -> StructField:
 
 
 def find_columns(schema: StructType, names: Sequence[str]) -> tuple[str, ...]:
-    """Names of columns as the schema spells them.
+    """Names of columns, spelled as in the schema.
 
     Raises:
         InvalidRequestError: As `find_named`.
@@ -110,7 +111,7 @@ def find_columns(schema: StructType, names: Sequence[str]) -> tuple[str, ...]:
 
 
 def split_name(name: str) -> ColumnPath:
-    """The path that a text says by itself: names separated by dots, or in backticks.
+    """Parse a path without a schema: names separated by dots, optionally in backticks.
 
     Raises:
         InvalidRequestError: The text is no name of a column.
@@ -134,16 +135,16 @@ def split_name(name: str) -> ColumnPath:
 
 
 def refuse_quoted_name(text: str, find: Callable[[ColumnPath], object]) -> None:
-    """Refuse a text in double quotes that is the name of a column or a field.
+    """Refuse a double-quoted text that is also the name of a column or field.
 
-    Spark SQL reads a text in it, while standard SQL and other Delta engines read a name.
+    Spark SQL reads double quotes as a text; standard SQL and other Delta engines read a name.
 
     Args:
-        text: What stands in the quotes.
-        find: Finds columns and fields, whatever the case.
+        text: The text between the quotes.
+        find: Finds columns and fields, ignoring case.
 
     Raises:
-        InvalidRequestError: With both ways to write it.
+        InvalidRequestError: Shows both unambiguous spellings.
     """
     path = next((path for path in _readings(text) if _is_known(path, find)), None)
     if path is None:
@@ -157,7 +158,7 @@ def refuse_quoted_name(text: str, find: Callable[[ColumnPath], object]) -> None:
 
 
 def _readings(text: str) -> list[ColumnPath]:
-    """What a text can name: a column of this very name, or a path."""
+    """Paths that a text can mean: the column of exactly this name, or a nested field."""
     paths: list[ColumnPath] = [(text,)]
     with suppress(InvalidRequestError):
         paths.append(split_name(text))
@@ -169,28 +170,28 @@ def _is_known(path: ColumnPath, find: Callable[[ColumnPath], object]) -> bool:
         find(path)
     except UnknownColumnError:
         return False
-    except InvalidRequestError:  # a name of several columns, or one that cannot stand here
+    except InvalidRequestError:  # the name is ambiguous, or not allowed here
         return True
     return True
 
 
 def quote(name: str) -> str:
-    """One name in backticks, as SQL takes any name."""
+    """Put one name in backticks, as SQL accepts for any name."""
     return "`" + name.replace("`", "``") + "`"
 
 
 def unquote(name: str) -> str:
-    """One name without the backticks around it, if it has any."""
+    """Remove the backticks around one name, if any."""
     found = _PART.fullmatch(name)
     return found[1].replace("``", "`") if found and found[1] else name
 
 
 def name_of_column(name: str) -> str:
-    """A column as text, with backticks where its name would be a path or none."""
+    """Format a column name, with backticks if it would parse as a path or not at all."""
     found = _PART.fullmatch(name)
     return name if found and found[2] else quote(name)
 
 
 def name_of_path(path: ColumnPath) -> str:
-    """A path as text, with backticks where they are needed."""
+    """Format a path, with backticks where necessary."""
     return ".".join(part if _PLAIN.fullmatch(part) else quote(part) for part in path)

@@ -1,10 +1,9 @@
-"""Schema evolution: the schema of a table that takes in the columns of data.
+"""Schema evolution: adds the columns of data to a table's schema.
 
-Columns, and the fields of structs at any depth, are the same where their names differ in case only.
-What the table has stays as it is: its place, name, type, nullability and metadata; whether values
-of another type fit is for each value to say, but that numbers become wider where the table has type
-widening. What it lacks comes last in its struct, and may be null, as it is in the rows that are
-there.
+Columns and struct fields match by name at every depth, ignoring case. Existing columns keep their
+position, name, type, nullability and metadata. The only exception: numbers become wider if the
+table has type widening. Whether a value of another type fits is checked for each value. New fields
+are appended to their struct and are nullable, since existing rows have no value for them.
 """
 
 from __future__ import annotations
@@ -33,7 +32,7 @@ _VARIANT_PARTS = {each.name: each.data_type for each in STORED_VARIANT.fields}
 
 
 def merge_schemas(table: StructType, data: StructType) -> StructType:
-    """The table's schema with the columns and fields that only the data have."""
+    """The table's schema with additional columns and fields from the data."""
     given = {each.name.lower(): each.data_type for each in data.fields}
     kept = tuple(
         replace(each, data_type=_merge(each.data_type, given[each.name.lower()]))
@@ -55,13 +54,13 @@ def widen_types(
     keeps: Callable[[ColumnPath], bool],
     path: ColumnPath = (),
 ) -> StructType:
-    """The table's schema with the wider types that numbers have in the data, and what says so.
+    """The table's schema with wider number types from the data, recorded in its metadata.
 
     Source: PROTOCOL.md, "Type Change Metadata".
 
     Args:
-        keeps: Whether a column keeps its type.
-        path: Where the schemas stand.
+        keeps: Whether the column at a path must keep its type.
+        path: Path of both structs; () for the columns of the table.
     """
     given = {each.name.lower(): each.data_type for each in data.fields}
     return StructType(
@@ -101,7 +100,7 @@ def _widen_field(
 
 
 def keep_variants(data: StructType, table: StructType) -> StructType:
-    """The schema of Arrow data, in which a variant is a struct, with the table's variants."""
+    """The schema of Arrow data, whose variants are structs, with the table's variant types."""
     kept = _keep_variants(data, table)
     assert isinstance(kept, StructType)
     return kept
@@ -132,19 +131,19 @@ def _keep_variants(given: DataType, known: DataType | None) -> DataType:
 
 
 def validate_alike(table: StructType, data: StructType) -> None:
-    """Refuse data of which a column has another type, or another spelling, than the table's.
+    """Refuse data if a column's type or spelling differs from the table's.
 
     Raises:
-        InvalidRequestError: With the column and both types.
+        InvalidRequestError: Names the column and both types.
     """
     _validate_alike(table, data, ())
 
 
 def validate_given_once(data: StructType, table: str) -> None:
-    """Refuse data in which a column, or a field of a struct, stands twice; case does not count.
+    """Refuse data with duplicate columns or struct fields, ignoring case.
 
     Raises:
-        InvalidRequestError: With its name.
+        InvalidRequestError: Names the column.
     """
     for path, data_type in [((), data), *walk(data)]:
         if not isinstance(data_type, StructType):
@@ -187,13 +186,13 @@ def _merge(current: DataType, given: DataType) -> DataType:
         case ArrayType(), ArrayType():
             return replace(current, element_type=_merge(current.element_type, given.element_type))
         case MapType(), MapType():
-            # A key with one more field is another key.
+            # An additional field would make a different key.
             return replace(current, value_type=_merge(current.value_type, given.value_type))
     return current
 
 
 def allow_nulls(data_type: DataType) -> DataType:
-    """The type with nulls allowed wherever it can have them."""
+    """The type with nulls allowed at every depth."""
     match map_members(data_type, allow_nulls):
         case StructType(fields=fields):
             return StructType(tuple(replace(each, nullable=True) for each in fields))

@@ -1,8 +1,8 @@
-"""Field metadata: what the fields of data say of the columns of a table that is made of them.
+"""Field metadata: takes column metadata of a new table from the fields of data.
 
-Comments, defaults, invariants, generation expressions and identities are Delta's, which has a type
-for each; data have texts. Other keys are kept as they are. What says only where other files hold a
-column is left behind, and what a column cannot have is refused.
+Comments, defaults, invariants, generation expressions and identities have a fixed type in Delta,
+while data hold them as texts; they are converted. Keys that describe the storage in other files are
+dropped. Keys that a column cannot have are rejected. All other keys are kept unchanged.
 
 Source: PROTOCOL.md, "Generated Columns", "Default Columns", "Identity Columns", "Column
 Invariants".
@@ -28,9 +28,9 @@ _OF_FILES = frozenset(
         "delta.typeChanges",
     }
 )
-"""Keys that say how the files of another table hold a column."""
+"""Keys that describe how another table's files store a column."""
 _OF_COLUMNS = (CURRENT_DEFAULT, _GENERATED, _IDENTITY)
-"""Beginnings of keys that no field of a struct can have."""
+"""Prefixes of keys that struct fields cannot have."""
 _RESERVED = ("delta.", "delta_ops.", "__COLLATIONS")
 
 
@@ -61,18 +61,18 @@ _KNOWN: Mapping[str, tuple[Callable[[Any], Any], str]] = {
     f"{_IDENTITY}highWaterMark": (_whole_number, "a whole number"),
     f"{_IDENTITY}allowExplicitInsert": (_flag, "true or false"),
 }
-"""What Delta knows, as it has it, and what to give."""
+"""Converter of each known key, and a description of its valid values."""
 
 
 def column_metadata(given: Mapping[Any, Any], path: ColumnPath) -> dict[str, Any]:
     """The metadata of a column of a new table.
 
     Args:
-        given: The metadata of a field of data; in Arrow keys and values are bytes.
-        path: The column or the field of a struct.
+        given: The metadata of a field of data; Arrow keys and values are bytes.
+        path: The column or struct field.
 
     Raises:
-        InvalidRequestError: A key or value is none that a column can have.
+        InvalidRequestError: A column cannot have the key or value.
     """
     column = ".".join(path)
     found: dict[str, Any] = {}
@@ -102,10 +102,10 @@ def column_metadata(given: Mapping[Any, Any], path: ColumnPath) -> dict[str, Any
 
 
 def refuse_metadata(given: Mapping[Any, Any], path: ColumnPath) -> None:
-    """Refuse metadata of elements of arrays, or of keys and values of maps, that Delta would have.
+    """Refuse Delta's metadata keys on array elements, map keys and map values.
 
     Raises:
-        InvalidRequestError: With the key.
+        InvalidRequestError: Names the key.
     """
     for key in column_metadata(given, path[:1]):
         if key in _KNOWN:

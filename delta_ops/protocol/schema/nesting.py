@@ -1,18 +1,18 @@
-"""Nesting: how deep the types of columns may be, so that every reader takes their files."""
+"""Nesting: limits the depth of column types, so that every reader can read the files."""
 
 from __future__ import annotations
 
 from delta_ops.protocol.schema import ArrayType, DataType, MapType, StructType
 
 MAX_LEVELS = 98
-"""Arrow reads files of a hundred, with the root, and rows may come to have one struct more."""
+"""Arrow reads files of a hundred levels, including the root; rows may get one more struct."""
 
 
 def levels(data_type: DataType) -> int:
-    """How many levels of groups, and one of values, a column has in a Parquet file."""
+    """Number of levels of a column in a Parquet file: its groups and its values."""
     most = 0
     left = [(data_type, 1)]
-    while left:  # without recursion, which has an end itself
+    while left:  # iterates, since recursion has a limit of its own
         each, depth = left.pop()
         most = max(most, depth)
         match each:

@@ -1,6 +1,7 @@
-"""Type text: a column's type as Spark SQL writes it, such as `bigint` or `array<struct<a: int>>`.
+"""Type text: parses a column type in Spark SQL, such as `bigint` or `array<struct<a: int>>`.
 
-Source: the data types of Spark SQL; names of the log's JSON (`long`, `integer`) count too.
+Source: the data types of Spark SQL; the names in the log's JSON (`long`, `integer`) are allowed
+too.
 """
 
 from __future__ import annotations
@@ -58,10 +59,10 @@ _TOKEN = re.compile(r"\s*(`(?:[^`]|``)+`|\w+|[<>(),:])")
 
 
 def parse_type(text: str) -> DataType:
-    """Read a type.
+    """Parse a type.
 
     Raises:
-        InvalidRequestError: The text is no type; with the names that there are.
+        InvalidRequestError: The text is no type; lists the valid names.
     """
     reader = _Reader(text, _tokens(text))
     try:
@@ -88,7 +89,7 @@ def _tokens(text: str) -> list[str]:
 
 @dataclass
 class _Reader:
-    """The tokens of a type, read one after the other."""
+    """Reads the tokens of a type in order."""
 
     text: str
     tokens: list[str]

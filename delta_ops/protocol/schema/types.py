@@ -2,10 +2,10 @@
 
 Source: PROTOCOL.md, "Schema Serialization Format".
 
-What is read is what is written: the metadata of every field survives a round trip, and the keys are
-in Spark's order without white space, so that an unchanged schema gives an unchanged string.
-A type name that is not known here is kept as a `PrimitiveType`; whether a table that uses it can be
-read is decided in `features`, which can name the column.
+Reading and writing preserves the schema: fields keep all metadata, and keys are written in Spark's
+order without white space, so an unchanged schema gives an unchanged string. An unknown type name is
+kept as a `PrimitiveType`. `table_definition` decides whether such a table can be read, since it can
+name the column.
 """
 
 from __future__ import annotations
@@ -23,10 +23,10 @@ from delta_ops.errors import InvalidRequestError, UnknownColumnError
 # The types take positional arguments, unlike other values: a schema is written as a nested literal.
 
 MAX_DECIMAL_PRECISION = 38
-"""Digits; what Spark and Parquet readers of Delta can hold."""
+"""Digits; the limit of Spark and of Delta's Parquet readers."""
 
 ColumnPath = tuple[str, ...]
-"""The names from a top-level column down to a field of nested structs."""
+"""Names from a top-level column down to a field of nested structs."""
 
 _DECIMAL = re.compile(r"decimal(?:\(\s*(\d{1,9})\s*(?:,\s*(\d{1,9})\s*)?\))?", re.ASCII)
 _DEFAULT_DECIMAL_PRECISION = 10
@@ -34,10 +34,10 @@ _DEFAULT_DECIMAL_PRECISION = 10
 
 @dataclass(frozen=True, slots=True)
 class PrimitiveType:
-    """A type that is only a name."""
+    """A type that consists of its name."""
 
     name: str
-    """As in the JSON: `long`, `timestamp_ntz`, ..."""
+    """The name in the JSON: `long`, `timestamp_ntz`, ..."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,7 +62,7 @@ class ArrayType:
 
     @property
     def name(self) -> str:
-        """The name in error texts."""
+        """The name in error messages."""
         return f"array<{self.element_type.name}>"
 
 
@@ -76,7 +76,7 @@ class MapType:
 
     @property
     def name(self) -> str:
-        """The name in error texts."""
+        """The name in error messages."""
         return f"map<{self.key_type.name},{self.value_type.name}>"
 
 
@@ -88,7 +88,7 @@ class StructField:
     data_type: DataType
     nullable: bool = True
     metadata: Mapping[str, Any] = field(default_factory=dict, hash=False)
-    """JSON values; keys that start with `delta.` belong to the protocol."""
+    """JSON values; the protocol defines keys that start with `delta.`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,7 +99,7 @@ class StructType:
     fields_by_lower_name: Mapping[str, tuple[StructField, ...]] = field(
         init=False, repr=False, compare=False
     )
-    """Derived: more than one field where names differ only in case."""
+    """Derived; several fields if their names differ only in case."""
 
     def __post_init__(self) -> None:
         index: dict[str, tuple[StructField, ...]] = {}
@@ -110,7 +110,7 @@ class StructType:
 
     @property
     def name(self) -> str:
-        """The name in error texts."""
+        """The name in error messages."""
         return "struct"
 
 
@@ -137,12 +137,12 @@ VOID = PrimitiveType("void")
 STORED_VARIANT = StructType(
     (StructField("metadata", BINARY, nullable=False), StructField("value", BINARY, nullable=False))
 )
-"""A variant as files and Arrow data have it: the dictionary of its field names, and its bytes."""
+"""A variant in files and Arrow data: the dictionary of its field names, and its bytes."""
 
 HIDDEN = "delta_ops.hidden"
-"""In the metadata of a column that only files have, while they are read and written."""
+"""Metadata key of a column that exists only in files, while they are read and written."""
 CURRENT_DEFAULT = "CURRENT_DEFAULT"
-"""In the metadata of a column, as Spark has it: an expression for rows that do not give it."""
+"""Metadata key of a column default: an expression for rows without a value, as in Spark."""
 
 _COLLATIONS, _BY_BYTES = "__COLLATIONS", "UTF8_BINARY"
 
@@ -157,10 +157,10 @@ INTEGER_RANGES: Mapping[DataType, tuple[int, int]] = {
 
 @lru_cache(maxsize=64)
 def schema_from_json(text: str) -> StructType:
-    """Read a schema string of `metaData`.
+    """Parse a schema string of `metaData`.
 
     Raises:
-        InvalidRequestError: The text is no schema; the message names the column and what is wrong.
+        InvalidRequestError: The text is no schema; names the column and the problem.
     """
     try:
         parsed = json.loads(text)
@@ -178,16 +178,16 @@ def schema_to_json(schema: StructType) -> str:
 
 
 def drop_hidden(schema: StructType) -> StructType:
-    """The columns but those that only files have."""
+    """The columns of the table, without columns that exist only in files."""
     return StructType(tuple(each for each in schema.fields if HIDDEN not in each.metadata))
 
 
 def find_field(schema: StructType, name: str) -> StructField:
-    """Find a field as Spark does, whatever the case of its name; the exact name is preferred.
+    """Find a field as Spark does, ignoring case; an exact match wins.
 
     Raises:
         UnknownColumnError: There is no such field.
-        InvalidRequestError: Only the case tells several fields apart, and none has this very name.
+        InvalidRequestError: Several fields differ only in case, and none matches exactly.
     """
     candidates = schema.fields_by_lower_name.get(name.lower(), ())
     found = [each for each in candidates if each.name == name] or list(candidates)
@@ -200,23 +200,23 @@ def find_field(schema: StructType, name: str) -> StructField:
 
 
 def collation(field: StructField) -> str | None:
-    """The rule by which a string field is compared; None where that is its UTF-8 bytes.
+    """The collation of a string field; None if it compares UTF-8 bytes.
 
     Source: Spark's `StructField`, whose metadata name it under `__COLLATIONS`.
     """
     names = field.metadata.get(_COLLATIONS)
     if field.data_type != STRING or not isinstance(names, dict):
         return None
-    # A string has one entry: its own, under the name that it had when it was made.
+    # A string has a single entry, under its name at the time of creation.
     others = (str(name) for name in names.values())
     return next((name for name in others if name.rpartition(".")[2] != _BY_BYTES), None)
 
 
 def validate_distinct(schema: StructType, table: str) -> None:
-    """Refuse to write to columns, or fields of a struct, that only case tells apart, if anything.
+    """Refuse to write to a table whose columns or struct fields differ only in case.
 
     Raises:
-        InvalidRequestError: With their names.
+        InvalidRequestError: Names the columns.
     """
     for path, data_type in [((), schema), *walk(schema)]:
         if not isinstance(data_type, StructType):
@@ -233,14 +233,14 @@ def validate_distinct(schema: StructType, table: str) -> None:
 def walk(schema: StructType) -> Iterator[tuple[tuple[str, ...], DataType]]:
     """Yield every type in a schema with its path, parents first.
 
-    Below arrays and maps the path goes on with `element`, `key` and `value`.
+    Below arrays and maps, path parts are `element`, `key` and `value`.
     """
     for each in schema.fields:
         yield from _walk_type((each.name,), each.data_type)
 
 
 def leaves(schema: StructType) -> Iterator[tuple[tuple[str, ...], DataType]]:
-    """Yield path and type of every column that is no struct, in order; arrays and maps are leaves.
+    """Yield path and type of every leaf column, in order; arrays and maps are leaves.
 
     Source: PROTOCOL.md, "Per-file Statistics" (statistics mirror the structs of the schema).
     """
@@ -253,9 +253,9 @@ def leaves(schema: StructType) -> Iterator[tuple[tuple[str, ...], DataType]]:
 
 
 def map_members(data_type: DataType, change: Callable[[DataType], DataType]) -> DataType:
-    """The type with types of its fields, its element, or its key and value changed; of no others.
+    """The type with its direct members changed: fields, element, or key and value.
 
-    A field or a type of which nothing changes stays the same object.
+    An unchanged field or type stays the same object.
     """
     match data_type:
         case StructType(fields=fields):
@@ -270,7 +270,7 @@ def map_members(data_type: DataType, change: Callable[[DataType], DataType]) -> 
 
 
 def map_structs(data_type: T, change: Callable[[StructType], StructType]) -> T:
-    """The type with every struct in it changed, at every depth, inner ones first."""
+    """The type with every struct in it changed at every depth, inner structs first."""
 
     def map_type(each: DataType) -> DataType:
         inner = map_members(each, map_type)

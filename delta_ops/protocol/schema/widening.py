@@ -1,4 +1,4 @@
-"""Type widening: which types a column may have had before.
+"""Type widening: changes from a narrower to a wider column type.
 
 Source: PROTOCOL.md, "Type Widening" (supported type changes).
 """
@@ -37,21 +37,21 @@ _WIDER: Mapping[DataType, tuple[DataType, ...]] = {
 }
 _WHOLE_NUMBERS = frozenset({BYTE, SHORT, INTEGER, LONG})
 _DIGITS: Mapping[DataType, int] = {BYTE: 10, SHORT: 10, INTEGER: 10, LONG: 20}
-"""Before the point, of a decimal that an integer may become."""
+"""Digits before the decimal point that an integer type needs as a decimal."""
 
 
 def unreadable_columns(
     stored: StructType, wanted: StructType, key: Callable[[StructField], str]
 ) -> Iterator[tuple[str, DataType, DataType]]:
-    """The columns that one schema has in a type of which no values become those of another schema.
+    """Columns whose stored type cannot be read as the wanted type.
 
     Args:
-        stored: What files were written by.
-        wanted: What they are to be read by; what it lacks, and what `stored` lacks, is no matter.
-        key: By which fields of the two are the same.
+        stored: The schema of the files.
+        wanted: The schema to read with. Columns in only one of the schemas are ignored.
+        key: Identifies a field; fields with equal keys match.
 
     Yields:
-        The wanted column's dotted path, the type that it had, and the type that it has.
+        Dotted path in `wanted`, stored type and wanted type.
     """
     by_key = {key(each): each for each in stored.fields}
     for each in wanted.fields:
@@ -61,20 +61,20 @@ def unreadable_columns(
 
 
 def is_widening(given: DataType, wanted: DataType) -> bool:
-    """Whether every value of one primitive type is one of another, by the protocol's list."""
+    """Whether the protocol allows widening one primitive type to another."""
     return given not in (wanted, VOID) and _is_same_or_wider(given, wanted)
 
 
 def is_number(data_type: DataType) -> bool:
-    """Whether a type is one of those that data widen, or may be of data that do."""
+    """Whether a type is a number type that widening may change."""
     is_decimal = isinstance(data_type, DecimalType)
     return is_decimal or data_type in _WHOLE_NUMBERS or data_type in (FLOAT, DOUBLE)
 
 
 def widens_by_itself(given: DataType, wanted: DataType) -> bool:
-    """Whether data of a wider type widen a column, where a table takes in what the data have.
+    """Whether data of a wider type widen a column during schema evolution.
 
-    As by the reference, only within a family: whole numbers, floating-point numbers, decimals.
+    Follows the reference: only within whole numbers, floating-point numbers or decimals.
     """
     is_alike = (
         {given, wanted} <= _WHOLE_NUMBERS
@@ -87,14 +87,15 @@ def widens_by_itself(given: DataType, wanted: DataType) -> bool:
 def describe_widening(
     field: StructField, inner: ColumnPath, before: DataType, after: DataType
 ) -> StructField:
-    """The field with a change of its type in its metadata.
+    """The field with a type change recorded in its metadata.
 
     Source: PROTOCOL.md, "Type Change Metadata".
 
     Args:
-        inner: The way to what was widened, by `element`, `key` and `value`; () for the field.
-        before: The type that it had.
-        after: The type that it has.
+        inner: Path from the field to the widened type, by `element`, `key` and `value`; () for the
+            field.
+        before: The old type.
+        after: The new type.
     """
     change = {"fromType": before.name, "toType": after.name}
     if inner:

@@ -1,10 +1,10 @@
-"""Bounds as statistics have them: JSON values that hold in every engine.
+"""Bounds as JSON values of statistics that hold in every engine.
 
 Source: PROTOCOL.md, "Per-file Statistics".
 
-A bound that cannot be proved is left out, because readers skip files by it. So zeros get the sign
-that widens the bound, and timestamps are rounded outwards to milliseconds. Values that JSON does
-not have (NaN, infinity, years beyond 9999) are no bounds. A text is cut to a prefix.
+A bound without proof is left out, because readers skip files by it. Zeros get the sign that widens
+the bound, and timestamps are rounded outwards to milliseconds. Values without a JSON form (NaN,
+infinity, years beyond 9999) are not used as bounds. A text is cut to a prefix.
 """
 
 from __future__ import annotations
@@ -25,11 +25,11 @@ _ASCII_MAX, _UNICODE_MAX = "\x7f", "\U0010ffff"
 
 
 class Bounds(NamedTuple):
-    """What the values of a column come to in one file."""
+    """Lowest and highest value and null count of a column in one file."""
 
     data_type: DataType
     low: Any
-    """As in a footer: days, microseconds, UTF-8; None is unknown."""
+    """In footer units: days, microseconds, UTF-8; None is unknown."""
     high: Any
     null_count: int
 
@@ -56,12 +56,12 @@ def stats_from_bounds(
 
 
 def lower_bound(low: Any, data_type: DataType, units_per_ms: int, prefix_length: int) -> Any:
-    """A lower bound as statistics have it; None if they cannot.
+    """Convert a lower bound for statistics; None if it has no JSON form.
 
     Args:
-        low: The bound as a footer has it: days, time units, UTF-8.
-        units_per_ms: Units of a time in a millisecond.
-        prefix_length: Characters of a text that are kept.
+        low: The bound in footer units: days, time units, UTF-8.
+        units_per_ms: Time units per millisecond.
+        prefix_length: Maximum number of characters of a text.
     """
     match low:
         case float():
@@ -76,7 +76,7 @@ def lower_bound(low: Any, data_type: DataType, units_per_ms: int, prefix_length:
 
 
 def upper_bound(high: Any, data_type: DataType, units_per_ms: int, prefix_length: int) -> Any:
-    """An upper bound as statistics have it; arguments as for `lower_bound`."""
+    """Convert an upper bound for statistics; arguments as for `lower_bound`."""
     match high:
         case float():
             return (high or 0.0) if isfinite(high) else None
@@ -85,7 +85,7 @@ def upper_bound(high: Any, data_type: DataType, units_per_ms: int, prefix_length
         case int() if data_type == DATE:
             return _date_text(high)
         case int() if data_type in (TIMESTAMP, TIMESTAMP_NTZ):
-            # Readers may or may not add the millisecond that other writers cut off.
+            # Readers may or may not add a millisecond, to undo the truncation of other writers.
             return _timestamp_text(-(-high // units_per_ms), data_type)
     return high
 
@@ -102,7 +102,7 @@ def _prefix(text: str | None, length: int) -> str | None:
 
 
 def _prefix_above(text: str | None, length: int) -> str | None:
-    """A short text not below this one in UTF-8 order; None if there is none."""
+    """A short text that is not below this text in UTF-8 order; None if there is none."""
     if text is None or len(text) <= length:
         return text
     for end in range(length, 2 * length):
@@ -133,7 +133,7 @@ def _timestamp_text(milliseconds: int, data_type: DataType) -> str | None:
 
 
 def insert_value(target: dict[str, Any], path: ColumnPath, value: Any) -> None:
-    """Insert a known value at its place in a struct of structs."""
+    """Insert a known value at its path in nested objects."""
     if value is None:
         return
     if len(path) > 1:
@@ -143,7 +143,7 @@ def insert_value(target: dict[str, Any], path: ColumnPath, value: Any) -> None:
 
 
 def stats_text(value: Any) -> str:
-    """JSON of statistics, with every digit of decimals."""
+    """Encode statistics as JSON, with every digit of decimals."""
     try:
         return _ENCODER.encode(value)
     except TypeError:
@@ -151,7 +151,7 @@ def stats_text(value: Any) -> str:
 
 
 def _json_with_decimals(value: Any) -> str:
-    """JSON with every digit of decimals, which `json` does not write."""
+    """Encode JSON with every digit of decimals, which `json` cannot write."""
     match value:
         case dict():
             members = (

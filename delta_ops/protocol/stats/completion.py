@@ -1,9 +1,8 @@
-"""Statistics completed: what they leave out of columns that the table's settings ask for.
+"""Statistics completed: adds missing statistics of the columns that the settings select.
 
 Source: PROTOCOL.md, "Per-file Statistics".
 
-What is said already stays as it is, digit by digit: its writer may have seen more than a footer
-tells.
+Existing statistics keep every digit: their writer may have had more information than a footer has.
 """
 
 from __future__ import annotations
@@ -26,14 +25,14 @@ _PARTS = msgspec.json.Decoder(dict[str, msgspec.Raw])
 def described_leaves(
     schema: StructType, partition_columns: Collection[str], settings: StatsSettings
 ) -> Iterator[tuple[ColumnPath, DataType]]:
-    """The leaves of which statistics tell: no array and no map."""
+    """The leaf columns that get statistics; arrays and maps get none."""
     for path, data_type in indexed_data_leaves(schema, tuple(partition_columns), settings):
         if not isinstance(data_type, ArrayType | MapType):
             yield path, data_type
 
 
 def lacks_statistics(text: str | None, wanted: Iterable[tuple[ColumnPath, DataType]]) -> bool:
-    """Whether statistics say nothing of the number of rows, or of the nulls of a leaf."""
+    """Whether statistics lack the number of rows, or the null count of a leaf."""
     stats = parse_stats(text)
     if stats is None or stats.num_records is None:
         return True
@@ -41,7 +40,7 @@ def lacks_statistics(text: str | None, wanted: Iterable[tuple[ColumnPath, DataTy
 
 
 def lacks_bounds(text: str | None, wanted: Iterable[tuple[ColumnPath, DataType]]) -> bool:
-    """Whether statistics lack a bound of a leaf that has values, as far as they tell."""
+    """Whether statistics lack a bound of a leaf that may have values."""
     stats = parse_stats(text)
     if stats is None or stats.num_records is None:
         return True
@@ -54,11 +53,11 @@ def lacks_bounds(text: str | None, wanted: Iterable[tuple[ColumnPath, DataType]]
 
 
 def unite_stats(text: str | None, more: str, *, is_tight: bool) -> str:
-    """The statistics with what others say beside them.
+    """Merge two statistics; existing values win.
 
     Args:
-        text: What is said already, which stays.
-        more: What was found.
+        text: Existing statistics.
+        more: Additional statistics.
         is_tight: False: rows of the file have been deleted, so that bounds may not be reached.
     """
     told = (
@@ -76,9 +75,9 @@ def complete_stats(
     *,
     is_tight: bool,
 ) -> str:
-    """The statistics with what a footer tells beside them.
+    """Complete statistics from a footer.
 
-    A column that the file does not have is null in all of its rows.
+    A column that the file does not have is null in all rows.
 
     Args:
         schema: The table's columns, by physical names.
@@ -112,10 +111,10 @@ def _insert(values: dict[str, Any], path: ColumnPath, value: Any) -> None:
 
 
 def _unite(said: bytes, more: bytes) -> bytes:
-    """Two objects in one; of what both say, the first counts."""
+    """Merge two JSON objects; values of the first win."""
     try:
         one, other = _PARTS.decode(said), _PARTS.decode(more)
-    except msgspec.DecodeError:  # they are values
+    except msgspec.DecodeError:  # both are plain values
         return said
     united: dict[str, Any] = {**one, **{n: v for n, v in other.items() if n not in one}}
     for name in one.keys() & other.keys():

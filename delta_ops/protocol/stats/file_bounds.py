@@ -1,14 +1,19 @@
-"""Bounds of a file's columns, by type: what its statistics prove about its rows.
+"""Bounds of a file's columns, by type: the values that its statistics prove.
 
 Source: PROTOCOL.md, "Per-file Statistics".
 
-Other writers wrote the statistics, so each bound is taken as loosely as the loosest known writer
-means it: timestamps are cut to milliseconds, decimals may have gone through a binary fraction,
-older versions of the reference end a cut string with a character that is not the greatest, a long
-string may have been cut with nothing put at its end, and a maximum of a floating-point column may
-hide NaN. A column of type double may have been one of type float, whose bounds in the digits of a
-float are not the values that its rows have as doubles.
-A bound that cannot be understood is no bound; nothing here raises.
+Other engines may have written the statistics, so each bound is read as loosely as the loosest known
+writer means it:
+
+- Timestamps are cut to milliseconds.
+- Decimals may have passed through a binary fraction.
+- Older versions of the reference end a cut string with a character that is not the greatest.
+- A long string may be cut without any mark.
+- A maximum of a floating-point column may hide NaN.
+- A DOUBLE column may have been FLOAT. Its bounds, in the digits of a float, then differ from the
+  values that its rows have as doubles.
+
+An unreadable bound counts as missing; nothing here raises.
 """
 
 from __future__ import annotations
@@ -41,16 +46,16 @@ _EXACT_DIGITS = 15
 """A decimal of so many digits survives a double."""
 _ROUNDING = Decimal("1e-15")
 _MAX_EXPONENT = 400
-"""No number of a Delta type goes so far; without a limit `1e999999999` would fill the memory."""
+"""Limit for exponents; no Delta number exceeds it, and `1e999999999` would fill the memory."""
 _REPLACEMENT, _ASCII_MAX, _UNICODE_MAX = "\ufffd", "\x7f", "\U0010ffff"
 CUT_BYTES = 32
-"""A string of so many bytes may be one that was cut to 32 bytes, characters or UTF-16 units."""
+"""A string of so many bytes may have been cut to 32 bytes, characters or UTF-16 units."""
 OFFSETS_IN_MINUTES = datetime(1972, 1, 8, tzinfo=UTC)
-"""Before, offsets had seconds; Spark writes times of day with them and the offsets without."""
+"""Before this time, zone offsets had seconds; Spark writes the offset without its seconds."""
 
 
 def lower_bound(stats: FileStats, path: ColumnPath, data_type: DataType) -> Any:
-    """A value that no row is below, nulls aside; None if there is no such knowledge."""
+    """A value that no row is below, ignoring nulls; None if unknown."""
     value, _ = _typed_bounds(stats, path, data_type)
     if isinstance(value, Decimal) and _may_be_rounded(data_type):
         return value - abs(value) * _ROUNDING
@@ -60,7 +65,7 @@ def lower_bound(stats: FileStats, path: ColumnPath, data_type: DataType) -> Any:
 
 
 def upper_bound(stats: FileStats, path: ColumnPath, data_type: DataType) -> Any:
-    """A value that no row is above, nulls and NaN aside; None if there is no such knowledge."""
+    """A value that no row is above, ignoring nulls and NaN; None if unknown."""
     _, value = _typed_bounds(stats, path, data_type)
     if value is None:
         return None
@@ -74,13 +79,13 @@ def upper_bound(stats: FileStats, path: ColumnPath, data_type: DataType) -> Any:
 
 
 def null_count(stats: FileStats, path: ColumnPath) -> int | None:
-    """How many rows are null; exact only if it is zero or the number of records."""
+    """Number of null rows; exact only if it is zero or the number of records."""
     count = _look_up(stats.null_count, path)
     return count if type(count) is int else None
 
 
 def is_exact(value: Any, data_type: DataType) -> bool:
-    """True if a bound of this type is the value that the file's writer saw, not a rounded one."""
+    """Whether a bound of this type equals the value that the writer saw, without rounding."""
     if data_type == STRING:
         text = str(value)
         may_be_cut = len(text.encode()) >= CUT_BYTES
@@ -98,7 +103,7 @@ def _look_up(values: Mapping[str, Any], path: ColumnPath) -> Any:
 
 
 def _typed_bounds(stats: FileStats, path: ColumnPath, data_type: DataType) -> tuple[Any, Any]:
-    """Bounds as they were written; none if they are the wrong way round."""
+    """Bounds as written; None for both if the lower bound is above the upper bound."""
     low = typed_value(_look_up(stats.min_values, path), data_type)
     high = typed_value(_look_up(stats.max_values, path), data_type)
     return (None, None) if low is not None and high is not None and low > high else (low, high)
@@ -109,7 +114,7 @@ def _may_be_rounded(data_type: DataType) -> bool:
 
 
 def typed_value(value: Any, data_type: DataType) -> Any:
-    """A bound of JSON as a value of the type; None if it is none."""
+    """Convert a bound from JSON to the type; None if it does not match."""
     try:
         match value:
             case bool():
@@ -155,7 +160,7 @@ def _typed_text(text: str, data_type: DataType) -> Any:
 
 
 def _float_value(value: float) -> float:
-    """The value of a float that was written so, as it is read since its column is a double."""
+    """The value of a bound that was written as a float, after its column became DOUBLE."""
     try:
         return round_to_float(value)
     except OverflowError:
@@ -170,9 +175,9 @@ def _add_cut(value: Any) -> Any:
 
 
 def _undo_cut(text: str) -> str:
-    """Undo a cut that ends with U+FFFD, which is below the characters beyond U+FFFF.
+    """Undo a cut that ends with U+FFFD, which sorts below the characters beyond U+FFFF.
 
-    It may even have cut such a character in two, and what was left of it was written as `?`.
+    The cut may even have split such a character; the writer then wrote its first half as `?`.
     """
     if not text.endswith(_REPLACEMENT):
         return text + _UNICODE_MAX if len(text.encode()) >= CUT_BYTES else text

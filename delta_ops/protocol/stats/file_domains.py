@@ -1,9 +1,9 @@
-"""Domains: what the values of a column can be in each of many files.
+"""Domains: the possible values of a column in each of many files.
 
-Bounds are sort keys: what Arrow orders as Spark orders the values. NaN is the greatest number, -0.0
-is 0.0, text is ordered by its UTF-8 bytes.
-Statistics are read by Arrow where they are as the schema demands, all files at once, and by
-`file_bounds` where they are not; a domain never leaves out a value that the statistics allow.
+Bounds are sort keys: values that Arrow orders as Spark orders the originals. NaN is the greatest
+number, -0.0 equals 0.0, and texts are ordered by their UTF-8 bytes. Arrow parses the statistics of
+all files at once if they match the schema; otherwise `file_bounds` parses each file. A domain
+contains every value that the statistics allow.
 """
 
 from __future__ import annotations
@@ -47,9 +47,9 @@ _JSON_TYPES: Mapping[DataType, pa.DataType] = {
     **dict.fromkeys((STRING, DATE, TIMESTAMP, TIMESTAMP_NTZ), pa.string()),
     BOOLEAN: pa.bool_(),
 }
-"""As what a bound stands in the JSON of statistics; Arrow would read a decimal as a double."""
+"""JSON types of bounds in statistics; without decimals, which Arrow would read as doubles."""
 CUT_US = pa.scalar(1000, pa.duration("us"))
-"""What is added to the greatest of a file's times, which was cut to milliseconds."""
+"""Added to a file's greatest time, which the writer cut to milliseconds."""
 _REPLACEMENT, _UNICODE_MAX = "\ufffd", "\U0010ffff"
 _LONG_MIN, _LONG_MAX = INTEGER_RANGES[LONG]
 _NAN_KEY = pa.scalar(_LONG_MAX, pa.int64())
@@ -59,11 +59,11 @@ _NO_STATS = FileStats()
 _BLOCK_BYTES = 1 << 20
 
 LeafTypes = Mapping[ColumnPath, DataType | None]
-"""What a predicate looks at; None: only whether the column is null."""
+"""Columns in a predicate; None: the predicate checks only whether the column is null."""
 
 
 class Domain(NamedTuple):
-    """What is known of a column: an entry for each file, or for each of the few values of files."""
+    """Possible values of a column: one entry per file, or per distinct partition value."""
 
     has_nulls: pa.BooleanArray
     has_values: pa.BooleanArray
@@ -73,10 +73,10 @@ class Domain(NamedTuple):
     hides_nan: bool = False
     """True: a value may also be NaN, whatever the bounds."""
     codes: pa.Array | None = None
-    """By file, the entry that holds for it; None: the files' own."""
+    """The entry of each file; None: one entry per file, in order."""
 
     def filter(self, mask: pa.BooleanArray) -> Domain:
-        """Keep the files for which the mask is true."""
+        """Keep the files whose mask is true."""
         if self.codes is not None:
             return self._replace(codes=self.codes.filter(mask))
         return self._replace(
@@ -87,13 +87,14 @@ class Domain(NamedTuple):
         )
 
     def limit_to_nan(self) -> Domain:
-        """Where all values are NaN."""
+        """The domain if all values are NaN."""
         return self._replace(low=_NAN_KEY, high=_NAN_KEY, hides_nan=False)
 
     def pad(self, width: int) -> Domain:
-        """Where shorter texts end with spaces; of what is no value itself, nothing is known.
+        """The domain of a CHAR column, whose shorter texts end with spaces.
 
-        Some writers pad the values, some do not, and a bound may have been cut.
+        Some writers pad the values and some do not, and a bound may be cut. Bounds from statistics
+        are therefore dropped; only partition values are kept and padded.
         """
         if self.codes is None:
             unknown = pa.nulls(len(self.low), self.low.type)
@@ -101,49 +102,49 @@ class Domain(NamedTuple):
         return self._replace(low=pc.utf8_rpad(self.low, width), high=pc.utf8_rpad(self.high, width))
 
     def drop_high(self) -> Domain:
-        """Where NaN is the greatest value."""
+        """The domain without upper bounds, where NaN is the greatest value."""
         return self._replace(high=pa.nulls(len(self.high), self.high.type), hides_nan=False)
 
 
 class PartitionColumn(NamedTuple):
-    """The values of a partition column, by file."""
+    """The values of a partition column in all files."""
 
     codes: pa.Array
-    """Integers, without nulls."""
+    """One code per file; integers without nulls."""
     values: Sequence[Any] | pa.Array
-    """By code, as `partition_values` reads them."""
+    """The values by code, as `partition_values` parses them."""
 
 
 def domain_of_partitions(column: PartitionColumn, data_type: DataType) -> Domain:
-    """Each file has one value, or null, in all rows."""
+    """The domain of a partition column: each file has one value, or null, in all rows."""
     keys = sort_keys(column.values, data_type)
     return Domain(keys.is_null(), keys.is_valid(), keys, keys, codes=column.codes)
 
 
 def domains_at_once(stats: pa.Array, types: LeafTypes) -> Mapping[ColumnPath, Domain]:
-    """The domains of those columns that Arrow can judge; none if statistics are malformed.
+    """The domains of the columns that Arrow can parse; empty if statistics are malformed.
 
     Args:
-        stats: JSON, by file.
-        types: The columns to look at.
+        stats: JSON, one text per file.
+        types: The columns and their types.
     """
     known = {path: t for path, t in types.items() if not isinstance(t, DecimalType)}
     try:
         parsed = _parse(stats, known)
         return {path: _domain_at_once(parsed, path, t) for path, t in known.items()}
-    except (pa.ArrowException, ValueError):  # a bound is not what its type demands
+    except (pa.ArrowException, ValueError):  # a bound does not match its type
         return {}
 
 
 def domains_one_by_one(
     stats: pa.Array, types: LeafTypes, *, exact_only: bool = False
 ) -> Mapping[ColumnPath, Domain]:
-    """The domains of any columns.
+    """The domains of columns of any type.
 
     Args:
-        stats: JSON, by file.
-        types: The columns to look at.
-        exact_only: Leave out bounds that are not values of the file's rows.
+        stats: JSON, one text per file.
+        types: The columns and their types.
+        exact_only: Drop bounds that may not be values of the file's rows.
     """
     parsed = [parse_stats(text) or _NO_STATS for text in stats.to_pylist()]
     if exact_only:
@@ -152,7 +153,7 @@ def domains_one_by_one(
 
 
 def sort_keys(values: Sequence[Any] | pa.Array, data_type: DataType | None) -> pa.Array:
-    """Values of the type, as `partition_values` or `literals` return them, to be compared."""
+    """Sort keys of values, which `partition_values` or `literals` returned."""
     if data_type is None:
         return values if isinstance(values, pa.Array) else pa.array(values)
     if data_type in INTEGER_RANGES:
@@ -172,7 +173,7 @@ def _array(values: Sequence[Any] | pa.Array, data_type: pa.DataType) -> pa.Array
 
 
 def _float_keys(numbers: pa.Array) -> pa.Array:
-    """The bits of a double are ordered as the doubles are, those of negative ones backwards."""
+    """Sort keys of doubles: their bits, with the order of negative numbers reversed."""
     bits = pc.add(numbers, 0.0).view(pa.int64())  # -0.0 becomes 0.0
     keys = pc.if_else(pc.less(bits, 0), pc.bit_wise_xor(bits, _LONG_MAX), bits)
     return pc.if_else(pc.is_nan(numbers), _NAN_KEY, keys)
@@ -206,7 +207,7 @@ def _bounds(
 
 
 def _fit(bound: Any, data_type: DataType, rounding: str) -> Any:
-    """The bound as `sort_keys` takes it; None if it is beyond what the type can hold."""
+    """Convert a bound for `sort_keys`; None if the type cannot hold it."""
     if data_type in INTEGER_RANGES:
         return bound if bound is not None and _LONG_MIN <= bound <= _LONG_MAX else None
     if bound is None or not isinstance(data_type, DecimalType):
@@ -223,7 +224,7 @@ def _domain_at_once(parsed: pa.RecordBatch, path: ColumnPath, data_type: DataTyp
         lowest, highest = _look_up(parsed, "minValues", path), _look_up(parsed, "maxValues", path)
         low, high = _type_bound(lowest, data_type), _type_bound(highest, data_type)
         is_swapped = pc.fill_null(pc.greater(low, high), False)
-        if data_type == DOUBLE:  # which may have been a float
+        if data_type == DOUBLE:  # a DOUBLE column may have been FLOAT before
             low = pc.min_element_wise(low, _type_bound(lowest, FLOAT))
             high = pc.max_element_wise(high, _type_bound(highest, FLOAT))
         low = pc.if_else(is_swapped, None, low)
@@ -240,10 +241,10 @@ def _domain_at_once(parsed: pa.RecordBatch, path: ColumnPath, data_type: DataTyp
 
 
 def _parse(stats: pa.Array, types: LeafTypes) -> pa.RecordBatch:
-    """The parts of the statistics that are looked at.
+    """Parse the parts of the statistics that a predicate needs.
 
     Raises:
-        pa.ArrowInvalid, ValueError: Some are not as they should be.
+        pa.ArrowInvalid, ValueError: Statistics are malformed.
     """
     bounds = {path: _JSON_TYPES[t] for path, t in types.items() if t and t in _JSON_TYPES}
     schema = pa.schema(
@@ -255,7 +256,7 @@ def _parse(stats: pa.Array, types: LeafTypes) -> pa.RecordBatch:
         ]
     )
     texts = pc.fill_null(stats, "{}")
-    # Each is an object at least, so as many rows as texts are a row for each.
+    # Each text contains at least one object, so equal counts mean one row per text.
     if not pc.all(pc.starts_with(texts, "{")).as_py():
         raise ValueError("statistics that are no object")
     lines = pc.binary_join(pa.ListArray.from_arrays([0, len(stats)], texts), "\n")
@@ -266,7 +267,7 @@ def _parse(stats: pa.Array, types: LeafTypes) -> pa.RecordBatch:
 
 
 def _nest(types: Mapping[ColumnPath, pa.DataType]) -> pa.StructType:
-    """The columns, with the fields of structs below them."""
+    """The columns as structs that nest their fields."""
     below: dict[str, dict[ColumnPath, pa.DataType]] = {}
     for path, data_type in types.items():
         below.setdefault(path[0], {})[path[1:]] = data_type
@@ -280,7 +281,7 @@ def _look_up(stats: pa.RecordBatch, part: str, path: ColumnPath) -> Any:
 
 
 def _type_bound(bound: pa.Array, data_type: DataType) -> pa.Array:
-    """Sort keys of what stands in the log; null where that is no bound to rely on."""
+    """Sort keys of bounds in the log; null where a bound is unreliable."""
     if data_type in (FLOAT, DOUBLE):
         number = bound.cast(pa.float32()).cast(pa.float64()) if data_type == FLOAT else bound
         is_number = pc.and_(pc.invert(pc.is_nan(number)), pc.invert(pc.is_inf(number)))
@@ -297,7 +298,7 @@ def _type_bound(bound: pa.Array, data_type: DataType) -> pa.Array:
 
 
 def _loosen(typed: pa.Array, data_type: DataType) -> pa.Array:
-    """Widen bounds that may be cut, as `file_bounds.upper_bound` does."""
+    """Widen bounds that may be cut, like `file_bounds.upper_bound`."""
     if data_type in (TIMESTAMP, TIMESTAMP_NTZ):
         return pc.add(typed, CUT_US)
     if data_type == STRING:
@@ -310,18 +311,18 @@ def _loosen(typed: pa.Array, data_type: DataType) -> pa.Array:
 
 
 def _read_json_lines(lines: pa.Buffer, schema: pa.Schema) -> pa.Table:
-    """Lines of JSON objects as rows; fields that the schema lacks are skipped.
+    """Read lines of JSON objects as rows; skip fields that the schema lacks.
 
-    Arrow's own reader takes no fraction for a whole number. Texts are valid UTF-8.
+    Arrow's reader rejects a fraction for a whole number. Texts are valid UTF-8.
 
     Raises:
-        pa.ArrowInvalid: A line is no JSON, or does not fit the schema.
+        pa.ArrowInvalid: A line is no JSON, or does not match the schema.
     """
 
     def read(block_bytes: int) -> pa.Table:
         return pj.read_json(
             pa.BufferReader(lines),
-            # A single block gains nothing from threads, and waits for them.
+            # Threads do not speed up a single block, but add waiting time.
             read_options=pj.ReadOptions(
                 block_size=block_bytes, use_threads=len(lines) > block_bytes
             ),
@@ -338,5 +339,5 @@ def _read_json_lines(lines: pa.Buffer, schema: pa.Schema) -> pa.Table:
         if "straddl" not in str(error):
             raise
         table = read(len(lines) + 1)  # a line is longer than a block
-    table.validate(full=True)  # Arrow's reader takes any bytes for text
+    table.validate(full=True)  # Arrow's reader accepts any bytes as text
     return table

@@ -1,7 +1,7 @@
-"""File size histogram: how many live files there are of which size, and their bytes.
+"""File size histogram: the number and bytes of live files in each size range.
 
-Source: PROTOCOL.md, "File Size Histogram Schema". Any bins would do by the protocol; ours are those
-of the reference, which takes a checksum with other ones for a damaged one.
+Source: PROTOCOL.md, "File Size Histogram Schema". The protocol allows any bins. We use the
+reference's bins, since the reference treats a checksum with other bins as damaged.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ _MIB = (
     *(4096 << bit for bit in range(7)),
 )
 BOUNDARIES: tuple[int, ...] = (*(n << 10 for n in _KIB), *(n << 20 for n in _MIB))
-"""Bytes at which each bin begins; the last one has no end."""
+"""Lower bounds of the bins, in bytes; the last bin has no upper bound."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -41,7 +41,7 @@ class FileSizeHistogram:
 
     @property
     def is_possible(self) -> bool:
-        """Whether there can be files that it tells of: no bin has fewer than none."""
+        """Whether the histogram is possible: no count and no total is negative."""
         return min(*self.file_counts, *self.total_bytes) >= 0
 
 
@@ -51,7 +51,7 @@ EMPTY_HISTOGRAM = FileSizeHistogram(
 
 
 def histogram_of_sizes(sizes: pa.Array) -> FileSizeHistogram:
-    """The histogram of files of these sizes, in bytes, none of them null."""
+    """The histogram of files of these sizes, in bytes, without nulls."""
     ordered = sizes.sort()
     starts = [bisect_left(ordered, bound, key=lambda size: size.as_py()) for bound in BOUNDARIES]
     bins = [ordered[start:end] for start, end in pairwise([*starts, len(ordered)])]
@@ -64,7 +64,7 @@ def histogram_of_sizes(sizes: pa.Array) -> FileSizeHistogram:
 def changed_histogram(
     histogram: FileSizeHistogram, added: Sequence[int], removed: Sequence[int]
 ) -> FileSizeHistogram:
-    """The histogram after files of these sizes came and went; see `is_possible`."""
+    """The histogram after files were added and removed; check `is_possible`."""
     counts, totals = list(histogram.file_counts), list(histogram.total_bytes)
     for sizes, sign in ((Counter(added), 1), (Counter(removed), -1)):
         for size, number in sizes.items():
@@ -75,10 +75,10 @@ def changed_histogram(
 
 
 def histogram_from_json(body: Mapping[str, Any]) -> FileSizeHistogram:
-    """The histogram as a checksum has it.
+    """Parse the histogram of a checksum.
 
     Raises:
-        KeyError, TypeError, ValueError: It is malformed, or has other bins.
+        KeyError, TypeError, ValueError: The histogram is malformed, or has other bins.
     """
     bounds, counts, totals = (
         tuple(body[name]) for name in ("sortedBinBoundaries", "fileCounts", "totalBytes")
@@ -91,7 +91,7 @@ def histogram_from_json(body: Mapping[str, Any]) -> FileSizeHistogram:
 
 
 def histogram_to_json(histogram: FileSizeHistogram) -> dict[str, list[int]]:
-    """The histogram as a checksum has it."""
+    """Encode the histogram for a checksum."""
     return {
         "sortedBinBoundaries": list(BOUNDARIES),
         "fileCounts": list(histogram.file_counts),

@@ -1,4 +1,4 @@
-"""Statistics of a data file, as the log has them.
+"""Statistics of a data file, as recorded in the log.
 
 Source: PROTOCOL.md, "Per-file Statistics". `from_footer` and `bound_texts` make them.
 """
@@ -19,25 +19,25 @@ _PARTS = msgspec.json.Decoder(dict[str, msgspec.Raw])
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FileStats:
-    """Statistics as the log has them; `file_bounds` gives them types.
+    """Statistics of a file as JSON values; `file_bounds` converts them to typed values.
 
-    The mappings mirror the structs of the schema and hold JSON values, numbers with a fraction or
-    an exponent as Decimal.
+    The mappings mirror the structs of the schema. Numbers with a fraction or an exponent are
+    Decimal.
     """
 
     num_records: int | None = None
-    """Physical rows: those that a deletion vector marks are counted."""
+    """Physical rows, including rows that a deletion vector marks as deleted."""
     min_values: Mapping[str, Any] = field(default_factory=dict)
     max_values: Mapping[str, Any] = field(default_factory=dict)
     null_count: Mapping[str, Any] = field(default_factory=dict)
     tight_bounds: bool = True
-    """False: rows may have been deleted since; the bounds still hold, but may not be reached."""
+    """False: rows may have been deleted; the bounds still hold, but may not be reached."""
 
 
 def parse_stats(text: str | None) -> FileStats | None:
-    """Read the statistics of an add; None if there are none or they are no JSON object.
+    """Parse the statistics of an add; None if they are missing or no JSON object.
 
-    A part that is malformed counts as missing: the file is then read, not skipped.
+    A malformed part counts as missing, so the file is read instead of skipped.
     """
     if not text:
         return None
@@ -60,21 +60,23 @@ def parse_stats(text: str | None) -> FileStats | None:
 
 
 def widen_stats(text: str | None) -> str | None:
-    """The statistics of a file of which rows are deleted: bounds hold, and may not be reached.
+    """Mark statistics as not tight, for a file with deleted rows.
+
+    Bounds still hold, but may not be reached.
 
     Source: PROTOCOL.md, "Per-file Statistics" (`tightBounds`).
     """
     if text is None or parse_stats(text) is None:
         return text
-    # Numbers keep their digits, which Python's would not.
+    # Raw JSON keeps all digits of numbers; Python's floats would not.
     said: dict[str, Any] = _PARTS.decode(text)
     return _ENCODER.encode({**said, "tightBounds": False}).decode()
 
 
 def count_records(text: str | None, num_rows: int) -> str:
-    """The statistics of a file with the number of its rows, which they did not tell.
+    """Add the missing number of rows to the statistics of a file.
 
-    Source: PROTOCOL.md, "Writer Requirement for Deletion Vectors" (a file with one says it).
+    Source: PROTOCOL.md, "Writer Requirement for Deletion Vectors" (a file with a vector needs it).
     """
     said: dict[str, Any] = {} if text is None or parse_stats(text) is None else _PARTS.decode(text)
     return _ENCODER.encode({"numRecords": num_rows, **said}).decode()
@@ -88,7 +90,7 @@ _RECORDS = msgspec.json.Decoder(_Records)
 
 
 def num_records(text: str | None) -> int | None:
-    """What `parse_stats` finds as the number of records; passes over all else, and so is faster."""
+    """The number of records, like `parse_stats`, but faster since it skips all other fields."""
     if not text:
         return None
     try:

@@ -2,9 +2,9 @@
 
 Source: PROTOCOL.md, "Per-file Statistics".
 
-NaN is greater than every number, but only parquet-mr puts it into the maximum. Other writers hide
-it: their maxima of floating-point columns are used only if the caller saw the columns without NaN.
-Footers do not say whether a bound of a text was cut; a cut one is still a bound.
+NaN is greater than every number, but only parquet-mr includes it in the maximum. Other writers hide
+it: their maxima of floating-point columns are used only if the caller found no NaN in the column.
+Footers do not record whether a text's bound was cut; a cut bound is still a bound.
 """
 
 from __future__ import annotations
@@ -66,20 +66,20 @@ def stats_from_footer(
     Args:
         metadata: The footer, written by Spark, pyarrow or another Parquet library.
         schema: The table's columns.
-        partition_columns: They get no statistics and are not counted.
-        columns_without_nan: Floating-point columns in which the caller saw no NaN.
-        row_groups: The statistics are of these only, instead of the whole file.
+        partition_columns: They get no statistics and do not count as indexed columns.
+        columns_without_nan: Floating-point columns where the caller found no NaN.
+        row_groups: Describe only these row groups instead of the whole file.
     """
     of_files = FileStatsMaker(metadata, schema, partition_columns, settings)
     return of_files.stats(metadata, columns_without_nan, row_groups)
 
 
 class FileStatsMaker:
-    """Makes the statistics of files that one writer wrote alike; what they share is found once.
+    """Makes statistics of files that one writer wrote with equal settings; finds common parts once.
 
     Args:
-        metadata: The footer of one of them.
-        schema: As for `stats_from_footer`, and so are the others.
+        metadata: The footer of any of the files.
+        schema: As for `stats_from_footer`; the same goes for the other arguments.
     """
 
     def __init__(
@@ -137,15 +137,15 @@ class FileStatsMaker:
 
 
 def _name_in_footer(path: ColumnPath, data_type: DataType) -> str:
-    # Of a variant the dictionary is null where the variant is.
+    # A variant is null where its dictionary is null.
     return ".".join((*path, "metadata") if data_type == VARIANT else path)
 
 
 def footer_columns(metadata: pq.FileMetaData) -> dict[str, tuple[int, Any]]:
-    """The footer's columns outside lists by dotted path, with their number; a path that two columns
-    share is left out.
+    """Number and column of each footer column outside lists, by dotted path.
 
-    A column may be called `a.b` beside a struct `a` with a field `b`.
+    A path that two columns share is left out: a column may be called `a.b` next to a struct `a`
+    with a field `b`.
     """
     found: dict[str, tuple[int, Any]] = {}
     twice = set()
@@ -163,18 +163,18 @@ def footer_columns(metadata: pq.FileMetaData) -> dict[str, tuple[int, Any]]:
 
 
 class _Column(NamedTuple):
-    """A column of files that get statistics."""
+    """A column of a file, with its conversion to statistics."""
 
     number: int
-    """Place among the leaves of the footer, from 0."""
+    """Position among the footer's leaf columns, from 0."""
     path: ColumnPath
     data_type: DataType
     stored_as: str | None
-    """How to take bounds from the footer; None: not at all."""
+    """How to read bounds from the footer; None: there are none to use."""
     units_per_ms: int
     may_hide_nan: bool
     is_number: bool
-    """Bounds are integers or decimals, which stand in the footer as they do in JSON."""
+    """Bounds are integers or decimals, which are the same in the footer and in JSON."""
 
 
 def _column(
@@ -199,7 +199,7 @@ def _column(
 
 
 def _merge(chunks: Sequence[Any], stored_as: str | None) -> tuple[Any, Any, int | None]:
-    """Bounds and number of nulls over row groups, in the footer's units; None is unknown."""
+    """Bounds and null count over row groups, in the footer's units; None is unknown."""
     if len(chunks) == 1:
         return _bounds_and_nulls(chunks[0], stored_as)
     lows: list[Any] = []
@@ -235,7 +235,7 @@ def _bounds(statistics: Any, stored_as: str | None) -> tuple[Any, Any]:
         case "value":
             low, high = statistics.min, statistics.max
         case "raw":
-            # The converted values fail beyond the years that Python's types can hold.
+            # The converted values fail for years beyond Python's types.
             low, high = statistics.min_raw, statistics.max_raw
         case _:
             return None, None
@@ -245,7 +245,7 @@ def _bounds(statistics: Any, stored_as: str | None) -> tuple[Any, Any]:
 
 
 def _bound_kind(column: Any, data_type: DataType) -> str | None:
-    """How to take bounds from the footer; None if its column is not of the type."""
+    """How to read bounds from the footer; None if its column is not of the type."""
     logical, physical = column.logical_type.type, column.physical_type
     if data_type in INTEGER_RANGES:
         is_integer = physical in ("INT32", "INT64") and logical in ("NONE", "INT")

@@ -25,29 +25,34 @@ from delta_ops.protocol.schema import (
 )
 
 _BOUNDED = (*INTEGER_RANGES, FLOAT, DOUBLE, DATE, STRING, TIMESTAMP, TIMESTAMP_NTZ)
-"""Types beside decimals whose statistics have bounds."""
+"""Types with bounds in statistics, besides decimals."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StatsSettings:
-    """Which columns get statistics, and how long their texts may be."""
+    """Columns that get statistics, and the maximum length of their texts."""
 
     num_indexed_columns: int = 32
-    """`delta.dataSkippingNumIndexedCols`: how many leaf columns get statistics, in the schema's
-    order; an array or a map is one. -1: all."""
+    """`delta.dataSkippingNumIndexedCols`: number of leaf columns with statistics.
+
+    Counted in schema order; an array or a map is one leaf. -1: all.
+    """
     columns: tuple[ColumnPath, ...] | None = None
-    """`delta.dataSkippingStatsColumns`: these, a struct with its fields; None: the first."""
+    """`delta.dataSkippingStatsColumns`: columns with statistics, each struct with its fields.
+
+    None: the first columns.
+    """
     always: tuple[ColumnPath, ...] = ()
-    """Columns that get statistics beside these, such as those by which a table is clustered."""
+    """Additional columns with statistics, such as clustering columns."""
     string_prefix_length: int = 32
-    """`delta.dataSkippingStringPrefixLength`: longer texts are cut to about so many characters."""
+    """`delta.dataSkippingStringPrefixLength`: longer texts are cut to about this length."""
 
 
 DEFAULT_STATS = StatsSettings()
 
 
 def has_bounds(data_type: DataType) -> bool:
-    """Whether statistics have bounds of a type."""
+    """Whether statistics of a type have bounds."""
     return data_type in _BOUNDED or isinstance(data_type, DecimalType)
 
 
@@ -55,7 +60,10 @@ def has_bounds(data_type: DataType) -> bool:
 def indexed_data_leaves(
     schema: StructType, partition_columns: tuple[str, ...], settings: StatsSettings
 ) -> tuple[tuple[ColumnPath, DataType], ...]:
-    """Kept, since a table's files all have the same."""
+    """The leaf columns with statistics, without partition columns.
+
+    Cached, since all files of a table have the same columns.
+    """
     return tuple(indexed_leaves(_drop_columns(schema, partition_columns), settings))
 
 
@@ -67,7 +75,7 @@ def _drop_columns(schema: StructType, partition_columns: Collection[str]) -> Str
 def indexed_leaves(
     schema: StructType, settings: StatsSettings
 ) -> Iterator[tuple[ColumnPath, DataType]]:
-    """The leaves that get statistics: a struct's fields; an array or a map is one."""
+    """The leaf columns with statistics: the fields of structs; arrays and maps are leaves."""
     wanted = None if settings.columns is None else {_lower(path) for path in settings.columns}
     always = {_lower(path) for path in settings.always}
     number = settings.num_indexed_columns

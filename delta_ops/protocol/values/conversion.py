@@ -1,9 +1,9 @@
-"""Values: what a user gives, as a value of a Delta type; the same for both engines.
+"""Values: convert a user's value to a Delta type, the same way for both engines.
 
-A value is kept at every depth, or refused with its place, such as `s.a`. Numbers change their type
-only if they stay the same number: a FLOAT or DOUBLE takes the digits that stand for one of its
-numbers, so that 0.1 is a FLOAT and 16777217 is not. Nothing is cut, rounded or parsed, and a struct
-is given by the names of its fields, all of them where a row would lose those that are left out.
+A value is kept at every depth, or rejected with its path, such as `s.a`. A number changes its type
+only if it stays the same number. A FLOAT or DOUBLE accepts the decimal digits of its
+numbers: 0.1 is a valid FLOAT, 16777217 is not. Nothing is cut, rounded or parsed. A struct is given
+by field names; all fields are required wherever a row would lose the missing fields.
 """
 
 from __future__ import annotations
@@ -63,20 +63,20 @@ _NULL = "it must not be null"
 
 
 def value_of_type(value: Any, field: StructField, table: str, *, is_whole: bool = True) -> Any:
-    """A user's value as what `pyarrow.scalar` takes for the type, with no value changed.
+    """Convert a user's value for `pyarrow.scalar`, without changing it.
 
     Args:
         value: None is null, at every depth.
-        field: The column, or the field of a struct, under its path.
+        field: The column, or a struct field named by its path.
         table: For messages.
-        is_whole: Structs have to be given all fields; otherwise those that are left out are null.
+        is_whole: Require all fields of structs; otherwise missing fields are null.
 
     Returns:
-        None, or as `primitive_value`; an array as a list, a map as a list of pairs, a struct as a
-        dict of all its fields.
+        None, or a value as from `primitive_value`; an array as a list, a map as a list of pairs, a
+        struct as a dict of all its fields.
 
     Raises:
-        InvalidRequestError: With the place in the value, the value and the type.
+        InvalidRequestError: Names the path in the value, the value and the type.
     """
 
     def refuse(path: str, wanted: str, given: Any, reason: str) -> InvalidRequestError:
@@ -90,16 +90,16 @@ def value_of_type(value: Any, field: StructField, table: str, *, is_whole: bool 
 
 
 def primitive_value(value: Any, data_type: DataType) -> Any:
-    """A value as bool, int, float, Decimal, str, bytes, date or datetime, as the type asks.
+    """Convert a value to bool, int, float, Decimal, str, bytes, date or datetime.
 
-    A `timestamp` comes back in UTC.
+    A `timestamp` is returned in UTC.
 
     Args:
         value: Not None.
-        data_type: A type that is no array, map or struct.
+        data_type: Not an array, map or struct.
 
     Raises:
-        UnfitValueError: It is none of the type.
+        UnfitValueError: The type does not have the value.
     """
     try:
         found = _convert(plain_value(value), data_type)
@@ -111,7 +111,7 @@ def primitive_value(value: Any, data_type: DataType) -> Any:
 
 
 def _convert(value: Any, data_type: DataType) -> Any:
-    """None for a value that the type does not have."""
+    """Convert a value; None if the type does not have it."""
     if isinstance(data_type, DecimalType):
         return _decimal(value, data_type)
     if data_type in INTEGER_RANGES:
@@ -148,7 +148,7 @@ def _start_of_day(value: date, data_type: DataType) -> Any:
 
 
 def is_number(value: Any) -> bool:
-    """Whether a Python value counts as a number: True and False do not."""
+    """Whether a Python value counts as a number; True and False do not."""
     return isinstance(value, Real | Decimal) and not isinstance(value, bool)
 
 
@@ -174,7 +174,7 @@ def _decimal(value: Any, data_type: DecimalType) -> Decimal | None:
         case Integral():
             return decimal_of_type(Decimal(int(value)), data_type)
         case float():
-            # The digits that the user wrote, not those of the nearest binary fraction.
+            # The digits that the user wrote, not the digits of the nearest binary fraction.
             return decimal_of_type(Decimal(repr(float(value))), data_type)
     return None
 
@@ -183,12 +183,12 @@ class _Taking(NamedTuple):
     """The conversion of one value."""
 
     refuse: Callable[[str, str, Any, str], InvalidRequestError]
-    """Makes an error of a path, the name of its type, a value and what is wrong."""
+    """Makes an error from a path, a type name, a value and a reason."""
     is_whole: bool
-    """Whether structs have to be given all fields."""
+    """Whether structs require all fields."""
 
     def value(self, value: Any, data_type: DataType, path: str) -> Any:
-        """The value at a path."""
+        """Convert the value at a path."""
         if value is None:
             return None
         try:
@@ -213,7 +213,7 @@ class _Taking(NamedTuple):
     def _all(
         self, values: Sequence[Any], data_type: DataType, path: str, is_nullable: bool
     ) -> list[Any]:
-        """Values of one type, such as the elements of an array."""
+        """Convert values of one type, such as the elements of an array."""
         taken = _take_at_once(values, data_type)
         if taken is None:
             taken = [self.value(each, data_type, path) for each in values]
@@ -255,7 +255,7 @@ class _Taking(NamedTuple):
 
 
 def _take_at_once(values: Sequence[Any], data_type: DataType) -> list[Any] | None:
-    """The values as they are, if a look at all of them together finds that they fit."""
+    """The values unchanged, if one check of all of them shows that they fit."""
     kinds = set(map(type, values)) - {type(None)}
     if len(kinds) != 1:
         return None
@@ -273,7 +273,7 @@ def _take_at_once(values: Sequence[Any], data_type: DataType) -> list[Any] | Non
 
 
 _SAME = frozenset({(float, DOUBLE), (bool, BOOLEAN), (bytes, BINARY), (date, DATE)})
-"""Types of Python of which each value is one of the other type."""
+"""Python types whose values are all valid values of the Delta type."""
 
 
 def _floats_at_once(values: Sequence[float | None]) -> list[float | None] | None:
@@ -296,10 +296,10 @@ def _pairs(value: Any) -> Sequence[tuple[Any, Any]]:
 
 
 def _members(value: Any, data_type: StructType) -> Mapping[Any, Any]:
-    """The fields of a struct that is given as a mapping, a Row or a tuple."""
+    """The fields of a struct given as a mapping, a Row or a tuple."""
     if isinstance(value, Mapping):
         return value
-    for name in ("_asdict", "asDict"):  # of a named tuple, and of a Row of Spark
+    for name in ("_asdict", "asDict"):  # named tuples, and Rows of Spark
         if isinstance(value, tuple) and hasattr(value, name):
             members: Mapping[Any, Any] = getattr(value, name)()
             return members
@@ -309,7 +309,7 @@ def _members(value: Any, data_type: StructType) -> Mapping[Any, Any]:
 
 
 def _hashable(value: Any) -> Any:
-    """A key of a map, as what can be in a set."""
+    """Convert a map key to a hashable value."""
     match value:
         case dict():
             return tuple(map(_hashable, value.values()))

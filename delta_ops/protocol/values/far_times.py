@@ -1,10 +1,11 @@
-"""Far times: dates and times that Python's own types cannot hold, as text.
+"""Far times: text of dates and times that Python's types cannot hold.
 
 Source: ISO 8601, "expanded representations", with the signs that Java and Spark print.
 
-Python knows the years 1 to 9999. Delta has dates of 32 bits and timestamps of 64, and a log may say
-any number of milliseconds. A year past 9999 has a plus sign, one before 0000 a minus; the year 0000
-is 1 BC. The calendar repeats itself every 400 years: a far day is a near one of another year.
+Python supports the years 1 to 9999. Delta has 32-bit dates and 64-bit timestamps, and a log may
+contain any number of milliseconds. A year above 9999 has a plus sign, a year below 0000 a minus
+sign; the year 0000 is 1 BC. The calendar repeats every 400 years, so a far date is computed as a
+near date with another year.
 """
 
 from __future__ import annotations
@@ -17,25 +18,25 @@ _EPOCH = date(1970, 1, 1)
 
 
 def date_text(days: int) -> str:
-    """Days since the Unix epoch, as ISO 8601 has them."""
+    """Format days since the Unix epoch as an ISO 8601 date."""
     cycles, rest = divmod(days, _CYCLE_DAYS)
     return _replace_year((_EPOCH + timedelta(rest)).isoformat(), cycles)
 
 
 def timestamp_text(us: int, *, is_utc: bool) -> str:
-    """Microseconds since the Unix epoch, as ISO 8601 has them; without a zone if it is none."""
+    """Format microseconds since the Unix epoch as ISO 8601, with a zone only if in UTC."""
     cycles, rest = divmod(us, _CYCLE_DAYS * _US_PER_DAY)
     near = datetime(1970, 1, 1, tzinfo=UTC if is_utc else None) + timedelta(microseconds=rest)
     return _replace_year(time_text(near), cycles)
 
 
 def utc_text(ms: int) -> str:
-    """Milliseconds since the Unix epoch, as ISO 8601 has them, in UTC."""
+    """Format milliseconds since the Unix epoch as ISO 8601 in UTC."""
     return timestamp_text(ms * 1000, is_utc=True)
 
 
 def time_text(value: datetime) -> str:
-    """The text of a time, with milliseconds, or microseconds where it has any."""
+    """Format a time with milliseconds, or with microseconds if necessary."""
     return value.isoformat(timespec="microseconds" if value.microsecond % 1000 else "milliseconds")
 
 

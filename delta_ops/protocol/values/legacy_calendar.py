@@ -1,10 +1,9 @@
-"""Legacy calendar: which data files count old days by the calendar of Spark before 3.0.
+"""Legacy calendar: detects data files with the calendar of Spark before 3.0.
 
-Source: Spark's `DataSourceUtils` (what is said in the key-value metadata of a Parquet file).
+Source: Spark's `DataSourceUtils` (key-value metadata of Parquet files).
 
-Before 15 October 1582 that calendar is the Julian one, by which the same number means another date
-than by the proleptic Gregorian calendar that Delta has. A file that names no version of Spark is
-taken for one of the Gregorian calendar.
+The legacy calendar is Julian before 15 October 1582, so a number means a different date than in
+Delta's proleptic Gregorian calendar. A file without a Spark version is assumed to be Gregorian.
 """
 
 from __future__ import annotations
@@ -19,18 +18,18 @@ _OF_INT96 = (b"3.1.0", b"org.apache.spark.legacyINT96")
 
 
 class LegacyCalendar(NamedTuple):
-    """What of a file is of the legacy calendar."""
+    """Columns of a file that use the legacy calendar."""
 
     dates: bool
     """Dates, and timestamps of type INT64."""
     int96: bool
     """Timestamps of type INT96."""
     zone: str | None
-    """The time zone of its writer; None where it is not known."""
+    """The writer's time zone; None if unknown."""
 
     @property
     def is_used(self) -> bool:
-        """Whether anything is."""
+        """Whether any column uses the legacy calendar."""
         return self.dates or self.int96
 
 
@@ -38,11 +37,11 @@ GREGORIAN = LegacyCalendar(dates=False, int96=False, zone=None)
 
 
 def legacy_calendar(metadata: Mapping[bytes, bytes] | None) -> LegacyCalendar:
-    """What the key-value metadata of a Parquet file says of it."""
+    """Detect the calendar from the key-value metadata of a Parquet file."""
     version = (metadata or {}).get(_VERSION)
     if metadata is None or version is None:
         return GREGORIAN
-    # As texts, as Spark compares them.
+    # Versions are compared as texts, as in Spark.
     dates, int96 = (version < first or key in metadata for first, key in (_OF_DATES, _OF_INT96))
     zone = metadata.get(_ZONE)
     return LegacyCalendar(

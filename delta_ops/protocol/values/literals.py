@@ -1,11 +1,10 @@
-"""Literals: a user's value as a value of a column's type.
+"""Literals: convert a user's value to a column's type, for comparison.
 
-The value keeps its meaning or is refused, as `values` says. Text is read as
-partition values are (PROTOCOL.md, "Partition Value Serialization"), so `"2026-01-31"` is a date
-where the column is one. For timestamps, text and dates without a time zone mean UTC; a datetime
-without one is refused, since to Python it means the machine's.
-A `float` column is compared as Spark does, in double precision: its literal is not rounded, and a
-Decimal is compared as the nearest double.
+The value keeps its meaning or is rejected, as in `conversion`. Texts are parsed like partition
+values (PROTOCOL.md, "Partition Value Serialization"), so `"2026-01-31"` is a date for a date
+column. For timestamps, texts and dates without a time zone mean UTC. A datetime without a time zone
+is rejected, since Python reads it in the machine's zone. A `float` column is compared in double
+precision, as in Spark: its literal is not rounded, and a Decimal is compared as the nearest double.
 """
 
 from __future__ import annotations
@@ -52,35 +51,35 @@ _NUMBER_CURE = "Compare it with a number that the type can hold exactly"
 _DOUBLE_DIGITS = 15
 """Digits of a decimal that survive a double."""
 _DOUBLE_INTEGERS = 2**53
-"""Integers below are told apart by doubles."""
+"""Doubles distinguish all integers below this number."""
 
 
 class SqlText(str):
-    """A text of SQL; Spark makes a DOUBLE of it, and of the column, where that is a decimal."""
+    """A text in SQL; Spark casts it and a DECIMAL column to DOUBLE."""
 
     __slots__ = ()
 
 
 class QuotedText(SqlText):
-    """A text of SQL in double quotes, in which other engines read the name of a column."""
+    """A double-quoted text in SQL, which other engines read as a column name."""
 
     __slots__ = ()
 
 
 class SqlDouble(float):
-    """A DOUBLE or FLOAT of SQL; Spark makes a DOUBLE of a column that is another number."""
+    """A DOUBLE or FLOAT in SQL; Spark casts a column of another number type to DOUBLE."""
 
     __slots__ = ()
 
 
 def literal_of_type(value: Any, data_type: DataType, *, column: str) -> Any:
-    """The value as bool, int, float, Decimal, str, bytes, date or datetime, as the type asks.
+    """Convert a value to bool, int, float, Decimal, str, bytes, date or datetime.
 
-    A `timestamp` comes back in UTC. What comes back may be given again.
+    A `timestamp` is returned in UTC. The function accepts its own results.
 
     Raises:
-        InvalidRequestError: The value is none of the type, or the type cannot be compared; the
-            message names column, type and value.
+        InvalidRequestError: The value does not match the type, or the type cannot be compared;
+            names column, type and value.
     """
     if _is_compared_roughly(value, data_type):
         raise InvalidRequestError(
@@ -97,7 +96,7 @@ def literal_of_type(value: Any, data_type: DataType, *, column: str) -> Any:
 
 
 def is_comparable(data_type: DataType) -> bool:
-    """True if columns of the type can be compared with literals."""
+    """Whether columns of the type can be compared with literals."""
     return (
         data_type in _CURES
         or data_type in INTEGER_RANGES
@@ -107,7 +106,7 @@ def is_comparable(data_type: DataType) -> bool:
 
 
 def _is_compared_roughly(value: Any, data_type: DataType) -> bool:
-    """True if Spark compares in a precision in which values of the column are one that are not."""
+    """Whether Spark compares with a precision that merges different values of the column."""
     if isinstance(data_type, DecimalType):
         return isinstance(value, SqlText | SqlDouble) and data_type.precision > _DOUBLE_DIGITS
     return isinstance(value, SqlDouble) and data_type == LONG and abs(value) >= _DOUBLE_INTEGERS
@@ -121,7 +120,7 @@ def _refusal(value: Any, data_type: DataType, column: str) -> InvalidRequestErro
 
 
 def validate_text(text: str) -> None:
-    """Refuse half of a surrogate pair, which no file can hold.
+    """Refuse a text with half of a surrogate pair, which no file can hold.
 
     Raises:
         InvalidRequestError: The text has one.
@@ -145,6 +144,6 @@ def _convert(value: Any, data_type: DataType) -> Any:
 
 
 def _nearest_double(value: Decimal) -> float | None:
-    """The double that Spark compares instead; None for numbers beyond all doubles."""
+    """The double that Spark compares instead; None for numbers beyond the range of doubles."""
     number = float(value)
     return number if isfinite(number) == value.is_finite() else None

@@ -1,6 +1,6 @@
-"""Plain values: the Python values that values of NumPy, pandas, polars and Arrow stand for.
+"""Plain values: convert values of NumPy, pandas, polars and Arrow to Python values.
 
-A member of an Enum of texts or numbers stands for its text or number.
+A member of an Enum of texts or numbers becomes its text or number.
 """
 
 from __future__ import annotations
@@ -16,19 +16,19 @@ import pyarrow as pa
 
 _PLAIN = frozenset({bool, int, float, Decimal, str, bytes, date, datetime, type(None)})
 _MAX_BYTES = 8
-"""Size of the numbers that Python has as well."""
+"""Maximum size of numbers that Python supports too."""
 _OTHER = "no type has such values"
 _NO_TIME = "it is no time; give None for null"
 
 
 class UnfitValueError(ValueError):
-    """A value is none of a type; its text is the reason, where type and value do not say it."""
+    """The type does not have the value; the text adds a reason that type and value do not show."""
 
 
 def plain_value(value: Any) -> Any:
-    """The Python value that a scalar of NumPy, pandas or Arrow, or a member of an Enum, stands for.
+    """Convert a scalar of NumPy, pandas or Arrow, or an Enum member, to a Python value.
 
-    Other values are returned as they are.
+    Other values are returned unchanged.
 
     Raises:
         UnfitValueError: Python has no such value, such as a time with nanoseconds.
@@ -72,18 +72,18 @@ def _plain_time(value: datetime) -> datetime:
 
 
 def _plain_scalar(value: Any, kind: str) -> Any:
-    """The value of a scalar of NumPy, by the kind of its type."""
+    """Convert a NumPy scalar by the kind of its type."""
     if type(value).__hash__ is None:
         return value  # an array without dimensions, such as numpy.ma.masked, is no scalar
     if kind not in "biufSUM":
-        raise UnfitValueError(_OTHER)  # a duration counts as a whole number to Python
+        raise UnfitValueError(_OTHER)  # item() would turn a duration into a whole number
     if kind != "M":
         number = value.item()
         return number if type(number) in _PLAIN else _long_double(number)
     if str(value) == "NaT":
         raise UnfitValueError(_NO_TIME)
     found = value.item()
-    if not isinstance(found, date):  # a number, of a unit that Python does not have
+    if not isinstance(found, date):  # a number, if Python lacks the unit
         micros = value.astype("datetime64[us]")
         found = micros.item() if micros.astype(value.dtype) == value else None
     if not isinstance(found, date):
@@ -92,7 +92,7 @@ def _plain_scalar(value: Any, kind: str) -> Any:
 
 
 def _long_double(number: Any) -> float:
-    """A long double as a double."""
+    """Convert a long double to a double."""
     if float(number) != number and not isnan(number):
         raise UnfitValueError("it has more digits than a double")
     return float(number)
