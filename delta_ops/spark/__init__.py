@@ -1,4 +1,4 @@
-"""The data plane on Spark: rows written and read as native Parquet, described by our own log."""
+"""The Spark engine: reads and writes native Parquet; delta_ops reads and writes the log."""
 
 try:
     import pyspark as _pyspark  # noqa: F401

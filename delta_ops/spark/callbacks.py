@@ -1,4 +1,4 @@
-"""Callbacks: Python functions that our Java calls, each as a `java.util.function.Function`."""
+"""Callbacks: Python functions as `java.util.function.Function`, for our Java code."""
 
 from __future__ import annotations
 
@@ -26,13 +26,16 @@ def accept_callbacks(spark: SparkSession) -> None:
 
 
 class Callback:
-    """A function that Java calls. It returns an error as a Java exception, which Java throws."""
+    """A Python function that Java calls.
+
+    Errors are returned as Java exceptions, and our Java code throws them.
+    """
 
     def __init__(self, function: Callable[[Any], Any], context: Any) -> None:
         self._function, self._context = function, context
 
     def apply(self, question: Any) -> Any:
-        """Answer one call."""
+        """Run the function for one call."""
         try:
             return self._function(question)
         except DeltaOpsError as error:
@@ -45,6 +48,6 @@ class Callback:
         return self._context._jvm.java.lang.IllegalStateException(text)
 
     class Java:
-        """The Java interfaces that Py4J implements by this class."""
+        """Declares the Java interface to Py4J."""
 
         implements = ("java.util.function.Function",)

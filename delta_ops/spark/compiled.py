@@ -1,14 +1,13 @@
-"""Compiled classes: our Java, compiled in the driver by Janino, which Spark brings.
+"""Compiled classes: compiles our Java sources in the driver with Janino, which ships with Spark.
 
 The sources are in `java/`, one folder for each Java package. The first use of a class compiles its
-package. Only classic sessions have a JVM to compile in. What is compiled depends on internals of
-Spark; where they differ, it does not compile or not run, and the caller falls back to Spark's
-public API.
+package. Only classic sessions have a local JVM. The code depends on Spark internals. If these
+differ, it fails to compile or run, and the caller falls back to Spark's public API.
 
-Janino compiles less of Java than javac, and the sources keep to what both compile. It ignores type
-arguments, so values of generic types need casts and overridden methods the parameters of the raw
-type; it knows no lambdas, and try-with-resources fails. A test compiles all sources by javac with
-warnings as errors.
+Janino supports less of Java than javac; the sources use only what both accept. Janino ignores type
+arguments: values of generic types need casts, and overriding methods need the parameters of the raw
+type. It has no lambdas, and try-with-resources fails. A test compiles all sources with javac and
+treats warnings as errors.
 """
 
 from __future__ import annotations
@@ -27,12 +26,12 @@ from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
 _OLDEST_JAVA = 17
-"""Executors may run it, whatever the driver runs."""
+"""Executors may run this version, even if the driver runs a later one."""
 _ISOLATION = "spark.sql.artifact.isolation.enabled"
 
 
 class ClassesUnavailableError(Exception):
-    """Executors of this session would not find our classes."""
+    """Executors of this session cannot load our classes."""
 
 
 OBSTACLES = (
@@ -43,38 +42,38 @@ OBSTACLES = (
     TypeError,
     OSError,
 )
-"""Errors of a call of our classes where no JVM is at hand, or Spark has other internals."""
+"""Errors that mean: no local JVM, or different Spark internals."""
 
 
 def first_line(error: Exception) -> str:
-    """The message of an error without Java's stack."""
+    """The message of an error without the Java stack trace."""
     return str(error).strip().split("\n")[0]
 
 
 _instances: weakref.WeakKeyDictionary[Any, dict[str, Any]] = weakref.WeakKeyDictionary()
-"""By context and name of the class."""
+"""By Spark context and class name."""
 
 
 def instance_of(spark: SparkSession, name: str) -> Any:
     """Return the instance of a class in the session's JVM.
 
     Args:
-        name: The class with its package; it has a constructor without arguments. Threads that
-            request it at the same time may each compile it.
+        name: Class name with package. The class has a constructor without arguments. If several
+            threads request it at once, each of them may compile it.
     """
     return _instance(spark, name, _load_in_driver)
 
 
 def instance_on_executors(spark: SparkSession, name: str, services: Mapping[str, str] = {}) -> Any:
-    """Like `instance_of`, for a class that Spark finds by its name, on executors too.
+    """Return an instance as `instance_of` does, of a class that executors can also load by name.
 
-    A jar joins those of the application, for as long as the application runs.
+    A jar with the class is added to the application until it ends.
 
     Args:
-        services: Classes by the interface for which Java's `ServiceLoader` finds them.
+        services: Implementation class by interface, for Java's `ServiceLoader`.
 
     Raises:
-        ClassesUnavailableError: The session keeps jars of the driver from executors.
+        ClassesUnavailableError: The session hides jars of the driver from executors.
     """
     if (spark.conf.get(_ISOLATION, "false") or "").lower() == "true":
         raise ClassesUnavailableError(f"{_ISOLATION} keeps jars of the driver from executors")
@@ -96,8 +95,8 @@ def _instance(spark: SparkSession, name: str, load: Callable[[Any, Any, Any], An
 
 
 def _compile(context: Any, application_loader: Any, package: str) -> Any:
-    """Compile a package; a Java map of the class files by their paths."""
-    # Each name of a package or class is a call of the JVM, so none is repeated.
+    """Compile a package to a Java map from path to class file."""
+    # Each access to a package or class name calls the JVM, so no access is repeated.
     codehaus = context._jvm.org.codehaus
     janino, resource = codehaus.janino, codehaus.commons.compiler.util.resource
     compiler, compiled = janino.Compiler(), resource.MapResourceCreator()
@@ -114,13 +113,13 @@ def _compile(context: Any, application_loader: Any, package: str) -> Any:
 
 
 def sources_of(package: str) -> dict[str, str]:
-    """The Java sources of a package by their names."""
+    """The Java sources of a package, by file name."""
     folder = files("delta_ops.spark").joinpath("java", *package.split("."))
     return {each.name: each.read_text(encoding="utf-8") for each in folder.iterdir()}
 
 
 def _load_in_driver(context: Any, application_loader: Any, class_files: Any) -> Any:
-    """A class loader that has the classes."""
+    """Create a class loader with the compiled classes."""
     util = context._jvm.org.codehaus.commons.compiler.util
     finder = util.resource.MapResourceFinder(class_files)
     return util.ResourceFinderClassLoader(finder, application_loader)
@@ -129,9 +128,9 @@ def _load_in_driver(context: Any, application_loader: Any, class_files: Any) -> 
 def _load_everywhere(
     services: Mapping[str, str], context: Any, application_loader: Any, class_files: Any
 ) -> Any:
-    """The class loader of the application, which has the classes when this returns."""
+    """Add the compiled classes to the application, and return its class loader."""
     jvm = context._jvm
-    # Executors get the jar from here while the application runs; Spark removes it in the end.
+    # Executors load the jar from this folder while the application runs. Spark then deletes it.
     place = jvm.org.apache.spark.SparkFiles.getRootDirectory()
     folder = tempfile.mkdtemp(prefix="delta_ops-", dir=place)
     jar = os.path.join(folder, f"{os.path.basename(folder)}.jar")

@@ -1,4 +1,4 @@
-"""Empty rows: columns without a row, by which names and types are found."""
+"""Empty rows: DataFrames without rows, to resolve names and types."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ from delta_ops.spark.session.session import is_connect
 
 
 def empty_rows(spark: SparkSession, schema: StructType) -> DataFrame:
-    """No rows with these columns.
+    """Create a DataFrame with these columns and no rows.
 
-    The JVM is asked for them: `createDataFrame` takes longer, since it would have them come from
-    Python.
+    On a classic session it is created in the JVM: `createDataFrame` would send the rows from
+    Python, which takes longer.
     """
     columns = spark_schema_from_schema(schema)
     if is_connect(spark):

@@ -1,4 +1,4 @@
-"""The Spark engine: the jobs of a session read, write and change rows."""
+"""The Spark engine: reads, writes and changes rows with Spark jobs."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ class SparkEngine:
     """See `Engine`.
 
     Args:
-        settings: How to write data files.
+        settings: File settings for writes.
     """
 
     name: EngineName = "spark"
@@ -124,7 +124,7 @@ class SparkEngine:
 
 
 def engine_of(df: DataFrame, settings: FileSettings = BY_TABLE) -> SparkEngine:
-    """The engine that writes the rows of a DataFrame.
+    """Create the engine that writes the rows of a DataFrame.
 
     Raises:
         InvalidRequestError: The DataFrame is a stream.

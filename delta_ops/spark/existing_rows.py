@@ -1,9 +1,8 @@
-"""Check rows: hold new rules against the rows that a table has, before the table demands them.
+"""Existing rows: checks the rows of a table against new rules.
 
 Source: PROTOCOL.md, "CHECK Constraints" and "Column Invariants" (every row satisfies them).
 
-All rows are read once, whatever the number of rules, and of these only the columns that the rules
-are about.
+Rows are read once, however many rules there are, and only the columns in the rules.
 """
 
 from __future__ import annotations
@@ -35,8 +34,8 @@ def check_rows(
     """See `Engine.check_rows`.
 
     Raises:
-        InvalidRequestError: A row breaks a rule; or Spark cannot evaluate a condition over the
-            table's columns alone, the same in every session.
+        InvalidRequestError: A row breaks a rule. Or Spark needs more than the table's columns to
+            evaluate a condition, or the result depends on the session.
     """
     expressions = [rule for rule in rules if isinstance(rule, Check)]
     checks = [
@@ -49,7 +48,7 @@ def check_rows(
             reason = condition_of_constants(rule.expression or "")
             raise InvalidRequestError(f"{snapshot.uri}: {rule} checks nothing: {reason}")
     with translating_failures(snapshot.uri, snapshot.uri):
-        rows = read_files(spark, snapshot, snapshot.add_files())  # as they are stored
+        rows = read_files(spark, snapshot, snapshot.add_files())  # without padding of CHAR columns
         (counts,) = rows.agg(*counts_of(checks)).collect()
     for number, each in enumerate(checks):
         if counts[str(number)]:

@@ -1,10 +1,10 @@
-"""File columns: a table's columns as its data files have them, and back.
+"""File columns: converts between the columns of a table and the columns of its data files.
 
 Source: PROTOCOL.md, "Column Mapping".
 
-By mode `name` files have the physical names. By mode `id` Spark is given ids, and of columns names
-that no file has: Spark leaves out row groups by name, and a file of another program may have
-another column by that name.
+In mode `name`, files use the physical names. In mode `id`, Spark gets field ids, and column names
+that no file has. Spark skips row groups by name, and a file by another program may use the same
+name for another column.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ _SPARKS_ID = "parquet.field.id"
 
 
 def scan_options(definition: TableDefinition) -> Mapping[str, str]:
-    """What Spark's Parquet reader must be told to find the columns."""
+    """Options that Spark's Parquet reader needs to find the columns."""
     by_id = definition.mapping_mode == "id"
     return {"spark.sql.parquet.fieldId.read.enabled": "true"} if by_id else {}
 
@@ -45,9 +45,9 @@ def scan_options(definition: TableDefinition) -> Mapping[str, str]:
 def stored_schema(
     definition: TableDefinition, fields: Sequence[StructField]
 ) -> spark_types.StructType:
-    """Columns of the table for a scan of its files: all nullable, by names that files have.
+    """Columns for a scan of the table's files: all nullable, by their names in the files.
 
-    What is of type void is in no file, and left out at every depth.
+    Fields of type void are in no file and are left out at every depth.
     """
     kept = (_SPARKS_ID,) if definition.mapping_mode == "id" else ()
     return spark_schema_from_schema(_drop_void(_rename_as_stored(definition, fields)), kept)
@@ -56,7 +56,7 @@ def stored_schema(
 def log_schema(
     definition: TableDefinition, fields: Sequence[StructField]
 ) -> spark_types.StructType:
-    """Columns of which the log has the values, by the names that stand beside those of files."""
+    """Columns with values from the log, under names that fit beside the columns of files."""
     typed = [
         replace(each, data_type=STRING) if is_void(each.data_type) else each for each in fields
     ]
@@ -64,7 +64,7 @@ def log_schema(
 
 
 def columns_of_files(definition: TableDefinition) -> list[Column]:
-    """The columns of new files, of rows with those of the table: by physical names, with ids."""
+    """Convert table columns to the columns of new files: physical names, with field ids."""
     fields = definition.file_columns.fields
     if not definition.is_mapped:
         return [_value(each, definition).alias(each.name) for each in fields]
@@ -77,7 +77,7 @@ def columns_of_files(definition: TableDefinition) -> list[Column]:
 
 
 def _value(field: StructField, definition: TableDefinition) -> Column:
-    """The column; one of the partition as the log has it, where an empty text is null."""
+    """The column. An empty string in a partition column becomes null, as in the log."""
     column = named_column(field.name)
     if field.name in definition.partition_columns and field.data_type in (STRING, BINARY):
         return sf.nullif(column, sf.lit("").cast(_spark_type(field.data_type)))
@@ -86,7 +86,7 @@ def _value(field: StructField, definition: TableDefinition) -> Column:
 
 def _stored_column(column: Column, field: StructField, wanted: spark_types.StructField) -> Column:
     if isinstance(field.data_type, StructType | ArrayType | MapType):
-        column = column.cast(wanted.dataType)  # fields of structs change names by their places
+        column = column.cast(wanted.dataType)  # a cast renames struct fields by position
     return column.alias(wanted.name, metadata=wanted.metadata)
 
 
@@ -96,10 +96,10 @@ def select_table_columns(
     fields: Sequence[StructField],
     beside: Sequence[tuple[str, str]] = (),
 ) -> DataFrame:
-    """The table's columns, of rows with the columns of `stored_schema` and `log_schema`.
+    """Select the table's columns from rows with the columns of `stored_schema` and `log_schema`.
 
     Args:
-        beside: Columns that are none of the table's, to keep by the second names.
+        beside: Further columns to keep, as pairs of old and new name.
     """
     stored = [_drop_void(_rename_as_stored(definition, (each,))).fields for each in fields]
     renamed = [
@@ -124,7 +124,7 @@ def _table_column(stored: Sequence[StructField], field: StructField) -> Column:
 
 
 def is_void(data_type: DataType) -> bool:
-    """Whether no file can have a column of the type, since nothing in it has a type of its own."""
+    """Whether no file can store the type, because none of its leaf fields has a type."""
     match data_type:
         case StructType(fields=fields):
             return all(is_void(each.data_type) for each in fields)
@@ -136,7 +136,7 @@ def is_void(data_type: DataType) -> bool:
 
 
 def _drop_void(data_type: T) -> T:
-    """The type without the fields that no file has, at every depth."""
+    """The type without void fields, at every depth."""
 
     def drop(struct: StructType) -> StructType:
         return StructType(tuple(each for each in struct.fields if not is_void(each.data_type)))
@@ -149,11 +149,11 @@ def _is_as_stored(given: DataType, wanted: DataType) -> bool:
 
 
 def _convert(column: Column, given: DataType, wanted: DataType) -> Column:
-    """The column with the fields that no file has, and the others by the table's names."""
+    """Convert a column to the table's field names, and add its void fields as null."""
     if _is_as_stored(given, wanted):
         return column
     if _drop_void(wanted) == wanted:
-        return column.cast(_spark_type(wanted))  # fields of structs change names by their places
+        return column.cast(_spark_type(wanted))  # a cast renames struct fields by position
     match given, wanted:
         case StructType(), StructType():
             stored = iter(given.fields)
@@ -206,7 +206,7 @@ def _name_of_no_file(field: StructField) -> str:
 
 
 def _attach_ids(schema: StructType) -> StructType:
-    """The columns with Spark's ids, at every depth."""
+    """Add Spark's field ids to the columns, at every depth."""
 
     def attach(struct: StructType) -> StructType:
         return StructType(tuple(map(_attach_id, struct.fields)))

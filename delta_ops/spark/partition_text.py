@@ -1,9 +1,9 @@
-"""Partition text: partition columns as the strings by which Spark names their directories.
+"""Partition text: partition columns as the strings in Spark's directory names.
 
-Spark's own directory names depend on the session (times in its zone) and lose what is in them, so
-it is given strings: those of `protocol.partition_values`, made by expressions that depend on
-neither time zone nor ANSI mode. The log gets what a directory name says, read back as a value of
-the column's type and serialised again, so that numbers have one text whatever Java makes of them.
+Spark's own directory names depend on the session (time zone) and lose information. Spark therefore
+gets the strings of `protocol.partition_values`, from expressions that depend on neither time zone
+nor ANSI mode. For the log, the directory name is parsed as a value of the column's type and
+serialized again. This gives numbers one text form, whatever form Java writes.
 """
 
 from __future__ import annotations
@@ -39,10 +39,10 @@ _ESCAPED = re.compile(r"%([0-9A-Fa-f]{2})")
 
 
 def partition_text(value: Column, data_type: DataType) -> Column:
-    """What to partition by; null for what `partition_text_checks` refuses.
+    """Build the partition column; null for values that `partition_text_checks` rejects.
 
-    A string, but for types of which Spark writes one text in every session: before it writes,
-    Spark sorts by it, and strings that start alike are sorted slowly.
+    The result is a string, except for types that Spark writes the same way in every session. Spark
+    sorts by this column before the write, and it sorts slowly by strings with a common prefix.
     """
     match data_type:
         case t if t in (STRING, BINARY):
@@ -51,13 +51,13 @@ def partition_text(value: Column, data_type: DataType) -> Column:
             return sf.concat(_time_text(ntz_from_micros(sf.unix_micros(value)), "T"), sf.lit("Z"))
         case t if t == TIMESTAMP_NTZ:
             return _time_text(value, " ")
-        case t if t in (FLOAT, DOUBLE):  # -0.0 is 0.0, and one value has one directory
+        case t if t in (FLOAT, DOUBLE):  # -0.0 equals 0.0: one value, one directory
             return sf.when(value == sf.lit(0.0), sf.lit("0.0")).otherwise(value.cast("string"))
     return value
 
 
 def fill_empty(value: Column, field: StructField) -> Column:
-    """A new value of a partition column as it is read back: null or spaces where it is empty."""
+    """Convert an empty partition value to null, or to spaces for CHAR, as readers will see it."""
     if length := char_length((), field):
         return sf.when(value == sf.lit(""), sf.lit(" " * length)).otherwise(value)
     return sf.when(sf.length(value) > 0, value) if is_null_where_empty(field) else value
@@ -66,10 +66,10 @@ def fill_empty(value: Column, field: StructField) -> Column:
 def partition_text_checks(
     value: Column, field: StructField, *, folds_case: bool
 ) -> Iterator[RowCheck]:
-    """What no directory can be named by, or no directory of its own.
+    """Checks for values that have no directory name, or share one with another value.
 
     Args:
-        folds_case: Whether names of files that differ in case only are one name.
+        folds_case: Whether the file system ignores case in file names.
     """
     if field.data_type not in (STRING, BINARY):
         return
@@ -102,9 +102,9 @@ def partition_text_checks(
 
 
 def is_nan_partition(value: Column, field: StructField) -> tuple[Column, str] | None:
-    """Whether a new value of a partition column is NaN, and what to say of it.
+    """Condition that a new partition value is NaN, with the error message.
 
-    Rows of such a partition that is there can still be changed and deleted.
+    Rows of an existing NaN partition can still be changed and deleted.
     """
     if field.data_type not in (FLOAT, DOUBLE):
         return None
@@ -117,13 +117,13 @@ def is_nan_partition(value: Column, field: StructField) -> tuple[Column, str] | 
 def partition_values_of(
     segments: Sequence[str], fields: Sequence[StructField], names: Mapping[str, str]
 ) -> Mapping[str, str | None]:
-    """The values for the log of a file in the directories `segments`.
+    """Partition values for the log, from the directories of a file.
 
     Args:
         names: The columns' names in the log.
 
     Raises:
-        InvalidRequestError: One is no value of its column's type, such as a year beyond 9999.
+        InvalidRequestError: A text is no value of its column's type, such as a year after 9999.
     """
     values: dict[str, str | None] = {}
     for segment, field in zip(segments, fields, strict=True):
@@ -146,7 +146,7 @@ def _is_unusable(value: Column) -> Column:
 
 
 def _time_text(local: Column, separator: str) -> Column:
-    text = local.cast("string")  # without trailing zeros, and without a point if there is no more
+    text = local.cast("string")  # no trailing zeros, no point without a fraction
     day, time = sf.substring(text, 1, 10), sf.substring(text, 12, 8)
     return sf.concat(
         day, sf.lit(separator), time, sf.lit("."), sf.rpad(sf.substring(text, 21, 6), 6, "0")

@@ -1,6 +1,6 @@
-"""Places: where a table's files are, as Spark takes it.
+"""Places: the paths of a table's files in Spark's format.
 
-Spark takes names as they are, unescaped: nothing is encoded on the way there.
+Spark takes unescaped names, so nothing is encoded here.
 """
 
 from __future__ import annotations
@@ -23,13 +23,13 @@ from delta_ops.storage.paths import split_uri
 
 
 def spark_path(storage: Readable, path: str) -> str:
-    """A file of the table as Spark takes it.
+    """Convert the path of a table file to Spark's format.
 
     Args:
         path: Canonical, inside the table; "" is its root.
 
     Raises:
-        InvalidRequestError: Spark cannot name it.
+        InvalidRequestError: Spark cannot reach the storage.
     """
     root = stores.root_of(storage)
     place = storage.locate(path)
@@ -46,7 +46,10 @@ def spark_path(storage: Readable, path: str) -> str:
 
 
 def spark_file(spark: SparkSession, snapshot: Snapshot, path: str) -> str:
-    """A file that the log names, as Spark takes it, by its canonical path; a store is reached."""
+    """Convert the canonical path of a file in the log to Spark's format.
+
+    If the file is in another store, the session is configured to reach that store.
+    """
     if not is_absolute(path):
         return spark_path(snapshot.storage, path)
     snapshot.outside.validate(path, snapshot.uri)
@@ -60,10 +63,10 @@ def spark_file(spark: SparkSession, snapshot: Snapshot, path: str) -> str:
 
 
 def _refuse_pipe(path: str, table: str) -> None:
-    """Refuse what is there and no file: Spark would wait for a pipe, as long as nobody writes."""
+    """Reject an existing path that is not a file: Spark would wait for a pipe indefinitely."""
     try:
         mode = os.stat(path).st_mode
-    except (OSError, ValueError):  # the job tells of it
+    except (OSError, ValueError):  # the Spark job reports it
         return
     if not stat.S_ISREG(mode):
         reason = "it is no regular file; remove it from the table, or restore the file"
@@ -71,10 +74,10 @@ def _refuse_pipe(path: str, table: str) -> None:
 
 
 def options_to_write(place: str) -> Mapping[str, str]:
-    """Options of a write to a place, by what Spark calls it.
+    """Hadoop options for a write to this place.
 
-    Hadoop's default for local files writes a checksum file beside each. Its clients of stores need
-    that default, for the files that they put aside on a disk until these are uploaded.
+    By default, Hadoop writes a checksum file beside each local file. Its clients of object stores
+    need that default for the local files that they buffer before the upload.
     """
     if not place.startswith("file:"):
         return {}
@@ -85,18 +88,18 @@ def options_to_write(place: str) -> Mapping[str, str]:
 
 
 def reach(spark: SparkSession, storage: Storage) -> None:
-    """Let Spark's jobs reach a table's storage.
+    """Configure the session so that its jobs can reach a table's storage.
 
     Raises:
-        As `stores.reach` and `spark_path` do.
+        The errors of `stores.reach` and `spark_path`.
     """
     stores.reach(spark, storage, spark_path(storage, ""))
 
 
 def remove_directory(storage: Storage, directory: str) -> None:
-    """Remove a directory that a job made and no version names, with all that is in it.
+    """Remove a job's directory with its contents; no table version refers to them.
 
-    What cannot be removed stays, as garbage for vacuum.
+    Files that cannot be removed stay until vacuum.
     """
     local = local_path_of(storage.locate(directory))
     if local is not None:

@@ -1,11 +1,11 @@
 """Row checks: conditions that no row may meet, counted while Spark writes the rows.
 
-Counting takes no second pass over the rows and does not depend on how Spark orders expressions, as
-an error raised by one does. What is found broken is written all the same, and deleted again.
+Counting needs no second pass over the rows. It does not depend on Spark's evaluation order; an
+error raised in an expression would. Broken rows are written all the same, and the files are deleted
+again.
 
-The conditions of constraints and invariants are Spark's own SQL, so Spark reads them. What it finds
-in them is looked at before: they may speak of the row's columns only, and of nothing that a session
-has and another one has not.
+Conditions of constraints and invariants are Spark SQL, so Spark parses them. They are validated
+first: they may use only columns of the row, and nothing that differs between sessions.
 """
 
 from __future__ import annotations
@@ -37,26 +37,26 @@ _IsBroken = Callable[[Column], Column]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RowCheck:
-    """A rule of the table."""
+    """A check of one rule."""
 
     num_broken: Column
-    """An aggregate over the rows that is 0 where all of them keep the rule."""
+    """An aggregate over the rows. It is 0 if all rows satisfy the rule."""
     message: str
-    """What is wrong and how to cure it, without the table."""
+    """The problem and its cure, without the table."""
     rule: RowRule | None = None
-    """The table's rule; None for a check of this write alone."""
+    """The table's rule; None for a check of this write only."""
 
 
 def counts_of(checks: Sequence[RowCheck]) -> list[Column]:
-    """How many rows break each rule, as columns of an observation."""
+    """Number of rows that break each rule, as columns of an observation."""
     return [each.num_broken.alias(str(i)) for i, each in enumerate(checks)]
 
 
 def validate_counts(checks: Sequence[RowCheck], counts: Mapping[str, Any], table: str) -> None:
-    """Refuse rows that break a rule.
+    """Reject rows that break a rule.
 
     Raises:
-        InvalidRequestError: With the rule and the number of rows.
+        InvalidRequestError: Names the rule and the number of rows.
     """
     for i, check in enumerate(checks):
         if counts[str(i)]:
@@ -64,10 +64,10 @@ def validate_counts(checks: Sequence[RowCheck], counts: Mapping[str, Any], table
 
 
 def null_checks(schema: StructType, among: Column | None = None) -> Iterator[RowCheck]:
-    """A check for each column of the schema that must not be null.
+    """Checks for columns that must not be null.
 
     Args:
-        among: Which rows are looked at; None: all.
+        among: Condition for rows to check. None: all rows.
     """
     for each in schema.fields:
         for path, is_broken in _required_fields(each.data_type, each.nullable, each.name):
@@ -82,10 +82,10 @@ def null_checks(schema: StructType, among: Column | None = None) -> Iterator[Row
 
 
 def length_checks(schema: StructType, among: Column | None = None) -> Iterator[RowCheck]:
-    """A check for each string of the schema that is declared to have so many characters at most.
+    """Checks for strings with a maximum number of characters.
 
     Args:
-        among: Which rows are looked at; None: all.
+        among: Condition for rows to check. None: all rows.
     """
     for each in schema.fields:
         limits = length_limits(each)
@@ -108,15 +108,15 @@ def expression_checks(
     rules: Sequence[RowRule] | None = None,
     among: Column | None = None,
 ) -> Iterator[RowCheck]:
-    """A check for each CHECK constraint, invariant and generated column of the table.
+    """Checks for CHECK constraints, invariants and generated columns of the table.
 
     Args:
-        rules: The ones that are asked for; None: all of them.
-        among: Which rows are looked at; None: all.
+        rules: Rules to check. None: all rules of the table.
+        among: Condition for rows to check. None: all rows.
 
     Raises:
-        InvalidRequestError: One cannot be evaluated over the table's columns alone, the same in
-            every session.
+        InvalidRequestError: An expression needs more than the table's columns, or its result
+            depends on the session.
     """
     wanted = definition.row_rules if rules is None else rules
     of_expressions = [each for each in wanted if isinstance(each, ExpressionRule)]
@@ -146,14 +146,14 @@ def _count(is_broken: Column, among: Column | None) -> Column:
 
 
 def _condition_of(rule: ExpressionRule, definition: TableDefinition) -> str:
-    """What must be true of a row that keeps the rule."""
+    """Spark SQL condition that is true for rows that satisfy the rule."""
     if isinstance(rule, Generated):
         return escape_variables(f"{quote(rule.column)} <=> {generated_text(rule, definition)}")
     return escape_variables(rule.expression or "")
 
 
 def generated_text(rule: Generated, definition: TableDefinition) -> str:
-    """The expression of a generated column, in the column's type, as Spark reads it."""
+    """Spark SQL expression of a generated column, cast to the column's type."""
     field = find_field(definition.schema, rule.column)
     spark_type = spark_schema_from_schema(StructType((field,)))[0].dataType
     made = escape_variables(rule.expression or "")
@@ -168,16 +168,16 @@ def generated_text(rule: Generated, definition: TableDefinition) -> str:
 
 
 def checked_rules(checks: Sequence[RowCheck]) -> frozenset[RowRule]:
-    """The row rules that the checks prove of rows in which they find nothing."""
+    """Rules that hold for all rows if the checks find nothing."""
     return frozenset(each.rule for each in checks if each.rule is not None)
 
 
 def _required_fields(
     data_type: DataType, nullable: bool, path: str
 ) -> Iterator[tuple[str, _IsBroken]]:
-    """What must not be null in a value of this type, and whether it is null in one.
+    """Paths that must not be null in this type, each with a condition that it is null.
 
-    What must not be null may be so where its parent is. The conditions themselves are never null.
+    A required field may be null if its parent is null. The conditions themselves are never null.
     """
     if not nullable:
         yield path, Column.isNull
@@ -194,7 +194,7 @@ def _required_fields(
             ):
                 yield inner, partial(_breaks_in_any, _elements, is_broken)
         case MapType(key_type=key_type, value_type=value_type, value_contains_null=contains_null):
-            # Spark has no null keys, and Delta no word for it.
+            # Map keys are never null in Spark, and Delta has no nullability for them.
             for inner, is_broken in _required_fields(key_type, True, f"{path}.key"):
                 yield inner, partial(_breaks_in_any, sf.map_keys, is_broken)
             for inner, is_broken in _required_fields(value_type, contains_null, f"{path}.value"):
@@ -204,9 +204,9 @@ def _required_fields(
 def _limited_texts(
     data_type: DataType, limits: CharLengths, path: str
 ) -> Iterator[tuple[str, int, _IsBroken]]:
-    """The strings of a limited length in a value of this type, and whether one has a greater one.
+    """Paths of strings with a maximum length, each with its limit.
 
-    The conditions themselves are never null.
+    The third value is a condition that the string is longer. It is never null.
     """
     if isinstance(limits, int):
         yield path, limits, partial(_is_longer, limits)

@@ -1,10 +1,10 @@
-"""Schema: a table's columns as Spark has them, and back.
+"""Schema: converts between the columns of a table and Spark's schemas.
 
-Both write schemas as the same JSON. Nullability is not carried over, as in the reference: Spark
-marks columns as not null that merely happen to have no null, and believes what it is told of files.
-Of a column's metadata the comment is kept, and in a new column of a table also what else the
-DataFrame has, but for what is internal to Spark. A default that Spark's own tables have, which
-stands beside `EXISTS_DEFAULT`, is left behind, as by the reference: it came along with the rows.
+Both use the same JSON. As in the reference, nullability is not carried over. Spark marks columns as
+not null only because they happen to have no null, and it trusts the schema of a scan. Comments are
+kept. A new table column also keeps the other metadata of the DataFrame, except Spark's internal
+keys. A default beside `EXISTS_DEFAULT` comes from one of Spark's own tables and is dropped, as in
+the reference.
 """
 
 from __future__ import annotations
@@ -37,16 +37,16 @@ from delta_ops.protocol.values.literals import is_comparable
 _COMMENT = "comment"
 _EXISTS_DEFAULT = "EXISTS_DEFAULT"
 _INTERNAL = ("__", "spark.")
-"""Beginnings of keys of Spark's own."""
+"""Prefixes of Spark's own metadata keys."""
 
 
 def spark_schema_from_schema(
     schema: StructType, metadata: Sequence[str] = (_COMMENT,)
 ) -> spark_types.StructType:
-    """The columns as Spark reads them, all of them nullable.
+    """Convert table columns to a Spark schema with nullable columns.
 
     Args:
-        metadata: What is kept of each field's.
+        metadata: Keys of each field's metadata to keep.
 
     Raises:
         InvalidRequestError: As `validate_levels`.
@@ -57,10 +57,10 @@ def spark_schema_from_schema(
 
 
 def validate_levels(schema: StructType) -> None:
-    """Refuse columns that are nested deeper than types of Spark can be compared.
+    """Reject columns that are nested too deeply for Spark to compare their types.
 
     Raises:
-        InvalidRequestError: With the column.
+        InvalidRequestError: Names the column.
     """
     for each in schema.fields:
         if (found := levels(each.data_type)) > MAX_LEVELS:
@@ -71,10 +71,10 @@ def validate_levels(schema: StructType) -> None:
 
 
 def schema_from_spark(schema: spark_types.StructType) -> StructType:
-    """The columns of a new table for such rows, all of them nullable.
+    """Convert a Spark schema to the columns of a new table, all nullable.
 
     Raises:
-        InvalidRequestError: A type is none of Delta's; the message names the column.
+        InvalidRequestError: Delta does not have a type. The message names the column.
     """
     for field in schema:
         if has_collation(field.dataType):
@@ -95,14 +95,14 @@ def schema_from_spark(schema: spark_types.StructType) -> StructType:
 
 
 def describe(columns: StructType, given: spark_types.StructType) -> StructType:
-    """Columns with the metadata that new columns of a table have of a DataFrame.
+    """Add the DataFrame's metadata to new table columns.
 
     Args:
-        columns: Some of the DataFrame's, in its order.
+        columns: Some of the DataFrame's columns, in its order.
         given: The schema of the DataFrame.
 
     Raises:
-        InvalidRequestError: The metadata say what no column can have.
+        InvalidRequestError: A table column cannot have this metadata.
     """
     names = {each.name for each in columns.fields}
     known = [each for each in schema_from_json(given.json()).fields if each.name in names]
@@ -112,7 +112,7 @@ def describe(columns: StructType, given: spark_types.StructType) -> StructType:
 
 
 def _describe(data_type: DataType, given: DataType, path: ColumnPath) -> DataType:
-    """The type with the metadata that the fields of a DataFrame have."""
+    """Add the metadata of a DataFrame's fields to a type."""
     match data_type, given:
         case StructType(), StructType():
             return StructType(
@@ -136,7 +136,7 @@ def _describe(data_type: DataType, given: DataType, path: ColumnPath) -> DataTyp
 
 
 def _own_metadata(field: StructField) -> Mapping[str, Any]:
-    """Metadata that Spark does not make by itself."""
+    """Metadata that Spark did not add itself."""
     defaults = (CURRENT_DEFAULT, _EXISTS_DEFAULT) if _EXISTS_DEFAULT in field.metadata else ()
     return {
         key: value
@@ -146,12 +146,14 @@ def _own_metadata(field: StructField) -> Mapping[str, Any]:
 
 
 def has_collation(data_type: spark_types.DataType) -> bool:
-    """Whether texts in values of a type compare otherwise than by their bytes."""
+    """Whether strings in the type compare by a collation and not by their bytes."""
     return " collate " in data_type.simpleString()
 
 
 def data_schema_from_spark(schema: spark_types.StructType) -> StructType:
-    """The columns of rows to be written; types that Delta lacks are kept by name, as `void` is.
+    """Convert the Spark schema of rows to write.
+
+    A type that Delta does not have keeps its name, like `void`.
 
     Raises:
         InvalidRequestError: A column is of a user-defined type.

@@ -1,17 +1,17 @@
-"""Stores: gives a session the settings with which it reaches the tables of a bucket.
+"""Stores: configures a session to reach tables in a bucket.
 
-1. Settings go into the context's Hadoop configuration, which Spark sends to executors with each
-   job. Options of a scan or a write would be printed with its plan, and settings of the session
-   with every query in the event log. The environment page shows Hadoop's settings, and redacts
-   credentials by the session's `spark.redaction.regex`, which is widened where it misses a name.
-2. Where a session itself configures a bucket, only its configuration counts.
-3. Hadoop keeps a client for each bucket, whatever is set later. Other credentials for a bucket
-   replace the earlier ones where driver and executor are one process, also for DataFrames that
-   exist already. In other sessions, and for another endpoint, other credentials are refused.
-4. Before the first job, a client with few retries looks for the table, so that an error shows
-   within seconds. Jobs keep Hadoop's retries.
-5. A client of Spark Connect cannot set anything that is not shown. Its server reaches stores by its
-   own settings; before the first job, the server looks for the table.
+1. Settings go into the context's Hadoop configuration, and Spark sends it to executors with each
+   job. Options of a scan or a write would appear in its plan. Settings of the session would appear
+   in the event log with every query. The environment page shows Hadoop's settings and redacts
+   credentials by the session's `spark.redaction.regex`, which is widened if it misses a name.
+2. If a session itself configures a bucket, only its own configuration applies.
+3. Hadoop caches one client for each bucket and ignores later settings. If driver and executor are
+   one process, new credentials for a bucket replace the old credentials, also for existing
+   DataFrames. In other sessions, and for another endpoint, different credentials are rejected.
+4. Before the first job, a client with few retries looks for the table, so an error shows within
+   seconds. Jobs keep Hadoop's retries.
+5. A Spark Connect client cannot set anything without showing it. Its server reaches stores with its
+   own settings. Before the first job, the server looks for the table.
 """
 
 from __future__ import annotations
@@ -47,12 +47,12 @@ _JAR = re.compile(r"/hadoop-(?:aws|gcp|azure)-(\d[\w.]*)\.jar$")
 _REDACTION = "spark.redaction.regex"
 _SPARKS_REDACTION = "(?i)secret|password|token|access[.]?key"
 _CREDENTIALS = "account[.]key"
-"""Names of settings that hold a credential and that Spark's own expression misses."""
+"""Matches names of credential settings that Spark's default expression misses."""
 _CLIENTS = "delta_ops.stores.StoreClients"
 
 
 class KnownStores:
-    """The stores that a context has settings for."""
+    """Stores that are configured in a context."""
 
     def __init__(self) -> None:
         self.lock = threading.Lock()
@@ -60,36 +60,38 @@ class KnownStores:
         self.left: set[str] = set()
         """Buckets that sessions configure themselves."""
         self.seen: weakref.WeakKeyDictionary[SparkSession, set[str]] = weakref.WeakKeyDictionary()
-        """Buckets by session, where it is known whether the session configures them itself."""
+        """For each session, the buckets that were checked for the session's own configuration."""
 
 
 known_by_context: weakref.WeakKeyDictionary[Any, KnownStores] = weakref.WeakKeyDictionary()
 
 
 def known_stores(spark: SparkSession) -> KnownStores:
-    """The stores that the context of a session has settings for."""
+    """The stores that are configured in the context of a session."""
     return known_by_context.setdefault(spark.sparkContext, KnownStores())
 
 
 def root_of(storage: Readable) -> str | None:
-    """Hadoop's URI of a storage's bucket; None where it has none.
+    """Hadoop's URI of a storage's bucket; None if it is not in a bucket.
 
     Raises:
-        InvalidRequestError: Hadoop cannot name it.
+        InvalidRequestError: Hadoop has no name for the bucket.
     """
     return _hide_variables(lambda: hadoop_root(storage.uri, storage.client_options, os.environ))
 
 
 def reach(spark: SparkSession, storage: Readable, place: str) -> None:
-    """Let the session's jobs reach a storage; once for each bucket and its options.
+    """Configure the session to reach a storage, once for each bucket and its options.
 
     Args:
-        place: The storage's root as Hadoop names it; a client looks for it.
+        place: The root of the storage in Hadoop's format. A client looks for it.
 
     Raises:
-        InvalidRequestError: The session or Hadoop cannot reach it; the text has the cure.
-        MissingDependencyError: The session lacks Hadoop's connector, or has one of another Hadoop.
-        StorageError: The store did not answer, or refused.
+        InvalidRequestError: The session or Hadoop cannot reach the storage. The message has the
+            cure.
+        MissingDependencyError: The session lacks Hadoop's connector, or its connector is for
+            another Hadoop version.
+        StorageError: The store did not answer, or denied access.
     """
     root = root_of(storage)
     if root is None:
@@ -130,7 +132,7 @@ def _hadoop_of(root: str) -> Hadoop:
 
 
 def _validate_configuration(spark: SparkSession, root: str, known: KnownStores, uri: str) -> None:
-    """Leave a bucket to a session that configures it, unless another session relies on ours."""
+    """Keep a session's own configuration of a bucket, unless another session relies on ours."""
     is_own = _is_configured(spark, root, known)
     if root in known.by_root if is_own else root in known.left:
         raise InvalidRequestError(
@@ -144,7 +146,7 @@ def _validate_configuration(spark: SparkSession, root: str, known: KnownStores, 
 
 
 def _is_configured(spark: SparkSession, root: str, known: KnownStores) -> bool:
-    """Whether the session has settings for the bucket that are not ours."""
+    """Whether the session has its own settings for the bucket."""
     ours = {name: text for store in known.by_root.values() for name, text in store.settings.items()}
     with quiet_py4j():
         configuration = _settings_of_jobs(spark)
@@ -208,7 +210,7 @@ def _validate_change(
 
 
 def _is_contradicted(store: HadoopStore, known: KnownStores) -> bool:
-    """Whether a setting has another value for another bucket."""
+    """Whether another bucket has another value for one of the settings."""
     others = _settings_of_others(known, store.root)
     return any(others.get(name, value) != value for name, value in store.settings.items())
 
@@ -245,19 +247,19 @@ def put_settings(
 
 
 def _forget_clients(spark: SparkSession, root: str) -> None:
-    """Take clients out of Hadoop's cache; another context of this JVM may have left one too."""
+    """Remove clients from Hadoop's cache. Another context of this JVM may have created some."""
     scheme, _, authority = root.lower().partition("://")
     instance_of(spark, _CLIENTS).forget(scheme, authority)
 
 
 def _is_default(configuration: Any, name: str) -> bool:
-    """Whether nobody has given the setting a value but Hadoop itself."""
+    """Whether the value of the setting is Hadoop's default."""
     sources = configuration.getPropertySources(name) or ()
     return all(str(each).endswith("-default.xml") for each in sources)
 
 
 def _hide(spark: SparkSession, settings: Mapping[str, str]) -> None:
-    """Let Spark redact credentials that it would show on its environment page."""
+    """Make Spark redact credentials that its environment page would show."""
     if not any(re.search(_CREDENTIALS, name) for name in settings):
         return
     context: Any = spark.sparkContext
@@ -272,7 +274,7 @@ def _look(spark: SparkSession, store: HadoopStore, uri: str, place: str) -> None
     jvm: Any = spark.sparkContext._jvm
     try:
         if store.root.startswith("abfs://"):
-            # An emulator: Hadoop's client needs this for HTTP, too, but sets it up for HTTPS only.
+            # An emulator: Hadoop's client also needs this for HTTP, but sets it up only for HTTPS.
             ssl = jvm.org.apache.hadoop.security.ssl.DelegatingSSLSocketFactory
             ssl.initializeDefaultFactory(ssl.SSLChannelMode.Default_JSSE)
         own = _settings_of_jobs(spark)
@@ -296,7 +298,7 @@ _reached: weakref.WeakKeyDictionary[SparkSession, set[str]] = weakref.WeakKeyDic
 
 
 def _look_from_server(spark: SparkSession, root: str, uri: str, place: str) -> None:
-    """Let a Connect server look for the table, which may not exist yet."""
+    """Look for the table from a Connect server; the table may not exist yet."""
     reached = _reached.setdefault(spark, set())
     if root in reached:
         return
@@ -318,13 +320,16 @@ def _configuration(spark: SparkSession) -> Any:
 
 
 def _settings_of_jobs(spark: SparkSession) -> Any:
-    """A copy of the configuration of the session's jobs: the context's and the session's own."""
+    """Copy the Hadoop configuration of the session's jobs.
+
+    It combines the settings of the context and of the session.
+    """
     session: Any = spark._jsparkSession
     return session.sessionState().newHadoopConf()
 
 
 def _hide_variables(call: Callable[[], R]) -> R:
-    """Call a function; an error shows no frame whose variables hold options or environment."""
+    """Call a function. Errors show no frame with options or environment variables."""
     try:
         return call()
     except InvalidRequestError as error:
@@ -342,7 +347,7 @@ def _is_wanted(_record: logging.LogRecord) -> bool:
 def quiet_py4j() -> Iterator[None]:
     """Keep the values that this thread sends out of Py4J's debug log."""
     for name in ("py4j.java_gateway", "py4j.clientserver"):
-        logging.getLogger(name).addFilter(_is_wanted)  # a second time it changes nothing
+        logging.getLogger(name).addFilter(_is_wanted)  # adding it again has no effect
     _silenced.depth = getattr(_silenced, "depth", 0) + 1
     try:
         yield

@@ -59,7 +59,7 @@ def stage_write(
     partition_by: Sequence[str] | None = None,
     **options: Unpack[TableOptions],
 ) -> Staged:
-    """Write the data files of an append and commit nothing.
+    """Write the data files of an append without a commit.
 
     Args:
         df: As for `write`.
@@ -83,15 +83,15 @@ def delete(
     target_alias: str | None = None,
     **options: Unpack[CommitOptions],
 ) -> CommitResult:
-    """Delete the rows for which the predicate is true, and commit.
+    """Delete the rows that match a predicate, and commit.
 
     A file is not opened if partition values or statistics show that all of its rows match. If no
     row matches, nothing is committed, and the version of the result is None.
 
     Args:
-        spark: The session whose jobs do the work.
+        spark: The session that runs the jobs.
         target: Location of the table, or a transaction to add to and commit.
-        predicate: From `col` or `parse_predicate`, an expression, a text of Spark SQL or a Column;
+        predicate: From `col` or `parse_predicate`, an expression, a text of Spark SQL or a Column.
             None: all rows.
         target_alias: The name of the table in the predicate.
 
@@ -115,15 +115,15 @@ def update(
     target_alias: str | None = None,
     **options: Unpack[CommitOptions],
 ) -> CommitResult:
-    """Give columns new values in the rows for which the predicate is true, and commit.
+    """Set columns to new values in the rows that match a predicate, and commit.
 
     If no row matches, nothing is committed, and the version of the result is None.
 
     Args:
-        spark: The session whose jobs do the work.
+        spark: The session that runs the jobs.
         target: Location of the table, or a transaction to add to and commit.
-        assignments: By column, a text of Spark SQL over the old values of the row, such as
-            `"price * 2"`, an expression, a Column, or a Python value of another type.
+        assignments: New value by column: a text of Spark SQL over the old values of the row, such
+            as `"price * 2"`, an expression, a Column, or a Python value of another type.
             `lit("text")` is a text, None is null.
         predicate: As for `delete`.
         target_alias: The name of the table in predicate and assignments.
@@ -162,8 +162,9 @@ def merge(
     Args:
         target: Location of the table, or a transaction to add to and commit.
         source: Rows to merge.
-        predicate: When a row of the target and a row of the source match: a text of Spark SQL, an
-            expression or a Column. Equalities of columns of both sides, joined by AND, skip files.
+        predicate: Condition that rows of target and source match: a text of Spark SQL, an
+            expression or a Column. The merge skips files by equalities between columns of both
+            sides, if they are joined by AND.
     """
     if source.isStreaming:
         raise InvalidRequestError("a streaming DataFrame is merged by foreachBatch, batch by batch")
@@ -173,21 +174,21 @@ def merge(
 
 
 def rewrite(spark: SparkSession) -> Rewriter:
-    """The Spark engine for `optimize`, `purge` and `maintain`.
+    """Return the Spark engine for `optimize`, `purge` and `maintain`.
 
-    The function that it returns raises `InvalidRequestError` if an input file is gone or cannot be
-    read or a row breaks a rule of the table, and `StorageError` if the store fails. It then deletes
-    the files that it wrote.
+    The returned function raises `InvalidRequestError` if an input file is missing or cannot be
+    read, or if a row breaks a rule of the table. It raises `StorageError` if the store fails. In
+    both cases it deletes the files that it wrote.
     """
     validate_arguments(rewrite, locals())
     return SparkRewriter(spark)
 
 
 def check_rows(spark: SparkSession) -> CheckRows:
-    """The Spark engine for `ddl.add_constraint` and `ddl.set_not_null`.
+    """Return the Spark engine for `ddl.add_constraint` and `ddl.set_not_null`.
 
-    The function that it returns raises `InvalidRequestError` if a row breaks a rule, or if Spark
-    cannot evaluate a condition over the table's columns alone, the same in every session.
+    The returned function raises `InvalidRequestError` if a row breaks a rule. It also does so if a
+    condition needs more than the table's columns, or if its result depends on the session.
     """
     validate_arguments(check_rows, locals())
     return SparkEngine(spark).check_rows

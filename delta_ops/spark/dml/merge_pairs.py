@@ -243,7 +243,7 @@ def _is_same_row(left: tuple[str, str], right: tuple[str, str]) -> Column:
 
     Args:
         left: Columns with the numbers of file and row.
-        right: The same for the other side.
+        right: Columns with the numbers of file and row on the other side.
     """
 
     def key(place: tuple[str, str]) -> Column:

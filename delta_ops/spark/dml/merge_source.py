@@ -41,7 +41,7 @@ SOURCE_ROW = "delta_ops source row"
 FEW_ROWS = 100_000
 """Up to this many source rows, the driver loads their keys."""
 FEW_ROWS_OF_NUMBERS = 1_000_000
-"""The same limit if no key is a string: a key takes up to 16 MB in Arrow, the row numbers 8 MB."""
+"""Limit if no key is a string: a key takes up to 16 MB in Arrow, the row numbers 8 MB."""
 _PARTS = 1024
 """Number of parts of a key's value range, to find gaps between values."""
 _COMPARED = (*INTEGER_RANGES, DATE, TIMESTAMP, TIMESTAMP_NTZ, STRING)

@@ -1,9 +1,8 @@
-"""Curve order: rows sorted along a curve by Spark, in partitions that make a file each.
+"""Curve order: Spark sorts rows along a curve, into partitions that become one file each.
 
-The ranks of values are those of a sample, which the driver takes; the place of each row on the
-curve is computed in the code that Spark compiles for its stage, by Java (`java/delta_ops/curves`).
-Then one shuffle brings rows of one file together. A place at which there are more rows than files
-hold is cut by a hash of the rows.
+The driver ranks values from a sample. Java code (`java/delta_ops/curves`) in Spark's generated code
+computes the position of each row on the curve. One shuffle then brings the rows of each file
+together. If too many rows share one position, a hash of the rows splits them over several files.
 """
 
 from __future__ import annotations
@@ -49,32 +48,32 @@ from delta_ops.transaction.rewrite_group import CurveOrder
 
 _SAMPLE_ROWS = 1 << 17
 _TEXT_BYTES = 256
-"""As much of a text as is ranked."""
+"""Only this many bytes of a string are ranked."""
 _CUT_SLACK = 0.25
-"""How far from where it is wanted a cut may be, in sizes of a file."""
+"""Allowed distance of a cut from its ideal position, as a fraction of the file size."""
 _MANY_FILES = 2
-"""A place whose rows make so many files is cut."""
+"""A position is split if its rows fill this many files."""
 _PLACE, _FILE = "delta_ops place", "delta_ops file"
 _CLASS = "delta_ops.curves.CurveOrders"
 
 
 class CurveUnavailableError(Exception):
-    """This session, or this version of Spark, cannot compute places on a curve."""
+    """This session or Spark version cannot compute positions on a curve."""
 
 
 class _Axis(NamedTuple):
-    """How the values of one column are ranked; see `arrow.axis_ranks`."""
+    """Ranking of the values of one column; see `arrow.axis_ranks`."""
 
     kind: str
-    """The method that ranks a value."""
+    """The Java method that ranks a value."""
     bounds: list[bytes] | npt.NDArray[Any]
-    """Values of the sample, ascending, each once."""
+    """Values of the sample, ascending, without duplicates."""
     ranks: npt.NDArray[np.int32]
-    """The rank of values below the first bound, then of those from each bound on."""
+    """Rank of values below the first bound, then rank from each bound on."""
 
     @property
     def sent_bounds(self) -> bytes:
-        """The bounds as the class takes them."""
+        """The bounds, serialized for the Java class."""
         if isinstance(self.bounds, list):
             return b"".join(struct.pack("<i", len(each)) + each for each in self.bounds)
         return self.bounds.tobytes()
@@ -88,18 +87,18 @@ def sort_along(
     num_files: int,
     apart: Predicate | None = None,
 ) -> DataFrame:
-    """The rows in as many partitions as files are wanted, about, each sorted.
+    """Sort rows into about `num_files` partitions along a curve.
 
     Args:
-        rows: Read twice, the first time a sample of the columns of the order.
+        rows: Read twice: first a sample of the ordering columns.
         order: The columns and the curve.
         schema: The columns of the rows.
-        num_rows: How many there are, about.
-        num_files: How many files they shall make.
+        num_rows: Approximate number of rows.
+        num_files: Target number of files.
         apart: As for `RewriteGroup`.
 
     Raises:
-        CurveUnavailableError: It cannot be had here; nothing was read.
+        CurveUnavailableError: The session cannot compute positions. No rows were read.
     """
     spark, types = rows.sparkSession, dict(leaves(schema))
     try:
@@ -123,14 +122,14 @@ def sort_along(
         num_partitions *= 2
     placed = rows.withColumn(_PLACE, place).withColumn(_FILE, file)
     together = placed.repartitionById(num_partitions, named_column(_FILE))
-    # By one column, plainly by its values.
+    # With one column, sort by its values.
     plain = _value_of(order.columns[0]).asc_nulls_first()
     by = plain if len(keys) == 1 else named_column(_PLACE)
     return together.sortWithinPartitions(by).drop(_PLACE, _FILE)
 
 
 def _key_of(path: ColumnPath, data_type: DataType) -> Column:
-    """The value of a column as what is ranked."""
+    """Convert a column to the value that is ranked."""
     value = _value_of(path)
     match data_type:
         case t if t in (FLOAT, DOUBLE) or isinstance(t, DecimalType):
@@ -202,7 +201,7 @@ def _known_places(sample: pa.RecordBatch, axes: Sequence[_Axis], order: CurveOrd
 
 
 def _cut(known: Places, num_files: int, num_axes: int) -> tuple[Places, list[int]]:
-    """Places at which a partition begins, but for the first; and the files of each partition."""
+    """Choose the first position of each partition except the first, and its number of files."""
     if not len(known):
         return known, [1]
     size = len(known) / num_files
@@ -220,7 +219,7 @@ def _cut(known: Places, num_files: int, num_axes: int) -> tuple[Places, list[int
 def _file_of(
     curves: Any, cuts: Places, parts: Sequence[int], schema: StructType
 ) -> tuple[Column, int]:
-    """The number of the file that a row belongs to, and how many there are."""
+    """The file number of each row, and the number of files."""
     signed = (cuts ^ np.uint64(1 << 63)).view(np.int64)
     firsts = np.append([0], np.cumsum(parts)).astype(np.int32)
     starts = _Axis("ofNumber", signed, firsts[: len(parts)])

@@ -1,8 +1,8 @@
-"""Execute a rewrite group on Spark: the same rows in fewer files.
+"""Rewrite: writes the rows of a rewrite group to fewer files with Spark.
 
-The scan is cut into tasks of at most the target size, and tasks are put together without a shuffle.
-Within that the order of rows is Spark's, not that of the group's files; rows that are wanted in an
-order are sorted along its curve.
+The scan is split into tasks of at most the target size, and tasks are combined without a shuffle.
+Rows within the group are then in Spark's order, not in the order of the files. A group with an
+order is sorted along its curve.
 """
 
 from __future__ import annotations
@@ -29,17 +29,17 @@ from delta_ops.transaction.row_changes import num_live_rows
 
 _MAX_TASK_BYTES = "spark.sql.files.maxPartitionBytes"
 _LARGEST_TASK_BYTES = 128 * 1024 * 1024
-"""Spark's default; larger tasks only wait for each other."""
+"""Spark's default. Larger tasks only make the job wait for them."""
 _UNKNOWN_ROWS = 100_000_000
-"""Rows of files that do not tell: so many that a sample is no more than the driver can hold."""
+"""Assumed rows for files without statistics; keeps the sample small enough for the driver."""
 
 
 def rewrite_group(spark: SparkSession, snapshot: Snapshot, group: RewriteGroup) -> Staged:
     """See `Engine.rewrite`.
 
     Raises:
-        InvalidRequestError: An input file is gone or cannot be read, or a row breaks a rule.
-        StorageError: The store failed; the new files are deleted again.
+        InvalidRequestError: An input file is missing or cannot be read, or a row breaks a rule.
+        StorageError: The store failed. The new files are deleted again.
     """
     definition = snapshot.definition
     validate(definition, "write", table=snapshot.uri, engine="spark")
@@ -83,11 +83,11 @@ def _coalesce(
     files: Sequence[AddFile],
     num_files: int,
 ) -> DataFrame:
-    """The rows in as many partitions, in their order."""
+    """Combine the rows into `num_files` partitions without reordering them."""
     known = parse_stats(files[0].stats)
     if len(files) > 1 or num_files == 1 or known is None or not known.num_records:
         return rows.coalesce(num_files)
-    # Spark reads a row group by one task, and some files have only one.
+    # Spark reads a row group in one task, and some files have only one row group.
     return read_parted(spark, snapshot, files[0], known.num_records, num_files)
 
 
@@ -100,7 +100,7 @@ def _sort(
     num_files: int,
 ) -> DataFrame:
     known = [num_live_rows(add) for add in group.files]
-    # A sample need not be exact: of files that do not tell, as if they had as many as the others.
+    # The sample need not be exact: files without statistics count like the average of the others.
     told = [each for each in known if each is not None]
     num_rows = sum(told) * len(known) // len(told) if told else 0
     try:

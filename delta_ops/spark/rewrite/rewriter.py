@@ -1,6 +1,6 @@
 """Rewriter: `Engine.rewrite` of the Spark engine, for several groups at once.
 
-A small group is one task, so that groups are best under way beside each other.
+A small group is only one task, so groups run concurrently.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from delta_ops.transaction.rewrite_group import Rewriter, Together
 
 _MOST_AT_ONCE = 32
 _AT_ONCE_REMOTELY = 4
-"""A client of a server does not know how many tasks that can run."""
+"""For Connect: a client cannot see how many tasks the server can run."""
 
 
 class SparkRewriter:
@@ -30,7 +30,7 @@ class SparkRewriter:
 
     @property
     def num_at_once(self) -> int:
-        """How many tasks can run."""
+        """Number of groups to run concurrently."""
         if is_connect(self._spark):
             return _AT_ONCE_REMOTELY
         return min(self._spark.sparkContext.defaultParallelism, _MOST_AT_ONCE)
@@ -42,7 +42,7 @@ class SparkRewriter:
             yield _Together(self, calls)
 
     def __call__(self, snapshot: Snapshot, group: RewriteGroup) -> Staged:
-        """Execute a group."""
+        """Rewrite a group."""
         return rewrite_group(self._spark, snapshot, group)
 
 
