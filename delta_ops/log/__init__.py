@@ -1,4 +1,4 @@
-"""The log directory: where storage and protocol meet.
+"""The Delta log: reads and writes the log directory of a table.
 
 `DeltaLog` is the handle of a table, `Snapshot` the table at one version.
 """

@@ -1,6 +1,6 @@
-"""Commit metrics: how many rows and files a commit added and removed, as its writer said.
+"""Commit metrics: rows and files that a commit added and removed, as its writer recorded.
 
-Each engine and operation has names of its own for them; a writer may say anything, or nothing.
+Each engine and operation uses its own metric names; a writer may record anything, or nothing.
 """
 
 from __future__ import annotations
@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-# Those of a merge come first: its numOutputRows are copied rows, too.
+# A merge's own metrics come first, because its numOutputRows also counts copied rows.
 _ROWS_ADDED = [
     "numTargetRowsInserted",
     "num_target_rows_inserted",
@@ -39,14 +39,15 @@ _FILES_REMOVED = [
     "num_target_files_removed",
 ]
 _REARRANGING = ("OPTIMIZE",)
-"""Operations that write rows again, and add none."""
+"""Operations that rewrite rows without adding any."""
 
 _MAX_DIGITS = 19
 
 
 def rows_text(operation: str | None, metrics: Mapping[str, Any]) -> str:
-    """Rows by the `operationMetrics` of a commit: `+1,000 -3`; "" where nothing was said, or where
-    the operation only rearranges them.
+    """Rows added and removed, from a commit's `operationMetrics`, such as `+1,000 -3`.
+
+    "" without metrics, or if the operation only rewrites rows.
     """
     if operation in _REARRANGING:
         return ""
@@ -54,12 +55,12 @@ def rows_text(operation: str | None, metrics: Mapping[str, Any]) -> str:
 
 
 def files_text(metrics: Mapping[str, Any]) -> str:
-    """Files by the `operationMetrics` of a commit, as `rows_text` has rows."""
+    """Files added and removed, in the format of `rows_text`."""
     return _change_text(_value(metrics, _FILES_ADDED), _value(metrics, _FILES_REMOVED))
 
 
 def _value(metrics: Mapping[str, Any], names: Sequence[str]) -> int | None:
-    """What the first of these metrics that was told says."""
+    """The first usable value among these metrics; None if there is none."""
     for name in names:
         text = str(metrics.get(name, ""))
         if text.isdecimal() and len(text) <= _MAX_DIGITS:

@@ -1,4 +1,4 @@
-"""Deletion vectors, read from files of the table and written to them.
+"""Deletion vectors: reads them from files of the table and writes them.
 
 Source: PROTOCOL.md, "Deletion Vectors".
 """
@@ -29,25 +29,25 @@ from delta_ops.storage.own_files import create_unique
 from delta_ops.storage.parquet_ranges import read_footer
 
 _FILE_ROWS = 1 << 20
-"""Deleted rows in one file, about: 2 MB where they lie far apart."""
+"""Approximate number of deleted rows per file: 2 MB if the rows lie far apart."""
 
 
 def load_deletion_vector(
     files: TableFiles, version: int, file: str, vector: DeletionVector
 ) -> BitMap64:
-    """The numbers of the deleted rows, from 0 in the order of the file.
+    """Load the numbers of the deleted rows, from 0 in file order.
 
-    Of a large vector the size is compared with the rows of its data file before it is read.
+    The size of a large vector is compared with the rows of its data file before it is read.
 
     Args:
         files: The files of the table.
-        version: The table's, for messages.
-        file: Whose rows they are, by its canonical path.
-        vector: As the log has it.
+        version: The table's version, for messages.
+        file: The data file that the vector applies to, by its canonical path.
+        vector: As in the log.
 
     Raises:
         DataFileError: The vector is gone, truncated, or contradicts its descriptor or the file.
-        OutsideFileError: It lies outside of the table and may not be read there.
+        OutsideFileError: The vector lies outside of the table and must not be read.
         StorageError: The store failed.
     """
     place = "in the log"
@@ -76,18 +76,18 @@ def load_deletion_vector(
 def write_deletion_vectors(
     storage: Storage, vectors: Sequence[BitMap64]
 ) -> tuple[DeletionVector, ...]:
-    """Write vectors, durably, to as few new files as hold them.
+    """Write vectors durably, to as few new files as possible.
 
     Args:
-        storage: The table's.
-        vectors: Numbers of deleted rows, from 0 in the order of each file; none of them empty.
+        storage: The table's storage.
+        vectors: Numbers of deleted rows, from 0 in file order; no vector is empty.
 
     Returns:
-        What the log says of each, in their order.
+        The descriptors for the log, in the order of `vectors`.
 
     Raises:
-        StorageError: The store failed. What was written by then no version names, and vacuum
-            deletes it.
+        StorageError: The store failed. Files written so far are not in the log; vacuum deletes
+            them.
     """
     described: list[DeletionVector] = []
     for group in _groups(vectors):
@@ -98,13 +98,13 @@ def write_deletion_vectors(
 
 
 def discard_vectors(storage: Storage, vectors: Sequence[DeletionVector]) -> None:
-    """Delete the files of vectors that no version names or can come to name."""
+    """Delete the files of vectors that no version names, now or later."""
     paths = {stored_path(each, storage.uri) for each in vectors}
     storage.delete_many(sorted(filter(None, paths)))
 
 
 def _count_rows(files: TableFiles, version: int, file: str) -> int:
-    """The rows of a data file by its footer, which the statistics of a log may contradict."""
+    """The rows of a data file by its footer; the log's statistics may be wrong."""
     try:
         storage, place = files.find(file)
         return int(read_footer(storage, storage.stat(place)).metadata.num_rows)
@@ -119,7 +119,7 @@ def _content(files: TableFiles, path: str, vector: DeletionVector) -> bytes:
     try:
         (content,) = storage.read_ranges(place, [(start, end)])
     except StorageError as error:
-        # A store merely fails where a file is too short.
+        # For a truncated file, a store only reports a failed read.
         if storage.stat(place).size < end:
             raise MalformedVectorError("its file ends before it does") from error
         raise

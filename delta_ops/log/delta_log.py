@@ -1,4 +1,4 @@
-"""DeltaLog: the handle of a table. Making one does no I/O."""
+"""DeltaLog: the handle of a table. Creating a handle does no I/O."""
 
 from __future__ import annotations
 
@@ -21,29 +21,30 @@ from delta_ops.storage import Lock, RangeCache, Storage, open_storage
 LOG_DIRECTORY = "_delta_log"
 
 Place = str | os.PathLike[str]
-"""Where a table is: a local path or any URI that fsspec knows."""
+"""Location of a table: a local path or any URI that fsspec supports."""
 
 
 class DeltaLog:
-    """A table by its place; pickles, and shows no credential.
+    """Handle of a table at a location; can be pickled, and its repr shows no credentials.
 
     Args:
-        uri: The table's root: a local path or any URI that fsspec knows.
-        storage_options: What fsspec's file system takes, or the same by the names of the
-            environment (`AWS_ENDPOINT_URL`, ...).
-        lock: Within which commits are created, for a store that cannot do so exclusively by
-            itself; see `delta_ops.storage.Lock` for what it must guarantee.
-        cache: Where this machine keeps what it reads of checkpoints, so that the next process
-            need not ask the store for it. Of tables on S3, GCS and Azure; any other does not use
-            it. Whoever may read the directory may read what is in it, whatever the store permits.
-        storage: Already opened, for callers that wrap one; `uri`, lock and cache are then its own,
-            and the options are those of files outside.
+        uri: The table's root: a local path or any URI that fsspec supports.
+        storage_options: Options for fsspec's file system, or the same options under the names of
+            environment variables (`AWS_ENDPOINT_URL`, ...).
+        lock: Lock to hold while a commit is created, for stores without exclusive create; see
+            `delta_ops.storage.Lock` for the guarantees that it must give.
+        cache: Directory on this machine for data read from checkpoints, so that the next process
+            need not read it from the store again. For tables on S3, GCS and Azure; other tables
+            ignore it. Everyone who may read the directory can read its content, whatever the
+            store permits.
+        storage: An open storage, for callers that wrap one. Its own `uri`, lock and cache are
+            used, and `storage_options` apply to files outside of the table.
         log_directory: Relative to the table's root.
-        base: A snapshot from another log of the same files that the first commit of this one
-            follows; versions are counted on from it, and those before it are read from its log.
-        outside: Whether files are read that the log names outside of the table, as shallow clones
-            do: "read", or "refuse" for whoever does not trust the log. Or storage options by
-            prefix, `{"s3://other/": {...}}`, for stores that the table's own options do not open.
+        base: A snapshot from another log of the same files. The first commit of this log follows
+            its version; that version and all before it are read from the other log.
+        outside: Whether to read files that the log names outside of the table, as shallow clones
+            do: "read", or "refuse" if you do not trust the log. Or storage options by prefix,
+            `{"s3://other/": {...}}`, for stores that the table's own options do not open.
     """
 
     def __init__(
@@ -77,7 +78,7 @@ class DeltaLog:
         return f"DeltaLog({self.uri!r})"
 
     def over(self, storage: Storage) -> DeltaLog:
-        """This table by another storage of its root."""
+        """A handle of this table that uses another storage of its root."""
         log = copy(self)
         log.storage = storage
         return log
@@ -88,16 +89,16 @@ class DeltaLog:
         return latest is not None or self.base is not None
 
     def snapshot(self, version: int | None = None, timestamp: str | date | None = None) -> Snapshot:
-        """The table at a version, at a time, or at its latest version.
+        """Open the table at a version, at a time, or at its latest version.
 
-        A time is UTC unless it has a zone; a date is its midnight.
+        A time is UTC unless it has a zone; a date means its midnight.
 
         Raises:
-            InvalidRequestError: What was given is no version or no time.
+            InvalidRequestError: The argument is not a version or time, or both were given.
             TableNotFoundError: There is no table here.
             VersionNotFoundError: That version or time cannot be read.
             LogCorruptError: The log is damaged.
-            UnsupportedFeatureError: The table uses what we cannot read.
+            UnsupportedFeatureError: The table uses features that delta_ops cannot read.
         """
         validate_arguments(DeltaLog.snapshot, locals())
         if version is not None and timestamp is not None:
@@ -115,27 +116,27 @@ class DeltaLog:
         )
 
     def snapshot_if_exists(self) -> Snapshot | None:
-        """The latest version, or None where there is no table yet."""
+        """Open the latest version; None if there is no table yet."""
         try:
             return self.snapshot()
         except TableNotFoundError:
             return None
 
     def history(self, limit: int | None = None) -> Iterator[HistoryEntry]:
-        """What each version did, newest first."""
+        """Yield the history entry of each version, newest first."""
         validate_arguments(DeltaLog.history, locals())
         return load_history(self.storage, self.log_directory, limit, base=self.base)
 
     def commits(self, start_version: int, end_version: int | None = None) -> Iterator[Commit]:
-        """The commits from one version to another, both included, oldest first.
+        """Yield the commits from one version to another, both included, oldest first.
 
-        Versions whose commit file was cleaned up are left out.
+        Versions whose commit file was cleaned up are skipped.
         """
         validate_arguments(DeltaLog.commits, locals())
         return self._commits(start_version, end_version)
 
     def _commits(self, start_version: int, end_version: int | None) -> Iterator[Commit]:
-        # From the one before, which tells a clean-up from a listing that missed the first.
+        # One version early, so that a first version missed by the listing is noticed as a gap.
         first = max(start_version - 1, 0)
         listing = list_log(self.storage, self.log_directory, from_version=first)
         for version in sorted(listing.commits):
@@ -150,17 +151,17 @@ Source = DeltaLog | Snapshot | Place
 
 
 def log_of(table: TableOrPlace, storage_options: Mapping[str, Any] | None = None) -> DeltaLog:
-    """The handle that was given, or one of the table at a place."""
+    """Return the given handle, or make a handle of the table at a location."""
     return table if isinstance(table, DeltaLog) else DeltaLog(table, storage_options)
 
 
 def snapshot_of(
     source: Source, version: int | None = None, timestamp: str | date | None = None
 ) -> Snapshot:
-    """The snapshot that was given, or one of a table as `DeltaLog.snapshot` has it.
+    """Return the given snapshot, or open a table as `DeltaLog.snapshot` does.
 
     Raises:
-        InvalidRequestError: A version or a time was given beside a snapshot.
+        InvalidRequestError: A version or a time was given together with a snapshot.
         TableNotFoundError, VersionNotFoundError, LogCorruptError, UnsupportedFeatureError: As
             `DeltaLog.snapshot`.
     """

@@ -1,5 +1,7 @@
-"""Fresh listings: a file that a concurrent clean-up deletes between listing and reading is no
-damage, since a new listing tells what took its place."""
+"""Fresh listings: lists the log again if a clean-up deletes files between listing and reading.
+
+Such a missing file is not damage: a new listing shows the files that replaced it.
+"""
 
 from __future__ import annotations
 
@@ -15,10 +17,13 @@ _LISTINGS = 3
 
 
 def retry_if_vanished(storage: Storage, log_directory: str, look: Callable[[], T]) -> T:
-    """What `look`, which lists the log and reads what it finds, returns.
+    """Call `look`, again if a file that it listed is gone.
+
+    Args:
+        look: Lists the log and reads the listed files.
 
     Raises:
-        LogCorruptError: Files that are listed vanish again and again.
+        LogCorruptError: Listed files are missing in each of several attempts.
     """
     for _ in range(_LISTINGS):
         try:

@@ -1,7 +1,7 @@
-"""`_last_checkpoint`: a hint where to begin listing, never a fact.
+"""`_last_checkpoint`: a hint where to start listing, never trusted as a fact.
 
-Source: PROTOCOL.md, "Last Checkpoint File". Missing, empty, malformed, dangling or with a checksum
-that is not its own, it is as if it were not there.
+Source: PROTOCOL.md, "Last Checkpoint File". The file is ignored if it is missing, empty, malformed
+or dangling, or if its checksum is wrong.
 """
 
 from __future__ import annotations
@@ -26,21 +26,21 @@ _MALFORMED = (ValueError, KeyError, TypeError, AttributeError, RecursionError)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LastCheckpoint:
-    """What the file says of the newest checkpoint."""
+    """The content of `_last_checkpoint`."""
 
     version: int
     size: int
-    """Actions in the checkpoint."""
+    """Number of actions in the checkpoint."""
     size_in_bytes: int | None = None
     parts: int | None = None
-    """Files of a multi-part checkpoint; None of another."""
+    """Number of files of a multi-part checkpoint; None for other kinds."""
     num_of_add_files: int | None = None
     checkpoint_schema: StructType | None = None
-    """Schema of a checkpoint in Parquet."""
+    """Schema of a Parquet checkpoint."""
 
 
 def load_hint(storage: Storage, directory: str) -> int | None:
-    """The version that the hint names; None if there is no usable hint."""
+    """The version in the hint; None without a usable hint."""
     try:
         hint = hint_from_json(storage.read(f"{directory}/{LAST_CHECKPOINT}"))
         stored = hint.get("checksum")
@@ -53,7 +53,7 @@ def load_hint(storage: Storage, directory: str) -> int | None:
 
 
 def load_named_version(storage: Storage, directory: str) -> int | None:
-    """The version that the hint names, be the rest of it right or not; others may go by it."""
+    """The version in the hint, even if the rest is malformed; other readers may use such a hint."""
     try:
         return int(hint_from_json(storage.read(f"{directory}/{LAST_CHECKPOINT}"))["version"])
     except (FileNotFoundError, DeltaOpsError, *_MALFORMED):
@@ -61,7 +61,7 @@ def load_named_version(storage: Storage, directory: str) -> int | None:
 
 
 def write_hint(storage: Storage, directory: str, hint: LastCheckpoint) -> None:
-    """Point at this checkpoint, unless the hint points at a later one already."""
+    """Point the hint at this checkpoint, unless it already points at a later one."""
     stored = load_hint(storage, directory)
     if stored is not None and stored >= hint.version:
         return
@@ -81,13 +81,13 @@ def write_hint(storage: Storage, directory: str, hint: LastCheckpoint) -> None:
 
 
 def _short_schema(schema: StructType | None) -> Any:
-    """The schema as JSON; None if it is so long that every reader would pay for it."""
+    """The schema as JSON; None if it is so long that it would slow down every reader."""
     text = "" if schema is None else schema_to_json(schema)
     return json.loads(text) if 0 < len(text) <= _SCHEMA_CHARS else None
 
 
 def checksum_of(hint: Mapping[str, Any]) -> str:
-    """The MD5 of the canonical form of a hint, its own `checksum` aside.
+    """The MD5 of a hint's canonical form, without its `checksum` field.
 
     Source: PROTOCOL.md, "JSON checksum".
     """
@@ -100,13 +100,13 @@ def checksum_of(hint: Mapping[str, Any]) -> str:
 
 
 class _Number(str):
-    """A number as it is written."""
+    """A number in its original notation."""
 
     __slots__ = ()
 
 
 def hint_from_json(data: bytes) -> dict[str, Any]:
-    """The fields of `_last_checkpoint`, with numbers as they are written."""
+    """The fields of `_last_checkpoint`; numbers keep their original notation."""
     return json.loads(  # type: ignore[no-any-return]
         data, parse_int=_Number, parse_float=_Number, object_pairs_hook=_refuse_duplicates
     )
@@ -120,7 +120,7 @@ def _refuse_duplicates(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
 
 
 def _collect_leaves(value: Any, path: str, into: list[tuple[str, str]]) -> None:
-    """Paths and texts; each table that is opened pays for this, and a schema has hundreds."""
+    """Collect paths and texts. Runs each time a table is opened, for hundreds of schema fields."""
     kind = type(value)
     if kind is dict:
         for name, inner in value.items():
@@ -136,6 +136,6 @@ def _collect_leaves(value: Any, path: str, into: list[tuple[str, str]]) -> None:
         into.append((path, str(value) if kind is _Number else json.dumps(value)))
 
 
-@lru_cache(maxsize=1024)  # a schema has few names, hundreds of times
+@lru_cache(maxsize=1024)  # a schema has few distinct names, each used hundreds of times
 def _quote(text: str) -> str:
     return f'"{quote(text, safe="")}"'

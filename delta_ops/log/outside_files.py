@@ -1,14 +1,15 @@
-"""Outside files: files that the log names outside of the table; they are read and never written.
+"""Outside files: data files outside of the table's root; they are read but never written.
 
-Source: PROTOCOL.md, "Add File and Remove File" (a path is relative to the root, or absolute). A
-shallow clone names the files of another table so.
+Source: PROTOCOL.md, "Add File and Remove File" (a path is relative to the root, or absolute). The
+log of a shallow clone names the files of another table this way.
 
-1. Each is read through a storage of its own, rooted at its disk, bucket or host and opened once. It
-   is a `Readable`, which has nothing that writes.
-2. The table's options go to the table's own store only, and to no other host or account. S3, GCS
-   and Azure are else opened with what the environment says.
-3. Whoever writes the log chooses what is read. So a table in a store does not lead to the disk of
-   this machine, and no table to a host of its writer's choice, unless the caller gives its prefix.
+1. Each file is read through its own storage, rooted at its disk, bucket or host and opened once.
+   It is a `Readable`, which has no methods that write.
+2. The table's options are used for the table's own store only, not for any other host or account.
+   S3, GCS and Azure are otherwise opened with the settings of the environment.
+3. The writer of a log chooses the files that are read. So a table in a store cannot lead readers
+   to the disk of this machine, and no table can lead them to a host of the writer's choice. The
+   caller can allow such a place by its prefix.
 """
 
 from __future__ import annotations
@@ -24,28 +25,28 @@ from delta_ops.storage.paths import is_valid, redact
 from delta_ops.store_names import names_of
 
 OutsideRule = Literal["read", "refuse"] | Mapping[str, Mapping[str, Any]]
-"""Whether files outside of the table are read; or storage options by prefix, and they are."""
+"""Whether files outside of the table are read; or storage options by prefix to read them with."""
 
 
 class _Place(NamedTuple):
-    """Where a file is, and how that is opened."""
+    """Where a file is, and how to open it."""
 
     root: str
     path: str
     prefix: str | None
-    """The prefix that the caller gave."""
+    """The prefix from the caller that matches the file."""
     options: Mapping[str, Any]
 
 
 class OutsideFiles:
-    """What a table's handle knows of files outside; pickles, and shows no credential.
+    """Opens files outside of a table; can be pickled, and its repr shows no credentials.
 
     Args:
         rule: See `DeltaLog`.
-        storage_options: The table's own.
+        storage_options: The table's own options.
 
     Raises:
-        InvalidRequestError: The rule is none, or a prefix is no absolute path or URI.
+        InvalidRequestError: The rule is invalid, or a prefix is not an absolute path or URI.
     """
 
     __slots__ = ("_by_prefix", "_opened", "_rule", "_storage_options")
@@ -67,11 +68,11 @@ class OutsideFiles:
         return f"OutsideFiles({'refuse' if self._rule == 'refuse' else 'read'!r})"
 
     def __reduce__(self) -> tuple[Any, ...]:
-        """Storages are opened again in another process."""
+        """Leave out open storages; another process opens its own."""
         return OutsideFiles, (self._rule, self._storage_options)
 
     def validate(self, path: str, table: str) -> None:
-        """Refuse a file that may not be read.
+        """Reject a file that must not be read.
 
         Args:
             path: Canonical and absolute.
@@ -83,7 +84,7 @@ class OutsideFiles:
         self._place(path, table)
 
     def is_admitted(self, path: str, table: str) -> bool:
-        """Whether `validate` takes the file."""
+        """Whether `validate` accepts the file."""
         try:
             self._place(path, table)
         except OutsideFileError:
@@ -91,11 +92,11 @@ class OutsideFiles:
         return True
 
     def find(self, path: str, table: str) -> tuple[Readable, str]:
-        """The storage that holds a file, and the file's path in it; arguments as for `validate`.
+        """Find the storage of a file, and the file's path in it; arguments as for `validate`.
 
         Raises:
-            FileNotFoundError: It is no file of the disk that it is on; in a store, reading tells.
-            OutsideFileError: It may not be read.
+            FileNotFoundError: The disk has no such file. In a store, only reading shows this.
+            OutsideFileError: The file must not be read.
             StorageError: Its storage could not be set up, for example without credentials.
             MissingDependencyError: The package for its kind of store is not installed.
         """
@@ -105,7 +106,7 @@ class OutsideFiles:
             opened = open_storage(place.root, place.options)
             opened = self._opened.setdefault((place.root, place.prefix), opened)
         if opened.has_native_input:
-            opened.stat(place.path)  # a disk has pipes and devices too, and who opens one waits
+            opened.stat(place.path)  # rejects pipes and devices, which would block when opened
         return opened, place.path
 
     def _place(self, path: str, table: str) -> _Place:
@@ -140,9 +141,9 @@ class OutsideFiles:
         return _Place(*split, prefix, options)
 
     def _default_options(self, place: str, table: str) -> Mapping[str, Any] | None:
-        """The options for a place whose prefix was not given; None: it is not opened."""
+        """Options for a place without a matching prefix; None if it must not be opened."""
         theirs, ours = _service(place), _service(place_of(table))
-        # Without a service, the address leaves the account to the options.
+        # An address without a service leaves the account to the options.
         if theirs == ours or theirs == (ours[0], None):
             return self._storage_options
         return {} if names_of(theirs[0]).has_own_service else None
@@ -150,7 +151,7 @@ class OutsideFiles:
 
 @dataclass(frozen=True, slots=True)
 class TableFiles:
-    """Every file that the log of a table names, by its canonical path."""
+    """All files that a table's log names, found by their canonical paths."""
 
     storage: Storage
     """Rooted at the table."""
@@ -162,7 +163,7 @@ class TableFiles:
         return self.storage.uri
 
     def find(self, path: str) -> tuple[Readable, str]:
-        """The storage that holds a file, and the file's path in it.
+        """Find the storage of a file, and the file's path in it.
 
         Raises:
             As `OutsideFiles.find` does.
@@ -177,7 +178,7 @@ class TableFiles:
 def _options_by_prefix(rule: Mapping[str, Mapping[str, Any]]) -> dict[str, Mapping[str, Any]]:
     found: dict[str, Mapping[str, Any]] = {}
     for prefix, options in rule.items():
-        # Neither is shown: a credential may stand in both.
+        # Messages show neither value, because both may contain credentials.
         if not isinstance(prefix, str) or not is_absolute(prefix):
             raise InvalidRequestError(
                 "a prefix of files outside of a table is no URI and no absolute path; write it "
@@ -199,7 +200,7 @@ def _options_by_prefix(rule: Mapping[str, Mapping[str, Any]]) -> dict[str, Mappi
 
 
 def _service(place: str) -> tuple[str, str | None]:
-    """Store and service of a canonical place; one set of options opens a service."""
+    """Store and service of a canonical place; each service needs its own options."""
     if place.startswith("/"):
         return "/", ""
     store, _, rest = place.partition("://")

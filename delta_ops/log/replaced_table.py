@@ -1,4 +1,4 @@
-"""Replaced tables: whether the table at a place is the one that was read there."""
+"""Replaced tables: checks that a path still holds the same table."""
 
 from __future__ import annotations
 
@@ -9,18 +9,18 @@ from delta_ops.storage import FileInfo
 
 
 class TableMark(NamedTuple):
-    """What tells one table from another at its place."""
+    """Identifies a table among the tables that had the same path."""
 
     id: str
     """`metaData.id`."""
     version: int
     """The latest version."""
     newest: FileInfo | None
-    """The file of the log that shows the version; None where it is not known."""
+    """The log file that shows the version; None if unknown."""
 
 
 def validate_not_replaced(table: str, known: TableMark, found: TableMark) -> None:
-    """Reject a table that does not continue the one that was read.
+    """Reject a table that does not continue the known table.
 
     Raises:
         TableReplacedError: It is another table, or has lost versions.
@@ -32,7 +32,7 @@ def validate_not_replaced(table: str, known: TableMark, found: TableMark) -> Non
             f"that of the table in its place is {found.id}",
         )
     if found.version == known.version and _path(found.newest) != _path(known.newest):
-        # No clean-up takes the commit of the latest version: a checkpoint was left behind.
+        # A clean-up never deletes the latest version's commit, so only its checkpoint was left.
         raise TableReplacedError(
             table, f"has lost the commit of its latest version, {known.version}"
         )
@@ -45,9 +45,9 @@ def validate_not_replaced(table: str, known: TableMark, found: TableMark) -> Non
 
 
 def is_same_file(known: FileInfo, found: FileInfo | None) -> bool:
-    """Whether a file is still what it was; False where that is not certain.
+    """Whether a file is unchanged; False if that is uncertain.
 
-    Stores give times more exactly in one answer than in another, so the etag decides.
+    Stores report times with different precision in different answers, so the etag decides.
     """
     if found is None or found.size != known.size:
         return False

@@ -1,7 +1,7 @@
-"""Table state: what a version holds beside its files.
+"""Table state: protocol, metadata, transactions and domains of a version.
 
 Source: PROTOCOL.md, "Action Reconciliation", "Transaction Identifiers", "Domain Metadata". The
-latest protocol and metadata count, and for each application and each domain what was said last.
+latest protocol and metadata count, and the latest action for each application and each domain.
 No I/O: the caller supplies the actions.
 """
 
@@ -16,21 +16,21 @@ from delta_ops.protocol.actions import DomainMetadata, Metadata, Protocol, SetTr
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TableState:
-    """Everything a version holds but its files."""
+    """The state of a version without its files."""
 
     protocol: Protocol | None
     metadata: Metadata | None
     transactions: Mapping[str, SetTransaction]
     """By application id."""
     domains: Mapping[str, DomainMetadata]
-    """By domain; removed ones included until a checkpoint drops them."""
+    """By domain, including removed domains until a checkpoint drops them."""
 
 
 EMPTY_STATE = TableState(protocol=None, metadata=None, transactions={}, domains={})
 
 
 def state_of_commits(commits: Iterable[Commit]) -> TableState:
-    """What commits, given in ascending order, hold beside file actions."""
+    """Combine the non-file actions of commits, in ascending order."""
     state = EMPTY_STATE
     for commit in commits:
         of_commit = TableState(
@@ -44,7 +44,7 @@ def state_of_commits(commits: Iterable[Commit]) -> TableState:
 
 
 def joined_state(older: TableState, newer: TableState) -> TableState:
-    """The state after both: what the newer one says counts."""
+    """Combine two states; the newer values win."""
     return TableState(
         protocol=newer.protocol or older.protocol,
         metadata=newer.metadata or older.metadata,

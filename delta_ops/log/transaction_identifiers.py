@@ -1,6 +1,6 @@
-"""Transaction identifiers: the version whose commit carries one.
+"""Transaction identifiers: finds the version that committed an identifier.
 
-Source: PROTOCOL.md, "Transaction Identifiers". Which are in force is a part of `table_state`.
+Source: PROTOCOL.md, "Transaction Identifiers". `table_state` holds the current identifiers.
 """
 
 from __future__ import annotations
@@ -18,17 +18,17 @@ _MANY_COMMITS = 32
 def version_of_transaction(
     storage: Storage, directory: str, app_id: str, version: int, *, base: Snapshot | None = None
 ) -> int | None:
-    """The version whose commit carries a txn; None if its commit file cannot be found.
+    """Find the version that committed a txn; None if its commit file cannot be found.
 
-    A commit that is damaged is passed over: the txn is known from elsewhere, and an old commit may
-    be one that no version needs any more.
+    A damaged commit is skipped: the txn is already known to exist, and no version may need such an
+    old commit any more.
 
     Args:
-        base: What the first commit of the log follows.
+        base: The snapshot of another log that the first commit of this log follows.
     """
     commits, _ = logged_commits(storage, directory, base)
     newest_first = [commits[number] for number in sorted(commits, reverse=True)]
-    # It is among the last ones, nearly always; else as many are read at once as have been already.
+    # The txn is nearly always recent. Else the number of commits read doubles each time.
     start, end = 0, 1
     while start < len(newest_first):
         group = newest_first[start:end]

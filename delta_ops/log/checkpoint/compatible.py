@@ -1,11 +1,11 @@
-"""Compatible checkpoints: a V2 checkpoint once more, under the name of a classic one.
+"""Compatible checkpoints: a copy of a V2 checkpoint under the name of a classic checkpoint.
 
 Source: PROTOCOL.md, "Checkpoints" (Backward compatibility while using UUID-named checkpoints).
 
-Who knows no V2 checkpoints passes their names over. As long as commit 0 is there it learns from it
-or from a later one that the table has a feature it does not know; once the log is cleaned up, it
-would find no beginning and call the table damaged. With this copy it finds the protocol. The copy
-is a V2 checkpoint too: it names the same sidecars.
+A reader without V2 support ignores V2 checkpoint names. While commit 0 exists, the reader learns
+from the commits that the table has an unsupported feature. After a clean-up of the log, the reader
+would find no start and report a damaged table. This copy shows it the protocol. The copy is itself
+a V2 checkpoint with the same sidecars.
 """
 
 from __future__ import annotations
@@ -66,7 +66,7 @@ def write_compatible_checkpoint(storage: Storage, directory: str, version: int) 
     """Copy the version's V2 checkpoint to the name of a classic one.
 
     Returns:
-        False if another checkpoint has that name.
+        False if another checkpoint already has that name.
 
     Raises:
         LogCorruptError: The checkpoint is gone, lacks a sidecar, or cannot be read.
@@ -77,7 +77,7 @@ def write_compatible_checkpoint(storage: Storage, directory: str, version: int) 
         data = storage.read(top.path)
         content = _encode_parquet(data) if top.path.endswith(".json") else data
     try:
-        if storage.stat(path).size == 0:  # its writer died before the first byte
+        if storage.stat(path).size == 0:  # a writer died before it wrote the first byte
             storage.delete(path)
     except FileNotFoundError:
         pass
@@ -85,7 +85,7 @@ def write_compatible_checkpoint(storage: Storage, directory: str, version: int) 
 
 
 def _top_level_file(storage: Storage, directory: str, version: int) -> FileInfo:
-    """Find a top-level file that is whole: readers take the copy of it before all others."""
+    """Find a complete top-level file; it must be complete, as readers prefer the copy to others."""
     sidecars = {info.path for info in list_sidecars(storage, directory)}
     lacking = None
     for info in storage.list_from(directory, version_prefix(version)):
@@ -117,7 +117,7 @@ def _encode_parquet(lines: bytes) -> bytes:
 
 
 def _pair_maps(row: Mapping[str, Mapping[str, Any]]) -> dict[str, dict[str, Any]]:
-    """Maps as pairs, as Arrow takes them; actions that are not known are left out."""
+    """The row with each map as a list of pairs, as Arrow requires; unknown actions are dropped."""
     return {
         name: dict(_pair_fields(body, _SCHEMA.field(name).type))
         for name, body in row.items()

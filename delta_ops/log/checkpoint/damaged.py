@@ -1,8 +1,8 @@
-"""Damaged checkpoints: the same version from an older checkpoint, or from all commits.
+"""Damaged checkpoints: falls back to an older checkpoint, or to all commits.
 
-Source: PROTOCOL.md, "Checkpoints": a checkpoint holds what the commits up to its version come to,
-so any of them does. The reference falls back like this since 3.2, where opening a table finds the
-damage.
+Source: PROTOCOL.md, "Checkpoints": a checkpoint holds the result of all commits up to its version,
+so any older checkpoint plus the later commits gives the same state. The reference has fallen back
+like this since 3.2, if opening the table finds the damage.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ class DamagedCheckpoint:
 
     @property
     def advice(self) -> str:
-        """What is wrong and what to do about it, in one sentence."""
+        """The problem and its cure, in one sentence."""
         return (
             f"the checkpoint of version {self.version} cannot be read ({self.file}: "
             f"{self.reason}), so that readers take an older one and the commits since; keep these "
@@ -49,7 +49,7 @@ def is_about(error: LogCorruptError, checkpoint: Checkpoint | None) -> bool:
 def damaged_checkpoint(
     checkpoint: Checkpoint, error: LogCorruptError, table: str
 ) -> DamagedCheckpoint:
-    """The checkpoint of an error, which goes to the logger, too."""
+    """Describe the checkpoint of an error, and log a warning."""
     found = DamagedCheckpoint(
         version=checkpoint.version,
         paths=tuple(part.path for part in checkpoint.parts),
@@ -67,7 +67,7 @@ def segment_below(
     checkpoint: Checkpoint,
     base_version: int | None,
 ) -> Segment | None:
-    """The segment of a version from an older checkpoint than this one; None if there is none."""
+    """The segment of a version, based on an older checkpoint; None if it cannot be read so."""
     listing = list_log(storage, directory)
     older = tuple(each for each in listing.checkpoints if each.version < checkpoint.version)
     try:

@@ -1,14 +1,15 @@
-"""Incomplete checkpoints: parts without the rest, and empty files, which some take for a whole one.
+"""Incomplete checkpoints: deletes empty checkpoint files and parts of an incomplete checkpoint.
 
-deltalake's clean-up goes by names. Any such file is a checkpoint to it, and it deletes the commits
-below; the table is gone for everybody. So the files go, by rules under which nobody misses them:
+deltalake's clean-up looks at names only. It takes any such file for a checkpoint and deletes the
+commits below it, after which no reader can read the table. So these files are deleted, by rules
+that keep every file that is still needed:
 
-1. Only those of a version that has no complete checkpoint, and can be read without them: where it
-   cannot, they may be all that is left of it.
-2. None of the version's is younger than a day: somebody may be writing the others.
-3. They are looked at again just before: the missing ones may have come.
-4. A hint that names the version goes before them, and is looked for after them too: some readers
-   fail where it names what is not there, and all list without one.
+1. Only files of versions without a complete checkpoint are deleted, and only if the version can be
+   read without them. Otherwise they may be all that is left of the version.
+2. All files of the version are at least a day old. Before that, a writer may still add parts.
+3. The log is listed again just before the deletion, because the missing parts may have appeared.
+4. A hint that names the version is deleted before the files, and checked again after them. Some
+   readers fail if the hint names missing files. Without a hint, all readers list the log.
 """
 
 from __future__ import annotations
@@ -25,11 +26,11 @@ from delta_ops.storage import FileInfo, Storage
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DeletedFiles:
-    """What was deleted, and what could not be."""
+    """The deleted files, and the paths that could not be deleted."""
 
     files: tuple[FileInfo, ...]
     failures: tuple[str, ...]
-    """Paths."""
+    """Paths that could not be deleted."""
 
 
 _NOTHING = DeletedFiles(files=(), failures=())
@@ -39,13 +40,13 @@ def misleading_files(listing: LogListing) -> tuple[FileInfo, ...]:
     """The files of incomplete checkpoints whose versions can be read without them.
 
     Args:
-        listing: From a complete checkpoint on, or of the whole log.
+        listing: A listing of the whole log, or from a complete checkpoint on.
     """
     return _flatten(_find_misleading(listing))
 
 
 def stale_files(listing: LogListing, now_ms: int) -> tuple[FileInfo, ...]:
-    """Misleading files that nobody is completing any more.
+    """The misleading files that no writer is completing any more.
 
     Args:
         listing: As for `misleading_files`.
@@ -57,13 +58,14 @@ def stale_files(listing: LogListing, now_ms: int) -> tuple[FileInfo, ...]:
 def delete_stale(
     storage: Storage, directory: str, files: Collection[FileInfo], now_ms: int
 ) -> DeletedFiles:
-    """Delete those of the files that are stale at this moment too.
+    """Delete the given files that are still stale.
 
-    Left is a writer who completes a checkpoint of day-old parts between the look and the deletion:
-    then the version has none after all, which matters only if a clean-up has gone by it meanwhile.
+    One race remains: a writer completes a checkpoint of day-old parts between the listing and the
+    deletion. The version then has no checkpoint. That matters only if a clean-up relied on the
+    checkpoint in the meantime.
 
     Args:
-        files: As `stale_files` gave them.
+        files: From `stale_files`.
         now_ms: As for `stale_files`.
     """
     if not files:

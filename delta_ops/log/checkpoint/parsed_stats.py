@@ -1,7 +1,7 @@
-"""Statistics that a checkpoint holds as a struct (`stats_parsed`), as the JSON of an add.
+"""Converts statistics that a checkpoint holds as a struct (`stats_parsed`) to JSON.
 
-Source: PROTOCOL.md, "Checkpoint Schema" and "Per-file Statistics". A value that JSON statistics
-cannot hold exactly is left out by itself: a bound that is missing skips no file.
+Source: PROTOCOL.md, "Checkpoint Schema" and "Per-file Statistics". A value without an exact JSON
+form is left out; other values stay. A missing bound skips no file.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ import pyarrow.compute as pc
 
 
 def add_json_stats(adds: pa.StructArray) -> pa.StructArray:
-    """Adds whose statistics are only there as a struct, with the same statistics as JSON."""
+    """Fill in missing JSON statistics from `stats_parsed`, and drop that field."""
     names = [adds.type.field(i).name for i in range(adds.type.num_fields)]
     if "stats_parsed" not in names:
         return adds
@@ -34,12 +34,12 @@ def add_json_stats(adds: pa.StructArray) -> pa.StructArray:
 
 
 def stats_json(stats: Mapping[str, Any]) -> str:
-    """A row of `stats_parsed` as JSON, without what JSON statistics cannot hold."""
+    """A row of `stats_parsed` as JSON, without values that have no JSON form."""
     return json.dumps(_plain_value(stats), separators=(",", ":"), allow_nan=False)
 
 
 def _plain_value(value: Any) -> Any:
-    """The value as JSON has it; None for what it does not."""
+    """The value as JSON types; None if it has no JSON form."""
     match value:
         case Mapping():
             plain = {name: _plain_value(v) for name, v in value.items()}
@@ -67,7 +67,7 @@ _JSON_KINDS = (
 
 
 def _clear_inconvertible(array: pa.Array) -> pa.Array:
-    """The array with nulls for what is none of JSON, such as years before 1 and after 9999."""
+    """Replace values without a JSON form by null, such as years before 1 and after 9999."""
     kind = array.type
     if pa.types.is_struct(kind):
         if not kind.num_fields:
@@ -84,7 +84,7 @@ def _clear_inconvertible(array: pa.Array) -> pa.Array:
             micros = array.cast(pa.timestamp("us", kind.tz))
         except pa.ArrowInvalid:  # finer than a microsecond, or out of its range
             return pa.nulls(len(array))
-        # A day less at each end: a time zone may move the local date across it.
+        # One day less at each end: a time zone may shift the local date by a day.
         first, last = (_FIRST_DAY + 1) * _DAY_US, (_LAST_DAY - 1) * _DAY_US
         return _clear_outside(micros, micros.cast(pa.int64()), first, last)
     return array if any(is_kind(kind) for is_kind in _JSON_KINDS) else pa.nulls(len(array))

@@ -1,9 +1,9 @@
-"""Checkpoint parts: the Parquet files of a checkpoint, opened by the columns that are wanted.
+"""Checkpoint parts: reads chosen columns from the Parquet files of a checkpoint.
 
-Files are read by ranges: their footers many at a time, and their columns ahead of whoever decodes
-them. Arrow only decodes what is in memory: its own threads are those of all tables of the process,
-so that one whose disk is slow would hold up the others. Errors of Arrow and of the store are raised
-in our own words.
+Files are read by byte ranges: many footers at a time, and columns ahead of their decoding. Arrow
+only decodes bytes that are in memory. If Arrow read the files, one slow disk would block its
+threads, which all tables of the process share. Errors of Arrow and of the store become errors of
+delta_ops.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ _OPTIONS: Mapping[str, Any] = {
 
 
 class Piece(NamedTuple):
-    """Row groups of a part that can be read."""
+    """Row groups of a part, ready to read."""
 
     part: FileInfo
     file: pq.ParquetFile
@@ -53,14 +53,14 @@ class Piece(NamedTuple):
 
 
 class SmallPart(NamedTuple):
-    """A part in memory: Arrow's own class, since to open a `ParquetFile` takes twice as long."""
+    """A part in memory; uses Arrow's inner reader, since a `ParquetFile` takes twice as long."""
 
     reader: ParquetReader
     footer: Footer
     fields: Fields
 
     def read(self, columns: Collection[str]) -> list[pa.RecordBatch]:
-        """All rows.
+        """Read all rows.
 
         Args:
             columns: As for `ParquetFile.read`.
@@ -74,32 +74,32 @@ class SmallPart(NamedTuple):
 
 _SMALL_BYTES = 256 << 10
 _SMALL_ROWS = 10_000
-"""A file of no more than both is read and opened once, for all that is wanted of it."""
+"""A file within both limits is read and opened once, for everything that is needed from it."""
 
 _DISK_READS = 2
-"""At once from a disk: one is decoded, the next one is read."""
+"""Concurrent reads from a disk: the next piece is read while the current piece is decoded."""
 
 Choose = Callable[[Fields], Sequence[str]]
-"""Takes what a part has; gives the columns that are wanted, as `ParquetFile.iter_batches` does."""
+"""Maps the fields of a part to the columns to read, named as in `ParquetFile.iter_batches`."""
 
 
 def load_footers(storage: Storage, parts: Sequence[FileInfo]) -> dict[str, Footer]:
-    """The footers of these files by path.
+    """Load the footers of some files, by path.
 
     Raises:
-        FileNotFoundError: One of them is gone; its `filename` is the path of the part.
-        LogCorruptError: One of them is no Parquet file.
+        FileNotFoundError: A file is gone; the error's `filename` is the path of the part.
+        LogCorruptError: A file is not a Parquet file.
     """
     footers = run_parallel(partial(_load_footer, storage), parts)
     return {part.path: footer for part, footer in zip(parts, footers, strict=True)}
 
 
 def open_small(storage: Storage, part: FileInfo) -> SmallPart | None:
-    """The part in memory; None if it is not small.
+    """Load a small part into memory; None if it is not small.
 
     Raises:
-        FileNotFoundError: It is gone; its `filename` is the path of the part.
-        LogCorruptError: It is no Parquet file.
+        FileNotFoundError: The file is gone; the error's `filename` is the path of the part.
+        LogCorruptError: The file is not a Parquet file.
     """
     if part.size > _SMALL_BYTES:
         return None
@@ -120,16 +120,18 @@ def open_small(storage: Storage, part: FileInfo) -> SmallPart | None:
 def iter_pieces(
     storage: Storage, parts: Sequence[FileInfo], known: Mapping[str, Footer], choose: Choose
 ) -> Iterator[Piece]:
-    """The parts in their order, as pieces of which only the chosen columns may be read.
+    """Yield the parts, in order, as pieces with the chosen columns.
+
+    A caller may read only these columns of a piece.
 
     Args:
         storage: Holds the parts.
         parts: Parquet files.
-        known: Footers that were loaded before, by path.
-        choose: Says what is wanted of each part.
+        known: Footers that are already loaded, by path.
+        choose: Chooses the columns to read of each part.
 
     Raises:
-        FileNotFoundError: A part is gone; its `filename` is the path of the part.
+        FileNotFoundError: A part is gone; the error's `filename` is the path of the part.
         LogCorruptError: A part cannot be read.
     """
     reads = _reads(storage, _choose_columns(storage, parts, known, choose))
@@ -161,7 +163,7 @@ def _choose_columns(
 
 
 def _row_groups(footer: Footer) -> Sequence[int]:
-    """All of them: Arrow aborts the process where a damaged footer's statistics are looked at."""
+    """All row groups: filtering by a damaged footer's statistics makes Arrow abort the process."""
     return range(footer.metadata.num_row_groups)
 
 
@@ -187,13 +189,13 @@ def _load_footer(storage: Storage, part: FileInfo) -> Footer:
     with reading(storage, part):
         if not storage.has_native_input:
             return read_footer(storage, part)
-        # A sidecar may be said to have another size than it has; on a disk that does not matter.
+        # The size in a checkpoint's sidecar action may be wrong; on a disk that does not matter.
         with storage.open_input(part.path) as source, pq.ParquetFile(source) as file:
             return Footer(metadata=file.metadata, size=source.size(), content=b"")
 
 
 def delete_if_empty(storage: Storage, path: str) -> None:
-    """Make room where a writer died before its first byte; readers pass such a file over."""
+    """Delete an empty file that a writer left when it died; readers skip such files."""
     try:
         if storage.stat(path).size == 0:
             storage.delete(path)
@@ -203,7 +205,7 @@ def delete_if_empty(storage: Storage, path: str) -> None:
 
 @contextmanager
 def reading(storage: Storage, part: FileInfo) -> Iterator[None]:
-    """Errors of Arrow and of the store, in our own words; `FileNotFoundError` with the part."""
+    """Translate errors of Arrow and of the store; a `FileNotFoundError` gets the part's path."""
     try:
         yield
     except MemoryError as error:
@@ -218,8 +220,8 @@ def reading(storage: Storage, part: FileInfo) -> Iterator[None]:
     except FileNotFoundError as error:
         raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), part.path) from error
     except OSError as error:
-        # Arrow reports damaged pages as an OSError of no number; the store's failures have one, or
-        # a type of their own, and say nothing of the file.
+        # Arrow reports damaged pages as a plain OSError without a number. Failures of the store
+        # have a number or their own type; they do not mean that the file is damaged.
         if error.errno is None and type(error) is OSError:
             raise _unreadable_error(storage, part, error) from error
         raise StorageError(storage.locate(part.path), "read", str(error)) from error
@@ -230,7 +232,7 @@ def reading(storage: Storage, part: FileInfo) -> Iterator[None]:
 
 
 def _length_error(storage: Storage, part: FileInfo) -> ValueError | None:
-    """What is wrong if the file is shorter than what refers to it says: stores merely fail."""
+    """The error of a file shorter than its listed size; stores only report a failed read."""
     try:
         size = storage.stat(part.path).size
     except (OSError, DeltaOpsError):

@@ -1,7 +1,7 @@
 """Checkpoints read: the reconciled state of a version, column by column.
 
-Source: PROTOCOL.md, "Checkpoints" and "Checkpoint Schema". Only the columns that are asked for are
-read, and file actions are streamed: a checkpoint may hold millions.
+Source: PROTOCOL.md, "Checkpoints" and "Checkpoint Schema". Only requested columns are read, and
+file actions are streamed, because a checkpoint may hold millions.
 """
 
 from __future__ import annotations
@@ -58,7 +58,7 @@ from delta_ops.storage import FileInfo, Storage
 from delta_ops.storage.parquet_ranges import Footer
 from delta_ops.storage.unchanging import forget_unchanging, read_unchanging_whole
 
-# To make one takes as long as to read a small column.
+# Making an empty table takes as long as reading a small column.
 _NO_ADDS, _NO_REMOVES = ADD.empty_table(), REMOVE.empty_table()
 
 
@@ -68,24 +68,24 @@ class OpenCheckpoint:
 
     state: TableState
     files: tuple[FileInfo, ...]
-    """Parquet files."""
+    """Parquet files that hold file actions."""
     adds: pa.Table = field(default_factory=ADD.empty_table)
-    """Adds of a top-level file in JSON."""
+    """Adds of a top-level JSON file."""
     removes: pa.Table = field(default_factory=REMOVE.empty_table)
     footers: Mapping[str, Footer] = field(default_factory=dict)
-    """By path, of the Parquet files that were read to open it."""
+    """Footers of the Parquet files that were read to open the checkpoint, by path."""
     ahead: Mapping[str, pa.Table] = field(default_factory=dict)
-    """By action, file actions of the first of `files` that were read with the rest of it."""
+    """File actions that were read together with the first of `files`, by action."""
 
 
 def open_checkpoint(
     storage: Storage, checkpoint: Checkpoint, ahead: Mapping[str, Sequence[str]] | None = None
 ) -> OpenCheckpoint:
-    """Read the actions of a checkpoint that are not about files.
+    """Read the non-file actions of a checkpoint.
 
     Args:
-        ahead: Columns of `ADD` and `REMOVE`, by action, that will be asked for: a small checkpoint
-            is then read once for everything.
+        ahead: Columns of `ADD` and `REMOVE`, by action, that the caller will need later. A small
+            checkpoint is read once, with these columns.
 
     Raises:
         FileNotFoundError: A part is gone.
@@ -113,7 +113,7 @@ def open_checkpoint(
     with reading(storage, top):
         state = _state(others, checkpoint.version)
     located = (file_of_sidecar(each, top) for each in others if isinstance(each, Sidecar))
-    sidecars = tuple({each.path: each for each in located}.values())  # one may be named twice
+    sidecars = tuple({each.path: each for each in located}.values())  # drop repeated names
     return OpenCheckpoint(
         state=state,
         files=files + sidecars,
@@ -138,7 +138,7 @@ def _decoded_json(storage: Storage, part: FileInfo) -> CommitActions:
 def _read_at_once(
     part: SmallPart, ahead: Mapping[str, Sequence[str]]
 ) -> tuple[tuple[Any, ...], Mapping[str, pa.Table]]:
-    """The actions that are not about files, and those about files with the columns `ahead`."""
+    """Read the non-file actions, and the file actions with the columns of `ahead`."""
     names = list(_columns_of_state(part.fields))
     of_files = {action: _columns_of(part.fields, action, cols) for action, cols in ahead.items()}
     wanted = [*names, *chain.from_iterable(of_files.values())]
@@ -178,10 +178,10 @@ def _state_actions(
 
 
 def _state(actions: Sequence[Any], version: int) -> TableState:
-    """What the actions of a checkpoint come to that are not about files.
+    """Combine the non-file actions of a checkpoint.
 
     Raises:
-        ValueError: They contradict each other, or the version that the file's name says.
+        ValueError: The actions contradict each other or the version in the file's name.
     """
     validate_version([a.version for a in actions if isinstance(a, CheckpointMetadata)], version)
     return TableState(
@@ -195,7 +195,7 @@ def _state(actions: Sequence[Any], version: int) -> TableState:
 def stream_adds(
     storage: Storage, checkpoint: OpenCheckpoint, columns: Sequence[str]
 ) -> Iterator[pa.Table]:
-    """The live files in row groups' batches, with these `arrow_schemas.ADD` columns."""
+    """Yield the live files in batches, with these columns of `arrow_schemas.ADD`."""
     schema = pa.schema([ADD.field(name) for name in columns])
     if len(checkpoint.adds):
         yield checkpoint.adds.select(list(columns))
@@ -205,7 +205,7 @@ def stream_adds(
 def stream_removes(
     storage: Storage, checkpoint: OpenCheckpoint, columns: Sequence[str]
 ) -> Iterator[pa.Table]:
-    """The tombstones, with these `arrow_schemas.REMOVE` columns."""
+    """Yield the tombstones in batches, with these columns of `arrow_schemas.REMOVE`."""
     schema = pa.schema([REMOVE.field(name) for name in columns])
     if len(checkpoint.removes):
         yield checkpoint.removes.select(list(columns))
@@ -237,7 +237,7 @@ def _decoded_rows(batch: pa.RecordBatch) -> Iterator[Any]:
 
 
 def _transactions(batch: pa.RecordBatch) -> Iterator[SetTransaction]:
-    """Read txns by columns: a table may hold one identifier for each of very many sources."""
+    """Read txns by column: a table may have one identifier for each of very many sources."""
     present = present_rows(batch.column("txn"), "txn")
     if not len(present):
         return
@@ -249,7 +249,7 @@ def _transactions(batch: pa.RecordBatch) -> Iterator[SetTransaction]:
 
 
 def _columns_of(stored: Fields, action: str, wanted: Collection[str]) -> Sequence[str]:
-    """What is read of a part to have these columns of its file actions."""
+    """The columns to read from a part to get these columns of its file actions."""
     if action not in stored:
         return ()
     validate_fields(stored, action)

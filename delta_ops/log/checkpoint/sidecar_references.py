@@ -1,4 +1,4 @@
-"""Sidecar references: which sidecars the checkpoints of a log name.
+"""Sidecar references: finds the sidecars that the checkpoints of a log name.
 
 Source: PROTOCOL.md, "Sidecar Files".
 """
@@ -17,13 +17,13 @@ from delta_ops.storage.concurrency import MAX_CONCURRENCY, run_parallel
 def referenced_sidecars(
     storage: Storage, top_level: Sequence[FileInfo], candidates: Collection[str]
 ) -> set[str]:
-    """Find which of some sidecars any of the checkpoints names.
+    """Find which of some sidecars are named by any checkpoint.
 
-    Reads as few checkpoints as it takes: none without candidates, and all where one is an orphan.
+    Reads as few checkpoints as possible: none without candidates, and all if one is an orphan.
 
     Args:
-        top_level: The checkpoints' files. One that is gone names nothing.
-        candidates: Paths, as a listing has them.
+        top_level: Top-level files of the checkpoints. A file that is gone names nothing.
+        candidates: Paths as in a listing.
 
     Raises:
         LogCorruptError: A checkpoint cannot be read.
@@ -39,13 +39,13 @@ def referenced_sidecars(
 
 
 def named_sidecars(storage: Storage, top: FileInfo) -> set[str]:
-    """Sidecars that a checkpoint names, by its top-level file; none if that is gone.
+    """Sidecars that a top-level file names; empty if the file is gone.
 
     Raises:
-        LogCorruptError: It cannot be read.
+        LogCorruptError: The file cannot be read.
     """
     try:
-        # Whatever version it is of: what it says of that is not asked for.
+        # The version comes from the file name, so that it matches for checkpoints of any version.
         opened = open_checkpoint(storage, _checkpoint(top))
     except FileNotFoundError:
         return set()

@@ -1,7 +1,7 @@
 """Sidecars: files beside a V2 checkpoint that hold its file actions.
 
-Source: PROTOCOL.md, "Sidecar Files", "Sidecar File Information". They lie in a directory of their
-own, below that of the log, and an action of the checkpoint's top-level file names each.
+Source: PROTOCOL.md, "Sidecar Files", "Sidecar File Information". Sidecars lie in a directory of
+their own below the log directory. The checkpoint's top-level file has one action per sidecar.
 """
 
 from __future__ import annotations
@@ -16,22 +16,22 @@ _DIRECTORY = "_sidecars"
 
 
 def list_sidecars(storage: Storage, log_directory: str) -> list[FileInfo]:
-    """The files directly in the directory of sidecars, which need not be there."""
+    """List the files directly in the sidecar directory; empty if there is no such directory."""
     return list(storage.list_from(f"{log_directory}/{_DIRECTORY}", ""))
 
 
 def new_sidecar_path(log_directory: str) -> str:
-    """A path that no other sidecar has."""
+    """A new unique path for a sidecar."""
     return f"{log_directory}/{_DIRECTORY}/{uuid4()}.parquet"
 
 
 def is_sidecar(path: str) -> bool:
-    """Whether a file of a checkpoint is a sidecar, by its path."""
+    """Whether a path belongs to a sidecar."""
     return f"/{_DIRECTORY}/" in path
 
 
 def file_of_sidecar(sidecar: Sidecar, top: FileInfo) -> FileInfo:
-    """The file that an action names: whatever directory it names, only the file's name counts.
+    """The file that a sidecar action names; only the file name counts, not the directory.
 
     Args:
         top: The top-level file of the checkpoint.
@@ -42,6 +42,6 @@ def file_of_sidecar(sidecar: Sidecar, top: FileInfo) -> FileInfo:
 
 
 def sidecar_of_file(info: FileInfo) -> Sidecar:
-    """The action that names a file."""
+    """The sidecar action for a file."""
     name = info.path.rpartition("/")[2]
     return Sidecar(path=quote(name), size_in_bytes=info.size, modification_time=info.modified_ms)

@@ -1,7 +1,7 @@
-"""Commit times: when each version was committed, by its file or by what it says itself.
+"""Commit times: the time of each version, from its file or from its in-commit timestamp.
 
-Source: PROTOCOL.md, "In-Commit Timestamps". The times of files are raised where needed, so that
-times grow with versions, as the reference does.
+Source: PROTOCOL.md, "In-Commit Timestamps". File times are raised where needed, as in the
+reference, so that later versions have later times.
 """
 
 from __future__ import annotations
@@ -20,24 +20,24 @@ from delta_ops.log.snapshot import Snapshot
 
 
 def monotone_times(listing: LogListing) -> dict[int, int]:
-    """The time of each version in ms, each at least 1 ms after the one before it."""
+    """File time of each version in ms, raised to at least 1 ms after the previous version."""
     return raised_times({version: info.modified_ms for version, info in listing.commits.items()})
 
 
 def latest_times(listing: LogListing, now_ms: int) -> dict[int, int]:
-    """The latest time at which each version can have been committed, in ms; it never falls.
+    """The latest possible commit time of each version, in ms; never decreases.
 
-    A file that is older than one before it was dated by a clock that was set back: of it is known
-    only that it was there before the next one, or before now.
+    A file that is older than an earlier version's file got its time from a clock that was set back.
+    It is known only that the file existed before the next version, or before now.
 
     Args:
-        now_ms: By the store's clock, in milliseconds since the Unix epoch.
+        now_ms: Milliseconds since the Unix epoch, by the store's clock.
     """
     return _find_latest({v: info.modified_ms for v, info in listing.commits.items()}, now_ms)
 
 
 class CommitTimes:
-    """When each version that a snapshot's log still tells of was committed."""
+    """Commit times of the versions whose commit files the snapshot's log still has."""
 
     def __init__(self, snapshot: Snapshot) -> None:
         self._commits, _ = logged_commits(snapshot.storage, snapshot.log_directory, snapshot.base)
@@ -48,13 +48,13 @@ class CommitTimes:
         """Ascending."""
 
     def version_before(self, time_ms: int, *, now_ms: int) -> int | None:
-        """The last version that was committed at a time or before it, whatever clock was set back.
+        """The last version committed at or before a time, even if clocks were set back.
 
         Args:
             now_ms: As for `latest_times`.
 
         Raises:
-            LogCorruptError: A commit lacks the timestamp that its table demands.
+            LogCorruptError: A commit lacks the in-commit timestamp that its table requires.
         """
         latest = _find_latest(self._modified, now_ms)
         found = bisect_right(
@@ -63,10 +63,10 @@ class CommitTimes:
         return self.versions[found - 1] if found else None
 
     def time_at(self, version: int) -> int:
-        """Milliseconds since the Unix epoch; grows with the versions.
+        """Commit time in milliseconds since the Unix epoch; later versions have later times.
 
         Raises:
-            LogCorruptError: The commit lacks the timestamp that its table demands.
+            LogCorruptError: The commit lacks the in-commit timestamp that its table requires.
         """
         if self._enabled is not None and version >= self._enabled.version:
             return read_in_commit_timestamp(self._commits[version])
@@ -74,7 +74,7 @@ class CommitTimes:
 
 
 def raised_times(found: Mapping[int, int]) -> dict[int, int]:
-    """Times in ms by version, each at least 1 ms after the one before it."""
+    """Times in ms by version, raised to at least 1 ms after the previous version."""
     times: dict[int, int] = {}
     previous = None
     for version in sorted(found):

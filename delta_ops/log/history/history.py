@@ -1,4 +1,4 @@
-"""History: what each version did, newest first.
+"""History: the operation of each version, newest first.
 
 Source: PROTOCOL.md, "Commit Provenance Information" and "In-Commit Timestamps".
 """
@@ -36,25 +36,25 @@ class HistoryEntry:
 
     version: int
     timestamp_ms: int
-    """Its in-commit timestamp, or when its file was created, raised where needed so that times grow
-    with versions."""
+    """The in-commit timestamp, or else the time of the commit file. File times are raised where
+    needed, so that later versions have later times."""
     operation: str | None
     operation_parameters: Mapping[str, Any]
     operation_metrics: Mapping[str, Any]
     engine_info: str | None
     user_metadata: str | None
     commit_info: Mapping[str, Any]
-    """All that the writer said, by JSON name."""
+    """The whole commitInfo, by JSON name."""
 
 
 def load_history(
     storage: Storage, directory: str, limit: int | None = None, *, base: Snapshot | None = None
 ) -> Iterator[HistoryEntry]:
-    """Versions whose commit file is there, newest first.
+    """Yield the versions that have a commit file, newest first.
 
     Args:
-        limit: How many at most; None: all.
-        base: What the first commit of the log follows.
+        limit: Maximum number of versions; None for all.
+        base: The snapshot of another log that the first commit of this log follows.
 
     Raises:
         InvalidRequestError: `limit` is negative.
@@ -87,7 +87,7 @@ def load_history(
 
 
 class _OwnTimes:
-    """Whether times count that commits carry: they may be left from before they were dropped."""
+    """Decides which in-commit timestamps are valid: some may be older than the feature's start."""
 
     def __init__(self, storage: Storage, directory: str, base: Snapshot | None) -> None:
         self._open = partial(
@@ -99,9 +99,9 @@ class _OwnTimes:
 
     @lazy
     def _since(self) -> int | None:
-        """The first version; None if they do not count at the latest one.
+        """First version with valid in-commit timestamps; None if the feature is off.
 
-        Only a table that can be opened tells it; of another one they are taken as they stand.
+        0 if the table cannot be opened: all timestamps then count.
         """
         try:
             enabled = in_commit_enablement(self._open())
@@ -113,7 +113,7 @@ class _OwnTimes:
 def _read_in_groups(
     commits: Mapping[int, LoggedCommit], versions: Sequence[int]
 ) -> Iterator[tuple[int, Commit]]:
-    """The commits that are still there, in the order of `versions`."""
+    """Yield the commits that still exist, in the order of `versions`."""
     for group in _groups(commits, versions):
         storage = commits[group[0]].storage
         try:
@@ -134,9 +134,9 @@ def _read_one_by_one(
 
 
 def _groups(commits: Mapping[int, LoggedCommit], versions: Sequence[int]) -> Iterator[list[int]]:
-    """The versions in groups of one store, of bounded size; the first are small.
+    """Group the versions by store, in groups of bounded size that start small.
 
-    Whoever wants the latest version only shall not wait for others.
+    Small first groups make the latest version available early.
     """
     group: list[int] = []
     most, size = 1, 0
@@ -153,7 +153,7 @@ def _groups(commits: Mapping[int, LoggedCommit], versions: Sequence[int]) -> Ite
 
 
 def _text(value: Any) -> str | None:
-    """What a writer said, if it is the text that it should be; `commit_info` has the rest."""
+    """The value if it is a text, else None; `commit_info` keeps values of other types."""
     return value if isinstance(value, str) else None
 
 

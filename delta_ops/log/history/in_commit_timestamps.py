@@ -1,4 +1,4 @@
-"""In-commit timestamps: the times that commits carry, and from which version on they count.
+"""In-commit timestamps: times stored in commits, and the first version that has them.
 
 Source: PROTOCOL.md, "In-Commit Timestamps". They grow with the versions.
 """
@@ -22,23 +22,23 @@ _FIRST_LINE_BYTES = 64 << 10
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Enablement:
-    """The version and time from which on commits carry their own time."""
+    """The first version with an in-commit timestamp, and its time."""
 
     version: int
     timestamp_ms: int
 
 
 def in_commit_enablement(snapshot: Snapshot) -> Enablement | None:
-    """What tells from when on commits carry their own time; None if they do not at this version.
+    """Where in-commit timestamps begin; None if they are off at this version.
 
     Raises:
-        LogCorruptError: The table's properties give no numbers for it.
+        LogCorruptError: The table's properties for it are not numbers.
     """
     configuration = snapshot.metadata.configuration
     if not is_on(IN_COMMIT_TIMESTAMPS, configuration):
         return None
     names = ("EnablementVersion", "EnablementTimestamp")
-    # Without them, every commit of the table has one.
+    # Without these properties, every commit has a timestamp.
     texts = [configuration.get(f"delta.inCommitTimestamp{name}", "0") for name in names]
     try:
         version, timestamp = map(int, texts)
@@ -54,10 +54,10 @@ def in_commit_enablement(snapshot: Snapshot) -> Enablement | None:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class InCommitTimes:
-    """Times that commits carry, of some of them: they grow with the versions."""
+    """In-commit timestamps of some versions; they grow with the versions."""
 
     since_version: int
-    """From this version on, what the files say of times does not count."""
+    """From this version on, file times do not count."""
     by_version: Mapping[int, int]
     """Milliseconds since the Unix epoch."""
 
@@ -65,16 +65,18 @@ class InCommitTimes:
 def load_in_commit_times(
     snapshot: Snapshot, listing: LogListing, around_ms: int
 ) -> InCommitTimes | None:
-    """In-commit times, as many as tell the last version of a time; None where the table has none.
+    """Load the in-commit timestamps that a search for a time needs.
+
+    None if the table has none.
 
     Args:
         snapshot: The latest version.
         listing: The listing of its log.
-        around_ms: Milliseconds since the Unix epoch.
+        around_ms: The time to search for, in milliseconds since the Unix epoch.
 
     Raises:
-        FileNotFoundError: A commit is gone that is listed.
-        LogCorruptError: A commit lacks the timestamp that its table demands.
+        FileNotFoundError: A listed commit is gone.
+        LogCorruptError: A commit lacks the timestamp that its table requires.
     """
     enabled = in_commit_enablement(snapshot)
     if enabled is None:
@@ -93,10 +95,10 @@ def load_in_commit_times(
 
 
 def read_in_commit_timestamp(commit: LoggedCommit) -> int:
-    """A commit's own time, which stands in its first line; in ms since the Unix epoch.
+    """Read a commit's own timestamp from its first line, in ms since the Unix epoch.
 
     Raises:
-        LogCorruptError: It has none.
+        LogCorruptError: The commit has none.
     """
     storage, info = commit.storage, commit.info
     (head,) = storage.read_ranges(info.path, [(0, min(info.size, _FIRST_LINE_BYTES))])

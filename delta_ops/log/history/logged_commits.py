@@ -1,7 +1,7 @@
-"""Logged commits: the commit files of a log, and of the log that it goes on from.
+"""Logged commits: the commit files of a log and of the log that it continues.
 
-Where a log goes on from a version of another one, that version and those before it are its history
-too, and what the other log did since is not.
+If a log continues another log from a version on, its history includes that version and all before
+it. Later commits of the other log do not belong to the history.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from delta_ops.storage import FileInfo, Storage
 
 
 class LoggedCommit(NamedTuple):
-    """A commit file, and the log that it stands in."""
+    """A commit file and its log."""
 
     storage: Storage
     directory: str
@@ -25,10 +25,10 @@ class LoggedCommit(NamedTuple):
 def logged_commits(
     storage: Storage, directory: str, base: Snapshot | None
 ) -> tuple[dict[int, LoggedCommit], int | None]:
-    """Commits by version, and the earliest version from which every later one can be read.
+    """Find all commits by version, and the earliest version of an unbroken readable run.
 
     Args:
-        base: What the first commit of the log follows.
+        base: The snapshot of another log that the first commit of this log follows.
     """
     listing = list_log(storage, directory)
     earliest = earliest_version(listing)

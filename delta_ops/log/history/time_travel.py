@@ -1,7 +1,7 @@
-"""Time travel: which version a time stands for.
+"""Time travel: finds the version for a time.
 
-Source: PROTOCOL.md, "In-Commit Timestamps"; the bounds are the reference's: the last version at or
-before the time; before the first or after the last is an error.
+Source: PROTOCOL.md, "In-Commit Timestamps". The bounds follow the reference: the result is the last
+version at or before the time. A time before the first or after the last version is an error.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ def version_from(snapshot: Snapshot, timestamp: str | date) -> int:
 
     Args:
         snapshot: The latest version.
-        timestamp: Without a zone it is UTC.
+        timestamp: UTC if it has no zone.
 
     Raises:
         VersionNotFoundError: The time is after the latest version.
@@ -63,10 +63,10 @@ def version_from(snapshot: Snapshot, timestamp: str | date) -> int:
 
 
 def timestamp_ms(timestamp: str | date) -> int:
-    """A time as ms since the Unix epoch; without a zone it is UTC, a date is its midnight.
+    """A time as ms since the Unix epoch; without a zone it is UTC, and a date means its midnight.
 
     Raises:
-        InvalidRequestError: The text is no ISO 8601 timestamp.
+        InvalidRequestError: The text is not an ISO 8601 timestamp.
     """
     if not isinstance(timestamp, datetime):
         if isinstance(timestamp, date):
@@ -116,12 +116,12 @@ def _find_last(
     earliest: int,
     goes_on: bool = False,
 ) -> int:
-    """The last of these versions whose time is not after the wanted one.
+    """The last of these versions at or before the wanted time.
 
     Args:
-        versions: Ascending, as are their times; those that can be read and have a time.
-        earliest: The first that can be read; its commit may have been cleaned up.
-        goes_on: Whether later versions follow them.
+        versions: Readable versions with a known time, ascending; times ascend as well.
+        earliest: The first readable version; its commit may have been cleaned up.
+        goes_on: Whether later versions follow.
     """
     wanted = f"timestamp {_iso(wanted_ms)}"
     if not versions:
@@ -148,6 +148,6 @@ def _find_last(
 
 
 def _iso(ms: int) -> str:
-    if not 0 <= ms < 253_402_300_800_000:  # a commit may say any number; Python ends with 9999
+    if not 0 <= ms < 253_402_300_800_000:  # a commit may hold any number; Python ends with 9999
         return f"{ms} ms since 1970"
     return datetime.fromtimestamp(ms / 1000, UTC).isoformat(timespec="milliseconds")

@@ -1,8 +1,7 @@
 """Version files: the live files and the tombstones of one version.
 
-Source: PROTOCOL.md, "Action Reconciliation". The files of the commits since the checkpoint are in
-memory; those of the checkpoint are read from it, in tables of bounded size and only the columns
-that are needed.
+Source: PROTOCOL.md, "Action Reconciliation". Files of commits since the checkpoint are in memory.
+Files of the checkpoint are read from it, in tables of bounded size and only the needed columns.
 """
 
 from __future__ import annotations
@@ -51,7 +50,7 @@ class Version(Protocol):
 
     @property
     def commits_since_checkpoint(self) -> int:
-        """Number of commits that are in the tail."""
+        """Number of commits in the tail."""
 
     @property
     def checkpoint(self) -> Checkpoint | None:
@@ -74,7 +73,7 @@ class Version(Protocol):
         """Protocol and metadata."""
 
     def equivalent(self, error: LogCorruptError) -> Version:
-        """The version from other files than the checkpoint that the error is about."""
+        """Open the version without the checkpoint that the error is about."""
 
 
 def stream_live(version: Version, columns: Sequence[str]) -> Iterator[pa.Table]:
@@ -100,7 +99,7 @@ def stream_live(version: Version, columns: Sequence[str]) -> Iterator[pa.Table]:
 def live_files(
     version: Version, columns: Sequence[str], predicate: Predicate | None, time_zone: str
 ) -> pa.Table:
-    """Live files that may hold a row for which the predicate is true; see `Snapshot.files`."""
+    """Live files that may hold a matching row, as file columns; see `Snapshot.files`."""
     with _naming_file(version):
         adds = _live_adds(version, pruning.sources(columns), predicate, time_zone)
         return pruning.file_view(adds, columns, version.definition, version.uri, time_zone)
@@ -131,7 +130,7 @@ def live_sizes(version: Version) -> pa.ChunkedArray:
 
 
 def tombstones(version: Version, columns: Sequence[str]) -> pa.Table:
-    """Removed files that the log still has, expired ones included; see `Snapshot.tombstones`."""
+    """Removed files that the log still lists, including expired; see `Snapshot.tombstones`."""
     try:
         return _own_tombstones(version, columns)
     except LogCorruptError as error:
@@ -158,7 +157,7 @@ def _live_adds(
 
 
 def _naming_file(version: Version) -> AbstractContextManager[None]:
-    """Name the place in the log of a live file whose path is right and another part is not."""
+    """Context that adds the place in the log to errors about a live file's values."""
     commits = version.commits_since_checkpoint
     newest_first = range(version.version, version.version - commits, -1)
 
@@ -170,13 +169,13 @@ def _naming_file(version: Version) -> AbstractContextManager[None]:
 
 
 def _place_of_checkpoint(version: Version) -> str:
-    """Where a path is that is in none of the commits since the checkpoint."""
+    """Place of a path that no commit since the checkpoint names."""
     checkpoint = version.checkpoint
     return checkpoint.parts[0].path if checkpoint else version.log_directory
 
 
 def _stream_rows(version: Version, columns: Sequence[str]) -> Iterator[FileRows]:
-    """The live files; if the checkpoint turns out to be damaged, the rest from elsewhere."""
+    """Yield the live files; if the checkpoint proves damaged, the rest from other log files."""
     done = 0
     try:
         for files in _stream_own_rows(version, columns):
@@ -186,7 +185,7 @@ def _stream_rows(version: Version, columns: Sequence[str]) -> Iterator[FileRows]
         other = version.equivalent(error)
     else:
         return
-    # The same again, as far as it could be read.
+    # Read the same files again, up to the damage, to skip files that were already yielded.
     seen = [
         chunk
         for files in islice(_stream_own_rows(version, columns), done)
@@ -227,7 +226,7 @@ def _own_tombstones(version: Version, columns: Sequence[str]) -> pa.Table:
         stored = iter([tombstones(version.base, wanted)] if version.base is not None else [])
     with naming_place(lambda _: _place_of_checkpoint(version)):
         tables += [files.rows for files in unseen_rows(stored, version.tail, version.uri)]
-    if not any(map(len, tables)):  # of most tables
+    if not any(map(len, tables)):  # true for most tables
         return _NO_REMOVES.select(list(columns))
     schema = pa.schema([REMOVE.field(name) for name in columns])
     return pa.concat_tables(tables, promote_options="none").select(schema.names).cast(schema)
@@ -245,7 +244,7 @@ def _validate_partition_values(version: Version, values: pa.ChunkedArray) -> Non
 
 
 def _may_repeat_files(version: Version) -> bool:
-    """Whether another writer may have reconciled files, which it may have done wrongly."""
+    """Whether another writer reconciled files of this version, perhaps wrongly."""
     return version.checkpoint is not None or (
         version.base is not None and _may_repeat_files(version.base)
     )

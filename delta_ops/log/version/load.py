@@ -1,6 +1,6 @@
 """Loading: protocol, metadata and file changes of one version, from its segment.
 
-Source: PROTOCOL.md, "Action Reconciliation". The commits since the checkpoint are read, and the
+Source: PROTOCOL.md, "Action Reconciliation". Reads the commits since the checkpoint, and the
 checkpoint's protocol and metadata. If a version checksum has both, the checkpoint stays closed.
 """
 
@@ -32,7 +32,7 @@ from delta_ops.storage import Storage
 
 
 class Base(Interface):
-    """A version of another log that the first commit of a log follows."""
+    """A version of another log; the first commit of this log follows it."""
 
     @property
     def version(self) -> int:
@@ -45,7 +45,7 @@ class Base(Interface):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LoadedVersion:
-    """A version as its segment has it; the fields are those of `Snapshot`."""
+    """A version loaded from its segment; the fields are described at `Snapshot`."""
 
     segment: Segment
     protocol: Protocol
@@ -65,7 +65,7 @@ def load_readable_version(
     base: Base | None = None,
     ahead: Mapping[str, Sequence[str]] | None = None,
 ) -> LoadedVersion:
-    """Load a version, from an older checkpoint if that of the segment cannot be read.
+    """Load a version; falls back to an older checkpoint if the segment's is unreadable.
 
     Args:
         storage: Rooted at the table.
@@ -143,7 +143,7 @@ def open_listed_checkpoint(
     """Open a checkpoint that was listed when the version was opened.
 
     Raises:
-        LogCorruptError: It is gone or malformed.
+        LogCorruptError: The checkpoint is gone or malformed.
     """
     try:
         return open_checkpoint(storage, checkpoint, ahead)
@@ -162,7 +162,7 @@ def require_state(
     """Protocol and metadata of a version that delta_ops can read.
 
     Raises:
-        LogCorruptError: One of them is missing or malformed.
+        LogCorruptError: Protocol or metadata is missing or malformed.
         UnsupportedFeatureError: delta_ops cannot read the table.
     """
     if protocol is None or metadata is None:

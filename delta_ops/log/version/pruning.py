@@ -1,7 +1,7 @@
-"""Which live files can hold matching rows, and the columns in which users see files.
+"""Data skipping: finds live files that can hold matching rows, and builds the files view.
 
-A file is left out only if its partition values or statistics prove that no row of it matches; where
-they are missing, malformed or of no use, it stays.
+A file is skipped only if its partition values or statistics prove that none of its rows matches.
+With missing, malformed or unusable statistics, the file stays.
 """
 
 from __future__ import annotations
@@ -40,10 +40,10 @@ _SOURCES = {
 
 
 def sources(columns: Sequence[str]) -> list[str]:
-    """The `ADD` columns that the user's columns are made of.
+    """The `ADD` columns that the requested file columns are computed from.
 
     Raises:
-        InvalidRequestError: There is no such column.
+        InvalidRequestError: There is no such file column.
     """
     unknown = [name for name in columns if name not in _SOURCES]
     if unknown:
@@ -52,7 +52,7 @@ def sources(columns: Sequence[str]) -> list[str]:
         )
     names = [_SOURCES[name] for name in columns]
     if "partitionValues" in names:
-        names.append("path")  # to say whose value is malformed
+        names.append("path")  # for errors about malformed values
     return list(dict.fromkeys(names))
 
 
@@ -63,7 +63,7 @@ def file_view(
     uri: str,
     time_zone: str = "UTC",
 ) -> pa.Table:
-    """Rows of `ADD` columns as the columns that users ask for."""
+    """Convert rows of `ADD` columns to the file columns of `Snapshot.files`."""
     adds = merge_chunks(adds)
     return pa.table(
         {name: _view_column(name, adds, definition, uri, time_zone) for name in columns}
@@ -71,7 +71,7 @@ def file_view(
 
 
 def sources_of_predicate(predicate: Predicate, definition: TableDefinition) -> list[str]:
-    """The `ADD` columns that `match_files` looks at."""
+    """The `ADD` columns that `match_files` reads."""
     named = columns_of(resolve(predicate, definition.schema))
     of_rows = named - set(definition.partition_columns)
     return ["path", "partitionValues", *(["stats"] if of_rows else [])]
@@ -84,15 +84,15 @@ def match_files(
     uri: str,
     time_zone: str = "UTC",
 ) -> pa.Table:
-    """The rows whose file may hold a row for which the predicate is true.
+    """Keep the files that may hold a matching row.
 
     Args:
-        time_zone: Zone of partition values of type timestamp that name none.
+        time_zone: Time zone for partition timestamps without one.
 
     Raises:
-        InvalidRequestError: The predicate names a column that is not there, or a literal that does
-            not fit its column.
-        LogPathError: A file has a partition value that is none of its column's type.
+        InvalidRequestError: The predicate names an unknown column, or a literal that does not fit
+            its column.
+        LogPathError: A partition value of a file does not fit its column's type.
     """
     judged = _judge_files(adds, predicate, definition, uri, time_zone, might_match)
     return pa.Table.from_batches([files.filter(might) for files, might in judged], adds.schema)
@@ -105,9 +105,9 @@ def split_by_match(
     uri: str,
     time_zone: str = "UTC",
 ) -> tuple[pa.Table, pa.Table]:
-    """The files of which every row matches, and those of which that is not known.
+    """Split files into files with only matching rows, and all other files.
 
-    Args and errors are those of `match_files`.
+    Takes and raises the same as `match_files`.
     """
     judged = [
         (files, pc.fill_null(must, False))
@@ -126,7 +126,7 @@ def _judge_files(
     time_zone: str,
     judge: _Judge,
 ) -> Iterator[tuple[pa.RecordBatch, pa.BooleanArray]]:
-    """Files with what `judge` says of each."""
+    """Yield files with the result of `judge` for each."""
     resolved = resolve(predicate, definition.schema)
     if definition.is_mapped:
         resolved = physical_predicate(resolved, definition.schema)
@@ -147,7 +147,7 @@ def _judge_files(
 
 
 def values_of(maps: pa.MapArray, name: str) -> pa.Array:
-    """The value under a name in each map; Arrow's own look-up takes many times as long."""
+    """The value under a name in each map; many times faster than Arrow's own lookup."""
     at = _uniform_place(maps, name)
     if at is None:
         return pc.map_lookup(maps, pa.scalar(name), "first")
@@ -155,7 +155,7 @@ def values_of(maps: pa.MapArray, name: str) -> pa.Array:
 
 
 def _uniform_place(maps: pa.MapArray, name: str) -> pa.Array | tuple[int, int] | None:
-    """Where the values of a name lie, if all maps have the same keys in the same order."""
+    """Positions of a name's values, if all maps have the same keys in the same order."""
     if not len(maps) or maps.null_count:
         return None
     ends = maps.offsets
@@ -189,11 +189,11 @@ def _partition_column(
 def _naming_file(
     adds: Any, texts: pa.Array, name: str, data_type: DataType, uri: str
 ) -> Iterator[None]:
-    """A value that is none of the type, with the path of the first file that has it.
+    """Context that adds the first file with a malformed value to the error.
 
     Args:
-        adds: With a `path`.
-        texts: The values, a row each.
+        adds: Has a `path` column.
+        texts: The values, one per row.
     """
     try:
         yield
@@ -217,7 +217,7 @@ def _view_column(
     column = adds[_SOURCES[name]]
     match name:
         case "partition_values":
-            # At once: a value that stands in many chunks is parsed only once.
+            # All chunks at once, so that a value in many chunks is parsed only once.
             return pa.chunked_array([_partition_struct(adds, definition, uri, time_zone)])
         case "num_records":
             parsed = (parse_stats(text) for text in column.to_pylist())
@@ -229,13 +229,13 @@ def _view_column(
 def parsed_partition_values(
     adds: pa.Table, definition: TableDefinition, uri: str
 ) -> pa.StructArray:
-    """Typed partition values, by their names in files.
+    """Typed partition values, by physical column names.
 
     Args:
-        adds: With `path` and `partitionValues`.
+        adds: Has the columns `path` and `partitionValues`.
 
     Raises:
-        LogPathError: A value is none of its column's type.
+        LogPathError: A value does not fit its column's type.
     """
     logical = _partition_struct(adds, definition, uri, "UTC")
     names = [definition.partition_names[field.name] for field in logical.type]

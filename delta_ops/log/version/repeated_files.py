@@ -1,9 +1,9 @@
-"""Repeated files: files that a checkpoint names more than once, which it must not, count once.
+"""Repeated files: removes duplicates of files that a checkpoint names more than once.
 
-Source: PROTOCOL.md, "Action Reconciliation" (a checkpoint holds each file once).
+Source: PROTOCOL.md, "Action Reconciliation" (a checkpoint must hold each file once).
 
-To compare all paths takes nearly as long as to read them. So whole numbers made of the ends of the
-paths are compared first, and paths only where two of these are equal.
+Comparing all paths takes nearly as long as reading them. So numbers made of the ends of the paths
+are compared first, and paths only where two numbers are equal.
 """
 
 from __future__ import annotations
@@ -18,27 +18,27 @@ from delta_ops.log.version.reconciliation import file_rows, mark_first
 from delta_ops.protocol.arrow_schemas import CANONICAL_PATH, merge_chunks
 
 _WINDOWS = (-32, -24, -16)
-"""Where the eight bytes begin that are looked at: before them stand directories, and behind them
-`.parquet`."""
+"""Offsets of the compared eight-byte windows, from the end of the path. Directories come before
+these bytes, and `.parquet` after them."""
 _WINDOW_BYTES = 8
 _NUMBERS_AT_ONCE = struct.Struct("=3q")
 _SHORT = b" " * -_WINDOWS[0]
-"""Stands for all shorter keys."""
+"""Replaces every key that is too short."""
 _FACTOR = 0x9E3779B97F4A7C1
-"""Odd, so that no bit of what it multiplies is lost."""
+"""Odd, so that the multiplication loses no bit."""
 _FEW = 64
-"""Up to this many keys are looked at one by one, which takes a tenth of the calls into Arrow."""
+"""Up to this many keys are handled one by one, with a tenth of the calls into Arrow."""
 _HALF, _WHOLE = 1 << 63, 1 << 64
-# Arrow's own default gives memory back at once and asks for it again: that takes twice as long.
+# Arrow's default pool returns memory and requests it again at once, which doubles the time.
 _POOL = pa.system_memory_pool()
 
 
 def drop_repeated(adds: pa.Table, table_uri: str) -> pa.Table:
-    """The rows without the ones of files that stand in earlier rows.
+    """Remove rows whose file already occurs in an earlier row.
 
     Args:
-        adds: Columns `path` and `deletionVector`, as in the log, among others; with
-            `CANONICAL_PATH` it takes less time.
+        adds: Has the columns `path` and `deletionVector`, as in the log, and others. A
+            `CANONICAL_PATH` column saves time.
         table_uri: The table's root.
     """
     if len(adds) < 2:
@@ -59,7 +59,7 @@ def drop_repeated(adds: pa.Table, table_uri: str) -> pa.Table:
 
 
 def all_differ(adds: Iterable[pa.Table], table_uri: str) -> bool:
-    """True only if no file stands there twice, in one table or in two; columns as above."""
+    """True only if no file occurs twice in these tables; columns as in `drop_repeated`."""
     few: list[str] = []
     marks: list[pa.ChunkedArray] = []
     for each in adds:
@@ -74,7 +74,7 @@ def all_differ(adds: Iterable[pa.Table], table_uri: str) -> bool:
 
 
 def marks_differ(marks: Iterable[pa.ChunkedArray]) -> bool:
-    """True only if the keys that have these marks all differ."""
+    """True only if all keys with these marks differ."""
     joined = pa.chunked_array([chunk for each in marks for chunk in each.chunks], pa.int64())
     return len(pc.unique(joined, memory_pool=_POOL)) == len(joined)
 
@@ -86,12 +86,12 @@ def _keys(adds: pa.Table, table_uri: str) -> pa.ChunkedArray:
 
 
 def mark_keys(keys: pa.ChunkedArray) -> pa.ChunkedArray:
-    """A number for each text, equal where texts are."""
+    """A number for each text; equal texts have equal numbers."""
     return pa.chunked_array([_marks(chunk) for chunk in keys.chunks], pa.int64())
 
 
 def _marks(keys: pa.Array) -> pa.Array:
-    """A number for each key, equal where keys are; short keys have one number among them."""
+    """A number for each key; equal keys have equal numbers. All short keys share one number."""
     if len(keys) <= _FEW:
         return pa.array(map(_mark, keys.to_pylist()), pa.int64())
     is_short = pc.less(pc.binary_length(keys), len(_SHORT))
@@ -103,7 +103,7 @@ def _marks(keys: pa.Array) -> pa.Array:
 
 
 def _mark(key: str) -> int:
-    """The number that `_marks` comes to for the key among many."""
+    """The number that `_marks` computes for a key."""
     text = key.encode()
     long = text if len(text) >= len(_SHORT) else _SHORT
     a, b, c = _NUMBERS_AT_ONCE.unpack_from(long, _WINDOWS[0])
@@ -112,7 +112,7 @@ def _mark(key: str) -> int:
 
 
 def _numbers(texts: pa.BinaryArray, start: int) -> pa.Array:
-    """Eight bytes of each, from a place before the end, as one number."""
+    """Eight bytes of each text, from an offset before its end, as one number."""
     cut = pc.binary_slice(texts, start, start + _WINDOW_BYTES)
     _, _, data = cut.buffers()
     numbers = pa.Array.from_buffers(pa.int64(), cut.offset + len(cut), [None, data])

@@ -1,7 +1,7 @@
-"""Replay: what the commits of a segment come to, read in groups of bounded size.
+"""Replay: reconciles the commits of a segment, in groups of bounded size.
 
-Source: PROTOCOL.md, "Action Reconciliation". Newest first, as in `reconciliation`: what is kept
-grows with the live files and the tombstones, not with the log.
+Source: PROTOCOL.md, "Action Reconciliation". Newest first, as in `reconciliation`: memory grows
+with the live files and the tombstones, not with the log.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from delta_ops.storage import FileInfo, Storage
 
 
 class Replayed(NamedTuple):
-    """What the commits of a segment come to."""
+    """The result of replaying the commits of a segment."""
 
     tail: Tail
     state: TableState
@@ -34,19 +34,19 @@ def replay_commits(
     group_bytes: int = 8 << 20,
     pending_share: int = 16,
 ) -> Replayed:
-    """The file actions of a segment's commits, and all else they hold.
+    """Reconcile a segment's commits, file actions and all others.
 
     Args:
-        small_bytes: Commits of no more than this size together are reconciled at once; others in
+        small_bytes: Commits of at most this total size are reconciled at once; larger segments in
             groups.
-        group_bytes: Commits of this size are decoded together.
-        pending_share: Groups wait to be reconciled until they are this part of what is known
-            already: to compare them takes as long as there are files, and while they wait,
-            superseded actions take memory.
+        group_bytes: Total size of the commits that are decoded together.
+        pending_share: Decoded groups are merged once they reach 1/`pending_share` of the size of
+            the tail. Each merge takes time for all known files, while unmerged groups hold
+            superseded actions in memory.
 
     Raises:
-        FileNotFoundError: One of them is gone.
-        LogCorruptError: One of them is malformed.
+        FileNotFoundError: A commit is gone.
+        LogCorruptError: A commit is malformed.
     """
     tail, state = EMPTY_TAIL, EMPTY_STATE
     marks: tuple[CommitMark, ...] = ()
@@ -62,14 +62,14 @@ def replay_commits(
         if not is_small and pending_bytes * pending_share >= tail_bytes:
             tail = merge(tail, reconcile(pending, storage.uri))
             pending, pending_bytes = [], 0
-            # What other threads have parsed stays with their share of the heap, full of holes.
+            # Memory freed by other threads stays in their parts of the heap until it is released.
             pa.system_memory_pool().release_unused()
             tail_bytes = tail.adds.rows.nbytes + tail.removes.rows.nbytes
     return Replayed(merge(tail, reconcile(pending, storage.uri)), state, marks)
 
 
 def _group_newest_first(segment: Segment, group_bytes: int) -> list[tuple[FileInfo, ...]]:
-    """The commits in groups that are decoded together; in each they ascend."""
+    """Group the commits that are decoded together: newest group first, ascending in each group."""
     groups: list[tuple[FileInfo, ...]] = []
     end, size = len(segment.commits), 0
     for start in range(end - 1, -1, -1):
