@@ -1,10 +1,10 @@
-"""Axis ranks: where the values of a column stand among those of a sample, as whole numbers.
+"""Axis ranks: rank the values of a column against a sample, as integers.
 
-Equal shares of the rows get equal shares of the numbers, however skewed the values are. Null is
-before all values and NaN after them; -0.0 is 0.0. What is ranked is the value itself where it is a
-number, and its first bytes, beyond those that all texts of the sample begin with, where it is text.
-A decimal is ranked as a double. So values may be of one rank that are not equal, and ranks never
-contradict the order of the values.
+Equal shares of the rows get equal shares of the ranks, even if the values are skewed. Null ranks
+before all values and NaN after them; -0.0 equals 0.0. Numbers are ranked by value, and decimals as
+doubles. Texts are ranked by their first bytes after the prefix that all texts of the sample share.
+Different values may therefore have the same rank, but ranks never contradict the order of the
+values.
 """
 
 from __future__ import annotations
@@ -22,22 +22,23 @@ import pyarrow.types as pt
 from delta_ops.arrow.rewrite.curve import Ranks
 
 _TEXT_BYTES = 32
-"""As much of a text as statistics tell."""
+"""The number of bytes of a text that statistics keep."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Axis:
-    """How the values of one column are ranked."""
+    """How to rank the values of one column."""
 
     numbers: Callable[[pa.Array], npt.NDArray[Any]]
-    """Values of the column as what can be compared; of null, anything."""
+    """Converts values of the column to comparable numbers or bytes; the result for null is
+    undefined."""
     bounds: npt.NDArray[Any]
-    """Values of the sample, ascending, each once."""
+    """Distinct values of the sample, ascending."""
     ranks: Ranks
-    """The rank of values below the first bound, then of those from each bound on."""
+    """The rank of values below the first bound, then the rank of values from each bound on."""
 
     def rank(self, column: pa.Array) -> Ranks:
-        """The rank of each value."""
+        """Return the rank of each value."""
         if _is_text(column.type):
             encoded = column.dictionary_encode()
             of_distinct = self._rank(encoded.dictionary)
@@ -54,30 +55,30 @@ class Axis:
 
 
 def axis_of_sample(sample: pa.Array, bits: int) -> Axis:
-    """The axis of a column, by some of its values."""
+    """Build a column's axis from some of its values."""
     numbers = _text_numbers(sample) if _is_text(sample.type) else _numbers
     bounds, ranks = bounds_and_ranks(np.sort(numbers(sample.drop_null())), bits)
     return Axis(numbers=numbers, bounds=bounds, ranks=ranks)
 
 
 def bounds_and_ranks(ordered: npt.NDArray[Any], bits: int) -> tuple[npt.NDArray[Any], Ranks]:
-    """The bounds and the ranks of an axis, as `Axis` has them.
+    """Return the bounds and ranks of an `Axis`.
 
     Args:
         ordered: Values of a sample, ascending.
-        bits: How many a rank has.
+        bits: Number of bits of a rank.
     """
     most = (1 << bits) - 1
     if len(ordered) > most - 1:
         ordered = ordered[np.linspace(0, len(ordered) - 1, most - 1).astype(np.int64)]
     bounds, firsts = np.unique(ordered, return_index=True)
-    # 0 is null's, 1 is of what lies below the sample.
+    # Rank 0 is for null, rank 1 for values below the sample.
     shares = 2 + firsts * (most - 2) // max(len(ordered), 1)
     return bounds, np.append([1], shares).astype(np.uint32)
 
 
 def field_of(rows: pa.RecordBatch, path: tuple[str, ...]) -> pa.Array:
-    """A column, or a field of structs, which is null where one of these is."""
+    """Return a column or struct field; null where a parent struct is null."""
     column = rows.column(rows.schema.get_field_index(path[0]))
     return pc.struct_field(column, list(path[1:])) if path[1:] else column
 
@@ -103,7 +104,7 @@ def _numbers(values: pa.Array) -> npt.NDArray[Any]:
 
 
 def _text_numbers(sample: pa.Array) -> Callable[[pa.Array], npt.NDArray[Any]]:
-    """How texts become what numpy compares: bytes of one length, without what all begin with."""
+    """Plan how to convert texts for numpy: bytes of one length, without the common prefix."""
     known = sample.drop_null().cast(pa.binary())
     skipped = 0
     if len(known):
@@ -119,7 +120,7 @@ def _text_numbers(sample: pa.Array) -> Callable[[pa.Array], npt.NDArray[Any]]:
         found = _pad(values, skipped, width)
         if skipped:
             heads = pc.binary_slice(values, 0, skipped)
-            # Beyond the sample, both ways: texts that begin otherwise.
+            # Texts with another prefix are outside of the sample, below or above it.
             found[pc.less(heads, prefix).to_numpy(zero_copy_only=False)] = b""
             found[pc.greater(heads, prefix).to_numpy(zero_copy_only=False)] = b"\xff" * width
         return found
@@ -132,7 +133,7 @@ def _longest(values: pa.Array) -> int:
 
 
 def _pad(values: pa.Array, skipped: int, width: int) -> npt.NDArray[Any]:
-    """Bytes of each value from a place on, filled up with zeros."""
+    """Return the bytes of each value from a position on, padded with zeros."""
     offsets = np.frombuffer(values.buffers()[1], np.int32)
     offsets = offsets[values.offset : values.offset + len(values) + 1]
     buffer = values.buffers()[2]

@@ -1,8 +1,8 @@
-"""Curve: the place of each row on a line that goes through all combinations of ranks. Pure.
+"""Curve: compute the place of each row on a curve through all combinations of ranks. Pure.
 
-Z-order takes the bits of the ranks in turn. Hilbert's curve turns and mirrors the axes at every
-level first, so that each step goes to a neighbour (J. Skilling, "Programming the Hilbert curve",
-2004). Whole arrays at a time.
+Z-order interleaves the bits of the ranks. Hilbert's curve first rotates and mirrors the axes at
+every level, so that each step leads to a neighbour (J. Skilling, "Programming the Hilbert curve",
+2004). The functions work on whole arrays.
 """
 
 from __future__ import annotations
@@ -22,19 +22,19 @@ Places = npt.NDArray[np.uint64]
 _KEY_BITS = 64
 _ONE_AXIS_BITS = 16
 _AXIS_BITS = 12
-"""Enough to tell the files of any table apart, and what is looked up by them fits the caches."""
+"""Enough bits to distinguish the files of any table; the lookup tables still fit the CPU caches."""
 
 
 def axis_bits(num_axes: int) -> int:
-    """How many bits a rank has."""
+    """Return the number of bits of a rank."""
     return _ONE_AXIS_BITS if num_axes == 1 else min(_AXIS_BITS, _KEY_BITS // num_axes)
 
 
 def places(ranks: Sequence[Ranks], curve: Curve) -> Places:
-    """The place of each row.
+    """Return the place of each row on the curve.
 
     Args:
-        ranks: An array for each axis, of `axis_bits` bits.
+        ranks: An array of ranks with `axis_bits` bits for each axis.
     """
     bits = axis_bits(len(ranks))
     if len(ranks) == 1:
@@ -43,10 +43,10 @@ def places(ranks: Sequence[Ranks], curve: Curve) -> Places:
 
 
 def best_cut(known: Places, wanted: int, slack: int, num_axes: int) -> int:
-    """Where to cut ascending places, so near to where it is wanted: between cells of the curve.
+    """Return the best position to cut ascending places, near the wanted position.
 
-    The larger the cells between which it is, the narrower are the ranges of values on both sides.
-    By one axis, all places are alike, if only they differ.
+    A cut between larger cells of the curve gives narrower value ranges on both sides. With one
+    axis, all positions between different places are equally good.
     """
     first = max(1, wanted - slack)
     last = min(len(known), wanted + slack + 1)
@@ -68,7 +68,7 @@ def _interleave(ranks: Sequence[Ranks], bits: int) -> Places:
 
 @cache
 def _spread(bits: int, step: int) -> Places:
-    """For each rank its bits, `step` apart."""
+    """Return each rank with its bits moved `step` positions apart."""
     ranks = np.arange(1 << bits, dtype=np.uint64)
     found = np.zeros(1 << bits, np.uint64)
     for bit in range(bits):
@@ -77,7 +77,7 @@ def _spread(bits: int, step: int) -> Places:
 
 
 def _along_hilbert(ranks: Sequence[Ranks], bits: int) -> Sequence[Ranks]:
-    """The ranks such that interleaving them gives the place on Hilbert's curve."""
+    """Transform ranks so that interleaving them gives the place on Hilbert's curve."""
     axes = np.array(ranks, np.uint32)
     for bit in range(bits - 1, 0, -1):
         lower = np.uint32((1 << bit) - 1)
@@ -96,5 +96,5 @@ def _along_hilbert(ranks: Sequence[Ranks], bits: int) -> Sequence[Ranks]:
 
 
 def _mask(axis: Ranks, bit: int) -> Any:
-    """All ones where the bit is set, and zero elsewhere."""
+    """Return a mask with all bits set where this bit is set, and zero elsewhere."""
     return -((axis >> np.uint32(bit)) & np.uint32(1)).astype(np.int32).view(np.uint32)

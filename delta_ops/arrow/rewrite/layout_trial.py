@@ -1,7 +1,7 @@
-"""Layout trial: what statistics files would have if a table's rows lay in an order, by a sample.
+"""Layout trial: estimate, from a sample, the file statistics of a table sorted in some order.
 
-The sample's rows are sorted and cut as the table's would be, into row groups of a Parquet file in
-memory, whose footer gives the statistics, as that of a data file does.
+The rows of the sample are sorted and cut like the rows of the table, into row groups of a Parquet
+file in memory. Its footer provides the statistics, like the footer of a data file.
 """
 
 from __future__ import annotations
@@ -34,38 +34,38 @@ _SAMPLE_ROWS = 1 << 17
 _SAMPLED_FILES = 64
 _MOST_PARTITIONS = 64
 _MOST_FILES = 512
-"""More would not change which order is best, but take longer."""
+"""More files would take longer and not change which order is best."""
 _LEAST_FILE_ROWS = 32
-"""Fewer rows of a sample would make a file look narrower than it will be."""
+"""Fewer sampled rows would make a file's value range look narrower than it will be."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SampledPartition:
-    """Some rows of a partition; of a table without, of all of it."""
+    """Sampled rows of a partition, or of the whole table if it has no partitions."""
 
     values: Mapping[str, Any]
-    """By the names of the partition columns."""
+    """Partition values by column name."""
     rows: pa.RecordBatch
     num_files: int
-    """How many files a layout would make of it."""
+    """The number of files in the simulated layout."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TrialFiles:
-    """Files as a layout would make them."""
+    """The files of a simulated layout."""
 
     partitions: Mapping[str, PartitionColumn]
     stats: pa.Array
-    """As `add.stats`, under the names that users see."""
+    """Statistics in the format of `add.stats`, under the names that users see."""
 
     def __len__(self) -> int:
         return len(self.stats)
 
     def num_matching(self, predicate: Predicate) -> int:
-        """How many files a read would open.
+        """Return the number of files that a read would open.
 
         Args:
-            predicate: As `resolve` returns it.
+            predicate: A predicate from `resolve`.
         """
         return pc.sum(might_match(predicate, self.partitions, self.stats)).as_py() or 0
 
@@ -76,15 +76,15 @@ def sample_partitions(
     paths: Sequence[ColumnPath],
     target_size_bytes: int,
 ) -> list[SampledPartition]:
-    """Rows of some partitions and some of their files, evenly spread over both.
+    """Sample rows from some partitions and files, spread evenly over both.
 
     Args:
         files: Live files.
-        paths: The columns wanted, or fields of structs.
-        target_size_bytes: About how large a layout makes its files.
+        paths: The wanted columns or struct fields.
+        target_size_bytes: Approximate file size of the layout.
 
     Raises:
-        DataFileError: A file is gone or cannot be read.
+        DataFileError: A file is missing or unreadable.
     """
     by_values: dict[tuple[str | None, ...], list[AddFile]] = {}
     for add in files:
@@ -110,10 +110,10 @@ def sample_partitions(
 def try_order(
     samples: Sequence[SampledPartition], schema: StructType, order: CurveOrder
 ) -> TrialFiles:
-    """The files that a layout in this order would make.
+    """Simulate the files of a layout in this order.
 
     Args:
-        samples: With the order's columns.
+        samples: Samples with the columns of the order.
         schema: The columns of the samples, under the names that users see.
     """
     stats: list[str] = []
@@ -154,10 +154,10 @@ def _sample(
 
 
 def _file_stats(sample: SampledPartition, schema: StructType, order: CurveOrder) -> Iterator[str]:
-    """The statistics of each file that the rows of a partition would make."""
+    """Yield the statistics of each simulated file of a partition."""
     rows = sample.rows.take(pa.array(np.argsort(places(_ranks(sample, order), order.curve))))
     sink = io.BytesIO()
-    # As a table, since a writer of batches makes a row group of each.
+    # Write a table: a writer of batches would make a row group of each batch.
     pq.write_table(
         pa.table(rows),
         sink,

@@ -1,4 +1,4 @@
-"""Ordered rewrite: the rows of a group's files sorted along a curve, and cut into new files."""
+"""Ordered rewrite: sort the rows of a group's files along a curve, and cut them into new files."""
 
 from __future__ import annotations
 
@@ -25,12 +25,12 @@ from delta_ops.protocol.predicate import resolve, to_arrow
 from delta_ops.transaction.rewrite_group import CurveOrder, RewriteGroup
 
 MEMORY_BYTES = 256 << 20
-"""Rows that are in memory at once, about; more of them wait in files of the temporary folder."""
+"""Approximate bytes of rows in memory at once; further rows are spilled to temporary files."""
 _SAMPLED_FILES = 256
 _PIECES = 8
-"""Pieces that make a file, so that its size can be met."""
+"""Number of pieces for each file, so that file sizes are close to the target."""
 _FILE_SLACK = 0.25
-"""How far the rows of a file may be from those that are wanted, as a share of these."""
+"""Maximum deviation from the wanted number of rows of a file, as a fraction."""
 _KEY_BITS = 64
 
 WriteFile = Callable[[Iterable[pa.RecordBatch]], AddFile]
@@ -44,7 +44,7 @@ def write_in_order(
     names: Sequence[str],
     memory_bytes: int = MEMORY_BYTES,
 ) -> tuple[list[AddFile], int]:
-    """The new files, in their order along the curve, and how many rows they have.
+    """Write the rows to new files; returns the files in curve order, and the number of rows.
 
     Args:
         write_file: Writes rows of the group's partition to a file; called in threads.
@@ -72,7 +72,7 @@ def write_in_order(
 
 
 class _PieceWriter:
-    """Writes pieces to files of about the size that is wanted, for several threads."""
+    """Writes pieces to files of about the target size, for several threads."""
 
     def __init__(
         self,
@@ -91,13 +91,13 @@ class _PieceWriter:
 
     @property
     def file_rows(self) -> int:
-        """How many rows make a file, by what those written have come to."""
-        if 2 * self._num_bytes <= self._target:  # of a few rows, most is the footer
+        """The number of rows for a file, based on the files written so far."""
+        if 2 * self._num_bytes <= self._target:  # a file with few rows is mostly footer
             return max(1, self._expected)
         return max(1, self._num_rows * self._target // self._num_bytes)
 
     def write(self, pieces: Sequence[Piece]) -> list[AddFile]:
-        """Write pieces to as many files as their rows make."""
+        """Write pieces to as many files as their rows need."""
         num_rows, file_rows = sum(piece.num_rows for piece in pieces), self.file_rows
         num_files = max(1, round(num_rows / file_rows))
         rows = (each for piece in pieces for each in piece.tables())
@@ -118,7 +118,7 @@ class _PieceWriter:
 def _plan_split(
     snapshot: Snapshot, group: RewriteGroup
 ) -> Callable[[Iterator[SortedRows]], Iterator[Iterator[SortedRows]]]:
-    """How to part sorted rows where those begin that the group wants apart."""
+    """Plan how to split sorted rows where the rows of `group.apart` start."""
     if group.apart is None:
         return lambda rows: iter([rows])
     is_apart = to_arrow(resolve(group.apart, snapshot.schema), snapshot.schema)
@@ -150,7 +150,7 @@ def _giving_up(rows: list[SortedRows]) -> Iterator[SortedRows]:
 def _runs(
     pieces: Sequence[Piece], file_rows: Callable[[], int], num_axes: int
 ) -> Iterator[Sequence[Piece]]:
-    """Neighbours that make about one file, or a piece that makes several."""
+    """Group neighbouring pieces into runs of about one file; a large piece is a run of its own."""
     first = 0
     while first < len(pieces):
         last = _end_of_file(pieces, first, file_rows(), num_axes)
@@ -159,7 +159,7 @@ def _runs(
 
 
 def _end_of_file(pieces: Sequence[Piece], first: int, wanted: int, num_axes: int) -> int:
-    """Where larger cells of the curve meet, if that is near; else where it was wanted."""
+    """Return the end where large cells of the curve meet, if one is near; else the nearest end."""
     ends: list[tuple[int, int]] = []
     num_rows = 0
     for end in range(first + 1, len(pieces) + 1):
@@ -183,8 +183,10 @@ def _end_of_file(pieces: Sequence[Piece], first: int, wanted: int, num_axes: int
 def _files(
     rows: Iterator[SortedRows], file_rows: int, num_files: int, num_axes: int
 ) -> Iterator[Iterator[pa.RecordBatch]]:
-    """The rows of each file; cut between places where one is near, since no file need then be
-    opened for the rows of another.
+    """Yield the rows of each file.
+
+    Cuts are made between larger cells of the curve if possible. Readers that look for rows of one
+    file then do not need to open another.
     """
     rest: list[SortedRows] = []
 
@@ -218,14 +220,14 @@ def _chain(first: list[pa.RecordBatch], rest: Iterator[pa.RecordBatch]) -> Itera
 
 
 def _bytes_to_write(pieces: Sequence[Piece], memory_bytes: int) -> int:
-    """How much is held of pieces to write them: some of their rows at a time."""
+    """Return the bytes of rows that are held at a time to write pieces."""
     return min(sum(piece.num_bytes for piece in pieces), min(memory_bytes, MEMORY_BYTES) // 2)
 
 
 def _sample(
     snapshot: Snapshot, files: Sequence[AddFile], sorting: Sorting, num_rows: int
 ) -> pa.RecordBatch:
-    """Some rows of files that are spread evenly over the group, with the columns of the order."""
+    """Sample rows from evenly spread files of the group, with the columns of the order."""
     chosen = files[:: -(-len(files) // _SAMPLED_FILES)]
     share = num_live_rows(snapshot, chosen) or num_rows
     names = list(dict.fromkeys(path[0] for path in sorting.order.columns))

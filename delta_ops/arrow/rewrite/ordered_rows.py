@@ -1,9 +1,9 @@
-"""Ordered rows: rows sorted along a curve in bounded memory, however many they are.
+"""Ordered rows: sort any number of rows along a curve in bounded memory.
 
-Rows are put into buckets that follow each other on the curve, as a sample of them cuts it, and each
-bucket is sorted for itself. So they are read once and, where they do not fit into memory, written
-and read once more. A bucket that has become too large to be sorted is cut again by a sample of its
-own; one that no sample can cut has rows of equal ranks, and is left as it is.
+A sample cuts the curve into buckets. Rows are distributed to the buckets, and each bucket is sorted
+separately. Rows are therefore read once and, if they do not fit into memory, also written and read
+once more. A bucket that is too large to be sorted is cut again with its own sample. If no sample
+can cut it, its rows have equal ranks, and it stays as it is.
 """
 
 from __future__ import annotations
@@ -25,18 +25,17 @@ from delta_ops.transaction.rewrite_group import CurveOrder
 
 _SAMPLE_ROWS = 1 << 17
 _SAMPLE_BYTES = 16 << 20
-"""A sample has no more, unless it would have next to no rows."""
+"""Maximum size of a sample, unless it would then have too few rows."""
 _LEAST_SAMPLE_ROWS = 1 << 10
 _CHUNK_ROWS = 1 << 18
 _MOST_BUCKETS = 1 << 12
-"""More buckets would each hold little to write and to read at once."""
+"""With more buckets, each would write and read too few rows at a time."""
 _MUCH_BYTES = 256 << 20
-"""Memory from which on more of it makes no larger buckets, but lets more of them be sorted at
-once."""
+"""More memory than this does not make buckets larger, but sorts more of them at once."""
 _CUT_SLACK = 0.4
-"""How far from where it is wanted a cut may be, in sizes of a bucket."""
+"""Maximum distance of a cut from its wanted position, in bucket sizes."""
 _MOST_CUTS = 3
-"""A bucket of buckets of buckets has few rows, or rows that no sample tells apart."""
+"""After this many cuts a bucket has few rows, or rows that no sample distinguishes."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -45,33 +44,34 @@ class Sorting:
 
     order: CurveOrder
     memory_bytes: int
-    """Rows that are held at once, about."""
+    """Approximate bytes of rows that are held at once."""
 
     @property
     def bucket_bytes(self) -> int:
-        """About how large a bucket is; one of twice its size can be sorted."""
+        """Approximate size of a bucket; a bucket of twice this size can still be sorted."""
         return max(1, min(self.memory_bytes, _MUCH_BYTES) // 16)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Piece:
-    """Rows that come after those of the piece before, and are sorted when they are asked for."""
+    """Rows that follow the previous piece on the curve; sorted when `tables` is called."""
 
     num_rows: int
     num_bytes: int
-    """In memory, about."""
+    """Approximate bytes in memory."""
     begins: int
-    """The least place there may be in it."""
+    """The lowest possible place in the piece."""
     tables: Callable[[], Iterator[SortedRows]]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SortedRows:
-    """Neighbours on the curve."""
+    """Consecutive rows on the curve."""
 
     rows: pa.RecordBatch
     places: Places
-    """Place of each row on the curve; ascending, as far as rows could be told apart."""
+    """Place of each row on the curve; ascending, except for rows that could not be distinguished.
+    """
 
 
 def sorted_pieces(
@@ -81,13 +81,13 @@ def sorted_pieces(
     sample: Callable[[], pa.RecordBatch],
     at_least: int = 1,
 ) -> list[Piece]:
-    """All rows, in pieces that follow each other on the curve.
+    """Return all rows in pieces that follow each other on the curve.
 
     Args:
-        batches: The rows; all of one schema.
-        num_rows: How many there are.
-        sample: Gives some of them, spread evenly; called only where they do not fit into memory.
-        at_least: The least number of pieces, if places differ.
+        batches: The rows, all with one schema.
+        num_rows: The number of rows.
+        sample: Returns an evenly spread sample; called only if the rows do not fit into memory.
+        at_least: Minimum number of pieces, if places differ.
     """
     return _pieces(batches, sorting, num_rows, sample, at_least, 0)
 
@@ -141,10 +141,10 @@ def _giving_up(held: list[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
 
 
 def sample_of(batches: Iterator[pa.RecordBatch], num_rows: int, sorting: Sorting) -> pa.RecordBatch:
-    """Rows at equal distances, with the columns of the order; fewer of long values.
+    """Sample rows at equal distances, with the columns of the order; fewer if values are long.
 
     Args:
-        num_rows: How many there are, about.
+        num_rows: The approximate number of rows.
     """
     names = list(dict.fromkeys(path[0] for path in sorting.order.columns))
     first, taken = 0, []
@@ -161,7 +161,7 @@ def sample_of(batches: Iterator[pa.RecordBatch], num_rows: int, sorting: Sorting
 
 
 def _cut(known: Places, num_buckets: int, num_axes: int) -> Places:
-    """Places at which a bucket begins, but for the first."""
+    """Return the places where buckets begin, except the first bucket."""
     size = len(known) / num_buckets
     cuts = (
         best_cut(known, round(size * number), int(size * _CUT_SLACK), num_axes)
@@ -177,7 +177,7 @@ def _fill(
     for rows in _chunks(batches, sorting):
         found = _places(rows, axes, sorting)
         numbers = np.searchsorted(bounds, found, "right").astype(np.uint16)
-        order = np.argsort(numbers, kind="stable")  # of so short numbers, in linear time
+        order = np.argsort(numbers, kind="stable")  # linear time for 16-bit numbers
         together = pa.RecordBatch.from_arrays(
             [*rows.columns, pa.array(found)], schema=_add_places(rows.schema)
         ).take(pa.array(order))
@@ -207,7 +207,8 @@ def _tables_of(
         elif num_cuts == _MOST_CUTS:
             yield from (_sort(each, sorting) for each in _chunks(batches, sorting))
         else:
-            # As much as a bucket of twice the size takes, since others are sorted meanwhile.
+            # The memory for a bucket of twice the size, since other buckets are sorted at the same
+            # time.
             less = replace(sorting, memory_bytes=4 * sorting.bucket_bytes)
             yield from _cut_again(buckets, number, less, num_cuts + 1)
 
@@ -217,7 +218,7 @@ def _tables_of(
 def _cut_again(
     buckets: RowBuckets, number: int, sorting: Sorting, num_cuts: int
 ) -> Iterator[SortedRows]:
-    """The rows of a bucket that is too large, by places of their own."""
+    """Sort the rows of a bucket that is too large, with places from its own sample."""
     num_rows = buckets.num_rows[number]
 
     def rows() -> Iterator[pa.RecordBatch]:
@@ -243,7 +244,7 @@ def _sort(rows: pa.RecordBatch, sorting: Sorting) -> SortedRows:
 
 
 def _order_by_values(column: pa.Array) -> npt.NDArray[Any]:
-    # Arrow puts null and NaN beside each other.
+    # Arrow sorts null and NaN next to each other.
     keys = {"is_valid": column.is_valid(), "value": column}
     if pa.types.is_floating(column.type):
         keys = {"is_valid": column.is_valid(), "is_nan": pc.is_nan(column), "value": column}
@@ -262,7 +263,7 @@ def _places(rows: pa.RecordBatch, axes: Sequence[Axis], sorting: Sorting) -> Pla
 
 
 def _chunks(batches: Iterable[pa.RecordBatch], sorting: Sorting) -> Iterator[pa.RecordBatch]:
-    """Batches put together, so that what is done to each is worth it."""
+    """Combine batches to reduce the cost for each batch."""
     pending: list[pa.RecordBatch] = []
     num_bytes = num_rows = 0
     for batch in batches:

@@ -1,4 +1,4 @@
-"""Execute a rewrite group in this process: the same rows in other files."""
+"""Rewrite the rows of a group into other files, in this process."""
 
 from __future__ import annotations
 
@@ -23,21 +23,21 @@ from delta_ops.transaction import RewriteGroup, Staged
 
 _LEAST_ROW_GROUP_BYTES = 1 << 20
 _NEIGHBOURS_ROWS, _NEIGHBOURS_BYTES = 65_536, 2 << 20
-"""A row group where each of several threads holds one has so many of both, about; rows in order
-take more room in such."""
+"""Approximate limits of a row group when several threads hold one each. Sorted rows take more space
+in such row groups."""
 
 
 def rewrite(snapshot: Snapshot, group: RewriteGroup, *, memory_bytes: int = MEMORY_BYTES) -> Staged:
-    """Write the group's rows again, in the order of its files or in that which it asks for.
+    """Rewrite the group's rows, in the order of its files or in the order that the group requests.
 
     Args:
-        memory_bytes: Rows that are held at once, about. Of those to be sorted, more wait in a
-            temporary folder, which needs room for all rows of the group.
+        memory_bytes: Approximate bytes of rows that are held at once. Rows to sort beyond that are
+            spilled to a temporary folder, which needs space for all rows of the group.
 
     Raises:
-        DataFileError: An input file is gone or cannot be read.
+        DataFileError: An input file is missing or unreadable.
         InvalidRequestError: A row breaks a rule of the table.
-        UnsupportedFeatureError: The table uses what this engine cannot write.
+        UnsupportedFeatureError: The table uses a feature that this engine cannot write.
     """
     validate_arguments(rewrite, locals())
     definition = snapshot.definition
@@ -48,7 +48,7 @@ def rewrite(snapshot: Snapshot, group: RewriteGroup, *, memory_bytes: int = MEMO
     partition_values = _partition_values(snapshot, group)
 
     def write_file(batches: Iterable[pa.RecordBatch]) -> AddFile:
-        # Two of them are held for a file: one that is encoded, and one that is read.
+        # Each file holds two row groups: one is encoded while the other is read.
         most_bytes = max(memory_bytes // 8, _LEAST_ROW_GROUP_BYTES)
         if group.order is None:
             groups = row_groups(batches, most_bytes, _NEIGHBOURS_ROWS, _NEIGHBOURS_BYTES)
@@ -57,7 +57,8 @@ def rewrite(snapshot: Snapshot, group: RewriteGroup, *, memory_bytes: int = MEMO
         return writer.write(groups, partition_values, data_change=False)
 
     names = file_schema.names
-    # It takes some time, as pages are asked for again and again; rows in order are all held anyway.
+    # Giving memory back takes time, since its pages are requested again. A sorted rewrite holds all
+    # rows anyway.
     gives_back = group.order is None or memory_bytes < MEMORY_BYTES
     with sparing_memory(), giving_memory_back() if gives_back else nullcontext():
         adds, num_rows = (
@@ -107,7 +108,7 @@ def _write_neighbours(
 
 
 def _cut(batches: Iterator[pa.RecordBatch], most: int | None) -> Iterator[Iterator[pa.RecordBatch]]:
-    """The rows in parts of so many, each to be taken to its end before the next; none of none."""
+    """Cut rows into parts of a maximum size; consume each part before the next."""
     rest: list[pa.RecordBatch] = []
 
     def part(batch: pa.RecordBatch | None) -> Iterator[pa.RecordBatch]:
@@ -122,14 +123,15 @@ def _cut(batches: Iterator[pa.RecordBatch], most: int | None) -> Iterator[Iterat
             yield batch
             batch = next(batches, None)
 
-    # Of a file every row may be deleted.
+    # All rows of a file may be deleted.
     while (first := rest.pop() if rest else next(batches, None)) is not None:
         yield part(first)
 
 
 def outputs(group: RewriteGroup) -> Iterator[list[AddFile]]:
-    """The input files of each output file: neighbours that have the target size together at most,
-    or one that is to be cut.
+    """Yield the input files of each output file.
+
+    These are neighbours with at most the target size in total, or one larger file to cut.
     """
     pending: list[AddFile] = []
     size = 0

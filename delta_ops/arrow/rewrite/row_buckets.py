@@ -1,8 +1,8 @@
-"""Row buckets: rows put where they belong, in memory, and in a file once they take too much of it.
+"""Row buckets: collect rows by bucket in memory, and spill to a file if they take too much.
 
-All buckets share one file, to which what is held of each is appended in turn: however many buckets
-there are, one file is open, and it is written from its beginning to its end. The file has no name:
-whoever is killed leaves none.
+All buckets share one file, and the rows held for each bucket are appended in turn. There is thus
+one open file for any number of buckets, written from start to end. The file has no name, so a
+killed process leaves nothing behind.
 """
 
 from __future__ import annotations
@@ -17,17 +17,17 @@ import pyarrow as pa
 
 
 class _Stored(NamedTuple):
-    """Rows in the file."""
+    """The position of rows in the file."""
 
     offset: int
     num_bytes: int
 
 
 class RowBuckets:
-    """Rows by the number of their bucket.
+    """Rows by bucket number.
 
     Args:
-        max_bytes: So much is in memory before it goes to a file of the temporary folder.
+        max_bytes: Rows beyond this size are spilled to a file in the temporary folder.
     """
 
     def __init__(self, schema: pa.Schema, num_buckets: int, max_bytes: int) -> None:
@@ -38,13 +38,13 @@ class RowBuckets:
         self._file: IO[bytes] | None = None
         self._lock = threading.Lock()
         self.num_rows = [0] * num_buckets
-        """Rows of each bucket."""
+        """Number of rows in each bucket."""
 
     def add(self, sorted_rows: pa.RecordBatch, counts: list[int]) -> None:
-        """Add rows in the order of their buckets.
+        """Add rows that are sorted by bucket.
 
         Args:
-            counts: How many are of each bucket.
+            counts: Number of rows in each bucket.
         """
         first = 0
         for number, count in enumerate(counts):
@@ -57,12 +57,12 @@ class RowBuckets:
             self._spill()
 
     def finish(self) -> None:
-        """Add nothing more: what is in the file is all there."""
+        """End adding; if some rows were spilled, spill the rest."""
         if self._file is not None:
             self._spill()
 
     def read(self, number: int) -> Iterator[pa.RecordBatch]:
-        """The rows of a bucket; several may be read at once."""
+        """Yield the rows of a bucket; several buckets may be read at once."""
         yield from self._held[number]
         for stored in self._stored[number]:
             encoded = pa.py_buffer(self._read_at(stored.offset, stored.num_bytes))
@@ -81,7 +81,7 @@ class RowBuckets:
         for number, held in enumerate(self._held):
             if not held:
                 continue
-            # As one: a batch of a few rows takes as long to read as one of many.
+            # Combine first: a batch of a few rows takes as long to read as a batch of many.
             for rows in pa.Table.from_batches(held).combine_chunks().to_batches():
                 encoded = rows.serialize()
                 self._stored[number].append(_Stored(self._file.tell(), encoded.size))

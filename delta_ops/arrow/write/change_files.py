@@ -1,4 +1,4 @@
-"""Change files: rows with what became of them, for the change data feed; see `change_data`."""
+"""Change files: mark rows with their change type for the change data feed; see `change_data`."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from delta_ops.protocol.table_definition import TableDefinition
 
 
 def mark_rows(batch: pa.RecordBatch, change_type: str) -> pa.RecordBatch:
-    """The rows with what became of them: insert, delete, update_preimage or update_postimage."""
+    """Add the change type: insert, delete, update_preimage or update_postimage."""
     types = pa.repeat(pa.scalar(change_type), len(batch))
     return batch.append_column(CHANGE_TYPE_COLUMN, types)
 
@@ -25,6 +25,6 @@ def mark_files(
     change_type: str,
     definition: TableDefinition,
 ) -> Iterator[pa.RecordBatch]:
-    """The rows of files of a table, with what became of them."""
+    """Yield the rows of a table's files with their change type."""
     for batch in read_files(snapshot, files, definition.arrow_schema.names, None, definition):
         yield mark_rows(batch, change_type)

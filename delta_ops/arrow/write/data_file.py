@@ -1,7 +1,7 @@
-"""Data files written, with their statistics.
+"""Write data files with their statistics.
 
-Source: PROTOCOL.md, "Data Files", "Per-file Statistics". Partition columns are never in the files
-that we write.
+Source: PROTOCOL.md, "Data Files", "Per-file Statistics". We write partition columns to files only
+if the table feature `materializePartitionColumns` requires it.
 """
 
 from __future__ import annotations
@@ -41,17 +41,17 @@ _ENCODER_ERRORS = (pa.ArrowException, OSError)
 ROW_GROUP_ROWS = 1_048_576
 _ROW_GROUP_BYTES = 128 * 1024 * 1024
 _LONG_BYTES = 4 * 1024 * 1024
-"""Row groups from here on are encoded while the next one is read."""
+"""Larger row groups are encoded while the next row group is read."""
 
 
 class DataFileWriter:
-    """Writes new data files of one table, what they share prepared once.
+    """Writes new data files of one table, with shared settings prepared once.
 
     Args:
-        file_schema: Columns of the rows, which are not those of the partitions.
-        definition: The table as the commit will leave it.
-        clustered_by: Columns that get statistics in any case, by physical names.
-        is_of_changes: The files are those of the change data feed.
+        file_schema: Columns of the rows, without partition columns.
+        definition: The table after the commit.
+        clustered_by: Columns that always get statistics, by physical names.
+        is_of_changes: Whether the files belong to the change data feed.
     """
 
     def __init__(
@@ -71,7 +71,7 @@ class DataFileWriter:
         self._stored = file_schema if is_plain else stored_schema(definition)
         self._new_path = _new_change_path if is_of_changes else _new_path
         self._settings = replace(definition.stats_settings, always=clustered_by)
-        # Rows come without the partition columns, which files of some tables have all the same.
+        # Rows lack the partition columns, but files of some tables must contain them.
         self._materialized = definition.partition_fields[: len(self._stored) - len(file_schema)]
         self._stats: FileStatsMaker | None = None
         self._forms = FormChooser(definition, file_schema, self._stored)
@@ -87,12 +87,12 @@ class DataFileWriter:
         """Write one file of a partition.
 
         Args:
-            tables: Rows, each table a row group or several; texts may be coded, of a column in all
-                tables or in none.
-            partition_values: Serialised, by the name that users see, for every partition column,
-                in the order of the directories.
-            is_durable: False: it is not before `Storage.persist`, which is to be called before a
-                commit names it.
+            tables: The rows; each table becomes at least one row group. Texts may be coded; a
+                column must be coded in all tables or in none.
+            partition_values: Serialized values by the name that users see, for every partition
+                column, in directory order.
+            is_durable: If False, the caller must call `Storage.persist` before a commit names the
+                file.
 
         Raises:
             InvalidRequestError: A row breaks a rule of the table, or the rows cannot be encoded.
@@ -114,7 +114,7 @@ class DataFileWriter:
 
         def write(sink: IO[bytes]) -> None:
             checked = map(self._validate_table, chain(_give_up(first), remaining))
-            # Arrow writes a file in many small pieces, for each of which it would wait for Python.
+            # Arrow writes a file in many small pieces, and would call Python for each of them.
             encoded = pa.BufferOutputStream() if is_small else None
             into = sink if encoded is None else encoded
             footers.append(
@@ -134,13 +134,13 @@ class DataFileWriter:
         free_of_nan: Collection[ColumnPath],
         num_bytes: int,
     ) -> AddFile:
-        """Write one small file of new rows that keep the rules; it is not durable, see `write`.
+        """Write one small file of new, already validated rows; it is not durable, see `write`.
 
-        It is encoded in memory, as small ones of `write` are.
+        The file is encoded in memory, like small files of `write`.
 
         Args:
-            free_of_nan: Floating-point columns of which it is known.
-            num_bytes: Size of the rows, about.
+            free_of_nan: Floating-point columns that are known to have no NaN.
+            num_bytes: Approximate size of the rows.
         """
         known = set(free_of_nan)
         unknown = set(self._floats) - known
@@ -158,17 +158,17 @@ class DataFileWriter:
 
     @property
     def floats(self) -> frozenset[ColumnPath]:
-        """Floating-point columns, and fields of structs."""
+        """Floating-point columns and struct fields."""
         return frozenset(self._floats)
 
     def floats_without_nan(self, rows: pa.Table) -> frozenset[ColumnPath]:
-        """Floating-point columns, and fields of structs, in which there is no NaN."""
+        """Return the floating-point columns and struct fields without NaN."""
         return self.floats - self._floats_with_nan(rows, self._floats)
 
     def _floats_with_nan(
         self, rows: pa.Table, paths: Collection[ColumnPath]
     ) -> frozenset[ColumnPath]:
-        # Rows may have partition columns between these.
+        # Use names: rows may contain partition columns in between.
         return frozenset(path for path in paths if _has_nan(rows[path[0]], self._floats[path][1:]))
 
     def _validate_table(self, rows: pa.Table) -> pa.Table:
@@ -221,10 +221,11 @@ class DataFileWriter:
         *,
         is_long: bool = False,
     ) -> pq.FileMetaData:
-        """The footer of what was written; columns with NaN are taken out of `free_of_nan`.
+        """Encode rows and return the footer; removes columns with NaN from `free_of_nan`.
 
         Args:
-            is_long: The tables are worth a thread that encodes while the next ones are read.
+            is_long: Whether the tables are large enough to encode in a thread while the next one is
+                read.
         """
         footers: list[pq.FileMetaData] = []
 
@@ -257,18 +258,18 @@ class DataFileWriter:
                     for call in calls:
                         call()
             except BaseException:
-                with contextlib.suppress(Exception):  # closing what is broken hides why it broke
+                with contextlib.suppress(Exception):  # do not hide the first error
                     writer.close()
                 raise
             writer.close()
-        # The store's own errors come as StorageError already: what is left is the encoder's.
+        # The store's own errors are already StorageError: the remaining errors are the encoder's.
         except _ENCODER_ERRORS as error:
             raise _encoding_error(error, self._storage.uri) from error
         return footers[0]
 
 
 def _append_value(rows: pa.Table, field: StructField, text: str | None) -> pa.Table:
-    """The rows with one value of a partition behind their columns."""
+    """Append a column with the partition's value."""
     data_type = arrow_type_from_type(field.data_type)
     value = pa.scalar(parse(text, field.data_type), data_type)
     column = pa.field(field.name, data_type, nullable=field.nullable)
@@ -276,7 +277,7 @@ def _append_value(rows: pa.Table, field: StructField, text: str | None) -> pa.Ta
 
 
 def discard(storage: Storage, adds: Iterable[AddFile | AddCdcFile]) -> None:
-    """Delete staged files that no version can come to name; one that stays is vacuum's."""
+    """Delete staged files that no version can name; vacuum deletes any that remain."""
     storage.delete_many(canonical_path(add.path, storage.uri) for add in adds)
 
 
@@ -286,12 +287,12 @@ def row_groups(
     max_rows: int = ROW_GROUP_ROWS,
     least_bytes: int = 0,
 ) -> Iterator[pa.Table]:
-    """Neighbouring batches together, so that many small ones do not make many small row groups.
+    """Combine neighbouring batches, so that many small batches do not make many small row groups.
 
     Args:
-        max_bytes: A row group ends with the batch by which it reaches this size.
-        max_rows: Or with the one by which it has so many rows.
-        least_bytes: And this size, too: rows of few bytes come more to a group.
+        max_bytes: A row group ends with the batch that reaches this size.
+        max_rows: A row group also ends with the batch that reaches this number of rows.
+        least_bytes: Minimum size for the end by `max_rows`, so that small rows make larger groups.
     """
     most = min(max_bytes, _ROW_GROUP_BYTES)
     pending: list[pa.RecordBatch] = []
@@ -308,14 +309,14 @@ def row_groups(
 
 
 def _hold_each(tables: Iterable[pa.Table]) -> Iterator[list[pa.Table]]:
-    """Each table in a list; once it is taken out, nobody holds it while the next one is made."""
+    """Yield each table in a list; the consumer takes it out, so that its memory can be freed."""
     remaining = iter(tables)
     while held := list(islice(remaining, 1)):
         yield held
 
 
 def _give_up(tables: list[pa.Table]) -> Iterator[pa.Table]:
-    """Tables that nobody holds once they are taken."""
+    """Yield tables without keeping references to them."""
     while tables:
         yield tables.pop(0)
 
@@ -329,7 +330,7 @@ def _encoding_error(error: Exception, table: str) -> InvalidRequestError:
 
 
 def _new_path(partition_values: Mapping[str, str | None], codec: str) -> str:
-    """A path that no other file has, as Spark would name it."""
+    """Return a unique path in Spark's naming scheme."""
     directory = hive_directory(list(partition_values), partition_values)
     name = f"part-00000-{_new_uuid()}-c000.{codec}.parquet"
     return f"{directory}/{name}" if directory else name
@@ -342,7 +343,7 @@ def _new_change_path(partition_values: Mapping[str, str | None], codec: str) -> 
 
 
 def _new_uuid() -> str:
-    """What `uuid.uuid4` gives as text, in a fifth of the time."""
+    """Return a text like `uuid.uuid4`, in a fifth of the time."""
     given = os.urandom(16)
     digits = bytes((*given[:6], given[6] & 0x0F | 0x40, given[7], given[8] & 0x3F | 0x80)).hex()
     digits += given[9:].hex()
@@ -352,7 +353,7 @@ def _new_uuid() -> str:
 def _float_columns(
     fields: Iterable[pa.Field], path: ColumnPath = (), places: tuple[int, ...] = ()
 ) -> Iterator[tuple[ColumnPath, tuple[int, ...]]]:
-    """Floating-point columns and fields of structs, with their places among their neighbours."""
+    """Yield floating-point columns and struct fields, with their positions at each level."""
     for place, each in enumerate(fields):
         if pa.types.is_floating(each.type):
             yield (*path, each.name), (*places, place)
@@ -361,15 +362,15 @@ def _float_columns(
 
 
 def _has_nan(column: pa.ChunkedArray, places: tuple[int, ...]) -> bool:
-    """Whether there is NaN in a column, or in the field of structs at these places."""
+    """Return whether there is NaN in a column, or in the struct field at these positions."""
     values = pc.struct_field(column, places) if places else column
     return bool(pc.any(pc.is_nan(values), min_count=0).as_py())
 
 
 def _declare_columns(rows: pa.Table) -> pa.Table:
-    """Make rows as Parquet takes them: without nulls in fields that must not be null.
+    """Remove nulls from fields that must not be null, as Parquet requires.
 
-    Delta allows one where the field's parent is null, and Arrow puts one there.
+    Delta allows such a null below a null parent, and Arrow creates it there.
     """
     columns = [_declared_column(rows[field.name], field) for field in rows.schema]
     return pa.table(columns, schema=rows.schema)

@@ -1,8 +1,8 @@
-"""Data files: rows written to new files of a transaction's table.
+"""Data files: write rows to new files of a transaction's table.
 
-Memory is bounded, however many rows there are. Without partitions, rows go to a file as they come,
-a row group at a time. With partitions they are put in order by pieces, several at a time, and held
-until there are enough; then each partition gets a file, several at a time.
+Memory is bounded for any number of rows. Without partitions, rows are written as they arrive, one
+row group at a time. With partitions, rows are sorted in pieces, several at a time, and held until
+there are enough; then one file for each partition is written, several at a time.
 """
 
 from __future__ import annotations
@@ -32,20 +32,21 @@ from delta_ops.storage.concurrency import MAX_CONCURRENCY, run_ahead
 from delta_ops.transaction import Transaction
 
 Rows = Literal["new", "kept", "changes"]
-"""Rows that the table has not had, rows that it has had, or those of the change data feed."""
+"""New rows, existing rows that move to another file, or rows of the change data feed."""
 _FILE_BYTES = 512 * 1024 * 1024
-"""Rows of a file, as they are in memory."""
+"""Size in memory of the rows of a file."""
 _HELD_BYTES = 144 * 1024 * 1024
-"""Rows of a partitioned table that are held until they are written, a file to a partition."""
+"""Rows of a partitioned table that are held before they are written, one file for each partition.
+"""
 _PIECE_BYTES = 16 * 1024 * 1024
 _PIECES_AHEAD = 2
-"""How many are put in order while the one before is taken."""
+"""Number of pieces that are sorted ahead of the current piece."""
 _FEW_BYTES = 1024 * 1024
 _AHEAD_BYTES = 64 * 1024 * 1024
 
 
 def definition_of_rows(transaction: Transaction, rows: Rows) -> TableDefinition:
-    """The table with the columns that files of such rows have beside its own."""
+    """Return the table definition with the extra columns that files of such rows have."""
     match rows:
         case "kept":
             return tracked_definition(transaction.definition, transaction.log.uri)
@@ -62,13 +63,13 @@ def write_rows(
     *,
     is_durable: bool = True,
 ) -> tuple[AddFile, ...]:
-    """Write rows to new files; all of them or none.
+    """Write rows to new files; all or none.
 
     Args:
-        batches: Have the columns of `definition_of_rows`, in any order, and maybe others.
-        rows: Which they are.
-        is_durable: False: they are not before `Storage.persist`, which is to be called before a
-            commit names them.
+        batches: Rows with the columns of `definition_of_rows`, in any order, and maybe others.
+        rows: The kind of rows.
+        is_durable: If False, the caller must call `Storage.persist` before a commit names the
+            files.
 
     Raises:
         InvalidRequestError: A row breaks a rule of the table.
@@ -92,7 +93,7 @@ def write_rows(
             if definition.partition_columns:
                 for held in _collect_writes(given, writer, definition, storage.uri):
                     _write_held(files, held, storage)
-                # To make each of many files durable by itself would take most of the time.
+                # Making many files durable one by one would take most of the time.
                 if is_durable:
                     storage.persist(canonical_texts([add.path for add in files.adds], storage.uri))
             else:
@@ -102,7 +103,7 @@ def write_rows(
                     files.keep([add])
     except BaseException as error:
         if failed and error is not failed[0]:
-            raise failed[0] from None  # a file's writer takes it for an error of its own
+            raise failed[0] from None  # the file's writer treats it as its own error
         raise
     return files.adds
 
@@ -124,14 +125,14 @@ def _collect_writes(
     definition: TableDefinition,
     table: str,
 ) -> Iterator[Iterator[tuple[int, Callable[[], AddFile]]]]:
-    """The rows held at a time, as files to be written: how large each is, and what writes it.
+    """Collect rows, and yield the files to write as pairs of a size and a function.
 
-    Files are not durable, see `DataFileWriter`.
+    The files are not durable, see `DataFileWriter`.
     """
     names = definition.partition_columns
 
     def split_piece(piece: pa.Table) -> _SplitPiece:
-        # Files do not have the partition columns: whoever writes one cannot check them.
+        # Files lack the partition columns, so the file's writer cannot validate them.
         validate_rows(piece, definition.schema, table)
         return _SplitPiece(
             partitions=list(split(piece, definition.schema, names, table)),
@@ -164,7 +165,7 @@ class _SplitPiece(NamedTuple):
     partitions: list[tuple[PartitionValues, pa.Table]]
     free_of_nan: frozenset[ColumnPath]
     num_bytes: int
-    """Without the partition columns."""
+    """Size without the partition columns."""
 
 
 def _writes(
@@ -174,12 +175,12 @@ def _writes(
     writer: DataFileWriter,
     free_of_nan: frozenset[ColumnPath],
 ) -> Iterator[tuple[int, Callable[[], AddFile]]]:
-    """What writes each partition, which is let go of then."""
+    """Yield a write function for each partition, and release its rows afterwards."""
     held_rows = sum(len(rows) for pieces in held.values() for rows in pieces)
     for key in list(held):
         values, pieces = dict(zip(names, key, strict=True)), held.pop(key)
         rows = pa.concat_tables(pieces) if len(pieces) > 1 else pieces[0]
-        # Arrow takes as long to say how large a slice is as to make a file.
+        # Arrow needs as long to compute the size of a slice as to write a file.
         num_bytes = held_bytes * len(rows) // held_rows
         if num_bytes <= _FEW_BYTES:
             yield num_bytes, partial(writer.write_few, rows, values, free_of_nan, num_bytes)
@@ -205,7 +206,7 @@ def _pieces(batches: Iterable[pa.RecordBatch], schema: pa.Schema) -> Iterator[pa
 
 
 def _runs(batches: Iterable[pa.RecordBatch]) -> Iterator[Iterator[pa.RecordBatch]]:
-    """The rows of one file after the other; each is to be read to its end before the next."""
+    """Yield the rows of one file after another; consume each before the next."""
     remaining = chain.from_iterable(map(_halve, batches))
     for first in remaining:
         yield _run(chain([first], remaining))
@@ -221,7 +222,7 @@ def _run(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
 
 
 def _halve(batch: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
-    """The rows in batches of bounded size, as far as a row is not larger; none if it is empty."""
+    """Split a batch into batches of bounded size, or single rows; an empty batch yields nothing."""
     if len(batch) > 1 and batch.nbytes > _PIECE_BYTES:
         half = len(batch) // 2
         yield from _halve(batch.slice(0, half))
@@ -242,7 +243,7 @@ def _refuse_unreadable(
 def _note_failures(
     batches: Iterable[pa.RecordBatch], failed: list[Exception]
 ) -> Iterator[pa.RecordBatch]:
-    """The batches; what they raise is added to `failed`."""
+    """Yield the batches, and add their errors to `failed`."""
     try:
         yield from batches
     except Exception as error:

@@ -1,9 +1,10 @@
-"""File form: how a data file is encoded, by what its first rows look like.
+"""File form: choose how to encode a data file by its first rows.
 
-A dictionary is made for columns whose values repeat: Arrow begins one for every column and gives it
-up once it is too large, which takes time and leaves a larger file. Numbers that look random, such
-as measurements with many digits, are not compressed: that saves no room, and takes time at each
-read and write. Small files get a quick codec, and no dictionary for a few rows.
+Only columns with repeated values get a dictionary. Arrow would start a dictionary for every column
+and drop it when it becomes too large, which takes time and leaves a larger file. Numbers that look
+random, such as measurements with many digits, are not compressed: compression would save no space
+and take time in each read and write. Small files get a fast codec, and no dictionary if they have
+few rows.
 """
 
 from __future__ import annotations
@@ -19,32 +20,31 @@ from delta_ops.arrow.coded_texts import code_schema, is_coded
 from delta_ops.protocol.table_definition import TableDefinition
 
 CODEC_PROPERTY = "delta.parquet.compression.codec"
-# The table property's names where Arrow has others.
+# Codecs that have another name in Arrow.
 _ARROW_CODECS = {"uncompressed": "none", "lz4_raw": "lz4"}
 _QUICK_CODEC = "snappy"
 _QUICK_COLUMN_BYTES = 1024
-"""Columns of so many bytes are not worth what zstd takes to begin with each, as measured in
+"""Smaller columns are not worth the start-up cost of zstd for each column, as measured in
 `benchmarks/large_tables.report.md`."""
 _ALIKE_FILES = 8
-"""Files of one write for which a sample of rows is taken once."""
+"""Number of files of one write that share one sample of rows."""
 _TINY_ROWS = 16
-"""A dictionary of so few values takes longer to write and to read, and no less room."""
+"""A dictionary for so few values takes longer to write and to read, and saves no space."""
 _FEW_AT_ONCE, _MANY_AT_ONCE, _MOST_AT_ONCE = 1024, 8192, 65_536
-"""Values of a column that Arrow encodes before it looks at the size of the page. Each time it looks
-for those in use among coded texts; plain texts of any length make a larger page."""
+"""Number of values of a column that Arrow encodes before it checks the page size. For coded texts,
+each check searches for the used texts; plain texts of any length would make a larger page."""
 MANY_ROWS = 4096
-"""With fewer rows a dictionary takes little time and room, and a sample would tell little."""
+"""With fewer rows, a dictionary is cheap, and a sample would not be reliable."""
 _SAMPLED_SHARE, _MOST_SAMPLED = 8, 4096
-"""An eighth of the rows, and no more than so many."""
+"""A sample has an eighth of the rows, up to a maximum."""
 _MOST_REPEATED = 0.95
-"""Share of values in a sample that differ, from which on a dictionary does not pay."""
+"""If the share of distinct values in a sample is this high, a dictionary does not pay."""
 _COMPRESSED_ROWS = 2048
-"""Neighbours at the beginning, and as many in the middle."""
+"""Rows of a sample at the beginning, and as many in the middle."""
 _HARDLY_SMALLER = 0.9
-"""Share of its size that a sample of a column has once it is compressed, from which on that does
-not pay."""
+"""If compression leaves this share of a sample's size, it does not pay."""
 _LEAST_BITS = 32
-"""Smaller numbers stand in dictionaries, or compress."""
+"""Smaller numbers repeat or compress well."""
 
 
 class FileForm(NamedTuple):
@@ -52,17 +52,17 @@ class FileForm(NamedTuple):
 
     codec: str
     schema: pa.Schema
-    """The columns as files call them; those are coded that are so in the rows."""
+    """The columns by their names in files; coded where the rows are coded."""
     at_once: int
     """See `_MOST_AT_ONCE`."""
     dictionaries: bool | Sequence[str] = True
-    """The columns that get one, as files call them; True: all."""
+    """Columns with a dictionary, by their names in files; True means all."""
     uncompressed: Collection[str] = ()
-    """The columns that are not compressed, as files call them."""
+    """Columns without compression, by their names in files."""
 
     @property
     def codecs(self) -> str | dict[str, str]:
-        """The codecs of all columns, as Arrow takes them."""
+        """The codecs of all columns, in Arrow's format."""
         codec = _ARROW_CODECS.get(self.codec, self.codec)
         if not self.uncompressed:
             return codec
@@ -70,7 +70,7 @@ class FileForm(NamedTuple):
 
 
 class _Choice(NamedTuple):
-    """Columns by their places."""
+    """Columns by their positions."""
 
     dictionaries: list[int]
     uncompressed: list[int]
@@ -82,7 +82,7 @@ class FormChooser:
     Args:
         definition: The table.
         file_schema: Columns of the rows.
-        stored: The columns as files call them; those of one value in all rows come last.
+        stored: The columns by their names in files; columns with one value for all rows come last.
     """
 
     def __init__(
@@ -96,8 +96,8 @@ class FormChooser:
         self._choice: _Choice | None = None
 
     def form_of(self, rows: pa.Table, num_bytes: int) -> FileForm:
-        """The form of a file, by its first rows, of so many bytes."""
-        # Those of one value come last.
+        """Choose the form of a file by its first rows and their size."""
+        # Columns with one value for all rows come last.
         of_one_value = self._stored.types[len(self._schema) :]
         form = FileForm(
             codec=self._codec_of(num_bytes),
@@ -110,7 +110,7 @@ class FormChooser:
         last = range(len(self._schema), len(self._stored))
         coded = [i for i, each in enumerate(rows.schema.types) if is_coded(each)]
         chosen, names = {*choice.dictionaries, *coded, *last}, self._stored.names
-        # Of another file each is asked again: one that does compress would be much larger.
+        # Check each file again: a compressible column without compression would be much larger.
         asked = (i for i in choice.uncompressed if i not in chosen)
         return form._replace(
             dictionaries=[names[i] for i in sorted(chosen)],
@@ -118,7 +118,7 @@ class FormChooser:
         )
 
     def _choose(self, rows: pa.Table, codec: str) -> _Choice:
-        """The choice for a file, looked at anew for some only: a table's files are much alike."""
+        """Choose for a file; examines only some files, since a table's files are similar."""
         number = next(self._large_files)
         if number % _ALIKE_FILES == 0 or self._choice is None:
             dictionaries = choose_dictionaries(rows)
@@ -128,13 +128,13 @@ class FormChooser:
         return self._choice
 
     def form_of_few(self, num_rows: int, num_bytes: int) -> FileForm:
-        """The form of a small file of so many rows and bytes."""
+        """Choose the form of a small file with so many rows and bytes."""
         return FileForm(
             self._codec_of(num_bytes), self._stored, _FEW_AT_ONCE, num_rows > _TINY_ROWS
         )
 
     def _codec_of(self, num_bytes: int) -> str:
-        """The codec of a file whose first row group has so many bytes."""
+        """Return the codec of a file whose first row group has so many bytes."""
         is_small = num_bytes < _QUICK_COLUMN_BYTES * len(self._schema)
         return _QUICK_CODEC if is_small and not self._is_chosen else self._codec
 
@@ -149,14 +149,15 @@ def _values_at_once(rows: pa.Table) -> int:
 
 
 def choose_dictionaries(rows: pa.Table) -> list[int]:
-    """The columns to write with a dictionary, by their places.
+    """Return the positions of the columns to write with a dictionary.
 
     Args:
-        rows: The first of a file, many; no column is nested. Those that are coded stay so.
+        rows: At least `MANY_ROWS` first rows of a file, without nested columns. Coded columns stay
+            coded.
     """
     num_sampled = min(len(rows) // _SAMPLED_SHARE, _MOST_SAMPLED)
     places = pc.multiply(pa.arange(0, num_sampled), len(rows) // num_sampled)
-    # Of sorted rows, those that are far apart differ, and neighbours repeat.
+    # In sorted rows, distant rows differ and neighbours repeat: check both.
 
     def pays(column: pa.ChunkedArray) -> bool:
         samples = column.take(places), column.slice(0, num_sampled)
@@ -171,15 +172,15 @@ def _repeats(values: pa.ChunkedArray) -> bool:
 
 
 def find_incompressible(rows: pa.Table, places: Iterable[int], codec: str) -> list[int]:
-    """The columns of numbers that a codec makes hardly smaller.
+    """Find columns of numbers that a codec hardly makes smaller.
 
     Args:
-        rows: The first of a file, many.
-        places: The columns to look at.
-        codec: By its name for Arrow.
+        rows: At least `MANY_ROWS` first rows of a file.
+        places: The positions of the columns to check.
+        codec: Arrow's name of the codec.
 
     Returns:
-        Their places.
+        Their positions.
     """
     return [i for i in places if _is_incompressible(rows.column(i), codec)]
 

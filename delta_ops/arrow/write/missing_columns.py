@@ -1,9 +1,9 @@
-"""Missing columns: values of columns that the data leave out, though the table says what they are.
+"""Missing columns: fill columns that the data omit but the table has values for.
 
 Source: PROTOCOL.md, "Identity Columns", "Default Columns".
 
-Values are made for a batch at a time. What is null in the data stays null: a default is for columns
-that the data do not have.
+Values are computed for one batch at a time. A null in the data stays null: defaults apply only to
+columns that the data do not have.
 """
 
 from __future__ import annotations
@@ -27,28 +27,28 @@ from delta_ops.protocol.schema.arrow_types import arrow_type_from_type
 from delta_ops.protocol.table_definition import TableDefinition
 
 _Values = Callable[[int], Any]
-"""Makes as many values as are asked for."""
+"""Returns the requested number of values."""
 
 
 class Completion(NamedTuple):
-    """How to give batches the columns that they lack."""
+    """How to add missing columns to batches."""
 
     fields: Sequence[pa.Field]
     values: Mapping[str, _Values]
 
     def complete(self, batch: pa.RecordBatch) -> pa.RecordBatch:
-        """The batch with the columns behind its own."""
+        """Append the missing columns to a batch."""
         for name, make in self.values.items():
             batch = batch.append_column(name, make(len(batch)))
         return batch
 
     def complete_schema(self, schema: pa.Schema) -> pa.Schema:
-        """The schema of batches with the columns behind their own."""
+        """Append the missing columns to a batch's schema."""
         return pa.schema([*schema, *self.fields])
 
 
 class MissingColumns:
-    """Gives batches the columns that they lack.
+    """Adds missing columns to batches.
 
     Args:
         now_ms: Time of the write, in milliseconds since the Unix epoch.
@@ -61,14 +61,14 @@ class MissingColumns:
         self._reached = dict(self._begun)
 
     def plan(self, names: Collection[str]) -> Completion:
-        """How to complete batches.
+        """Plan how to complete batches.
 
         Args:
-            names: Columns that they have, in any case.
+            names: Columns of the batches, in any case.
 
         Raises:
-            InvalidRequestError: They have a column that is always counted, or a default needs
-                another engine.
+            InvalidRequestError: The data have an identity column whose values are always generated,
+                or a default needs another engine.
         """
         filled = find_missing(names, self._definition, self._table)
         values: dict[str, _Values] = {
@@ -84,7 +84,7 @@ class MissingColumns:
         return Completion([schema.field(name) for name in values], values)
 
     def counted_values(self) -> tuple[Counted, ...]:
-        """The values of identity columns that were taken."""
+        """Return the identity column values that were used."""
         return tuple(
             Counted(
                 column=name,

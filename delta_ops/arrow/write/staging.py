@@ -1,4 +1,4 @@
-"""Staging: rows as data files that no version names yet.
+"""Staging: write rows to data files that no version names yet.
 
 `data_files` writes the files.
 """
@@ -112,9 +112,9 @@ def _surviving_rows(
     wanted: TableDefinition,
 ) -> Iterator[pa.RecordBatch]:
     matches = to_arrow(resolve(predicate, snapshot.schema), snapshot.schema)
-    # A row for which the predicate is null does not match; a filter drops null as it does false.
+    # A row where the predicate is null does not match, and survives; a filter would drop a null.
     survives = ~pc.if_else(pc.is_null(matches), pa.scalar(False), matches)
-    # The table may have more columns by now, which are null in rows that were there before.
+    # The table may have gained columns, which are null in existing rows.
     stored = tracked_definition(snapshot.definition, snapshot.uri)
     fit = plan_fit(stored.arrow_schema, wanted.arrow_schema, snapshot.uri)
     for batch in read_kept(snapshot, mixed):
@@ -123,7 +123,7 @@ def _surviving_rows(
 
 
 def _may_change(field: pa.Field) -> bool:
-    """Whether a column that a table has may get fields, or a wider type, by these data."""
+    """Return whether the data may add fields to an existing column, or widen its type."""
     is_wide = pt.is_signed_integer(field.type) or field.type in (pa.float32(), pa.float64())
     return bool(is_wide or pt.is_decimal128(field.type) or pt.is_nested(field.type))
 
@@ -135,8 +135,8 @@ def _fit_batches(
     table: str,
     rules: Sequence[SourceRule],
 ) -> Iterator[pa.RecordBatch]:
-    """Batches with the table's columns and types, in its order."""
-    if not reader.schema.names:  # such as a frame of no records, which has no rows by mistake
+    """Yield batches with the table's columns and types, in its order."""
+    if not reader.schema.names:  # such as an empty frame, which is likely a mistake
         raise InvalidRequestError(
             f"{table}: the data have no columns; to write no rows, give them the table's columns"
         )
@@ -158,7 +158,7 @@ def _fit_batches(
 
 
 def _stored_rows(rows: pa.RecordBatch, definition: TableDefinition) -> pa.RecordBatch:
-    """The rows as they are read back: an empty partition value is null."""
+    """Return the rows as readers see them: an empty partition value is null."""
     columns = dict(zip(rows.schema.names, rows.columns, strict=True))
     for each in definition.partition_fields:
         columns[each.name] = fill_empty(columns[each.name], each)

@@ -1,9 +1,9 @@
-"""Stored names: rows under the names and ids that their columns have in files.
+"""Stored names: give rows the names and ids that their columns have in files.
 
 Source: PROTOCOL.md, "Writer Requirements for Column Mapping".
 
-Only names change, at every depth: the values stay where they are in memory. Every column has its id
-in the file, whether the table is mapped by ids or by names.
+Only names change, at every depth; values are not copied. Every column has its id in the file, both
+in mapping mode `id` and in mode `name`.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ _PARQUET_ID = "PARQUET:field_id"
 
 
 def stored_schema(definition: TableDefinition) -> pa.Schema:
-    """The columns of data files as Parquet is to have them; ids in their metadata, if any."""
+    """Return the schema of data files, with column ids in the metadata if the table is mapped."""
     columns = definition.file_schema
     plain = arrow_schema_from_schema(columns)
     if not definition.is_mapped:
@@ -31,14 +31,14 @@ def stored_schema(definition: TableDefinition) -> pa.Schema:
 
 
 def rename_stored(rows: pa.Table, schema: pa.Schema) -> pa.Table:
-    """The rows under the names of a schema that differs from theirs in nothing else."""
+    """Rename the columns of rows by a schema that differs only in names."""
     batches = [pa.record_batch(_Renamed(batch, schema)) for batch in rows.to_batches()]
     return pa.Table.from_batches(batches, schema)
 
 
 @dataclass(frozen=True, slots=True)
 class _Renamed:
-    """A batch as Arrow's C interface hands it over: its values, and a schema beside them."""
+    """A batch in Arrow's C interface that combines its values with another schema."""
 
     batch: pa.RecordBatch
     schema: pa.Schema

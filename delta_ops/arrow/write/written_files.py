@@ -1,4 +1,4 @@
-"""Written files: new files of a table, written by several threads; all of them stay, or none."""
+"""Written files: new files of a table from several threads; all of them stay, or none."""
 
 from __future__ import annotations
 
@@ -15,24 +15,24 @@ from delta_ops.storage import Storage
 from delta_ops.storage.concurrency import run_ahead
 
 LOCAL_WRITES = max(2, os.cpu_count() or 1)
-"""Files of a disk that are written at once: encoding takes longest."""
+"""Number of local files that are written at once: encoding takes most of the time."""
 
 R = TypeVar("R")
 
 
 @contextmanager
 def all_or_none(storage: Storage) -> Iterator[WrittenFiles]:
-    """Files that are deleted again if what is done with them fails."""
+    """Collect written files, and delete them if the context fails."""
     files = WrittenFiles(storage)
     try:
         yield files
-    except BaseException:  # an interrupt too would leave files that nobody names
+    except BaseException:  # including an interrupt, which would leave unreferenced files
         files.give_up()
         raise
 
 
 class WrittenFiles:
-    """The files that threads have written, until somebody gives up.
+    """The files that threads have written, until one gives up.
 
     A file that is finished later is deleted by the thread that wrote it.
     """
@@ -46,16 +46,16 @@ class WrittenFiles:
 
     @property
     def adds(self) -> tuple[AddFile, ...]:
-        """The files, in the order in which they were finished."""
+        """The files, in the order of completion."""
         return tuple(self._adds)
 
     @property
     def is_over(self) -> bool:
-        """Whether no file need be begun, since none will stay."""
+        """Whether new files are useless, because none will stay."""
         return self._is_given_up or bool(self._failures)
 
     def keep(self, adds: Sequence[AddFile]) -> None:
-        """Take in files that are finished, or delete them where somebody has given up."""
+        """Keep finished files, or delete them if a thread has given up."""
         with self._lock:
             if not self._is_given_up:
                 self._adds += adds
@@ -72,14 +72,15 @@ class WrittenFiles:
         on_written: Callable[[R], object] | None = None,
         on_failure: Callable[[], object] | None = None,
     ) -> list[R]:
-        """What the writes return, in their order; of several failures an interrupt, or the first.
+        """Run the writes and return their results in order; raises an interrupt, or the first
+        error.
 
         Args:
-            writes: How many bytes a write will hold, and what writes and keeps its files; called in
-                threads, and none any more after a failure.
-            max_bytes: Bound of what is held at once; see `run_ahead`.
-            max_calls: As for `run_ahead`; so is `max_threads`.
-            on_written: Told of what each returns, in their order, until one has failed.
+            writes: The bytes that each write holds, and a function that writes and keeps its files.
+                Functions run in threads; none starts after a failure.
+            max_bytes: Limit for the bytes held at once; see `run_ahead`.
+            max_calls: As for `run_ahead`; `max_threads` too.
+            on_written: Called with each result, in order, until a write fails.
             on_failure: Called by each thread whose write has failed.
         """
         calls = (
@@ -93,13 +94,13 @@ class WrittenFiles:
                     if on_written is not None and not self.is_over:
                         on_written(each[0])
         if self._failures:
-            # An interrupt of this thread may be the end of what others have under way.
+            # An interrupt of this thread may have caused the errors of other threads.
             interrupts = (each for each in self._failures if not isinstance(each, Exception))
             raise next(interrupts, self._failures[0])
         return returned
 
     def give_up(self) -> None:
-        """Delete what was written and what is being written."""
+        """Delete written files, and files that are still being written."""
         with self._lock:
             self._is_given_up = True
             adds, self._adds = self._adds, []
