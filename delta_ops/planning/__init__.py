@@ -1,4 +1,4 @@
-"""Planning: which files a read, a replacement or a feed of changes opens.
+"""Planning: choose the files that a read, a replacement or a change feed opens.
 
-Pruning by statistics and partition values is pure and lies below, in `log.pruning`.
+Pruning by statistics and partition values is pure, and is in `log.pruning`.
 """

@@ -1,7 +1,7 @@
-"""Assigned fields: new values of columns and of fields of structs, as values of whole columns.
+"""Assigned fields: combine new values of columns and struct fields into whole columns.
 
-A field that is given no value keeps its own. A struct that is null gets the fields that are given,
-and nulls in the others, as by the reference.
+A field without a new value keeps its value. A null struct gets the new field values, and null in
+other fields, as in the reference implementation.
 """
 
 from __future__ import annotations
@@ -18,10 +18,10 @@ T = TypeVar("T")
 
 
 def assigned_field(path: ColumnPath, schema: StructType) -> StructField:
-    """The column or field that is given a value, under its path as text.
+    """Return the assigned column or field, with its path as its name.
 
     Raises:
-        InvalidRequestError: There is none.
+        InvalidRequestError: The column or field does not exist.
     """
     found = locate(path, schema)
     if len(path) == 1:
@@ -36,13 +36,13 @@ def whole_values(
     make_struct: Callable[[Sequence[tuple[str, T]]], T],
     table: str,
 ) -> dict[str, T]:
-    """The values of columns, by the names that the table has for them.
+    """Return whole column values, by column name as the table spells it.
 
     Args:
-        values: New values, of columns and of fields of structs.
-        schema: The table's.
-        keep: Makes the value that a row has in a field.
-        make_struct: Makes a struct of fields.
+        values: New values of columns and struct fields.
+        schema: The table's schema.
+        keep: Returns the existing value of a field.
+        make_struct: Builds a struct from fields.
         table: For messages.
 
     Raises:

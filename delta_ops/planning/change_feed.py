@@ -1,12 +1,12 @@
-"""The change feed: which files give the rows that the commits of a range changed.
+"""The change feed: choose the files with the rows that the commits of a range changed.
 
 Source: PROTOCOL.md, "Change Data Files", "Reader Requirements for AddCDCFile", "Deletion Vectors".
 
-Where a commit has change data files, they are all there is to read of it. Else its rows follow from
-its adds and removes that change data, see `commit_changes`. Rows come as the last version of the
-range has its columns, or the latest version, through whatever they were called before;
-where the feed was off for a version, a column had a type that is none of its own, or column mapping
-was given up, the range is refused. Every engine reads what is chosen here.
+If a commit has change data files, only these are read. Otherwise its changes follow from its adds
+and removes that change data, see `commit_changes`. All rows have the columns of the last version of
+the range, or of the latest version, even if the columns had other names earlier. A range is
+rejected if the feed was off for one of its versions, a column had an incompatible type, or column
+mapping was removed. Both engines read the files that are chosen here.
 """
 
 from __future__ import annotations
@@ -53,23 +53,25 @@ class ChangesOptions(TypedDict, total=False):
     """Options of `read_changes`, in both engines.
 
     Args:
-        start_version: The first commit to read, or
-        end_version: The last commit; the latest version if not given or greater, or
-        start_timestamp: the first commit at or after a time, in UTC unless it has a zone.
-        end_timestamp: the last commit at or before a time. No commit may lie between two times.
+        start_version: The first commit to read. Excludes `start_timestamp`.
+        end_version: The last commit to read; the latest version if not given or greater.
+        start_timestamp: Read from the first commit at or after this time. A time without a zone is
+            in UTC.
+        end_timestamp: Read up to the last commit at or before this time. There may be no commit
+            between two times.
         columns: Names in the wanted order; by default the table's columns, then `_change_type`
             (insert, delete, update_preimage, update_postimage), `_commit_version` and
             `_commit_timestamp`.
-        predicate: Keeps the rows for which it is true; it may name any of these columns.
-        schema: Whether the columns are those of the last version of the range ("end"), or of the
-            latest version of the table ("latest"). A column or field that is newer than a row is
-            null in it.
+        predicate: Selects the rows to return; may use any of these columns.
+        schema: The version whose columns are returned: "end" for the last version of the range,
+            "latest" for the latest version of the table. A column or field that is newer than a row
+            is null in it.
 
     Raises:
         InvalidRequestError: The range is invalid, the feed was off for one of its versions, column
-            mapping was given up in it, or a column does not exist or had another type.
+            mapping was removed in it, or a column does not exist or had another type.
         VersionNotFoundError: A version of the range does not exist, or was cleaned up.
-        OutsideFileError: A file lies outside of the table and may not be read there.
+        OutsideFileError: A file lies outside of the table, and reading it there is not allowed.
         UnsupportedFeatureError: The rows are stored in a way that this engine cannot read.
     """
 
@@ -82,41 +84,42 @@ class ChangesOptions(TypedDict, total=False):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ChangesRequest:
-    """The changes of a range of versions."""
+    """A request for the changes of a range of versions."""
 
     start_version: int | None = None
     end_version: int | None = None
     start_timestamp: str | date | None = None
     end_timestamp: str | date | None = None
     columns: Sequence[str] | None = None
-    """Names in the wanted order; None: all."""
+    """Names in the wanted order; None means all."""
     predicate: Predicate | None = None
     schema: Literal["end", "latest"] = "end"
-    """The version whose columns the rows have."""
+    """The version whose columns are returned."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ChangedFile:
-    """A file of which rows are in the feed."""
+    """A file with rows of the feed."""
 
     path: str
-    """Canonical."""
+    """Canonical path."""
     size: int
-    """Bytes; 0 where the log does not tell."""
+    """In bytes; 0 if the log does not record it."""
     version: int
-    """The commit's."""
+    """The version of the commit."""
     partition_columns: frozenset[str]
-    """Columns of the feed whose values stand in the log, by name; the file need not have them."""
+    """Names of the feed's columns whose values come from the log; the file may lack them."""
     partition_values: Mapping[str, str | None]
-    """As the log has them."""
+    """Partition values in the log's format."""
     change: Mapping[str, Any]
-    """Values of the feed's own columns for all rows; a change data file tells the type itself."""
+    """Constant values of the feed's own columns. A change data file stores the change type in its
+    rows."""
     rows: Deleted | Difference | None = None
-    """Which of its rows; None: all."""
+    """The wanted rows; None means all."""
 
     @property
     def is_change_data(self) -> bool:
-        """Whether each row of the file says how it changed."""
+        """Whether the file stores the change type of each row."""
         return CHANGE_TYPE.name not in self.change
 
 
@@ -126,13 +129,13 @@ class ChangeFeed:
 
     log: DeltaLog
     first: int
-    """The first version of the range; after `end` where the range has no commit."""
+    """The first version of the range; after `end` if the range has no commits."""
     end: Snapshot
     """The last version of the range."""
     shape: Snapshot
     """The version whose columns the changes have."""
     schema: StructType = field(init=False)
-    """Columns of the changes: the table's, then those of the feed."""
+    """The table's columns, then the columns of the feed."""
     _names: frozenset[str] = field(init=False)
 
     def __post_init__(self) -> None:
@@ -142,14 +145,14 @@ class ChangeFeed:
 
     @property
     def definition(self) -> TableDefinition:
-        """The table at the version whose columns the changes have."""
+        """The table definition at the version whose columns the changes have."""
         return self.shape.definition
 
     def insert_files(self, adds: Iterable[AddFile], version: int) -> Iterator[ChangedFile]:
-        """Files whose rows count as inserted by the commit of a version.
+        """Yield files whose rows count as inserted by the commit of a version.
 
         Raises:
-            VersionNotFoundError: That commit was cleaned up, and with it its time.
+            VersionNotFoundError: The commit was cleaned up, so that its time is unknown.
         """
         partitions = self._partition_columns(self.shape.metadata)
         times = CommitTimes(self.shape)
@@ -173,11 +176,11 @@ class ChangeFeed:
             )
 
     def files(self) -> Iterator[ChangedFile]:
-        """All that is to be read, in the order of the commits.
+        """Yield all files to read, in the order of the commits.
 
         Raises:
-            InvalidRequestError: At once, if the range cannot be read from its first version on, or
-                not to its last one; for a version in between when it is reached.
+            InvalidRequestError: The range cannot be read. Raised immediately for its first and last
+                version, and during iteration for versions in between.
             VersionNotFoundError: A commit of the range was cleaned up.
         """
         if self.first > self.end.version:
@@ -220,7 +223,7 @@ class ChangeFeed:
             return
         before: Mapping[str, Mapping[str, str | None]] = {}
         for change, action, rows in changes_of_files(commit, uri):
-            # What this commit removes was written before it partitioned the table in another way.
+            # Files that this commit removes may have been written under a previous partitioning.
             is_older = commit.metadata is not None and isinstance(action, RemoveFile)
             in_log = action.partition_values
             if in_log is None and (partitions or is_older):
@@ -239,12 +242,12 @@ class ChangeFeed:
 
     @property
     def _key(self) -> Callable[[StructField], str]:
-        """The key by which columns of two versions are the same."""
-        # Where mapping came in the middle of the range, physical names are those of before it.
+        """Returns the key that identifies a column in two versions."""
+        # If mapping was added within the range, physical names equal the earlier names.
         return physical_name if self.definition.is_mapped else lambda each: each.name.lower()
 
     def _partition_columns(self, metadata: Metadata) -> frozenset[str]:
-        """The columns of the feed by which the table was partitioned."""
+        """Return the feed's columns that are partition columns in this metadata."""
         keys = {
             self._key(each)
             for each in schema_from_json(metadata.schema_string).fields
@@ -253,14 +256,14 @@ class ChangeFeed:
         return frozenset(each.name for each in self.shape.schema.fields if self._key(each) in keys)
 
     def _rename_for_feed(self, values: Mapping[str, str | None]) -> Mapping[str, str | None]:
-        """Partition values, of columns that were written in another case too."""
+        """Return partition values under the feed's names; old names may differ in case."""
         if self.definition.is_mapped or values.keys() <= self._names:
             return values
         by_key = {name.lower(): text for name, text in values.items()}
         return {name: by_key[name.lower()] for name in self._names if name.lower() in by_key}
 
     def _columns_in(self, values: Mapping[str, str | None]) -> frozenset[str]:
-        """The columns of the feed that have one of these partition values."""
+        """Return the feed's columns that have one of these partition values."""
         fields = self.shape.schema.fields
         if not self.definition.is_mapped:
             return self._names.intersection(values)
@@ -273,7 +276,7 @@ class ChangeFeed:
     def _values_of_add(
         self, version: int, path: str, before: Mapping[str, Mapping[str, str | None]]
     ) -> Mapping[str, str | None]:
-        """Partition values of the add that a remove without any cancels."""
+        """Return partition values for a remove without values, from the add of the same file."""
         found = before.get(canonical_path(path, self.end.uri))
         if found is not None:
             return found
@@ -305,7 +308,7 @@ class ChangeFeed:
             )
         kept = {self._key(each) for each in self.shape.schema.fields}
         for gone in (each for each in schema.fields if self._key(each) not in kept):
-            # Its values would be null under the name that they had.
+            # The values of the dropped column would be null under its name.
             if gone.name.lower() in self.shape.schema.fields_by_lower_name:
                 raise InvalidRequestError(
                     f"{uri}: the changes of version {number} cannot be read with those of version "
@@ -315,11 +318,11 @@ class ChangeFeed:
 
 
 def plan_changes(log: DeltaLog, request: ChangesRequest, *, engine: Engine) -> ChangeFeed:
-    """The changes of a range.
+    """Plan the changes of a range.
 
     Raises:
-        InvalidRequestError: The range is none, or a column has a name of the feed's own.
-        VersionNotFoundError: A version of the range is not there.
+        InvalidRequestError: The range is invalid, or a column has a name that the feed reserves.
+        VersionNotFoundError: A version of the range does not exist.
         UnsupportedFeatureError: The engine cannot read the rows.
     """
     latest = log.snapshot()
@@ -333,11 +336,11 @@ def plan_changes(log: DeltaLog, request: ChangesRequest, *, engine: Engine) -> C
 
 
 def changes_until(log: DeltaLog, shape: Snapshot, versions: range) -> ChangeFeed:
-    """The changes of versions that follow each other, with the columns of another one.
+    """Plan the changes of consecutive versions, with the columns of the version `shape`.
 
     Raises:
-        InvalidRequestError: A column has a name of the feed's own.
-        VersionNotFoundError: The last version is not there.
+        InvalidRequestError: A column has a name that the feed reserves.
+        VersionNotFoundError: The last version does not exist.
     """
     _validate_names(shape)
     last = versions[-1] if versions else shape.version
@@ -346,7 +349,7 @@ def changes_until(log: DeltaLog, shape: Snapshot, versions: range) -> ChangeFeed
 
 
 def _shape(end: Snapshot, latest: Snapshot, schema: str) -> Snapshot:
-    """The version whose columns the changes have."""
+    """Return the version whose columns the changes have."""
     match schema:
         case "end":
             return end
@@ -379,14 +382,14 @@ def _range(latest: Snapshot, request: ChangesRequest) -> tuple[int, int]:
 
 
 def _is_pause(start: str | date | None, end: str | date | None) -> bool:
-    """Whether a range without a commit is one nevertheless: that of a time when nobody wrote."""
+    """Return whether a range without commits is valid: a range of times without a write."""
     return start is not None and end is not None and timestamp_ms(start) <= timestamp_ms(end)
 
 
 def _validate_names(shape: Snapshot) -> None:
     fields = shape.schema.fields
     taken = {each.name.lower() for each in fields}
-    # A column that was renamed keeps its name in files, where those of the feed are looked for too.
+    # A renamed column keeps its physical name in files, and must not have a name of the feed there.
     is_by_name = shape.definition.mapping_mode == "name"
     in_files = {physical_name(each).lower(): each.name for each in fields if is_by_name}
     for each in _OF_CHANGES:

@@ -1,11 +1,11 @@
-"""Commit changes: which rows of which files a commit inserted and deleted, by its adds and removes.
+"""Commit changes: derive the rows that a commit inserted and deleted from its adds and removes.
 
 Source: PROTOCOL.md, "Reader Requirements for AddCDCFile", "Deletion Vectors".
 
-A file added is rows inserted, one removed rows deleted, as far as a deletion vector leaves them;
-where only the vector of a file is another one, what the two differ in. A repair that gives up
-entries of lost files (operation `FSCK`) is passed over: their rows were gone before, and nobody can
-tell them. No I/O.
+An added file inserts its live rows, and a removed file deletes its live rows. If a commit changes
+only the deletion vector of a file, the difference of both vectors is deleted or inserted. A repair
+that removes entries of lost files (operation `FSCK`) is skipped: their rows were already lost, and
+cannot be read. No I/O.
 """
 
 from __future__ import annotations
@@ -20,35 +20,35 @@ from delta_ops.protocol.file_paths import canonical_path
 
 _INSERT, _DELETE = "insert", "delete"
 _REPAIR = "FSCK"
-"""The operation by which delta-rs and we commit that; the reference has none."""
+"""The operation of a repair in delta-rs and in delta_ops; the reference implementation has none."""
 
 
 class Deleted(NamedTuple):
-    """All rows of a file but those of a vector."""
+    """All rows of a file except rows in a deletion vector."""
 
     vector: DeletionVector
 
 
 class Difference(NamedTuple):
-    """The rows that one vector has and another has not."""
+    """Rows in one deletion vector that are not in the other."""
 
     vector: DeletionVector
     other: DeletionVector | None
 
 
 class FileChange(NamedTuple):
-    """What happened to rows of one file."""
+    """A change to rows of one file."""
 
     change_type: str
-    """As the change data feed has it."""
+    """The change type of the change data feed."""
     action: AddFile | RemoveFile
-    """The action that names the file."""
+    """The action with the file's path."""
     rows: Deleted | Difference | None
-    """Which rows of the file; None: all."""
+    """The changed rows of the file; None means all."""
 
 
 def changes_of_files(commit: Commit, table: str) -> Iterator[FileChange]:
-    """What a commit without change data files did to rows: removes first.
+    """Yield the row changes of a commit without change data files, removes first.
 
     Args:
         table: The table's root.
@@ -70,12 +70,12 @@ def changes_of_files(commit: Commit, table: str) -> Iterator[FileChange]:
 
 
 def is_repair(commit: Commit) -> bool:
-    """Whether a commit gives up entries of lost files, whose rows nobody can tell."""
+    """Return whether a commit removes entries of lost files, whose rows cannot be read."""
     return commit.operation == _REPAIR
 
 
 def _difference(remove: RemoveFile, add: AddFile) -> Iterator[FileChange]:
-    """One file whose deletion vector is another one; or none, where nothing changed."""
+    """Yield the changes of a file with a new deletion vector; none if the vector is unchanged."""
     before, after = remove.deletion_vector, add.deletion_vector
     if after is not None:
         yield FileChange(_DELETE, add, Difference(after, before))

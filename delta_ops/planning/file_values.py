@@ -1,4 +1,4 @@
-"""File values: columns that are the same in all rows of a file, and stand in the log.
+"""File values: columns that are constant in a file and recorded in the log.
 
 Source: PROTOCOL.md, "Partition Value Serialization".
 """
@@ -23,18 +23,18 @@ def parse_partition_values(
     table: str,
     path: str,
 ) -> dict[str, Any]:
-    """The values of a file in these partition columns, by the columns' names.
+    """Parse a file's values of these partition columns, by column name.
 
     Args:
         columns: Partition columns, by their logical names.
-        partition_values: As the log has them.
-        is_mapped: Whether they stand under physical names.
-        time_zone: Time zone of timestamps that name none.
+        partition_values: Partition values in the log's format.
+        is_mapped: Whether the values are recorded under physical names.
+        time_zone: Time zone for partition timestamps without a zone.
         table: The table's root, for messages.
-        path: The file's, for messages.
+        path: The file's path, for messages.
 
     Raises:
-        LogCorruptError: One of them is none of its column's type.
+        LogCorruptError: A value is not valid for its column's type.
     """
     found = {}
     for each in columns:

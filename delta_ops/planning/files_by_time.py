@@ -1,7 +1,7 @@
-"""Files by time: the live files of a snapshot in a fixed order, of which a part is in memory.
+"""Files by time: the live files of a snapshot in a fixed order, loaded in windows.
 
-They are in order of their modification times, and then of their paths as the log has them. What is
-kept of all files is their times; the rest is kept of a window of them, which moves on.
+Files are ordered by modification time, then by their paths in the log. Only the times of all files
+stay in memory; other fields are loaded for a moving window of files.
 """
 
 from __future__ import annotations
@@ -21,10 +21,10 @@ _COLUMNS = [name for name in ADD.names if name not in ("stats", "tags")]
 
 
 class FilesByTime:
-    """The live files of a snapshot, by their numbers from 0.
+    """The live files of a snapshot, numbered from 0.
 
     Args:
-        window: How many files are in memory, unless more have the same time.
+        window: Number of files in memory; more if more files have the same time.
     """
 
     def __init__(self, snapshot: Snapshot, window: int = 100_000) -> None:
@@ -34,25 +34,25 @@ class FilesByTime:
         self._times = times.take(pc.sort_indices(times))
         self._loaded = pa.table({_NUMBER: pa.array([], pa.int64())})
         self._first = self._end = 0
-        """The numbers that are in memory."""
+        """The range of file numbers in memory."""
 
     def __len__(self) -> int:
         return len(self._times)
 
     def sizes_from(self, first: int) -> Iterator[int]:
-        """Bytes of each file from one on."""
+        """Yield the size in bytes of each file, from a number on."""
         while first < len(self):
             rows = self._rows_from(first)
             yield from rows["size"].to_pylist()
             first = self._end
 
     def rows_between(self, numbers: slice) -> Iterator[pa.Table]:
-        """The files with these numbers, as rows of `arrow_schemas.ADD`, each file once."""
+        """Yield the files with these numbers as rows of `arrow_schemas.ADD`, without duplicates."""
         first, stop, _ = numbers.indices(len(self))
         while first < stop:
             rows = self._rows_from(first)
             rows = rows.filter(pc.less(rows[_NUMBER], stop))
-            # A checkpoint that another writer made may name a file twice.
+            # A checkpoint from another writer may list a file twice.
             yield _add_rows(drop_repeated(rows, self._snapshot.uri))
             first = self._end
 
@@ -62,10 +62,10 @@ class FilesByTime:
         return self._loaded.slice(first - self._first)
 
     def _load(self, first: int) -> None:
-        """Load a window that begins with a file, or with others of the same time."""
+        """Load a window that starts at this file, or at the first file with the same time."""
         last = min(first + self._window, len(self)) - 1
         from_ms, to_ms = self._times[first].as_py(), self._times[last].as_py()
-        self._loaded = None  # the one before need not be in memory too
+        self._loaded = None  # free the previous window first
         tables = []
         for table in self._snapshot.stream_live(_COLUMNS):
             times = pc.fill_null(table[_TIME], 0)

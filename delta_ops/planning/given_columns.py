@@ -1,6 +1,6 @@
-"""Given columns: the columns that an update or a clause of a merge gives values.
+"""Given columns: the columns that an update or a merge clause assigns values to.
 
-The same for both engines, whatever they compute the values with.
+The rules are the same for both engines.
 """
 
 from __future__ import annotations
@@ -18,17 +18,16 @@ from delta_ops.transaction.requests import Clause
 def taken_columns(
     clause: Clause, source: StructType, wanted: StructType, table: str
 ) -> dict[str, str]:
-    """The columns of the source that a clause takes, by the names that the table has for them.
+    """Return the source columns that a clause uses, by their names in the table.
 
     Args:
-        clause: One that takes all columns.
+        clause: A clause that uses all columns.
         source: The columns of the source.
-        wanted: The columns of the table as the merge leaves it.
+        wanted: The columns of the table after the merge.
         table: For messages.
 
     Raises:
-        InvalidRequestError: The table has no such column, or one that is to be left out is not
-            there.
+        InvalidRequestError: The table lacks a column, or an excluded column does not exist.
     """
     names = _all_names(clause, source)
     for name in names:
@@ -41,10 +40,10 @@ def taken_columns(
 
 
 def given_values(clause: Clause, target_alias: str, wanted: StructType) -> dict[ColumnPath, Any]:
-    """The values of a clause by the paths of columns and, in rows that are there, of fields.
+    """Return the values of a clause by column path; updates may also set struct fields.
 
     Raises:
-        InvalidRequestError: A name is none, or a new row is given a field of a struct.
+        InvalidRequestError: A name is invalid, or an insert sets a struct field.
     """
     values = values_by_path(clause.updates or {}, target_alias, wanted)
     for path in values:
@@ -59,15 +58,15 @@ def given_values(clause: Clause, target_alias: str, wanted: StructType) -> dict[
 def values_by_path(
     values: Mapping[Any, Any], alias: str | None, wanted: StructType
 ) -> dict[ColumnPath, Any]:
-    """Values by the paths of columns and fields, which are named as in SQL.
+    """Return values by the paths of columns and fields, with names parsed as in SQL.
 
     Args:
-        values: By names as `column_names` reads them.
-        alias: The table's, which may stand before a name.
-        wanted: The table's columns. A name that is none of theirs is a path by itself.
+        values: Values by name; `column_names` parses the names.
+        alias: The table's alias, allowed before a name.
+        wanted: The table's columns. An unknown name is a path of its own.
 
     Raises:
-        InvalidRequestError: A name is none, or is given a value twice.
+        InvalidRequestError: A name is not a text, or has two values.
     """
     by_path: dict[ColumnPath, Any] = {}
     for name, value in values.items():
@@ -94,12 +93,12 @@ def _path_said(name: str, alias: str | None, wanted: StructType) -> ColumnPath:
 def new_columns(
     clauses: Sequence[Clause], source: StructType, target: StructType, target_alias: str
 ) -> StructType:
-    """The columns that clauses take, but those of which the table has all there can be.
+    """Return the source columns that clauses use and that may add or extend a table column.
 
-    A clause that sets a column which only the source has takes that column, whatever its value.
+    A clause that sets a column that only the source has adds that column, with any value.
 
     Raises:
-        InvalidRequestError: A column that is to be left out is not there.
+        InvalidRequestError: An excluded column does not exist.
     """
     names = {name for each in clauses if each.takes_all for name in _all_names(each, source)}
     known = target.fields_by_lower_name

@@ -1,8 +1,8 @@
-"""Key hits: whether the keys of a source are likely to meet rows of each file.
+"""Key hits: estimate whether the keys of a source match rows of each file.
 
-Whole numbers that were given one after the other lie close together. Of a source's keys between the
-least and the greatest value of a file, so large a part is likely to be there as the file has rows
-for each number between these.
+Integers that were assigned in sequence lie close together. Consider the source keys between the
+lowest and the highest value of a file. The share of these keys that exist in the file is estimated
+as its number of rows divided by the number of integers in that range.
 """
 
 from __future__ import annotations
@@ -20,10 +20,10 @@ from delta_ops.protocol.stats.file_stats import parse_stats
 from delta_ops.transaction.row_changes import num_live_rows
 
 MOST_RANGES = 64
-"""Ranges up to so many are told apart, more are one."""
+"""Maximum number of separate ranges; more ranges are combined into one."""
 
 Range = tuple[int, int]
-"""The least and the greatest of some numbers."""
+"""The lowest and the highest number."""
 
 
 def find_likely_ranges(
@@ -33,18 +33,18 @@ def find_likely_ranges(
     keys: npt.NDArray[np.int64],
     least: float,
 ) -> list[Range] | None:
-    """The ranges in which the values of files lie, if keys are likely to meet rows of each file.
+    """Return the value ranges of files if the keys probably match rows of each file.
 
     Args:
         files: Live files.
-        path: A column of whole numbers, or a field, by physical names.
-        data_type: Its type.
-        keys: Values of the source, none of them twice, in any order.
-        least: How many rows of each file must be likely to be met.
+        path: An integer column or field, by physical names.
+        data_type: The type of the column.
+        keys: Distinct values of the source, in any order.
+        least: Minimum number of expected matches in each file.
 
     Returns:
-        The ranges, in order and apart; None where a file is not so likely to be met, or does not
-        tell.
+        Ascending ranges that do not touch; None if a file has fewer expected matches, or lacks
+        statistics.
     """
     ordered, (smallest, largest) = np.sort(keys), INTEGER_RANGES[data_type]
     found: list[Range] = []
@@ -54,7 +54,7 @@ def find_likely_ranges(
         high: Any = stats and upper_bound(stats, path, data_type)
         if stats is None or low is None or high is None or num_live is None:
             return None
-        if low < smallest or high > largest:  # as no value of the type is
+        if low < smallest or high > largest:  # not possible for values of the type
             return None
         first, end = np.searchsorted(ordered, low), np.searchsorted(ordered, high, "right")
         num_rows = num_live - (null_count(stats, path) or 0)
@@ -65,7 +65,7 @@ def find_likely_ranges(
 
 
 def _unite(ranges: Iterable[Range]) -> list[Range]:
-    """Ranges that do not touch each other, with the same numbers."""
+    """Combine ranges that overlap or touch."""
     united: list[Range] = []
     for low, high in sorted(ranges):
         if united and low <= united[-1][1] + 1:

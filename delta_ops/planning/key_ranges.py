@@ -1,7 +1,7 @@
-"""Key ranges: what the keys of a source say of the rows of a table that can meet one.
+"""Key ranges: a predicate for the table rows that can match the keys of a source.
 
-Files are left out by it: values are listed while they are few, and lie in ranges with the largest
-gaps between them where they are many.
+The predicate skips files. Few values are listed; many values are covered by ranges, separated by
+the largest gaps between values.
 """
 
 from __future__ import annotations
@@ -19,31 +19,31 @@ from delta_ops.protocol.predicate import Column as PredicateColumn
 from delta_ops.protocol.schema import ColumnPath
 
 _FEW_VALUES = 64
-"""Keys up to so many are listed one by one, more are covered by so many ranges."""
+"""Maximum number of keys to list; more keys are covered by as many ranges."""
 
 
 def cover_keys(paths: Sequence[ColumnPath], keys: Sequence[pa.Array]) -> Predicate:
-    """A predicate that is true of every row of the target whose keys are among these.
+    """Return a predicate that is true for every target row whose keys are among these.
 
     Args:
-        paths: Columns of the target, or fields.
-        keys: Values of the source for each, in the target's types.
+        paths: Columns or fields of the target.
+        keys: Source values for each path, in the target's types.
     """
     return all_of(each for each in map(_cover, paths, keys) if each is not TRUE)
 
 
 def cover_ranges(path: ColumnPath, lows: pa.Array, highs: pa.Array) -> Predicate:
-    """A predicate that is true of every value between these, and of as few others as it takes.
+    """Return a predicate that is true for every value in these ranges, and for few others.
 
     Args:
-        path: A column of the target, or a field.
-        lows: The least values of ranges that do not overlap, in their order; at least one.
-        highs: The greatest value of each.
+        path: A column or field of the target.
+        lows: The lowest values of ranges that do not overlap, ascending; at least one.
+        highs: The highest value of each range.
     """
     column = PredicateColumn(path)
     try:
         ranges = [(lows[a].as_py(), highs[b].as_py()) for a, b in _ranges(lows, highs)]
-    except (ValueError, OverflowError):  # times beyond what Python knows
+    except (ValueError, OverflowError):  # times outside of Python's range
         return TRUE
     return Or(tuple((column >= low) & (column <= high) for low, high in ranges))
 
@@ -58,20 +58,20 @@ def _cover(path: ColumnPath, keys: pa.Array) -> Predicate:
     if len(values) <= _FEW_VALUES:
         try:
             return PredicateColumn(path).isin(values.to_pylist())
-        except (ValueError, OverflowError):  # times beyond what Python knows
+        except (ValueError, OverflowError):  # times outside of Python's range
             return TRUE
     return cover_ranges(path, values, values)
 
 
 def _take_distinct(values: pa.Array) -> pa.Array:
-    """The values in their order, each once; quickest if they come so."""
+    """Sort values and drop duplicates; fastest if they are already sorted."""
     ordered = values.take(pc.sort_indices(values))
     is_other = pc.not_equal(ordered.slice(1), ordered.slice(0, len(ordered) - 1))
     return ordered.filter(pa.concat_arrays([pa.array([True]), is_other]))
 
 
 def _ranges(lows: pa.Array, highs: pa.Array) -> list[tuple[int, int]]:
-    """Places of the first and last of ranges that become one; the largest gaps are left."""
+    """Combine ranges, and return the first and last place of each; the largest gaps remain."""
     last = len(lows) - 1
     first_value: Any = lows[0].as_py()
     if len(lows) <= _FEW_VALUES:

@@ -1,7 +1,7 @@
-"""Merge columns: what a name means where a row of the target meets one of the source.
+"""Merge columns: resolve names over the columns of a merge's target and source.
 
-A resolved column begins with `TARGET` or `SOURCE`, whatever the aliases are. A name without an
-alias is taken where only one of both sides has such a column, or there are rows of one side only.
+A resolved column starts with `TARGET` or `SOURCE`, independent of the aliases. A name without an
+alias is valid if only one side has the column, or if there are rows of one side only.
 """
 
 from __future__ import annotations
@@ -43,10 +43,10 @@ class MergeColumns:
     target_alias: str
     source_alias: str
     unusable: Mapping[str, str] = field(default_factory=dict)
-    """Why no value of a column of the source can be taken, by its name."""
+    """Source columns whose values cannot be used, with the reason, by name."""
 
     def finder(self, sides: Sequence[Side] = (TARGET, SOURCE)) -> Find:
-        """How to find columns where there are rows of these sides only."""
+        """Return a function that finds columns where only these sides have rows."""
 
         def find(path: ColumnPath) -> Found:
             side, rest = self._side_of(path, sides)
@@ -87,50 +87,50 @@ class MergeColumns:
 
 
 def sides_of(node: Node, find: Find) -> frozenset[str]:
-    """The sides whose columns an unresolved tree looks at."""
+    """Return the sides whose columns an unresolved tree uses."""
     return frozenset(find(each.path).path[0] for each in columns_of(node))
 
 
 def names_of(columns: Iterable[Column], side: Side) -> set[str]:
-    """The top-level columns of one side among resolved columns."""
+    """Return the top-level columns of one side among resolved columns."""
     return {each.path[1] for each in columns if each.path[0] == side}
 
 
 def localize(node: Node, find: Find) -> Node:
-    """An unresolved tree over the columns of one side, without its alias."""
+    """Rewrite an unresolved tree over one side's columns, without the alias."""
     return map_nodes(
         node, lambda each: Column(find(each.path).path[1:]) if isinstance(each, Column) else None
     )
 
 
 class SplitCondition(NamedTuple):
-    """When rows of both sides meet."""
+    """The condition for rows of both sides to match."""
 
     keys: Sequence[tuple[Node, Node]]
-    """Columns of the target and values of the source that are equal."""
+    """Pairs of a target column and a source value that must be equal."""
     residual: Node | None
-    """What else must be true; not resolved."""
+    """The rest of the condition, not resolved."""
     is_null_safe: bool = False
-    """Whether a key that is null equals one that is null."""
+    """Whether a null key equals a null key."""
 
 
 def split_condition(predicate: Expression, columns: MergeColumns, now_ms: int) -> SplitCondition:
-    """The equalities of columns of the target and values of the source, and the other conditions.
+    """Split a merge condition into key equalities and other conditions.
 
-    Null-safe equalities are keys where there are no others.
+    Null-safe equalities are keys only if there are no other equalities.
 
     Args:
         now_ms: Time of the merge, in milliseconds since the Unix epoch.
 
     Raises:
-        InvalidRequestError: There is no such equality, a name that is nowhere, or one in double
+        InvalidRequestError: There is no key equality, a name does not exist, or a name is in double
             quotes.
     """
     find = columns.finder()
     validate_quotes(predicate.text, find)
     conjuncts = list(conjuncts_of(bind_time(predicate.root, now_ms)))
     for each in conjuncts:
-        sides_of(each, find)  # finds names that are nowhere
+        sides_of(each, find)  # rejects unknown names
     for operator in ("=", "<=>"):
         found = [_key_of(each, operator, columns) for each in conjuncts]
         others = tuple(each for each, key in zip(conjuncts, found, strict=True) if key is None)
@@ -146,11 +146,11 @@ def split_condition(predicate: Expression, columns: MergeColumns, now_ms: int) -
 def unmatchable_keys(
     keys: Iterable[tuple[Node, Node]], columns: MergeColumns, definition: TableDefinition
 ) -> frozenset[str]:
-    """The keys of a merge that no row meets where they are empty, as no partition keeps that.
+    """Return the keys of a merge that match no row when empty: partitions store empty as null.
 
     Args:
-        keys: As `split_condition` gives them.
-        definition: The table's.
+        keys: The keys of `split_condition`.
+        definition: The table's definition.
     """
     find = columns.finder()
     names = {find(key.path).path[1:] for key, _ in keys if isinstance(key, Column)}
@@ -160,7 +160,7 @@ def unmatchable_keys(
 def looks_beyond_keys(
     condition: SplitCondition, columns: MergeColumns, definition: TableDefinition
 ) -> bool:
-    """Whether rows meet by texts of partition columns otherwise than by equal keys."""
+    """Return whether text partition columns matter to a match other than by equal keys."""
     if condition.residual is None:
         return False
     find, texts = columns.finder(), _texts_of_partitions(definition)
@@ -169,13 +169,13 @@ def looks_beyond_keys(
 
 
 def _texts_of_partitions(definition: TableDefinition) -> frozenset[str]:
-    """The partition columns that may be given empty values."""
+    """Return the partition columns that may receive empty values."""
     fields = definition.partition_fields
     return frozenset(each.name for each in fields if each.data_type in (STRING, BINARY))
 
 
 def unmatchable_message(key: str) -> str:
-    """What is said of inserted rows with an empty key."""
+    """Return the error text for inserted rows with an empty key."""
     return (
         f"the source has rows whose {key} is empty, which partition column {key!r} holds as null, "
         "or as spaces if it is a CHAR: they meet no row, so that each merge would add them again; "
@@ -184,10 +184,10 @@ def unmatchable_message(key: str) -> str:
 
 
 def implied_on_target(condition: Node | None, columns: MergeColumns) -> Predicate:
-    """A predicate on the target that is true wherever a condition is.
+    """Return a predicate on the target that is true wherever a condition is true.
 
     Args:
-        condition: Over both sides, not resolved; None: always true.
+        condition: An unresolved condition over both sides; None means always true.
     """
     find = columns.finder()
     conjuncts = () if condition is None else conjuncts_of(condition)
@@ -199,11 +199,11 @@ def implied_on_target(condition: Node | None, columns: MergeColumns) -> Predicat
 def rows_to_read(
     covering: Predicate, others: Sequence[Node | None], columns: MergeColumns
 ) -> Predicate:
-    """The rows of the target on which the outcome of a merge depends.
+    """Return a predicate for the target rows that the result of a merge depends on.
 
     Args:
-        covering: True for every row that can match a row of the source.
-        others: The condition of each clause for rows that match none; None: always, or unknown.
+        covering: True for every row that can match a source row.
+        others: The condition of each clause for rows without a match; None means always or unknown.
     """
     if None in others:
         return TRUE

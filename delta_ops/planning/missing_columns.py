@@ -1,8 +1,8 @@
-"""Missing columns: which columns an engine makes values for, since the data leave them out.
+"""Missing columns: find the columns that the data omit and the engine fills.
 
 Source: PROTOCOL.md, "Identity Columns", "Default Columns".
 
-A null in the data stays null: a default is for a column that the data do not have.
+A null in the data stays null: defaults apply only to columns that the data do not have.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from delta_ops.protocol.table_definition import TableDefinition
 
 
 class FilledColumns(NamedTuple):
-    """Columns that the data leave out and the table has values for."""
+    """Columns that the data omit and the table has values for."""
 
     counted: tuple[IdentityColumn, ...]
     """Identity columns."""

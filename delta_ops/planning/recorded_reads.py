@@ -1,9 +1,9 @@
-"""Recorded reads: which rows of a table are asked for, kept where its property asks for it.
+"""Recorded reads: keep the predicates of reads if a table property enables it.
 
-A read with a predicate on other than partition columns leaves it in one of a fixed number of slots,
-drawn by lot, which are files below the table's `_delta_ops/`. So a table has at most `NUM_SLOTS`
-records, of recent reads more than of old ones, however many processes read it. A predicate has
-values of rows; they are as visible as the table.
+A read with a predicate on more than partition columns writes it to a random slot. The slots are a
+fixed number of files below the table's `_delta_ops/`. A table therefore has at most `NUM_SLOTS`
+records, mostly of recent reads, for any number of processes. A predicate contains values of rows;
+everyone who can read the table can read it.
 """
 
 from __future__ import annotations
@@ -26,21 +26,21 @@ from delta_ops.storage.concurrency import run_parallel
 READS = "_delta_ops/reads"
 NUM_SLOTS = 256
 _MOST_BYTES = 1 << 14
-"""A longer record, of thousands of values, is none."""
+"""Longer records, with thousands of values, are not written."""
 
 
 class RecordedRead(msgspec.Struct, frozen=True):
-    """A read that asked for some rows."""
+    """A recorded read of some rows."""
 
     predicate: str
-    """As text of Spark SQL."""
+    """Spark SQL text."""
     time_ms: int
 
 
 def record_read(snapshot: Snapshot, predicate: Predicate | None) -> None:
-    """Record a read if the table asks for it; one request of the store.
+    """Record a read if the table's property enables it; takes one request to the store.
 
-    A record that cannot be written, as by who may only read the table, is none.
+    A failure to write the record is ignored, for example without write permission.
     """
     if predicate is None or not is_on(RECORD_READS, snapshot.metadata.configuration):
         return
@@ -49,13 +49,13 @@ def record_read(snapshot: Snapshot, predicate: Predicate | None) -> None:
     read = RecordedRead(predicate=predicate_text(predicate), time_ms=system_clock())
     record = msgspec.json.encode(read)
     if len(record) <= _MOST_BYTES:
-        slot = random.randrange(NUM_SLOTS)  # noqa: S311  # a lot, no secret
+        slot = random.randrange(NUM_SLOTS)  # noqa: S311  # not a secret
         with suppress(StorageError):
             snapshot.storage.replace(f"{READS}/{slot:03d}.json", record)
 
 
 def recorded_reads(storage: Storage) -> list[RecordedRead]:
-    """The records of a table, oldest first; those that cannot be understood are left out.
+    """Load the records of a table, oldest first; unreadable records are skipped.
 
     Raises:
         StorageError: The store failed.

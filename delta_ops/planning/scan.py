@@ -1,8 +1,8 @@
-"""Scan: which live files a read opens.
+"""Scan: choose the live files that a read opens.
 
-A file is left out only if its partition values or statistics prove that no row of it matches. Both
-functions choose alike, for every engine and the terminal: an index or a cache of choices has its
-place here.
+A file is skipped only if its partition values or statistics prove that none of its rows match. Both
+functions make the same choice, for every engine and the command line. An index or a cache of
+choices would belong here.
 """
 
 from __future__ import annotations
@@ -22,11 +22,11 @@ from delta_ops.protocol.stats.file_domains import PartitionColumn
 def plan_scan(
     snapshot: Snapshot, predicate: Predicate | None = None, *, partition_time_zone: str = "UTC"
 ) -> list[AddFile]:
-    """Choose the files that may hold a matching row, as the log has them.
+    """Choose the files that may hold a matching row, in the order of the log.
 
     Args:
         predicate: None chooses every file.
-        partition_time_zone: Zone of partition values of type timestamp that name none.
+        partition_time_zone: Time zone for partition timestamps without a zone.
 
     Raises:
         InvalidRequestError: The predicate does not fit the table.
@@ -41,27 +41,27 @@ def plan_columnar_scan(
     *,
     partition_time_zone: str = "UTC",
 ) -> pa.Table:
-    """Choose as `plan_scan` does, and tell of the files column by column: far less for many.
+    """Choose files as `plan_scan` does, and return them as columns: much smaller for many files.
 
     Args:
         columns: As for `Snapshot.files`.
 
     Raises:
-        InvalidRequestError: There is no such column, or the predicate does not fit the table.
+        InvalidRequestError: A column does not exist, or the predicate does not fit the table.
     """
     return snapshot.files(columns, predicate, partition_time_zone=partition_time_zone)
 
 
 def is_true_throughout(predicate: Predicate, snapshot: Snapshot, files: pa.Table) -> bool:
-    """Whether partition values alone say of all rows of these files that the predicate is true.
+    """Return whether partition values alone prove that a predicate is true for all rows of files.
 
     Args:
-        files: As `plan_columnar_scan` tells of them, with `partition_values`.
+        files: Files from `plan_columnar_scan` with `partition_values`.
     """
     resolved = resolve(predicate, snapshot.schema)
     named = columns_of(resolved)
     if not named <= set(snapshot.partition_columns):
-        return False  # statistics are the writer's word: rows are looked at
+        return False  # statistics may be wrong: the rows must be checked
     values = files["partition_values"].combine_chunks()
     partitions: dict[str, PartitionColumn] = {}
     for name in named:

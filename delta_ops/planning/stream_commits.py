@@ -1,8 +1,8 @@
-"""Stream commits: what a stream reads of a commit, or why it cannot go on with it.
+"""Stream commits: what a stream reads from a commit, or why the stream is blocked.
 
-A commit that rearranges rows gives nothing. One that deletes or changes rows stops a stream of
-rows, which could not tell of it, unless it was asked to pass over such commits; a stream of the
-change feed takes it as it is. No I/O.
+A commit that only rearranges rows has no rows for the stream. A commit that deletes or changes rows
+blocks a stream of rows, which cannot represent it, unless an option skips such commits. A stream of
+the change feed reads it. No I/O.
 """
 
 from __future__ import annotations
@@ -43,30 +43,30 @@ _MAPPING = (ID, PHYSICAL_NAME)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StreamRules:
-    """Which commits a stream passes over, and what it reads of them."""
+    """The commits that a stream skips, and what it reads from other commits."""
 
     ignore_deletes: bool = False
-    """Whether commits that only delete rows are passed over."""
+    """Whether commits that only delete rows are skipped."""
     ignore_changes: bool = False
-    """Whether files that hold changed rows are read again as a whole."""
+    """Whether files with changed rows are read again completely."""
     skip_change_commits: bool = False
-    """Whether commits that delete or change rows are passed over as a whole."""
+    """Whether commits that delete or change rows are skipped completely."""
     read_change_feed: bool = False
-    """Whether the stream is of changes, not of rows."""
+    """Whether the stream returns changes instead of rows."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StreamCommit:
-    """A commit as a stream sees it."""
+    """A commit as a stream reads it."""
 
     seen: StreamVersion
     adds: pa.Table
-    """The files that give rows, without their statistics; rows of `arrow_schemas.ADD`. Those of a
-    stream of changes are told by the change feed."""
+    """The files to read, without their statistics, as rows of `arrow_schemas.ADD`. Empty in a
+    stream of changes, whose files come from the change feed."""
 
 
 def view_commit(commit: Commit, rules: StreamRules, shape: Snapshot) -> StreamCommit:
-    """What a stream sees of a commit.
+    """Return the part of a commit that a stream reads.
 
     Args:
         shape: The version whose columns the stream has.
@@ -85,7 +85,7 @@ def view_commit(commit: Commit, rules: StreamRules, shape: Snapshot) -> StreamCo
 
 
 def blocked_commit(version: int, obstacle: DeltaOpsError) -> StreamCommit:
-    """A version with which the stream cannot go on."""
+    """Return a version that blocks the stream."""
     seen = StreamVersion(version, 0, lambda _: (), obstacle=obstacle)
     return StreamCommit(seen=seen, adds=_NO_ADDS)
 
@@ -93,11 +93,11 @@ def blocked_commit(version: int, obstacle: DeltaOpsError) -> StreamCommit:
 def find_change_of_columns(
     version: int, metadata: Metadata, shape: Snapshot
 ) -> DeltaOpsError | None:
-    """Why rows of a version cannot be read with the columns of a stream; None: they can.
+    """Return why rows of a version cannot be read with a stream's columns; None if they can.
 
     Args:
         version: The version's number.
-        metadata: The version's.
+        metadata: The version's metadata.
         shape: The version whose columns the stream has.
     """
     if metadata.id != shape.metadata.id:
@@ -131,12 +131,12 @@ def _view_changes(commit: Commit) -> StreamCommit:
         return _commit(commit.version, [], _NO_ADDS)
     adds, removes = _changing(commit.adds), _changing(commit.removes)
     sizes = [*adds["size"].to_pylist(), *pc.fill_null(removes["size"], 0).to_pylist()]
-    # What an update makes of a row, and what the row was, come in one batch.
+    # A row before and after an update must be in one batch.
     return _commit(commit.version, sizes, _NO_ADDS, is_whole=len(removes) > 0)
 
 
 def _changing(actions: pa.Table) -> pa.Table:
-    """The actions that change data."""
+    """Return the actions that change data."""
     if not len(actions):
         return actions
     changes = pc.fill_null(actions["dataChange"], True)
@@ -188,11 +188,11 @@ def _find_change_of_rows(
 def _find_unreadable(
     version: int, metadata: Metadata, shape: Snapshot
 ) -> InvalidRequestError | None:
-    """Why files of an older version cannot be read with the stream's columns."""
+    """Return why files of an older version cannot be read with the stream's columns."""
     definition = shape.definition
 
     def key(field: StructField) -> str:
-        # Where mapping came later, physical names are those of before it.
+        # If mapping was added later, physical names equal the earlier names.
         return physical_name(field) if definition.is_mapped else field.name.lower()
 
     def refuse(reason: str) -> InvalidRequestError:
@@ -222,7 +222,7 @@ def _partition_keys(
 
 
 def _columns_of(metadata: Metadata) -> tuple[object, ...]:
-    """What a stream's columns depend on: not on comments, or on how far identities were given."""
+    """Return what a stream's columns depend on; excludes comments and identity high-water marks."""
 
     def keep_mapping(struct: StructType) -> StructType:
         return StructType(

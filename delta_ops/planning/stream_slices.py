@@ -1,7 +1,7 @@
-"""Stream slices: which files of which versions belong to a batch after an offset, under limits.
+"""Stream slices: choose the files of a batch after an offset, under limits.
 
-Versions come in their order, and files in theirs, each once whatever the limits are. A slice ends
-where the first snapshot ends, so that what comes after it is told by commits alone. No I/O.
+Versions and their files come in order, and each file exactly once under any limits. A slice ends at
+the end of the first snapshot, so that later slices depend on commits only. No I/O.
 """
 
 from __future__ import annotations
@@ -16,10 +16,10 @@ from delta_ops.protocol.stream_offset import StreamOffset
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SliceLimits:
-    """How much a slice holds at most; None: any number.
+    """Maximum size of a slice; None means no limit.
 
-    A file is taken as long as neither limit is reached, so that the last one may go beyond the
-    limit of bytes, and a slice has a file wherever there is one.
+    A file is added as long as neither limit is reached. The last file may therefore exceed the byte
+    limit, and a slice is never empty if there is a file.
     """
 
     max_files: int | None = None
@@ -27,33 +27,33 @@ class SliceLimits:
 
 
 class StreamVersion(NamedTuple):
-    """What a stream sees of a version."""
+    """A version as a stream reads it."""
 
     version: int
     num_files: int
-    """How many files it gives."""
+    """Number of files to read."""
     sizes_from: Callable[[int], Iterable[int]]
-    """Bytes of each file from one on, by its number from 0, in order."""
+    """Returns the sizes in bytes of the files from a number on, counted from 0, in order."""
     is_whole: bool = False
-    """Whether its files are read together or not at all."""
+    """Whether the files must all be in one slice."""
     obstacle: DeltaOpsError | None = None
-    """Why the stream cannot go on with this version."""
+    """Why this version blocks the stream."""
 
 
 def end_of_slice(
     start: StreamOffset, versions: Iterable[StreamVersion], limits: SliceLimits
 ) -> StreamOffset:
-    """The place up to which the next batch reads; the start where there is nothing to read.
+    """Return the end of the next batch; equals the start if there is nothing to read.
 
-    What stands before an obstacle is read first.
+    Everything before an obstacle is read first.
 
     Args:
-        start: Where the batch before it ended.
-        versions: From the start's version on, without a hole; taken as far as they are needed.
-        limits: What it may hold.
+        start: The end of the previous batch.
+        versions: Versions from the start's version on, without a gap; read as far as needed.
+        limits: The limits of the batch.
 
     Raises:
-        DeltaOpsError: The obstacle that stands at the start.
+        DeltaOpsError: The obstacle, if it is at the start.
     """
     end, left = start, _Left(limits)
     for each in versions:
@@ -79,12 +79,12 @@ def end_of_slice(
 
 
 def files_between(start: StreamOffset, end: StreamOffset, version: int) -> slice:
-    """Which files of a version's commit a batch reads, by their numbers.
+    """Return the range of a commit's files that a batch reads, by number.
 
     Args:
-        start: Where the batch begins.
-        end: Where it ends.
-        version: From the start's to the end's.
+        start: The start of the batch.
+        end: The end of the batch.
+        version: A version from the start's version to the end's.
     """
     is_first = version == start.version and not start.is_starting_version
     is_last = version == end.version
@@ -92,14 +92,14 @@ def files_between(start: StreamOffset, end: StreamOffset, version: int) -> slice
 
 
 def files_of_first_snapshot(start: StreamOffset, end: StreamOffset) -> slice | None:
-    """Which files of the first snapshot a batch reads; None: no snapshot at all."""
+    """Return the range of files of the first snapshot that a batch reads; None if it reads none."""
     if not start.is_starting_version:
         return None
     return slice(start.index + 1, end.index + 1 if end.is_starting_version else None)
 
 
 def versions_between(start: StreamOffset, end: StreamOffset) -> range:
-    """The versions whose commits a batch reads."""
+    """Return the versions whose commits a batch reads."""
     first = start.version + 1 if start.is_starting_version else start.version
     if end.is_starting_version:
         return range(0)
@@ -107,7 +107,7 @@ def versions_between(start: StreamOffset, end: StreamOffset) -> range:
 
 
 class _Left:
-    """What a slice may still take."""
+    """Tracks what a slice may still take."""
 
     def __init__(self, limits: SliceLimits) -> None:
         self.limits, self.files, self.size_bytes = limits, 0, 0
@@ -120,7 +120,7 @@ class _Left:
         )
 
     def take(self, sizes: Iterable[int]) -> int:
-        """How many of the files fit, in order."""
+        """Take files in order while they fit; returns their number."""
         taken = 0
         for size in sizes:
             if self.is_used_up:
@@ -129,7 +129,7 @@ class _Left:
         return taken
 
     def take_whole(self, sizes: Iterable[int]) -> int:
-        """All files or none: none if others were taken before, and these do not fit."""
+        """Take all files or none; none only if other files were taken and these do not fit."""
         limits, all_sizes = self.limits, list(sizes)
         files, size_bytes = self.files + len(all_sizes), self.size_bytes + sum(all_sizes)
         is_too_much = (limits.max_files is not None and files > limits.max_files) or (

@@ -1,10 +1,10 @@
-"""Table stream: a table as a source that is read on and on, slice by slice.
+"""Table stream: a table as a source that is read continuously, slice by slice.
 
-Where a query begins, its first snapshot is read, or the commits from a version on; then the commits
-that follow. What a slice holds depends on its two offsets alone, so that a batch that is run again
-reads the same rows. Each engine reads what is chosen here.
+A query starts with its first snapshot, or with the commits from some version; then it reads the
+commits that follow. The content of a slice depends only on its two offsets, so that a repeated
+batch reads the same rows. Both engines read the files that are chosen here.
 
-Commits that were looked at are kept in memory until the slices are past them.
+Commits that were read stay in memory until the slices have passed them.
 """
 
 from __future__ import annotations
@@ -51,25 +51,26 @@ from delta_ops.protocol.stream_offset import StreamOffset
 from delta_ops.storage import FileInfo
 
 _AHEAD, _AHEAD_BYTES = 64, 8 << 20
-"""Commits that are decoded together, at most, but for the first one."""
+"""Maximum number and bytes of commits that are decoded together; the first commit has no limit."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StreamRequest:
-    """What a stream was asked for."""
+    """The options of a stream."""
 
     starting_version: int | Literal["latest"] | None = None
-    """The first commit to read, or those to come; None: the first snapshot, and then commits."""
+    """The first commit to read, or only commits after the latest; None reads the first snapshot and
+    then commits."""
     starting_timestamp: str | date | None = None
-    """Instead: the first commit at or after a time."""
+    """Alternative: starts with the first commit at or after this time."""
     limits: SliceLimits = field(default_factory=SliceLimits)
     rules: StreamRules = field(default_factory=StreamRules)
     exclude: re.Pattern[str] | None = None
-    """Files whose paths in the log it finds are not read."""
+    """Files whose path in the log matches are not read."""
 
     @property
     def has_start(self) -> bool:
-        """Whether it says where to begin."""
+        """Whether the request says where to start."""
         return self.starting_version is not None or self.starting_timestamp is not None
 
 
@@ -79,7 +80,7 @@ class TableStream:
     Args:
         log: The table.
         shape: The version whose columns the stream has; the first snapshot of a new query.
-        request: What was asked for.
+        request: The options.
     """
 
     def __init__(self, log: DeltaLog, shape: Snapshot, request: StreamRequest) -> None:
@@ -91,38 +92,38 @@ class TableStream:
         self._is_checked = False
 
     def stop_at_latest(self) -> None:
-        """Read as far as the latest version that is there now, and nothing that comes later."""
+        """Read up to the current latest version, and ignore later versions."""
         self._list(self.shape.version)
         self._last = self._listing.latest_version
 
     def end_after(
         self, start: StreamOffset | None, limits: SliceLimits | None = None
     ) -> StreamOffset | None:
-        """The place up to which the next slice reads; None where there is nothing to read yet.
+        """Return the end offset of the next slice; None if there is nothing to read yet.
 
         Args:
-            start: Where the slice before it ended; None at the beginning.
-            limits: What the slice may hold, if not as the request says.
+            start: The end of the previous slice; None at the start.
+            limits: Limits of the slice; None means the limits of the request.
 
         Raises:
-            InvalidRequestError: The offset is of another table, the beginning is none, or the
-                stream stands before a commit that it cannot go on with.
-            VersionNotFoundError: Commits that were not read were cleaned up.
+            InvalidRequestError: The offset belongs to another table, the start is invalid, or the
+                next commit blocks the stream.
+            VersionNotFoundError: Unread commits were cleaned up.
             TableReplacedError: The table was replaced.
         """
         if start is None and self._request.starting_version == "latest":
-            # An empty slice, which fixes for a query that starts again what was the latest version.
+            # An empty slice records the latest version, for a query that restarts.
             return self._place(self._latest_version() + 1)
         begin = self._beginning() if start is None else self._own(start)
         end = end_of_slice(begin, self._versions(begin), limits or self._request.limits)
         return None if start is None and end == begin else end
 
     def adds_between(self, start: StreamOffset | None, end: StreamOffset) -> list[AddFile]:
-        """The files whose rows a slice holds, in order; a file counts once for each version.
+        """Return the files of a slice in order; a file counts once for each version.
 
         Args:
             start: As for `end_after`.
-            end: What that came to.
+            end: The result of `end_after`.
         """
         begin, end = self._beginning_before(start, end), self._own(end)
         found = [add for table in self._first_adds(begin, end) for add in add_files(table)]
@@ -138,7 +139,7 @@ class TableStream:
     def changes_between(
         self, start: StreamOffset | None, end: StreamOffset
     ) -> tuple[ChangeFeed, list[ChangedFile]]:
-        """The changes that a slice holds; arguments as for `adds_between`."""
+        """Return the changes of a slice; arguments as for `adds_between`."""
         begin, end = self._beginning_before(start, end), self._own(end)
         versions = versions_between(begin, end)
         for place in (begin, end):
@@ -155,7 +156,8 @@ class TableStream:
         return feed, [each for each in found if self._is_wanted(each.path)]
 
     def _refuse_middle(self, place: StreamOffset) -> None:
-        """Refuse a place among changes that are read together, which another engine may leave."""
+        """Reject an offset in the middle of changes that must be read together; other engines may
+        create it."""
         if place.index < 0 or place.is_starting_version:
             return
         if next(self._commits_from(place.version)).seen.is_whole:
@@ -181,7 +183,7 @@ class TableStream:
         )
 
     def _beginning(self) -> StreamOffset:
-        """The place where a query begins that has read nothing."""
+        """Return the start offset of a query that has read nothing."""
         version, time = self._request.starting_version, self._request.starting_timestamp
         if time is not None:
             version = version_from(self.log.snapshot(), time)
@@ -199,7 +201,7 @@ class TableStream:
         return self._place(version)
 
     def _beginning_before(self, start: StreamOffset | None, end: StreamOffset) -> StreamOffset:
-        """Where a slice begins, of which Spark may know the end alone: it was the first one."""
+        """Return the start of a slice; for the first slice, Spark may know only its end."""
         if start is not None:
             return self._own(start)
         if self._request.starting_version == "latest":
@@ -227,7 +229,7 @@ class TableStream:
     def _first_adds(self, start: StreamOffset, end: StreamOffset) -> Iterator[pa.Table]:
         taken = files_of_first_snapshot(start, end)
         if taken is None:
-            self._first_snapshot = None  # nothing of it is asked for any more
+            self._first_snapshot = None  # the first snapshot is not needed again
         else:
             yield from self._first_files(start.version).rows_between(taken)
 
@@ -240,14 +242,14 @@ class TableStream:
             yield from (commit.seen for commit in self._commits_from(start.version))
 
     def _check_columns(self, version: int) -> None:
-        """Look, once, at what the columns were where the stream begins behind the present."""
+        """Check the columns once if the stream starts at an older version."""
         if self._is_checked or version > self.shape.version:
             return
         self._is_checked = True
         try:
             metadata = self.log.snapshot(version).metadata
         except VersionNotFoundError:
-            return  # the commits that are left tell of changes
+            return  # the remaining commits show changes of columns
         obstacle = find_change_of_columns(version, metadata, self.shape)
         if obstacle is not None:
             raise obstacle
@@ -271,7 +273,7 @@ class TableStream:
             version += 1
 
     def _list(self, version: int) -> None:
-        """List the log from the version before one, which is there if nothing is wrong."""
+        """List the log from the version before this version; it must exist in a valid log."""
         self._listing = list_log(
             self.log.storage, self.log.log_directory, from_version=max(version - 1, 0)
         )
@@ -296,7 +298,7 @@ class TableStream:
         self._seen |= {each.version: view_commit(each, rules, self.shape) for each in commits}
 
     def _explain_hole(self, version: int) -> StreamCommit | None:
-        """A version that is not there: why, or None if it is yet to come."""
+        """Return why a version is missing; None if it does not exist yet."""
         if self._listing.latest_version is None:
             self._list(0)
         latest = self._listing.latest_version

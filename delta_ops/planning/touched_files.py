@@ -1,6 +1,7 @@
-"""Touched files: which live files a condition concerns, and what is known of them.
+"""Touched files: choose the live files that a condition concerns.
 
-The same for both engines: an engine only counts or numbers the matching rows of the files to open.
+The choice is the same for both engines: an engine only counts or numbers the matching rows of the
+files to open.
 """
 
 from __future__ import annotations
@@ -18,18 +19,18 @@ from delta_ops.transaction.row_changes import Touched, TouchedFile, num_live_row
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ConcernedFiles:
-    """The live files that may hold rows for which a condition is true."""
+    """The live files that may hold rows that match a condition."""
 
     matched: Sequence[AddFile]
-    """Partition values or statistics show that every row matches."""
+    """Files where partition values or statistics prove that every row matches."""
     to_open: Sequence[AddFile]
-    """Only their rows tell."""
+    """Files whose rows must be checked."""
 
     def list_touched(self, found: Sequence[TouchedFile]) -> Touched:
-        """The files with matching rows.
+        """Return the files with matching rows.
 
         Args:
-            found: The opened files that have some.
+            found: The opened files that have matching rows.
         """
         counts = [num_live_rows(each) for each in self.matched]
         known = [each for each in counts if each is not None]
@@ -58,5 +59,5 @@ def plan_touched_files(
     matched = list(add_files(plan.matched))
     if is_implied:
         return ConcernedFiles(matched=matched, to_open=plan.mixed)
-    # The predicate says nothing of the rest of the condition.
+    # The predicate does not cover the rest of the condition.
     return ConcernedFiles(matched=(), to_open=[*matched, *plan.mixed])

@@ -224,8 +224,7 @@ class DataFileWriter:
         """Encode rows and return the footer; removes columns with NaN from `free_of_nan`.
 
         Args:
-            is_long: Whether the tables are large enough to encode in a thread while the next one is
-                read.
+            is_long: Whether a thread encodes each table while the next table is read.
         """
         footers: list[pq.FileMetaData] = []
 
