@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 else:
 
     def __getattr__(name: str) -> str:
-        """The version, which takes a while to be found: every import would wait for it."""
+        """The version, found on first access, since the search would slow down every import."""
         if name == "__version__":
             return installed_version() or "unknown"
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -1,12 +1,12 @@
-"""Arguments: what a caller gives to a public function, held against the function's annotations.
+"""Arguments: validate a caller's arguments by the annotations of a public function.
 
-Python runs a call whatever the types of its arguments are: `dry_run="no"` would act as if it were
-true, and `keep_last="2"` would end in a traceback from far below. So a public function begins with
-`validate_arguments(itself, locals())`, and its signature is the one place that says what it takes.
+Python does not check the types of arguments: `dry_run="no"` would count as true, and
+`keep_last="2"` would cause a traceback from an inner function. Therefore a public function begins
+with `validate_arguments(itself, locals())`, and its signature alone defines the valid types.
 
-Whole numbers are what Python can use as an index, so that those of numpy count; a flag is a bool.
-Lists are looked through, but for sets and for what can be gone through once. What an annotation
-says beyond that (the keys of a mapping, the arguments of a function) is left to whoever uses it.
+A whole number is any value that Python accepts as an index, including numpy's integers; a flag must
+be a bool. The elements of lists are checked, except for sets and iterators. Other parts of an
+annotation (keys of a mapping, arguments of a function) are checked by the code that uses them.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ from typing import (
 from delta_ops.errors import InvalidRequestError
 
 _SECRET = frozenset({"storage_options", "outside"})
-"""Arguments whose value no message repeats."""
+"""Arguments whose values are never shown in a message."""
 _WORDS: Mapping[Any, str] = {
     bool: "True or False",
     int: "a whole number",
@@ -55,14 +55,14 @@ R = TypeVar("R")
 
 
 def validate_arguments(function: Callable[..., Any], given: Mapping[str, object]) -> None:
-    """Refuse an argument of another type than the function's annotation says.
+    """Refuse an argument whose type does not match the function's annotation.
 
     Args:
-        function: The function that was called.
-        given: By name; what the function has no annotation for is passed over.
+        function: The called function.
+        given: Arguments by name; names without an annotation are skipped.
 
     Raises:
-        InvalidRequestError: With the function, the argument and what to give.
+        InvalidRequestError: Names the function, the argument and the valid types.
     """
     for name, (fits, annotation) in _parameters(function).items():
         if name in given and not fits(given[name]):
@@ -76,7 +76,7 @@ def validate_arguments(function: Callable[..., Any], given: Mapping[str, object]
 
 @cache
 def _parameters(function: Callable[..., Any]) -> dict[str, tuple[_Fits, Any]]:
-    """How each argument is looked at, and its annotation."""
+    """The check and the annotation of each argument."""
     found = get_type_hints(function)
     found.pop("return", None)
     for name, annotation in list(found.items()):
@@ -87,7 +87,7 @@ def _parameters(function: Callable[..., Any]) -> dict[str, tuple[_Fits, Any]]:
 
 
 def _plan_fits(annotation: Any) -> _Fits:
-    """How to tell whether a value fits: worked out once, since every call of ours asks."""
+    """Build the check for an annotation; done once per function, since every public call checks."""
     origin, arguments = get_origin(annotation), get_args(annotation)
     if origin in (Union, types.UnionType):
         return _plan_any(arguments)
@@ -110,7 +110,7 @@ def _plan_fits(annotation: Any) -> _Fits:
 
 
 def _is_namesake(given: type, wanted: type) -> bool:
-    """Whether a package has two classes of that name, as PySpark has two of a session."""
+    """Whether both classes have one name and package, like PySpark's two session classes."""
     package = wanted.__module__.partition(".")[0]
     return given.__name__ == wanted.__name__ and given.__module__.startswith(f"{package}.")
 
@@ -161,7 +161,7 @@ def _words(annotation: Any) -> str:
 
 
 def _plural_words(annotations: tuple[Any, ...]) -> str:
-    """What the elements are, as more than one."""
+    """The elements in plural words."""
     if get_origin(annotations[0]) is Literal:
         return ", ".join(map(repr, get_args(annotations[0])))
     words = (_words(each).removeprefix("a ") for each in annotations if each is not Ellipsis)
@@ -178,8 +178,8 @@ def shares_options(
 
     Args:
         defaults: A dataclass with the default value of each option.
-        options: TypedDicts, the one of the function first. The sections Args and Raises of their
-            docstrings follow those of the function.
+        options: TypedDicts, the function's own first. The sections Args and Raises of their
+            docstrings are appended to the function's sections.
     """
 
     def decorate(function: Callable[P, R]) -> Callable[P, R]:
@@ -213,7 +213,7 @@ def _list_options(shown: Signature, defaults: type, options: type[Any]) -> Signa
 
 
 def _join_documentation(texts: Sequence[str | None]) -> str:
-    """One docstring with the first text and with the sections of all texts."""
+    """Join the first text with the sections of all texts."""
     heads, sections = [], dict.fromkeys(_SECTIONS, "")
     for text in texts:
         head, *rest = re.split(rf"^({'|'.join(_SECTIONS)}):\n", cleandoc(text or ""), flags=re.M)

@@ -1,4 +1,4 @@
-"""The time, as an argument: everything that compares times takes a `Clock`."""
+"""The time as an argument: all code that compares times takes a `Clock`."""
 
 from __future__ import annotations
 

@@ -1,9 +1,9 @@
-"""Texts of errors: one line of bounded length, whatever the values in it hold.
+"""Texts of errors: one line of bounded length, whatever values they contain.
 
-Paths, names and values come from logs, files and users, and may hold anything. A terminal, a log
-viewer and a web page obey some characters; so these are shown by number, as Python writes them
-(`\\x1b`): control characters, line ends, marks that turn the direction of writing, characters of
-which nothing is seen, and halves of surrogate pairs.
+Paths, names and values come from logs, files and users, and may contain any character. Some
+characters control a terminal, a log viewer or a web page. They are replaced by their numbers, as
+Python writes them (`\\x1b`): control characters, line ends, marks that change the writing
+direction, invisible characters, and halves of surrogate pairs.
 """
 
 from __future__ import annotations
@@ -14,27 +14,27 @@ from collections.abc import Callable
 _UNSEEN = re.compile(
     "[\u034f\u115f\u1160\u17b4\u17b5\u180b-\u180f\u3164\ufe00-\ufe0d\uffa0\U000e0100-\U000e01ef]"
 )
-"""Letters and marks to Unicode, of which there is nothing to be seen."""
+"""Invisible characters that Unicode classifies as letters or marks."""
 _MAX_WORD = 1_200
-"""Characters without a blank; a key of an object store has 1,024 bytes at most."""
+"""Characters without a blank; a key of an object store has at most 1,024 bytes."""
 _LONG_WORD = re.compile(rf"\S{{{_MAX_WORD + 1},}}")
 _MAX_TEXT = 6_000
 _MAX_END = 1_500
-"""What is kept of the end of a long text: it says what to do."""
+"""Characters kept at the end of a long text, where the cure is."""
 
 
 def error_text(text: str) -> str:
-    """The text on one line, without what does something to a terminal, and cut where it is long."""
-    # Numbers of characters are longer than the characters.
+    """The text on one line, with control characters escaped, and shortened if it is long."""
+    # Escapes are longer than the characters, so shorten again.
     return _shorten(escape_unprintable(_shorten(text)))
 
 
 def escape_unprintable(text: str, escape: Callable[[str], str] | None = None) -> str:
-    """The text with the number of each character that cannot be printed.
+    """Replace each unprintable character by its number.
 
     Args:
         text: Any text.
-        escape: Writes such a character; as Python does if None.
+        escape: Formats an unprintable character; None: as Python does.
     """
     if text.isprintable() and not _UNSEEN.search(text):
         return text
@@ -43,7 +43,7 @@ def escape_unprintable(text: str, escape: Callable[[str], str] | None = None) ->
 
 
 def first_line(error: Exception) -> str:
-    """What an error of a library says, without a stack or details below it."""
+    """The first line of a library's error, without stack or details."""
     return (str(error).strip().splitlines() or [repr(error)])[0].rstrip(".")
 
 
@@ -52,7 +52,7 @@ def _number(character: str) -> str:
 
 
 def _shorten(text: str) -> str:
-    """Cut long words first, so that the sentence around a long value stays, and then the middle."""
+    """Shorten long words first, which keeps the sentence around a long value; then the middle."""
     words = _LONG_WORD.sub(lambda found: _cut(found[0], _MAX_WORD, _MAX_WORD // 2), text)
     return _cut(words, _MAX_TEXT, _MAX_END)
 

@@ -1,4 +1,4 @@
-"""Every error of delta_ops, grouped by what the caller does next.
+"""All errors of delta_ops, grouped by what the caller does next.
 
     change the call   InvalidRequestError, UnknownColumnError, TableNotFoundError, TableExistsError,
                       VersionNotFoundError, UnsupportedFeatureError, MissingDependencyError,
@@ -9,9 +9,9 @@
     open it again     TableReplacedError
     wait              StorageError, TableBusyError
 
-The text says what happened to which table, why, and what to do. It is one line, whatever the values
-in it hold; see `error_texts`. Attributes have the values as they are. Arguments are plain values
-and all reach `Exception.__init__`, so that every error pickles.
+The text names the table, the problem, its cause and the cure. It is a single line, whatever values
+it contains; see `error_texts`. Attributes hold the original values. Arguments are plain values and
+are all passed to `Exception.__init__`, so that every error pickles.
 """
 
 from __future__ import annotations
@@ -23,18 +23,18 @@ from delta_ops.error_texts import error_text
 
 
 class DeltaOpsError(Exception):
-    """Any error that delta_ops raises on purpose."""
+    """Base class of all errors that delta_ops raises on purpose."""
 
     def __str__(self) -> str:
         return error_text(self._sentence())
 
     def _sentence(self) -> str:
-        """The text, in which values stand as they are; a class has this, and no `__str__`."""
+        """The text with original values; subclasses override this, not `__str__`."""
         return super().__str__()
 
 
 class InvalidRequestError(DeltaOpsError):
-    """The call cannot be carried out as it was made."""
+    """The call is invalid."""
 
     def __init__(self, message: str) -> None:
         super().__init__(message)
@@ -45,12 +45,12 @@ class InvalidRequestError(DeltaOpsError):
 
 
 class UnknownColumnError(InvalidRequestError):
-    """A name is that of no column, and of no field."""
+    """There is no column or field of this name."""
 
 
 @contextmanager
 def naming_table(table: str) -> Iterator[None]:
-    """Put the table in front of errors about a name, a condition or a value, unless it is there."""
+    """Prefix errors about names, conditions and values with the table, unless they name it."""
     try:
         yield
     except InvalidRequestError as error:
@@ -65,11 +65,11 @@ class MissingDependencyError(InvalidRequestError, ImportError):
 
 
 class UnsupportedStorageError(InvalidRequestError):
-    """The store offers no exclusive create that we could commit with."""
+    """The store lacks the exclusive create that commits need."""
 
 
 class TableNotFoundError(DeltaOpsError):
-    """There is no Delta table at this place."""
+    """There is no Delta table at this location."""
 
     def __init__(self, table: str) -> None:
         super().__init__(table)
@@ -83,7 +83,7 @@ class TableNotFoundError(DeltaOpsError):
 
 
 class TableExistsError(DeltaOpsError):
-    """There is a table where one was to be made; nothing was written."""
+    """A table exists where a new table should be created; nothing was written."""
 
     def __init__(self, table: str) -> None:
         super().__init__(table)
@@ -97,7 +97,7 @@ class TableExistsError(DeltaOpsError):
 
 
 class VersionNotFoundError(DeltaOpsError):
-    """The table cannot be read at the version or time that was asked for."""
+    """The table cannot be read at the requested version or time."""
 
     def __init__(self, table: str, asked: str, reason: str) -> None:
         super().__init__(table, asked, reason)
@@ -108,7 +108,7 @@ class VersionNotFoundError(DeltaOpsError):
 
 
 class UnsupportedFeatureError(DeltaOpsError):
-    """The table asks of its readers or writers something we do not do."""
+    """The table requires a feature that delta_ops does not support."""
 
     def __init__(self, table: str, features: tuple[str, ...], to: str) -> None:
         super().__init__(table, features, to)
@@ -122,7 +122,7 @@ class UnsupportedFeatureError(DeltaOpsError):
 
 
 class OutsideFileError(DeltaOpsError):
-    """A file that the log names lies outside of the table, where it is not read."""
+    """A file in the log is outside of the table and may not be read."""
 
     def __init__(self, table: str, file: str, reason: str) -> None:
         super().__init__(table, file, reason)
@@ -144,11 +144,11 @@ class LogCorruptError(DeltaOpsError):
 
 
 class LogPathError(LogCorruptError):
-    """Something is wrong with what the log says of a file; `file` is the file's path there."""
+    """The log has an error about a file; `file` is the file's path in the log."""
 
 
 class DataFileError(DeltaOpsError):
-    """A data file that the log names is gone, unreadable or not what the log says."""
+    """A data file in the log is missing, unreadable or contradicts the log."""
 
     def __init__(self, table: str, version: int, file: str, reason: str) -> None:
         super().__init__(table, version, file, reason)
@@ -159,9 +159,9 @@ class DataFileError(DeltaOpsError):
 
 
 class DeletedMeanwhileError(DataFileError):
-    """Files were deleted while a version brought them back into the table.
+    """Files were deleted while a commit restored them to the table.
 
-    `undone_by` is the version that took them out again; None: the version stands.
+    `undone_by` is the version that removed them again; None if the commit was not undone.
     """
 
     def __init__(
@@ -178,11 +178,11 @@ class CommitConflictError(DeltaOpsError):
     def __init__(
         self, table: str, version: int, reason: str, kind: str = "", evidence: tuple[str, ...] = ()
     ) -> None:
-        """Say which commit invalidates ours, and why.
+        """Store which commit conflicts with ours, and why.
 
         Args:
-            kind: `transaction.ConflictKind`; "" where it is none of these.
-            evidence: Some of the files, application ids or domains concerned.
+            kind: `transaction.ConflictKind`, or "" for any other reason.
+            evidence: Some of the affected files, application ids or domains.
         """
         super().__init__(table, version, reason, kind, evidence)
         self.table, self.version, self.reason = table, version, reason
@@ -196,7 +196,7 @@ class CommitConflictError(DeltaOpsError):
 
 
 class StaleRunError(DeltaOpsError):
-    """A newer run has already written what this one was about to overwrite."""
+    """A newer run has already written the data that this run would overwrite."""
 
     def __init__(self, table: str, app_id: str, version: int, stored_version: int) -> None:
         super().__init__(table, app_id, version, stored_version)
@@ -212,7 +212,7 @@ class StaleRunError(DeltaOpsError):
 
 
 class TableReplacedError(DeltaOpsError):
-    """Another table, or none, stands where the table was when it was opened."""
+    """The opened table was replaced by another table, or deleted."""
 
     def __init__(self, table: str, reason: str, consequence: str = "Nothing was changed.") -> None:
         super().__init__(table, reason, consequence)
@@ -226,7 +226,7 @@ class TableReplacedError(DeltaOpsError):
 
 
 class CommitStateUnknownError(DeltaOpsError):
-    """The store answered neither yes nor no; the commit may or may not be there."""
+    """The store confirmed neither success nor failure; the commit may or may not exist."""
 
     def __init__(self, table: str, version: int, txn_id: str, reason: str) -> None:
         super().__init__(table, version, txn_id, reason)
@@ -241,7 +241,7 @@ class CommitStateUnknownError(DeltaOpsError):
 
 
 class TableBusyError(DeltaOpsError):
-    """Another call works on the table, beside which this call may not begin or go on."""
+    """Another call is working on the table, so this call cannot start or continue."""
 
     def __init__(self, table: str, reason: str, cure: str) -> None:
         super().__init__(table, reason, cure)

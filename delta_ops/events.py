@@ -1,7 +1,7 @@
-"""What happens inside an operation that takes long, as values for whoever wants to listen.
+"""Events of long operations, as values for listeners.
 
-A listener is a callable. It runs in the thread that does the work, so it should return at once;
-an exception that it raises ends the operation.
+A listener is a callable. It runs in the thread of the operation, so it should return quickly; an
+exception in a listener ends the operation.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WriteStarted:
-    """The target was opened and the txn is not there yet; no file has been written."""
+    """The target is open and the txn is not committed yet; no file has been written."""
 
     table: str
 
@@ -27,7 +27,7 @@ class DataFilesWritten:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DataFilesStaged:
-    """Data files are durable and described; nothing is committed."""
+    """Data files are durable and have statistics; nothing is committed."""
 
     table: str
     num_files: int
@@ -52,7 +52,7 @@ class RaceLost:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Committed:
-    """`version` is ours; the hooks follow."""
+    """`version` is committed; the hooks follow."""
 
     table: str
     version: int
@@ -60,28 +60,28 @@ class Committed:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CommitLost:
-    """An earlier commit was acknowledged and is not in the table: another one stands there."""
+    """A confirmed commit is missing: the table has a different commit of its version."""
 
     table: str
     version: int
     advice: str
-    """What to do about it, in one sentence."""
+    """The cure, in one sentence."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CheckpointDamaged:
-    """A checkpoint cannot be read, so that the table was read from an older one and commits."""
+    """A checkpoint is unreadable; the table was read from an older checkpoint and commits."""
 
     table: str
     version: int
     """The version of the checkpoint."""
     advice: str
-    """What is wrong and what to do about it, in one sentence."""
+    """The problem and its cure, in one sentence."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HookFailed:
-    """A hook failed after the commit, which stands."""
+    """A hook failed after the commit, which remains valid."""
 
     table: str
     version: int
@@ -91,7 +91,7 @@ class HookFailed:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Progress:
-    """`done` of `total` steps of an operation; total is None where it is not known."""
+    """`done` of `total` steps of an operation; total is None if unknown."""
 
     table: str
     operation: str
@@ -100,7 +100,7 @@ class Progress:
 
     @property
     def count(self) -> str:
-        """How much is done, for people."""
+        """The progress as text."""
         return f"{self.done:,}" if self.total is None else f"{self.done:,} of {self.total:,}"
 
 
@@ -120,4 +120,4 @@ OnEvent = Callable[[Event], None]
 
 
 def ignore(_event: Event) -> None:
-    """Listen to nothing."""
+    """Ignore an event."""

@@ -1,15 +1,15 @@
-"""Late imports: packages imported when they are first needed, and forks that wait for them.
+"""Late imports: import packages on first use, and make forks wait for such imports.
 
-Python locks a module until it is imported. A child of a fork that happens meanwhile has the lock
-and not the thread that would give it back: it waits for ever as soon as it imports the same. So a
-fork waits for the late imports of other threads; for the client of a store that is a second or two.
+Python locks a module during its import. A child process forked meanwhile inherits the lock, but not
+the thread that would release it: it waits forever when it imports the same module. A fork therefore
+waits for late imports in other threads; for the client of a store this takes a second or two.
 Imports do not wait for each other.
 """
 
 from __future__ import annotations
 
-# Both take a lock before a fork, too. The last to register is the first: it must be this one, since
-# an import may want theirs.
+# Both modules take a lock before a fork, too. The last registered function runs first, and it must
+# be ours, since an import may need their locks.
 import concurrent.futures.thread  # noqa: F401
 import logging  # noqa: F401
 import os
@@ -18,16 +18,16 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 _LONGEST_WAIT_S = 10
-"""After which a process is forked all the same: an import may itself wait for who forks."""
+"""Then the process forks anyway, since an import may itself wait for the forking thread."""
 
 _changed = threading.Condition()
 _importing: set[int] = set()
-"""Threads by their identifiers."""
+"""Identifiers of the importing threads."""
 
 
 @contextmanager
 def importing() -> Iterator[None]:
-    """A lock to be held while a package is imported; not within itself."""
+    """Hold during a late import; not reentrant."""
     this_thread = threading.get_ident()
     with _changed:
         _importing.add(this_thread)
@@ -40,7 +40,7 @@ def importing() -> Iterator[None]:
 
 
 def _await_imports() -> None:
-    this_thread = threading.get_ident()  # which may fork while it imports
+    this_thread = threading.get_ident()  # the forking thread may itself be importing
     _changed.acquire()
     _changed.wait_for(lambda: _importing <= {this_thread}, _LONGEST_WAIT_S)
 

@@ -1,14 +1,15 @@
-"""Lazy values: computed when they are first asked for, kept with their object, never locked.
+"""Lazy values: computed on first access, kept in their object, never locked.
 
-`functools.cached_property` of Python 3.11 has one lock for the values of all objects: whoever
-computes one that takes long, or is held up by a store, holds up every other object, and a child of
-a fork that happens meanwhile waits for ever, since the thread that would give the lock back is not
-there. A lock for each object would still be inherited, and would have to be left out of pickles.
+`functools.cached_property` of Python 3.11 has one lock for the values of all objects. A slow
+computation, for example one that waits for a store, blocks all other objects. A child process
+forked during the computation waits forever, since the thread that holds the lock does not exist
+there. A lock for each object would still be inherited by forks, and would have to be excluded from
+pickles.
 
-So there is none. Threads that ask for a value at the same time each compute it, and all get the
-one that was kept first. That is right for values that are the same however often they are computed,
-and hold nothing that has to be closed; no other value may be lazy. It costs the work twice where
-two threads share an object and ask before either is done.
+`lazy` therefore has no lock. Threads that access a value at the same time each compute it, and all
+get the first stored result. This is correct for values that are the same in every computation and
+hold no resource to close; no other value may be lazy. The work is done twice if two threads share
+an object and both access it before the first is done.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ T = TypeVar("T")
 
 
 class lazy(Generic[T]):  # noqa: N801  (a decorator, as `property` is)
-    """A method of no arguments, as an attribute that is computed once it is asked for."""
+    """A method without arguments as an attribute, computed on first access."""
 
     def __init__(self, compute: Callable[[Any], T]) -> None:
         self._compute = compute
@@ -32,9 +33,9 @@ class lazy(Generic[T]):  # noqa: N801  (a decorator, as `property` is)
     @overload
     def __get__(self, instance: object, owner: type) -> T: ...
     def __get__(self, instance: object | None, owner: type) -> Self | T:
-        """Compute and keep the value: what an object holds already is found before this."""
+        """Compute and store the value; Python finds a stored value without this method."""
         if instance is None:
             return self
         value = self._compute(instance)
-        kept: T = vars(instance).setdefault(self._name, value)  # at once, for all threads
+        kept: T = vars(instance).setdefault(self._name, value)  # atomic for all threads
         return kept

@@ -1,4 +1,4 @@
-"""Pipes: a script that a Dagster run starts elsewhere writes an asset's table once, and says so.
+"""Pipes: write an asset's table once, from a script that a Dagster run starts, and report it.
 
     from dagster_pipes import open_dagster_pipes
     from delta_ops.pipes import write_asset
@@ -6,9 +6,10 @@
     with open_dagster_pipes() as pipes:
         write_asset(pipes, rows)
 
-Dagster's side, `delta_ops.orchestration.pipes_extras`, sends the place of the table, how it is
-written, and the identity of the write, which a rerun of the script has too. So a script that was
-killed after its commit finds that commit, and reports it. This module imports nothing of Dagster.
+Dagster's side, `delta_ops.orchestration.pipes_extras`, sends the table's location, the write
+options and the identity of the write. A rerun of the script has the same identity. A script that
+was killed after its commit therefore finds that commit, and reports it. This module does not import
+Dagster.
 """
 
 from __future__ import annotations
@@ -28,20 +29,20 @@ if TYPE_CHECKING:
     from dagster_pipes import PipesContext
 
 EXTRAS = "delta_ops"
-"""Name of what Dagster's side sends, among the extras of a Pipes session."""
+"""Key of the message from Dagster's side, among the extras of a Pipes session."""
 _SHORT_ID = 8
 """Characters of `metaData.id` in a data version."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AssetWrite:
-    """What Dagster's side asks for: one write of one asset. JSON, but for its class."""
+    """A request of Dagster's side for one write of one asset; all fields are JSON values."""
 
     uri: str
     storage_options: Mapping[str, Any]
-    """Secrets as `{"env": "NAME"}`, which this process has to have."""
+    """Secrets as `{"env": "NAME"}`; this process must have the variable."""
     txns: Sequence[tuple[str, int, bool]]
-    """Fields of `Txn`, in their order."""
+    """Fields of `Txn`, in order."""
     mode: Literal["append", "overwrite", "error", "ignore"]
     partition_by: Sequence[str] | None
     configuration: Mapping[str, str] | None
@@ -49,11 +50,11 @@ class AssetWrite:
     overwrite_schema: bool
     user_metadata: str | None
     has_partitions: bool
-    """Whether the asset has partitions; some of its rows are then another run's."""
+    """Whether the asset has partitions; other runs then write some of its rows."""
     data_versions: Sequence[str]
-    """Data versions that Dagster has of the asset, or of the partitions that are written."""
+    """Data versions in Dagster of the asset, or of the written partitions."""
     is_version_of_partition: bool = False
-    """Whether the data version stays as it was where nothing of the partitions changed."""
+    """Whether the data version stays unchanged if nothing of the partitions changed."""
 
 
 def write_asset(
@@ -64,18 +65,19 @@ def write_asset(
     asset_key: str | None = None,
     metadata: Mapping[str, Any] | None = None,
 ) -> CommitResult:
-    """Write the rows of an asset of this session, unless that is done, and report its commit.
+    """Write the rows of an asset of this session, unless already written, and report the commit.
 
     Args:
-        pipes: What `open_dagster_pipes()` has returned.
-        data: A Spark DataFrame, written by Spark, or anything that `delta_ops.arrow.write` takes; a
-            function without arguments that makes it is called only if there is something to write.
-        replace_where: The rows that an overwrite replaces; needed where the asset has partitions.
-        asset_key: The asset, parts separated by `/`, where the session has several.
-        metadata: More of what the materialization shows.
+        pipes: The result of `open_dagster_pipes()`.
+        data: A Spark DataFrame, which Spark writes, or anything that `delta_ops.arrow.write`
+            accepts. A function without arguments that returns the data is called only if there is
+            something to write.
+        replace_where: The rows that an overwrite replaces; required if the asset has partitions.
+        asset_key: The asset, with parts separated by `/`; required if the session has several.
+        metadata: Additional metadata of the materialization.
 
     Raises:
-        InvalidRequestError: The session asks for no such write, or the data do not fit the table.
+        InvalidRequestError: The session has no such write, or the data do not fit the table.
         CommitConflictError: A concurrent commit invalidates this one; run the script again.
     """
     key, write = _asset_write(pipes, asset_key)
@@ -152,7 +154,7 @@ def _write(
 
 
 def _written_table(log: DeltaLog, result: CommitResult) -> Snapshot:
-    """The table at the commit's version, or at its latest where that cannot be read."""
+    """The table at the commit's version, or at the latest version if that one cannot be read."""
     if result.snapshot is not None:
         return result.snapshot
     try:
@@ -162,7 +164,7 @@ def _written_table(log: DeltaLog, result: CommitResult) -> Snapshot:
 
 
 def _data_version(table: Snapshot, result: CommitResult, write: AssetWrite) -> str:
-    """The data version that `DeltaIOManager` would give; no older than what Dagster knows."""
+    """The data version as from `DeltaIOManager`; not older than the versions in Dagster."""
     prefix = f"{table.metadata.id[:_SHORT_ID]}@"
     numbers = [e.removeprefix(prefix) for e in write.data_versions if e.startswith(prefix)]
     known = [int(number) for number in numbers if number.isdecimal()]
@@ -200,7 +202,7 @@ def _metadata(table: Snapshot, result: CommitResult) -> dict[str, Any]:
 
 
 def _resolve(value: Any, name: str) -> Any:
-    """Storage options with the variables of this process in the place of their names."""
+    """Storage options with environment variables replaced by their values in this process."""
     match value:
         case {"env": str(variable), **rest} if rest in ({}, {"type": "int"}):
             return _variable(variable, name, int if rest else str)
@@ -217,7 +219,7 @@ def _variable(variable: str, name: str, read: Callable[[str], Any]) -> Any:
     except KeyError:
         reason = "is not set"
     except ValueError:
-        # Not chained: Python's error repeats the value.
+        # Not chained, since Python's error repeats the value.
         reason = "holds no whole number"
     raise InvalidRequestError(
         f"{name} comes from the environment variable {variable}, which {reason} in the process of "

@@ -1,4 +1,4 @@
-"""Store names: how addresses such as `s3a://bucket/key` name a store. Pure.
+"""Store names: parse and compare addresses of stores, such as `s3a://bucket/key`. Pure.
 
 `storage.backends` registers the names of each store. Paths in a log and addresses of tables are
 compared by them.
@@ -16,18 +16,18 @@ def _keep(authority: str) -> str:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StoreNames:
-    """How addresses `scheme://authority/key` name one kind of store."""
+    """The address forms `scheme://authority/key` of one kind of store."""
 
     schemes: tuple[str, ...]
-    """Schemes that open the store, in lower case. Canonical addresses have the first one."""
+    """Schemes that open the store, in lower case. Canonical addresses use the first."""
     foreign_schemes: tuple[str, ...] = ()
-    """Schemes by which only other programs open the store, and a log may name its files."""
+    """Schemes of other programs for the store; a log may contain them, but they cannot open it."""
     canonical_authority: Callable[[str], str] = _keep
-    """Takes an authority; returns the text that stands for all spellings of it."""
+    """Maps an authority to its canonical spelling."""
     service_of: Callable[[str], str | None] = _keep
-    """Takes a canonical authority; returns what one set of options opens, such as an account.
+    """Maps a canonical authority to the service that a set of options opens, such as an account.
 
-    None: the options name it.
+    None: the options name the service.
     """
     is_container_first: bool = False
     """Whether `container@account` is an authority, so that the part before "@" is no secret."""
@@ -40,12 +40,12 @@ _loaders: list[Callable[[], None]] = []
 
 
 def load_names_by(load: Callable[[], None]) -> None:
-    """Call `load`, which registers names, before names are looked up."""
+    """Register `load` to run before names are looked up; it registers names."""
     _loaders.append(load)
 
 
 def register_names(names: StoreNames) -> None:
-    """Let addresses with these schemes name this store."""
+    """Register the schemes of a store."""
     _by_scheme.update(dict.fromkeys(names.schemes + names.foreign_schemes, names))
 
 
@@ -56,9 +56,9 @@ def forget_names(names: StoreNames) -> None:
 
 
 def names_of(scheme: str) -> StoreNames:
-    """Names of the store with this scheme, in upper or lower case.
+    """Names of the store with this scheme, ignoring case.
 
-    A scheme that no store has is a store of its own.
+    An unknown scheme is a store of its own.
     """
     for load in _loaders:
         load()

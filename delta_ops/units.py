@@ -1,10 +1,10 @@
-"""Units: sizes and numbers as people read them."""
+"""Units: sizes and numbers in readable form."""
 
 from __future__ import annotations
 
 
 def size_text(size_bytes: int) -> str:
-    """Bytes for people: `1.5 MiB`."""
+    """Format bytes: `1.5 MiB`."""
     if size_bytes < 1024:
         return f"{size_bytes} B"
     size = size_bytes / 1024
@@ -16,5 +16,5 @@ def size_text(size_bytes: int) -> str:
 
 
 def count_text(count: int, noun: str) -> str:
-    """`1 file`, `2 files`."""
+    """Format a count with its noun: `1 file`, `2 files`."""
     return f"{count:,} {noun}" if count == 1 else f"{count:,} {noun}s"

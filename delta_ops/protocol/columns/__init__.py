@@ -1,1 +1,1 @@
-"""What the protocol attaches to columns: names in files, ids, defaults, generation."""
+"""Columns in the protocol: mapping, ids, defaults, generation, identity and clustering."""

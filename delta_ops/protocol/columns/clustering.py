@@ -1,8 +1,9 @@
-"""Clustering columns: the columns by which a table is laid out, which its statistics must tell of.
+"""Clustering columns: the columns that determine a table's layout; they need statistics.
 
 Source: PROTOCOL.md, "Clustered Table", "Writer Requirements for Clustered Table".
 
-Any file may lie anywhere: who clusters comes later, and finds by the statistics what to do.
+Writers may put rows into any file. A later clustering operation uses the statistics to decide what
+to rewrite.
 """
 
 from __future__ import annotations
@@ -39,7 +40,7 @@ _ORDERED = (BYTE, SHORT, INTEGER, LONG, FLOAT, DOUBLE, DATE, TIMESTAMP, TIMESTAM
 
 
 def clustering_columns(domains: Mapping[str, DomainMetadata], table: str) -> tuple[ColumnPath, ...]:
-    """The columns, by physical names.
+    """The clustering columns, by physical names.
 
     Raises:
         InvalidRequestError: The domain cannot be read.
@@ -63,7 +64,7 @@ def clustering_columns(domains: Mapping[str, DomainMetadata], table: str) -> tup
 def find_clustering(
     names: Sequence[str], schema: StructType, partition_columns: Sequence[str], table: str
 ) -> tuple[ColumnPath, ...]:
-    """The columns with these names, by physical names.
+    """Find the columns with these names; returns physical names.
 
     Raises:
         InvalidRequestError: A column does not exist, has no order, or is named twice; more than
@@ -91,7 +92,7 @@ def find_clustering(
 
 
 def clustering_domain(columns: Iterable[ColumnPath]) -> DomainMetadata:
-    """The domain that tells the columns, by physical names."""
+    """The domain for these columns, given by physical names."""
     said = {"clusteringColumns": [list(path) for path in columns], "domainName": CLUSTERING}
     configuration = json.dumps(said, ensure_ascii=False, separators=(",", ":"))
     return DomainMetadata(domain=CLUSTERING, configuration=configuration, removed=False)
@@ -103,13 +104,13 @@ def validate_clustering(
     table: str,
     before: StructType | None = None,
 ) -> None:
-    """Refuse a schema without one of the columns.
+    """Refuse a schema that lacks a clustering column.
 
     Args:
-        before: The schema that the table had until now, which has names for those that are gone.
+        before: The table's current schema, which has the logical names of dropped columns.
 
     Raises:
-        InvalidRequestError: With the column.
+        InvalidRequestError: Names the column.
     """
     known = {path for path, _ in leaves(physical_schema)}
     for path in columns:
@@ -122,7 +123,7 @@ def validate_clustering(
 
 
 def _name_of(path: ColumnPath, schema: StructType | None) -> ColumnPath:
-    """The path by the names that users see, if the schema has it; else as it is."""
+    """The logical path, if the schema has the column; otherwise the path unchanged."""
     if schema is None:
         return path
     paths = (each for each, _ in leaves(schema))

@@ -1,9 +1,9 @@
-"""Column defaults: what a column holds in new rows that say nothing of it.
+"""Column defaults: values of a column in new rows that do not provide it.
 
 Source: PROTOCOL.md, "Default Columns", "Writer Requirements for Default Columns".
 
-A default is a literal of Spark SQL, or the time of the write. All else is for an engine that
-evaluates SQL. Rows that were there before a column are null in it, whatever its default.
+A default is a literal of Spark SQL, or the time of the write. Other expressions need an engine that
+evaluates SQL. Rows that are older than a column are null in it, whatever its default.
 """
 
 from __future__ import annotations
@@ -30,23 +30,23 @@ _HAS_ZONE = re.compile(r"(?:Z|UTC|[+-]\d{1,2}:?\d{2})'\s*\)?\s*$", re.IGNORECASE
 
 
 def column_defaults(schema: StructType) -> Mapping[str, str]:
-    """The expressions of the columns that have a default."""
+    """The default expressions by column name."""
     found = {each.name: each.metadata.get(CURRENT_DEFAULT) for each in schema.fields}
     return {name: text for name, text in found.items() if isinstance(text, str)}
 
 
 def validate_defaults(columns: StructType, schema: StructType) -> None:
-    """Refuse defaults that no row could have, in a table that is about to be made.
+    """Refuse impossible defaults in a table that is about to be created.
 
-    What only another engine can evaluate is left to it.
+    Expressions that only another engine can evaluate are not checked.
 
     Args:
-        columns: Columns whose defaults are new.
-        schema: The table's.
+        columns: Columns with new defaults.
+        schema: The table's schema.
 
     Raises:
-        InvalidRequestError: A default refers to a column, or may be read so: it has a name of a
-            column in double quotes.
+        InvalidRequestError: A default refers to a column, or could be read so because it has a
+            column name in double quotes.
     """
     for name, text in column_defaults(columns).items():
         try:
@@ -79,14 +79,14 @@ def _columns_in(text: str) -> list[str]:
 
 
 def default_value(field: StructField, now_ms: int, table: str) -> Any:
-    """The value of a column in rows that do not give it; None is null.
+    """The value of a column in rows that do not provide it; None is null.
 
     Args:
-        now_ms: Time of the write, in milliseconds since the Unix epoch; its day is that of UTC.
+        now_ms: Time of the write, in milliseconds since the Unix epoch; current_date uses UTC.
         table: For messages.
 
     Raises:
-        InvalidRequestError: The default is no literal that fits the column, and not the time.
+        InvalidRequestError: The default is neither a literal that fits the column nor the time.
     """
     text = str(field.metadata[CURRENT_DEFAULT]).strip()
     now = datetime.fromtimestamp(now_ms / 1000, UTC)

@@ -1,4 +1,4 @@
-"""Generated columns: columns of a table whose values follow from its others.
+"""Generated columns: columns computed from other columns of the table.
 
 Source: PROTOCOL.md, "Generated Columns".
 """
@@ -16,14 +16,13 @@ from delta_ops.protocol.schema import VARIANT, StructField, StructType, find_fie
 
 
 def validate_generated(schema: StructType) -> None:
-    """Refuse generated columns that no row could have, in a table that is about to be made.
+    """Refuse impossible generated columns in a table that is about to be created.
 
-    What only another engine can evaluate is left to it.
+    Expressions that only another engine can evaluate are not checked.
 
     Raises:
-        InvalidRequestError: An expression is no text, looks at a column that is not there, or at
-            one whose value is made itself, or has a name in double quotes, or the column is the
-            field of another.
+        InvalidRequestError: An expression is no text, uses a missing, generated or identity column,
+            or has a name in double quotes; or the generated column is a struct field.
     """
     nested = [each for _, t in walk(schema) if isinstance(t, StructType) for each in t.fields]
     if found := [each.name for each in nested if GENERATION_EXPRESSION in each.metadata]:
@@ -37,10 +36,10 @@ def validate_generated(schema: StructType) -> None:
 
 
 def validate_added(schema: StructType, before: StructType, table: str) -> None:
-    """Refuse new columns whose values are made, since rows that are there would have none.
+    """Refuse new generated and identity columns, since existing rows have no values for them.
 
     Raises:
-        InvalidRequestError: With the column.
+        InvalidRequestError: Names the column.
     """
     for each in schema.fields:
         is_new = each.name.lower() not in before.fields_by_lower_name

@@ -1,11 +1,11 @@
-"""Column ids: what every column of a mapped table is given, once and for good.
+"""Column ids: permanent ids and physical names for the columns of a mapped table.
 
 Source: PROTOCOL.md, "Column Mapping", "Writer Requirements for Column Mapping".
 
-A column, and a field of a struct at any depth, has an id and a physical name. An id is never given
-twice in the life of a table, whatever becomes of its column: `delta.columnMapping.maxColumnId` only
-grows. Elements of arrays, keys and values of maps have neither. Columns of a table that becomes a
-mapped one keep their names in its files, where rows stand under them already.
+Each column, and each struct field at any depth, has an id and a physical name. Elements of arrays,
+keys and values of maps have neither. A table never assigns an id twice, even after its column is
+dropped: `delta.columnMapping.maxColumnId` only grows. If an existing table becomes mapped, its
+columns keep their names in files, since existing files already use them.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ _NewName = Callable[[StructField], str]
 
 
 def new_physical_name() -> str:
-    """A name that no other column has, as the reference makes it."""
+    """Make a unique name, in the form of the reference."""
     return f"col-{uuid.uuid4()}"
 
 
@@ -49,18 +49,18 @@ def assign_column_ids(
     table: str,
     new_name: Callable[[], str] = new_physical_name,
 ) -> Metadata:
-    """The metadata with an id and a physical name for every column; itself without column mapping.
+    """Add an id and a physical name to every column; unchanged without column mapping.
 
-    A column that has neither is the one that the table has at the same path, if that is of the same
-    type, as it is for the reference: a schema that is overwritten keeps what it can.
+    A new column without both takes them from the table's column at the same path, if the types are
+    equal. As in the reference, an overwritten schema thus keeps as much as possible.
 
     Args:
-        before: What the table has; None: it is new.
+        before: The table's metadata; None for a new table.
         table: For messages.
 
     Raises:
-        InvalidRequestError: The mode of a table changes otherwise than from none to name, or two
-            columns have one id or one physical name.
+        InvalidRequestError: The mode changes in any way but none to name, or two columns share an
+            id or a physical name.
     """
     if before is not None:
         _validate_mode(before, metadata, table)
@@ -82,7 +82,7 @@ def assign_column_ids(
 
 
 def name_as_stored(schema: StructType) -> StructType:
-    """The columns of files that were written without column mapping, for a table that has it."""
+    """Physical names for files written without column mapping, for a table that has it."""
 
     def name_fields(struct: StructType) -> StructType:
         named = (
@@ -95,7 +95,7 @@ def name_as_stored(schema: StructType) -> StructType:
 
 
 class _Numbers:
-    """Ids, counted on from the last that was given."""
+    """Generates ids after the last assigned id."""
 
     def __init__(self, last: int) -> None:
         self.last = last
@@ -106,10 +106,10 @@ class _Numbers:
 
 
 class _Kept:
-    """Columns that the table has, at one place of its schema.
+    """Existing columns of the table, at one path of its schema.
 
     Args:
-        given: Ids that the new schema has already, such as that of a column that was renamed.
+        given: Ids that the new schema already has, such as the id of a renamed column.
     """
 
     def __init__(self, data_type: DataType | None, given: frozenset[int | None]) -> None:
@@ -122,7 +122,7 @@ class _Kept:
         return next((each for each in found if each.name == name), found[0] if found else None)
 
     def mapping_of(self, field: StructField) -> Mapping[str, object]:
-        """What the table's column of this name and type has been given."""
+        """Id and physical name of the table's column with this name and type."""
         found = self.field(field.name)
         if found is None or field_id(found) in self._given:
             return {}
@@ -146,7 +146,7 @@ class _Kept:
 
 
 def bare_type(data_type: DataType) -> DataType:
-    """The type as its values have it: without nullability, metadata and the case of names."""
+    """The type of the values alone: without nullability, metadata and the case of names."""
     match data_type:
         case StructType(fields=fields):
             return StructType(
@@ -194,14 +194,14 @@ def _assign_type(
 
 
 def _max_id(metadata: Metadata) -> int:
-    """The highest id that a table has given, as far as its metadata tell."""
+    """The highest id in the metadata of a table."""
     fields = _fields(schema_from_json(metadata.schema_string))
     ids = [number for _, each in fields if (number := field_id(each)) is not None]
     return max(MAX_COLUMN_ID.value_in(metadata.configuration), *ids, 0)
 
 
 def _fields(data_type: DataType, path: tuple[str, ...] = ()) -> Iterator[_Placed]:
-    """Every field at every depth, with the physical names from the top down to it."""
+    """Every field at every depth, with its path of physical names."""
     match data_type:
         case StructType(fields=fields):
             for each in fields:

@@ -1,8 +1,8 @@
-"""Column mapping: the names that columns have in files, where these are not the table's names.
+"""Column mapping: names and ids of columns in files, where they differ from the table's names.
 
-Source: PROTOCOL.md, "Column Mapping". Partition values and statistics go by physical names at every
-depth of structs; so do the columns of data files by mode `name`, while by mode `id` they go by the
-ids of their fields. All else that users see goes by logical names.
+Source: PROTOCOL.md, "Column Mapping". Partition values and statistics use physical names at every
+depth of structs. Data files use physical names in mode `name`, and field ids in mode `id`.
+Everything else that users see uses logical names.
 """
 
 from __future__ import annotations
@@ -22,16 +22,16 @@ from delta_ops.protocol.schema import (
 
 ID = "delta.columnMapping.id"
 PHYSICAL_NAME = "delta.columnMapping.physicalName"
-"""Keys in the metadata of a field."""
+"""Keys of field metadata."""
 
 
 def mapping_mode(metadata: Metadata) -> str:
-    """`delta.columnMapping.mode`, in lower case; "none" where it is not set."""
+    """`delta.columnMapping.mode` in lower case; "none" if it is not set."""
     return metadata.configuration.get("delta.columnMapping.mode", "none").lower()
 
 
 def is_mapped(metadata: Metadata) -> bool:
-    """Whether the table's columns have names of their own in files."""
+    """Whether the table's columns have separate names in files."""
     return mapping_mode(metadata) != "none"
 
 
@@ -42,13 +42,13 @@ def physical_name(field: StructField) -> str:
 
 
 def field_id(field: StructField) -> int | None:
-    """The field's id in the files of a table that is mapped by ids."""
+    """The field's id in the files of a table mapped by id."""
     value = field.metadata.get(ID)
     return value if type(value) is int else None
 
 
 def rename_columns(schema: StructType, name_of: Callable[[StructField], str]) -> StructType:
-    """Rename the columns, at every depth."""
+    """Rename the columns at every depth."""
 
     def rename(struct: StructType) -> StructType:
         return StructType(tuple(replace(each, name=name_of(each)) for each in struct.fields))
@@ -57,7 +57,7 @@ def rename_columns(schema: StructType, name_of: Callable[[StructField], str]) ->
 
 
 def physical_predicate(predicate: Predicate, schema: StructType) -> Predicate:
-    """A predicate, resolved in the logical schema, over physical names."""
+    """Convert a resolved predicate from logical to physical names."""
     match predicate:
         case Comparison() | In() | IsNull():
             return replace(predicate, column=physical_path(predicate.column, schema))
@@ -71,7 +71,7 @@ def physical_predicate(predicate: Predicate, schema: StructType) -> Predicate:
 
 
 def physical_path(path: ColumnPath, schema: StructType) -> ColumnPath:
-    """The physical names from a column of the logical schema down to a field of structs."""
+    """The physical names from a top-level column down to a field of structs."""
     field = find_field(schema, path[0])
     if len(path) == 1 or not isinstance(field.data_type, StructType):
         return (physical_name(field), *path[1:])

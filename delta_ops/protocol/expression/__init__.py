@@ -1,11 +1,11 @@
-"""The expression: a value made of a row's columns, as Spark SQL writes it.
+"""The expression: a value computed from a row's columns, written in Spark SQL.
 
     parse_expression("price * (1 - discount)")
 
-A small subset, documented in `docs/dml.md`: what it takes comes to what Spark comes to, with
-`spark.sql.ansi.enabled` and in the time zone UTC; the rest is refused by name and needs the Spark
-engine. An overflow is an error. Types are given by `resolve_expression`; who evaluates it is an
-engine.
+`docs/dml.md` documents the supported subset. Its results equal Spark's with
+`spark.sql.ansi.enabled` in the time zone UTC. All other SQL is rejected by name and needs the Spark
+engine. An overflow is an error. `resolve_expression` assigns types, and an engine evaluates the
+expression.
 """
 
 from __future__ import annotations
@@ -20,21 +20,21 @@ __all__ = ["Expression", "lit", "parse_expression"]
 
 
 def parse_expression(text: str) -> Expression:
-    """The expression that a text of Spark SQL stands for; `docs/dml.md` has the subset.
+    """Parse an expression of Spark SQL; `docs/dml.md` documents the subset.
 
-    Names and types meet the table's columns when the expression is used.
+    Names and types are checked against the table's columns when the expression is used.
 
     Raises:
-        InvalidRequestError: The text is no expression, or none of the supported subset.
+        InvalidRequestError: The text is no expression, or is outside the supported subset.
     """
-    with importing():  # sqlglot takes long
+    with importing():  # importing sqlglot is slow
         from delta_ops.protocol.expression.sql import expression_from_sql
 
     return expression_from_sql(text)
 
 
 def lit(text: str) -> Expression:
-    """A text as it is, where a text would be taken for an expression."""
+    """A literal text, where a plain text would be parsed as an expression."""
     validate_arguments(lit, locals())
     validate_text(text)
     escaped = text.replace("\\", "\\\\").replace("'", "\\'")

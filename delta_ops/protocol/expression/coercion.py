@@ -1,6 +1,6 @@
-"""Coercion: the type in which values of several types meet, as Spark chooses it in ANSI mode.
+"""Coercion: the common type of values, as Spark chooses it in ANSI mode.
 
-Where Spark would round, or compare by other rules than ours, there is none.
+There is no common type if Spark would round, or compare by other rules than ours.
 
 Source: Spark's `AnsiTypeCoercion` and `DecimalPrecisionTypeCoercion`.
 """
@@ -30,15 +30,15 @@ DECIMAL_DIGITS: Mapping[DataType, int] = {BYTE: 3, SHORT: 5, INTEGER: 10, LONG: 
 
 
 def is_numeric(data_type: DataType) -> bool:
-    """Whether one can calculate with values of the type."""
+    """Whether the type supports arithmetic."""
     return data_type in INTEGERS or data_type in FLOATS or isinstance(data_type, DecimalType)
 
 
 def common_type(types: Sequence[DataType]) -> DataType | None:
-    """The type in which values of all types can stand; None where there is none.
+    """The type that can hold the values of all types; None if there is none.
 
     Args:
-        types: One at least.
+        types: At least one type.
     """
     common: DataType | None = VOID
     for each in types:
@@ -48,12 +48,12 @@ def common_type(types: Sequence[DataType]) -> DataType | None:
 
 
 def result_type(operator: str, left: DataType, right: DataType) -> DataType | None:
-    """The type of `left operator right`, of the operators + - and *; None where there is none.
+    """The type of `left operator right`; None if there is none.
 
     Args:
-        operator: One of them.
-        left: A number's, as is `right`.
-        right: An integer beside a decimal has been made one.
+        operator: `+`, `-` or `*`.
+        left: A numeric type.
+        right: A numeric type. An integer next to a decimal has been converted to a decimal.
     """
     if isinstance(left, DecimalType) and isinstance(right, DecimalType):
         return _decimal_result(operator, left, right)
@@ -68,7 +68,7 @@ def _wider_type(one: DataType, other: DataType) -> DataType | None:
     if one in INTEGERS and other in INTEGERS:
         return INTEGERS[max(INTEGERS.index(one), INTEGERS.index(other))]
     if one in FLOATS or other in FLOATS:
-        # A decimal would be rounded to a binary fraction, and Arrow does so otherwise than Java.
+        # A decimal would be rounded to a binary fraction, and Arrow rounds differently than Java.
         is_decimal = isinstance(one, DecimalType) or isinstance(other, DecimalType)
         return None if is_decimal else DOUBLE
     left, right = decimal_of(one), decimal_of(other)
@@ -78,7 +78,7 @@ def _wider_type(one: DataType, other: DataType) -> DataType | None:
 
 
 def decimal_of(data_type: DataType) -> DecimalType:
-    """The decimals that hold every value of an exact numeric type."""
+    """The decimal type that holds every value of an exact numeric type."""
     if isinstance(data_type, DecimalType):
         return data_type
     return DecimalType(DECIMAL_DIGITS[data_type], 0)
@@ -91,5 +91,5 @@ def _decimal_result(operator: str, left: DecimalType, right: DecimalType) -> Dec
         scale = max(left.scale, right.scale)
         whole = max(left.precision - left.scale, right.precision - right.scale)
         precision = whole + scale + 1
-    # Above, Spark rounds the result.
+    # Beyond the maximum precision, Spark rounds the result.
     return DecimalType(precision, scale) if precision <= MAX_DECIMAL_PRECISION else None

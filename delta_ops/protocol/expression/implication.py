@@ -1,7 +1,7 @@
-"""Implication: what a condition on rows says of single columns, as a predicate.
+"""Implication: derive a predicate on single columns from a condition on rows.
 
-Where the condition is true, the predicate is; so files can be left out by it, and a commit can say
-by it what was read.
+Whenever the condition is true, the predicate is true. Files can therefore be skipped by the
+predicate, and a commit can record it as its read predicate.
 """
 
 from __future__ import annotations
@@ -30,11 +30,11 @@ _MIRRORED = {"<": ">", "<=": ">=", ">": "<", ">=": "<=", "=": "=", "!=": "!="}
 
 
 def implied_predicate(condition: Node, schema: StructType) -> Predicate:
-    """The strongest predicate that we find; `TRUE` where there is none.
+    """The strongest predicate that can be derived; `TRUE` if there is none.
 
     Args:
-        condition: As parsed, not resolved.
-        schema: The columns that a predicate may name; conditions on others imply nothing.
+        condition: Parsed, not resolved.
+        schema: The columns that the predicate may use; conditions on other columns are ignored.
     """
     return all_of(
         each
@@ -49,13 +49,13 @@ def _find_implied(node: Node, schema: StructType) -> Predicate:
         return TRUE
     try:
         resolve(found, schema)
-    except InvalidRequestError:  # of another table, or of types that files are not chosen by
+    except InvalidRequestError:  # a column of another table, or a type that cannot select files
         return TRUE
     return found
 
 
 def _equivalent(node: Node) -> Predicate | None:
-    """The predicate that says the same of every row."""
+    """The equivalent predicate; None if there is none."""
     match node:
         case Column(path):
             return Comparison(path, "==", True)

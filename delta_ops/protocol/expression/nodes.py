@@ -1,7 +1,7 @@
 """The expression as a value: a tree of columns, literals and calls.
 
-A closed set of nodes. As parsed they have no types; `resolution.resolve_expression` gives each node
-its type and puts in the casts that Spark would.
+A closed set of nodes. Parsed nodes have no types; `resolution.resolve_expression` assigns the types
+and inserts the casts that Spark would.
 """
 
 from __future__ import annotations
@@ -27,12 +27,12 @@ class Literal:
 
     value: Any
     data_type: DataType | None
-    """None: that of a text, number or date by itself."""
+    """None: the default type of the text, number or date."""
 
 
 @dataclass(frozen=True, slots=True)
 class Call:
-    """A function or operator of some operands."""
+    """A function or operator with its operands."""
 
     name: str
     """As in `functions.SUPPORTED`: `+`, `and`, `upper`, ..."""
@@ -42,17 +42,17 @@ class Call:
 
 @dataclass(frozen=True, slots=True)
 class Cast:
-    """A value of one type as a value of another."""
+    """Converts a value to another type."""
 
     operand: Node
     data_type: DataType
     is_exact: bool = False
-    """Whether Spark's own cast may round where ours refuses."""
+    """Whether the cast rejects values that Spark's own cast may round."""
 
 
 @dataclass(frozen=True, slots=True)
 class Case:
-    """The value beside the first condition that is true."""
+    """The value of the first branch whose condition is true."""
 
     branches: tuple[tuple[Node, Node], ...]
     otherwise: Node
@@ -61,7 +61,7 @@ class Case:
 
 @dataclass(frozen=True, slots=True)
 class Struct:
-    """A struct of values; no text says it, the assignment of a field makes it."""
+    """A struct of values; created by assigning a field, not by parsing."""
 
     fields: tuple[tuple[str, Node], ...]
     data_type: DataType | None = None
@@ -81,7 +81,7 @@ class Expression:
 
 
 def operands_of(node: Node) -> tuple[Node, ...]:
-    """The nodes right below a node, from left to right."""
+    """The direct operands of a node, from left to right."""
     match node:
         case Call(operands=operands):
             return operands
@@ -95,7 +95,7 @@ def operands_of(node: Node) -> tuple[Node, ...]:
 
 
 def map_nodes(node: Node, change: Callable[[Node], Node | None]) -> Node:
-    """The tree with nodes replaced: what `change` gives for one stands there as it is."""
+    """Replace nodes of a tree; replacements by `change` are not visited again."""
     if (changed := change(node)) is not None:
         return changed
     match node:
@@ -112,7 +112,7 @@ def map_nodes(node: Node, change: Callable[[Node], Node | None]) -> Node:
 
 
 def columns_of(node: Node) -> Iterator[Column]:
-    """The columns that a tree looks at, as often as it does."""
+    """The columns in a tree, with duplicates."""
     if isinstance(node, Column):
         yield node
     for each in operands_of(node):
@@ -120,7 +120,7 @@ def columns_of(node: Node) -> Iterator[Column]:
 
 
 def conjuncts_of(node: Node) -> Iterator[Node]:
-    """The conditions that must all be true for a condition to be true."""
+    """The conditions that a condition joins by AND."""
     if isinstance(node, Call) and node.name == "and":
         for each in node.operands:
             yield from conjuncts_of(each)
@@ -129,7 +129,7 @@ def conjuncts_of(node: Node) -> Iterator[Node]:
 
 
 def join_conjuncts(nodes: tuple[Node, ...]) -> Node | None:
-    """The condition that is true where all of these are; None for none of them."""
+    """Join conditions by AND; None if there are none."""
     if not nodes:
         return None
     return nodes[0] if len(nodes) == 1 else Call("and", nodes)

@@ -1,8 +1,8 @@
-"""Conditions and values of SQL in which a name is written as a text.
+"""Quotes: rejects SQL conditions and values that have a column name in double quotes.
 
-Spark SQL reads a text where standard SQL, and engines that follow it, read a name: in double
-quotes. `"state" != 'old'` is then true of every row. A text in double quotes that is a name of the
-table is refused, and so is a condition that looks at no column; see decision 060.
+Spark SQL reads double quotes as a text; standard SQL, and engines that follow it, read a name. In
+Spark `"state" != 'old'` is therefore true for every row. A double-quoted text that is a name in the
+table is rejected, and so is a condition that uses no column; see decision 060.
 """
 
 from __future__ import annotations
@@ -22,14 +22,14 @@ _OF_TIME = frozenset({"current_timestamp", "current_date"})
 
 
 def validate_quotes(sql: str, find: Find) -> None:
-    """Refuse texts in double quotes that are names of columns or fields.
+    """Refuse double-quoted texts that are names of columns or fields.
 
     Args:
         sql: Any Spark SQL.
         find: Finds columns.
 
     Raises:
-        InvalidRequestError: With both ways to write it.
+        InvalidRequestError: Shows both unambiguous spellings.
     """
     if '"' not in sql:
         return
@@ -41,12 +41,12 @@ def validate_quotes(sql: str, find: Find) -> None:
 
 
 def validate_rule(rule: Check | Invariant | Generated, schema: StructType, table: str) -> None:
-    """Refuse a rule of a table with a name in double quotes, which engines read in two ways.
+    """Refuse a rule with a column name in double quotes, which engines read in two ways.
 
-    deltalake writes constraints so, for columns whose names have capitals.
+    deltalake writes such constraints for columns with capital letters.
 
     Raises:
-        InvalidRequestError: With the rule and a cure.
+        InvalidRequestError: Names the rule and how to fix it.
     """
     try:
         validate_quotes(rule.expression or "", finder_of(schema))
@@ -59,26 +59,26 @@ def validate_rule(rule: Check | Invariant | Generated, schema: StructType, table
 
 
 def validate_condition(condition: Expression, find: Find) -> None:
-    """Refuse names in double quotes, and a condition of constants alone.
+    """Refuse names in double quotes, and a condition that consists of constants.
 
     Args:
-        condition: As parsed.
+        condition: Parsed, not resolved.
         find: Finds columns.
 
     Raises:
-        InvalidRequestError: With ways to write it.
+        InvalidRequestError: Shows how to write the condition.
     """
     validate_quotes(condition.text, find)
     validate_looks_at_rows(condition)
 
 
 def validate_looks_at_rows(condition: Expression) -> None:
-    """Refuse a condition of constants alone.
+    """Refuse a condition that consists of constants.
 
-    One of truth values and numbers, such as `true`, `false` and `1 = 1`, says what it means.
+    Truth values and numbers, such as `true`, `false` and `1 = 1`, are unambiguous and allowed.
 
     Raises:
-        InvalidRequestError: With ways to write it.
+        InvalidRequestError: Shows how to write the condition.
     """
     nodes = list(_walk(condition.root))
     if any(isinstance(each, Column) or _is_time(each) for each in nodes):
@@ -89,7 +89,7 @@ def validate_looks_at_rows(condition: Expression) -> None:
 
 
 def condition_of_constants(text: str) -> InvalidRequestError:
-    """The error for a condition that looks at no column."""
+    """The error for a condition that uses no column."""
     return InvalidRequestError(
         f"The condition {text!r} looks at no column, so that it is the same for every row. A "
         "column is written plain or in backticks, `state`, and a text in single quotes, 'old'; "

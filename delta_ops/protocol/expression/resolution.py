@@ -1,7 +1,7 @@
-"""Resolution: the types of an expression's nodes over the columns of a table.
+"""Resolution: assign types to an expression's nodes from a table's columns.
 
-Every implicit cast of Spark becomes a `Cast`, so that who evaluates the tree meets values of one
-type in each call. What has no place here is refused by name, before a row is looked at.
+Each implicit cast of Spark becomes a `Cast`, so that an engine gets operands of matching types in
+each call. Unsupported parts are rejected by name before any row is read.
 """
 
 from __future__ import annotations
@@ -58,7 +58,7 @@ _DATE_UNITS = {
     "MON": "month",
     "WEEK": "week",
 }
-"""Units of `trunc`, by what Spark calls them."""
+"""Units of `trunc`, by Spark's names."""
 _TIME_UNITS = {
     **_DATE_UNITS,
     "DAY": "day",
@@ -79,31 +79,31 @@ _COMPARISONS = frozenset({"=", "!=", "<", "<=", ">", ">=", "<=>"})
 
 
 class Found(NamedTuple):
-    """What a name stands for."""
+    """The column or field that a name refers to."""
 
     path: ColumnPath
-    """Spelled as the schema does."""
+    """Spelled as in the schema."""
     data_type: DataType
     is_plain: bool
-    """False for texts that are compared otherwise than by their bytes."""
+    """False for texts that do not compare by their bytes."""
     char_length: int | None = None
-    """Characters of a CHAR, to which readers see it padded."""
+    """Length of a CHAR column, whose values readers see padded; None for other types."""
 
 
 Find = Callable[[ColumnPath], Found]
-"""Finds a column or a field by the names in a text, whatever their case."""
+"""Finds a column or field by its path, ignoring case."""
 
 
 def finder_of(schema: StructType) -> Find:
-    """How to find the columns of a table."""
+    """A function that finds columns of a table."""
     return lambda path: locate(path, schema)
 
 
 def locate(path: ColumnPath, schema: StructType) -> Found:
-    """A column of a schema, or the field of a struct column.
+    """Find a column of a schema, or a field of a struct column.
 
     Raises:
-        UnknownColumnError: There is none of that name.
+        UnknownColumnError: There is no such column.
     """
     column = find_head(schema, path)
     spelled: ColumnPath = (column.name,)
@@ -122,10 +122,10 @@ def locate(path: ColumnPath, schema: StructType) -> Found:
 
 
 def resolve_expression(node: Node, find: Find) -> Node:
-    """The tree with the type of every node; a column alone, or in a struct, may be of any type.
+    """Assign a type to every node; a column alone, or in a struct, may have any type.
 
     Raises:
-        InvalidRequestError: There is no such column, or Spark would need types that we do not have.
+        InvalidRequestError: A column does not exist, or Spark would need an unsupported type.
     """
     if isinstance(node, Column):
         found = find(node.path)
@@ -141,16 +141,16 @@ def resolve_expression(node: Node, find: Find) -> Node:
 
 
 def resolve_condition(node: Node, find: Find) -> Node:
-    """The tree of a condition.
+    """Resolve a condition.
 
     Raises:
-        InvalidRequestError: As `resolve_expression`, or it is neither true nor false.
+        InvalidRequestError: As `resolve_expression`, or the result is not a truth value.
     """
     return _condition(_resolve(node, find))
 
 
 def type_of(node: Node) -> DataType:
-    """The type of a node of a resolved tree."""
+    """The type of a resolved node."""
     assert node.data_type is not None, f"{node} is not resolved"
     return node.data_type
 
@@ -266,9 +266,10 @@ def _formatting(times: Node, pattern: Node) -> Node:
 
 
 def _convert_decimals(nodes: Sequence[Node]) -> Sequence[Node]:
-    """The nodes, whose decimals that are written out are DOUBLE beside FLOAT and DOUBLE.
+    """Convert decimal literals to DOUBLE if another operand is FLOAT or DOUBLE.
 
-    Source: Spark's `DecimalPrecisionTypeCoercion`. Java and Python round alike: to the nearest.
+    Source: Spark's `DecimalPrecisionTypeCoercion`. Java and Python both round to the nearest
+    double.
     """
     if not any(type_of(each) in FLOATS for each in nodes):
         return nodes
@@ -281,7 +282,7 @@ def _convert_decimals(nodes: Sequence[Node]) -> Sequence[Node]:
 
 
 def _fold(call: Call) -> Node:
-    """A literal for a calculation with decimals that are written out, such as `1 - 0.1`."""
+    """Compute an operation on decimal literals, such as `1 - 0.1`, as one literal."""
     values = [each.value for each in call.operands if isinstance(each, Literal)]
     is_known = len(values) == len(call.operands) and None not in values
     if not is_known or not isinstance(call.data_type, DecimalType):
@@ -298,7 +299,7 @@ def _arithmetic(name: str, left: Node, right: Node) -> Node:
         together = next((t for t in types if t != VOID), INTEGER)
         return Cast(Literal(None, VOID), together)
     if any(isinstance(t, DecimalType) for t in types) and not any(t in FLOATS for t in types):
-        # Spark makes of an integer literal a decimal of just its digits.
+        # Spark converts an integer literal to a decimal with exactly its digits.
         left, right = (_coerce(each, _exact_type(each)) for each in (left, right))
     result = result_type(name, type_of(left), type_of(right))
     if result is None:
@@ -315,7 +316,7 @@ def _exact_type(node: Node) -> DecimalType:
 
 
 def _sides(name: str, left: Node, right: Node) -> tuple[Node, Node]:
-    """Both sides of a comparison in one type."""
+    """Convert both sides of a comparison to one type."""
     left, right = _coerce_text(left, type_of(right)), _coerce_text(right, type_of(left))
     left, right = _convert_decimals([left, right])
     types = [type_of(left), type_of(right)]
@@ -329,7 +330,7 @@ def _sides(name: str, left: Node, right: Node) -> tuple[Node, Node]:
 
 
 def _coerce_text(node: Node, data_type: DataType) -> Node:
-    """A literal text, beside a value of another type, as Spark takes it."""
+    """Convert a literal text to the type of the other operand, as Spark does."""
     if not isinstance(node, Literal) or not isinstance(node.value, SqlText):
         return node
     if data_type in (STRING, VOID) or not (is_numeric(data_type) or data_type in _ORDERED):
@@ -399,7 +400,7 @@ def _has_text(data_type: DataType) -> bool:
 
 
 def _coerce(node: Node, data_type: DataType) -> Node:
-    """The value in a type that Spark turns it into by itself."""
+    """Convert a value to a type by an implicit cast of Spark."""
     if type_of(node) == data_type:
         return node
     if isinstance(node, Literal) and isinstance(data_type, DecimalType):

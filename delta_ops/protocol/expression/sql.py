@@ -1,7 +1,7 @@
 """An expression from text: a subset of Spark SQL, documented in `docs/dml.md`.
 
-sqlglot reads the text, as it does for predicates; what it reads is taken over piece by piece, and
-what is not known here is refused by name.
+sqlglot parses the text, as for predicates. Each part of its tree is converted separately, and an
+unsupported part is rejected by name.
 """
 
 from __future__ import annotations
@@ -79,8 +79,10 @@ _BINDING_OTHERWISE: Mapping[type[exp.Expr], tuple[type[exp.Expr], ...]] = {
     exp.DPipe: (exp.Add, exp.Sub),
     **dict.fromkeys(_COMPARISONS, (*_COMPARISONS, exp.In, exp.Between)),
 }
-"""Operators, and what may not stand behind them without parentheses: Spark takes it from left to
-right, and sqlglot first."""
+"""Operators, and the nodes that need parentheses on their right side.
+
+Spark groups these from left to right; sqlglot groups the right side first.
+"""
 _LITERALS = (
     exp.Literal,
     exp.Null,
@@ -93,10 +95,10 @@ _ISNULL = {"isnull", "isnotnull"}
 
 
 def expression_from_sql(text: str) -> Expression:
-    """The expression that a text of Spark SQL stands for; not yet resolved.
+    """Parse an expression of Spark SQL; the expression is not yet resolved.
 
     Raises:
-        InvalidRequestError: The text is no expression, or none of the supported subset.
+        InvalidRequestError: The text is no expression, or is outside the supported subset.
     """
     validate_text(text)
     try:
@@ -167,7 +169,7 @@ def _function(node: exp.Expr) -> Node:
 def _time_function(node: exp.Expr) -> Node:
     match node:
         case exp.TsOrDsToDate() if set(_arguments(node)) == {"this"}:
-            return Call("date", (_node(node.this),))  # put in by sqlglot, as Spark does
+            return Call("date", (_node(node.this),))  # inserted by sqlglot, as Spark does
         case exp.TimestampTrunc():
             return Call("date_trunc", (_node(node.this), Literal(node.text("unit"), STRING)))
         case exp.DateTrunc(unit=exp.Literal()):
@@ -188,7 +190,7 @@ def _time_function(node: exp.Expr) -> Node:
 
 
 def _pattern(node: exp.TimeToStr) -> Literal:
-    """The pattern of `date_format`, which sqlglot keeps in another language, as Spark writes it."""
+    """The pattern of `date_format` in Spark's notation; sqlglot stores it in another notation."""
     if not isinstance(node.args["format"], exp.Literal):
         raise refusal(node)
     written = _SPARK.generator().format_time(node)
@@ -196,7 +198,7 @@ def _pattern(node: exp.TimeToStr) -> Literal:
 
 
 def refusal(node: exp.Expr, why: str = "is not supported") -> InvalidRequestError:
-    """The error for a part of the text that no expression is made of."""
+    """The error for an unsupported part of an expression."""
     return InvalidRequestError(
         f"In the expression {sql_of(node)} {why}; docs/dml.md says what is, the rest needs the "
         f"Spark engine.{hint_of_quotes(node)}"
@@ -208,7 +210,7 @@ def _arguments(node: exp.Expr) -> list[str]:
 
 
 def _operands(node: exp.Expr, kind: type[exp.Expr]) -> list[Node]:
-    """Operands from left to right; by a loop, since sqlglot nests thousands to the left."""
+    """Operands from left to right; iterates, since sqlglot nests thousands to the left."""
     operands: list[Node] = []
     while isinstance(node, kind):
         operands.append(_node(node.expression))
@@ -217,7 +219,7 @@ def _operands(node: exp.Expr, kind: type[exp.Expr]) -> list[Node]:
 
 
 def _unify_numbers(listed: list[Node]) -> list[Node]:
-    """The values of a list, all DOUBLE where one is, as Spark compares them."""
+    """Convert the numbers of a list to DOUBLE if one is DOUBLE, as Spark does."""
     if not any(isinstance(each, Literal) and each.data_type in FLOATS for each in listed):
         return listed
     return [
@@ -268,7 +270,7 @@ def _type_of(node: exp.Cast) -> DataType | None:
 
 
 def _constant(node: exp.Expr) -> Literal | None:
-    """A literal with its type; None where the node is none."""
+    """A literal with its type; None if the node is no literal."""
     if isinstance(node, exp.Cast):
         if node.args.get("safe") or not _is_literal(node.this):
             return None
@@ -309,7 +311,7 @@ def _is_number(node: exp.Expr) -> bool:
 
 
 def _kind(value: Any) -> DataType:
-    """The type that Spark gives a literal by itself."""
+    """The type that Spark gives a literal without context."""
     match value:
         case None:
             return VOID

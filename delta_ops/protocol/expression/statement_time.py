@@ -1,4 +1,4 @@
-"""Statement time: what `current_timestamp()` and `current_date()` are for a whole statement."""
+"""Statement time: one value of `current_timestamp()` and `current_date()` for a whole statement."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from delta_ops.protocol.schema import DATE, TIMESTAMP
 
 
 def bind_time(node: Node, now_ms: int) -> Node:
-    """The tree with the time of the statement, whose day is that of UTC.
+    """Replace the time functions by the time of the statement, with the date in UTC.
 
     Args:
         node: Not resolved.

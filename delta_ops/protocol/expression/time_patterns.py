@@ -1,4 +1,4 @@
-"""Time patterns: those of Spark's `date_format` that make the same text whatever the locale."""
+"""Time patterns: patterns of Spark's `date_format` that do not depend on the locale."""
 
 from __future__ import annotations
 
@@ -13,6 +13,6 @@ def parts_of(pattern: str) -> list[str]:
 
 
 def is_known(pattern: str) -> bool:
-    """Whether the pattern has numbers of full width only, and marks between them."""
+    """Whether the pattern has only full-width numbers and separators."""
     letters = re.findall(r"([a-zA-Z])\1*", pattern)
     return "".join(parts_of(pattern)) == pattern and len(letters) == len(set(letters))

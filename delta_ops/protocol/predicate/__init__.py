@@ -1,13 +1,13 @@
-"""The predicate: which rows are meant; built here, and the one place to import it from.
+"""The predicate: selects rows of a table; build and import it here.
 
     (col("day") >= "2026-01-01") & col("country").isin(["NL", "BE"])
 
-Three-valued logic as in Spark: a comparison with null is null, and a row matches only where the
-predicate is true. NaN equals NaN and is greater than every number, -0.0 equals 0.0, text is ordered
-by its UTF-8 bytes. `col("a.b")` and `col("a", "b")` are the field b of the struct a; a name with a
-dot stands in backticks, or is one of several.
-Literals get their types in `resolve`; see `literals` for what fits which column.
-The same from text, a subset of Spark SQL: `parse_predicate("day >= '2026-01-01'")`.
+Three-valued logic as in Spark: a comparison with null is null, and a row matches only if the
+predicate is true. NaN equals NaN and is greater than every number, -0.0 equals 0.0, and texts are
+ordered by their UTF-8 bytes. `col("a.b")` and `col("a", "b")` are the field b of the struct a. Put
+a name with a dot in backticks, or pass the names separately. `resolve` gives literals their types;
+see `literals` for the values that fit a column. `parse_predicate("day >= '2026-01-01'")` builds the
+same predicate from text, a subset of Spark SQL.
 """
 
 from __future__ import annotations
@@ -57,26 +57,26 @@ __all__ = [
 ]
 
 TRUE = Always(True)
-"""Every row."""
+"""Matches every row."""
 
 
 def col(name: str, *fields: str) -> Column:
     """A column, or a field of a struct column, to compare with literals.
 
     Args:
-        name: As in SQL: `a.b` is the field b of a, and a name with a dot stands in backticks.
-        fields: With them, each name stands for itself, dots included.
+        name: As in SQL: `a.b` is the field b of a; backticks enclose a name with a dot.
+        fields: Nested fields. With them, every name is taken literally, including dots.
     """
     if fields:
         return Column(tuple(map(unquote, (name, *fields))))
     try:
         return Column(split_name(name))
-    except InvalidRequestError:  # of other characters than names have in SQL
+    except InvalidRequestError:  # the name has characters that need backticks in SQL
         return Column((name,))
 
 
 def all_of(predicates: Iterable[Predicate]) -> Predicate:
-    """The predicate that is true where all of these are; `TRUE` for none of them."""
+    """A predicate that is true where all of these are true; `TRUE` if there are none."""
     combined = tuple(predicates)
     match combined:
         case ():
@@ -87,12 +87,12 @@ def all_of(predicates: Iterable[Predicate]) -> Predicate:
 
 
 def parse_predicate(text: str) -> Predicate:
-    """The predicate that a condition of Spark SQL stands for; `docs/predicates.md` has the subset.
+    """Parse a condition of Spark SQL; `docs/predicates.md` documents the subset.
 
-    Names and literals meet the table's columns when the predicate is used.
+    Names and literals are checked against the table's columns when the predicate is used.
 
     Raises:
-        InvalidRequestError: The text is no condition, or none of the supported subset.
+        InvalidRequestError: The text is no condition, or is outside the supported subset.
     """
     # Importing sqlglot takes half as long as importing all of delta_ops.
     with importing():
@@ -102,7 +102,7 @@ def parse_predicate(text: str) -> Predicate:
 
 
 def parse_literal(text: str) -> Any:
-    """The value of a literal of Spark SQL; None is null.
+    """Parse a literal of Spark SQL; None is null.
 
     Raises:
         InvalidRequestError: The text is no literal.
@@ -114,7 +114,7 @@ def parse_literal(text: str) -> Any:
 
 
 class Column:
-    """One side of a comparison; comparing it gives a predicate."""
+    """A column in a comparison; comparing it makes a predicate."""
 
     __slots__ = ("path",)
     __hash__ = None  # type: ignore[assignment]
@@ -145,10 +145,10 @@ class Column:
         return self._compare(">=", value)
 
     def isin(self, values: Iterable[Any]) -> In | Always:
-        """True where the column equals one of the values; of no values, false even for null.
+        """True where the column equals one of the values; without values false, even for null.
 
         Raises:
-            InvalidRequestError: `values` is one text, or holds a column or predicate.
+            InvalidRequestError: `values` is one text, or contains a column or predicate.
         """
         if isinstance(values, str | bytes):
             raise InvalidRequestError(f"{self!r}.isin takes a list of values, not {values!r}.")
@@ -156,11 +156,11 @@ class Column:
         return In(self.path, listed) if listed else Always(False)
 
     def is_null(self) -> IsNull:
-        """True where the column is null, else false."""
+        """True where the column is null, otherwise false."""
         return IsNull(self.path)
 
     def is_not_null(self) -> Not:
-        """True where the column is not null, else false."""
+        """True where the column is not null, otherwise false."""
         return Not(IsNull(self.path))
 
     def __bool__(self) -> bool:

@@ -1,7 +1,7 @@
-"""A predicate over files: whether some row of a file can match, whether every row must.
+"""A predicate over files: whether some row of a file can match, or every row must match.
 
-`might_match` never misses a row, and `must_match` never claims one too many. Where nothing is known
-of a file, it might match and need not.
+`might_match` never misses a row, and `must_match` never includes a row too many. If nothing is
+known of a file, it might match and need not match.
 """
 
 from __future__ import annotations
@@ -28,20 +28,20 @@ Partitions = Mapping[str, PartitionColumn]
 
 
 def might_match(predicate: Predicate, partitions: Partitions, stats: pa.Array) -> pa.BooleanArray:
-    """For each file, false only if for no row of it the predicate is true.
+    """For each file, false only if the predicate is true for no row.
 
     Args:
-        predicate: As `resolve` returns it.
+        predicate: Resolved by `resolve`.
         partitions: The partition columns that the predicate names.
-        stats: As `add.stats` in the log, by file; null: nothing is known of the other columns.
+        stats: `add.stats` of each file; null: nothing is known of the other columns.
     """
     domains = _partition_domains(predicate, partitions)
     if domains or not _leaf_types(predicate, domains):
         mask = outcomes(predicate, domains, len(stats)).can_be_true
     else:
-        mask = pa.repeat(True, len(stats))  # of no column anything is known yet
+        mask = pa.repeat(True, len(stats))  # no column has a domain yet
     keep = mask
-    # Statistics take long to read, those that Arrow cannot read longest.
+    # Reading statistics is slow, most of all statistics that Arrow cannot read.
     for read in (domains_at_once, domains_one_by_one):
         unknown = _leaf_types(predicate, domains)
         if not unknown:
@@ -55,12 +55,12 @@ def might_match(predicate: Predicate, partitions: Partitions, stats: pa.Array) -
 
 
 def must_match(predicate: Predicate, partitions: Partitions, stats: pa.Array) -> pa.BooleanArray:
-    """For each file, true only if for every row of it the predicate is true.
+    """For each file, true only if the predicate is true for every row.
 
-    Bounds count only where they are values of the file's rows, not rounded or cut ones: who removes
-    a file without reading it must not depend on how its writer rounds.
+    Rounded or cut bounds are ignored: an operation that removes a file without reading it must not
+    depend on how its writer rounds.
 
-    Args are those of `might_match`.
+    Args are the same as for `might_match`.
     """
     domains = _partition_domains(predicate, partitions)
     unknown = _leaf_types(predicate, domains)
@@ -79,7 +79,7 @@ def _partition_domains(predicate: Predicate, partitions: Partitions) -> dict[Col
 
 
 def _leaf_types(predicate: Predicate, known: Mapping[ColumnPath, Domain]) -> LeafTypes:
-    """Columns that have statistics: of a struct, they count the nulls of its fields only."""
+    """Columns with statistics; a struct has none, only the null counts of its fields."""
     types: dict[ColumnPath, DataType | None] = {}
     for leaf in leaves_of(predicate):
         data_type = resolved_type(leaf)

@@ -1,6 +1,6 @@
 """The predicate as a value: a tree of comparisons, combined with `&`, `|` and `~`.
 
-A closed set of nodes; what they mean for a row or a file is said in `predicate`.
+A closed set of nodes; `predicate` describes their meaning for rows and files.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ _CHAIN_LENGTH = 64
 
 
 class _Combinable:
-    """What every node can do."""
+    """Operators that every node supports."""
 
     __slots__ = ()
     __words__: ClassVar[str] = "a predicate, such as col(name) == value or parse_predicate(text)"
@@ -48,21 +48,21 @@ class _Combinable:
 
 @dataclass(frozen=True, slots=True)
 class Comparison(_Combinable):
-    """A column against a literal; null where the column is."""
+    """Compares a column with a literal; null where the column is null."""
 
     column: ColumnPath
     operator: Operator
     value: Any
     """Never None."""
     data_type: DataType | None = field(default=None, compare=False, repr=False)
-    """The column's; None until the predicate is resolved."""
+    """The column's type; None until the predicate is resolved."""
     padded_to: int | None = field(default=None, compare=False, repr=False)
-    """Length of a CHAR column: values of fewer characters count as padded with spaces."""
+    """Length of a CHAR column; shorter values compare as if padded with spaces."""
 
 
 @dataclass(frozen=True, slots=True)
 class In(_Combinable):
-    """Equal to one of the values; null where the column is, or where only a null could match."""
+    """Equal to one of the values; null where the column is null, or only a null could match."""
 
     column: ColumnPath
     values: tuple[Any, ...]
@@ -75,7 +75,7 @@ class In(_Combinable):
 
 @dataclass(frozen=True, slots=True)
 class IsNull(_Combinable):
-    """True where the column is null, else false."""
+    """True where the column is null, otherwise false."""
 
     column: ColumnPath
     data_type: DataType | None = field(default=None, compare=False, repr=False)
@@ -84,21 +84,21 @@ class IsNull(_Combinable):
 
 @dataclass(frozen=True, slots=True)
 class And(_Combinable):
-    """False if an operand is, else null if one is, else true."""
+    """False if an operand is false, otherwise null if one is null, otherwise true."""
 
     operands: tuple[Predicate, ...]
 
 
 @dataclass(frozen=True, slots=True)
 class Or(_Combinable):
-    """True if an operand is, else null if one is, else false."""
+    """True if an operand is true, otherwise null if one is null, otherwise false."""
 
     operands: tuple[Predicate, ...]
 
 
 @dataclass(frozen=True, slots=True)
 class Not(_Combinable):
-    """Null where its operand is."""
+    """Negates its operand; null where the operand is null."""
 
     operand: Predicate
 
@@ -115,7 +115,7 @@ Predicate = Leaf | And | Or | Not | Always
 
 
 def leaves_of(predicate: Predicate) -> Iterator[Leaf]:
-    """The parts of a predicate that look at a column, from left to right."""
+    """The parts of a predicate that refer to a column, from left to right."""
     match predicate:
         case And(operands) | Or(operands):
             for each in operands:
@@ -129,12 +129,12 @@ def leaves_of(predicate: Predicate) -> Iterator[Leaf]:
 def join_balanced(
     operator: Callable[[T, T], T], parts: Iterable[T], seal: Callable[[T], T] = lambda part: part
 ) -> T:
-    """The parts, at least one, joined by an associative operator into a tree of little depth.
+    """Join parts, at least one, by an associative operator into a shallow tree.
 
-    Engines walk their expressions by recursion: a chain of ten thousand parts crashes Arrow.
+    Engines walk expressions recursively: a chain of ten thousand parts crashes Arrow.
 
     Args:
-        seal: Makes a part one that the engine does not take apart into the chain above it.
+        seal: Wraps a part so that the engine does not merge it into the chain above it.
     """
     level = list(parts)
     while len(level) > _CHAIN_LENGTH:

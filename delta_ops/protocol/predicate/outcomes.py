@@ -1,9 +1,9 @@
-"""What a predicate can come to for the rows of each of many files.
+"""Possible outcomes of a predicate for the rows of each of many files.
 
-The domains of its columns leave a set of outcomes that holds those of all rows; it may be too
-large, never too small. The operands of `&` and `|` are judged apart, except for the NaN that a
-maximum may hide (see `file_bounds`): whether a column's value is one is decided for the whole
-predicate at once, without which no range of a floating-point column would leave out a file.
+The result contains the outcomes of all rows of a file; it may contain more, but never less. The
+operands of `&` and `|` are evaluated independently, with one exception: a maximum may hide NaN (see
+`file_bounds`). For each floating-point column, the cases "all values are NaN" and "no value is NaN"
+are evaluated for the whole predicate. Otherwise no range on such a column would skip a file.
 """
 
 from __future__ import annotations
@@ -33,14 +33,14 @@ from delta_ops.protocol.schema import ColumnPath
 from delta_ops.protocol.stats.file_domains import Domain, sort_keys
 
 _MAX_NAN_COLUMNS = 4
-"""Each doubles the work; a predicate with more is judged as if every row could be NaN."""
+"""Each column doubles the work; with more columns, the predicate assumes NaN in every row."""
 
 Domains = Mapping[ColumnPath, Domain]
-"""What is known, by column; a column that is absent is not known."""
+"""Domains by column; nothing is known of a missing column."""
 
 
 class Outcomes(NamedTuple):
-    """What a predicate may come to, for each file."""
+    """Possible results of a predicate, for each file."""
 
     can_be_true: pa.BooleanArray
     can_be_false: pa.BooleanArray
@@ -48,13 +48,12 @@ class Outcomes(NamedTuple):
 
 
 def outcomes(predicate: Predicate, domains: Domains, num_files: int) -> Outcomes:
-    """Over all ways in which values can be NaN.
+    """The possible outcomes, combined over all cases of hidden NaN.
 
     Args:
-        predicate: As `resolve` returns it.
-        domains: What is known of each column; what is known of its nulls and values holds for
-            every file.
-        num_files: What the domains have entries for.
+        predicate: Resolved by `resolve`.
+        domains: Domain of each column, valid for every file.
+        num_files: Number of files in the domains.
     """
     floats = [path for path, domain in domains.items() if domain.hides_nan]
     if len(floats) > _MAX_NAN_COLUMNS:
@@ -136,7 +135,7 @@ def _compare(domain: Domain, operator: Operator, key: pa.Scalar) -> Outcomes:
 
 
 def _compare_with_any(domain: Domain, keys: pa.Array) -> Outcomes:
-    """Whether a value equals one of the keys, of which there may be very many; they ascend."""
+    """Compare values with many keys for equality; the keys are ascending."""
     count = len(domain.has_values)
     below = _num_first(keys, domain.low, pc.less, count)
     up_to = _num_first(keys, domain.high, pc.less_equal, count)
@@ -151,7 +150,7 @@ def _compare_with_any(domain: Domain, keys: pa.Array) -> Outcomes:
 def _num_first(
     keys: pa.Array, bounds: Any, compare: Callable[[Any, Any], Any], count: int
 ) -> pa.Array:
-    """How many keys, from the first on, compare so with each of the bounds; none with null."""
+    """Number of leading keys that satisfy the comparison with each bound; 0 for a null bound."""
     found = pa.repeat(pa.scalar(0), count)
     for step in (1 << bit for bit in reversed(range(len(keys).bit_length()))):
         further = pc.add(found, step)
@@ -166,7 +165,7 @@ def _holds_surely(compare: Callable[[Any, Any], Any], bound: Any, key: Any) -> A
 
 
 def _might_fail(compare: Callable[[Any, Any], Any], bound: Any, key: Any) -> Any:
-    """Not where the comparison surely holds; a bound that is missing rules out nothing."""
+    """Whether the comparison may fail; a missing bound excludes nothing."""
     return pc.invert(_holds_surely(compare, bound, key))
 
 

@@ -1,4 +1,4 @@
-"""Resolution: what the names and literals of a predicate stand for in a schema."""
+"""Resolution: match the names and literals of a predicate with a schema."""
 
 from __future__ import annotations
 
@@ -37,13 +37,13 @@ from delta_ops.protocol.values.literals import QuotedText, is_comparable, litera
 
 
 def resolve(predicate: Predicate, schema: StructType) -> Predicate:
-    """Spell the names as the schema does, and turn the literals into the columns' types.
+    """Spell names as in the schema, and convert literals to the columns' types.
 
     Resolving again changes nothing.
 
     Raises:
-        InvalidRequestError: There is no such column, it cannot be compared, or a literal does not
-            fit its type or is a name in double quotes; or what was given is no predicate.
+        InvalidRequestError: A column does not exist or cannot be compared, a literal does not fit
+            its type or is a name in double quotes, or the argument is no predicate.
     """
     match predicate:
         case Comparison(column, operator, value):
@@ -78,12 +78,12 @@ def resolve(predicate: Predicate, schema: StructType) -> Predicate:
 
 
 def columns(predicate: Predicate) -> frozenset[str]:
-    """The top-level columns that the predicate needs, spelled as in it."""
+    """The top-level columns that the predicate needs, spelled as in the predicate."""
     return frozenset(leaf.column[0] for leaf in leaves_of(predicate))
 
 
 def resolved_type(leaf: Leaf) -> DataType:
-    """The type of the column that a leaf of a resolved predicate looks at."""
+    """The column type of a leaf in a resolved predicate."""
     assert leaf.data_type is not None, f"{leaf} is not resolved"
     return leaf.data_type
 
@@ -96,7 +96,7 @@ def _locate_comparable(column: ColumnPath, schema: StructType) -> tuple[ColumnPa
             "value; compare a field of it, or test it for null."
         )
     if (name := collation(found)) is not None:
-        # By bytes rows would be missed that are equal by the collation; so would files.
+        # A comparison of bytes would miss rows, and files, that are equal by the collation.
         raise InvalidRequestError(
             f"Column {'.'.join(path)} has the collation {name}, by which we cannot compare: read "
             "without this predicate and filter the rows, or test the column for null."
@@ -107,9 +107,9 @@ def _locate_comparable(column: ColumnPath, schema: StructType) -> tuple[ColumnPa
 def _literals(
     values: tuple[object, ...], path: ColumnPath, field: StructField, schema: StructType
 ) -> tuple[tuple[object, ...], int | None]:
-    """The values as the column's type has them, and to how many characters the column is padded.
+    """Convert the values to the column's type; returns also the column's padded length.
 
-    A value is padded like the column that it is compared with, if that is no field of a struct.
+    For a top-level column, values are padded like the column.
 
     Source: Spark's `ApplyCharTypePadding`.
     """
@@ -144,22 +144,22 @@ def _literal(value: object, path: ColumnPath, data_type: DataType) -> object:
 
 
 class _Midnight(NamedTuple):
-    """The beginning of a day, at or before a time."""
+    """The start of a day, at or before a time."""
 
     day: date
     is_exact: bool
-    """The time itself is that midnight."""
+    """Whether the time is exactly midnight."""
 
 
 def _midnight_before(time: datetime, path: ColumnPath) -> _Midnight:
-    """An instant is taken in UTC, as everywhere; a local time is what it says."""
+    """The last midnight up to a time: in UTC for an instant, otherwise in local time."""
     zoned = time.tzinfo is not None
     local: datetime = _literal(time, path, TIMESTAMP if zoned else TIMESTAMP_NTZ)  # type: ignore[assignment]
     return _Midnight(local.date(), local.time() == datetime.min.time())
 
 
 def _date_against_time(path: ColumnPath, operator: Operator, time: _Midnight) -> Predicate:
-    """The comparison of a date, which is its midnight to Spark, with a time, by dates alone."""
+    """Compare a date with a time using only dates; Spark casts the date to its midnight."""
     day = time.day
     if time.is_exact:
         return Comparison(path, operator, day, DATE)
@@ -170,13 +170,13 @@ def _date_against_time(path: ColumnPath, operator: Operator, time: _Midnight) ->
         case ">" | ">=":
             return after
         case "==":
-            return And((up_to, after))  # false, or null where the date is
+            return And((up_to, after))  # false, or null if the date is null
         case "!=":
             return Or((up_to, after))
 
 
 def _date_in(path: ColumnPath, values: tuple[object, ...]) -> Predicate:
-    """One of several dates and times: a time that is no midnight equals no date."""
+    """Match dates and times in a list; a time other than midnight equals no date."""
     times = [_midnight_before(v, path) for v in values if isinstance(v, datetime)]
     others = [v for v in values if not isinstance(v, datetime)]
     listed = [None if v is None else _literal(v, path, DATE) for v in others]

@@ -1,9 +1,8 @@
 """A predicate over rows: as an Arrow expression.
 
-Arrow compares floating-point numbers by IEEE 754, where NaN is neither above nor below; Spark
-orders it above all numbers.
-The expression is for rows in memory. As the filter of a Parquet dataset it would lose rows: Arrow
-then leaves out row groups by their statistics, which do not know of NaN, whatever the expression.
+Arrow compares floating-point numbers by IEEE 754, where NaN is neither greater nor less; Spark
+orders NaN above all numbers. The expression is for rows in memory. As the filter of a Parquet
+dataset it would lose rows: Arrow skips row groups by their statistics, which ignore NaN.
 """
 
 from __future__ import annotations
@@ -43,7 +42,7 @@ _OPERATORS: Mapping[Operator, Callable[[Any, Any], Any]] = {
 
 
 def to_arrow(predicate: Predicate, schema: StructType) -> pc.Expression:
-    """The predicate as an expression over rows in memory with the schema's columns and types.
+    """Convert the predicate for rows in memory with the schema's columns and types.
 
     Raises:
         InvalidRequestError: As `resolve` does.
@@ -74,7 +73,7 @@ def _expression(predicate: Predicate) -> Any:
 
 
 def _seal(expression: Any) -> Any:
-    return ~~expression  # Arrow lines up nested operands of one kind as a single chain
+    return ~~expression  # Arrow flattens nested operands of one kind into a single chain
 
 
 def _field(column: ColumnPath) -> Any:
@@ -93,7 +92,7 @@ def _comparison(column: Any, operator: Operator, value: Any, data_type: DataType
     number = column.cast(pa.float64())
     nan = pc.is_nan(number)
     if isnan(value):
-        # The other numbers are all below NaN, as False is below True.
+        # All other numbers are below NaN, as False is below True.
         return _nan_against_nan(operator, nan)
     compared = compare(number, pa.scalar(value, pa.float64()))
     return compared | nan if operator in (">", ">=") else compared
@@ -112,7 +111,7 @@ def _nan_against_nan(operator: Operator, nan: Any) -> Any:
 
 
 def _membership(column: Any, values: tuple[Any, ...], data_type: DataType) -> Any:
-    """Not of nulls, which are for the caller."""
+    """Test membership of values that are not null; the caller handles null values."""
     listed = [value for value in values if value is not None]
     is_float = data_type in (FLOAT, DOUBLE)
     found = _is_in_floats(column, listed) if is_float else _is_in(column, listed, data_type)

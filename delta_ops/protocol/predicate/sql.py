@@ -1,11 +1,12 @@
 """A predicate from text: a subset of Spark SQL, documented in `docs/predicates.md`.
 
-sqlglot reads the text; what it reads is taken over piece by piece, and what is not known here is
-refused by name. A predicate says of every row what Spark says of it, with `spark.sql.ansi.enabled`
-and in the time zone UTC; where Spark would turn a column into another type, `literals` refuses the
-literal unless the outcome is the same.
+sqlglot parses the text. Each part of its tree is converted separately, and an unsupported part is
+rejected by name. A predicate has the same result for every row as in Spark with
+`spark.sql.ansi.enabled` in the time zone UTC. If Spark would cast a column to another type,
+`literals` rejects the literal unless the result is the same.
 
-Importing sqlglot takes longer than the rest of `delta_ops`; `predicate.parse_predicate` does it.
+Importing sqlglot takes longer than the rest of `delta_ops`; `predicate.parse_predicate` imports it
+late.
 """
 
 from __future__ import annotations
@@ -61,10 +62,10 @@ _MIRRORED: Mapping[Operator, Operator] = {
 
 
 def predicate_from_sql(text: str) -> Predicate:
-    """The predicate that a condition of Spark SQL stands for; not yet resolved.
+    """Parse a condition of Spark SQL; the predicate is not yet resolved.
 
     Raises:
-        InvalidRequestError: The text is no condition, or none of the supported subset.
+        InvalidRequestError: The text is no condition, or is outside the supported subset.
     """
     try:
         return _predicate(parse_condition(text, "predicate"))
@@ -76,7 +77,7 @@ def predicate_from_sql(text: str) -> Predicate:
 
 
 def literal_from_sql(text: str) -> Any:
-    """The value of a literal of Spark SQL; None is null.
+    """Parse a literal of Spark SQL; None is null.
 
     Raises:
         InvalidRequestError: The text is no literal.
@@ -85,9 +86,9 @@ def literal_from_sql(text: str) -> Any:
 
 
 def texts_in_double_quotes(text: str) -> list[str]:
-    """The texts that stand in double quotes in Spark SQL; none in what cannot be read.
+    """The double-quoted texts in Spark SQL; empty if the SQL cannot be read.
 
-    A raw text, such as r"x", is none of these.
+    Raw texts such as r"x" are not included.
     """
     try:
         tokens = _unite_texts(Spark().tokenize(text), text)
@@ -97,10 +98,10 @@ def texts_in_double_quotes(text: str) -> list[str]:
 
 
 def parse_condition(text: str, noun: Literal["predicate", "expression"]) -> exp.Expr:
-    """What sqlglot reads in a text.
+    """Parse a text with sqlglot.
 
     Args:
-        noun: What the text should be, for messages.
+        noun: The expected kind of text, for messages.
 
     Raises:
         InvalidRequestError: The text is no condition or expression of SQL.
@@ -122,7 +123,7 @@ def parse_condition(text: str, noun: Literal["predicate", "expression"]) -> exp.
         kind = "condition" if noun == "predicate" else "expression"
         cure = SUPPORTED if noun == "predicate" else "docs/dml.md says what one is made of"
         raise InvalidRequestError(f"{shown} is no {kind} of SQL{_place(error)}; {cure}.") from error
-    except (SqlglotError, ArithmeticError, ValueError) as error:  # it makes decimals itself
+    except (SqlglotError, ArithmeticError, ValueError) as error:  # sqlglot itself creates decimals
         raise InvalidRequestError(
             f"{shown} cannot be read: a quote is not closed, or a literal is malformed."
         ) from error
@@ -133,7 +134,7 @@ def parse_condition(text: str, noun: Literal["predicate", "expression"]) -> exp.
 
 
 def _unite_texts(tokens: Iterable[Token], text: str) -> list[Token]:
-    """Read a doubled quote within quotes as one, as Spark does from 4.0 on; sqlglot ends a text."""
+    """Merge texts at a doubled quote into one text, as Spark 4.0 does; sqlglot splits there."""
     united: list[Token] = []
     for token in tokens:
         last = united[-1] if united else token
@@ -152,7 +153,7 @@ def _unite_texts(tokens: Iterable[Token], text: str) -> list[Token]:
 
 
 def _mark_quoted(tokens: Iterable[Token], text: str) -> list[Token]:
-    """The tokens, with texts in double quotes as `QuotedText`, which literals keep."""
+    """Convert double-quoted texts to `QuotedText`, which literals keep."""
     return [
         Token(each.token_type, QuotedText(each.text), each.line, each.col, each.start, each.end)
         if _is_in_double_quotes(each, text)
@@ -203,7 +204,7 @@ def _predicate(node: exp.Expr) -> Predicate:
 
 
 def _operands(node: exp.Expr, kind: type[exp.And] | type[exp.Or]) -> list[Predicate]:
-    """Operands from left to right; by a loop, since sqlglot nests thousands to the left."""
+    """Operands from left to right; iterates, since sqlglot nests thousands to the left."""
     operands: list[Predicate] = []
     while isinstance(node, kind):
         operands.append(_predicate(node.expression))
@@ -212,7 +213,7 @@ def _operands(node: exp.Expr, kind: type[exp.And] | type[exp.Or]) -> list[Predic
 
 
 def _sides(node: exp.Expr) -> tuple[ColumnPath, Any, bool]:
-    """Column, literal, and whether the literal comes first."""
+    """The column, the literal, and whether the literal comes first."""
     left, right = unwrap(node.this), unwrap(node.expression)
     if isinstance(left, exp.Column | exp.Dot):
         return _column(left), literal(right), False
@@ -222,7 +223,7 @@ def _sides(node: exp.Expr) -> tuple[ColumnPath, Any, bool]:
 
 
 def _comparison(column: ColumnPath, operator: Operator, value: Any) -> Predicate:
-    # What is compared with null is null, and so is IN with nothing but null in its list.
+    # A comparison with null is null, and so is IN with only null in its list.
     return In(column, (None,)) if value is None else Comparison(column, operator, value)
 
 
@@ -245,7 +246,7 @@ def _membership(node: exp.In) -> Predicate:
 
 
 def _kind(value: Any) -> object:
-    """A key that is equal for values that Spark compares alike: integers and decimals are exact."""
+    """A key that groups values which Spark compares alike; integers and decimals are both exact."""
     if isinstance(value, datetime):
         return datetime, value.tzinfo is None
     if isinstance(value, SqlText):

@@ -1,7 +1,7 @@
-"""Literals of Spark SQL: what sqlglot read, as the value that Spark would take it for.
+"""Literals of Spark SQL: convert sqlglot's nodes to the values that Spark gives them.
 
-A cast of a literal is one as well, if it changes the type and not the value; sqlglot reads
-`DATE '2026-01-31'`, `1L` and `double('NaN')` as casts.
+A cast of a literal is a literal too, if it changes the type but not the value: sqlglot parses `DATE
+'2026-01-31'`, `1L` and `double('NaN')` as casts.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ SUPPORTED = (
     "a predicate is made of comparisons of a column with a literal, IN, BETWEEN, IS NULL, AND, OR "
     "and NOT"
 )
-"""The end of an error."""
+"""The end of an error message."""
 
 _TYPES: Mapping[exp.DType, DataType] = {
     exp.DType.TINYINT: BYTE,
@@ -59,10 +59,10 @@ _SHOWN_LENGTH = 80
 
 
 def literal(node: exp.Expr) -> Any:
-    """The value of a literal, or of a cast of one; None is null.
+    """The value of a literal or a cast literal; None is null.
 
     Raises:
-        InvalidRequestError: It is no literal, or not supported.
+        InvalidRequestError: The node is no literal, or is not supported.
     """
     match unwrap(node):
         case exp.Null():
@@ -86,21 +86,21 @@ def literal(node: exp.Expr) -> Any:
 
 
 def unwrap(node: exp.Expr) -> exp.Expr:
-    """Without the parentheses around it."""
+    """Remove the parentheses around a node."""
     while isinstance(node, exp.Paren):
         node = node.this
     return node
 
 
 def refusal(node: exp.Expr, why: str = "is not supported") -> InvalidRequestError:
-    """The error for a part of the text that no predicate is made of."""
+    """The error for an unsupported part of a predicate."""
     return InvalidRequestError(
         f"In the predicate {sql_of(node)} {why}; {SUPPORTED}.{hint_of_quotes(node)}"
     )
 
 
 def hint_of_quotes(node: exp.Expr) -> str:
-    """What to say of texts in double quotes, if there is one; begins with a space."""
+    """A hint about double-quoted texts in the node, with a leading space; empty without any."""
     for each in node.find_all(exp.Literal):
         if isinstance(each.this, QuotedText):
             name = each.this.replace("`", "``")
@@ -119,7 +119,7 @@ def excerpt(text: str) -> str:
 
 
 def _number(node: exp.Literal) -> Any:
-    """The number as Spark types it: an exponent makes a DOUBLE, a point alone a DECIMAL."""
+    """The number with Spark's type: DOUBLE with an exponent, DECIMAL with only a point."""
     text = node.name
     is_exact = _INTEGER.fullmatch(text) or _DECIMAL.fullmatch(text)
     if is_exact and len(text.replace(".", "").lstrip("0")) <= MAX_DECIMAL_PRECISION:
@@ -163,7 +163,7 @@ def _cast(value: Any, node: exp.Cast) -> Any:
 
 
 def type_of(node: exp.Cast) -> DataType | None:
-    """The type of a cast; None if no literal is cast to it."""
+    """The type of a cast; None if it is unsupported for literals."""
     if node.to.this == exp.DType.DECIMAL:
         precision, scale = ([int(each.name) for each in node.to.expressions] + [10, 0])[:2]
         return DecimalType(precision, scale) if precision <= MAX_DECIMAL_PRECISION else None
@@ -171,7 +171,7 @@ def type_of(node: exp.Cast) -> DataType | None:
 
 
 def _convert(value: Any, data_type: DataType | None) -> Any:
-    """None if the type is not supported, or the value is none of it."""
+    """Convert a value; None if the type is not supported or does not have the value."""
     is_text = isinstance(value, SqlText)
     if data_type is None or not (is_text or _is_number(value)):
         return None

@@ -1,4 +1,4 @@
-"""Stored values: predicates made of the partition values of a log."""
+"""Stored values: make predicates from partition values in the log."""
 
 from __future__ import annotations
 
@@ -12,14 +12,15 @@ from delta_ops.protocol.values.partition_values import parse
 def partitions_predicate(
     partitions: Iterable[Mapping[str, str | None]], fields: Mapping[str, StructField]
 ) -> Predicate:
-    """True of the rows of these partitions.
+    """A predicate that is true for the rows of these partitions.
 
     Args:
-        partitions: Values as the log has them, by their names there; each as often as it likes.
-        fields: The partition columns by these names.
+        partitions: Partition values by their names in the log; duplicates are allowed.
+        fields: The partition columns by the same names.
     """
     given = {tuple(values[name] for name in fields): None for values in partitions}
-    # Each alternative is judged for each file: the column with the most values goes into lists.
+    # Each alternative is evaluated for each file, so the column with the most values becomes a
+    # list.
     num_values = [len(set(texts)) for texts in zip(*given, strict=True)]
     order = sorted(range(len(num_values)), key=num_values.__getitem__)
     *outer, last = (list(fields.values())[i] for i in order or range(len(fields)))

@@ -1,6 +1,6 @@
-"""The text of a predicate in Spark SQL: how a commit says which rows it was about.
+"""The text of a predicate in Spark SQL, for the operation parameters of a commit.
 
-`predicate.parse_predicate` reads it again, but for an IN of no values, which SQL does not have.
+`predicate.parse_predicate` reads it back, except an IN without values, which SQL does not have.
 """
 
 from __future__ import annotations
@@ -26,10 +26,10 @@ from delta_ops.protocol.schema.column_names import quote
 
 
 def predicate_text(predicate: Predicate, alias: str | None = None) -> str:
-    """The condition of Spark SQL that says the same of every row.
+    """Format a predicate as an equivalent condition of Spark SQL.
 
     Args:
-        alias: What stands before the names of columns.
+        alias: Qualifier of the column names.
     """
     match predicate:
         case Comparison(column, operator, value):
@@ -55,7 +55,7 @@ def _operand(predicate: Predicate, alias: str | None) -> str:
 
 
 def _column(path: ColumnPath, alias: str | None) -> str:
-    # Each in backticks: which words are keywords depends on who reads them.
+    # Always in backticks, since keywords differ between readers.
     names = path if alias is None else (alias, *path)
     return ".".join(map(quote, names))
 

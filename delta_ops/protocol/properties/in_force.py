@@ -1,6 +1,6 @@
-"""Properties in force: what counts in a table, whether it is set there or not, and who heeds it.
+"""Properties in force: the effective value of each property of a table, with its origin.
 
-Source: PROTOCOL.md, "Table Properties"; the rows are those of `known_properties`.
+Source: PROTOCOL.md, "Table Properties"; the known properties are the rows of `known`.
 """
 
 from __future__ import annotations
@@ -14,31 +14,31 @@ from delta_ops.protocol.properties.known import PROPERTIES, Property
 from delta_ops.protocol.row_rules import CONSTRAINTS
 
 Origin = Literal["set", "default", "older name", "constraint", "not heeded", "own"]
-"""Why a value counts.
+"""Origin of a property's effective value.
 
-set: the table says so. default: the table says nothing. older name: it says so under the name that
-the property had once. constraint: a CHECK constraint. not heeded: nobody that we know of heeds a
-property of this name; it is kept. own: a name that is free for users.
+set: the table sets the property. default: the table does not set it. older name: the table sets it
+under its former name. constraint: a CHECK constraint. not heeded: no known engine uses a property
+of this name; it is kept. own: a name outside `delta.`, free for users.
 """
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PropertyInForce:
-    """A property of a table, as it counts."""
+    """A property of a table with its effective value."""
 
     name: str
     value: str | None
-    """None: the table says nothing, and nothing stands for it."""
+    """None: the table does not set the property, and it has no default."""
     origin: Origin
     acts_in: str
-    """What of ours heeds it; empty: other engines alone do, or nobody."""
+    """Parts of delta_ops that use the property; empty: only other engines use it, or none."""
     meaning: str
     problem: str | None = None
-    """Why the value cannot be understood."""
+    """Why the value is invalid; None if it is valid."""
 
 
 def properties_in_force(configuration: Mapping[str, str]) -> list[PropertyInForce]:
-    """Every property that we know of, then all else that a table says, by name.
+    """All known properties, followed by the table's other properties, each by name.
 
     Args:
         configuration: `metaData.configuration`.

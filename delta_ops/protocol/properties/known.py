@@ -1,10 +1,10 @@
-"""Properties: a row for each that tables may have, with its meaning, its values and its default.
+"""Properties: a row for each known table property, with its meaning, parser and default.
 
-Source: PROTOCOL.md, "Table Properties"; names and defaults as in the reference implementation,
-where the text is silent.
+Source: PROTOCOL.md, "Table Properties"; names and defaults as in the reference implementation where
+the protocol does not define them.
 
-Rows are of all properties that the reference knows and of some that other engines heed, whoever
-acts on them: one without a row is left alone where it is found, and refused where it is set.
+The rows cover all properties of the reference and some of other engines, even if delta_ops does not
+use them. A property without a row is kept if a table has it, but cannot be set.
 """
 
 from __future__ import annotations
@@ -40,34 +40,34 @@ _T = TypeVar("_T")
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Property(Generic[_T]):
-    """A property that tables may have; a row is equal to itself alone."""
+    """A table property. Compared by identity."""
 
     name: str
     meaning: str
     """In a few words."""
     parse: Callable[[str], _T]
     default: str | None
-    """The text that stands for it where it is not set, if we do as it says; None: nothing does."""
+    """The value if it is not set, provided that delta_ops follows it; None: there is none."""
     acts_in: str = ""
-    """What of ours heeds it; empty: other engines alone do."""
+    """Parts of delta_ops that use the property; empty: only other engines use it."""
     older_name: str | None = None
-    """The name under which it counts where the property itself is not set."""
+    """A former name, used if the property itself is not set."""
     is_for_users: bool = True
-    """False: engines set it themselves, and whoever else did would break the table."""
+    """False: only engines set it; a user who did would break the table."""
 
     def text_in(self, configuration: Mapping[str, str]) -> str | None:
-        """The text that counts in a table: the one that is set, or the default."""
+        """The effective text in a table: its own value, or the default."""
         found = configuration.get(self.name)
         if found is None and self.older_name is not None:
             found = configuration.get(self.older_name)
         return self.default if found is None else found
 
     def value_in(self, configuration: Mapping[str, str]) -> _T:
-        """The value that counts in a table; None if there is none.
+        """The effective value in a table; None if there is none.
 
         Raises:
-            InvalidRequestError: The text cannot be understood; with the name, the text and what is
-                allowed.
+            InvalidRequestError: The text is invalid; names the property, the text and the allowed
+                values.
         """
         text = self.text_in(configuration)
         if text is None:
@@ -82,7 +82,7 @@ class Property(Generic[_T]):
 
 
 def is_on(flag: Property[bool], configuration: Mapping[str, str]) -> bool:
-    """Whether a flag is on, for whoever only reads: one that cannot be understood is not."""
+    """Whether a flag is on, for read-only callers; an invalid text counts as off."""
     return (flag.text_in(configuration) or "").strip().lower() == "true"
 
 
@@ -431,4 +431,4 @@ PROPERTIES: tuple[Property[Any], ...] = (
     ROW_ID_COLUMN,
     ROW_COMMIT_VERSION_COLUMN,
 )
-"""All that we know of, whoever acts on them."""
+"""All known properties, whether or not delta_ops uses them."""

@@ -1,11 +1,10 @@
-"""Table properties: what `metaData.configuration` asks of whoever writes or maintains the table.
+"""Table properties: the settings in `metaData.configuration` for writers and maintenance.
 
 Source: PROTOCOL.md, "Table Properties".
 
-A property that is there and cannot be understood is an error, never the default: a retention that
-was taken for another deletes what somebody still needs. Those that nobody has heard of are left
-alone where they are found, and refused where they are set. Who only reads rows needs none of them.
-No setting of a session changes what they mean.
+A property with an invalid value is an error, never the default: a wrong retention would delete
+files that are still needed. An unknown property is kept if a table has it, but cannot be set.
+Reading rows needs no properties. Session settings do not change their meaning.
 """
 
 from __future__ import annotations
@@ -49,16 +48,16 @@ from delta_ops.protocol.row_rules import CONSTRAINTS
 from delta_ops.protocol.stats.indexed_columns import StatsSettings
 
 DELTA = "delta."
-"""What the names of properties begin with that the protocol and its engines define."""
+"""Prefix of properties that the protocol and its engines define."""
 FEATURE = "delta.feature."
-"""What names begin with that are no properties, but ask for a feature of the protocol."""
+"""Prefix of names that are no properties, but add a feature to the protocol."""
 DEFAULT_CODEC: CompressionCodec = "zstd"
 _OF_PROTOCOL = ("delta.minreaderversion", "delta.minwriterversion", "delta.ignoreprotocoldefaults")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TableProperties:
-    """The properties of a table that we act on; what is not set has its default."""
+    """The properties of a table that delta_ops uses, with defaults for unset ones."""
 
     append_only: bool
     checkpoint_interval: int
@@ -70,24 +69,24 @@ class TableProperties:
     deleted_file_retention_ms: int
     set_transaction_retention_ms: int | None
     checkpoint_protection_version: int
-    """Without the feature it has no effect."""
+    """Takes effect only with the feature checkpointProtection."""
     isolation_level: IsolationLevel
     in_commit_timestamps: bool
     deletion_vectors: bool
     stats: StatsSettings
-    """Which statistics data files get."""
+    """Columns with statistics in data files."""
     target_file_size_bytes: int | None
-    """None: whoever writes chooses."""
+    """None: the writer chooses."""
     compression_codec: CompressionCodec
-    """In lower case, `none` as `uncompressed`; that of large files where none is set."""
+    """In lower case; `none` becomes `uncompressed`. If unset, the codec of large files."""
 
 
 def table_properties_from_configuration(configuration: Mapping[str, str]) -> TableProperties:
-    """Read the properties of a table.
+    """Parse the properties of a table.
 
     Raises:
-        InvalidRequestError: One of them cannot be understood; the message names it, its value and
-            what is allowed.
+        InvalidRequestError: A property is invalid; names the property, its value and the allowed
+            values.
     """
     for name, value in configuration.items():
         if not isinstance(name, str) or not isinstance(value, str):
@@ -126,23 +125,23 @@ def _parse(items: tuple[tuple[str, str], ...]) -> TableProperties:
 
 
 class Requested(NamedTuple):
-    """What was asked for by names and values of table properties."""
+    """A change to properties and features, requested by names and values of table properties."""
 
     properties: dict[str, str | None]
-    """What is to be set, or removed where it is None, under the names as tables spell them."""
+    """New values by the spelling in tables; None removes a property."""
     features: tuple[str, ...]
-    """Features of the protocol, by their names."""
+    """Names of protocol features."""
 
 
 def requested_properties(changes: Mapping[str, str | None]) -> Requested:
-    """What is asked for, if it can be.
+    """Validate a requested change of table properties.
 
     Args:
-        changes: By name, in any case; `delta.feature.<name>` = supported asks for a feature.
+        changes: Values by name, ignoring case; `delta.feature.<name>` = supported adds a feature.
 
     Raises:
-        InvalidRequestError: The protocol's engines know no such property, it is not for users, or
-            its value cannot be understood.
+        InvalidRequestError: A property is unknown to the protocol's engines, is not for users, or
+            has an invalid value.
     """
     properties: dict[str, str | None] = {}
     features: list[str] = []

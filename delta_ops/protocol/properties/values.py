@@ -1,7 +1,7 @@
-"""Property values: the texts of `metaData.configuration`, parsed as the reference parses them.
+"""Property values: parse the texts of `metaData.configuration` as the reference does.
 
-Source: the reference implementation, where PROTOCOL.md, "Table Properties", is silent. Each parser
-raises `InvalidRequestError` and says what is allowed.
+Source: the reference implementation, where PROTOCOL.md, "Table Properties", gives no format. Each
+parser raises `InvalidRequestError` with the allowed values.
 """
 
 from __future__ import annotations
@@ -45,11 +45,11 @@ _MICROSECONDS = {
     "week": 7 * DAY_MS * 1_000,
 }
 _LONGEST_MS = 2**62
-"""Far longer than any engine knows; with it, times before it are whole numbers of 64 bits still."""
+"""Far above any engine's limit, but small enough that times minus this value fit into 64 bits."""
 _INTERVAL_WORD = re.compile(r"^interval(?:\s+|$)")
 _INTERVAL_PART = re.compile(r"([+-]?)\s*([0-9]+\.?[0-9]*|\.[0-9]+)\s+([a-z]+)(?:\s+|$)")
 _MOST_DECIMALS = 9
-# Python refuses to read numbers of thousands of digits.
+# Python rejects integers with thousands of digits.
 _INTEGER = re.compile(r"[+-]?[0-9]{1,19}")
 _SIZE = re.compile(r"([0-9]{1,19})\s*([kmgtp]?)b?")
 _SIZE_SHIFTS = {"": 0, "k": 10, "m": 20, "g": 30, "t": 40, "p": 50}
@@ -59,15 +59,15 @@ _T = TypeVar("_T")
 
 
 def parse_interval(text: str) -> int:
-    """Read an interval such as `interval 7 days` or `1 day 2 hours`, in milliseconds.
+    """Parse an interval such as `interval 7 days` or `1 day 2 hours`, in milliseconds.
 
-    Any case, with or without the word `interval`; units from weeks to microseconds. Parts may be
-    negative where the whole is not. A part of a millisecond counts as a whole one, since a
-    retention may be too long but not too short.
+    Case does not matter, and the word `interval` is optional; units range from weeks to
+    microseconds. Parts may be negative if the whole is not. A fraction of a millisecond is rounded
+    up, since a retention may be too long but not too short.
 
     Raises:
-        InvalidRequestError: The text is no such interval, or a negative one, or has months or
-            years, which are of no fixed length, or is of hundreds of millions of years.
+        InvalidRequestError: The text is no interval, or is negative, or has months or years, which
+            have no fixed length, or exceeds the times of a log.
     """
     rest = _INTERVAL_WORD.sub("", text.strip().lower())
     microseconds = Decimal(0)
@@ -98,10 +98,10 @@ def parse_interval(text: str) -> int:
 
 
 def parse_column_list(text: str) -> tuple[ColumnPath, ...]:
-    """Read a list of columns such as ``id, address.city, `a.b` ``.
+    """Parse a list of columns such as ``id, address.city, `a.b` ``.
 
     Raises:
-        InvalidRequestError: The text is no such list.
+        InvalidRequestError: The text is no list of columns.
     """
     columns: list[ColumnPath] = []
     path: ColumnPath = ()
@@ -124,14 +124,14 @@ def parse_column_list(text: str) -> tuple[ColumnPath, ...]:
 
 
 def parse_flag(text: str) -> bool:
-    """Read true or false, in any case."""
+    """Parse true or false, ignoring case."""
     if text.strip().lower() not in ("true", "false"):
         raise InvalidRequestError("it must be true or false.")
     return text.strip().lower() == "true"
 
 
 def parse_auto_compact(text: str) -> bool:
-    """Read whether files are compacted, for which there are two words beside true and false."""
+    """Parse whether files are compacted: true, false, `auto` or `legacy`."""
     return text.strip().lower() in ("auto", "legacy") or parse_flag(text)
 
 
@@ -144,22 +144,22 @@ def _integer(text: str, lowest: int) -> int:
 
 
 def parse_positive_integer(text: str) -> int:
-    """Read a whole number from 1 on."""
+    """Parse a whole number of at least 1."""
     return _integer(text, 1)
 
 
 def parse_natural_number(text: str) -> int:
-    """Read a whole number from 0 on."""
+    """Parse a whole number of at least 0."""
     return _integer(text, 0)
 
 
 def parse_count(text: str) -> int:
-    """Read a whole number from -1 on; -1 stands for all."""
+    """Parse a whole number of at least -1; -1 means all."""
     return _integer(text, -1)
 
 
 def parse_size_bytes(text: str) -> int:
-    """Read a number of bytes, or a size such as `128mb`, as bytes."""
+    """Parse a number of bytes, or a size such as `128mb`, to bytes."""
     found = _SIZE.fullmatch(text.strip().lower())
     if found is None or int(found[1]) == 0:
         raise InvalidRequestError('it must be a number of bytes, or a size such as "128mb".')
@@ -167,27 +167,27 @@ def parse_size_bytes(text: str) -> int:
 
 
 def parse_isolation_level(text: str) -> IsolationLevel:
-    """Read the level, in any case."""
+    """Parse the isolation level, ignoring case."""
     return _one_of(text, _ISOLATION_LEVELS)
 
 
 def parse_checkpoint_policy(text: str) -> CheckpointPolicy:
-    """Read the policy, in any case."""
+    """Parse the checkpoint policy, ignoring case."""
     return _one_of(text, _CHECKPOINT_POLICIES)
 
 
 def parse_codec(text: str) -> CompressionCodec:
-    """Read the codec, in any case; `none` is `uncompressed`."""
+    """Parse the compression codec, ignoring case; `none` is `uncompressed`."""
     return _one_of(text, _CODECS)
 
 
 def parse_mapping_mode(text: str) -> str:
-    """Read the mode of column mapping, in any case."""
+    """Parse the mode of column mapping, ignoring case."""
     return _one_of(text, _MAPPING_MODES)
 
 
 def parse_formats(text: str) -> tuple[str, ...]:
-    """Read a list of formats, separated by commas, each once."""
+    """Parse a comma-separated list of distinct formats."""
     names = tuple(name.strip().lower() for name in text.split(",")) if text.strip() else ()
     if len(set(names)) < len(names) or not set(names) <= _FORMATS:
         raise InvalidRequestError(f"it must be a list of {', '.join(sorted(_FORMATS))}.")
@@ -195,7 +195,7 @@ def parse_formats(text: str) -> tuple[str, ...]:
 
 
 def parse_text(text: str) -> str:
-    """Take any text as it is."""
+    """Return the text unchanged."""
     return text
 
 

@@ -1,9 +1,9 @@
 """Values: convert a user's value to a Delta type, the same way for both engines.
 
 A value is kept at every depth, or rejected with its path, such as `s.a`. A number changes its type
-only if it stays the same number. A FLOAT or DOUBLE accepts the decimal digits of its
-numbers: 0.1 is a valid FLOAT, 16777217 is not. Nothing is cut, rounded or parsed. A struct is given
-by field names; all fields are required wherever a row would lose the missing fields.
+only if it stays the same number. A FLOAT or DOUBLE accepts the decimal digits of its numbers: 0.1
+is a valid FLOAT, 16777217 is not. Nothing is cut, rounded or parsed. A struct is given by field
+names; all fields are required wherever a row would lose the missing fields.
 """
 
 from __future__ import annotations

@@ -1,14 +1,14 @@
-"""Partition values: between typed values, the strings of `partitionValues` and directory names.
+"""Partition values: convert typed values to the strings of `partitionValues` and back.
 
 Source: PROTOCOL.md, "Partition Value Serialization".
 
-Reading gives back the value that was written, and one value has one text, so that files of one
-partition agree. Null, the empty string and empty bytes are one value: null. Binary is the UTF-8
-text of its bytes: what Spark writes and reads; bytes that are no UTF-8 have no text that every
-reader turns back into them, and are refused. -0.0 is written as 0.0, to which it is equal.
+Parsing returns the value that was written, and each value has exactly one text, so that files of
+one partition agree. Null, the empty string and empty bytes are the same value: null. Binary is the
+UTF-8 text of its bytes, as in Spark. Bytes that are not UTF-8 are rejected, since no text restores
+them in every reader. -0.0 is written as 0.0, since both are equal.
 
-A partition value is not its directory name: `hive_directory` escapes it once more, and the path in
-the log is in addition URI-encoded (not here).
+A partition value differs from its directory name: `hive_directory` escapes it, and the path in the
+log is also URI-encoded (not here).
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ HIVE_DEFAULT_PARTITION = "__HIVE_DEFAULT_PARTITION__"
 _HIVE_ESCAPES = {
     code: f"%{code:02X}" for code in (*range(0x20), 0x7F, *map(ord, "\"#%'*/:=?\\{[]^"))
 }
-"""As in Spark's ExternalCatalogUtils.escapePathName; and NUL, which no file system takes."""
+"""As in Spark's ExternalCatalogUtils.escapePathName, plus NUL, which no file system allows."""
 
 _INTEGER = re.compile(r"[+-]?[0-9]+")
 _NUMBER = re.compile(r"[+-]?(?:[0-9]+(?:\.[0-9]*)?|\.[0-9]+)(?:[eE][+-]?[0-9]+)?")
@@ -65,16 +65,16 @@ _PLAIN_INTEGER = r"\A-?[0-9]{1,19}\z"
 _PLAIN_DATE = r"\A(?:[1-9][0-9]{3}|0[1-9][0-9]{2}|00[1-9][0-9]|000[1-9])-[0-9]{2}-[0-9]{2}"
 _PLAIN_TIME = r"[0-9]{2}:[0-9]{2}:[0-9]{2}(?:\.[0-9]{1,6})?"
 _FIXED_ZONE = re.compile(r"(?:UTC|GMT|UT)?([+-])([0-9]{1,2})(?::?([0-9]{2}))?")
-"""As a Spark session's time zone may be called, beside the names of regions."""
+"""Offsets allowed as a Spark session's time zone, besides region names."""
 _EXACT = Context(prec=100, rounding=ROUND_HALF_EVEN, traps=[Inexact, InvalidOperation])
 
 
 def serialize(value: Any, data_type: DataType) -> str | None:
-    """Write a typed value as the log has it; None is null.
+    """Serialize a typed value for the log; None is null.
 
     Args:
-        value: bool, int, float, Decimal, str, bytes, date or datetime, as the type asks; a
-            `timestamp` has a time zone and a `timestamp_ntz` has none.
+        value: bool, int, float, Decimal, str, bytes, date or datetime, matching the type. A
+            `timestamp` has a time zone, a `timestamp_ntz` has none.
         data_type: The column's type.
 
     Raises:
@@ -91,12 +91,12 @@ def serialize(value: Any, data_type: DataType) -> str | None:
 
 
 def parse(text: str | None, data_type: DataType, *, time_zone: str = "UTC") -> Any:
-    """Read a value of the log as bool, int, float, Decimal, str, bytes, date or datetime.
+    """Parse a value from the log to bool, int, float, Decimal, str, bytes, date or datetime.
 
     Args:
-        text: As in `partitionValues`; None and the empty string are null.
+        text: A value of `partitionValues`; None and the empty string are null.
         data_type: The column's type.
-        time_zone: Zone of a timestamp that names none, as a region or an offset: that of the
+        time_zone: Zone of timestamps without one, as a region or an offset. Use the zone of the
             system that wrote the table.
 
     Raises:
@@ -116,19 +116,19 @@ def parse(text: str | None, data_type: DataType, *, time_zone: str = "UTC") -> A
 def is_null_where_empty(field: StructField) -> bool:
     """Whether an empty value of a partition column is null.
 
-    A column that must not be null keeps it, to be refused as empty. One of the type CHAR has spaces
-    instead.
+    A column that must not be null keeps the empty value, so that it is rejected as empty. A CHAR
+    column has spaces instead.
     """
     is_empty_null = field.nullable and field.data_type in (STRING, BINARY)
     return is_empty_null and char_length((), field) is None
 
 
 def parse_array(values: pa.Array, data_type: DataType, *, time_zone: str = "UTC") -> pa.Array:
-    """Read a column of partition values; each distinct text is parsed once.
+    """Parse a column of partition values; each distinct text is parsed once.
 
     Args:
-        values: Strings as in `partitionValues`.
-        data_type: The column's type, and by `arrow_types` that of the result.
+        values: Strings of `partitionValues`.
+        data_type: The column's type; `arrow_types` maps it to the type of the result.
         time_zone: As for `parse`.
 
     Raises:
@@ -140,9 +140,9 @@ def parse_array(values: pa.Array, data_type: DataType, *, time_zone: str = "UTC"
 
 
 def parse_each(texts: pa.StringArray, data_type: DataType, *, time_zone: str = "UTC") -> pa.Array:
-    """Read each of many partition values, at once where all are spelled as most writers do.
+    """Parse many partition values, in one step if all have the usual form.
 
-    Args and errors are those of `parse_array`.
+    Args and errors are the same as for `parse_array`.
     """
     found = _parse_at_once(texts, data_type)
     if found is not None:
@@ -156,11 +156,11 @@ def hive_directory(columns: Sequence[str], values: Mapping[str, str | None]) -> 
 
     Args:
         columns: The partition columns in the table's order.
-        values: Serialised, by column.
+        values: Serialized values by column.
 
     Returns:
-        The directory as it is on the store, relative and without a slash at either end: still to
-        be URI-encoded for the log.
+        The directory in the store, relative and without a slash at either end. It must still be
+        URI-encoded for the log.
 
     Raises:
         InvalidRequestError: A column has no value.
@@ -180,16 +180,16 @@ def round_to_float(value: float) -> float:
     """Round to the nearest number of type `float`.
 
     Raises:
-        OverflowError: There is none.
+        OverflowError: The number is beyond the range of the type.
     """
     return float(unpack("<f", pack("<f", value))[0])
 
 
 def decimal_of_type(value: Decimal, data_type: DecimalType) -> Decimal:
-    """Give a number the scale of the type.
+    """Convert a number to the scale of the type.
 
     Raises:
-        ArithmeticError: It has more digits than the type holds, or is no number.
+        ArithmeticError: The number is not finite, or has more digits than the type.
     """
     if not value.is_finite():
         raise InvalidOperation("no number")
@@ -208,7 +208,7 @@ def _escape(name: str) -> str:
 
 
 def _serialize_value(value: Any, data_type: DataType) -> str | None:
-    """Serialise, or None when value and type do not go together."""
+    """Serialize a value; None if it does not match the type."""
     match value:
         case bool():
             return str(value).lower() if data_type == BOOLEAN else None
@@ -255,7 +255,7 @@ def _serialize_float(value: float, data_type: DataType) -> str | None:
 
 
 def shortest_float(number: float) -> str:
-    """The shortest text that reads back as this number of type `float`."""
+    """The shortest text that parses to this number of type `float`."""
     texts = (f"{number:.{digits}g}" for digits in range(1, 10))
     return next(text for text in texts if _reads_back(text, number))
 
@@ -268,7 +268,7 @@ def _reads_back(text: str, number: float) -> bool:
 
 
 def _java_text(text: str) -> str:
-    """Spell a finite number as Java's Double.toString does: `1.5`, `1.0E7`, `4.9E-324`."""
+    """Format a finite number as Java's Double.toString does: `1.5`, `1.0E7`, `4.9E-324`."""
     sign, digits, exponent = Decimal(text).normalize().as_tuple()
     assert isinstance(exponent, int)
     mantissa = "".join(map(str, digits))
@@ -292,7 +292,7 @@ def _decode(value: bytes) -> str:
 
 
 def is_utf8(text: str) -> bool:
-    """Whether a text lacks halves of surrogate pairs, which no file can hold."""
+    """Whether a text has no half of a surrogate pair, which no file can hold."""
     try:
         text.encode("utf-8")
     except UnicodeEncodeError:
@@ -301,7 +301,7 @@ def is_utf8(text: str) -> bool:
 
 
 def _parse_value(text: str, data_type: DataType, time_zone: str) -> Any:
-    """Parse, or None when the text is no value of the type; raises what conversions raise."""
+    """Parse a text; None if it is no value of the type. Errors of conversions pass through."""
     if isinstance(data_type, DecimalType):
         return decimal_of_type(Decimal(text), data_type) if _NUMBER.fullmatch(text) else None
     if data_type in INTEGER_RANGES:
@@ -329,7 +329,7 @@ def _parse_value(text: str, data_type: DataType, time_zone: str) -> Any:
 
 
 def _parse_at_once(texts: pa.StringArray, data_type: DataType) -> pa.Array | None:
-    """The values, or None unless Arrow reads every text as `parse` does."""
+    """Parse all texts with Arrow; None unless Arrow reads each text as `parse` does."""
     pattern = _plain_pattern(data_type)
     if pattern is None:
         return None
@@ -338,14 +338,14 @@ def _parse_at_once(texts: pa.StringArray, data_type: DataType) -> pa.Array | Non
         return None
     wanted = arrow_type_from_type(data_type)
     try:
-        texts.validate(full=True)  # a text that is none is refused by who makes a value of it
+        texts.validate(full=True)  # creating Python values reports invalid UTF-8
         return texts.cast(wanted)
     except pa.ArrowInvalid:
         return None
 
 
 def _plain_pattern(data_type: DataType) -> str | None:
-    """What texts match that Arrow reads as `parse` does, or refuses; None for other types."""
+    """Pattern of texts that Arrow reads as `parse` does, or rejects; None for other types."""
     if data_type in INTEGER_RANGES:
         return _PLAIN_INTEGER
     match data_type:
@@ -367,7 +367,7 @@ def _parse_float(text: str, data_type: DataType) -> float | None:
         return None
     number = float(text)
     if isinf(number):
-        return None  # digits name a number; infinity has a name of its own
+        return None  # digits name a number; infinity has its own name
     return number if data_type == DOUBLE else round_to_float(number)
 
 
@@ -375,8 +375,8 @@ def _parse_timestamp(text: str, time_zone: str) -> datetime | None:
     local, zone = _split_timestamp(text)
     if local is None:
         return None
-    # Where clocks were turned, zoneinfo's default picks the same instant as java.time does: the
-    # earlier of two, and for a skipped time the one as far after the gap.
+    # At clock changes, zoneinfo's default picks the same instant as java.time: the earlier of two
+    # instants, or for a skipped time the instant equally far after the gap.
     return local.replace(tzinfo=zone or _zone(time_zone)).astimezone(UTC)
 
 
