@@ -1,6 +1,6 @@
 """DDL: columns, properties, constraints, features and whole tables.
 
-Each function commits once, or not at all where the table is already as requested.
+Each function commits once, or not at all if the table is already as requested.
 """
 
 from delta_ops.ddl.clone import shallow_clone

@@ -1,9 +1,10 @@
-"""Alter: the commit of a DDL change, which touches no file.
+"""Alter: commit a DDL change that touches no file.
 
 Source: PROTOCOL.md, "Change Metadata"; operations and their parameters have the reference's names.
 
-A change edits a transaction and names its commit. `alter` does the rest, and commits nothing where
-the table is already as requested. It reads no list of files, so a large table costs nothing more.
+A change edits a transaction and names its commit. `alter` does the rest, and commits nothing if the
+table is already as requested. It does not read the list of files, so the size of the table does not
+matter.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ from delta_ops.transaction import CommitResult, Transaction, Txn, begin
 
 _MAX_ATTEMPTS = 1000
 NOTHING_COMMITTED = CommitResult(version=None, already_committed=False, attempts=0)
-"""The result where the table is already as requested, and of a dry run."""
+"""The result if the table is already as requested, and of a dry run."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -28,11 +29,11 @@ class Alteration:
     operation: str
     parameters: Mapping[str, Any] = field(default_factory=dict)
     is_alone: bool = False
-    """Whether any other commit that comes first is a conflict."""
+    """Whether every concurrent commit is a conflict."""
 
 
 Change = Callable[[Transaction], Alteration | None]
-"""Changes the table in a transaction; None where nothing changes."""
+"""Changes the table in a transaction; returns None if nothing changes."""
 
 
 def alter(

@@ -1,11 +1,11 @@
-"""Shallow clone: a new table of another table's files, which stay where they are.
+"""Shallow clone: a new table that uses the files of another table without copying them.
 
 Source: PROTOCOL.md, "Add File and Remove File" (a path may be absolute), "Deletion Vectors"; the
 operation is the reference's CLONE.
 
-The clone has the columns, properties, domains and features of the version that it is made of, and
-an id of its own; its history begins anew, and so do txns. From then on the two tables know nothing
-of each other: a vacuum of the source may take files that only the clone still has.
+The clone has the columns, properties, domains and features of the source version. It has its own
+id, a new history and no txns. The tables are independent afterwards: a vacuum of the source may
+delete files that only the clone still uses.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ from delta_ops.transaction.races.missing_files import vector_path
 from delta_ops.transaction.table_change import SetDefinition
 
 _KNOWN_DOMAINS = (CLUSTERING, ROW_TRACKING_DOMAIN)
-"""Domains of the protocol that a clone has; the mark of row ids follows from its files."""
+"""Protocol domains that a clone supports; the high-water mark of row ids follows from its files."""
 
 
 def shallow_clone(
@@ -50,18 +50,20 @@ def shallow_clone(
     storage_options: Mapping[str, Any] | None = None,
     clock: Clock = system_clock,
 ) -> CommitResult:
-    """Make a new table of the files of another one, without copying any.
+    """Create a table from the files of another table, without copying files.
 
     Args:
-        source: The table, at its latest version unless one is named, or a snapshot of it.
-        target: Where the clone shall be.
-        properties: Table properties of the clone, beside those of the source.
-        storage_options: For the target, and for the files outside of it when it is read.
+        source: The table or a snapshot of it.
+        target: The location of the clone.
+        version: The version of the source to clone; by default the latest.
+        timestamp: Clone the version at this time instead.
+        properties: Table properties of the clone, in addition to the source's properties.
+        storage_options: Options for the store of the target, and for files outside the target.
 
     Raises:
         InvalidRequestError: The clone cannot have a property.
         TableExistsError: There is a table at the target.
-        UnsupportedFeatureError: The source uses what we cannot bring into another table.
+        UnsupportedFeatureError: The source uses a feature that we cannot clone.
     """
     validate_arguments(shallow_clone, locals())
     snapshot = snapshot_of(source, version, timestamp)
@@ -89,7 +91,7 @@ def shallow_clone(
     adds = [_name_absolutely(add, snapshot) for add in snapshot.add_files()]
     transaction.apply(PutBack(files=tuple(adds)))
     if properties:
-        _set_properties(transaction, properties)  # of files that are there, as by an ALTER TABLE
+        _set_properties(transaction, properties)  # after the files, like an ALTER TABLE
     size_bytes = sum(add.size for add in adds)
     return transaction.commit(
         operation="CLONE",
@@ -108,7 +110,7 @@ def shallow_clone(
 
 
 def _own_metadata(snapshot: Snapshot, now_ms: int) -> Metadata:
-    # A table whose commits carry their time from the first one on does not say since when.
+    # The properties are omitted if all commits have timestamps, as all commits of a clone do.
     since = (IN_COMMIT_TIMESTAMP_VERSION.name, IN_COMMIT_TIMESTAMP_TIME.name)
     found = snapshot.metadata.configuration.items()
     return replace(
@@ -142,14 +144,14 @@ def _name_absolutely(add: AddFile, snapshot: Snapshot) -> AddFile:
 def _absolute_vector(
     vector: DeletionVector, path: str | None, snapshot: Snapshot
 ) -> DeletionVector:
-    if path is None or vector.storage_type == "p":  # in the log itself, or named absolutely
+    if path is None or vector.storage_type == "p":  # inline, or already an absolute path
         return vector
     place = _absolute_path(encode_path(path), snapshot)
     return replace(vector, storage_type="p", path_or_inline_dv=place)
 
 
 def _absolute_path(log_path: str, snapshot: Snapshot) -> str:
-    """A path of the source's log, as the log of any table can have it."""
+    """Convert a path of the source's log to an absolute path, valid in any log."""
     if is_absolute(log_path):
         return log_path
     path = canonical_path(log_path, snapshot.uri)

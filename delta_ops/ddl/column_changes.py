@@ -1,8 +1,7 @@
-"""Column changes: what each change of a column makes of the table's schema.
+"""Column changes: each function changes the table's schema in a transaction.
 
-Each function changes the table in a transaction and returns the commit's name and parameters, or
-None where the column is already as requested. A column that a rule of the table uses is refused,
-with the rule.
+A function returns the commit's name and parameters, or None if the column is already as requested.
+A change of a column that a rule of the table uses is rejected, and the error names the rule.
 """
 
 from __future__ import annotations
@@ -71,9 +70,9 @@ class NewColumn:
     """A text is a type of Spark SQL."""
     comment: str | None = None
     first: bool = False
-    """Whether it comes before all other fields of its struct."""
+    """Whether to place the field first in its struct."""
     after: str | None = None
-    """The field of the same struct that it follows; neither: it comes last."""
+    """The field of the same struct to place it after. Without `first` and `after` it comes last."""
 
     def __post_init__(self) -> None:
         validate_arguments(
@@ -94,7 +93,7 @@ def add(transaction: Transaction, columns: Sequence[NewColumn]) -> Alteration:
         paths.append((*spelt, name))
         positions.append(_position(column, after))
     transaction.change_table(SetColumns(schema=schema))
-    # The definition has column ids where the table is mapped.
+    # With column mapping, the definition has the column ids.
     added = [find_by_path(transaction.schema, path)[1] for path in paths]
     shown = [
         {"column": field_json(path[:-1], field), **position}
@@ -199,7 +198,7 @@ def change_type(transaction: Transaction, column: str, wanted: DataType) -> Alte
         features=("timestampNtz",) if wanted == TIMESTAMP_NTZ else (),
     )
     transaction.change_table(change)
-    # Like the reference, without the record of the change that the schema holds.
+    # Like the reference, omit the type change that the schema's metadata record.
     return _changed_column(path, widened)
 
 
@@ -217,13 +216,13 @@ def require(transaction: Transaction, column: str, engine: CheckRows | None) -> 
 
 
 def allow_null(transaction: Transaction, column: str) -> Alteration | None:
-    """Let a column be null."""
+    """Allow nulls in a column."""
     path, field = find_column(transaction.schema, column)
     return _change_field(transaction, path, replace(field, nullable=True))
 
 
 def set_default(transaction: Transaction, column: str, default: str | None) -> Alteration | None:
-    """Set the value of a column in new rows that do not give it."""
+    """Set the default of a column for new rows."""
     path, field = find_column(transaction.schema, column)
     if len(path) > 1:
         raise InvalidRequestError(
@@ -242,13 +241,13 @@ def set_default(transaction: Transaction, column: str, default: str | None) -> A
 
 
 def set_comment(transaction: Transaction, column: str, comment: str | None) -> Alteration | None:
-    """Set the comment of a column, or remove it where it is None."""
+    """Set the comment of a column; None removes it."""
     path, field = find_column(transaction.schema, column)
     return _change_field(transaction, path, set_metadata_key(field, "comment", comment))
 
 
 def find_column(schema: StructType, name: str) -> tuple[ColumnPath, StructField]:
-    """The column that a text names: its path as the schema spells it, and the field.
+    """Find a column by name; returns its path, as the schema spells it, and the field.
 
     Raises:
         InvalidRequestError: The column does not exist.
@@ -272,7 +271,7 @@ def _change_field(
     field: StructField,
     features: tuple[str, ...] = (),
 ) -> Alteration | None:
-    """Replace a field; None where the new field is the same."""
+    """Replace a field; returns None if the new field is the same."""
     changed = replace_field(transaction.schema, path, field)
     if changed == transaction.schema:
         return None
@@ -315,7 +314,7 @@ def _position(column: NewColumn, after: str | None) -> dict[str, str]:
 
 
 def _refuse_type(path: ColumnPath, given: DataType, wanted: DataType, table: str) -> None:
-    """Reject a type that is not wider than the column's."""
+    """Reject a type that is not wider than the column's type."""
     name = name_of_path(path)
     if isinstance(given, StructType | ArrayType | MapType):
         raise InvalidRequestError(
@@ -339,7 +338,7 @@ def _first_member(data_type: StructType | ArrayType | MapType) -> str:
 
 
 def _refuse_member(schema: StructType, path: ColumnPath, table: str) -> None:
-    """Refuse a field within an array or a map, where the reference enforces nothing."""
+    """Reject a field inside an array or a map, where the reference does not enforce NOT NULL."""
     data_type: DataType = schema
     for part in path:
         if not isinstance(data_type, StructType):
@@ -389,10 +388,10 @@ def _refuse_layout(transaction: Transaction, path: ColumnPath) -> None:
 def _rename_in_stats_columns(
     definition: TableDefinition, path: ColumnPath, new_path: ColumnPath | None
 ) -> dict[str, str]:
-    """The properties, with the new name in `delta.dataSkippingStatsColumns`.
+    """The properties with the new column name in `delta.dataSkippingStatsColumns`.
 
     Args:
-        new_path: None: the column is dropped.
+        new_path: The new name; None if the column is dropped.
     """
     configuration = dict(definition.metadata.configuration)
     listed = STATS_COLUMNS.value_in(configuration)

@@ -3,7 +3,7 @@
 Source: PROTOCOL.md, "Change Metadata", "Column Mapping", "Type Widening", "Default Columns".
 
 No file is rewritten: readers fill a column that a file lacks with null, and widen narrower values.
-`column_changes` decides what each change makes of the schema.
+`column_changes` computes the new schema of each change.
 """
 
 from __future__ import annotations
@@ -184,7 +184,7 @@ def drop_not_null(
     storage_options: Mapping[str, Any] | None = None,
     dry_run: bool = False,
 ) -> CommitResult:
-    """Let a column be null.
+    """Allow nulls in a column.
 
     Raises:
         InvalidRequestError: The column does not exist.
@@ -204,7 +204,7 @@ def set_default(
     storage_options: Mapping[str, Any] | None = None,
     dry_run: bool = False,
 ) -> CommitResult:
-    """Set the value of a column in new rows that do not give it; the table gets the feature.
+    """Set the default of a column for new rows, and add the feature to the table.
 
     Args:
         default: A literal of Spark SQL, or current_timestamp() or current_date(); None: null.
@@ -230,7 +230,7 @@ def set_comment(
     storage_options: Mapping[str, Any] | None = None,
     dry_run: bool = False,
 ) -> CommitResult:
-    """Set the comment of a column, or remove it where it is None.
+    """Set the comment of a column; None removes it.
 
     Raises:
         InvalidRequestError: The column does not exist.

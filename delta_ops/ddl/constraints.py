@@ -2,9 +2,9 @@
 
 Source: PROTOCOL.md, "CHECK Constraints" and "Column Invariants".
 
-An engine checks the existing rows before the commit. The commit depends on all of them, whatever
-the table's isolation level: rows that another writer adds meanwhile are a conflict, since nobody
-has checked them.
+An engine checks the existing rows before the commit. The commit depends on all rows, whatever the
+table's isolation level: rows that another writer adds meanwhile are a conflict, because they were
+not checked.
 """
 
 from __future__ import annotations
@@ -95,7 +95,7 @@ def drop_constraint(
 
     Args:
         name: Compared without case.
-        if_exists: Do nothing where the table has no such constraint.
+        if_exists: Do nothing if the table has no such constraint.
 
     Raises:
         InvalidRequestError: The table has no such constraint.
@@ -123,7 +123,7 @@ def drop_constraint(
 def validate_constraint(transaction: Transaction, rule: Check) -> None:
     """Reject a constraint that no engine can check, or that checks nothing.
 
-    A condition that our SQL parser cannot read is left to the engine.
+    A condition that our SQL parser cannot parse is left to the engine.
 
     Raises:
         InvalidRequestError: The condition names an unknown column, quotes a column in double
@@ -166,7 +166,7 @@ def require_rows(transaction: Transaction, rule: Check | NotNull, engine: CheckR
 
 
 def _find_constraint(transaction: Transaction, name: str) -> tuple[str, str] | None:
-    """The property of a constraint, as the table spells it, and its condition."""
+    """The property name of a constraint, as the table spells it, and its condition."""
     wanted = (CONSTRAINTS + name).lower()
     found = transaction.metadata.configuration.items()
     return next(((key, value) for key, value in found if key.lower() == wanted), None)

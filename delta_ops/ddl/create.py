@@ -1,10 +1,9 @@
-"""Create a table without rows, or replace one that is there by such a table in one commit.
+"""Create table: create an empty table, or replace a table by an empty table in one commit.
 
-Source: PROTOCOL.md, "Change Metadata"; operations and their parameters are named as the reference
-names them.
+Source: PROTOCOL.md, "Change Metadata"; operations and their parameters have the reference's names.
 
-What is replaced stays in the history: its versions can be read and restored. The table keeps its
-id, its txns and the features of its protocol.
+The earlier versions of a replaced table stay in its history and can be read and restored. The table
+keeps its id, its txns and the features of its protocol.
 """
 
 from __future__ import annotations
@@ -46,27 +45,27 @@ def create_table(
     user_metadata: str | None = None,
     storage_options: Mapping[str, Any] | None = None,
 ) -> CommitResult:
-    """Make a table of these columns, without rows.
+    """Create a table with these columns and no rows.
 
     Args:
-        schema: A schema of Arrow, or a `StructType` of `delta_ops.protocol.schema`, whose fields
-            may have defaults, generation expressions and identities in their metadata.
-        partition_by: Columns, in the order of the directories.
-        cluster_by: Columns, or fields of structs, instead.
-        properties: Table properties; they bring the features that they need.
-        name: In the metadata of the table.
-        description: In the metadata of the table.
-        if_exists: "replace": a table that is there gets this definition and loses its rows, in one
-            commit; "ignore": it stays as it is.
-        txn: Application id and version: what the table holds already is not done again.
-        user_metadata: Any text, kept in commitInfo.
+        schema: An Arrow schema or a `StructType` of `delta_ops.protocol.schema`. The metadata of a
+            `StructType`'s fields may define defaults, generated columns and identity columns.
+        partition_by: Partition columns, in the order of the directories.
+        cluster_by: Clustering columns, or fields of structs, instead of partition columns.
+        properties: Table properties; the features that they need are added.
+        name: Name in the metadata of the table.
+        description: Description in the metadata of the table.
+        if_exists: "replace" gives an existing table this definition and removes its rows, in one
+            commit; "ignore" leaves it unchanged.
+        txn: Application id and version: a change that the table already holds is not repeated.
+        user_metadata: Any text, stored in commitInfo.
 
     Raises:
-        InvalidRequestError: The definition cannot be used, or the table that is there cannot be
-            replaced by it.
-        TableExistsError: There is a table, and `if_exists` is "error".
-        CommitConflictError: Somebody changed the table first.
-        UnsupportedFeatureError: The table uses what we cannot write.
+        InvalidRequestError: The definition is invalid, or the existing table cannot be replaced by
+            it.
+        TableExistsError: The table exists, and `if_exists` is "error".
+        CommitConflictError: Another writer changed the table first.
+        UnsupportedFeatureError: The table uses a feature that we cannot write.
     """
     validate_arguments(create_table, locals())
     if if_exists not in get_args(IfExists):

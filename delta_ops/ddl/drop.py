@@ -1,19 +1,20 @@
 """Drop table: delete a table with all files under its root.
 
-Source: PROTOCOL.md, "Protocol Evolution" (who does not know a feature must refuse the table).
+Source: PROTOCOL.md, "Protocol Evolution" (a client that lacks a feature must reject the table).
 
-On no store can many files be deleted at once, so that a half table must never pass for a whole one:
+No store deletes many files atomically. The order of steps ensures that nobody reads a table with
+missing files:
 
-1. a last commit gives the table a feature that nobody has: from then on no engine opens or writes
-   the table, and of two who commit at once one is refused;
-2. the rest of the log goes, so that no older version can be asked for;
-3. all other files under the root go, listed until there are none;
-4. the last commit goes, and with it the place is free for another table.
+1. A last commit adds a feature that no engine has. From then on no engine opens or writes the
+   table, and a concurrent commit loses the race.
+2. The rest of the log is deleted, so that no older version can be read.
+3. All other files under the root are deleted, until a listing is empty.
+4. The last commit is deleted, and the location is free for another table.
 
-Only one call does this at a time (see `running_drops`), and the last commit carries the id of the
-table, so that each deleted file belongs to the table that the call was given. Killed at any moment,
-the table is either as it was or cannot be opened, and a call with `resume` finds the last commit
-and goes on. Links are left where they are, and so is what they lead to.
+Only one call at a time does this (see `running_drops`), and the last commit carries the id of the
+table. Each deleted file therefore belongs to the table of the call. If the call is killed, the
+table is either unchanged or cannot be opened, and a call with `resume` finds the last commit and
+continues. Links and their targets stay.
 """
 
 from __future__ import annotations
@@ -45,7 +46,7 @@ from delta_ops.storage import FileInfo
 from delta_ops.transaction.commit.info import engine_info
 
 DROPPED = "dropped-by-delta_ops"
-"""The feature that a table has while it is deleted."""
+"""The feature of a table that is being deleted."""
 _TABLE_ID = "tableId"
 _BATCH = 1000
 _ALWAYS_MS = 2**62
@@ -53,16 +54,16 @@ _ALWAYS_MS = 2**62
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DropResult:
-    """What `drop_table` did."""
+    """The result of `drop_table`."""
 
     num_files: int
-    """Files under the root, those of the log among them."""
+    """Number of files under the root, including the log."""
     size_bytes: int
     dry_run: bool
     resumed: bool = False
-    """Whether an earlier call had begun."""
+    """Whether an earlier call had begun the drop."""
     failures: tuple[str, ...] = ()
-    """Files that could not be deleted; the table cannot be opened, and the next call goes on."""
+    """Files that could not be deleted; the table cannot be opened, and the next call continues."""
 
 
 def drop_table(
@@ -78,16 +79,16 @@ def drop_table(
 
     Args:
         name: The last part of the table's path, as confirmation.
-        resume: Go on with a drop whose process was killed, or which the store made fail. The
-            process must have ended: nothing stops one that is still deleting.
+        resume: Continue a drop that was killed or that failed because of the store. The earlier
+            process must have ended: this call does not stop it.
 
     Raises:
-        InvalidRequestError: The name is another one, or there is another table below the root.
-        TableBusyError: Another call has not ended, or took over from this one.
+        InvalidRequestError: The name does not match, or there is another table below the root.
+        TableBusyError: Another call has not ended, or took over from this call.
         TableNotFoundError: There is no table.
-        TableReplacedError: Another table, or none, is there since this call began.
-        UnsupportedFeatureError: The table has a feature or keeps things of which we do not know
-            what they mean for its files.
+        TableReplacedError: The table was deleted or replaced since this call began.
+        UnsupportedFeatureError: The table has a feature or contents unknown to us, so we do not
+            know which files belong to it.
     """
     validate_arguments(drop_table, locals())
     log = log_of(target)
@@ -110,7 +111,7 @@ def drop_table(
 
 
 def _open(log: DeltaLog) -> Snapshot:
-    """The latest version of a table that may be deleted."""
+    """Load the latest version, and validate that the table may be deleted."""
     snapshot = log.snapshot_if_exists()
     if snapshot is None:
         raise TableNotFoundError(log.uri)
@@ -129,7 +130,7 @@ def _validate_name(log: DeltaLog, name: str) -> None:
 
 
 def _find_mark(log: DeltaLog) -> Commit | None:
-    """The last commit of a table that is being deleted."""
+    """Find the last commit of a table that is being deleted; None for any other table."""
     latest = max(list_log(log.storage, log.log_directory).commits, default=None)
     if latest is None:
         return None
@@ -148,7 +149,7 @@ def _table_id_of(mark: Commit) -> str | None:
 
 
 def _find_or_create_mark(log: DeltaLog, table_id: str | None, clock: Clock) -> Commit:
-    """The last commit of the table with this id, made if it is not there."""
+    """Find the last commit of the table with this id, or create it."""
     while True:
         if (found := _find_mark(log)) is not None:
             _validate_same(log, _table_id_of(found), table_id)
@@ -187,7 +188,7 @@ def _mark(log: DeltaLog, snapshot: Snapshot, now_ms: int) -> None:
     try:
         create_commit(log.storage, log.log_directory, version, [CommitInfo(values=info), protocol])
     except FileExistsError:
-        return  # another's commit, or this one, whose answer was lost
+        return  # another writer's commit, or this commit after a lost response
     try:
         validate_same_table(snapshot)
     except (TableReplacedError, LogCorruptError) as error:  # a new table may end before this commit
@@ -219,7 +220,7 @@ def _delete(
     storage.delete(f"{directory}/{LAST_CHECKPOINT}")
     for place in (directory, ""):
         is_empty = False
-        while not is_empty:  # what a writer left that was at work, the next listing shows
+        while not is_empty:  # the next listing shows files that a running writer has added
             is_empty = True
             for files in _batches(storage.list_tree(place), mark_path):
                 _validate_own(log, mark, claim)
@@ -237,7 +238,7 @@ def _delete(
 
 
 def _validate_own(log: DeltaLog, mark: Commit, claim: Claim) -> None:
-    """Refuse to go on if what is there may belong to another table, or to another call."""
+    """Stop if the files may belong to another table or to another call."""
     validate_claim(log.storage, claim)
     found = read_commit_if_there(log.storage, log.log_directory, mark.version)
     if found is None or found.txn_id != mark.txn_id:

@@ -1,10 +1,10 @@
-"""Feature traces: what of a table still rests on a feature, so that it cannot be dropped.
+"""Feature traces: the parts of a table that still use a feature and prevent its drop.
 
-Source: PROTOCOL.md, "Table Features", and the sections of each feature; what the reference removes
-by itself is refused by name here, so that nobody loses what he did not ask to lose.
+Source: PROTOCOL.md, "Table Features", and the sections of each feature. The reference removes some
+traces by itself. Here each trace is an error, so that nothing is lost by accident.
 
-A feature of readers leaves traces in the log as well: who does not know it may replay the commits
-before the drop, and would misread them. So those must be gone first.
+A reader feature also leaves traces in the log: a reader without the feature would replay the
+commits before the drop and misread them. Such commits must be cleaned up first.
 """
 
 from __future__ import annotations
@@ -35,14 +35,14 @@ def _find_nothing(_: object) -> Iterator[str]:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Droppable:
-    """A feature that can be dropped, and what must be gone first."""
+    """A feature that can be dropped, with the searches for its traces."""
 
     in_table: Callable[[Snapshot], Iterator[str]] = _find_nothing
-    """What of the latest version rests on it, each with what to do."""
+    """Finds traces in the latest version, each with its cure."""
     in_log: Callable[[DeltaLog], Iterator[str]] = _find_nothing
-    """What of the log rests on it; of a feature of readers."""
+    """Finds traces of a reader feature in the log."""
     properties: tuple[str, ...] = ()
-    """Properties that go with it."""
+    """Properties that are removed with the feature."""
 
 
 def _constraints(snapshot: Snapshot) -> Iterator[str]:
@@ -66,7 +66,7 @@ def _v2_checkpoints(log: DeltaLog) -> Iterator[str]:
     for version in sorted(listing.v2_checkpoints):
         yield f"the V2 checkpoint of version {version}"
     for checkpoint in listing.checkpoints:
-        # A V2 checkpoint may have the name of a classic one; only it has this column.
+        # A V2 checkpoint may have a classic name; only a V2 checkpoint has this column.
         top = checkpoint.parts[0]
         if checkpoint.version in listing.v2_checkpoints or not top.path.endswith(".parquet"):
             continue
@@ -91,7 +91,7 @@ def _vectors(snapshot: Snapshot) -> Iterator[str]:
 
 def _vectors_in_log(log: DeltaLog) -> Iterator[str]:
     listing = list_log(log.storage, log.log_directory)
-    # Without the first commit, whoever reads begins at a checkpoint and goes on from there.
+    # Without the first commit, readers begin at a checkpoint.
     is_whole = 0 in listing.commits or not listing.checkpoints
     first = 0 if is_whole else listing.checkpoints[0].version + 1
     for commit in log.commits(first):
@@ -99,7 +99,7 @@ def _vectors_in_log(log: DeltaLog) -> Iterator[str]:
             yield f"deletion vectors in the commit of version {commit.version}"
     if not listing.checkpoints:
         return
-    # What a later checkpoint knows was in the oldest one, or in a commit after it.
+    # All later checkpoints follow from the oldest checkpoint and the commits after it.
     oldest = log.snapshot(listing.checkpoints[0].version)
     live = (_num_vectors(files) for files in oldest.stream_live(["path", "deletionVector"]))
     if any(live) or _num_vectors(oldest.tombstones(("path", "deletionVector"))):
@@ -127,4 +127,4 @@ DROPPABLE: Mapping[str, Droppable] = {
     "v2Checkpoint": Droppable(in_table=_v2_policy, in_log=_v2_checkpoints),
     "deletionVectors": Droppable(in_table=_vectors, in_log=_vectors_in_log),
 }
-"""By name; no other feature can be dropped by delta_ops."""
+"""Droppable features by name; delta_ops can drop no other feature."""

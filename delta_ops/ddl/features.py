@@ -1,8 +1,8 @@
-"""Features of a table: add them by name or by version, or drop one that nothing rests on any more.
+"""Table features: add features by name or by protocol version, or drop an unused feature.
 
 Source: PROTOCOL.md, "Table Features".
 
-A drop commits only if nobody else commits meanwhile: what it has looked at would be another table.
+A drop conflicts with any concurrent commit, because that commit may use the feature.
 """
 
 from __future__ import annotations
@@ -42,15 +42,15 @@ def add_feature(
     storage_options: Mapping[str, Any] | None = None,
     dry_run: bool = False,
 ) -> CommitResult:
-    """Add a feature to the table's protocol, with those that it requires.
+    """Add a feature to the table's protocol, together with its required features.
 
     Args:
-        txn: Application id and version: a change that the table holds already is not made again.
-        user_metadata: Any text, kept in commitInfo.
+        txn: Application id and version: a change that the table already holds is not repeated.
+        user_metadata: Any text, stored in commitInfo.
 
     Raises:
-        InvalidRequestError: There is no such feature.
-        UnsupportedFeatureError: We could not write the table any more.
+        InvalidRequestError: The feature does not exist.
+        UnsupportedFeatureError: We cannot write a table with the feature.
     """
     validate_arguments(add_feature, locals())
     return set_properties(
@@ -73,17 +73,17 @@ def upgrade_protocol(
     storage_options: Mapping[str, Any] | None = None,
     dry_run: bool = False,
 ) -> CommitResult:
-    """Add the features that versions of the protocol stand for; what is there stays.
+    """Add the features of protocol versions; existing features stay.
 
-    The versions that list features, 3 for readers and 7 for writers, stand for none by themselves.
+    Reader version 3 and writer version 7 list their features and add none by themselves.
 
     Args:
-        txn: Application id and version: a change that the table holds already is not made again.
-        user_metadata: Any text, kept in commitInfo.
+        txn: Application id and version: a change that the table already holds is not repeated.
+        user_metadata: Any text, stored in commitInfo.
 
     Raises:
-        InvalidRequestError: There are no such versions, or the one of writers asks more of readers.
-        UnsupportedFeatureError: We could not write the table any more.
+        InvalidRequestError: A version does not exist, or the two versions do not fit together.
+        UnsupportedFeatureError: We cannot write a table with these features.
     """
     validate_arguments(upgrade_protocol, locals())
     log = log_of(target, storage_options)
@@ -105,7 +105,7 @@ def upgrade_protocol(
 
 
 def _protocol_of_versions(reader: int, writer: int, table: str) -> Protocol:
-    """The protocol of these versions that lists no features."""
+    """The protocol with these versions and empty feature lists."""
     if not (1 <= reader <= FEATURES_READER_VERSION and 1 <= writer <= FEATURES_WRITER_VERSION):
         raise InvalidRequestError(
             f"{table}: there is no protocol of reader version {reader} and writer version "
@@ -142,16 +142,16 @@ def drop_feature(
     storage_options: Mapping[str, Any] | None = None,
     dry_run: bool = False,
 ) -> CommitResult:
-    """Take a feature out of the table's protocol, so that engines which lack it come back.
+    """Remove a feature from the table's protocol, so that engines without it can use the table.
 
     Args:
-        truncate_history: Write a checkpoint and clean the log up first, as far as
-            `delta.logRetentionDuration` allows, so that traces in the log may go.
+        truncate_history: First write a checkpoint and clean up the log, as far as
+            `delta.logRetentionDuration` allows. This removes traces of the feature from the log.
 
     Raises:
-        InvalidRequestError: The feature cannot be dropped, or something rests on it: each by name,
-            with what to do.
-        CommitConflictError: Somebody committed meanwhile.
+        InvalidRequestError: The feature cannot be dropped, or the table still uses it; the error
+            names the use and the cure.
+        CommitConflictError: Another writer committed first.
     """
     validate_arguments(drop_feature, locals())
     log = log_of(target, storage_options)
@@ -174,7 +174,7 @@ def drop_feature(
         if truncate_history and not dry_run:
             create_checkpoint(log)
             clean_up_log(log)
-        if not (truncate_history and dry_run):  # what the clean-up would leave is not known
+        if not (truncate_history and dry_run):  # a dry run cannot know the result of a clean-up
             _refuse_traces_in_log(log, feature, is_truncated=truncate_history)
         gone = DROPPABLE[feature].properties
         metadata = transaction.metadata

@@ -1,10 +1,10 @@
-"""Symlink manifest: lists of the live files by partition, for engines that cannot read the log.
+"""Symlink manifests: lists of the live files by partition, for engines that cannot read the log.
 
-Source: the reference's GENERATE symlink_format_manifest. `_symlink_format_manifest/` holds a file
-`manifest` in a directory for each partition, and a line for each data file.
+Source: the reference's GENERATE symlink_format_manifest. `_symlink_format_manifest/` has a
+directory for each partition. Its file `manifest` has a line for each data file.
 
-New lists are written before those of partitions go that have no files any more, each at once; who
-reads meanwhile may find the lists of two versions side by side.
+Each manifest is replaced atomically. Manifests of empty partitions are deleted last. A concurrent
+reader may therefore see manifests of two versions.
 """
 
 from __future__ import annotations
@@ -27,26 +27,26 @@ _ALWAYS_MS = 2**62
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ManifestResult:
-    """What `generate_manifest` did."""
+    """The result of `generate_manifest`."""
 
     version: int
-    """The version that the lists are of."""
+    """The version that the manifests describe."""
     num_files: int
     written: int
-    """Lists: one for each partition that has files."""
+    """Number of written manifests, one for each partition with files."""
     deleted: int
-    """Lists of partitions that have none any more."""
+    """Number of deleted manifests of partitions without files."""
     failures: tuple[str, ...] = ()
-    """Lists that could not be deleted."""
+    """Manifests that could not be deleted."""
 
 
 def generate_manifest(target: TableOrPlace) -> ManifestResult:
-    """Write the lists of the latest version's files, and delete those that are out of date.
+    """Write the manifests of the latest version, and delete outdated manifests.
 
     Raises:
-        InvalidRequestError: The files alone are not the table's rows: some have deletion vectors,
-            or columns have other names there.
-        UnsupportedFeatureError: The rows are stored in a way that we cannot read.
+        InvalidRequestError: A list of files cannot describe the table: a file has a deletion
+            vector, or the table has column mapping.
+        UnsupportedFeatureError: The table uses a feature that we cannot read.
     """
     validate_arguments(generate_manifest, locals())
     log = log_of(target)
@@ -72,7 +72,7 @@ def generate_manifest(target: TableOrPlace) -> ManifestResult:
 
 
 def _lines_by_place(snapshot: Snapshot) -> dict[str, list[str]]:
-    """The files of each list, by its path."""
+    """The lines of each manifest, by path of the manifest."""
     columns = snapshot.partition_columns
     found: dict[str, list[str]] = defaultdict(list)
     if not columns:

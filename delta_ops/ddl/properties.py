@@ -68,7 +68,7 @@ def rename_table(
 ) -> CommitResult:
     """Set or remove the name in the table's metadata; the location stays.
 
-    The reference has no such operation; the operation has the name that deltalake uses.
+    The reference has no such operation; deltalake uses this name for it.
     """
     validate_arguments(rename_table, locals())
 
@@ -92,7 +92,7 @@ def set_table_comment(
     storage_options: Mapping[str, Any] | None = None,
     dry_run: bool = False,
 ) -> CommitResult:
-    """Set the table's description, or remove it where it is None.
+    """Set the table's description; None removes it.
 
     The history shows the property `comment`, as the reference does for COMMENT ON TABLE.
     """

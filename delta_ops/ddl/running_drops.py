@@ -1,15 +1,16 @@
 """Running drops: at most one call at a time deletes the files of a table.
 
-File names of a log repeat, and no store deletes a file on the condition that it is still the file
-that was listed. A call that is late could therefore delete the log of a table that was created
-after another call had finished. So each call claims the table first, by a file below `_delta_ops/`
-that one call only can create, and the place stays closed to new tables until that call has ended.
+The file names of logs repeat, and no store can delete a file only if it is still the listed file.
+After one call has finished and a new table was created, a slow call could therefore delete the new
+table's log. So each call first claims the table with a file below `_delta_ops/`, which only one
+call can create. The location is closed to new tables until that call has ended.
 
 1. Claims are numbered, and the highest number counts. A claim of the same table stops other calls.
-2. After a kill the claim stays, because a dead process looks like a slow one. The user decides, by
-   `resume`: the call creates the next number, which again one call only can do.
+2. After a kill the claim stays, because a dead process looks like a slow process. The user decides
+   with `resume`: the call creates the next number, and again only one call can do so.
 3. A new claim is withdrawn if the claim that it takes over is gone: the other call has finished.
-4. A claim of another table was left by a call that was killed after its last deletion.
+4. A claim of another table comes from a call that was killed after its last deletion; it does not
+   stop this call.
 5. A call whose claim is no longer the highest stops with an error.
 """
 
@@ -39,11 +40,11 @@ class Claim:
     number: int
     call_id: str
     table_id: str | None
-    """`metaData.id`; None if it is not known."""
+    """`metaData.id`; None if unknown."""
     begun: str
-    """Time in ISO 8601, by the clock of the machine."""
+    """Start time in ISO 8601, by the machine's clock."""
     process: str
-    """Process and machine, for people."""
+    """Process and machine, as text for people."""
 
     @property
     def path(self) -> str:
@@ -59,14 +60,14 @@ def claiming(
 
     Args:
         storage: The storage of the table.
-        table_id: `metaData.id` of the table; None if it is not known.
+        table_id: `metaData.id` of the table; None if unknown.
         resume: Take over the claim of a call that was killed or failed.
         now_ms: Milliseconds since the Unix epoch.
 
     Raises:
         TableBusyError: Another call has a claim.
-        StorageError: The store failed. The claim stays, because requests of this call may still be
-            carried out.
+        StorageError: The store failed. The claim stays, because the store may still execute
+            requests of this call.
     """
     claim = _create(storage, table_id, resume=resume, now_ms=now_ms)
     try:
@@ -80,7 +81,7 @@ def claiming(
 
 
 def validate_claim(storage: Storage, claim: Claim) -> None:
-    """Refuse to go on if another call has taken over.
+    """Stop if another call has taken over.
 
     Raises:
         TableBusyError: Another call has taken over.
@@ -117,7 +118,7 @@ def _create(storage: Storage, table_id: str | None, *, resume: bool, now_ms: int
 
 
 def _release(storage: Storage, claim: Claim) -> None:
-    with suppress(StorageError):  # what stays is of a table that is gone, or can be taken over
+    with suppress(StorageError):  # a remaining claim belongs to no table, or can be taken over
         for number in _numbers(storage):
             if number <= claim.number:
                 storage.delete(f"{DROPS}/{number:020}.json")

@@ -44,7 +44,7 @@ class Remove:
 
     files: tuple[RemoveFile, ...]
     rearranged: tuple[AddFile, ...] = ()
-    """The same files as live, if added files hold their rows."""
+    """The removed files as live, if added files hold their rows."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
