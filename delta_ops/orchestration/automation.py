@@ -1,7 +1,7 @@
-"""Automation: assets that run when the tables they are made of have other rows.
+"""Automation: assets that run when the rows of their input tables change.
 
-`dg.AutomationCondition.eager` runs on every materialization. A data version of ours changes with
-the rows alone, so that compaction and vacuum, whoever does them, start nothing.
+`dg.AutomationCondition.eager` runs on every materialization. A delta_ops data version changes only
+if rows change, so compaction and vacuum by any writer start no run.
 """
 
 from __future__ import annotations
@@ -12,23 +12,24 @@ import dagster as dg
 
 
 def on_new_table_version() -> dg.AutomationCondition[Any]:
-    """The asset runs when the data version of one of its inputs has changed, or when a partition of
-    it begins to be missing; not before all inputs are there, and not while one of them or the asset
-    itself is being written.
+    """Run the asset when the data version of an input changes, or a partition becomes missing.
 
-    No version is passed over: one of the time of a run starts another run when it has ended, since
-    the first may have read before it. A version starts none if its own run was asked for both
-    assets; a schedule that runs a whole job does not ask for assets.
+    The asset waits until all inputs exist, and until neither the asset nor an input is being
+    written.
 
-    Any partition runs whose inputs changed, also one of long ago: add
-    `& dg.AutomationCondition.in_latest_time_window()` for the latest alone.
+    No version is skipped: if an input changes during a run, another run starts after it, because
+    the first run may have read an earlier version. A version starts no run if the run that wrote it
+    was requested for both assets. A schedule that runs a whole job requests no assets.
+
+    Every partition with a changed input runs, however old: add
+    `& dg.AutomationCondition.in_latest_time_window()` to run only the latest partition.
     """
     condition = dg.AutomationCondition
     has_new_version = condition.any_deps_match(
         condition.data_version_changed() & ~condition.executed_with_root_target()
     ).with_label("any_deps_have_new_table_version")
-    # Dagster's own since_last_handled() forgets a version that is seen before or with the end of a
-    # run, be it that the run has read an earlier one.
+    # Dagster's own since_last_handled() drops a version that appears before or at the end of a run,
+    # even if the run has read an earlier version.
     is_handled = (condition.newly_requested() & ~has_new_version) | condition.initial_evaluation()
     return (
         (has_new_version.since(is_handled) | condition.newly_missing().since_last_handled())

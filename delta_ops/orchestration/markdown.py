@@ -1,10 +1,10 @@
-"""Markdown for Dagster's UI: text that stays text, and links to pages of the UI.
+"""Markdown for Dagster's UI: escaped text, and links to pages of the UI.
 
-The UI shows descriptions and Markdown metadata as GitHub's Markdown, without HTML. What comes from
-a log (names, operations, paths, messages that repeat them) is anybody's, and is escaped here.
+The UI renders descriptions and Markdown metadata as GitHub's Markdown, without HTML. Texts from a
+log (names, operations, paths, and messages with them) are not trusted, and are escaped here.
 
-Links are paths below the web server. Where it is served below a prefix, or where events are read
-elsewhere, the variable `DELTA_OPS_DAGSTER_URL` says what stands before them.
+Links are paths on the web server. If the server has a path prefix, or events are read elsewhere,
+the environment variable `DELTA_OPS_DAGSTER_URL` holds the beginning of the links.
 """
 
 from __future__ import annotations
@@ -20,18 +20,18 @@ from delta_ops.error_texts import escape_unprintable
 
 URL_VARIABLE = "DELTA_OPS_DAGSTER_URL"
 _SYNTAX = re.compile(r"[\\`*\[\]<~&|]|(?<![^\W_])_|_(?![^\W_])")
-"""What begins Markdown or HTML; an underscore between letters does not."""
+"""Characters that begin Markdown or HTML, without an underscore between letters."""
 _BLOCK = re.compile(r"[-+=#>]|\d+(?=[.)])")
-"""What makes a list, a heading or a quotation of a line that begins with it."""
+"""The beginning of a line that is a list item, a heading or a quotation."""
 _RUN_ID = re.compile(r"[0-9A-Za-z-]{8,64}")
 _NO_REPOSITORY = "__repository__"
-"""The name of a repository that has none; the UI leaves it out of paths."""
+"""Dagster's name for an unnamed repository; the UI omits it from paths."""
 
 
 def plain_text(text: str) -> str:
-    """The text on one line, in which nothing is Markdown.
+    """The text on one line, with all Markdown escaped.
 
-    An http address in it becomes a link all the same: the UI makes links of those by itself.
+    The UI still turns an http address in the text into a link.
     """
     escaped = _SYNTAX.sub(lambda found: f"\\{found[0]}", _one_line(text))
     block = _BLOCK.match(escaped)
@@ -42,7 +42,7 @@ def plain_text(text: str) -> str:
 
 
 def code_text(text: str) -> str:
-    """The text as code, on one line: for names and paths. In a table use `plain_text`."""
+    """The text as code on one line, for names and paths. Use `plain_text` inside tables."""
     shown = _one_line(text)
     fence = "`"
     while fence in shown:
@@ -52,14 +52,18 @@ def code_text(text: str) -> str:
 
 
 def table_text(header: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
-    """A table of cells that are Markdown already; columns whose header ends in ":" are numbers."""
+    """A Markdown table; a header that ends in ":" marks a column of numbers.
+
+    Args:
+        rows: Cells, already Markdown.
+    """
     ruler = ["--:" if name.endswith(":") else "---" for name in header]
     lines = [[name.removesuffix(":") for name in header], ruler, *rows]
     return "\n".join(f"| {' | '.join(line)} |" for line in lines)
 
 
 def run_link(run_id: str) -> str:
-    """A link to a run; text, if that can be no run's id."""
+    """A link to a run; plain text if the id is malformed."""
     if not _RUN_ID.fullmatch(run_id):
         return plain_text(run_id[:8])
     return f"[{run_id[:8]}]({_url(f'/runs/{run_id}')})"
@@ -68,11 +72,11 @@ def run_link(run_id: str) -> str:
 def launchpad_link(
     label: str, job: str, config: Mapping[str, Any], location: tuple[str, str] | None
 ) -> str:
-    """A link to a job's launchpad, filled in with a config.
+    """A link to a job's launchpad with a config.
 
     Args:
-        location: Names of the code location and of the repository; if None, the UI looks for the
-            job in all locations.
+        location: Names of the code location and of the repository; None: the UI searches all
+            locations for the job.
     """
     place = f"/guess/{quote(job, safe='')}"
     if location is not None:
@@ -88,12 +92,12 @@ def _url(path: str) -> str:
 
 
 def _one_line(text: str) -> str:
-    """The text without what cannot be seen, or would end the line."""
+    """The text on one line, with unprintable characters escaped."""
     return escape_unprintable(" ".join(text.split()))
 
 
 def _yaml(config: Mapping[str, Any], indent: int = 0) -> str:
-    """Config as the launchpad's editor shows it; values are JSON, which is YAML too."""
+    """Format config as YAML for the launchpad's editor; values are JSON, which is valid YAML."""
     lines = []
     for name, value in config.items():
         key = f"{' ' * indent}{name if name.isidentifier() else json.dumps(name)}:"

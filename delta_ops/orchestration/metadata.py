@@ -1,6 +1,6 @@
-"""What Dagster shows of a table: metadata of definitions, materializations and observations.
+"""Table metadata for Dagster: of definitions, materializations and observations.
 
-Whole numbers become plots; the `dagster/` names are those that the UI knows.
+Dagster plots whole numbers. The names that begin with `dagster/` have a meaning in the UI.
 """
 
 from __future__ import annotations
@@ -35,35 +35,35 @@ from delta_ops.transaction import CommitResult
 
 STORAGE_KIND = "deltalake"
 _MAX_COUNTED_FILES = 50_000
-"""Live files up to which the rows of a table are counted: the statistics of each are read."""
+"""The rows of tables with more live files are not counted, because each file's statistics count."""
 _COLUMN_ID = "delta.columnMapping.id"
 _SAID_OF_COLUMNS = {
     GENERATION_EXPRESSION: "generated as",
     "CURRENT_DEFAULT": "default",
     SQL_TYPE: "declared as",
 }
-"""Metadata of a field, and how its value is introduced."""
+"""Keys of field metadata, and the words before their values in the UI."""
 _INSERTED, _UPDATED = "numTargetRowsInserted", "numTargetRowsUpdated"
 _MERGE_FIGURES = {
     "delta/rows_inserted": _INSERTED,
     "delta/rows_updated": _UPDATED,
     "delta/rows_deleted": "numTargetRowsDeleted",
 }
-"""What is told of merges, and the metric of their commits."""
+"""Metadata of merges, and the commit metric of each."""
 _ColumnRule = NotNull | Invariant | Generated | Identity | MaxLength
 
 
 def data_version(snapshot: Snapshot, version: int | None = None) -> str:
-    """A table's version as Dagster's data version: which table, and which state of it.
+    """The data version of a table for Dagster: the beginning of the table id, and the version.
 
     Args:
-        version: One of the same table; None: the snapshot has it.
+        version: A version of the same table; None: the snapshot's version.
     """
     return f"{snapshot.metadata.id[:8]}@{snapshot.version if version is None else version}"
 
 
 def table_version(data_version: str | None, snapshot: Snapshot) -> int | None:
-    """The version that a data version names, if it is of this table."""
+    """The table version in a data version; None if it belongs to another table."""
     prefix = f"{snapshot.metadata.id[:8]}@"
     if data_version is None or not data_version.startswith(prefix):
         return None
@@ -72,7 +72,7 @@ def table_version(data_version: str | None, snapshot: Snapshot) -> int | None:
 
 
 def definition_metadata(uri: str) -> dict[str, Any]:
-    """What a definition says of its table: where it is, its name, the kind of its storage."""
+    """Metadata of an asset's definition: location, table name and storage kind."""
     return {
         "dagster/uri": dg.MetadataValue.text(redact(uri)),
         "dagster/table_name": table_name(uri),
@@ -81,13 +81,13 @@ def definition_metadata(uri: str) -> dict[str, Any]:
 
 
 def table_name(uri: str) -> str:
-    """A table's name by its place: bucket or container, then folders, joined by dots.
+    """The table name from its location: bucket or container, then folders, joined by dots.
 
-    Two addresses of one table have one name (`s3://b/lake/orders` and `s3a://b/lake/orders/`). A
-    part that has a dot itself stands in backquotes.
+    All addresses of a table give the same name (`s3://b/lake/orders` and `s3a://b/lake/orders/`). A
+    part with a dot is enclosed in backquotes.
 
     Raises:
-        InvalidRequestError: The address could mean two places.
+        InvalidRequestError: The address is ambiguous.
     """
     local = local_path_of(uri)
     _, place = split_uri(place_of(redact(uri))) if local is None else ("", local)
@@ -97,7 +97,7 @@ def table_name(uri: str) -> str:
 
 
 def table_metadata(snapshot: Snapshot) -> dict[str, Any]:
-    """The table as it stands at a version."""
+    """Metadata of a table at a version."""
     rows = row_count(snapshot)
     return {
         **definition_metadata(snapshot.uri),
@@ -111,9 +111,7 @@ def table_metadata(snapshot: Snapshot) -> dict[str, Any]:
 
 
 def row_count(snapshot: Snapshot) -> int | None:
-    """How many rows the table has, by its log; None where a file does not tell, or where the files
-    are too many to be asked.
-    """
+    """The number of rows by the log; None if a count is missing or there are too many files."""
     if snapshot.num_files > _MAX_COUNTED_FILES:
         return None
     counts = [rows_by_statistics(t) for t in snapshot.stream_live(["stats", "deletionVector"])]
@@ -121,10 +119,10 @@ def row_count(snapshot: Snapshot) -> int | None:
 
 
 def rows_by_statistics(adds: pa.Table) -> int | None:
-    """How many rows files have by their statistics; None where one of them does not tell.
+    """The number of live rows in files; None if a file has no row count in its statistics.
 
     Args:
-        adds: With the columns `stats` and `deletionVector` of `arrow_schemas.ADD`.
+        adds: Files with the columns `stats` and `deletionVector` of `arrow_schemas.ADD`.
     """
     known = [num_records(text) for text in adds["stats"].to_pylist()]
     if None in known:
@@ -134,7 +132,7 @@ def rows_by_statistics(adds: pa.Table) -> int | None:
 
 
 def commit_metadata(results: Sequence[CommitResult]) -> dict[str, Any]:
-    """What the commits of one materialization did; several where its parts have identities."""
+    """Metadata of the commits of one materialization, one for each part with its own txn."""
     written = [result for result in results if not result.already_committed]
     failed = [hook for result in written for hook in result.failed_hooks]
     merged = [result.metrics for result in written if _INSERTED in result.metrics]
@@ -157,10 +155,10 @@ def commit_metadata(results: Sequence[CommitResult]) -> dict[str, Any]:
 
 
 def rows_written(metrics: Mapping[str, Any]) -> int:
-    """The rows that a commit has written, of a merge those that are new or changed.
+    """The number of rows that a commit wrote; for a merge, inserted and updated rows.
 
     Args:
-        metrics: The commit's `operationMetrics`, numbers or texts of such.
+        metrics: The commit's `operationMetrics`, as numbers or texts.
     """
     names = (_INSERTED, _UPDATED) if _INSERTED in metrics else ("numOutputRows",)
     numbers = [str(metrics.get(name, 0)) for name in names]
@@ -168,7 +166,7 @@ def rows_written(metrics: Mapping[str, Any]) -> int:
 
 
 def column_schema(snapshot: Snapshot) -> dg.TableSchema:
-    """The table's columns as Dagster shows them: with comments, and what their rows must keep."""
+    """The table's columns for Dagster, with comments and constraints."""
     rules = defaultdict[str, list[_ColumnRule]](list)
     checks = []
     names = {field.name for field in snapshot.schema.fields}
@@ -187,7 +185,7 @@ def column_schema(snapshot: Snapshot) -> dg.TableSchema:
 
 
 def _column_of(rule: _ColumnRule, names: Collection[str]) -> str:
-    """The column that a rule is about, or one of whose fields it is about."""
+    """The top-level column of a rule."""
     name = rule.column
     while name and name not in names:
         name = name.rpartition(".")[0]

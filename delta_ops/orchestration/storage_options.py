@@ -1,10 +1,10 @@
-"""Storage options as Dagster's config holds them: a secret by the name of a variable, never itself.
+"""Storage options in Dagster's config: secrets appear only as names of environment variables.
 
-Whoever may see Dagster's UI sees the config of resources: it stands in snapshots, GraphQL and the
-launchpad. So `dg.EnvVar`s, at any depth, stay names until a table is opened, also in the process
-that opens it, and a secret that is written out is refused. What is a secret is told by the names of
-options, and by what gives itself away: addresses with a password or a signature, connection
-strings, private keys. Here in config, `{"env": "NAME"}` is what Dagster makes of an `EnvVar`.
+Everybody who sees Dagster's UI sees the config of resources, in snapshots, GraphQL and the
+launchpad. A `dg.EnvVar`, at any depth, therefore stays a name until a table is opened, and a
+literal secret is rejected. A secret is recognized by the name of its option, or by its value: an
+address with a password or a signature, a connection string, or a private key. Dagster stores an
+`EnvVar` in config as `{"env": "NAME"}`.
 """
 
 from __future__ import annotations
@@ -27,13 +27,13 @@ _SECRET_PARTS = (
     *("secret", "password", "credential", "connectionstring"),
     *("accesskey", "accountkey", "apikey", "privatekey"),
 )
-"""Also where names run together."""
+"""Parts of option names that mark a secret, even in the middle of a word."""
 _PLAIN_LAST_WORDS = frozenset(
     {"version", "type", "file", "path", "url", "uri", "endpoint", "timeout"}
 )
-"""What options of secrets say beside them: `signature_version`, `token_file`."""
+"""Last words of options that describe a secret: `signature_version`, `token_file`."""
 _PLAIN_VALUES = frozenset({"", "true", "false", "anon", "cloud", "google_default", "cache"})
-"""Texts that stand where a secret may: ways of gcsfs to come by a token, among others."""
+"""Values of secret options that are not secrets, such as the ways of gcsfs to get a token."""
 _WORD = re.compile(r"[A-Z]?[a-z]+|[A-Z]+(?![a-z])")
 _KEY_FILE = re.compile(r"[/~.][\w./~-]*\.json")
 _SECRET_TEXT = re.compile(
@@ -46,11 +46,11 @@ _SECRET_TEXT = re.compile(
 
 
 def config_options(options: object) -> dict[str, Any]:
-    """Storage options as the config of a resource holds them.
+    """Convert storage options to the config of a resource.
 
     Raises:
-        InvalidRequestError: They are no mapping, hold what config cannot, or a secret. No value is
-            repeated.
+        InvalidRequestError: The options are not a mapping, hold a value that config cannot hold, or
+            hold a literal secret. The error repeats no value.
     """
     if not isinstance(options, Mapping):
         raise InvalidRequestError(
@@ -60,10 +60,10 @@ def config_options(options: object) -> dict[str, Any]:
 
 
 def validate_root(root: object) -> None:
-    """Refuse a root that shows a secret.
+    """Reject a root that shows a secret.
 
     Raises:
-        InvalidRequestError: It is an address with a password or a signature.
+        InvalidRequestError: The root is an address with a password or a signature.
     """
     if shows_secret(root):
         raise InvalidRequestError(
@@ -73,22 +73,22 @@ def validate_root(root: object) -> None:
 
 
 def resolve_options(options: Mapping[str, Any]) -> dict[str, Any]:
-    """Storage options with the values of the environment in the place of their variables.
+    """Replace environment variables in storage options by their values.
 
     Raises:
-        InvalidRequestError: A variable is not set, or is no whole number where one is wanted.
+        InvalidRequestError: A variable is not set, or is not a whole number as required.
     """
     return {name: _resolve(each, name) for name, each in options.items()}
 
 
 def resolve_text(value: str, name: str) -> str:
-    """A text, or the value of the variable that stands for it; `name` is that of the setting."""
+    """Replace an environment variable by its value; `name` is the setting, for errors."""
     return str(_resolve(value, name))
 
 
 def shows_secret(value: object) -> bool:
-    """Whether a value gives itself away: an address with a password, a private key, ..."""
-    # An EnvVar is a text, too: its own name.
+    """Whether a value looks like a secret: an address with a password, a private key, ..."""
+    # An EnvVar is a str that holds the variable's name.
     is_text = isinstance(value, str) and not isinstance(value, dg.EnvVar)
     return is_text and _SECRET_TEXT.search(str(value)) is not None
 
@@ -104,7 +104,7 @@ def _config_value(value: Any, path: tuple[str, ...], is_secret: bool) -> Any:
         case dg.EnvVar():
             return {"env": value.env_var_name}
         case _IntEnvVar():
-            # Dagster itself would forget that a number is wanted.
+            # Dagster's own config would lose the type.
             return {"env": value.env_var_name, "type": "int"}
         case {"env": str(), **rest} if rest in ({}, {"type": "int"}):
             return dict(value)
@@ -167,7 +167,7 @@ def _whole_number(variable: str, name: str) -> int:
     try:
         return int(text)
     except ValueError:
-        # Not chained: Python's error repeats the value.
+        # Not chained, because Python's error repeats the value.
         raise InvalidRequestError(
             f"{name} is a whole number from the environment variable {variable}, which holds "
             "something else; set it to digits"

@@ -1,7 +1,7 @@
-"""Streams in Dagster: a streaming query as an asset, that reads what is there and ends.
+"""Streams in Dagster: a streaming query as an asset, which reads the available data and ends.
 
-A run starts the query from its checkpoint, waits until it has read all that was committed, and
-reports the table. A rerun goes on where the query was stopped, so each row is written once.
+A run starts the query from its checkpoint, waits until it has read all available commits, and
+reports the table. A rerun continues from the checkpoint, so each row is written once.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
 _POLL_S = 1
-"""How often a run that waits looks whether it was told to end."""
+"""Seconds between checks of a waiting run whether it must end."""
 
 
 def run_available_now(
@@ -31,18 +31,18 @@ def run_available_now(
     checkpoint_location: str,
     **options: Any,
 ) -> dg.MaterializeResult[None]:
-    """Write what a streaming DataFrame has to a table, and report the table as it is then.
+    """Write the available rows of a streaming DataFrame to a table, and report the table.
 
     Args:
-        context: The asset's.
-        stream: As `delta_ops.spark.read_stream` makes it, with whatever was selected of it.
-        target: Where the table is or shall be.
-        checkpoint_location: As for `delta_ops.spark.write_stream`; one for each asset.
-        options: Further ones of `write_stream`.
+        context: The context of the asset.
+        stream: A streaming DataFrame, such as a selection from `delta_ops.spark.read_stream`.
+        target: The location of the table, which may not exist yet.
+        checkpoint_location: As for `delta_ops.spark.write_stream`; a separate one for each asset.
+        options: Further options of `write_stream`.
 
     Raises:
-        InvalidRequestError: An option is none, or contradicts another one.
-        StreamingQueryException: The query failed; what it wrote stands, and a rerun goes on.
+        InvalidRequestError: An option is unknown, or contradicts another option.
+        StreamingQueryException: The query failed; committed rows stay, and a rerun continues.
     """
     from delta_ops.spark import write_stream
 
@@ -63,7 +63,7 @@ def run_available_now(
         **options,
     )
     try:
-        while not query.awaitTermination(_POLL_S):  # in short steps, in which a signal is heard
+        while not query.awaitTermination(_POLL_S):  # short steps, so that Python handles signals
             pass
     finally:
         query.stop()
@@ -73,7 +73,7 @@ def run_available_now(
         "delta/rows_written": sum(rows_of(c) for v in versions for c in log.commits(v, v)),
         "delta/query_id": str(query.id),
     }
-    if table is None:  # there was nothing to read, and so no table was made
+    if table is None:  # no rows were available, so no table was created
         return dg.MaterializeResult(metadata=figures)
     version = last_data_version(log, table.version)
     return dg.MaterializeResult(

@@ -1,7 +1,8 @@
-"""Table versions: which version of a table stands for its rows.
+"""Table versions: the version of a table that last changed its rows.
 
-Maintenance makes versions of the same rows. So a data version names the last version that changed
-rows, and of a partition alone the last one that changed rows of it, as far as files tell.
+Maintenance creates versions with the same rows. A data version therefore names the last version
+that changed rows. The data version of a partition names the last version that may have changed rows
+of the partition, judged by the files' partition values and statistics.
 """
 
 from __future__ import annotations
@@ -18,9 +19,9 @@ from delta_ops.protocol.predicate import Predicate, resolve
 
 
 def last_data_version(log: DeltaLog, version: int) -> int:
-    """The last version up to this one whose commit changed rows.
+    """The last version up to this version whose commit changed rows.
 
-    Where commits were cleaned up it is the first version that is known to have the same rows.
+    If the log was cleaned up, it is the first version that is known to have the same rows.
     """
     return _last_version(log, version, -1, changes_rows)
 
@@ -28,10 +29,12 @@ def last_data_version(log: DeltaLog, version: int) -> int:
 def last_partition_version(
     log: DeltaLog, snapshot: Snapshot, rows: Predicate, after_version: int | None
 ) -> int:
-    """The last version up to the snapshot's whose commit may have changed some of these rows.
+    """The last version up to the snapshot whose commit may have changed matching rows.
 
     Args:
-        after_version: Known to be such a version; older ones are not looked at.
+        rows: Matches the rows.
+        after_version: A version that is known to have changed such rows; older versions are not
+            read.
     """
 
     def may_change(commit: Commit) -> bool:
@@ -42,7 +45,7 @@ def last_partition_version(
 
 
 def rows_changed(log: DeltaLog, start_version: int, end_version: int) -> bool:
-    """Whether a commit of these versions, both included, changed rows or cannot be looked at."""
+    """Whether a commit of these versions, both included, changed rows or was cleaned up."""
     num_read = 0
     for commit in log.commits(start_version, end_version):
         if changes_rows(commit):
@@ -72,7 +75,7 @@ def _may_change(commit: Commit, snapshot: Snapshot, rows: Predicate) -> bool:
     for files in (commit.adds, commit.removes):
         changed = files.filter(pc.fill_null(files["dataChange"], True))
         if definition.partition_columns and changed["partitionValues"].null_count:
-            return True  # a removed file need not tell where it was
+            return True  # a remove action may lack the partition values
         if len(match_files(merge_chunks(changed), predicate, definition, snapshot.uri)):
             return True
     return False

@@ -1,4 +1,4 @@
-"""TableRef: a table by the asset that stands for it and the place where it lies."""
+"""TableRef: a table with its asset key and its location."""
 
 from __future__ import annotations
 
@@ -19,28 +19,29 @@ from delta_ops.storage.paths import redact
 
 _KIND = "deltalake"
 _MAX_KINDS = 3
-"""The number of kinds that Dagster takes for an asset."""
+"""The number of kinds that Dagster accepts for an asset."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TableRef:
-    """A table that jobs and sensors look after."""
+    """A table for jobs, sensors and checks."""
 
     asset_key: dg.AssetKey
     uri: str
     storage_options: Mapping[str, Any] = field(default_factory=dict, repr=False)
-    """What fsspec's file system takes; `dg.EnvVar`s in it, at any depth, are asked for by `log`."""
+    """Options of fsspec's file system; `log` resolves each `dg.EnvVar` in them, at any depth."""
     lock: Lock | None = field(default=None, repr=False)
-    """As `DeltaLog` takes it; so is `cache`."""
+    """The lock of `DeltaLog`."""
     cache: RangeCache | None = None
+    """The cache of `DeltaLog`."""
     partitions_def: dg.PartitionsDefinition[Any] | None = None
-    """The asset's partitions; None: as its definition in the same code location says."""
+    """The asset's partitions; None: from the asset's definition in the same code location."""
     partition_expr: str | Mapping[str, str] | None = None
-    """Which rows belong to them, as the metadata of an asset say it; None: as those say it."""
+    """The column or expression of the partitions; None: from the metadata of the asset."""
 
     @property
     def name(self) -> str:
-        """The asset's key as users write it."""
+        """The asset key as text, such as sales/orders."""
         return self.asset_key.to_user_string()
 
     def log(self) -> DeltaLog:
@@ -50,7 +51,7 @@ class TableRef:
 
 
 def external_table(table: TableRef, *, description: str | None = None) -> dg.AssetSpec:
-    """The asset of a table that others write; `build_commit_sensor` reports its commits."""
+    """The asset spec of a table that others write; `build_commit_sensor` reports its commits."""
     expression = {} if table.partition_expr is None else {"partition_expr": table.partition_expr}
     return dg.AssetSpec(
         table.asset_key,
@@ -62,16 +63,16 @@ def external_table(table: TableRef, *, description: str | None = None) -> dg.Ass
 
 
 def uri_elsewhere(asset_key: dg.AssetKey, metadata: Mapping[str, Any], uri: str) -> str | None:
-    """The place that the metadata `dagster/uri` of an asset's definition give its table.
+    """The table location in the metadata `dagster/uri` of an asset's definition.
 
     Args:
-        uri: The place that the table has without it.
+        uri: The location of the table without this metadata.
 
     Returns:
-        None where the metadata name no place, or this one.
+        None if the metadata name no location, or name `uri`.
 
     Raises:
-        InvalidRequestError: The value is no text.
+        InvalidRequestError: The value is not a text.
     """
     value = metadata.get("dagster/uri")
     given = value.value if isinstance(value, dg.MetadataValue) else value
@@ -86,7 +87,7 @@ def uri_elsewhere(asset_key: dg.AssetKey, metadata: Mapping[str, Any], uri: str)
 
 
 def _place(uri: str) -> str:
-    """One name for all addresses of a place."""
+    """Normalize the addresses of a location."""
     local = local_path_of(uri)
     return (place_of(uri) if local is None else local).rstrip("/")
 
@@ -95,13 +96,13 @@ def add_table_metadata(
     assets: Iterable[dg.AssetsDefinition | dg.AssetSpec],
     table_of: Callable[[dg.AssetKey], TableRef],
 ) -> Sequence[dg.AssetsDefinition | dg.AssetSpec]:
-    """The assets with what Dagster's UI shows of their tables: URI, name, kind of storage.
+    """Add table metadata for Dagster's UI to assets: URI, table name and storage kind.
 
-    By the name and the kind Dagster links assets of several code locations that are one table.
-    What an asset says itself stays.
+    Dagster uses the name and the kind to link assets of several code locations with the same table.
+    Existing metadata of an asset stay.
 
     Args:
-        table_of: The table of an asset's key, as `DeltaLogResource(...).table` has it.
+        table_of: Returns the table of an asset key, such as `DeltaLogResource(...).table`.
     """
 
     def describe(spec: dg.AssetSpec) -> dg.AssetSpec:

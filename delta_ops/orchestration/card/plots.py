@@ -1,7 +1,7 @@
-"""Plots of a table's card: small SVG pictures, made of text alone.
+"""Plots of a table's card: small SVG pictures, generated as text.
 
-An image cannot ask what lies behind it, so colours are of a middle brightness: each stands out from
-white and from the UI's dark background. Texts that come from a log are escaped.
+An image does not know its background, so all colours have a medium brightness, visible on white and
+on the UI's dark background. Texts from a log are escaped.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from delta_ops.units import size_text
 _WIDTH = 620
 _TEXT, _LINE, _GOOD, _BAD, _CALM = "#6f7988", "#8a94a3", "#3f7fd1", "#cf7016", "#7a8797"
 _BOUNDS = tuple(4**power for power in range(5, 18))
-"""Bytes at which each bin of file sizes begins, but for the first: from 1 KiB to 16 GiB."""
+"""First size in bytes of each bin of file sizes after the first bin: from 1 KiB to 16 GiB."""
 _MAX_BINS = 11
 _MAX_LANES = 5
 _MAINTENANCE = ("OPTIMIZE", "VACUUM START", "VACUUM END", "REORG")
@@ -28,13 +28,13 @@ _MAINTENANCE = ("OPTIMIZE", "VACUUM START", "VACUUM END", "REORG")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Plot:
-    """A picture and what it says."""
+    """A picture and its text alternative."""
 
     svg: str
     text: str
 
     def markdown(self) -> str:
-        """The picture, as an image that needs no other address."""
+        """The picture as a Markdown image with a data address."""
         data = base64.b64encode(self.svg.encode()).decode()
         return f"![{plain_text(self.text)}](data:image/svg+xml;base64,{data})"
 
@@ -48,11 +48,11 @@ class CommitPoint:
 
 
 def file_size_plot(sizes: Sequence[int], enough_bytes: int) -> Plot:
-    """The files by their size; those that are smaller than they should be stand out.
+    """Plot a histogram of file sizes; small files have another colour.
 
     Args:
-        sizes: Bytes, in any order.
-        enough_bytes: From this size on a file is large enough.
+        sizes: Sizes in bytes, in any order.
+        enough_bytes: A file of at least this size is large enough.
     """
     small = Counter(bisect_right(_BOUNDS, size) for size in sizes if size < enough_bytes)
     large = Counter(bisect_right(_BOUNDS, size) for size in sizes if size >= enough_bytes)
@@ -86,7 +86,11 @@ def file_size_plot(sizes: Sequence[int], enough_bytes: int) -> Plot:
 
 
 def commit_plot(commits: Sequence[CommitPoint]) -> Plot:
-    """When commits were made, a lane for each operation; at least one commit."""
+    """Plot the times of commits, with a lane for each operation.
+
+    Args:
+        commits: At least one commit.
+    """
     counts = Counter(commit.operation for commit in commits)
     lanes = [name for name, _ in counts.most_common(_MAX_LANES)]
     if len(counts) > _MAX_LANES:
@@ -108,7 +112,7 @@ def commit_plot(commits: Sequence[CommitPoint]) -> Plot:
         colour = _CALM if commit.operation in _MAINTENANCE else _GOOD
         dots[colour] += f"M{left + share * (right - left):.0f} {top + lane_height * lane}h0"
     for colour, path in dots.items():
-        # Lines without length have round ends: a tenth of the bytes of so many circles.
+        # Zero-length lines with round ends look like circles and need a tenth of the bytes.
         parts += (
             f'<path d="{path}" stroke="{colour}" stroke-width="9" stroke-linecap="round" '
             f'stroke-opacity=".8"/>'
@@ -118,12 +122,13 @@ def commit_plot(commits: Sequence[CommitPoint]) -> Plot:
 
 
 def log_plot(*, earliest: int, checkpoint: int | None, latest: int, interval: int) -> Plot:
-    """The log: what of it lies before the checkpoint, and what every reader replays after it.
+    """Plot the log: versions before the checkpoint, and commits that every reader replays.
 
     Args:
-        earliest: Version from which on the table can be read.
+        earliest: The first readable version.
         checkpoint: Version of the newest checkpoint.
-        interval: Commits after which a checkpoint is due.
+        latest: The latest version.
+        interval: Number of commits between checkpoints.
     """
     begin = earliest if checkpoint is None else min(earliest, checkpoint)
     tail = latest - (begin - 1 if checkpoint is None else checkpoint)
@@ -162,9 +167,9 @@ def _title(text: str) -> str:
 
 
 def _legend(*meanings: tuple[str, str]) -> str:
-    """What colours mean, at the right end: texts, each behind a square of its colour.
+    """The meaning of the colours, at the right end: each text follows a square of its colour.
 
-    The squares are characters, since nobody knows here how wide a text will be.
+    The squares are characters, because the width of a text is unknown here.
     """
     parts = [f'<tspan fill="{colour}">■</tspan> {html.escape(text)}' for text, colour in meanings]
     between = "\u2003".join(parts)

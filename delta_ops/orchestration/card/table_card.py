@@ -1,8 +1,9 @@
-"""The card of a table: how it stands, what it wants, and what was done to it last, as Markdown.
+"""The card of a table: its state, due maintenance and newest commits, as Markdown.
 
-For a `dg.MetadataValue.md` of any event: the UI shows it in a dialog. The maintenance job tells it
-where it did something, and `build_table_checks` with each result. Dagster keeps every event, so the
-card is small: the plots are text, and commits are shown up to a number.
+The card is metadata (`dg.MetadataValue.md`) of any event, and the UI shows it in a dialog. The
+maintenance job adds it if it did or found anything, and `build_table_checks` adds it to each
+result. Dagster keeps every event, so the card is small: plots are text, and the number of commits
+is limited.
 """
 
 from __future__ import annotations
@@ -34,14 +35,14 @@ _MAX_OPERATION = 40
 
 
 def table_card(table: TableOrPlace, *, commits: int = 10) -> str:
-    """The card of a table's latest version, as Markdown of some kilobytes.
+    """The card of a table's latest version, as some kilobytes of Markdown.
 
     Args:
-        table: Its log is read as `health` reads it, and the newest commits; no data.
-        commits: How many of the newest are listed.
+        table: The table; only its log is read, not its data.
+        commits: The number of newest commits to list.
 
     Raises:
-        As `health` does.
+        As for `health`.
     """
     validate_arguments(table_card, locals())
     log = log_of(table)
@@ -78,7 +79,7 @@ def _summary(figures: HealthFigures) -> str:
 
 
 def _wants(report: HealthReport) -> Iterator[str]:
-    """What is due, and what a person should look at, a line each."""
+    """One line for each finding that needs maintenance or a person."""
     for finding in report.findings:
         if finding.verdict != "ok":
             measure = finding.measure.replace("_", " ")
@@ -115,13 +116,13 @@ def _row(entry: HistoryEntry) -> tuple[str, ...]:
 
 
 def _operation(entry: HistoryEntry) -> str:
-    """What the writer calls what it did: words, whatever it wrote."""
+    """The operation name of a commit, shortened and without special characters."""
     words = _OPERATION_CHARACTERS.sub("?", entry.operation or "")
     return words[:_MAX_OPERATION].strip() or "?"
 
 
 def _run_text(entry: HistoryEntry) -> str:
-    """A link to the run that committed; "" for a commit of others."""
+    """A link to the Dagster run that committed; "" for any other commit."""
     try:
         said = json.loads(entry.user_metadata or "")
     except (ValueError, RecursionError):

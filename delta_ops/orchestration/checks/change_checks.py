@@ -1,8 +1,8 @@
-"""Change checks: columns and number of rows, beside what the same check saw before.
+"""Change checks: compare columns and row count with the previous evaluation of the same check.
 
-They read the log, so that commits of any writer count, whether Dagster has an event of them or not.
-What a check saw stands in the metadata of its evaluation, where the next one finds it: also after
-the version was cleaned up, or the table was made again.
+They read the log, so commits of all writers count, even without an event in Dagster. The metadata
+of each evaluation hold the observed values for the next evaluation. They remain after the version
+was cleaned up, or the table was created again.
 """
 
 from collections.abc import Callable, Collection, Iterable, Sequence
@@ -34,12 +34,14 @@ def build_column_checks(
     severity: dg.AssetCheckSeverity = dg.AssetCheckSeverity.WARN,
     automation_condition: dg.AutomationCondition[dg.AssetCheckKey] | None = None,
 ) -> list[dg.AssetChecksDefinition]:
-    """For each table, `columns_are_unchanged`: names, types and nullability are those that the
-    check saw last; else it names what was added, removed and changed.
+    """Build the check `columns_are_unchanged` for each table.
+
+    It passes if names, types and nullability are the same as in the previous evaluation. Otherwise
+    it lists added, removed and changed columns.
 
     Args:
-        severity: What a failure is. A table that cannot be read is an error.
-        automation_condition: When the checks run by themselves.
+        severity: Severity of a failure. A table that cannot be read is an error.
+        automation_condition: The condition to run the checks automatically.
     """
     validate_arguments(build_column_checks, locals())
     return [
@@ -58,7 +60,7 @@ def column_check(
     severity: dg.AssetCheckSeverity = dg.AssetCheckSeverity.WARN,
     automation_condition: dg.AutomationCondition[dg.AssetCheckKey] | None = None,
 ) -> TableChecks:
-    """The check of a table's columns; the arguments are those of `build_column_checks`."""
+    """The check of a table's columns; see `build_column_checks` for the arguments."""
     spec = dg.AssetCheckSpec(
         COLUMNS,
         asset=table.asset_key,
@@ -77,21 +79,22 @@ def build_row_count_checks(
     severity: dg.AssetCheckSeverity = dg.AssetCheckSeverity.WARN,
     automation_condition: dg.AutomationCondition[dg.AssetCheckKey] | None = None,
 ) -> list[dg.AssetChecksDefinition]:
-    """For each table, `row_count_is_plausible`: the table has not lost too many rows since the
-    check saw it last, and has neither too few nor too many.
+    """Build the check `row_count_is_plausible` for each table.
 
-    Rows are counted by the statistics of the log; only files that have none are opened.
+    It passes if the row count is within its bounds, and has not dropped too much since the previous
+    evaluation. Rows are counted by the statistics of the log. Only files without statistics are
+    opened.
 
     Args:
-        fewer_rows: The share of its rows, from 0 to 1, that a table may lose from one look to the
-            next; None: any.
-        at_least: Rows.
-        at_most: Rows; None: any number.
-        severity: What a failure is. A table that cannot be read is an error.
-        automation_condition: When the checks run by themselves.
+        fewer_rows: The share of its rows, from 0 to 1, that a table may lose between two
+            evaluations; None: any share.
+        at_least: Smallest row count.
+        at_most: Greatest row count; None: no bound.
+        severity: Severity of a failure. A table that cannot be read is an error.
+        automation_condition: The condition to run the checks automatically.
 
     Raises:
-        InvalidRequestError: `fewer_rows` is no share, or no number of rows fits.
+        InvalidRequestError: `fewer_rows` is not a share, or `at_most` is less than `at_least`.
     """
     validate_arguments(build_row_count_checks, locals())
     if fewer_rows is not None and not 0 <= fewer_rows <= 1:
@@ -121,10 +124,10 @@ def row_count_check(
     severity: dg.AssetCheckSeverity = dg.AssetCheckSeverity.WARN,
     automation_condition: dg.AutomationCondition[dg.AssetCheckKey] | None = None,
 ) -> TableChecks:
-    """The check of a table's number of rows; the arguments are those of `build_row_count_checks`.
+    """The check of a table's row count; see `build_row_count_checks` for the arguments.
 
     Args:
-        fewer_rows: 1: any drop will do.
+        fewer_rows: 1 allows any drop.
     """
     spec = dg.AssetCheckSpec(
         ROW_COUNT,
@@ -182,7 +185,7 @@ def _type_text(column: dg.TableColumn) -> str:
 
 
 def _column_changes(before: dict[str, str], now: dict[str, str]) -> dict[str, list[str]]:
-    """Columns by what became of them, as Markdown."""
+    """Added, removed and changed columns, as Markdown."""
     kept = [name for name in now if name in before]
     return {
         "added": [code_text(name) for name in now if name not in before],

@@ -1,7 +1,7 @@
-"""Check ops: the checks of one table, of one kind or of several, as one op of Dagster's.
+"""Check ops: the checks of one table, of one or several kinds, as one Dagster op.
 
-An op is a step, which is a process in most executors, and takes Dagster 2 ms to define; so a
-location that gives each table checks of several kinds has one op for each table.
+An op is a step, which is a process in most executors, and takes Dagster 2 ms to define. A location
+with several kinds of checks therefore has one op for each table.
 """
 
 from collections.abc import Callable, Collection, Iterable, Sequence
@@ -15,25 +15,25 @@ from delta_ops.orchestration.tables import TableRef
 EvaluateChecks = Callable[
     [dg.AssetCheckExecutionContext, Collection[dg.AssetCheckKey]], Iterable[dg.AssetCheckResult]
 ]
-"""Looks at the table, and yields the results of the checks that are wanted."""
+"""Reads the table, and yields the results of the selected checks."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TableChecks:
-    """Checks of a table that look at it together."""
+    """Checks of a table that read it together."""
 
     specs: Sequence[dg.AssetCheckSpec]
     evaluate: EvaluateChecks
 
 
 def check_op(table: TableRef, end: str, *kinds: TableChecks) -> dg.AssetChecksDefinition:
-    """The op that evaluates checks of a table, all of them or some.
+    """The op that evaluates all or selected checks of a table.
 
     Args:
-        end: What the op's name ends with, after the asset's key.
+        end: The end of the op's name, after the asset key.
 
     Raises:
-        InvalidRequestError: Dagster takes no checks of an asset with this key.
+        InvalidRequestError: Dagster accepts no checks of an asset with this key.
     """
     specs = [spec for kind in kinds for spec in kind.specs]
 

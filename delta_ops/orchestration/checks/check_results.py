@@ -80,7 +80,7 @@ def failed_result(error: DeltaOpsError, check_name: str | None = None) -> dg.Ass
 
 
 class AssessedTable(NamedTuple):
-    """What the sensor has found out about a table."""
+    """The sensor's assessment of a table."""
 
     table: TableRef
     job: str

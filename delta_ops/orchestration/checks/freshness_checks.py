@@ -1,8 +1,8 @@
-"""Freshness checks: how long ago the rows of a table changed, by its log.
+"""Freshness checks: the age of the last change of rows, by the table's log.
 
-Dagster's own `FreshnessPolicy` goes by materializations: it needs its daemon and, for tables that
-others write, `build_commit_sensor`. These checks ask the table, whoever writes it. Commits that
-only rearrange rows, as maintenance makes them, do not count.
+Dagster's own `FreshnessPolicy` uses materializations. It needs the daemon, and for tables of other
+writers also `build_commit_sensor`. These checks read the log, so all writers count. Commits that
+only rearrange rows, such as compactions, do not count.
 """
 
 from collections.abc import Sequence
@@ -29,16 +29,17 @@ def build_freshness_checks(
     automation_condition: dg.AutomationCondition[dg.AssetCheckKey] | None = None,
     clock: Clock = system_clock,
 ) -> list[dg.AssetChecksDefinition]:
-    """For each table, `rows_are_fresh`: a commit of not so long ago changed rows.
+    """Build the check `rows_are_fresh` for each table: a recent commit changed rows.
 
-    A check runs when somebody runs it, and a table that nobody writes causes nothing: have a
-    schedule or an `AutomationCondition.on_cron` run these.
+    Run these checks by a schedule or by `AutomationCondition.on_cron`: a table that nobody writes
+    starts no run.
 
     Args:
-        fail_after: A table whose rows did not change for longer is an error, and so is one that
+        fail_after: The check fails with an error if no row changed for longer, or if the table
             cannot be read.
-        warn_after: A table whose rows did not change for longer is a warning.
-        clock: By which the age counts.
+        warn_after: The check fails with a warning if no row changed for longer.
+        automation_condition: The condition to run the checks automatically.
+        clock: The clock that measures the age.
 
     Raises:
         InvalidRequestError: A time is not positive, or `warn_after` is not before `fail_after`.
@@ -100,7 +101,7 @@ def _ms(duration: timedelta) -> int:
 
 
 def _last_change(log: DeltaLog, since_ms: int) -> HistoryEntry | None:
-    """The newest commit that changed rows, if it is not older than a time."""
+    """The newest commit that changed rows, unless it is older than `since_ms`."""
     for entry in log.history():
         if entry.timestamp_ms < since_ms:
             break

@@ -1,7 +1,7 @@
 """Asset checks that read the log and no data.
 
-A check that fails for want of maintenance says which operation cures it, and links to the launchpad
-of the maintenance job, filled in for that table and that operation.
+If a table needs maintenance, the failed check names the operation that cures it, and links to the
+launchpad of the maintenance job with a config for the table and the operation.
 """
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
@@ -30,7 +30,7 @@ from delta_ops.orchestration.policies.choice import PolicyJobs, choose_policy, j
 from delta_ops.orchestration.tables import TableRef
 
 MAINTENANCE_JOB = "delta_maintenance"
-"""The name that `build_maintenance_job` gives its job."""
+"""The default job name of `build_maintenance_job`."""
 _DESCRIPTIONS: Mapping[Measure, str] = {
     "small_files": "Files that optimize would put together.",
     "commits_since_checkpoint": "Commits that every reader replays after the checkpoint.",
@@ -58,13 +58,16 @@ def build_table_checks(
     job: dg.JobDefinition | str = MAINTENANCE_JOB,
     card: bool = True,
 ) -> list[dg.AssetChecksDefinition]:
-    """For each table: its log can be read and agrees with the version checksum where there is one
-    (an error if not), and maintenance is not overdue (a warning).
+    """Build the checks `log_is_readable` and `maintenance_is_not_overdue` for each table.
+
+    The first check fails with an error if the log cannot be read or contradicts its version
+    checksum. The second check fails with a warning if maintenance is due.
 
     Args:
-        job: The maintenance job that a warning links to, or its name; of the same code location.
-        card: Whether the second check shows the table's card, which takes some kilobytes of
-            Dagster's event log each time.
+        job: The maintenance job, or its name, for the link of a warning; it must be in the same
+            code location.
+        card: Whether the second check shows the table's card. Each card takes some kilobytes of
+            Dagster's event log.
     """
     validate_arguments(build_table_checks, locals())
     name = _job_name(job)
@@ -82,20 +85,21 @@ def build_health_checks(
     policies: Sequence[PolicyJobs] = (),
     automation_condition: dg.AutomationCondition[dg.AssetCheckKey] | None = None,
 ) -> list[dg.AssetChecksDefinition]:
-    """For each table, a check for each measure of its health, by the measure's name.
+    """Build a check for each health measure of each table, named like the measure.
 
-    A table that cannot be read is an error of every check.
+    If a table cannot be read, all its checks fail with an error.
 
     Args:
-        thresholds: From where on a check fails.
-        errors: Measures whose failure is an error; of the others it is a warning.
-        job: The maintenance job that failures link to, or its name; of the same code location.
-        policies: With their tables and jobs. The thresholds and the job of a table's policy, also
-            of one that it names by its property, take the place of `thresholds` and `job`.
-        automation_condition: When the checks run by themselves.
+        thresholds: Limits of the measures; a check fails at its limit.
+        errors: Measures whose failure is an error. The failure of any other measure is a warning.
+        job: The maintenance job, or its name, for the links of failures; it must be in the same
+            code location.
+        policies: Policies with their tables and jobs. The thresholds and the job of a table's
+            policy replace `thresholds` and `job`, also if a property of the table names the policy.
+        automation_condition: The condition to run the checks automatically.
 
     Raises:
-        InvalidRequestError: There is no such measure.
+        InvalidRequestError: A measure of `errors` does not exist.
     """
     validate_arguments(build_health_checks, locals())
     unknown = next((each for each in errors if each not in _DESCRIPTIONS), None)
@@ -124,7 +128,7 @@ def health_checks(
     policies: Sequence[PolicyJobs] = (),
     automation_condition: dg.AutomationCondition[dg.AssetCheckKey] | None = None,
 ) -> TableChecks:
-    """The checks of a table's health; the arguments are those of `build_health_checks`."""
+    """The checks of a table's health; see `build_health_checks` for the arguments."""
     specs = [
         dg.AssetCheckSpec(
             measure,
@@ -155,7 +159,7 @@ def health_checks(
 def _look_at(
     thresholds: HealthThresholds, job: str, policies: Sequence[PolicyJobs], table: TableRef
 ) -> tuple[HealthReport, str]:
-    """How a table is, and the name of the job that cures it."""
+    """Assess a table; returns the report and the name of its maintenance job."""
     log = table.log()
     figures = load_figures(log)
     choices = [each.policy for each in policies if each.policy is not None]
