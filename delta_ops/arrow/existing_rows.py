@@ -1,4 +1,4 @@
-"""Check rows: validate a table's rows against new rules before the rules take effect.
+"""Existing rows: validate a table's rows against new rules before the rules take effect.
 
 Source: PROTOCOL.md, "CHECK Constraints" and "Column Invariants" (every row satisfies them).
 

@@ -133,14 +133,14 @@ def merge(
             .execute()
 
     The source is read once and held in memory. Files of the table are read one by one, and only
-    files with a changed row are written again.
+    files with a changed row are rewritten.
 
     Args:
         target: Location of the table, or a transaction to add to and commit.
         source: An Arrow table, batch or reader, or anything with `__arrow_c_stream__`.
-        predicate: When a row of the target and a row of the source match: at least one equality of
-            a column of the target with a value of the source, and any other conditions, joined by
-            AND. A null key matches nothing, except by a null-safe equality (`<=>`) alone.
+        predicate: The condition for a match: at least one equality of a target column with a source
+            value, and any other conditions, joined by AND. A null key matches
+            nothing, except if all key equalities are null-safe (`<=>`).
     """
     condition = ARROW.parse_condition(predicate)
     return Merge(ARROW, MergeRequest(target=target, source=source, predicate=condition, **options))

@@ -57,8 +57,8 @@ class ChangesOptions(TypedDict, total=False):
         end_version: The last commit to read; the latest version if not given or greater.
         start_timestamp: Read from the first commit at or after this time. A time without a zone is
             in UTC.
-        end_timestamp: Read up to the last commit at or before this time. There may be no commit
-            between two times.
+        end_timestamp: Read up to the last commit at or before this time. A range of two
+            times is valid even if it contains no commit.
         columns: Names in the wanted order; by default the table's columns, then `_change_type`
             (insert, delete, update_preimage, update_postimage), `_commit_version` and
             `_commit_timestamp`.

@@ -1,7 +1,7 @@
 """Key ranges: a predicate for the table rows that can match the keys of a source.
 
-The predicate skips files. Few values are listed; many values are covered by ranges, separated by
-the largest gaps between values.
+Scans use the predicate to skip files. It lists the values if they are few. Otherwise it covers them
+with ranges, separated by the largest gaps between values.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from delta_ops.protocol.predicate import Column as PredicateColumn
 from delta_ops.protocol.schema import ColumnPath
 
 _FEW_VALUES = 64
-"""Maximum number of keys to list; more keys are covered by as many ranges."""
+"""Maximum number of keys to list; more keys are covered by this many ranges."""
 
 
 def cover_keys(paths: Sequence[ColumnPath], keys: Sequence[pa.Array]) -> Predicate:

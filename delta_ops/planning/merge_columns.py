@@ -146,7 +146,7 @@ def split_condition(predicate: Expression, columns: MergeColumns, now_ms: int) -
 def unmatchable_keys(
     keys: Iterable[tuple[Node, Node]], columns: MergeColumns, definition: TableDefinition
 ) -> frozenset[str]:
-    """Return the keys of a merge that match no row when empty: partitions store empty as null.
+    """Return the keys that match no row if they are empty: partitions store empty texts as null.
 
     Args:
         keys: The keys of `split_condition`.
@@ -160,7 +160,7 @@ def unmatchable_keys(
 def looks_beyond_keys(
     condition: SplitCondition, columns: MergeColumns, definition: TableDefinition
 ) -> bool:
-    """Return whether text partition columns matter to a match other than by equal keys."""
+    """Return whether conditions other than equal keys use text partition columns."""
     if condition.residual is None:
         return False
     find, texts = columns.finder(), _texts_of_partitions(definition)

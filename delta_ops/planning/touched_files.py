@@ -50,7 +50,7 @@ def plan_touched_files(
     Args:
         implied: A predicate that is true wherever the condition is.
         is_implied: Whether the condition is true wherever the predicate is.
-        partition_time_zone: Zone of partition timestamps without one.
+        partition_time_zone: Time zone for partition timestamps without a zone.
 
     Raises:
         InvalidRequestError: The predicate does not fit the table.

@@ -82,8 +82,8 @@ def num_rows(snapshot: Snapshot, stored: StoredFile) -> int:
 def _chooser(scan: FileScan, stored: StoredFile) -> Callable[[int, int], Any] | None:
     """Plan which rows of the file are wanted; None if all rows are.
 
-    The function takes the number of the first row and the number of rows. It returns the wanted
-    places, counted from that first row.
+    The result is a function of a first row number and a row count. It returns the wanted places,
+    counted from that first row.
     """
 
     def load(vector: DeletionVector) -> BitMap64:

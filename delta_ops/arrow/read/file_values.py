@@ -24,7 +24,7 @@ class Partitioning:
     is_mapped: bool
     """Whether values are stored under physical names."""
     time_zone: str
-    """Time zone for timestamps without one."""
+    """Time zone for timestamps without a zone."""
 
     def values(
         self, partition_values: Mapping[str, str | None], table: str, path: str

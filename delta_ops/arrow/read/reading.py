@@ -29,7 +29,7 @@ _READ_BYTES = _SMALL_BYTES * DECODED
 """Rows that one thread reads ahead. A limit is needed because rows can be a thousand times larger
 than their file."""
 _READS_AHEAD = 2
-"""Minimum number of reads in progress beside the current one, even if the bytes ahead are few."""
+"""Minimum number of reads in progress beside the current one, even if `ahead_bytes` is small."""
 AHEAD_BYTES = 256 << 20
 """Bytes of rows that are read ahead of the caller."""
 _LOCAL_THREADS = os.cpu_count() or 1
@@ -167,7 +167,7 @@ def _bytes_ahead(group: Sequence[tuple[FileScan, StoredFile]], read_bytes: int) 
 def _read_group(
     group: Sequence[tuple[FileScan, StoredFile]], read_bytes: int
 ) -> Iterable[pa.RecordBatch]:
-    """Read a group immediately, up to the limit; the caller reads the rest."""
+    """Read small files immediately, up to the limit; read the rest when batches are taken."""
     batches = chain.from_iterable(
         read_data_file(scan, file, use_threads=file.size > _SMALL_BYTES) for scan, file in group
     )
