@@ -8,7 +8,7 @@ from pyspark.sql import DataFrame, SparkSession
 
 import delta_ops.spark as ds
 from delta_ops.clock import system_clock
-from delta_ops.errors import InvalidRequestError
+from delta_ops.errors import InvalidRequestError, naming_table
 from delta_ops.log import DeltaLog
 from delta_ops.maintenance import optimize
 from delta_ops.spark.expressions.analysis import unresolved_text
@@ -61,7 +61,10 @@ def _execute(request: OptimizeRequest, zorder_by: tuple[str, ...] | None) -> Dat
                 f"{log.uri}: {name} is a partition column. Z-Ordering can only be performed on "
                 "data columns"
             )
-    predicate = partitions_of(spark, snapshot, request.filters) if request.filters else None
+    predicate = None
+    if request.filters:
+        with naming_table(log.uri):
+            predicate = partitions_of(spark, snapshot, request.filters)
     start_ms = system_clock()
     result = optimize(
         log,

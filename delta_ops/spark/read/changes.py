@@ -14,6 +14,7 @@ from typing import Unpack
 from pyspark.sql import DataFrame, SparkSession
 
 from delta_ops.arguments import shares_options
+from delta_ops.errors import naming_table
 from delta_ops.log import TableOrPlace, log_of
 from delta_ops.planning.change_feed import (
     CHANGE_TYPE,
@@ -54,9 +55,10 @@ def read_changes(
     """
     request = ChangesRequest(start_version=start_version, end_version=end_version, **options)
     feed = plan_changes(log_of(source), request, engine="spark")
-    wanted = resolve_columns(feed.schema, request.columns)
-    rows = read_changed_files(spark, feed, feed.files())
-    return show(rows, feed.schema, wanted, request.predicate)
+    with naming_table(feed.log.uri):
+        wanted = resolve_columns(feed.schema, request.columns)
+        rows = read_changed_files(spark, feed, feed.files())
+        return show(rows, feed.schema, wanted, request.predicate)
 
 
 def read_changed_files(
