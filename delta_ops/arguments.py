@@ -110,7 +110,7 @@ def _plan_fits(annotation: Any) -> _Fits:
 
 
 def _is_namesake(given: type, wanted: type) -> bool:
-    """Whether both classes have one name and package, like PySpark's two session classes."""
+    """Whether two classes share name and package, like PySpark's two session classes."""
     package = wanted.__module__.partition(".")[0]
     return given.__name__ == wanted.__name__ and given.__module__.startswith(f"{package}.")
 
@@ -138,7 +138,7 @@ def _is_whole_number(value: object) -> bool:
 def _words(annotation: Any) -> str:
     origin, arguments = get_origin(annotation), get_args(annotation)
     if origin in (Union, types.UnionType):
-        # None last; several classes may share their words.
+        # None comes last; several classes may have the same words.
         ordered = sorted(arguments, key=lambda each: each is type(None))
         return " or ".join(dict.fromkeys(map(_words, ordered)))
     if origin is Literal:

@@ -164,7 +164,7 @@ def _written_table(log: DeltaLog, result: CommitResult) -> Snapshot:
 
 
 def _data_version(table: Snapshot, result: CommitResult, write: AssetWrite) -> str:
-    """The data version as from `DeltaIOManager`; not older than the versions in Dagster."""
+    """The data version as in `DeltaIOManager`; never older than the versions in Dagster."""
     prefix = f"{table.metadata.id[:_SHORT_ID]}@"
     numbers = [e.removeprefix(prefix) for e in write.data_versions if e.startswith(prefix)]
     known = [int(number) for number in numbers if number.isdecimal()]

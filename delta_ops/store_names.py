@@ -21,7 +21,7 @@ class StoreNames:
     schemes: tuple[str, ...]
     """Schemes that open the store, in lower case. Canonical addresses use the first."""
     foreign_schemes: tuple[str, ...] = ()
-    """Schemes of other programs for the store; a log may contain them, but they cannot open it."""
+    """Schemes of other programs for the store; they may be in a log, but cannot open the store."""
     canonical_authority: Callable[[str], str] = _keep
     """Maps an authority to its canonical spelling."""
     service_of: Callable[[str], str | None] = _keep

@@ -69,9 +69,9 @@ _FLIPPED = 2
 def stored_fields(schema: pa.Schema) -> Fields:
     """The columns of a checkpoint.
 
-    Raises `ValueError` for a duplicate column, since either one could be read. Also raises it for
-    an unknown column whose name nearly matches a missing column: no checksum covers a footer, and
-    unknown columns are skipped with all their values.
+    Raises `ValueError` for a duplicate column, since readers could use either copy. Also raises it
+    for an unknown column whose name nearly matches a missing column: no checksum covers a footer,
+    and unknown columns are skipped with all their values.
     """
     names = list(schema.names)
     types = schema.types

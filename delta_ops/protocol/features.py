@@ -341,7 +341,7 @@ def unsupported_features(protocol: Protocol, operation: Operation, engine: Engin
     """Yield the parts of a protocol that an operation does not support.
 
     These are features and future versions. An operation that commits rows or files also requires
-    the features that each feature depends on.
+    the dependencies of each feature.
     """
     if protocol.min_reader_version > FEATURES_READER_VERSION:
         yield f"reader version {protocol.min_reader_version}"
@@ -360,7 +360,7 @@ def unsupported_features(protocol: Protocol, operation: Operation, engine: Engin
 
 
 def lacking_features(protocol: Protocol, *, than: Protocol) -> list[str]:
-    """The features of another protocol that this one lacks, listed or implied by version."""
+    """Features of `than` that `protocol` lacks, listed or implied by version."""
     here, there = (
         {*features_of_readers(each), *features_of_writers(each)} for each in (protocol, than)
     )

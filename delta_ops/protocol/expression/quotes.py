@@ -1,8 +1,9 @@
 """Quotes: rejects SQL conditions and values that have a column name in double quotes.
 
 Spark SQL reads double quotes as a text; standard SQL, and engines that follow it, read a name. In
-Spark `"state" != 'old'` is therefore true for every row. A double-quoted text that is a name in the
-table is rejected, and so is a condition that uses no column; see decision 060.
+Spark `"state" != 'old'` is therefore true for every row. A double-quoted text is rejected if the
+table has a column or field of this name. A condition without columns is rejected too. See decision
+060.
 """
 
 from __future__ import annotations

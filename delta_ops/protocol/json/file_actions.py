@@ -35,7 +35,7 @@ _BLOCK_BYTES = 1 << 18
 _TEXT_BYTES = 2 << 20
 """Bytes that become columns at once; a call costs as much as some hundred lines."""
 _SMALL_COMMIT = 1 << 13
-"""Bytes of a commit that is parsed by one call, even though this builds unneeded objects."""
+"""Commits up to this size in bytes are parsed by one call, although it builds unneeded objects."""
 _BATCH_ROWS = 1 << 14
 _NULL_ROWS = 1 << 14
 _NUM_PLAIN = 6

@@ -2,8 +2,9 @@
 
 The result contains the outcomes of all rows of a file; it may contain more, but never less. The
 operands of `&` and `|` are evaluated independently, with one exception: a maximum may hide NaN (see
-`file_bounds`). For each floating-point column, the cases "all values are NaN" and "no value is NaN"
-are evaluated for the whole predicate. Otherwise no range on such a column would skip a file.
+`file_bounds`). For each column that may hide NaN, the whole predicate is evaluated twice: for NaN,
+and for values within the bounds. Without this, no range on a floating-point column would skip a
+file.
 """
 
 from __future__ import annotations
@@ -33,7 +34,7 @@ from delta_ops.protocol.schema import ColumnPath
 from delta_ops.protocol.stats.file_domains import Domain, sort_keys
 
 _MAX_NAN_COLUMNS = 4
-"""Each column doubles the work; with more columns, the predicate assumes NaN in every row."""
+"""Each column doubles the work; with more columns, every row may be NaN."""
 
 Domains = Mapping[ColumnPath, Domain]
 """Domains by column; nothing is known of a missing column."""

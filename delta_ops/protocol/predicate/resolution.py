@@ -42,8 +42,8 @@ def resolve(predicate: Predicate, schema: StructType) -> Predicate:
     Resolving again changes nothing.
 
     Raises:
-        InvalidRequestError: A column does not exist or cannot be compared, a literal does not fit
-            its type or is a name in double quotes, or the argument is no predicate.
+        InvalidRequestError: A column does not exist or cannot be compared; a literal does not fit
+            its type, or is a name in double quotes; or the argument is no predicate.
     """
     match predicate:
         case Comparison(column, operator, value):

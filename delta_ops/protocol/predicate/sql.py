@@ -134,7 +134,7 @@ def parse_condition(text: str, noun: Literal["predicate", "expression"]) -> exp.
 
 
 def _unite_texts(tokens: Iterable[Token], text: str) -> list[Token]:
-    """Merge texts at a doubled quote into one text, as Spark 4.0 does; sqlglot splits there."""
+    """Merge adjacent texts at a doubled quote, as Spark 4.0 does; sqlglot splits them."""
     united: list[Token] = []
     for token in tokens:
         last = united[-1] if united else token
@@ -246,7 +246,7 @@ def _membership(node: exp.In) -> Predicate:
 
 
 def _kind(value: Any) -> object:
-    """A key that groups values which Spark compares alike; integers and decimals are both exact."""
+    """Group key of a value: integers and decimals share a group, since both are exact."""
     if isinstance(value, datetime):
         return datetime, value.tzinfo is None
     if isinstance(value, SqlText):

@@ -47,7 +47,7 @@ class Property(Generic[_T]):
     """In a few words."""
     parse: Callable[[str], _T]
     default: str | None
-    """The value if it is not set, provided that delta_ops follows it; None: there is none."""
+    """Default text, if delta_ops implements the property; None: there is no default."""
     acts_in: str = ""
     """Parts of delta_ops that use the property; empty: only other engines use it."""
     older_name: str | None = None

@@ -78,7 +78,7 @@ class TableProperties:
     target_file_size_bytes: int | None
     """None: the writer chooses."""
     compression_codec: CompressionCodec
-    """In lower case; `none` becomes `uncompressed`. If unset, the codec of large files."""
+    """In lower case; `none` becomes `uncompressed`. Default: the codec of large files."""
 
 
 def table_properties_from_configuration(configuration: Mapping[str, str]) -> TableProperties:

@@ -1,9 +1,9 @@
 """Column names: parse a text that names a column, or a struct field at any depth.
 
-`a.b` is the field `b` of the column `a`, as in Spark SQL; backticks enclose a name with a dot. If
-there is no such field, `a.b` is the column with exactly this name, if it exists: no other meaning
-is possible. Conditions and values are SQL and require the backticks. Below arrays and maps, path
-parts are `element`, `key` and `value`. See decision 060.
+`a.b` is the field `b` of the column `a`, as in Spark SQL; backticks enclose a name with a dot.
+If `a` has no field `b`, the text `a.b` is a column with exactly this name, if there is one.
+Conditions and values are SQL and require the backticks. Below arrays and maps, path parts are
+`element`, `key` and `value`. See decision 060.
 """
 
 from __future__ import annotations

@@ -43,13 +43,13 @@ from delta_ops.protocol.values.partition_values import parse, round_to_float
 
 _CUT = timedelta(milliseconds=1)
 _EXACT_DIGITS = 15
-"""A decimal of so many digits survives a double."""
+"""A decimal with up to this many digits survives a double."""
 _ROUNDING = Decimal("1e-15")
 _MAX_EXPONENT = 400
 """Limit for exponents; no Delta number exceeds it, and `1e999999999` would fill the memory."""
 _REPLACEMENT, _ASCII_MAX, _UNICODE_MAX = "\ufffd", "\x7f", "\U0010ffff"
 CUT_BYTES = 32
-"""A string of so many bytes may have been cut to 32 bytes, characters or UTF-16 units."""
+"""A string of at least this size may have been cut to 32 bytes, characters or UTF-16 units."""
 OFFSETS_IN_MINUTES = datetime(1972, 1, 8, tzinfo=UTC)
 """Before this time, zone offsets had seconds; Spark writes the offset without its seconds."""
 

@@ -72,8 +72,8 @@ def value_of_type(value: Any, field: StructField, table: str, *, is_whole: bool 
         is_whole: Require all fields of structs; otherwise missing fields are null.
 
     Returns:
-        None, or a value as from `primitive_value`; an array as a list, a map as a list of pairs, a
-        struct as a dict of all its fields.
+        None, or a value in the form of `primitive_value`; an array as a list, a map as a list of
+        pairs, a struct as a dict of all its fields.
 
     Raises:
         InvalidRequestError: Names the path in the value, the value and the type.
@@ -255,7 +255,7 @@ class _Taking(NamedTuple):
 
 
 def _take_at_once(values: Sequence[Any], data_type: DataType) -> list[Any] | None:
-    """The values unchanged, if one check of all of them shows that they fit."""
+    """The values unchanged, if one check finds that all of them fit; otherwise None."""
     kinds = set(map(type, values)) - {type(None)}
     if len(kinds) != 1:
         return None

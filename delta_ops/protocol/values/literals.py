@@ -55,7 +55,7 @@ _DOUBLE_INTEGERS = 2**53
 
 
 class SqlText(str):
-    """A text in SQL; Spark casts it and a DECIMAL column to DOUBLE."""
+    """A text in SQL; to compare it with a DECIMAL column, Spark casts both to DOUBLE."""
 
     __slots__ = ()
 
@@ -123,7 +123,7 @@ def validate_text(text: str) -> None:
     """Refuse a text with half of a surrogate pair, which no file can hold.
 
     Raises:
-        InvalidRequestError: The text has one.
+        InvalidRequestError: The text contains one.
     """
     try:
         text.encode("utf-8")

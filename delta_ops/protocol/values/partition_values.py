@@ -2,8 +2,8 @@
 
 Source: PROTOCOL.md, "Partition Value Serialization".
 
-Parsing returns the value that was written, and each value has exactly one text, so that files of
-one partition agree. Null, the empty string and empty bytes are the same value: null. Binary is the
+Parsing returns the value that was written. Each value has exactly one text, so that files of one
+partition agree. Null, the empty string and empty bytes are the same value: null. Binary is the
 UTF-8 text of its bytes, as in Spark. Bytes that are not UTF-8 are rejected, since no text restores
 them in every reader. -0.0 is written as 0.0, since both are equal.
 
@@ -116,7 +116,7 @@ def parse(text: str | None, data_type: DataType, *, time_zone: str = "UTC") -> A
 def is_null_where_empty(field: StructField) -> bool:
     """Whether an empty value of a partition column is null.
 
-    A column that must not be null keeps the empty value, so that it is rejected as empty. A CHAR
+    A column that must not be null keeps the empty value, which is then rejected as empty. A CHAR
     column has spaces instead.
     """
     is_empty_null = field.nullable and field.data_type in (STRING, BINARY)
@@ -338,7 +338,7 @@ def _parse_at_once(texts: pa.StringArray, data_type: DataType) -> pa.Array | Non
         return None
     wanted = arrow_type_from_type(data_type)
     try:
-        texts.validate(full=True)  # creating Python values reports invalid UTF-8
+        texts.validate(full=True)  # invalid UTF-8 is reported when Python values are made
         return texts.cast(wanted)
     except pa.ArrowInvalid:
         return None
