@@ -1,6 +1,6 @@
-"""Storage: bytes by path, on a local disk or wherever fsspec reaches. Knows no Delta.
+"""Storage: bytes by path, on a local disk or any store that fsspec supports. Knows no Delta.
 
-`open_storage` turns the address a user gives into a `Storage`; see `contract` for its guarantees.
+`open_storage` opens the `Storage` for a user's address; `contract` describes its guarantees.
 """
 
 from __future__ import annotations
@@ -26,15 +26,15 @@ def open_storage(
     lock: Lock | None = None,
     cache: RangeCache | None = None,
 ) -> Storage:
-    """The storage rooted at `uri`; nothing is read, and the root need not exist.
+    """Open the storage rooted at `uri`; nothing is read, and the root need not exist.
 
     Args:
-        uri: A local path, which may start with "~"; a `file:` URI, as `Path.as_uri()` makes it or
-            without escapes; or a URI of a store that fsspec knows.
-        storage_options: For fsspec's file system; a local path needs none and ignores them.
-        lock: Within which files are created, for a store that cannot do so exclusively by itself.
-        cache: Where ranges of unchanging files are kept that were read from S3, GCS or Azure; any
-            other place does without.
+        uri: A local path, which may start with "~"; a `file:` URI, as `Path.as_uri()` returns it or
+            without escapes; or a URI of a store that fsspec supports.
+        storage_options: For fsspec's file system; ignored for a local path.
+        lock: Lock to hold while files are created, for stores without exclusive create.
+        cache: Cache for ranges of unchanging files, read from S3, GCS or Azure; other stores ignore
+            it.
 
     Raises:
         InvalidRequestError: The address is ambiguous, incomplete or of an unknown kind.
@@ -45,7 +45,7 @@ def open_storage(
     path = local_path_of(address)
     if path is not None:
         return LocalStorage(path, lock)
-    # A local table does without fsspec, which takes 7 MB and a tenth of the time of an import.
+    # Local tables skip fsspec, which would add 7 MB and a tenth of the import time.
     with importing():
         from delta_ops.storage.remote.opening import open_remote
 

@@ -1,4 +1,4 @@
-"""Addresses: what a user gives to name a table; refused where they could mean two places."""
+"""Addresses: resolves a user's table address; rejects an address that could mean two places."""
 
 from __future__ import annotations
 
@@ -19,10 +19,10 @@ _DRIVE = re.compile(r"/?[A-Za-z]:[/\\]")
 
 
 def local_path_of(address: str) -> str | None:
-    """The absolute local path that `address` means; None when it means another store.
+    """The absolute local path that `address` means; None if it means another store.
 
     Raises:
-        InvalidRequestError: It could mean two places, or none on this machine.
+        InvalidRequestError: It could mean two places, or no place on this machine.
     """
     scheme, rest = split_uri(address)
     if scheme and backend_of(scheme).is_local:
@@ -42,10 +42,10 @@ def local_path_of(address: str) -> str | None:
 
 
 def validate_remote(address: str) -> None:
-    """Reject an address in a store that could mean two places, or none, or that shows a secret.
+    """Reject an address of a store that is ambiguous, names no place, or contains a secret.
 
     Raises:
-        InvalidRequestError: It does.
+        InvalidRequestError: With the problem and the cure.
     """
     scheme, rest = split_uri(address)
     backend = backend_of(scheme)
@@ -81,10 +81,10 @@ def _path_in_uri(address: str, path: str) -> str:
 
 
 def _decode(address: str, path: str) -> str:
-    """The path that a file: URI means.
+    """The path that a `file:` URI means.
 
-    deltalake and Java's URI decode escapes, Spark's Path and fsspec take them as letters. So they
-    are decoded where nothing has a name with the escape, and the text can be no plain path.
+    deltalake and Java's URI decode escapes; Spark's Path and fsspec keep them as characters. So
+    escapes are decoded only if no file has the escaped name, and the text cannot be a plain path.
     """
     if unquote(path) == path:
         return path
@@ -100,7 +100,7 @@ def _decode(address: str, path: str) -> str:
         decoded = unquote(path, errors="strict")
     except UnicodeDecodeError:
         decoded = ""
-    # Path.as_uri() and Java escape blanks and signs, and leave the slashes between parts.
+    # Path.as_uri() and Java escape spaces and special characters, but not the slashes.
     if not decoded or _NO_ESCAPE.search(path) or decoded.count("/") != path.count("/"):
         raise address_refusal(
             address, "it is neither a whole URI nor a plain path", "give the plain path"
@@ -142,7 +142,7 @@ def _make_absolute(path: str) -> str:
 
 
 def address_refusal(address: str, problem: str, cure: str) -> InvalidRequestError:
-    """The error for an address that is not opened."""
+    """The error for a rejected address."""
     return InvalidRequestError(
         f"The address {redact(address)!r} is refused because {problem}; {cure}."
     )

@@ -1,15 +1,15 @@
-"""Concurrency: threads that help whoever has several things to do, shared by the process.
+"""Concurrency: thread pools that help callers with several calls; all tables share the threads.
 
-1. Whoever asks does what no thread has begun. So it comes to an end though all threads are held up,
-   be it by a store that does not answer: no table waits for another one.
-2. A thread of a pool never waits for another one: what it would start, it does itself.
-3. What is under way at once is bounded for each caller by what it asks for, and for all of them by
-   the threads of the pool and themselves.
-4. A child of a fork, where the threads do not exist, gets threads of its own, and does itself what
-   had been begun for it.
+1. A caller makes the calls itself that no thread has started. So it finishes even if all threads
+   are blocked, for example by a store that does not answer: no table waits for another.
+2. A thread of a pool never waits for another thread: it makes its own calls in sequence.
+3. The number of concurrent calls is bounded for each caller by its arguments. For all callers
+   together, the number of pool threads plus the callers' own threads is the bound.
+4. After a fork, the child has none of the threads. It starts new threads, and makes the calls
+   itself that the parent's threads had started.
 
-What computes has a pool of its own, of as many threads as shall compute: each thread that parses
-keeps a part of the heap, and in turns all those of the large pool would.
+Computing calls have their own pool, with only as many threads as should compute. Each thread that
+parses keeps a part of the heap, and with the large pool all its threads would do so in turn.
 """
 
 from __future__ import annotations
@@ -27,15 +27,15 @@ T = TypeVar("T")
 R = TypeVar("R")
 
 MAX_CONCURRENCY = 16
-"""Requests of a caller under way at once; stores answer slowly, and side by side."""
+"""Concurrent requests of one caller; stores answer slowly, but many requests at a time."""
 _MOST_OFFERED = 256
-"""Calls that wait for a thread; while all threads are held up, others do without."""
+"""Calls that may wait for a thread; while all threads are blocked, further calls do not wait."""
 
 _this_thread = threading.local()
 
 
 def run_parallel(call: Callable[[T], R], items: Iterable[T]) -> list[R]:
-    """What `call` returns for each item, in their order; of several errors, the first item's."""
+    """Call `call` for each item; returns results in order, or raises the first item's error."""
     todo = list(items)
     if len(todo) < 2 or works_in_sequence():
         return [call(item) for item in todo]
@@ -56,16 +56,16 @@ def run_ahead(
     max_calls: int = MAX_CONCURRENCY,
     max_threads: int | None = None,
 ) -> Generator[R, None, None]:
-    """What each call returns, in their order, while the next ones are under way.
+    """Yield the results of the calls in order, while later calls are already running.
 
-    Results that are not taken before it is closed are given up.
+    Closing the generator drops the results that were not taken.
 
     Args:
-        calls: How many bytes a call will hold, and the call.
-        max_bytes: Bound of the calls that are ahead of the caller; one call is, however large.
-        max_calls: How many are ahead of the caller, two at least.
-        max_threads: How many of them are made at once where they compute, by the pool that does
-            for all who do; None: all.
+        calls: Pairs of the bytes that the result will hold, and the call.
+        max_bytes: Limit of bytes of the calls ahead of the caller; one call may exceed it.
+        max_calls: Maximum number of calls ahead of the caller, at least two.
+        max_threads: For calls that compute: the number of threads, from a pool for computing
+            calls only. None for calls that wait for a store.
     """
     todo = iter(calls)
     first = list(islice(todo, 2))
@@ -86,7 +86,7 @@ def run_ahead(
             latest = _Call(call)
             under_way.append((num_bytes, latest))
             waiting.append(latest)
-            # Asked for each time: a child of a fork goes on with threads of its own.
+            # Looked up each time: after a fork, the child continues with its own threads.
             pool = _pool(max_threads or max_calls, computes=max_threads is not None)
             pool.offer(partial(_make_next, waiting))
             ahead_bytes += num_bytes
@@ -97,9 +97,9 @@ def run_ahead(
 
 
 def run_behind(calls: Iterable[Callable[[], object]]) -> None:
-    """Make the calls one after the other, each while the caller gets the next from the iterable.
+    """Make the calls in sequence, each while the caller gets the next call from the iterable.
 
-    No call is under way when it returns or raises.
+    No call is running when the function returns or raises.
     """
     if works_in_sequence():
         for call in calls:
@@ -117,14 +117,14 @@ def run_behind(calls: Iterable[Callable[[], object]]) -> None:
         if latest is not None:
             _result(latest, waiting)
     finally:
-        # After an error of the iterable, or an interrupt: what the call works with is closed next.
+        # After an error of the iterable or an interrupt, the caller closes what the call uses.
         if latest is not None and latest not in waiting:
             latest.await_end()
         waiting.clear()
 
 
 class _Call(Generic[R]):
-    """A call, made by whoever takes it from those that wait, and what came of it."""
+    """A call and its result; made by a thread of the pool or by the caller."""
 
     def __init__(self, call: Callable[[], R]) -> None:
         self._call = call
@@ -134,7 +134,7 @@ class _Call(Generic[R]):
         self._error: BaseException | None = None
 
     def make(self) -> None:
-        """Keep what it returns or raises; what is no `Exception` ends the caller, too."""
+        """Make the call and keep its result or error; a non-`Exception` is raised here as well."""
         try:
             self._value = (self._call(),)
         except BaseException as error:
@@ -146,19 +146,19 @@ class _Call(Generic[R]):
 
     @property
     def has_failed(self) -> bool:
-        """Whether it raised something that nobody has been told of."""
+        """Whether the call raised an error that `result` has not raised yet."""
         return self._error is not None
 
     def await_end(self) -> None:
-        """Wait until a thread of this process that has begun it is done with it."""
+        """Wait until a thread of this process that started the call has finished it."""
         if os.getpid() == self._process:
             self._is_made.wait()
 
     def result(self) -> R:
-        """What it returned, or raises what it raised, once it is made; asked for once."""
+        """Wait for the call, then return its result or raise its error; call this once."""
         if os.getpid() == self._process:
             self._is_made.wait()
-        elif self._value is None and self._error is None:  # begun by a thread of the parent
+        elif self._value is None and self._error is None:  # started by a thread of the parent
             return self._call()
         if self._error is not None:
             error, self._error = self._error, None
@@ -171,16 +171,16 @@ class _Call(Generic[R]):
 
 
 def _make_all(waiting: deque[_Call[R]]) -> None:
-    """Make those that wait, until none does or one has failed."""
+    """Make waiting calls until none is left or one has failed."""
     while (made := _make_next(waiting)) is not None:
         if made.has_failed:
             waiting.clear()
 
 
 def _make_next(waiting: deque[_Call[R]]) -> _Call[R] | None:
-    """Make the first that waits; None if none does."""
+    """Make the first waiting call; None if no call waits."""
     try:
-        call = waiting.popleft()  # at once: nobody else has it
+        call = waiting.popleft()  # atomic: no other thread gets the same call
     except IndexError:
         return None
     call.make()
@@ -188,26 +188,26 @@ def _make_next(waiting: deque[_Call[R]]) -> _Call[R] | None:
 
 
 def _result(call: _Call[R], waiting: deque[_Call[R]]) -> R:
-    """What comes of a call, which is made here and now if it waits."""
+    """The result of a call; makes the call here if it is still waiting."""
     try:
         waiting.remove(call)
-    except ValueError:  # it has been begun
+    except ValueError:  # another thread has started it
         return call.result()
     call.make()
     return call.result()
 
 
 class _Pool:
-    """Threads that do what they are offered, if they get to it."""
+    """Threads that run offered work when one of them is free."""
 
     def __init__(self, num_threads: int) -> None:
         self._threads = ThreadPoolExecutor(
             num_threads, thread_name_prefix="delta_ops", initializer=work_in_sequence
         )
-        self._offered: deque[None] = deque()  # appended to and taken from at once, unlike a number
+        self._offered: deque[None] = deque()  # append and pop are atomic, unlike `+= 1`
 
     def offer(self, work: Callable[[], object]) -> None:
-        """Let a thread do this, some time or never."""
+        """Offer work to the threads; it runs later, or never if too much is waiting."""
         if len(self._offered) < _MOST_OFFERED:
             self._offered.append(None)
             self._threads.submit(self._do, work)
@@ -221,18 +221,18 @@ _pools: dict[tuple[int, bool], _Pool] = {}
 
 
 def _pool(num_threads: int, *, computes: bool = False) -> _Pool:
-    """The pool of so many threads; what computes is no neighbour of what waits for a store."""
+    """The pool of this size; computing calls and calls that wait for a store never share one."""
     key = num_threads, computes
     return _pools.get(key) or _pools.setdefault(key, _Pool(num_threads))
 
 
 def work_in_sequence() -> None:
-    """Let this thread do itself, one after the other, what it would do in parallel."""
+    """Make this thread run its calls in sequence instead of in parallel."""
     _this_thread.works_in_sequence = True
 
 
 def works_in_sequence() -> bool:
-    """Whether this thread, one of several that do the same, makes one call after the other."""
+    """Whether this thread runs its calls in sequence."""
     return getattr(_this_thread, "works_in_sequence", False)
 
 

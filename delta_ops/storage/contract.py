@@ -1,18 +1,19 @@
-"""Storage: bytes by path, with exactly the guarantees a transaction log needs.
+"""Storage: bytes by path, with exactly the guarantees that a transaction log needs.
 
-Knows no Delta. A storage is rooted at a directory or prefix; every path is relative to it, decoded,
-separated by "/", and passed through `paths.validate`, so nothing outside the root can be named.
+Storages know nothing of Delta. A storage is rooted at a directory or prefix. Every path is relative
+to the root, decoded, separated by "/", and checked by `paths.validate`, so that no path leads
+outside of the root.
 
-1. `create` and `create_from_stream` succeed for exactly one of any number of concurrent callers,
-   nobody ever sees a part of the file, and what returned has reached the disk.
-2. A listing is never cached: an object that another process finished is in the next listing.
-3. `delete` of what is not there succeeds.
-4. Nothing outside the root is written or deleted, whatever links there are.
+1. `create` and `create_from_stream` succeed for exactly one of any number of concurrent callers.
+   No reader sees a partial file, and after the call returns, the file survives a power cut.
+2. Listings are never cached: a file that another process finished is in the next listing.
+3. `delete` of a missing file succeeds.
+4. Files outside the root are never written or deleted, whatever links exist.
 
-A write that was killed may leave a file whose name `paths.is_hidden_staged` tells: it starts with a
-dot, sorts before every digit, and matches no pattern for log files. Listings do show it, so that it
-can be swept; whoever lists takes the names they know and leaves the rest. They leave out names that
-`paths.validate` refuses, which no log can contain.
+A killed write may leave a file with a staged name, see `paths.is_hidden_staged`. The name starts
+with a dot, sorts before every digit, and matches no pattern for log files. Listings include such
+files, so that a clean-up can delete them; other callers select the names they know. Listings leave
+out names that `paths.validate` rejects, which no log can contain.
 """
 
 from __future__ import annotations
@@ -27,7 +28,7 @@ from delta_ops.storage.range_cache import KeptRanges
 
 
 class FileInfo(NamedTuple):
-    """A file as a listing shows it."""
+    """A file in a listing."""
 
     path: str
     """Relative to the storage's root, decoded."""
@@ -36,20 +37,20 @@ class FileInfo(NamedTuple):
     modified_ms: int
     """Milliseconds since the Unix epoch, by the store's clock."""
     etag: str | None = None
-    """What the store calls this content of the file, without quotes; None where it says nothing."""
+    """The store's identifier for this content of the file, without quotes; None if unknown."""
 
 
 Wanted = Callable[[Sequence[str]], Collection[str]]
-"""Takes paths of files in one directory, at least one; those of them that are wanted, as texts that
-were given. Called by one thread at a time."""
+"""Selects files: takes one or more paths of one directory and returns the wanted paths, as the same
+strings. Called by one thread at a time."""
 
 OnLink = Callable[[str, str | None], None]
-"""Takes the path of a link, and that of what it leads to: "" is the root, None another place or
-none."""
+"""Takes the path of a link and the path of its target: "" for the root, None for a target outside
+of it."""
 
 
 class Readable(Protocol):
-    """The part of a storage that reads single files, and writes nothing."""
+    """The part of a storage that reads single files; it has no methods that write."""
 
     @property
     def uri(self) -> str:
@@ -57,61 +58,61 @@ class Readable(Protocol):
 
     @property
     def client_options(self) -> Mapping[str, Any]:
-        """Options that the store's client was opened with, by its names; credentials are there."""
+        """Options of the store's client, by the client's names; they include credentials."""
 
     @property
     def endpoint(self) -> str | None:
-        """The address that the client goes to, where it is known; it may hold credentials."""
+        """The address that the client connects to, if known; it may hold credentials."""
 
     @property
     def has_native_input(self) -> bool:
-        """Whether Arrow reads by itself what `open_input` gives.
+        """Whether Arrow itself reads the files that `open_input` opens.
 
-        Else its threads call Python for each read, which may abort a process that is about to exit;
-        ranges are read better by `read_ranges` then.
+        If not, Arrow's threads call Python for each read, which may abort a process that is about
+        to exit; use `read_ranges` then.
         """
 
     def kept_ranges(self, file: FileInfo) -> KeptRanges | None:
-        """Where this machine keeps ranges of the file, which must never change; None: nowhere.
+        """The cache for ranges of the file, which must never change; None without a cache.
 
-        Reaches no store. See `unchanging`, which reads by it.
+        Sends no request to the store. `unchanging` reads through this cache.
         """
 
     def locate(self, path: str) -> str:
-        """The absolute URI or local path of `path`, as other engines take it; "" is the root."""
+        """The absolute URI or local path of `path`, as other engines accept it; "" is the root."""
 
     def stat(self, path: str) -> FileInfo:
-        """Size and time of one file."""
+        """Size and modification time of one file."""
 
     def read(self, path: str) -> bytes:
         """The whole file."""
 
     def read_ranges(self, path: str, ranges: Sequence[tuple[int, int]]) -> list[bytes]:
-        """The bytes [start, end) of each range, in the order asked for.
+        """Read the bytes [start, end) of each range, in the order of `ranges`.
 
         Raises:
             StorageError: The file ends before a range does.
         """
 
     def open_input(self, path: str) -> pa.NativeFile:
-        """The file for random access, as Arrow's readers take it; the caller closes it.
+        """Open the file for random access by Arrow's readers; the caller closes it.
 
-        What goes wrong later, while it is read, is raised as it comes: an `OSError`, mostly.
+        Errors of later reads are not translated; most of them are an `OSError`.
         """
 
 
 class Storage(Readable, Protocol):
-    """See the module's docstring for what every implementation guarantees.
+    """A store of files; the module's docstring lists the guarantees of every implementation.
 
-    Raises of every method: `FileNotFoundError` where a file that must be there is not,
-    `FileExistsError` where one must not be there and is, `errors.StorageError` for everything else
-    (no space, no permission, no connection), with the path and the cure; `InvalidRequestError` for
-    a path that `paths.validate` refuses or that leaves the root. After a `StorageError` of a
-    `create` or `replace` it is not known whether the file is there: read it.
+    Every method raises `FileNotFoundError` if a required file is missing, `FileExistsError` if a
+    new file already exists, and `InvalidRequestError` for a path that `paths.validate` rejects or
+    that leaves the root. All other failures (no space, no permission, no connection) are
+    `errors.StorageError`, with the path and the cure. After a `StorageError` of `create` or
+    `replace` the file may exist or not: read it to find out.
     """
 
     def list_from(self, directory: str, start: str) -> Iterator[FileInfo]:
-        """Files directly in `directory` whose name is `start` or after it, ordered by name.
+        """List files directly in `directory` with names from `start` on, sorted by name.
 
         A directory that does not exist is empty. Links are not followed.
         """
@@ -119,34 +120,36 @@ class Storage(Readable, Protocol):
     def list_tree(
         self, directory: str, wanted: Wanted | None = None, on_link: OnLink | None = None
     ) -> Iterator[FileInfo]:
-        """Files in `directory` and below, in any order; links are not followed.
+        """List files in `directory` and below, in any order; links are not followed.
 
-        Directories are listed several at a time. With `wanted` only what it gives back: of other
-        files, size and time need not be asked for; and it is also asked of each directory in which
-        there is nothing, where there are such, alone, by its path with a slash at the end.
-        `on_link` is told of the links: what lies where one leads to has one more name.
+        Several directories are listed at a time.
+
+        Args:
+            directory: The top directory.
+            wanted: Selects the files to yield; size and time of other files are not read. Also
+                called for each empty directory, with only its path plus a slash, if the store has
+                empty directories.
+            on_link: Called for each link. Files below a link's target have a second name.
         """
 
     def find(self, paths: Iterable[str]) -> Iterator[FileInfo]:
-        """Find which of the files are there, in their order; several are asked for at a time.
+        """Find the files that exist, in the order of `paths`; several are looked up at a time.
 
-        Links are not followed, in no part of a path: what is reached by one is not there.
+        Links are not followed in any part of a path: a file behind a link counts as missing.
         """
 
     def list_directories(self, directory: str) -> list[str]:
-        """Paths of the directories directly in `directory`, ordered; links are left out.
+        """List paths of directories directly in `directory`, sorted; links are left out.
 
-        Paths that `validate` rejects are among them, so that a caller can report them. A directory
-        that does not exist is empty. Object stores have to pass by the objects that are directly in
-        it.
+        The result includes paths that `validate` rejects, so that a caller can report them. A
+        missing directory is empty. Object stores also read the objects directly in `directory`.
         """
 
     def is_directory(self, path: str) -> bool:
-        """Whether there is a directory, which a link is not; what is in it is not listed in full
-        where the store can tell otherwise."""
+        """Whether the path is a directory and not a link; avoids a full listing if possible."""
 
     def holding_lock(self, path: str) -> AbstractContextManager[Storage]:
-        """Hold the lock that the user supplied as for creating `path`; what to use meanwhile.
+        """Hold the user's lock, as for creating `path`; yields the storage to use meanwhile.
 
         Raises:
             InvalidRequestError: There is no lock.
@@ -155,51 +158,56 @@ class Storage(Readable, Protocol):
     def create(self, path: str, data: bytes, *, is_durable: bool = True) -> None:
         """Create the file with these bytes, or raise `FileExistsError` and change nothing.
 
-        The file that exists may be the caller's own: a client sends a request again whose answer
-        was lost, and is told of what landed. Whoever must know reads it.
+        The existing file may be the caller's own: if an answer is lost, the client sends the
+        request again and gets the error for its own file. Callers that must know read the file.
 
         Args:
-            is_durable: False: a power cut may take the file away or leave something else in it, of
-                what readers check and can do without.
+            is_durable: If False, a power cut may delete or corrupt the file. Use it for files that
+                readers verify and can do without.
 
         Raises:
-            UnsupportedStorageError: This store offers no exclusive create, and there is no lock.
+            UnsupportedStorageError: This store has no exclusive create, and there is no lock.
         """
 
     def create_from_stream(
         self, path: str, write: Callable[[IO[bytes]], None], *, is_durable: bool = True
     ) -> FileInfo:
-        """Like `create`, of what `write` writes, which may close what it writes to.
+        """Like `create`, with the content that `write` writes; `write` may close its stream.
 
-        `FileExistsError` is never about the caller's own file. If `write` raises, nothing is there
-        and its error passes as it is.
+        `FileExistsError` is never about the caller's own file. If `write` raises, no file is left,
+        and the error is not translated.
 
         Args:
-            is_durable: False: until `persist` has been called, which takes far less for many files
-                than for each, a power cut may take it away, and a part of it may be seen, which a
-                kill may leave.
+            is_durable: If False, a power cut may delete the file until `persist` is called, readers
+                may see a partial file, and a kill may leave one. `persist` for many files costs far
+                less than a durable create of each.
         """
 
     def replace(self, path: str, data: bytes) -> None:
-        """Create or atomically replace the file; readers see the old bytes or the new."""
+        """Create or atomically replace the file; readers see the old or the new content."""
 
     def persist(self, paths: Iterable[str]) -> None:
-        """Make files that are there, and their directories, survive a power cut.
+        """Make existing files and their directories survive a power cut.
 
         Raises:
             StorageError: A file is gone, or the store failed.
         """
 
     def delete(self, path: str) -> None:
-        """Delete the file if it is there."""
+        """Delete the file if it exists."""
 
     def delete_many(self, paths: Iterable[str]) -> list[str]:
-        """Delete the files that are there; the paths that could not be deleted, in order."""
+        """Delete the existing files; returns the paths that could not be deleted, in order."""
 
     def delete_empty(self, directories: Iterable[str], before_ms: int) -> list[str]:
-        """Delete directories in which there is nothing, and those above that this leaves so.
+        """Delete empty directories, and parents that become empty.
 
-        Only what was last changed before `before_ms` (milliseconds since the Unix epoch), never the
-        root, and nothing where directories are no more than a part of names. What cannot be deleted
-        stays. Returns what is gone.
+        Args:
+            directories: The directories; the root is never deleted. Stores whose directories are
+                only parts of names delete nothing.
+            before_ms: Milliseconds since the Unix epoch; only directories last changed before this
+                time are deleted.
+
+        Returns:
+            The deleted directories. Directories that cannot be deleted stay.
         """

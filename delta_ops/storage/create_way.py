@@ -1,8 +1,8 @@
-"""Ways to create: what a kind of store is asked, so that a file is created only if it is not there.
+"""Ways to create: the requests that create a file in a kind of store only if it does not exist.
 
-A way is no way unless, of any number of concurrent callers, exactly one succeeds and nobody sees a
-part of the file. That a store honours what it is asked is its promise; `probe` finds those that
-ignore it.
+A way must guarantee that of any number of concurrent callers exactly one succeeds, and that no
+reader sees a partial file. Each store promises to honor the condition in its requests; `probe`
+finds stores that ignore it.
 """
 
 from __future__ import annotations
@@ -14,60 +14,60 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple, Protocol
 
 PART_BYTES = 16 << 20
-"""Size of a part of an upload; a file that is not larger is uploaded by one request."""
+"""Size of an upload's parts; a smaller file is uploaded by one request."""
 
 
 class Upload(Protocol):
-    """Parts on their way to a store, of which nobody sees anything until they are all there."""
+    """An upload in parts; nothing is visible until all parts are complete."""
 
     def add(self, part: bytes) -> None:
-        """Upload the next part, of `PART_BYTES` unless it is the last one."""
+        """Upload the next part; all parts but the last have `PART_BYTES` bytes."""
 
     def finish(self) -> None:
-        """Make the parts the file, or raise `FileExistsError`; at least one was added."""
+        """Combine the parts, at least one, into the file, or raise `FileExistsError`."""
 
     def abandon(self) -> None:
-        """Drop the parts, as far as the store can be reached."""
+        """Drop the uploaded parts, if the store can be reached."""
 
 
 class Endpoint(NamedTuple):
-    """The place that is asked."""
+    """Address of a store's service."""
 
     address: str
     """Host and port, without a credential."""
     is_known: bool
-    """Whether it is the provider's own, which documents that it honours the condition."""
+    """Whether it is the provider's own service, which documents that it honors the condition."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Way:
-    """How one kind of store is asked. Paths are full paths, as the file system of fsspec has them.
+    """The requests of one kind of store. Paths are full paths, as fsspec's file system names them.
 
-    A mark is text that is kept with a file, by which its writer knows it again; "" is none.
+    A mark is a text stored with a file, so that its writer recognizes it; "" means no mark.
     """
 
     put: Callable[[Any, str, bytes, str], None]
-    """Takes file system, path, bytes and mark; raises `FileExistsError`."""
+    """Creates the file; takes file system, path, bytes and mark; raises `FileExistsError`."""
     look: Callable[[Any, str], str | None]
-    """Takes file system and path: the mark of what is there, None if nothing is."""
+    """Takes file system and path; returns the mark of the existing file, or None."""
     begin_upload: Callable[[Any, str, str], Upload] | None = None
-    """Takes file system, path and mark; None where only one request can be exclusive."""
+    """Takes file system, path and mark; None if only a single request can be exclusive."""
     endpoint_of: Callable[[Any], Endpoint] | None = None
-    """None where the way lies within this process."""
+    """None if the store is in this process."""
 
 
 def file_exists_error(path: str) -> FileExistsError:
-    """The error to raise."""
+    """The error for a file that already exists."""
     return FileExistsError(errno.EEXIST, os.strerror(errno.EEXIST), path)
 
 
 def split(path: str) -> tuple[str, str]:
-    """Bucket and key."""
+    """Bucket and key of a full path."""
     bucket, _, key = path.strip("/").partition("/")
     return bucket, key
 
 
 def split_directory(directory: str) -> tuple[str, str]:
-    """Bucket, and the prefix of all keys in the directory."""
+    """Bucket of a directory, and the prefix of all keys in it."""
     bucket, key = split(directory)
     return bucket, f"{key}/" if key else ""

@@ -1,6 +1,6 @@
-"""Failures: what an error of a store means to the user, in words that hold no credential.
+"""Failures: describes errors of a store to the user, without credentials.
 
-The words complete a sentence of `StorageError`: "<path> could not be <action>: <reason>."
+The texts complete a sentence of `StorageError`: "<path> could not be <action>: <reason>."
 """
 
 from __future__ import annotations
@@ -34,30 +34,31 @@ _REASONS: Mapping[int, str] = {
 _SIGNED_QUERY = re.compile(r"(\w+://[^\s?'\"]+)\?[^\s'\"]+")
 _USER_INFO = re.compile(r"(\w+://)[^\s/@'\"]+@")
 _NO_SECRETS = frozenset({"endpoint_url", "endpoint", "region_name", "region", "account_name"})
-"""Options that help to understand an error; credentials in a URL go all the same."""
+"""Options that help to understand an error; credentials inside their URLs are removed anyway."""
 _SHORTEST_SECRET = 6
-"""Characters; shorter option values are flags and numbers, and would garble any text."""
+"""Minimum length of a secret. Shorter values are flags and numbers, and removing them would garble
+the text."""
 
 
 def reason_of(error: OSError) -> str:
-    """Why the operating system refused, and the cure, without a full stop."""
+    """The operating system's reason and the cure, without a full stop."""
     reason = _REASONS.get(error.errno or 0)
     return reason or f"{error.strerror or error}; check the file system and run again"
 
 
 def describe_error(error: Exception, options: Mapping[str, object]) -> str:
-    """The kind of `error` and the first line of its text, scrubbed."""
+    """The class of `error` and the first line of its message, without credentials."""
     text = scrub(str(error), options).strip().partition("\n")[0].rstrip(".")
     return f"{type(error).__name__}: {text}" if text else type(error).__name__
 
 
 def scrub(text: str, options: Mapping[str, object]) -> str:
-    """`text` without the strings in `options`, without user info and without signed queries.
+    """Remove user info, signed queries and the strings in `options` from a text.
 
     Args:
-        text: What a file system says of its error.
-        options: What that file system was given; every string in them counts as a secret, but
-            for addresses.
+        text: Message of a file system's error.
+        options: Options of that file system; every string in them counts as a secret, except
+            addresses.
     """
     # Longest first, since one value may be part of another.
     for secret in sorted(set(_strings_in(options)), key=len, reverse=True):

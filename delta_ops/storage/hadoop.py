@@ -1,4 +1,4 @@
-"""Hadoop: options of a store for Spark, and settings of Hadoop for the store's client. Pure.
+"""Hadoop: converts client options to Hadoop settings for Spark, and back. Pure.
 
 Each backend has its own part, see `backends.hadoop`.
 """
@@ -14,25 +14,25 @@ from delta_ops.storage.backends.hadoop import Hadoop, HadoopStore, Options
 from delta_ops.storage.paths import redact, split_uri
 
 _PREFIXES = ("fs.", "dfs.")
-"""Names of Hadoop's settings start with one of these."""
+"""Prefixes of all Hadoop settings."""
 
 
 def hadoop_of(uri: str) -> Hadoop | None:
-    """Hadoop's connector for a URI, which may be `hadoop_root`; None if Hadoop has none."""
+    """Hadoop's connector for a URI, also for a result of `hadoop_root`; None without one."""
     load = backend_of(split_uri(uri)[0]).hadoop
     return None if load is None else load()
 
 
 def hadoop_root(uri: str, options: Options, environment: Mapping[str, str]) -> str | None:
-    """The URI by which Hadoop knows the bucket or container of `uri`; None if it knows none.
+    """Hadoop's URI for the bucket or container of `uri`; None without a Hadoop connector.
 
     Args:
-        uri: As the user wrote it; what follows the bucket is left out.
-        options: Options by the names of the client.
-        environment: Variables of this process.
+        uri: The user's URI; only the part up to the bucket is used.
+        options: Options by the client's names.
+        environment: Environment variables of this process.
 
     Raises:
-        InvalidRequestError: Hadoop cannot name it.
+        InvalidRequestError: Hadoop cannot name the bucket.
     """
     hadoop = hadoop_of(uri)
     return None if hadoop is None else hadoop.root(uri, options, environment)
@@ -41,16 +41,16 @@ def hadoop_root(uri: str, options: Options, environment: Mapping[str, str]) -> s
 def hadoop_store(
     uri: str, options: Options, environment: Mapping[str, str], address: str | None = None
 ) -> HadoopStore | None:
-    """The store of `uri` with its settings; None if Hadoop has no file system for it.
+    """The store of `uri` with its Hadoop settings; None without a Hadoop connector.
 
     Args:
-        uri: As the user wrote it.
-        options: Options by the names of the client.
-        environment: Variables of this process.
-        address: The endpoint that the client goes to, if it is known.
+        uri: The user's URI.
+        options: Options by the client's names.
+        environment: Environment variables of this process.
+        address: The endpoint that the client connects to, if known.
 
     Raises:
-        InvalidRequestError: An option has no counterpart; no value is repeated.
+        InvalidRequestError: An option has no counterpart in Hadoop. The message shows no value.
     """
     hadoop = hadoop_of(uri)
     if hadoop is None:
@@ -60,14 +60,14 @@ def hadoop_store(
 
 
 def translate_hadoop_names(uri: str, options: Options) -> dict[str, Any]:
-    """The options, with settings of Hadoop as options of the store's client.
+    """Convert Hadoop settings among the options to options of the store's client.
 
     Args:
-        uri: As the user wrote it.
+        uri: The user's URI.
 
     Raises:
-        InvalidRequestError: A setting has no counterpart, or an option says something else. No
-            value is repeated.
+        InvalidRequestError: A setting has no counterpart, or contradicts an option. The message
+            shows no value.
     """
     plain = {name: value for name, value in options.items() if not _is_hadoops(name)}
     settings = {name.lower(): value for name, value in options.items() if _is_hadoops(name)}

@@ -1,11 +1,11 @@
-"""Locks: exclusive create by a lock that the user supplies, where a store has no way of its own.
+"""Locks: exclusive create by a lock of the user, for stores without exclusive create.
 
-1. Whoever creates holds the lock, looks whether the file is there, and only then writes.
-2. A store whose uploads are atomic gets the file by one of them, with its own condition where it
-   honours one. Any other gets it under a staged name, and then by a rename.
+1. The creator holds the lock, checks that the file does not exist, and only then writes.
+2. In a store with atomic uploads, the file is uploaded, with the store's own condition if the store
+   honors one. In other stores, it is uploaded under a staged name and then renamed.
 
-The lock excludes those who take it. What writes without it, or is held up after its lock has run
-out, can still replace a commit.
+The lock excludes only writers that use it. A writer without the lock can still replace a commit,
+and so can a writer that is delayed until its lock has expired.
 """
 
 from __future__ import annotations
@@ -21,12 +21,13 @@ from delta_ops.storage.create_way import Upload, Way, file_exists_error
 from delta_ops.storage.paths import staged_name
 
 Lock = Callable[[str], AbstractContextManager[object]]
-"""Takes the full path of a file to be created, as the store names it (bucket and key without a
-scheme, or a local path), and gives what to hold meanwhile.
+"""Takes the full path of the file to create, as the store names it (bucket and key without a
+scheme, or a local path). Returns the context manager to hold meanwhile.
 
-It must let one holder in at a time, of all processes on all machines that write to the table, and
-keep others out until that one has left or is dead. One lock for the whole table will do; it need
-not be reentrant. It pickles if a handle with it is to be pickled. It is never shown or logged.
+It must admit one holder at a time, among all processes on all machines that write to the table, and
+keep others out until the holder has left or is dead. One lock for the whole table is enough, and it
+need not be reentrant. It must be picklable if the table's handle is pickled. It is never shown or
+logged.
 """
 
 LOCK_CURE = (
@@ -36,7 +37,7 @@ LOCK_CURE = (
 
 
 def way_with_lock(way: Way, lock: Lock) -> Way:
-    """`way`, within the lock and after a look."""
+    """`way`, but creating a file holds the lock and first checks for an existing file."""
 
     def put(fs: Any, path: str, data: bytes, mark: str) -> None:
         with _creating_alone(way, lock, fs, path):
@@ -52,19 +53,19 @@ def way_with_lock(way: Way, lock: Lock) -> Way:
         way,
         put=put,
         begin_upload=begin_upload if way.begin_upload else None,
-        endpoint_of=None,  # whatever it honours
+        endpoint_of=None,  # no probe: the lock makes creation exclusive
     )
 
 
 @contextlib.contextmanager
 def hold(lock: Lock, path: str) -> Iterator[None]:
-    """Holds the lock; its own failures are `StorageError`, and pass as the cause."""
+    """Hold the lock; its own errors become a `StorageError` with the original as cause."""
     try:
         holding = lock(path)
         holding.__enter__()
     except DeltaOpsError:
         raise
-    except Exception as error:  # the user's own code
+    except Exception as error:  # raised by the user's code
         raise StorageError(path, "locked", _reason_of("taken", error)) from error
     try:
         yield
@@ -73,13 +74,13 @@ def hold(lock: Lock, path: str) -> Iterator[None]:
         raise
     try:
         holding.__exit__(None, None, None)
-    except Exception as error:  # the user's own code
+    except Exception as error:  # raised by the user's code
         raise StorageError(path, "unlocked", _reason_of("given back", error)) from error
 
 
 @contextlib.contextmanager
 def hold_for_caller(lock: Lock | None, path: str, table: str) -> Iterator[Lock]:
-    """Hold the lock, and give the one to use meanwhile, since it need not be reentrant.
+    """Hold the lock and yield a lock that does nothing, since the user's may not be reentrant.
 
     Raises:
         InvalidRequestError: There is no lock.
@@ -94,21 +95,21 @@ def hold_for_caller(lock: Lock | None, path: str, table: str) -> Iterator[Lock]:
 
 
 def can_rename(fs: Any) -> bool:
-    """Whether the file system has a rename of its own; fsspec's copies and then deletes."""
-    from fsspec import AbstractFileSystem  # a local table does without
+    """Whether the file system has its own rename; fsspec's default copies and then deletes."""
+    from fsspec import AbstractFileSystem  # local tables do not need fsspec
 
     return type(fs).mv is not AbstractFileSystem.mv
 
 
 def rename_into_place(fs: Any, path: str, data: bytes) -> None:
-    """Write a file of which nobody sees a part; the caller has seen to it that none is there."""
+    """Write a file under a staged name and rename it; the caller has checked that it is new."""
     directory = path.rpartition("/")[0]
     staged = f"{directory}/{staged_name()}"
     fs.makedirs(directory, exist_ok=True)
     try:
         fs.pipe_file(staged, data)
         fs.mv(staged, path)
-        renamed = not fs.exists(staged)  # WebHDFS answers a rename that it refuses with success
+        renamed = not fs.exists(staged)  # WebHDFS reports success for a rename that it rejected
     except BaseException:
         with contextlib.suppress(Exception):
             fs.rm_file(staged)
@@ -119,7 +120,7 @@ def rename_into_place(fs: Any, path: str, data: bytes) -> None:
 
 
 class _LockedUpload:
-    """An upload that is finished within the lock."""
+    """An upload whose last step holds the lock."""
 
     def __init__(self, inner: Upload, alone: Callable[[], AbstractContextManager[object]]) -> None:
         self._inner, self._alone = inner, alone
@@ -152,11 +153,11 @@ def _look(fs: Any, path: str) -> str | None:
 
 
 RENAMING = Way(put=_put_renamed, look=_look)
-"""For stores whose uploads are not atomic; exclusive within a lock only."""
+"""For stores without atomic uploads; exclusive only while a lock is held."""
 
 
 def way_without_condition(way: Way) -> Way:
-    """`way` for a store that does not honour its condition; exclusive within a lock only."""
+    """`way` for a store that ignores its condition; exclusive only while a lock is held."""
 
     def put(fs: Any, path: str, data: bytes, mark: str) -> None:  # noqa: ARG001
         fs.pipe_file(path, data)

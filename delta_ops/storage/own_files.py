@@ -1,8 +1,8 @@
 """Own files: files created once, and recognized as the caller's own when an answer was lost.
 
-A client sends a request again whose answer was lost, and hears that the file exists. Then the bytes
-decide: a file with the caller's bytes is the file that the caller wanted. Commits are no such
-files: two writers may commit the same bytes, so `commit` compares transaction ids instead.
+If an answer is lost, the client sends the request again and gets the error that the file exists.
+Then the bytes decide: a file with the caller's bytes counts as created by the caller. This does not
+hold for commits: two writers may commit the same bytes, so `commit` compares transaction ids.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ def create_own(storage: Storage, path: str, data: bytes) -> bool:
         Whether the file has these bytes.
 
     Raises:
-        StorageError: The store failed. The file may be there.
+        StorageError: The store failed. The file may exist.
     """
     try:
         storage.create(path, data)
@@ -28,7 +28,7 @@ def create_own(storage: Storage, path: str, data: bytes) -> bool:
 
 
 def create_unique(storage: Storage, path: str, data: bytes) -> None:
-    """Create a file durably under a name that no other writer can draw.
+    """Create a file durably under a random name that no other writer uses.
 
     Raises:
         StorageError: The store failed, or a file with other bytes has the name. No log names the

@@ -1,12 +1,13 @@
-"""Parquet by ranges: of a file that lies in a store, the footer and the columns that are wanted.
+"""Parquet by ranges: reads the footer and chosen columns of a Parquet file in a store.
 
-1. The file's end is read first, and once more if the footer is longer than what came.
-2. The columns wanted are read in windows of row groups, so that memory does not grow with the file.
-   Ranges that are next to each other are one request, and long ones several.
-3. Arrow gets a window as a file in memory whose other pages are never touched, so that its threads
-   never call Python: a thread that does may abort a process that is about to exit.
+1. The end of the file is read first, and a second range if the footer is longer than that.
+2. The columns are read in windows of row groups, so that memory does not grow with the file.
+   Neighboring ranges become one request, and long ranges are split into several.
+3. Arrow gets a window as a file in memory, and the pages outside of the window are never touched.
+   Arrow's threads therefore never call Python. Such a call may abort a process that is about to
+   exit.
 
-What the file says of itself is compared with its size before anything is allocated.
+All offsets in the file are checked against its size before memory is allocated.
 """
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-# `pq.ParquetFile` has columns by paths: the field b of `a` and the column `a.b` are one to it.
+# `pq.ParquetFile` selects by dotted path, so field b of `a` and a column `a.b` are the same.
 from pyarrow._parquet import ParquetReader as ParquetReader  # noqa: PLC0414
 
 from delta_ops.error_texts import first_line
@@ -33,55 +34,55 @@ from delta_ops.storage.unchanging import read_unchanging
 _MAGIC = b"PAR1"
 _LENGTH_AND_MAGIC = 8
 _TAIL_BYTES = 64 << 10
-"""Bytes at a file's end that are read unasked: the footer of most files, and small files whole."""
+"""Bytes read from the end of each file: enough for most footers, and for small files as a whole."""
 _FOOTER_BYTES = 512 << 20
-"""The longest footer that is read."""
+"""Maximum length of a footer."""
 _HOLE_BYTES = 256 << 10
-"""Unwanted bytes that are read rather than asked around; one request of many takes as long."""
+"""Maximum gap between two ranges of one request; a second request would take as long."""
 _REQUEST_BYTES = 8 << 20
 WINDOW_BYTES = 64 << 20
 _RESERVED_BYTES = 64 << 20
-"""Addresses that are kept for files up to this size; they take no memory."""
+"""Address space reserved for files up to this size; it takes no memory."""
 
 ByteRange = tuple[int, int]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Footer:
-    """What a Parquet file says of itself."""
+    """The footer of a Parquet file."""
 
     metadata: pq.FileMetaData
     size: int
-    """Bytes of the file."""
+    """Size of the file in bytes."""
     content: bytes
-    """The whole file where its end was all of it, else nothing."""
+    """The whole file if it is small enough, else empty."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Window:
-    """Row groups that are read together."""
+    """Row groups that are read together, and their byte ranges."""
 
     row_groups: tuple[int, ...]
     ranges: tuple[ByteRange, ...]
-    """Ascending, apart from each other."""
+    """Ascending, without overlaps."""
 
     @property
     def num_bytes(self) -> int:
-        """Bytes that are read."""
+        """Number of bytes to read."""
         return sum(end - start for start, end in self.ranges)
 
 
 def read_footer(storage: Readable, file: FileInfo) -> Footer:
-    """The footer of a Parquet file that never changes.
+    """Read the footer of a Parquet file that never changes.
 
     Args:
         storage: Holds the file.
-        file: With the size that it is said to have.
+        file: Has the size from the listing or from the action that names the file.
 
     Raises:
-        ValueError: It is no Parquet file of that size.
-        FileNotFoundError: It is not there.
-        StorageError: It could not be read, or ends earlier.
+        ValueError: The file is not a Parquet file of that size.
+        FileNotFoundError: The file does not exist.
+        StorageError: The file could not be read, or is shorter.
     """
     size = file.size
     if size < len(_MAGIC) + _LENGTH_AND_MAGIC:
@@ -98,7 +99,7 @@ def read_footer(storage: Readable, file: FileInfo) -> Footer:
     if footer_start < start:
         (before,) = read_unchanging(storage, file, [(footer_start, start)])
         tail, start = before + tail, footer_start
-    # Arrow looks for the footer at the end of what it is given, and has no use for the rest here.
+    # Arrow expects the footer at the end of its input, and does not need the bytes before it.
     try:
         metadata = pq.read_metadata(pa.BufferReader(memoryview(tail)[footer_start - start :]))
     except OSError as error:
@@ -110,7 +111,7 @@ def stored_schema(metadata: pq.FileMetaData) -> pa.Schema:
     """The columns of a file.
 
     Raises:
-        ValueError: They are nested deeper than Arrow reads, or of no type that it has.
+        ValueError: A column is nested deeper than Arrow reads, or has no Arrow type.
     """
     try:
         return metadata.schema.to_arrow_schema()
@@ -121,23 +122,25 @@ def stored_schema(metadata: pq.FileMetaData) -> pa.Schema:
 def validate_chunks(
     metadata: pq.FileMetaData, size: int, leaves: Sequence[int], row_groups: Sequence[int]
 ) -> None:
-    """Refuse a footer of whose columns Arrow cannot even be asked: it would end the process.
+    """Reject a footer with column metadata that would make Arrow abort the process.
 
-    `RowGroupMetaData.column` aborts where the footer contradicts itself, for example by histograms
-    of another size. A reader finds the same and raises: it looks at all columns before it reads a
-    page, and is asked for no rows.
+    `RowGroupMetaData.column` aborts if the footer contradicts itself, for example by histograms of
+    different sizes. A reader finds the same problem but raises an error: it checks all columns
+    before it reads a page. So a reader is opened and no rows are requested.
 
     Args:
-        metadata: What is asked of `column` afterwards, for these leaves of these row groups.
+        metadata: The footer.
         size: Bytes of the file.
+        leaves: Numbers of the leaf columns that will be used.
+        row_groups: Numbers of the row groups that will be used.
 
     Raises:
-        ValueError: With Arrow's words.
+        ValueError: With Arrow's message.
     """
     if not leaves or not row_groups:
         return
     with contextlib.closing(ParquetReader()) as reader:
-        # Only its size is looked at; to make and free one for each file would slow the next read.
+        # Arrow only checks its size; a new buffer for each file would slow down the next read.
         nothing = _reserve_bytes(max(1 << size.bit_length(), _RESERVED_BYTES)).slice(0, size)
         reader.open(
             pa.BufferReader(nothing),
@@ -149,9 +152,9 @@ def validate_chunks(
 
 
 def validate_chunks_of(file: ParquetReader, leaves: Sequence[int]) -> None:
-    """Refuse what `validate_chunks` refuses, of a small open file that has one row group.
+    """Reject a footer as `validate_chunks` does, for a small open file with one row group.
 
-    Reads the columns, and decodes none of them: that takes half the time.
+    Reads the columns but decodes none of them, which takes half the time.
     """
     if leaves:
         _take_no_rows(file, leaves, [0])
@@ -165,7 +168,7 @@ def _take_no_rows(reader: ParquetReader, leaves: Sequence[int], row_groups: Sequ
 
 
 def leaves_among(metadata: pq.FileMetaData, columns: Collection[str]) -> list[int]:
-    """The numbers of the leaf columns that are, or are in, one of these by its dotted path."""
+    """Numbers of the leaf columns with one of these dotted paths, or below one of them."""
     leaves = range(metadata.num_columns)
     return [i for i in leaves if _is_among(metadata.schema.column(i).path, columns)]
 
@@ -173,13 +176,13 @@ def leaves_among(metadata: pq.FileMetaData, columns: Collection[str]) -> list[in
 def plan_windows(
     footer: Footer, leaves: Sequence[int], row_groups: Iterable[int], max_bytes: int
 ) -> Iterator[Window]:
-    """The windows that hold these columns of these row groups.
+    """Plan the windows that contain these columns of these row groups.
 
     Args:
-        footer: The file's.
+        footer: The file's footer.
         leaves: Numbers of leaf columns.
         row_groups: Ascending.
-        max_bytes: Size of a window; a row group fits into one, however large it is.
+        max_bytes: Maximum size of a window; a single row group may be larger.
 
     Raises:
         ValueError: A column would lie outside of the file.
@@ -203,11 +206,11 @@ def plan_windows(
 
 
 def read_window(storage: Readable, file: FileInfo, footer: Footer, window: Window) -> pa.Buffer:
-    """The bytes of a window where they are in the file, as `open_window` takes them.
+    """Read a window's bytes into a buffer, at their offsets in the file, for `open_window`.
 
     Raises:
         FileNotFoundError: The file is gone.
-        StorageError: It could not be read, or ends earlier.
+        StorageError: The file could not be read, or is shorter.
     """
     if footer.content:
         return pa.py_buffer(footer.content)
@@ -219,10 +222,10 @@ def read_window(storage: Readable, file: FileInfo, footer: Footer, window: Windo
 
 
 def open_window(footer: Footer, content: pa.Buffer, **options: Any) -> pq.ParquetFile:
-    """The file, of which only a window's row groups and columns may be read.
+    """Open a file from a window's bytes; only its row groups and columns may be read.
 
     Args:
-        footer: The file's.
+        footer: The file's footer.
         content: From `read_window`.
         options: Passed to `pyarrow.parquet.ParquetFile`.
     """
@@ -247,7 +250,7 @@ def _range_of(chunk: pq.ColumnChunkMetaData, size: int) -> ByteRange:
 
 
 def _merge(ranges: Iterable[ByteRange]) -> Iterator[ByteRange]:
-    """Ranges that cover these, with neighbours in one; none of them empty."""
+    """Merge overlapping and neighboring ranges; empty ranges are dropped."""
     covered: ByteRange | None = None
     for start, end in sorted(each for each in ranges if each[0] < each[1]):
         if covered is not None and start <= covered[1] + _HOLE_BYTES:
@@ -273,13 +276,13 @@ def _reserve_bytes(size: int) -> pa.Buffer:
 
 
 def _sparse_bytes(size: int) -> mmap.mmap:
-    """Zeros, of which those that are never touched take no memory."""
+    """Zero bytes; pages that are never touched take no memory."""
     if sys.platform != "linux":
         return mmap.mmap(-1, size)
-    # Reserved, a table larger than memory would be refused; 0x4000 is MAP_NORESERVE, which the
-    # module knows from Python 3.13 on.
+    # With reserved memory, a table larger than memory would fail. 0x4000 is MAP_NORESERVE, which
+    # the module defines since Python 3.13.
     kept = mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS | getattr(mmap, "MAP_NORESERVE", 0x4000)
     sparse = mmap.mmap(-1, size, flags=kept)
-    with contextlib.suppress(OSError):  # of a kernel without huge pages
-        sparse.madvise(mmap.MADV_NOHUGEPAGE)  # a page is touched whole
+    with contextlib.suppress(OSError):  # raised by kernels without huge pages
+        sparse.madvise(mmap.MADV_NOHUGEPAGE)  # touching one byte takes the whole page
     return sparse

@@ -1,8 +1,8 @@
-"""Paths and addresses: what may be named below a root, and what may be shown of a root.
+"""Paths and addresses: validates paths below a root, and removes credentials from addresses.
 
-A path is relative to a storage's root, decoded, separated by "/", and names something below it: no
-part of it can climb, and on Windows none is a drive.
-An address is a local path or a URI. It may hold credentials, so messages get `redact(address)`.
+A path is relative to a storage's root, decoded, and separated by "/". It names something below the
+root: no part of it is "..", and on Windows no part is a drive.
+An address is a local path or a URI. It may hold credentials, so messages show `redact(address)`.
 Pure: nothing here touches a store. `storage.local` resolves links.
 """
 
@@ -19,16 +19,16 @@ _URI = re.compile(r"([A-Za-z][A-Za-z0-9+.\-]+)://(.*)", re.DOTALL)
 _DRIVE = re.compile(r"[A-Za-z]:")
 _SEPARATORS = re.compile(r"[/\\]")
 _PLAIN = re.compile(r"(?:[A-Za-z0-9_][A-Za-z0-9_.=-]*/)*[A-Za-z0-9_][A-Za-z0-9_.=-]*")
-"""Nearly all paths of logs, which are many: nothing can be wrong with one of these."""
+"""Fast path: a path that matches needs no further checks. Nearly all paths of logs match."""
 _STAGED = re.compile(r"\.staged-[0-9a-f]{32}")
 _VERSION = re.compile(r"[0-9]{20}")
 
 
 def validate(path: str) -> str:
-    """`path`, which names a place below the root.
+    """Return `path` if it names a place below the root.
 
     Raises:
-        InvalidRequestError: It is empty, absolute, climbs, or cannot be written as UTF-8.
+        InvalidRequestError: The path is empty, absolute, has a part "..", or is not valid UTF-8.
     """
     problem = _problem_of(path)
     if problem is not None:
@@ -40,15 +40,15 @@ def validate(path: str) -> str:
 
 
 def is_valid(path: str) -> bool:
-    """Whether `validate` takes the path; listings of files leave out what it refuses."""
+    """Whether `validate` accepts the path; listings leave out all other files."""
     return _problem_of(path) is None
 
 
 def staged_name() -> str:
-    """A new name for a file that is not finished.
+    """A new name for an unfinished file.
 
-    Hidden to every engine, and without 20 digits in a row, so that even a pattern for log files
-    that is not anchored cannot match it.
+    Every engine treats the name as hidden. It never has 20 digits in a row, so that even an
+    unanchored pattern for log files cannot match it.
     """
     while True:
         name = f".staged-{secrets.token_hex(16)}"
@@ -57,18 +57,18 @@ def staged_name() -> str:
 
 
 def is_hidden_staged(name: str) -> bool:
-    """Whether `name`, without a directory, is one that `staged_name` makes."""
+    """Whether `name`, without a directory, was made by `staged_name`."""
     return name.startswith(".") and _STAGED.fullmatch(name) is not None
 
 
 def split_uri(address: str) -> tuple[str, str]:
-    """The scheme in lower case and what follows "://"; a local path has the scheme ""."""
+    """The lower-case scheme, and the text after "://"; a local path has the scheme ""."""
     match = _URI.fullmatch(address)
     return (match[1].lower(), match[2]) if match else ("", address)
 
 
 def redact(address: str) -> str:
-    """`address` for messages: without user info, and without a query, which may be signed."""
+    """`address` for messages: without user info and without the query, which may be signed."""
     scheme, rest = split_uri(address)
     if not scheme:
         return address
@@ -92,7 +92,7 @@ def _problem_of(path: str) -> str | None:
         return "starts with a drive letter"
     if "" in path.split("/"):
         return "has an empty part"
-    # A backslash is a letter of a name to POSIX and a separator to Windows.
+    # A backslash is part of a name on POSIX and a separator on Windows.
     if not {".", ".."}.isdisjoint(_SEPARATORS.split(path)):
         return "has a part '.' or '..'"
     try:

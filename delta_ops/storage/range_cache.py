@@ -1,17 +1,17 @@
-"""Range cache: byte ranges of files that never change, on a disk of this machine.
+"""Range cache: byte ranges of files that never change, kept on a disk of this machine.
 
-For stores that answer slowly, so that what one process read, the next one need not ask for. Knows
-nothing of stores: a file is whatever its identity says, which must change with its content.
+For slow stores: a later process finds the ranges that an earlier process has read. Knows nothing of
+stores: a file is identified only by its identity, which must change with its content.
 
-1. An entry is a file, written under a temporary name and renamed. It carries a digest of its name
-   and content: a torn or tampered one is removed, and is as if it had never been there.
-2. Files on disk never take more than the bound: who writes holds a lock and counts, in a ledger,
-   what it is about to write. What was used least recently makes room. The ledger may count too
-   much, and is set right when it says that there is no room.
-3. Readers hold no lock. An entry that disappears under them is a miss.
-4. Nothing that goes wrong here is an error of the read.
-5. Only its owner can write to the directory. Of other people's it is not used: an answer that the
-   log is read by is not taken from anybody.
+1. An entry is a file, written under a temporary name and then renamed. It contains a digest of its
+   name and content: a damaged or tampered entry is deleted and counts as missing.
+2. The entries never take more disk space than the limit. A writer holds a lock and records in a
+   ledger the bytes that it is about to write. The least recently used entries make room. The ledger
+   may be too high; it is corrected when it reports a full cache.
+3. Readers hold no lock. An entry that disappears during a read is a miss.
+4. A failure of the cache is never an error of the read.
+5. Only the owner may have write permission for the directory. Otherwise the cache is not used,
+   because other users could then change how the log is read.
 """
 
 from __future__ import annotations
@@ -35,29 +35,29 @@ logger = logging.getLogger(__name__)
 _FORMAT = 1
 _DIGEST_BYTES = 32
 _BLOCK_BYTES = 4096
-"""What a disk gives to a file at a time."""
+"""Disk space is allocated in blocks of this size."""
 _ENTRY = re.compile(r"[0-9a-f]{64}-[0-9]+-[0-9]+\.range")
-"""The directory may hold other files, which are left alone."""
+"""Other files in the directory are left alone."""
 _LOCK, _LEDGER, _TEMPORARY = "ranges.lock", "ranges.total", "ranges.tmp"
 _LEDGER_DIGITS = 20
 _LOCK_SECONDS = 1.0
-"""After which a range is rather not kept: whoever holds the lock may have been stopped."""
+"""Maximum wait for the lock, then nothing is kept; the process that holds it may be stopped."""
 _held_too_long: set[str] = set()
-"""Locks that were waited for so long, by path; nobody waits for them again until one is free."""
+"""Paths of locks that timed out; they are not waited for again until one attempt succeeds."""
 
 
 @dataclass(frozen=True, slots=True)
 class RangeCache:
-    """Where what was read of checkpoints is kept for the next process.
+    """A cache for data read from checkpoints, for later processes.
 
     Args:
-        directory: Local, of this cache's own; made if it is not there, for its owner alone. Any
-            number of tables and processes may share it. One that others than its owner can write
-            to is not used.
-        max_bytes: How much its files may take on the disk.
+        directory: A local directory for this cache only; created for its owner alone if missing.
+            Any number of tables and processes may share it. It is not used if anyone but its owner
+            has write permission.
+        max_bytes: Maximum disk space of its files.
 
     Raises:
-        InvalidRequestError: There is no directory, or no room in it.
+        InvalidRequestError: The directory is not a local path, or the limit is not positive.
     """
 
     directory: str | os.PathLike[str]
@@ -81,15 +81,15 @@ class KeptRanges:
     """The ranges of one file in a cache.
 
     Args:
-        cache: Holds them.
-        identity: Names the file and its content, whatever its texts and numbers mean.
+        cache: Holds the ranges.
+        identity: Identifies the file and its content; the values have no other meaning.
     """
 
     cache: RangeCache
     identity: Sequence[str | int]
 
     def load(self, start: int, end: int) -> bytes | None:
-        """The bytes [start, end), if they are there."""
+        """The bytes [start, end), or None if they are not cached."""
         name = self._name(start, end)
         path = self._locate(name)
         try:
@@ -104,23 +104,23 @@ class KeptRanges:
         except OSError as error:
             _tell(f"{self.cache.directory} is not read: {error.strerror or error}")
             return None
-        with contextlib.suppress(OSError):  # of a directory that can only be read
+        with contextlib.suppress(OSError):  # the directory may be read-only
             os.utime(path)
         return data
 
     def keep(self, parts: Mapping[tuple[int, int], bytes]) -> None:
-        """Keep the bytes of these ranges [start, end), as far as that is possible."""
+        """Store the bytes of these ranges [start, end), if possible."""
         try:
             os.makedirs(self.cache.directory, mode=0o700, exist_ok=True)
             self._validate_owner()
             with self._holding_lock():
                 for (start, end), data in parts.items():
                     self._write(self._name(start, end), data)
-        except Exception as error:  # of the lock's library too, where there are no locks
+        except Exception as error:  # also of filelock, on file systems without locks
             _tell(f"{self.cache.directory} keeps nothing: {getattr(error, 'strerror', 0) or error}")
 
     def forget(self) -> None:
-        """Remove every range of the file."""
+        """Delete every range of the file."""
         prefix = self._name(0, 0).partition("-")[0]
         with contextlib.suppress(OSError):
             for entry in self._entries():
@@ -147,7 +147,7 @@ class KeptRanges:
 
     @contextlib.contextmanager
     def _holding_lock(self) -> Iterator[None]:
-        with importing():  # who has no cache does without
+        with importing():  # only users of a cache need this package
             from filelock import FileLock, Timeout
 
         path = self._locate(_LOCK)
@@ -175,7 +175,7 @@ class KeptRanges:
                 os.unlink(temporary)
 
     def _reserve(self, num_bytes: int) -> bool:
-        """Whether there is room for so many bytes, which then count before they are written."""
+        """Reserve disk space in the ledger; False if there is no room."""
         if num_bytes + _BLOCK_BYTES > self.cache.max_bytes:
             return False
         total = self._total_by_ledger()
@@ -195,16 +195,16 @@ class KeptRanges:
         return None
 
     def _make_room(self, num_bytes: int) -> int:
-        """What all files take after the least recently used are gone, if there is a need."""
+        """Total size of all files, after deleting the least recently used if necessary."""
         entries = []
         for entry in self._entries():
-            with contextlib.suppress(FileNotFoundError):  # a reader found it damaged
+            with contextlib.suppress(FileNotFoundError):  # a reader deleted a damaged entry
                 status = entry.stat(follow_symlinks=False)
                 entries.append((status.st_mtime_ns, entry.path, _disk_size(status.st_size)))
         total = _BLOCK_BYTES + sum(size for _, _, size in entries)
         if total + num_bytes <= self.cache.max_bytes:
             return total
-        goal = self.cache.max_bytes - self.cache.max_bytes // 10 - num_bytes  # not for one only
+        goal = self.cache.max_bytes - self.cache.max_bytes // 10 - num_bytes  # room for several
         for _, path, size in sorted(entries):
             if total <= goal:
                 break
@@ -230,5 +230,5 @@ def _open_private(path: str, flags: int) -> int:
 
 @lru_cache(maxsize=64)
 def _tell(trouble: str) -> None:
-    """Once: each read would say it again."""
+    """Log the problem once, since every read would repeat it."""
     logger.warning("The cache of ranges is passed by: %s", trouble)

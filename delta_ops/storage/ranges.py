@@ -1,4 +1,4 @@
-"""Byte ranges [start, end) of a file: what may be asked for, and whether all of it came."""
+"""Byte ranges [start, end) of a file: validates requests and answers."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from delta_ops.errors import InvalidRequestError, StorageError
 
 
 def validate_ranges(ranges: Sequence[tuple[int, int]]) -> None:
-    """Refuse, with `InvalidRequestError`, a range that is negative or ends before it starts."""
+    """Reject a range that is negative or ends before it starts, by `InvalidRequestError`."""
     for start, end in ranges:
         if not 0 <= start <= end:
             raise InvalidRequestError(
@@ -20,7 +20,7 @@ def validate_ranges(ranges: Sequence[tuple[int, int]]) -> None:
 def validate_parts(
     place: str, ranges: Sequence[tuple[int, int]], parts: Sequence[bytes]
 ) -> list[bytes]:
-    """`parts`, each as long as its range; stores cut a range short without a word.
+    """Return `parts` if each is as long as its range; stores cut ranges short without an error.
 
     Raises:
         StorageError: The file ends before a range does.

@@ -1,7 +1,7 @@
-"""Store clock: the time by which a store dates its files.
+"""Store clock: reads the clock that sets the times of a store's files.
 
-The age of a file is the difference of two times. If one were the store's and the other that of a
-machine whose clock is ahead, files would count as old that are being written.
+The age of a file is the difference of two times, and both must come from the store's clock. With
+the clock of a machine that is ahead, files that are being written would count as old.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from delta_ops.storage.remote.probe import PROBES
 
 
 def store_time_ms(storage: Storage) -> int:
-    """Milliseconds since the Unix epoch, from a file that is created, looked at and deleted.
+    """Milliseconds since the Unix epoch; creates a file, reads its time and deletes it.
 
     Raises:
         StorageError: The store cannot be written to.

@@ -1,7 +1,6 @@
-"""Unchanging files: read from this machine's cache where the storage has one, else from the store.
+"""Unchanging files: reads them through this machine's cache, or else from the store.
 
-Only for files whose content never changes under the identity that their listing, or what refers to
-them, has of them.
+Only for files whose content never changes while their path, size and etag or time stay the same.
 """
 
 from __future__ import annotations
@@ -14,7 +13,7 @@ from delta_ops.storage.contract import FileInfo, Readable
 def read_unchanging(
     storage: Readable, file: FileInfo, ranges: Sequence[tuple[int, int]]
 ) -> list[bytes]:
-    """Like `Storage.read_ranges`; what the cache lacks is asked for, and kept."""
+    """Read ranges like `Storage.read_ranges`; caches the ranges that were not cached yet."""
     kept = storage.kept_ranges(file)
     if kept is None:
         return storage.read_ranges(file.path, ranges)
@@ -28,7 +27,7 @@ def read_unchanging(
 
 
 def read_unchanging_whole(storage: Readable, file: FileInfo) -> bytes:
-    """Like `Storage.read`, of a file whose size is known; kept if it has that size."""
+    """Read a file of known size like `Storage.read`; caches it if it has that size."""
     kept = storage.kept_ranges(file)
     if kept is None:
         return storage.read(file.path)
@@ -41,7 +40,7 @@ def read_unchanging_whole(storage: Readable, file: FileInfo) -> bytes:
 
 
 def forget_unchanging(storage: Readable, file: FileInfo) -> None:
-    """Keep nothing of a file that cannot be decoded: the store is asked for it again."""
+    """Drop a file that cannot be decoded from the cache; it is then read from the store again."""
     kept = storage.kept_ranges(file)
     if kept is not None:
         kept.forget()

@@ -1,8 +1,8 @@
-"""Backends: one value per store, with everything that is specific to it.
+"""Backends: one value per store, with everything that is specific to the store.
 
-A new store is a module here, and its entry in `built_in`. Other packages `register` theirs. The
-backends of delta_ops are loaded when an address with a scheme is first met: most tables of a
-process on one machine need none.
+To add a store, add a module here and an entry in `built_in`. Other packages `register` theirs. The
+built-in backends are loaded at the first address with a scheme; most processes that use only local
+tables need none.
 """
 
 from __future__ import annotations
@@ -21,21 +21,21 @@ _by_scheme: dict[str, Backend] = {}
 
 
 def register(backend: Backend) -> None:
-    """Open addresses with the schemes of this backend by it."""
+    """Use this backend for all addresses with its schemes."""
     _by_scheme.update(dict.fromkeys(backend.schemes, backend))
-    if not backend.is_local:  # a log names local files by their paths
+    if not backend.is_local:  # a log names local files by path
         register_names(backend.names)
 
 
 def forget(backend: Backend) -> None:
-    """Undo `register`."""
+    """Undo `register` for this backend."""
     for scheme in backend.schemes:
         _by_scheme.pop(scheme, None)
     forget_names(backend.names)
 
 
 def backend_of(*schemes: str) -> Backend:
-    """Backend of the first of these schemes that has one; `UNKNOWN` if none has."""
+    """The backend of the first scheme that has one; else `UNKNOWN`."""
     _load_built_in()
     from delta_ops.storage.backends.backend import UNKNOWN
 
@@ -43,14 +43,14 @@ def backend_of(*schemes: str) -> Backend:
 
 
 def backends() -> tuple[Backend, ...]:
-    """Every backend that is registered, once."""
+    """Every registered backend once."""
     _load_built_in()
     return tuple({id(each): each for each in _by_scheme.values()}.values())
 
 
 def _load_built_in() -> None:
-    """Register the backends of delta_ops, unless another backend has their schemes."""
-    if "file" in _by_scheme:  # of the last of them
+    """Register the built-in backends, except where another backend has their schemes."""
+    if "file" in _by_scheme:  # scheme of the last built-in backend
         return
     with importing():
         from delta_ops.storage.backends.built_in import BACKENDS

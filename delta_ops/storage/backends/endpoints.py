@@ -1,10 +1,10 @@
-"""Endpoints: user and password in the address of a store's service.
+"""Endpoints: removes user and password from the address of a store's service.
 
-A client keeps the address it is given and writes it to its debug log with each request. So each
-backend takes a user and a password out before there is a client, wherever the address comes from:
-the caller, the environment, or a file of settings. Requests without a signature then carry them as
-HTTP's basic authorization, as the address asks. A signature is sent in the same header, so signed
-requests go without them, and a warning says so.
+A client keeps its address and writes it to its debug log with each request. So each backend removes
+user and password before it creates a client, wherever the address comes from: the caller, the
+environment, or a settings file. Unsigned requests then carry them as HTTP basic authorization, as
+such an address requires. A signature uses the same header, so signed requests are sent without
+them, and a warning is logged.
 """
 
 from __future__ import annotations
@@ -23,10 +23,10 @@ logger = logging.getLogger(__name__)
 
 
 def split_user_info(address: str) -> tuple[str, str | None]:
-    """The address without its user info, and the user info, percent-encoded; None without one.
+    """Split an address into the address without user info, and the percent-encoded user info.
 
     Raises:
-        InvalidRequestError: There is an "@" behind the host, so that the password may go on there.
+        InvalidRequestError: An "@" after the host may be part of the password.
     """
     parts = _PARTS.fullmatch(address)
     assert parts
@@ -41,14 +41,14 @@ def split_user_info(address: str) -> tuple[str, str | None]:
 
 
 def basic_header(user_info: str) -> str:
-    """HTTP's basic authorization for a percent-encoded user info."""
+    """The HTTP basic authorization header for a percent-encoded user info."""
     user, _, password = user_info.partition(":")
     return f"Basic {b64encode(f'{unquote(user)}:{unquote(password)}'.encode()).decode()}"
 
 
 @cache
 def warn_of_unused(store: str, address: str) -> None:
-    """Log once per address that its user and password are not used."""
+    """Log, once per address, that its user and password are not used."""
     logger.warning(
         "The user and the password in the %s endpoint %s are not used, since requests are signed; "
         "leave them out, and give credentials by the options that the store has for them",

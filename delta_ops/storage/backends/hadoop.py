@@ -1,20 +1,20 @@
-"""Hadoop: a store's connector in Hadoop, and its settings from and to the client's options. Pure.
+"""Hadoop: a store's Hadoop connector; converts client options to its settings and back. Pure.
 
 To Hadoop, for Spark:
 
-1. Settings are for one store alone: for a bucket on S3, for an account or container on Azure.
+1. Settings apply to one store alone: to a bucket on S3, to an account or container on Azure.
    Hadoop's connector for Google Cloud Storage has one set of settings for all buckets.
-2. An option that decides the place or the identity, and that Hadoop does not have, is rejected by
+2. An option that decides the place or the identity and has no counterpart in Hadoop is rejected by
    its name. Options of how a client works, such as its buffers, are left out.
-3. Without credentials, Hadoop gets the credentials of the environment, as the client does. Else
-   it looks for them where the client would: in files, in a container, in a machine.
+3. Without credentials, Hadoop gets the credentials of the environment, as the client does. If there
+   are none, it looks where the client would: in files, in a container, on a machine.
 
-From Hadoop, where a user gives `fs.s3a.access.key` and its like as options:
+From Hadoop, if a user gives `fs.s3a.access.key` and similar names as options:
 
-1. A setting of one bucket or account counts for it alone, and before a setting of all.
+1. A setting of one bucket or account applies to it alone, and overrides a setting for all.
 2. A setting that decides the place or the identity is translated, or rejected by its name.
-3. Settings of how Hadoop's clients work, such as their buffers and retries, are left out, and so
-   are settings of other stores, since a configuration of Hadoop is for all of them.
+3. Settings of how Hadoop's clients work, such as buffers and retries, are left out. Settings of
+   other stores are left out too, since a Hadoop configuration covers all stores.
 """
 
 from __future__ import annotations
@@ -32,42 +32,42 @@ Options = Mapping[str, Any]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HadoopStore:
-    """One bucket or container as Hadoop knows it."""
+    """One bucket or container with its Hadoop settings."""
 
     root: str
-    """URI of the bucket or container, without a slash at its end."""
+    """URI of the bucket or container, without a trailing slash."""
     place: str
-    """The endpoint, as far as it is not the provider's own."""
+    """The endpoint; "" for the provider's own."""
     settings: Mapping[str, str] = field(repr=False)
-    """Settings by their full names; credentials are among them."""
+    """Settings by their full names, including credentials."""
     unless: Mapping[str, str] = field(default_factory=dict)
-    """Settings that are left out where the session sets another one, by its name."""
+    """Settings to leave out if the session has another setting; maps setting to that other name."""
 
 
 class GivenOptions:
-    """Options of a store; options that nobody has taken are rejected in the end."""
+    """A user's options for a store; options that no code takes are rejected at the end."""
 
     def __init__(self, uri: str, root: str, options: Options, outer: str = "") -> None:
         self.uri, self.root, self._outer = uri, root, outer
         self._left = {name: value for name, value in options.items() if value is not None}
 
     def take(self, *names: str) -> Any:
-        """The value of the first of the names that has one."""
+        """Remove the options with these names, and return the first value that is set."""
         found = [self._left.pop(name, None) for name in names]
         return next((value for value in found if value is not None), None)
 
     def options_in(self, name: str) -> GivenOptions:
-        """The options within an option."""
+        """The options inside an option."""
         return GivenOptions(self.uri, self.root, self.take(name) or {}, f"{name}.")
 
     def refuse_rest(self, harmless: str) -> None:
-        """Reject an option that is left and not among the names in `harmless`."""
+        """Reject any remaining option that is not named in `harmless`."""
         for name in self._left:
             if name not in harmless.split():
                 raise self.refusal(name)
 
     def refusal(self, name: str, cure: str = "leave it out") -> InvalidRequestError:
-        """The error for an option."""
+        """The error for an option without a counterpart."""
         return InvalidRequestError(
             f"{self.uri}: the option {self._outer}{name} has no counterpart in Hadoop's file "
             f"systems, so that Spark could not honour it; {cure}, or configure {self.root} in the "
@@ -76,31 +76,31 @@ class GivenOptions:
 
 
 class GivenSettings:
-    """Settings of Hadoop for one store; settings that nobody has taken are rejected in the end."""
+    """Hadoop settings for one store; settings that no code takes are rejected at the end."""
 
     def __init__(self, prefix: str, settings: Mapping[str, Any]) -> None:
         self._prefix = prefix
         self._left = {name: value for name, value in settings.items() if value is not None}
 
     def take(self, *names: str) -> str | None:
-        """The value of the first of the names that has one."""
+        """Remove the settings with these names, and return the first value that is set."""
         found = [self._left.pop(name, None) for name in names]
         return next((str(value) for value in found if value is not None), None)
 
     def take_truth(self, name: str) -> bool | None:
-        """Whether the setting is true; None if it is not set."""
+        """Remove a truth value and return it; None if it is not set."""
         value = self.take(name)
         return None if value is None else is_true(f"{self._prefix}{name}", value)
 
     def refusal(self, name: str, cure: str) -> InvalidRequestError:
-        """The error for a setting."""
+        """The error for a setting without a counterpart."""
         return InvalidRequestError(
             f"The setting {self._prefix}{name} of Hadoop has no counterpart in the client of the "
             f"store; {cure}"
         )
 
     def refuse_rest(self, harmless: str) -> None:
-        """Reject a setting that is left and does not match the expression `harmless`."""
+        """Reject any remaining setting that does not match the expression `harmless`."""
         for name in self._left:
             if not re.fullmatch(harmless, name):
                 raise self.refusal(
@@ -127,6 +127,6 @@ class Hadoop:
     settings_pattern: Callable[[str], str]
     """Takes a root; returns a regular expression of all settings for it."""
     client_options: Callable[[str, Options], dict[str, Any]]
-    """Takes the user's URI and settings of Hadoop; returns options of the client."""
+    """Takes the user's URI and Hadoop settings; returns options of the client."""
     few_tries: Mapping[str, str] = field(default_factory=dict)
-    """Settings of a client that soon gives up a store that cannot be reached."""
+    """Settings for a client that quickly gives up an unreachable store."""

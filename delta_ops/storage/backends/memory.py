@@ -18,7 +18,7 @@ _lock = threading.Lock()
 
 
 def _hold() -> AbstractContextManager[object]:
-    """Keep the store from changing under a call that walks it."""
+    """Return the lock that keeps the store unchanged during a listing or change."""
     return _lock
 
 
@@ -28,7 +28,7 @@ def _put(fs: Any, path: str, data: bytes, mark: str) -> None:  # noqa: ARG001
             raise file_exists_error(path)
         try:
             fs.pipe_file(path, data)
-        except FileExistsError as error:  # fsspec's answer when a parent is a file
+        except FileExistsError as error:  # fsspec raises this if a parent is a file
             raise NotADirectoryError(errno.ENOTDIR, os.strerror(errno.ENOTDIR), path) from error
 
 
@@ -37,7 +37,7 @@ def _look(fs: Any, path: str) -> str | None:
 
 
 def _list_tree(fs: Any, directory: str) -> Iterator[Entry]:
-    """All files at once, since the store may change when the lock is released."""
+    """List all files at once, since the store may change after the lock is released."""
     found: Any = {}
     with contextlib.suppress(FileNotFoundError, NotADirectoryError, IsADirectoryError):
         found = fs.find(directory, detail=True)

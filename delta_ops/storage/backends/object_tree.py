@@ -1,16 +1,16 @@
-"""Object trees: every object below a prefix, by few listings and several at a time.
+"""Object trees: lists every object below a prefix, with few requests and several at a time.
 
-A store lists names in their order, a page at a time. One listing of all takes the fewest requests
-and goes on from page to page, each of which waits for the one before. So:
+A store lists names in order, one page at a time. A single listing takes the fewest requests, but
+each page must wait for the page before it. So the tree is listed in three steps:
 
-1. The first page of all. Most tables have no second one.
-2. If there is more, the directories, which are what names begin with up to a slash: of several
-   levels, until there are as many as can be listed at once.
-3. Runs of directories that follow each other, side by side. The first page tells how many of them
-   a page holds, so that a run of small ones is one request and not one for each.
+1. List the first page of the whole tree. Most tables have no second page.
+2. If there are more pages, list the directories, level by level, until there are enough to list in
+   parallel. A directory is the part of a name up to a slash.
+3. List runs of consecutive directories in parallel. The first page shows how many directories fit
+   on a page, so that a run of small directories takes one request instead of one per directory.
 
-What the first page showed is not listed again. Objects directly in a directory whose directories
-are listed come from the listing of that level alone.
+Objects of the first page are not listed again. If a directory's subdirectories are listed, the
+objects directly in it come from that listing alone.
 """
 
 from __future__ import annotations
@@ -25,46 +25,47 @@ from delta_ops.storage.concurrency import MAX_CONCURRENCY, run_ahead
 
 _LEVELS = 3
 _RUNS = 2 * MAX_CONCURRENCY
-"""More than are listed at once, because some take longer than others."""
+"""Number of runs; more than are listed at once, because some take longer than others."""
 _FULL = 0.9
-"""A page that is not filled by a run shows what comes after it, and so that it has ended."""
+"""Fill level of a page. A run that does not fill its page also shows the next name, and so its end
+is known."""
 _PAGES_OF_A_RUN = 8
-"""What is listed of a run before it is handed out, so that memory is bounded."""
+"""Pages of a run that are listed before they are returned, to limit memory."""
 
 
 class Page(NamedTuple):
-    """A part of a listing; names are full, and in order."""
+    """A page of a listing, with full names in order."""
 
     objects: list[dict[str, Any]]
-    """As fsspec lists them, by `name`."""
+    """Entries like fsspec's, with `name`."""
     directories: list[str]
-    """Each with a slash at its end; none unless the listing stops at slashes."""
+    """Directory names with a trailing slash; empty unless the listing stops at slashes."""
     goes_on: bool
 
 
 class Listing(NamedTuple):
-    """What to list."""
+    """Parameters of a listing."""
 
     prefix: str
-    """What names begin with."""
+    """Prefix of all listed names."""
     stops_at_slash: bool = False
-    """Whether of what has a slash after the prefix only the part up to that is listed, once."""
+    """Whether names with a slash after the prefix are cut after the slash and listed once."""
     after: str = ""
-    """Names come after this one."""
+    """Only names after this name are listed."""
 
 
 Pages = Callable[[Listing], Iterator[Page]]
 
 
 def list_objects(pages: Pages, prefix: str) -> Iterator[dict[str, Any]]:
-    """Every object whose name begins with the prefix, in any order.
+    """Yield every object whose name begins with the prefix, in any order.
 
     Args:
-        pages: Lists a store that keeps names in the order of their characters; called by threads.
-        prefix: Empty, or with a slash at its end.
+        pages: Lists a store that orders names by their characters; called by several threads.
+        prefix: Empty, or with a trailing slash.
 
     Raises:
-        OSError: The store keeps no such order; what comes after a name would not be all the rest.
+        OSError: The store does not list names in order, so that objects could be missed.
     """
     first = next(pages(Listing(prefix)))
     yield from first.objects
@@ -96,7 +97,7 @@ def list_objects(pages: Pages, prefix: str) -> Iterator[dict[str, Any]]:
         runs = []
         for objects, left in run_ahead(calls, MAX_CONCURRENCY):
             yield from objects
-            # It holds more than was expected, and goes on as several.
+            # The run holds more than expected; each of its remaining directories becomes a run.
             runs += (_Run([each], left.last) for each in left.directories)
 
 
@@ -115,8 +116,8 @@ def _validate_order(page: Page, last: str) -> None:
 
 
 def _level(pages: Pages, parent: str, last: str) -> tuple[list[dict[str, Any]], list[str]]:
-    """The objects directly in a directory, and the directories, that have names after `last`."""
-    # What `last` is in is to be shown, too, for there may be more of it.
+    """The objects and the directories directly in a directory, with names after `last`."""
+    # The directory that contains `last` is listed as well, because it may hold more objects.
     seen = last[len(parent) :].partition("/")[0] if last.startswith(parent) else ""
     after = parent + seen if seen else ""
     objects: list[dict[str, Any]] = []
@@ -128,16 +129,16 @@ def _level(pages: Pages, parent: str, last: str) -> tuple[list[dict[str, Any]], 
 
 
 class _Run(NamedTuple):
-    """Directories of one parent that follow each other, of which all up to a name is known."""
+    """Consecutive directories of one parent; objects up to the name `last` are already listed."""
 
     directories: Sequence[str]
     last: str
 
 
 def _list_run(pages: Pages, run: _Run) -> tuple[list[dict[str, Any]], _Run]:
-    """The objects in a run, of some pages at most, and what is left of it."""
+    """List some pages of a run; returns its objects and the rest of the run."""
     first, final = run.directories[0], run.directories[-1]
-    start = first.rfind("/", 0, -1) + 1  # of what comes after the parent
+    start = first.rfind("/", 0, -1) + 1  # length of the parent's prefix
     shared = os.path.commonprefix(run.directories)  # noqa: RUF071 - of their characters
     listing = Listing(shared, after=max(first, run.last))
     objects: list[dict[str, Any]] = []
@@ -157,21 +158,21 @@ def _list_run(pages: Pages, run: _Run) -> tuple[list[dict[str, Any]], _Run]:
 
 
 def _sizes_seen(page: Page, prefix: str, depth: int) -> list[int]:
-    """How many objects the page shows of each directory so far down."""
+    """Number of objects on the page for each directory at this depth."""
     parts = (each["name"][len(prefix) :].split("/") for each in page.objects)
     return list(Counter(tuple(each[:depth]) for each in parts if len(each) > depth).values())
 
 
 def _length_of_runs(number: int, sizes: Sequence[int], of_a_page: int) -> int:
-    """How many directories to list as one.
+    """Number of directories in each run.
 
     Args:
-        number: How many directories there are.
-        sizes: Objects in some of them, the last of which may hold more.
-        of_a_page: Objects that a page holds.
+        number: Number of directories.
+        sizes: Number of objects in some of them; the last may hold more.
+        of_a_page: Number of objects on a page.
     """
     even = -(-number // _RUNS)
-    if len(sizes) < 2:  # the page was full of one, which may be unlike the others
+    if len(sizes) < 2:  # one directory filled the page; the others may be smaller
         return even
     on_a_page = int(_FULL * of_a_page) // sorted(sizes)[len(sizes) // 2]
     return max(even, on_a_page) if on_a_page > 1 else 1

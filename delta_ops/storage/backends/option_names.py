@@ -1,8 +1,8 @@
-"""Option names: names of options that other programs have, in the words of a store's client. Pure.
+"""Option names: translates other programs' option names to the names of a store's client. Pure.
 
-`storage_options` are the options of the client that fsspec has for a store: s3fs, gcsfs or adlfs.
-Most users know the names of the environment and of object_store, which deltalake and polars take,
-in capitals or small letters. Each backend has a table of these names.
+`storage_options` are the options of fsspec's client for a store: s3fs, gcsfs or adlfs. Most users
+know the names of environment variables and of object_store, which deltalake and polars accept, in
+upper or lower case. Each backend has a table of these names.
 """
 
 from __future__ import annotations
@@ -13,32 +13,32 @@ from typing import Any
 from delta_ops.errors import InvalidRequestError
 
 Reader = Callable[[str, Any], Any]
-"""Takes the name and the value of an option as given; returns the client's value."""
+"""Takes the name and the user's value of an option; returns the client's value."""
 OptionNames = Mapping[str, tuple[str, Reader]]
-"""Option of the client and reader of its value, by another name in small letters.
+"""Maps other names, in lower case, to the client's option and the reader of its value.
 
-`client_kwargs.verify` is the option `verify` in the option `client_kwargs`. "" is no option: the
-value is only checked.
+`client_kwargs.verify` means the option `verify` inside the option `client_kwargs`. "" means no
+option: the value is only checked.
 """
 
 _TRUE, _FALSE = ("true", "1", "yes", "on"), ("false", "0", "no", "off")
 
 
 def option_names(*rows: tuple[str, str, Reader]) -> OptionNames:
-    """The table of these rows: option of the client, its other names in one text, its reader."""
+    """Build the table from rows of client option, its other names in one text, and its reader."""
     return {name: (option, read) for option, names, read in rows for name in names.split()}
 
 
 def keep_value(_name: str, value: Any) -> Any:
-    """Reader of a value that the client takes as it is given."""
+    """Read a value that the client takes unchanged."""
     return value
 
 
 def is_true(name: str, value: Any) -> bool:
-    """Reader of a truth value.
+    """Read a truth value.
 
     Raises:
-        InvalidRequestError: It is neither true nor false.
+        InvalidRequestError: The value is neither true nor false.
     """
     text = str(value).lower()
     if text not in _TRUE + _FALSE:

@@ -1,8 +1,8 @@
-"""Local deletion: files, and the checksums that Hadoop keeps beside them.
+"""Local deletion: deletes files together with the checksums that Hadoop keeps beside them.
 
-Hadoop keeps `.name.crc` beside `name` and takes a file that contradicts it for damaged. A file
-without a checksum is simply read. So the checksum is deleted first: the other order, interrupted,
-would leave a checksum that the next file of that name contradicts.
+Hadoop keeps `.name.crc` beside `name`, and reports a file that contradicts its checksum as damaged.
+It reads files without a checksum. So the checksum is deleted first. If the file were deleted first,
+an interruption could leave a checksum that contradicts the next file of that name.
 """
 
 from __future__ import annotations
@@ -20,14 +20,14 @@ logger = logging.getLogger(__name__)
 
 _NO_FILE = frozenset({errno.ENOENT, errno.ENOTDIR, errno.EISDIR, errno.ENAMETOOLONG})
 _LISTED_FOR_EACH = 20
-"""Names that are listed in less time than one checksum is looked up in vain."""
+"""Number of names that are listed in less time than one lookup of a missing checksum."""
 
 
 def delete_file(target: str) -> None:
     """Delete a file if it exists.
 
     Raises:
-        StorageError: It cannot be deleted.
+        StorageError: The file cannot be deleted.
     """
     with translating(failure_of(target, "deleted")):
         _was_removed(os.unlink, _checksum_of(target))
@@ -35,7 +35,7 @@ def delete_file(target: str) -> None:
 
 
 def delete_in(place: str, names: Sequence[str]) -> frozenset[str]:
-    """Delete files of a directory in order; the result is the names that cannot be deleted."""
+    """Delete files of a directory in order; returns the names that cannot be deleted."""
     left: list[str] = []
     try:
         with open_place(place) as directory:
@@ -59,9 +59,9 @@ def delete_in(place: str, names: Sequence[str]) -> frozenset[str]:
 
 
 def _checksums_in(place: str, limit: int) -> frozenset[str] | None:
-    """Names of the checksums in a directory; None in one of more names than the limit.
+    """Names of all checksums in a directory; None if it has more names than `limit`.
 
-    To try each name takes as long as to delete a file.
+    Trying to delete a missing checksum takes as long as deleting a file.
     """
     try:
         with os.scandir(place) as entries:
@@ -74,7 +74,7 @@ def _checksums_in(place: str, limit: int) -> frozenset[str] | None:
 
 
 def clear_checksum_of(target: str) -> None:
-    """Delete the checksum durably, so that no power cut brings it back beside a new file."""
+    """Delete the checksum durably, so that a power cut cannot restore it beside a new file."""
     if _was_removed(os.unlink, _checksum_of(target)):
         sync_directory(os.path.dirname(target))
 
@@ -85,7 +85,7 @@ def _checksum_of(target: str) -> str:
 
 
 def _was_removed(unlink: Callable[[str], None], place: str) -> bool:
-    """Whether there was a file to remove; a directory is none."""
+    """Delete a file; False if there is none, or if it is a directory."""
     try:
         unlink(place)
     except OSError as error:

@@ -1,6 +1,6 @@
-"""Local directories, opened: what is named within one needs no look at each directory above it.
+"""Local directories: opens a directory, so that its files are found without the path above it.
 
-Where the system has no descriptors of directories (Windows), names go by their whole paths.
+Systems without directory descriptors (Windows) use whole paths.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ HAS_DESCRIPTORS = {os.stat, os.unlink} <= os.supports_dir_fd and os.scandir in o
 
 
 class LocalDirectory(NamedTuple):
-    """A directory while it is open. Raises `OSError` as it comes."""
+    """An open directory. Its methods raise `OSError` untranslated."""
 
     place: str
     descriptor: int | None
@@ -28,9 +28,9 @@ class LocalDirectory(NamedTuple):
         return os.stat(self.place if self.descriptor is None else self.descriptor)
 
     def status_of_names(self) -> Callable[[str], os.stat_result]:
-        """What tells the status of a file in it by its name; links are not followed.
+        """Return a function that reads a file's status by its name; links are not followed.
 
-        Asked of very many names; a `partial` would take a third longer.
+        It is called for very many names; a `partial` would take a third longer.
         """
         descriptor = self.descriptor
         if descriptor is None:
@@ -38,7 +38,7 @@ class LocalDirectory(NamedTuple):
         return lambda name: os.lstat(name, dir_fd=descriptor)
 
     def unlink(self, name: str) -> None:
-        """Remove a file in it."""
+        """Delete a file in the directory."""
         os.unlink(self._path_of(name), dir_fd=self.descriptor)
 
     def _path_of(self, name: str) -> str:
@@ -47,11 +47,11 @@ class LocalDirectory(NamedTuple):
 
 @contextmanager
 def open_place(place: str) -> Iterator[LocalDirectory]:
-    """The directory at this place.
+    """Open the directory at this place.
 
     Raises:
-        FileNotFoundError: It is not there, or found so as soon as it is read.
-        NotADirectoryError: It is a file; as before.
+        FileNotFoundError: It does not exist. Raised when it is opened or first read.
+        NotADirectoryError: It is a file. Raised at the same points.
     """
     if not HAS_DESCRIPTORS:
         yield LocalDirectory(place, None)

@@ -1,8 +1,8 @@
-"""Durability: local files and directories that survive a power cut.
+"""Durability: makes local files and directories survive a power cut.
 
-A file is durable when its bytes are, and when each directory on the way to it durably holds the
-entry of the next. fsync does either; a directory that has not changed costs next to nothing.
-Raises `OSError` as it comes, unless a function says otherwise.
+A file is durable if its bytes are durable and each directory of its path durably holds the next
+entry. fsync does both; syncing an unchanged directory costs almost nothing.
+Functions raise `OSError` untranslated, unless they say otherwise.
 """
 
 from __future__ import annotations
@@ -25,8 +25,8 @@ _NO_FOLLOW = getattr(os, "O_NOFOLLOW", 0)
 _CREATE_FLAGS = os.O_WRONLY | os.O_CREAT | os.O_EXCL | _NO_FOLLOW | getattr(os, "O_BINARY", 0)
 _SYNC_FLAGS = (os.O_RDWR if os.name == "nt" else os.O_RDONLY) | _NO_FOLLOW
 _BUFFER_BYTES = 1 << 20
-_SYNC_THREADS = 32  # those under way at once share one commit of the file system's journal
-_SYNCED_AT_ONCE = 32  # few, so that an interrupt or an error need not wait for many
+_SYNC_THREADS = 32  # concurrent syncs share one commit of the file system's journal
+_SYNCED_AT_ONCE = 32  # small, so that an interrupt or an error need not wait long
 
 
 @contextlib.contextmanager
@@ -37,13 +37,13 @@ def staged_file(
     *,
     is_durable: bool = True,
 ) -> Iterator[tuple[str, os.stat_result]]:
-    """A file with a staged name in `directory`, which is gone afterwards.
+    """Context with a new staged file in `directory`, which is deleted at the end.
 
     Args:
-        directory: Exists.
-        write: Writes the content. What it raises passes unchanged, so that an error of its own is
-            not taken for one of this file.
-        translate: Turns an error of this file into the one to raise.
+        directory: An existing directory.
+        write: Writes the content. Its errors are not translated, so that they are not mistaken for
+            errors of this file.
+        translate: Converts an error of this file to the error to raise.
     """
     staged = os.path.join(directory, staged_name())
     with translating(translate):
@@ -56,28 +56,28 @@ def staged_file(
                     os.fsync(descriptor)
                 status = os.fstat(descriptor)
         finally:
-            with contextlib.suppress(OSError):  # fsync has already told of lost bytes
+            with contextlib.suppress(OSError):  # fsync has already reported lost bytes
                 os.close(descriptor)
         yield staged, status
     finally:
-        with contextlib.suppress(OSError):  # hidden, and swept by clean-up
+        with contextlib.suppress(OSError):  # the file is hidden, and clean-up deletes it later
             os.unlink(staged)
 
 
 def write_new_file(
     target: str, write: Callable[[IO[bytes]], None], translate: Translate
 ) -> os.stat_result:
-    """Write a file under its own name, not durably; if `write` raises, it is gone again.
+    """Write a file under its own name, not durably; deletes it again if `write` raises.
 
     Args:
-        target: Its directory exists.
+        target: A path in an existing directory.
         write: As for `staged_file`.
         translate: As for `staged_file`.
 
     Raises:
-        FileExistsError: There is a file, which stays.
+        FileExistsError: The file exists; it stays.
     """
-    try:  # very many files are written so; a context manager would take as long as a step
+    try:  # for very many files, a context manager would add the cost of a whole step
         descriptor = os.open(target, _CREATE_FLAGS, 0o666)
     except FileExistsError:
         raise
@@ -88,21 +88,21 @@ def write_new_file(
         try:
             status = os.fstat(descriptor)
             closing, descriptor = descriptor, -1
-            os.close(closing)  # network file systems tell only here of lost bytes
+            os.close(closing)  # network file systems report lost bytes only here
         except OSError as error:
             raise translate(error) from error
     except BaseException:
         with contextlib.suppress(OSError):
             if descriptor >= 0:
                 os.close(descriptor)
-        with contextlib.suppress(OSError):  # no version names it: vacuum's
+        with contextlib.suppress(OSError):  # no version names the file; vacuum deletes it
             os.unlink(target)
         raise
     return status
 
 
 def make_directories(directory: str, *, is_durable: bool = True) -> None:
-    """Make `directory` and what is missing above it, each durable in its parent."""
+    """Make `directory` and its missing parents, each durable in its parent."""
     if os.path.isdir(directory):
         return
     parent = os.path.dirname(directory)
@@ -118,12 +118,12 @@ def make_directories(directory: str, *, is_durable: bool = True) -> None:
 
 
 def _make_directory(directory: str) -> None:
-    with contextlib.suppress(FileExistsError):  # another writer's, or a file that open will meet
+    with contextlib.suppress(FileExistsError):  # made by another writer, or a file; open will fail
         os.mkdir(directory)
 
 
 def sync_file(path: str) -> None:
-    """Make the bytes of a file durable that another program wrote."""
+    """Make the bytes of a file durable, also of a file written by another program."""
     descriptor = os.open(path, _SYNC_FLAGS)
     try:
         os.fsync(descriptor)
@@ -132,30 +132,30 @@ def sync_file(path: str) -> None:
 
 
 def sync_upward(directory: str, root: str) -> None:
-    """Make the entries of `directory` durable, and of each directory above it up to `root`."""
+    """Make the entries of `directory` durable, and of each parent up to `root`."""
     for each in directories_upward(directory, root):
         sync_directory(each)
 
 
 def directories_upward(directory: str, root: str) -> Iterator[str]:
-    """`directory` and each above it up to `root`."""
+    """Yield `directory` and each parent up to `root`."""
     while True:
         yield directory
         parent = os.path.dirname(directory)
-        if directory in (root, parent):  # its own parent only at the top of the file system
+        if directory in (root, parent):  # only the file system's root is its own parent
             return
         directory = parent
 
 
 def sync_directory(directory: str) -> None:
     """Make the entries of one directory durable."""
-    if os.name == "nt":  # has no such call; its journal orders entries
+    if os.name == "nt":  # Windows has no such call; its journal orders entries
         return
     descriptor = os.open(directory, os.O_RDONLY | os.O_DIRECTORY)
     try:
         os.fsync(descriptor)
     except OSError as error:
-        # Some network file systems refuse it for directories, whose entries they never hold back.
+        # Some network file systems reject it for directories, whose entries are always durable.
         if error.errno not in {errno.EINVAL, errno.ENOTSUP}:
             raise
     finally:
@@ -163,7 +163,7 @@ def sync_directory(directory: str) -> None:
 
 
 class translating:  # noqa: N801  (used as a function; a generator takes five times as long)
-    """Raise what `translate` makes of an `OSError`; those `expected` pass as they are."""
+    """Context that raises `translate(error)` for an `OSError`, except for the types `expected`."""
 
     __slots__ = ("_expected", "_translate")
 
@@ -179,9 +179,9 @@ class translating:  # noqa: N801  (used as a function; a generator takes five ti
 
 
 class _StagedBytes(io.FileIO):
-    """Tells an error of its own file from any other that `write` runs into.
+    """Marks errors of its own file, so that they differ from other errors of `write`.
 
-    It takes all that it is given, where the system may take a part: Arrow does not look.
+    Writes all bytes, even if the system accepts only a part: Arrow does not check.
     """
 
     def __init__(self, descriptor: int, translate: Translate) -> None:
@@ -207,7 +207,7 @@ def _write_through(
         write(stream)
         stream.close()
     finally:
-        with contextlib.suppress(StorageError):  # closing again repeats the error under way
+        with contextlib.suppress(StorageError):  # a second close repeats the current error
             stream.close()
 
 
@@ -226,7 +226,7 @@ def sync_all(files: Sequence[str], directories: Sequence[str]) -> None:
 def _sync_each(
     pool: ThreadPoolExecutor, sync: Callable[[Sequence[str]], None], places: Sequence[str]
 ) -> None:
-    """Sync all, several in one task: a task takes as long to hand over as one file to sync."""
+    """Sync all places, several per task: handing over a task takes as long as one sync."""
     size = min(_SYNCED_AT_ONCE, 1 + len(places) // _SYNC_THREADS)
     list(pool.map(sync, [places[i : i + size] for i in range(0, len(places), size)]))
 
@@ -248,5 +248,5 @@ def _sync_directories(directories: Sequence[str]) -> None:
 
 
 def failure_of(place: str, action: str) -> Translate:
-    """Translates an error to the failure of this action at this place."""
+    """Return a function that converts an error to a `StorageError` for this action and place."""
     return lambda error: StorageError(place, action, reason_of(error))

@@ -1,6 +1,6 @@
-"""Names: how a finished local file gets a name that no other file has.
+"""Naming: gives a finished local file its name, unless the name is taken.
 
-A hard link creates the name or fails, so exactly one of any number of writers succeeds.
+A hard link either creates the name or fails, so exactly one of any number of writers succeeds.
 """
 
 from __future__ import annotations
@@ -19,26 +19,26 @@ _NO_LINKS = frozenset(
 
 
 def name_staged_file(staged: str, target: str, lock: Lock | None = None) -> None:
-    """Give the finished local file `staged` the name `target` if nothing has it.
+    """Give the finished local file `staged` the name `target` if that name is free.
 
     Args:
         staged: In the directory of `target`.
-        target: The name to be given.
-        lock: What the user supplied, for file systems without hard links.
+        target: The new name.
+        lock: The user's lock, for file systems without hard links.
 
     Raises:
-        FileExistsError: Something has that name, be it a directory or a dangling link.
+        FileExistsError: The name is taken, even by a directory or a dangling link.
         UnsupportedStorageError: The file system has no hard links, and there is no lock.
-        OSError: Anything else.
+        OSError: Any other failure.
     """
     if os.name == "nt":
-        os.rename(staged, target)  # refuses an existing name on Windows, and only there
+        os.rename(staged, target)  # on Windows, and only there, rename rejects an existing name
         return
     with hold(lock, target) if lock else contextlib.nullcontext():
         try:
-            os.link(staged, target)  # rename would replace an existing file; link refuses
+            os.link(staged, target)  # rename would replace an existing file; link fails instead
         except FileExistsError:
-            # Over NFS a link whose answer was lost is sent again, and then meets itself.
+            # Over NFS, a link whose answer was lost is sent again and then finds its own file.
             if not _is_same_file(staged, target):
                 raise
         except OSError as error:

@@ -1,4 +1,4 @@
-"""Local places: absolute paths of files below a root, and what links in them lead to."""
+"""Local places: absolute paths of files below a root, with links resolved."""
 
 from __future__ import annotations
 
@@ -8,11 +8,11 @@ from delta_ops.errors import InvalidRequestError
 
 
 def real_directory(root: str, real_root: str, directory: str) -> str:
-    """The place of a directory without links.
+    """The real path of a directory, without links.
 
     Args:
         root: The root as the user named it.
-        real_root: The root without links.
+        real_root: The real path of the root.
         directory: Relative to the root; "" is the root.
 
     Raises:
@@ -31,7 +31,7 @@ def real_directory(root: str, real_root: str, directory: str) -> str:
 
 
 def is_plain(root: str, directory: str) -> bool:
-    """Whether no part of a directory below the root is a link; looks at no part of the root."""
+    """Whether no part of a directory below the root is a link; the root itself is not checked."""
     place = root
     for part in directory.split("/"):
         place = join(place, part)
@@ -41,5 +41,5 @@ def is_plain(root: str, directory: str) -> bool:
 
 
 def join(place: str, path: str) -> str:
-    """What `os.path.join` makes of a place and a valid path below it, in a third of the time."""
+    """Join a place and a valid path below it, three times as fast as `os.path.join`."""
     return f"{place}{path}" if place[-1] == os.sep else f"{place}{os.sep}{path}"

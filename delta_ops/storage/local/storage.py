@@ -1,20 +1,21 @@
-"""Local storage: files of the operating system, with what a log needs on top.
+"""Local storage: files of the operating system, with the guarantees that a log needs.
 
 1. A file is written under a staged name beside its target, fsynced, and only then named: by a hard
-   link (create) or a rename (replace). A kill leaves the whole file or none, and at worst a staged
-   one, which is hidden. Only a file that nobody may trust before `persist` is written under its
-   own name: it saves half of the work on each of very many.
-2. What returned is durable, see `durability`.
-3. Nothing outside the root is written or deleted: a directory that leads out of it through a link
-   is refused. The root itself may be a link. Listings show no links and do not enter them; a file
-   that is named is read through them.
-4. A file never meets the checksum of another, see `deletion`.
-5. Writers that look first and rename then, as Hadoop's do, can replace a file that was created
-   after their look. So the name is looked at again once it is durable: who comes within that time
-   has won. Who comes later still replaces the file, and nothing of POSIX prevents it.
+   link (create) or a rename (replace). A kill leaves the whole file or none, plus at most a hidden
+   staged file. Files that nobody may trust before `persist` are written under their own names,
+   which saves half of the work for very many files.
+2. A file is durable as soon as the call returns, see `durability`.
+3. Files outside the root are never written or deleted: a directory that leaves the root by a link
+   is rejected. The root itself may be a link. Listings neither show nor follow links; reading a
+   named file follows them.
+4. A new file never gets the checksum of an older file, see `deletion`.
+5. Some writers check for a file and then rename theirs over the name, as Hadoop's do. Such a writer
+   can replace a file that was created after its check. So the name is checked again once the file
+   is durable: a writer that replaced the file before this check has won. A later writer still
+   replaces the file, and nothing in POSIX prevents that.
 
-Uses `os` directly: fsspec's local file system creates by looking first.
-On macOS fsync stops short of the drive's own cache.
+Uses `os` directly, because fsspec's local file system checks first and then creates.
+On macOS, fsync does not include the drive's own cache.
 """
 
 from __future__ import annotations
@@ -67,7 +68,7 @@ class LocalStorage:
 
     Args:
         root: The directory.
-        lock: What the user supplied, for a file system without hard links.
+        lock: The user's lock, for file systems without hard links.
     """
 
     __slots__ = ("_lock", "_root")
@@ -86,12 +87,12 @@ class LocalStorage:
 
     @property
     def client_options(self) -> Mapping[str, Any]:
-        """None: a disk takes none."""
+        """An empty mapping: a disk has no options."""
         return {}
 
     @property
     def endpoint(self) -> None:
-        """None: a disk has none."""
+        """None: a disk has no endpoint."""
 
     @property
     def has_native_input(self) -> bool:
@@ -99,7 +100,7 @@ class LocalStorage:
         return True
 
     def kept_ranges(self, file: FileInfo) -> KeptRanges | None:  # noqa: ARG002
-        """Nowhere: a disk answers as fast as another."""
+        """None: a cache on another disk would not be faster."""
         return None
 
     def locate(self, path: str) -> str:
@@ -132,7 +133,7 @@ class LocalStorage:
             contextlib.suppress(FileNotFoundError, NotADirectoryError),
             os.scandir(place) as entries,
         ):
-            # Most systems say with a name what stands there, so that files cost nothing.
+            # Most systems report the type together with the name, so files cost nothing.
             found = [prefix + each.name for each in entries if each.is_dir(follow_symlinks=False)]
         return sorted(found)
 
@@ -158,7 +159,7 @@ class LocalStorage:
     def read(self, path: str) -> bytes:
         """See `Storage`."""
         place = os.path.join(self._root, validate(path))
-        try:  # many small files are read so; a context manager would take as long as the file
+        try:  # for many small files, a context manager would take as long as the read itself
             return _content(place)
         except FileNotFoundError:
             raise
@@ -187,9 +188,9 @@ class LocalStorage:
             pass
         with _reading(place):
             try:
-                return pa.OSFile(place)  # slower, and its errors tell why
+                return pa.OSFile(place)  # slower, but its errors have the reason
             except OSError as error:
-                if os.path.isdir(place):  # for which Arrow's error has no number
+                if os.path.isdir(place):  # Arrow's error for directories has no number
                     raise _not_found_error(place) from error
                 raise
 
@@ -206,7 +207,7 @@ class LocalStorage:
     def create_from_stream(
         self, path: str, write: Callable[[IO[bytes]], None], *, is_durable: bool = True
     ) -> FileInfo:
-        """See `Storage`; also `UnsupportedStorageError` where there are no hard links."""
+        """See `Storage`; without hard links, raises `UnsupportedStorageError` as well."""
         if is_durable:
             return self._create(path, write, is_durable=True)
         return self._create_in_place(path, write)
@@ -218,10 +219,10 @@ class LocalStorage:
         target = self._target(path, root)
         directory = os.path.dirname(target)
         translate = failure_of(target, "created")
-        if os.path.lexists(target):  # before all else: the loser leaves the checksum alone
+        if os.path.lexists(target):  # checked first: the loser must not delete the checksum
             raise file_exists_error(target)
         with translating(translate):
-            make_directories(root)  # `persist` does not look further up
+            make_directories(root)  # `persist` does not sync directories above the root
             make_directories(directory, is_durable=is_durable)
         with staged_file(directory, write, translate, is_durable=is_durable) as (staged, status):
             with translating(translate):
@@ -236,12 +237,12 @@ class LocalStorage:
         return _info_of(path, status)
 
     def _create_in_place(self, path: str, write: Callable[[IO[bytes]], None]) -> FileInfo:
-        """Create one of very many files, in as few steps as can be."""
+        """Create one of very many files, in as few steps as possible."""
         directory, _, name = validate(path).rpartition("/")
         place, is_new = self._directory_to_fill(directory)
         target = join(place, name)
         translate = failure_of(target, "created")
-        if not is_new:  # in a new directory there is nothing
+        if not is_new:  # a new directory is empty
             if os.path.lexists(target):
                 raise file_exists_error(target)
             with translating(translate):
@@ -249,19 +250,19 @@ class LocalStorage:
         return _info_of(path, write_new_file(target, write, translate))
 
     def _directory_to_fill(self, directory: str) -> tuple[str, bool]:
-        """The place of a directory, made where there is none, and whether it was made at once."""
+        """Make a directory if missing; returns its place and whether this call made it."""
         parent = directory.rpartition("/")[0]
         place = join(self._root, directory) if directory else self._root
         if directory and (not parent or is_plain(self._root, parent)):
             try:
                 os.mkdir(place)
-            except OSError:  # there already, or the one above is missing, or worse
+            except OSError:  # the directory exists, its parent is missing, or another error
                 pass
             else:
                 return place, True
         root = self._real_root()
         with translating(failure_of(place, "created")):
-            make_directories(root)  # `persist` does not look further up
+            make_directories(root)  # `persist` does not sync directories above the root
             real = real_directory(self._root, root, directory)
             make_directories(real, is_durable=False)
         return real, False
@@ -303,16 +304,16 @@ class LocalStorage:
                 directories.add(above)
         with translating(failure_of(self._root, "made durable")):
             sync_all(targets, sorted(directories))
-            # The program that wrote the files may have made the root as well.
+            # The program that wrote the files may also have made the root.
             with contextlib.suppress(PermissionError):
                 sync_directory(os.path.dirname(root))
 
     def delete(self, path: str) -> None:
-        """See `Storage`; an empty directory stays."""
+        """See `Storage`; empty directories stay."""
         delete_file(self._target(path, self._real_root()))
 
     def delete_many(self, paths: Iterable[str]) -> list[str]:
-        """See `Storage`; why a file could not be deleted goes to the log."""
+        """See `Storage`; logs why a file could not be deleted."""
         kept: list[str] = []
         root = self._real_root()
         for directory, group in groupby(map(validate, paths), _directory_of):
@@ -330,9 +331,9 @@ class LocalStorage:
 
     def delete_empty(self, directories: Iterable[str], before_ms: int) -> list[str]:
         """See `Storage`."""
-        changed_ms: dict[str, int] = {}  # before this call changed anything
+        changed_ms: dict[str, int] = {}  # times before this call changes anything
         gone: list[str] = []
-        # Those below come before those above.
+        # Reverse order, so that directories come before their parents.
         for directory in sorted({d.rstrip("/") for d in directories}, reverse=True):
             path = directory
             while path and path not in gone and self._is_emptied(path, before_ms, changed_ms):
@@ -341,7 +342,7 @@ class LocalStorage:
         return gone
 
     def _is_emptied(self, path: str, before_ms: int, changed_ms: dict[str, int]) -> bool:
-        """Whether the directory, unchanged since, was empty and is deleted."""
+        """Delete the directory if it is empty and unchanged; whether it was deleted."""
         try:
             target = self._target(path, self._real_root())
             for each in (path, path.rpartition("/")[0]):
@@ -349,20 +350,20 @@ class LocalStorage:
                     changed_ms[each] = _changed_ms(self.locate(each))
             if changed_ms[path] >= before_ms:
                 return False
-            os.rmdir(target)  # refuses a link, and what is not empty
+            os.rmdir(target)  # fails for links and for directories with entries
         except (OSError, InvalidRequestError):
             return False
         return True
 
     def _entries_of(self, directory: str, start: str = "") -> Iterator[tuple[str, os.stat_result]]:
-        """What stands in `directory`, if it is there, from the name `start` on, in order."""
+        """Entries of `directory` from the name `start` on, in order; none if it is missing."""
         place = self.locate(directory)
         prefix = f"{directory}/" if directory else ""
         translate = failure_of(place, "listed")
         with contextlib.ExitStack() as stack:
             try:
                 opened_directory = stack.enter_context(open_place(place))
-                # Of a long log most names lie before `start`; nothing passes by them faster.
+                # In a long log most names come before `start`; this skips them fastest.
                 names = sorted(name for name in opened_directory.names() if name >= start)
             except (FileNotFoundError, NotADirectoryError):
                 return
@@ -375,7 +376,7 @@ class LocalStorage:
                     continue
                 try:
                     status = status_of(name)
-                except FileNotFoundError:  # deleted since its name was read
+                except FileNotFoundError:  # deleted after its name was read
                     continue
                 except OSError as error:
                     raise translate(error) from error
@@ -385,10 +386,10 @@ class LocalStorage:
         return os.path.realpath(self._root)
 
     def _target(self, path: str, root: str) -> str:
-        """The place of a file to write or delete; `root` is without links.
+        """The place of a file to write or delete; `root` is a real path.
 
         Raises:
-            InvalidRequestError: A link in its directory leads out of the root.
+            InvalidRequestError: A link in the file's directory leads out of the root.
         """
         directory, _, name = validate(path).rpartition("/")
         return os.path.join(real_directory(self._root, root, directory), name)
@@ -402,7 +403,7 @@ def _writer_of(data: bytes) -> Callable[[IO[bytes]], None]:
 
 
 def _content(place: str) -> bytes:
-    """Content of a file; a small one is read without asking how large it is."""
+    """Read a file; a small file is read without looking up its size."""
     descriptor = os.open(place, os.O_RDONLY | getattr(os, "O_BINARY", 0))
     try:
         content = os.read(descriptor, _SMALL_BYTES)
@@ -423,12 +424,12 @@ def _info_of(path: str, status: os.stat_result) -> FileInfo:
 
 
 def _was_replaced(target: str, ours: os.stat_result) -> bool:
-    """Whether another file has the name, of a writer that looks first and renames over it then."""
+    """Whether another file has the name, from a writer that checked first and then renamed."""
     try:
         found = os.lstat(target)
-    except OSError:  # deleted since, which says nothing of how it was created
+    except OSError:  # deleted later, which does not mean that it was replaced
         return False
-    # Some file systems number each name of a file, but its size and time are those of all names.
+    # Some file systems give each name of a file its own number, but one size and time.
     is_alike = (found.st_size, found.st_mtime_ns) == (ours.st_size, ours.st_mtime_ns)
     return not is_alike and not os.path.samestat(found, ours)
 

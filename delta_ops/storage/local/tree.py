@@ -1,11 +1,10 @@
-"""Local trees: the files below a directory of this machine, and which of some files are there.
+"""Local trees: lists files below a directory of this machine, and looks up given files.
 
-Several directories are listed at a time where a file system answers slowly, as those do that are
-reached by a network. Where it answers at once, threads would only hand Python's lock to each other
-at every file, and take longer than one. So one begins, and looks at what it waits for.
-Of a file that is not wanted only the name is read: to ask for its size and time is the greater part
-of the work. Links are neither shown nor entered nor looked through; of those within the tree it can
-be asked where they lead to.
+On a slow file system, such as a network file system, several directories are listed at a time. On a
+fast file system, threads would only pass the interpreter lock back and forth and take longer. So
+one thread begins and measures how long it waits.
+Files that are not wanted are listed by name only, since reading size and time is most of the work.
+Links are not listed and not followed; `on_link` reports the targets of links within the tree.
 """
 
 from __future__ import annotations
@@ -34,13 +33,13 @@ R = TypeVar("R")
 
 _THREADS = 8
 _AHEAD = 64
-"""Directories that are listed and not taken yet."""
+"""Maximum number of directories that are listed ahead of the caller."""
 _NOTICED_S = 0.05
-"""Waiting that is noticed: what is over before needs no threads."""
+"""Minimum waiting time before threads are used; shorter work needs none."""
 _TIMED_TOGETHER = 16
 _FOUND_TOGETHER = 1000
 _FEW = 4
-"""Files of which to ask the status takes less time than to open their directory."""
+"""For up to this many files, reading each status is faster than opening their directory."""
 
 
 class _Listed(NamedTuple):
@@ -80,7 +79,7 @@ def _tell(root: str, link: str, on_link: OnLink) -> None:
     if real == real_root:
         on_link(link, "")
     elif real.startswith(os.path.join(real_root, "")):
-        # One that leads nowhere, or to itself, is no name of anything.
+        # A link to nothing or to itself is harmless: it gives no file a second name.
         on_link(link, os.path.relpath(real, real_root).replace(os.sep, "/"))
     else:
         on_link(link, None)
@@ -102,15 +101,15 @@ def find(root: str, paths: Iterable[str]) -> Iterator[FileInfo]:
 
 
 class _Pace:
-    """How long calls have waited for the file system, and how long they have worked."""
+    """Measures how long calls wait for the file system, and how long they compute."""
 
     def __init__(self) -> None:
         self._waited_s = self._worked_s = 0.0
 
     def results(self, calls: Iterable[Callable[[], R]]) -> Iterator[R]:
-        """What the calls return, in their order."""
+        """Yield the results of the calls, in order."""
         remaining = iter(calls)
-        together = 1  # and more later: to look at the clock takes a tenth of a short call
+        together = 1  # grows later: reading the clock takes a tenth of a short call
         while self._waited_s <= self._worked_s + _NOTICED_S:
             group = list(islice(remaining, together))
             if not group:
@@ -119,7 +118,7 @@ class _Pace:
             results = [call() for call in group]
             worked_s = thread_time() - began_work_s
             self._worked_s += worked_s
-            # Whoever never gave up its core had to share it: more threads would not help.
+            # Without a voluntary wait, the thread only shared its core; threads would not help.
             if began_waits is None or _num_waits() != began_waits:
                 self._waited_s += perf_counter() - began_s - worked_s
             yield from results
@@ -128,7 +127,7 @@ class _Pace:
 
 
 def _num_waits() -> int | None:
-    """How often this thread has waited for anything but a core; None where that is not known."""
+    """Number of this thread's waits for anything but a core; None if unknown."""
     if sys.platform != "linux":
         return None
     return resource.getrusage(resource.RUSAGE_THREAD).ru_nvcsw
@@ -136,7 +135,7 @@ def _num_waits() -> int | None:
 
 def _find(real_root: str, paths: list[str]) -> list[FileInfo]:
     found = []
-    is_real: dict[str, bool] = {}  # by directory: whether no link leads to it
+    is_real: dict[str, bool] = {}  # by directory: whether its path has no links
     for path in paths:
         place = os.path.join(real_root, *path.split("/"))
         directory = os.path.dirname(place)
@@ -179,7 +178,7 @@ def _list(root: str, directory: str, wanted: Wanted | None, one_by_one: threadin
 def _empty_directory(
     place: str, prefix: str, wanted: Wanted, one_by_one: threading.Lock
 ) -> list[FileInfo]:
-    """The directory itself if there is nothing in it, not even what listings leave out."""
+    """The directory itself if it is empty and wanted; entries that listings skip also count."""
     with open_place(place) as directory:
         if directory.names():
             return []
@@ -189,7 +188,7 @@ def _empty_directory(
 
 
 def _paths(place: str, prefix: str) -> tuple[list[str], list[str], list[str]]:
-    """Paths of the files, of the directories, and of the links."""
+    """Paths of the files, directories and links in a directory."""
     files: list[str] = []
     directories: list[str] = []
     links: list[str] = []
@@ -197,7 +196,7 @@ def _paths(place: str, prefix: str) -> tuple[list[str], list[str], list[str]]:
         for entry in entries:
             name = entry.name
             path = prefix + name
-            # Of most names it is seen at once; what is before them has been looked at.
+            # Most names pass this quick check; the prefix is already known to be valid.
             if not (prefix and name.isascii() and "\\" not in name) and not is_valid(path):
                 continue
             if entry.is_file(follow_symlinks=False):
@@ -216,10 +215,10 @@ def _infos(directory: LocalDirectory, prefix: str, paths: list[str]) -> list[Fil
     for path in paths:
         try:
             status = status_of(path[start:])
-        except FileNotFoundError:  # deleted since its name was read
+        except FileNotFoundError:  # deleted after its name was read
             continue
         if stat.S_ISREG(status.st_mode):
-            # As `_info_of`; a call more would be felt, of so many files.
+            # Like `_info_of`, inlined because of the number of files.
             found.append(FileInfo(path, status.st_size, status.st_mtime_ns // 1_000_000))
     return found
 

@@ -1,7 +1,7 @@
-"""Exclusive create: one way per kind of store to create a file that must not be there yet.
+"""Exclusive create: chooses how a store creates a file only if it does not exist.
 
-This is what makes a commit atomic. A store without a way, or one that is found not to honour it, is
-refused by name unless the user supplies a lock; there is no fallback that merely looks first.
+This makes commits atomic. A store is rejected if it has no exclusive create or is found to ignore
+the condition, unless the user supplies a lock. There is no fallback that merely checks first.
 """
 
 from __future__ import annotations
@@ -23,17 +23,17 @@ from delta_ops.storage.remote.root import RemoteRoot
 
 
 def way_to_create(root: RemoteRoot, lock: Lock | None) -> Way:
-    """How to create a file exclusively below `root`.
+    """Choose the requests that create files exclusively below `root`.
 
-    The first call of a process probes an endpoint that is not known, see `probe`.
+    The first call of a process probes an unknown endpoint, see `probe`.
 
     Args:
         root: The root of a table.
-        lock: The lock that the user supplied.
+        lock: The user's lock.
 
     Raises:
-        UnsupportedStorageError: There is no way.
-        Exception: Whatever the file system raises when it is probed.
+        UnsupportedStorageError: The store cannot create files exclusively.
+        Exception: Any error that the file system raises during the probe.
     """
     way = root.backend.way
     if way is None:
@@ -51,7 +51,7 @@ def way_to_create(root: RemoteRoot, lock: Lock | None) -> Way:
 
 
 def uploads_in_parts(way: Way, fs: Any, root: str) -> bool:
-    """Whether what is longer than a part goes up in parts; else it is kept in memory till then."""
+    """Whether large files are uploaded in parts; if not, they stay in memory until complete."""
     return way.begin_upload is not None and honours_upload(way, fs, root)
 
 

@@ -1,11 +1,11 @@
-"""fsspec storage: every store that is not this machine's file system, as fsspec reaches it.
+"""fsspec storage: all stores except this machine's file system, accessed through fsspec.
 
-1. Listings are never cached: the file system is opened without a cache of listings, and whatever
-   it holds all the same is dropped before each.
-2. Paths are given to fsspec's single-file calls only; those for several files expand wildcards.
-3. Creating goes through `exclusive`, replacing only to stores whose upload is atomic; any other
-   store can be read, listed and deleted from, and written to within a lock that the user supplies.
-4. Whatever a file system raises becomes a `StorageError`, in words without credentials.
+1. Listings are never cached: the file system is opened without a listing cache, and anything that
+   it caches nevertheless is dropped before each listing.
+2. Only fsspec's single-file calls are used, because the multi-file calls expand wildcards.
+3. Files are created by `exclusive`, and replaced only in stores with atomic uploads. Other stores
+   support reading, listing and deleting; writing needs a lock from the user.
+4. Every error of a file system becomes a `StorageError`, with a message without credentials.
 """
 
 from __future__ import annotations
@@ -47,12 +47,12 @@ from delta_ops.storage.remote.uploads import upload_written
 logger = logging.getLogger(__name__)
 
 _inherited: list[Any] = []
-"""File systems of a parent process. One that is let go of closes its connections: it would wait
-for a thread that is not there, and they are the parent's."""
+"""File systems of a parent process, kept alive. Deleting one would close connections that belong to
+the parent, and would wait for a thread that does not exist in this process."""
 
 
 class _Unseen(NamedTuple):
-    """A value that a traceback with variables does not show."""
+    """A value that tracebacks with variables do not show."""
 
     value: Mapping[str, Any]
 
@@ -66,10 +66,10 @@ class FsspecStorage:
     Args:
         fs: Opened with `use_listings_cache=False`.
         root: The root as `fs` names it.
-        uri: The root as the user named it, without a slash at its end; credentials are dropped.
-        lock: What the user supplied, see `locks`.
-        cache: Where what is read of unchanging files is kept, if the user wants that.
-        options: What `fs` was opened with, as the user gave it.
+        uri: The root as the user named it, without a trailing slash; credentials are removed.
+        lock: The user's lock, see `locks`.
+        cache: The user's cache for ranges of unchanging files.
+        options: The user's options for `fs`.
     """
 
     def __init__(
@@ -114,7 +114,7 @@ class FsspecStorage:
         return False
 
     def kept_ranges(self, file: FileInfo) -> KeptRanges | None:
-        """See `Storage`; of files in a known store that have an etag, or a time in its place."""
+        """See `Storage`; for files in a known store with an etag, or with a modification time."""
         if self._cache is None or (file.etag is None and file.modified_ms <= 0):
             return None
         address = self._root.address()
@@ -138,7 +138,7 @@ class FsspecStorage:
         wanted: Wanted | None = None,
         on_link: OnLink | None = None,  # noqa: ARG002
     ) -> Iterator[FileInfo]:
-        """See `Storage`; empty directories are not shown, and there are no links."""
+        """See `Storage`; empty directories are not listed, and there are no links."""
         with self._failing_as(directory, "listed"):
             yield from list_tree(self._root, directory, wanted)
 
@@ -178,7 +178,7 @@ class FsspecStorage:
     def read_ranges(self, path: str, ranges: Sequence[tuple[int, int]]) -> list[bytes]:
         """See `Storage`."""
         validate_ranges(ranges)
-        asked = [(start, end) for start, end in ranges if start < end]  # HTTP has no empty range
+        asked = [(start, end) for start, end in ranges if start < end]  # HTTP has no empty ranges
         with self._reading(path):
             answers = iter(self._ranges_of(self._root.full_path(path), asked))
         parts = [next(answers) if start < end else b"" for start, end in ranges]
@@ -191,7 +191,7 @@ class FsspecStorage:
                 return pa.BufferReader(self._fs.cat_file(self._root.full_path(path)))
             file = self._fs.open(self._root.full_path(path), "rb")
             if (getattr(file, "details", None) or {}).get("type") == "directory":
-                raise FileNotFoundError(path)  # s3fs opens what has objects below it
+                raise FileNotFoundError(path)  # s3fs also opens prefixes of objects
             return pa.PythonFile(file, mode="r")
 
     @contextlib.contextmanager
@@ -203,7 +203,7 @@ class FsspecStorage:
             )
 
     def create(self, path: str, data: bytes, *, is_durable: bool = True) -> None:  # noqa: ARG002
-        """See `Storage`; also `UnsupportedStorageError`, see `exclusive`."""
+        """See `Storage`; raises `UnsupportedStorageError` as well, see `exclusive`."""
         full, way = self._root.full_path(path), self._way_to_create()
         with self._failing_as(path, "created", FileExistsError):
             way.put(self._fs, full, data, "")
@@ -215,7 +215,7 @@ class FsspecStorage:
         *,
         is_durable: bool = True,  # noqa: ARG002
     ) -> FileInfo:
-        """See `Storage` and `uploads`; also `UnsupportedStorageError`, see `exclusive`."""
+        """See `Storage` and `uploads`; may raise `UnsupportedStorageError`, see `exclusive`."""
         full, way = self._root.full_path(path), self._way_to_create()
         upload_written(
             write,
@@ -228,9 +228,9 @@ class FsspecStorage:
         return self.stat(path)
 
     def replace(self, path: str, data: bytes) -> None:
-        """See `Storage`; also `UnsupportedStorageError` where an upload is not atomic.
+        """See `Storage`; without atomic uploads and a lock, raises `UnsupportedStorageError`.
 
-        There, within a lock, the file is gone for a moment before the new one has its name.
+        With a lock instead of atomic uploads, the file is missing for a moment during the rename.
         """
         full = self._root.full_path(path)
         with self._failing_as(path, "replaced"):
@@ -251,7 +251,7 @@ class FsspecStorage:
                 )
 
     def persist(self, paths: Iterable[str]) -> None:
-        """Do nothing: an upload that these stores have confirmed is durable."""
+        """Do nothing: uploads that these stores have confirmed are durable."""
         for path in paths:
             validate(path)
 
@@ -265,7 +265,7 @@ class FsspecStorage:
             self._fs.rm_file(self._root.full_path(path))
 
     def delete_many(self, paths: Iterable[str]) -> list[str]:
-        """See `Storage`; why a file could not be deleted goes to the log."""
+        """See `Storage`; logs why a file could not be deleted."""
         remaining = map(validate, paths)
         kept: list[str] = []
         while chosen := list(islice(remaining, DELETE_BATCH * MAX_CONCURRENCY)):
@@ -276,12 +276,12 @@ class FsspecStorage:
         return kept
 
     def delete_empty(self, directories: Iterable[str], before_ms: int) -> list[str]:  # noqa: ARG002
-        """Delete nothing: where stores have directories, `list_tree` shows none that is empty."""
+        """Delete nothing: these stores have no empty directories, or do not list them."""
         return []
 
     @property
     def _fs(self) -> Any:
-        """The file system, opened again in a forked process, where its connections are useless."""
+        """The file system; opened again after a fork, because the connections do not work there."""
         if os.getpid() != self._opened_in:
             fs = self._opened_fs
             _inherited.append(fs)
@@ -328,7 +328,7 @@ class FsspecStorage:
             if isinstance(error, (DeltaOpsError, *expected)):
                 raise
             if isinstance(error, PermissionError):
-                error.errno = error.errno or errno.EACCES  # by which a caller knows it
+                error.errno = error.errno or errno.EACCES  # callers check this number
             options = self._opened_fs.storage_options
             failure = StorageError(self.locate(path), action, _reason_of(error, options))
             raise failure from (None if reveals(error, options) else error)
@@ -344,7 +344,7 @@ class FsspecStorage:
             return way_to_create(self._root, self._lock)
 
     def _delete_in_bulk(self, paths: list[str]) -> list[str]:
-        """Paths that one request for all of them does not delete, in order."""
+        """Delete by one request; returns the paths that were not deleted, in order."""
         delete = self._backend.delete_many
         if delete is None or len(paths) == 1:
             return paths

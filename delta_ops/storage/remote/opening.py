@@ -1,4 +1,4 @@
-"""Opening: from the address of a store to its file system."""
+"""Opening: opens the file system for a store's address."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from delta_ops.storage.remote.fsspec_storage import FsspecStorage
 from delta_ops.storage.remote.options import client_options, validate_options
 from delta_ops.storage.remote.reachable import unreachable_reason
 
-# `url_to_fs` imports it at its first call, where a fork would not wait for it.
+# `url_to_fs` imports this module at its first call, when a fork would not wait for the import.
 with contextlib.suppress(ImportError):  # it is new in fsspec
     import fsspec.implementations.chained
 
@@ -35,7 +35,7 @@ def open_remote(
     lock: Lock | None,
     cache: RangeCache | None,
 ) -> FsspecStorage:
-    """The storage at `address`, which has a scheme; see `open_storage`."""
+    """Open the storage at `address`, which has a scheme; see `open_storage`."""
     scheme, rest = split_uri(address)
     validate_remote(address)
     _validate_scheme(address, scheme)
@@ -44,7 +44,7 @@ def open_remote(
     file_system = fsspec.get_filesystem_class(scheme)
     asked = client_options(scheme, translate_hadoop_names(uri, storage_options))
     validate_options(scheme, file_system, asked)
-    # fsspec would add the options of its own configuration later, and unseen.
+    # Added here, because fsspec would silently add the options of its own configuration later.
     plain = backend.drop_credentials(apply_config(file_system, asked))
     options = {**backend.options_to_open(plain, file_system), "use_listings_cache": False}
     called = backend.address_while_opening(plain)
@@ -60,7 +60,7 @@ def open_remote(
 
 
 def _validate_scheme(address: str, scheme: str) -> None:
-    """Import the file system's package, so that its absence is told apart from a bad option."""
+    """Check the scheme by importing its package, so that a missing package has its own error."""
     try:
         with importing():
             fsspec.get_filesystem_class(scheme)
@@ -80,7 +80,7 @@ def _validate_scheme(address: str, scheme: str) -> None:
 
 
 def _leave_event_loop_behind() -> None:
-    """fsspec means to do so itself; its lock it forgets (`fsspec.asyn.reset_after_fork`)."""
+    """Reset fsspec's lock after a fork; its own `fsspec.asyn.reset_after_fork` omits the lock."""
     asyn = sys.modules.get("fsspec.asyn")
     if asyn is not None:
         asyn.reset_lock()

@@ -1,4 +1,4 @@
-"""Options: what a store's client is opened with, from what the user gave. Pure."""
+"""Options: converts a user's options to options of the store's client. Pure."""
 
 from __future__ import annotations
 
@@ -16,26 +16,26 @@ from delta_ops.storage.backends.option_names import keep_value
 Options = Mapping[str, Any]
 
 _OUTER = frozenset({"client_kwargs", "config_kwargs"})
-"""Options that hold options."""
+"""Options whose values are options themselves."""
 _OF_FSSPEC = frozenset(
     {"use_listings_cache", "listings_expiry_time", "max_paths", "skip_instance_cache"}
 )
-"""Options that every client takes and no signature names."""
+"""Options that every client accepts without naming them in its signature."""
 _CLOSE = 0.85
-"""How alike a misspelt name and the name that is meant are; 1 is equal."""
+"""Minimum similarity of a misspelled name and its correction; 1 means equal."""
 
 
 def client_options(scheme: str, options: Options) -> dict[str, Any]:
-    """Options by the names of the client that opens this scheme.
+    """Convert option names to the names of the client for this scheme.
 
     Raises:
-        InvalidRequestError: A name is not understood, two names give one option different values,
-            or a value cannot be what its name says. No value is repeated.
+        InvalidRequestError: A name is unknown, two names give one option different values, or a
+            value is invalid for its name. The message shows no value.
     """
     names = backend_of(scheme).option_names
     if not names:
         return dict(options)
-    # Of any store: an option of another store would be passed over.
+    # Prefixes of all stores, because the client would ignore options of another store.
     prefixes = tuple(chain.from_iterable(each.variable_prefixes for each in backends()))
     found: dict[str, Any] = {}
     given_by: dict[str, str] = {}
@@ -61,9 +61,9 @@ def client_options(scheme: str, options: Options) -> dict[str, Any]:
 
 
 def validate_options(scheme: str, file_system: type[Any], options: Options) -> None:
-    """Reject an option that the client would pass over, such as `endpont_url`.
+    """Reject an option that the client would ignore, such as `endpont_url`.
 
-    Clients of packages that no backend names take what they like.
+    Clients of packages without a backend are not checked.
 
     Raises:
         InvalidRequestError: With the nearest name that the client knows.
@@ -74,7 +74,7 @@ def validate_options(scheme: str, file_system: type[Any], options: Options) -> N
     cutoff = _CLOSE if backend.passes_options_on else 0
     known = _options_of(cast("Hashable", file_system)) | backend.further_options
     for name in options:
-        # A name with a dot is a setting of Hadoop, which is validated where it is translated.
+        # A dotted name is a Hadoop setting, which is validated when it is translated.
         if name in known or "." in name:
             continue
         for nearest in get_close_matches(name, known, n=1, cutoff=cutoff):
@@ -85,7 +85,7 @@ def validate_options(scheme: str, file_system: type[Any], options: Options) -> N
 
 
 def _nest(found: Options, options: Options) -> dict[str, Any]:
-    """Put options such as `client_kwargs.verify` at their place; what the user put there wins."""
+    """Move options such as `client_kwargs.verify` into `client_kwargs`; the user's values win."""
     nested: dict[str, Any] = {name: found[name] for name in found if "." not in name}
     for name, value in found.items():
         outer, dot, inner = name.partition(".")
@@ -113,6 +113,6 @@ def _unknown_name_error(name: str, scheme: str) -> InvalidRequestError:
 
 @cache
 def _options_of(file_system: Any) -> frozenset[str]:
-    """Names of the options that a client takes."""
+    """Names of the options that a client accepts."""
     makers = [vars(each)["__init__"] for each in file_system.__mro__ if "__init__" in vars(each)]
     return _OF_FSSPEC.union(*(inspect.signature(each).parameters for each in makers))

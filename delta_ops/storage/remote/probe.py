@@ -1,13 +1,13 @@
-"""Probe: whether a store that we do not know honours the condition of an exclusive create.
+"""Probe: checks whether an unknown store honors the condition of an exclusive create.
 
-There are stores that take `If-None-Match: *` and overwrite all the same. So the first create of a
-process at an endpoint that is not a provider's own is preceded by two of one object with a new
-name, in the directory for what is ours; the second must be refused. The object is deleted again.
-It does not find a store that looks first and writes then.
+Some stores accept `If-None-Match: *` and overwrite the object nevertheless. So the first create of
+a process at an unknown endpoint is preceded by two creates of one object. The object has a new name
+in the directory for delta_ops' own files. The store must reject the second create. The object is
+then deleted. The probe cannot detect a store that first checks for the object and then writes it.
 
-Known once per endpoint, bucket and kind of request; a process that is forked knows it as well.
-Threads that create in one table ask once. Those of another table do not wait for them, since a
-store may take long to answer: at worst each table asks.
+The result is kept per endpoint, bucket and kind of request, also in forked processes. Threads that
+create files in one table share one probe. Threads of other tables do not wait for it, because a
+store may answer slowly; in the worst case each table sends a probe.
 """
 
 from __future__ import annotations
@@ -26,15 +26,15 @@ from delta_ops.storage.paths import staged_name
 logger = logging.getLogger(__name__)
 
 PROBES = "_delta_ops"
-"""Directory below the root of a table, which no engine takes for data."""
+"""Directory below a table's root; no engine reads it as data."""
 
 _verdicts: dict[tuple[str, str, str], bool] = {}
 _probing: dict[tuple[str, str, str], threading.Lock] = {}
-"""By endpoint, root of a table and kind of request."""
+"""By endpoint, table root and kind of request."""
 
 
 def honours_put(way: Way, fs: Any, root: str) -> bool:
-    """Whether a create by one request is exclusive; whatever the store raises passes."""
+    """Whether a create by one request is exclusive; errors of the store are not translated."""
 
     def put(path: str) -> None:
         way.put(fs, path, b"probe", "")
@@ -43,7 +43,7 @@ def honours_put(way: Way, fs: Any, root: str) -> bool:
 
 
 def honours_upload(way: Way, fs: Any, root: str) -> bool:
-    """Whether a create by an upload in parts is exclusive."""
+    """Whether a create by a multi-part upload is exclusive."""
 
     def upload(path: str) -> None:
         assert way.begin_upload is not None
@@ -75,14 +75,14 @@ def _is_exclusive(way: Way, fs: Any, root: str, kind: str, create: Callable[[str
 
 def _refuses_the_second(fs: Any, path: str, create: Callable[[str], None]) -> bool:
     try:
-        # The name is new: FileExistsError would be the answer to a request that was sent again.
+        # The name is new, so a FileExistsError here answers a request that was sent again.
         with contextlib.suppress(FileExistsError):
             create(path)
         create(path)
     except FileExistsError:
         return True
     except OSError as error:
-        if error.errno != errno.ENOSYS:  # the store does not know the condition, and says so
+        if error.errno != errno.ENOSYS:  # the store reports that it does not know the condition
             raise
     finally:
         _delete(fs, path)
@@ -94,10 +94,10 @@ def _delete(fs: Any, path: str) -> None:
         fs.rm_file(path)
     except FileNotFoundError:
         pass
-    except Exception as error:  # file systems raise what their libraries raise
+    except Exception as error:  # file systems raise the errors of their libraries
         logger.warning("A probe could not be deleted (%s): %s", type(error).__name__, path)
 
 
 if hasattr(os, "register_at_fork"):
-    # Threads that hold them do not exist in the child.
+    # Threads that hold these locks do not exist in the child.
     os.register_at_fork(after_in_child=_probing.clear)

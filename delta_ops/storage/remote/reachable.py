@@ -1,12 +1,12 @@
-"""Reachable stores: whether anybody answers at the address of a store, found out within seconds.
+"""Reachable stores: checks within seconds whether a store's address answers.
 
-Some clients try for half a minute and longer before they give up an address, and have no option to
-try less. That is right for a store that has answered, and wrong without a network. So the first
-call of a process connects to the address itself. The client of S3 gets a rule of its own, see
+Some clients try for half a minute or longer before they give up an address, and have no option to
+change that. Such patience suits a store that has answered before, but not a missing network. So the
+first call of a process connects to the address itself. The client of S3 gets its own rule, see
 `backends.s3.session`.
 
-A machine behind a proxy may reach the store without reaching its address. There, the client's own
-rules hold.
+A machine behind a proxy may reach the store without reaching its address. There, only the client's
+own rules apply.
 """
 
 from __future__ import annotations
@@ -20,33 +20,33 @@ from typing import Any
 from urllib.parse import urlsplit
 
 _LONGEST_S = 8.0
-"""For both tries, and for looking up the name of the host."""
+"""Limit for both tries together, including the lookup of the host's name."""
 _TRIES = 2
 _PAUSE_S = 0.5
 _PORTS = {"http": 80, "https": 443}
 _PROXIES = frozenset({"http", "https", "all"})
 _OWN_WAYS = ("prox", "session_kwargs", "transport", "connector")
-"""Options with one of these in their names may lead the client past the address."""
+"""Options with one of these words in their names may lead the client to another address."""
 
 _answered: set[tuple[str, int]] = set()
 
 
 def unreachable_reason(address: str, options: Mapping[str, Any]) -> str | None:
-    """Why nobody can be reached at an address; None if somebody answers, or it cannot be told.
+    """The reason why an address does not answer; None if it answers or that is unknown.
 
     Args:
         address: A URL.
-        options: What the client is opened with.
+        options: Options of the client.
     """
     try:
         parts = urlsplit(address)
         host, port = parts.hostname, parts.port or _PORTS.get(parts.scheme)
     except ValueError:
-        return None  # the client says what is wrong with it
+        return None  # the client will report the invalid address
     if host is None or port is None or (host, port) in _answered or _goes_elsewhere(options):
         return None
     said: list[OSError | None] = []
-    # A look-up of a name has no time limit of its own.
+    # Looking up a host name has no time limit of its own.
     thread = threading.Thread(target=lambda: said.append(_connect(host, port)), daemon=True)
     thread.start()
     thread.join(_LONGEST_S)

@@ -1,4 +1,4 @@
-"""The root of a remote storage, and the names that a file system of fsspec has for its files."""
+"""Root of a remote storage: converts between storage paths and fsspec's names."""
 
 from __future__ import annotations
 
@@ -19,18 +19,18 @@ _ETAG_KEYS = ("ETag", "etag")
 
 @dataclass(frozen=True, slots=True)
 class RemoteRoot:
-    """A directory of a store, through an open file system."""
+    """A directory of a store, accessed by an open file system."""
 
     fs: Any
     path: str
-    """The root as `fs` names it, without a slash at its end."""
+    """The root as `fs` names it, without a trailing slash."""
     uri: str
     """The root as the user named it, without credentials."""
     backend: Backend
 
     @property
     def kind(self) -> str:
-        """fsspec's name of the file system."""
+        """fsspec's name for the file system."""
         return schemes_of(self.fs)[0]
 
     def locate(self, path: str) -> str:
@@ -38,10 +38,10 @@ class RemoteRoot:
         return f"{self.uri}/{validate(path)}" if path else self.uri
 
     def full_path(self, path: str) -> str:
-        """The name that `fs` has for a file.
+        """The name of a file in `fs`.
 
         Raises:
-            StorageError: Its client would reach another file.
+            StorageError: The client would reach another file.
         """
         if self.backend.is_misread(validate(path)):
             reason = (
@@ -52,11 +52,11 @@ class RemoteRoot:
         return f"{self.path}/{path}"
 
     def full_directory(self, directory: str) -> str:
-        """The name that `fs` has for a directory; "" is the root."""
+        """The name of a directory in `fs`; "" is the root."""
         return self.full_path(directory) if directory else self.path
 
     def relative_path(self, name: str) -> str:
-        """Path of a file that a listing calls `name`; "" if it is not below the root."""
+        """The path of a file from its name in a listing; "" if it is not below the root."""
         root = self.path.lstrip("/")
         prefix = f"{root}/" if root else ""
         name = name.lstrip("/")
@@ -67,16 +67,16 @@ class RemoteRoot:
         return _ask(self.backend.address_of, self.fs)
 
     def slow_address(self) -> str | None:
-        """Address to try before a call; None if the client itself soon gives up, or unknown."""
+        """Address to check before a call; None if unknown, or if the client gives up quickly."""
         return _ask(self.backend.slow_address_of, self.fs)
 
     def info_of(self, path: str, entry: Entry) -> FileInfo:
-        """The file of an entry."""
+        """Convert a listing's entry to a `FileInfo`."""
         etag = str(next((entry[key] for key in _ETAG_KEYS if entry.get(key)), "")).strip('"')
         return FileInfo(path, int(entry["size"]), self._modified_ms(entry), etag or None)
 
     def infos_of(self, entries: Iterable[Entry], directory: str) -> Iterator[FileInfo]:
-        """The files among `entries` in `directory`, which may itself be an entry."""
+        """Yield the files among `entries` in `directory`; the directory itself may be an entry."""
         prefix = f"{directory}/" if directory else ""
         for entry in entries:
             path = self.relative_path(entry["name"])
@@ -91,13 +91,13 @@ class RemoteRoot:
 
 
 def _ask(address_of: Callable[[Any], object] | None, fs: Any) -> str | None:
-    with suppress(Exception):  # clients raise what they like; the next call reports it
+    with suppress(Exception):  # clients raise any error; the next call reports it
         return None if address_of is None else str(address_of(fs))
     return None
 
 
 def schemes_of(fs: Any) -> tuple[str, ...]:
-    """Schemes that fsspec has for a file system."""
+    """fsspec's schemes for a file system."""
     return (fs.protocol,) if isinstance(fs.protocol, str) else tuple(fs.protocol)
 
 

@@ -1,7 +1,7 @@
-"""Remote trees: the files and directories below the root of a remote storage.
+"""Remote trees: lists the files and directories below the root of a remote storage.
 
-Listings are never cached. A store with a listing of its own, see `Backend`, is listed by it; any
-other by fsspec's common calls. What a file system raises passes as it comes.
+Listings are never cached. A store with its own listing functions, see `Backend`, is listed by them;
+any other store by fsspec's common calls. Errors of file systems are not translated.
 """
 
 from __future__ import annotations
@@ -18,9 +18,9 @@ from delta_ops.storage.paths import is_valid
 from delta_ops.storage.remote.root import RemoteRoot
 
 NOTHING_THERE = (FileNotFoundError, NotADirectoryError, IsADirectoryError)
-"""What file systems raise where no file, or no directory, has a name."""
+"""Errors that file systems raise for a missing file or directory."""
 _LEVELS = 3
-"""Levels of directories that are listed in search of enough to list in parallel."""
+"""Directory levels to list in search of enough directories to list in parallel."""
 _JUDGED_TOGETHER = 1000
 
 
@@ -32,7 +32,7 @@ def list_from(root: RemoteRoot, directory: str, start: str) -> Iterator[FileInfo
 
 
 def list_tree(root: RemoteRoot, directory: str, wanted: Wanted | None) -> Iterator[FileInfo]:
-    """See `Storage.list_tree`. Empty directories are not shown, and there are no links."""
+    """See `Storage.list_tree`. Empty directories are not listed, and there are no links."""
     list_entries = _find_in_parallel if root.backend.is_atomic else _walk
     infos = root.infos_of(list_entries(root, directory), directory)
     return infos if wanted is None else _filter_wanted(infos, wanted)
@@ -54,7 +54,7 @@ def list_directories(root: RemoteRoot, directory: str) -> list[str]:
 
 
 def _entries_of(root: RemoteRoot, directory: str, start: str = "") -> list[Entry]:
-    """Entries directly in a directory, which may itself be among them."""
+    """Entries directly in a directory; the directory itself may be an entry."""
     full = root.full_directory(directory)
     with contextlib.suppress(*NOTHING_THERE), root.backend.lock():
         if root.backend.list_from is not None:
@@ -65,7 +65,7 @@ def _entries_of(root: RemoteRoot, directory: str, start: str = "") -> list[Entry
 
 
 def _walk(root: RemoteRoot, directory: str) -> Iterator[Entry]:
-    """Entries of the tree; fsspec's own walk leaves out directories that cannot be listed."""
+    """Yield all entries of a tree; fsspec's own walk silently skips unreadable directories."""
     pending = [directory]
     while pending:
         inner = pending.pop()
@@ -78,10 +78,10 @@ def _walk(root: RemoteRoot, directory: str) -> Iterator[Entry]:
 
 
 def _find_in_parallel(root: RemoteRoot, directory: str) -> Iterable[Entry]:
-    """Entries of the tree, from one listing for each of several directories.
+    """List the tree by several listings in parallel, one per directory.
 
-    A listing goes on from page to page, so that one of the whole tree would take as long as all
-    of them together.
+    The pages of a listing follow one another, so a single listing of the whole tree would take as
+    long as all of these together.
     """
     if root.backend.list_tree is not None:
         with root.backend.lock():
@@ -102,7 +102,7 @@ def _find_in_parallel(root: RemoteRoot, directory: str) -> Iterable[Entry]:
 
 
 def _find(root: RemoteRoot, directory: str) -> list[Entry]:
-    """Entries of the tree, from one listing."""
+    """All entries of a tree, from a single listing."""
     with contextlib.suppress(*NOTHING_THERE):
         root.fs.invalidate_cache()
         found = root.fs.find(root.full_directory(directory), detail=True)
@@ -111,14 +111,14 @@ def _find(root: RemoteRoot, directory: str) -> list[Entry]:
 
 
 def _level(root: RemoteRoot, directory: str) -> tuple[list[Entry], list[str]]:
-    """The files directly in a directory, and the paths of the directories."""
+    """The files directly in a directory, and the paths of its directories."""
     with contextlib.suppress(*NOTHING_THERE):
         root.fs.invalidate_cache()
         entries = root.fs.ls(root.full_directory(directory), detail=True)
         files = [entry for entry in entries if entry["type"] == "file"]
         paths = [root.relative_path(e["name"]) for e in entries if e["type"] == "directory"]
-        # A directory that is listed as in itself is an object that stands for it.
-        # Such an object beside files below it makes a directory of Azure be listed twice.
+        # A directory listed in itself is a marker object. On Azure, a marker object beside files
+        # below it makes the directory appear twice.
         below = dict.fromkeys(path.rstrip("/") for path in paths)
         return files, [path for path in below if path != directory and is_valid(path)]
     return [], []

@@ -1,8 +1,8 @@
-"""Uploads: what a writer writes becomes a file of a store when all of it is there.
+"""Uploads: creates a store's file from a stream once the whole content has been written.
 
-1. No more than a part is kept where the store takes parts; else all of it is, until the end.
-2. The file gets a mark of its own. A client that sends a request again whose answer was lost is
-   told of an existing file, which is then known by its mark.
+1. Memory holds at most one part if the store accepts parts; otherwise the whole content.
+2. Each file gets its own mark. If an answer is lost, the client sends the request again and gets
+   the error that the file exists. The mark then shows that the file is the caller's own.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from delta_ops.errors import StorageError
 from delta_ops.storage.create_way import PART_BYTES, Upload, Way
 
 Failing = Callable[..., AbstractContextManager[None]]
-"""Turns what reaches the store and fails into `StorageError`, but for the types it is given."""
+"""Turns errors of the store into `StorageError`, except errors of the given types."""
 
 
 def upload_written(
@@ -31,19 +31,19 @@ def upload_written(
     in_parts: Callable[[], bool],
     failing: Failing,
 ) -> None:
-    """Create a file of what `write` writes, whose own errors pass as they are.
+    """Create a file from the content that `write` writes; errors of `write` are not translated.
 
     Args:
-        write: May close what it writes to.
-        way: How the store creates files.
-        fs: Its file system.
+        write: Writes the content to a stream, and may close the stream.
+        way: The requests that create files in the store.
+        fs: The store's file system.
         path: The full path.
-        in_parts: Asked once there is more than a part.
-        failing: Tells the store's errors from the writer's.
+        in_parts: Whether to upload in parts; called once the content exceeds a part.
+        failing: Context that translates errors of the store only.
 
     Raises:
-        FileExistsError: It is there, and not by us.
-        StorageError: It may be there, or not.
+        FileExistsError: The file exists, and this call did not create it.
+        StorageError: The store failed; the file may exist or not.
     """
     mark = uuid.uuid4().hex
 
@@ -73,18 +73,18 @@ def upload_written(
 
 
 def _mark_of(way: Way, fs: Any, path: str) -> str | None:
-    """Mark of the file that is there; None if there is none, or its mark cannot be told."""
-    with contextlib.suppress(Exception):  # file systems raise what their libraries raise
+    """Mark of the existing file; None if there is no file or the mark cannot be read."""
+    with contextlib.suppress(Exception):  # file systems raise the errors of their libraries
         return way.look(fs, path)
     return None
 
 
 class _UploadStream(io.RawIOBase):
-    """Takes what is written; outlives a writer that closes what it wrote to.
+    """Collects written bytes; stays usable after the writer has closed it.
 
     Args:
-        begin: Begins an upload when there is more than a part; None keeps all in memory.
-        failing: Around what reaches the store.
+        begin: Begins an upload once the content exceeds a part; None keeps everything in memory.
+        failing: Context for calls to the store.
     """
 
     def __init__(
@@ -99,15 +99,15 @@ class _UploadStream(io.RawIOBase):
         self._is_asked = False
 
     def writable(self) -> bool:
-        """It is."""
+        """Return True."""
         return True
 
     def tell(self) -> int:
-        """Bytes written."""
+        """Number of bytes written so far."""
         return self._sent_bytes + len(self._kept)
 
     def write(self, data: Any) -> int:
-        """Take all of `data`."""
+        """Append all of `data`."""
         view = memoryview(data).cast("B")
         self._kept += view
         if len(self._kept) > PART_BYTES:
@@ -116,10 +116,10 @@ class _UploadStream(io.RawIOBase):
         return len(view)
 
     def close(self) -> None:
-        """Do nothing: whether the file is complete, its writer says by returning."""
+        """Do nothing: only the writer's return shows that the file is complete."""
 
     def finish(self, put: Callable[[bytes], None]) -> None:
-        """Make the file of what was written; `put` takes it whole where it was not uploaded."""
+        """Create the file; `put` creates it if nothing has been uploaded yet."""
         if self._upload is None:
             put(bytes(self._kept))
             return
@@ -127,7 +127,7 @@ class _UploadStream(io.RawIOBase):
         self._upload.finish()
 
     def abandon(self) -> None:
-        """Drop what was uploaded."""
+        """Drop the uploaded parts."""
         if self._upload is not None:
             self._upload.abandon()
 

@@ -41,7 +41,7 @@ def _drop_credentials(options: Options) -> Options:
 
 
 def _cleaned_setting(setting: str) -> str:
-    """A part of a connection string, or a host, without a user and a password."""
+    """Remove user and password from a part of a connection string, or from a host."""
     name, equals, value = setting.partition("=")
     if equals and not name.lower().endswith("endpoint"):
         return setting
@@ -53,10 +53,10 @@ def _cleaned_setting(setting: str) -> str:
 
 
 def _list_from(fs: Any, directory: str, start: str) -> Iterator[Entry]:  # noqa: ARG001
-    """List the whole directory by one request per page; `ls` first looks for the directory.
+    """List the whole directory with one request per page; `ls` would first look it up.
 
-    The service has a parameter `start_from`. Its clients do not agree whether the name is relative
-    to the prefix, and a wrong guess would hide the newest versions.
+    The service has a parameter `start_from`. Its clients disagree on whether the name is relative
+    to the prefix, and a wrong choice would hide the newest versions.
     """
     from azure.core.exceptions import ResourceNotFoundError
     from azure.storage.blob import BlobProperties
@@ -78,7 +78,7 @@ def _list_from(fs: Any, directory: str, start: str) -> Iterator[Entry]:  # noqa:
             ]
 
     try:
-        from fsspec.asyn import sync  # a local table does without
+        from fsspec.asyn import sync  # local tables do not need fsspec
 
         yield from sync(fs.loop, list_blobs)
     except ResourceNotFoundError as error:
@@ -86,12 +86,12 @@ def _list_from(fs: Any, directory: str, start: str) -> Iterator[Entry]:  # noqa:
 
 
 def _is_directory(blob: Any) -> bool:
-    """Whether the blob stands for a directory, in an account with a hierarchical namespace."""
+    """Whether the blob represents a directory, in an account with a hierarchical namespace."""
     return (blob.metadata or {}).get("hdi_isfolder") == "true"
 
 
 def _hadoop() -> Hadoop:
-    from delta_ops.storage.backends.azure.hadoop import HADOOP  # for Spark, and Hadoop's settings
+    from delta_ops.storage.backends.azure.hadoop import HADOOP  # only for Spark and Hadoop settings
 
     return HADOOP
 
@@ -107,7 +107,7 @@ AZURE = Backend(
     ),
     package="adlfs",
     extra="azure",
-    passes_options_on=True,  # to the many credentials of Azure
+    passes_options_on=True,  # for Azure's many kinds of credentials
     option_names=option_names(
         (
             "account_name",

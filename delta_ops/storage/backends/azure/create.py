@@ -1,8 +1,8 @@
 """Exclusive create on Azure: Put Blob, or Put Block List, with `If-None-Match: *`.
 
-409 with BlobAlreadyExists says that the blob is there; other answers of 409 do not, though adlfs
-takes them so. Blocks have unique names: those of two writers lie beside each other until one of
-them lists its own, by which the store drops the rest.
+Only 409 with BlobAlreadyExists means that the blob exists; adlfs assumes this for every 409. Blocks
+have unique names. The blocks of two writers exist beside each other until one writer commits its
+list; the store then drops all other blocks.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ _MARK = "deltaopscreate"
 _OWN_HOSTS = (".blob.core.windows.net", ".dfs.core.windows.net")
 _IS_THERE = "BlobAlreadyExists"
 _MAY_BE_THERE = frozenset({400, 409, 412})
-"""Answers to a list of blocks that another writer's list has dropped, or to a condition."""
+"""Statuses for a failed condition, or for blocks that another writer's list has dropped."""
 
 
 def _put(fs: Any, path: str, data: bytes, mark: str) -> None:
@@ -52,7 +52,7 @@ def _look(fs: Any, path: str) -> str | None:
 
 
 class _Blocks:
-    """An upload in blocks; the store drops what a killed process leaves after a week."""
+    """An upload in blocks; after a week, the store drops the blocks of a killed process."""
 
     def __init__(self, fs: Any, path: str, mark: str) -> None:
         self._fs, self._path, self._mark = fs, path, mark
@@ -90,7 +90,7 @@ def _begin_upload(fs: Any, path: str, mark: str) -> Upload:
 
 def _endpoint_of(fs: Any) -> Endpoint:
     asked = urlsplit(fs.service_client.primary_endpoint)
-    # An emulator has all accounts at one host.
+    # An emulator serves all accounts at one host, so the path is part of the address.
     return Endpoint(asked.netloc + asked.path, (asked.hostname or "").endswith(_OWN_HOSTS))
 
 
@@ -114,13 +114,13 @@ def _ask(fs: Any, path: str, call: Callable[[Any], Awaitable[T]]) -> T:
         async with fs.service_client.get_blob_client(container=container, blob=name) as blob:
             return await call(blob)
 
-    from fsspec.asyn import sync  # a local table does without
+    from fsspec.asyn import sync  # local tables do not need fsspec
 
     return sync(fs.loop, ask)  # type: ignore[no-any-return]
 
 
 def _blob_metadata(mark: str) -> dict[str, str]:
-    # As adlfs marks what is no directory.
+    # adlfs marks every blob that is not a directory like this.
     return {"is_directory": "false", **({_MARK: mark} if mark else {})}
 
 

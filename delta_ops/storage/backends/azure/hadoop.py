@@ -26,7 +26,7 @@ _HARMLESS = (
     r"|list|max|metrics|read|readaheadqueue|rename|retry|secure|shellkeyprovider|skip"
     r"|tracingheader|user|write)\..*"
 )
-"""Settings of how the connector works."""
+"""Settings that only tune the connector."""
 
 _VARIABLES: Mapping[str, str] = {
     "account_name": "AZURE_STORAGE_ACCOUNT_NAME",
@@ -47,7 +47,7 @@ _PARTS: Mapping[str, str] = {
 
 
 def _all_options(options: Options, environment: Mapping[str, str]) -> dict[str, Any]:
-    """The options with what the environment adds, a connection string taken apart."""
+    """The options, plus options from the environment and from the connection string."""
     found = {name: environment.get(variable) for name, variable in _VARIABLES.items()}
     found |= {name: value for name, value in options.items() if value is not None}
     for part in str(found.pop("connection_string", None) or "").split(";"):
@@ -70,12 +70,12 @@ def _host(uri: str, asked: Options) -> str:
 
 
 _OF_EMULATORS = {
-    # An address with abfss: is reached by HTTPS all the same.
+    # An abfss: address always uses HTTPS unless this is set.
     "fs.azure.always.use.https": "false",
-    # They would be sent when the session ends: for minutes, if the emulator has ended first.
+    # Metrics are sent at the end of the session, which takes minutes if the emulator is gone.
     "fs.azure.metrics.collection.enabled": "false",
 }
-"""Settings of no account, but of all."""
+"""Settings without an account; they apply to all accounts."""
 
 
 def _store(
@@ -127,7 +127,7 @@ def _credentials(given: GivenOptions, container: str, host: str) -> dict[str, st
                 f"https://login.microsoftonline.com/{tenant}/oauth2/token"
             ),
         }
-    if anonymous in (False, "False", "false"):  # the client looks for an identity of the machine
+    if anonymous in (False, "False", "false"):  # the client uses the machine's identity
         return {
             kind: "OAuth",
             "fs.azure.account.oauth.provider.type": f"{_OAUTH}.MsiTokenProvider",
@@ -140,7 +140,7 @@ def _credentials(given: GivenOptions, container: str, host: str) -> dict[str, st
 
 
 def _emulator(given: GivenOptions, endpoint: str, account: str) -> dict[str, str]:
-    """Settings for a service that has the account in its path, as Azurite does."""
+    """Settings for a service with the account in its path, such as Azurite."""
     parts = urlsplit(endpoint)
     if not endpoint or (parts.hostname or "").startswith(f"{account}."):
         return {}
@@ -185,11 +185,11 @@ _BY_KIND: Mapping[str, tuple[str, ...]] = {
     "SAS": ("sas_token",),
     "OAuth": ("client_id", "client_secret", "tenant_id", "anon"),
 }
-"""What Hadoop goes by, of all that may be set."""
+"""The options that Hadoop uses for each kind of authentication; other settings are ignored."""
 
 
 def _settings_of_account(given: Options, container: str, host: str) -> dict[str, Any]:
-    """Settings by their names without account and container; the closest says it."""
+    """Settings by name without account and container; the most specific setting wins."""
     of_all: dict[str, Any] = {}
     of_account: dict[str, Any] = {}
     of_container: dict[str, Any] = {}

@@ -20,7 +20,7 @@ __all__ = ["GCS"]
 
 _GOOGLE = "https://storage.googleapis.com"
 _ELSEWHERE = ("STORAGE_EMULATOR_HOST", "GOOGLE_CLOUD_UNIVERSE_DOMAIN")
-"""Variables that lead the client to another address."""
+"""Environment variables that change the client's address."""
 
 
 def _anonymous_token(name: str, value: Any) -> str | None:
@@ -28,7 +28,7 @@ def _anonymous_token(name: str, value: Any) -> str | None:
 
 
 def _key(name: str, value: Any) -> Any:
-    """A service account's key, given as the text of its file."""
+    """Parse a service account's key from the text of its file."""
     try:
         return json.loads(value) if isinstance(value, str) else value
     except ValueError:
@@ -55,7 +55,7 @@ def _drop_credentials(options: Options) -> Options:
 
 
 def _address_while_opening(options: Options) -> str | None:
-    """Without a token, the client looks for credentials on the network."""
+    """Google's address, if the client will look for credentials on the network."""
     if options.get("token") not in {None, "google_default", "cloud"}:
         return None
     if options.get("endpoint_url") or any(map(os.environ.get, _ELSEWHERE)):
@@ -82,7 +82,7 @@ def _list_from(fs: Any, directory: str, start: str) -> Iterator[Entry]:
 
 
 def _hadoop() -> Hadoop:
-    from delta_ops.storage.backends.gcs.hadoop import HADOOP  # for Spark, and Hadoop's settings
+    from delta_ops.storage.backends.gcs.hadoop import HADOOP  # only for Spark and Hadoop settings
 
     return HADOOP
 

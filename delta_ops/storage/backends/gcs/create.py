@@ -1,8 +1,8 @@
 """Exclusive create on Google Cloud Storage: one multipart upload with `ifGenerationMatch=0`.
 
-gcsfs' own `mode="create"` is not used: to zonal buckets it writes without any condition. Uploads in
-several requests are not used either, because no test server was seen to honour the condition for
-them; so a file is in memory until it is whole.
+gcsfs' own `mode="create"` is not used, because it writes to zonal buckets without any condition.
+Uploads in several requests are not used either, because no test server honored the condition for
+them. A file therefore stays in memory until it is complete.
 """
 
 from __future__ import annotations

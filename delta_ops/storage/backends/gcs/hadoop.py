@@ -21,7 +21,7 @@ _HARMLESS = (
     r"|grpc|http|implicit|inputstream|io|lazy|list|marker|max|operation|outputstream|performance"
     r"|reporting|rewrite|status|tracelog|working|write)\..*"
 )
-"""Settings of how the connector works."""
+"""Settings that only tune the connector."""
 
 
 def _root(uri: str, options: Options, environment: Mapping[str, str]) -> str:  # noqa: ARG001

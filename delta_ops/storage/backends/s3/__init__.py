@@ -15,8 +15,8 @@ from delta_ops.store_names import StoreNames
 __all__ = ["S3"]
 
 _CONNECTIONS = 2 * MAX_CONCURRENCY * MAX_CONCURRENCY
-"""Connections of a client, which all tables of the same options share: enough for the ranges that
-the threads of the pool read at once, and for as many readers outside of it. botocore has ten."""
+"""Connection limit of a client; all tables with the same options share the client. Enough for the
+ranges that all threads of the pool read at once, and as many other readers. botocore allows ten."""
 
 
 def _require_true(name: str, value: Any) -> None:
@@ -32,7 +32,7 @@ def _addressing(name: str, value: Any) -> dict[str, str]:
 
 
 def _options_to_open(given: Options, file_system: type) -> Options:
-    """Allow as many requests at once as we send, and give up soon where nobody answers."""
+    """Allow as many connections as delta_ops uses, and give up unreachable stores quickly."""
     from delta_ops.storage.backends.s3.session import add_session  # imports the client
 
     config = {"max_pool_connections": _CONNECTIONS, **(given.get("config_kwargs") or {})}
@@ -40,7 +40,7 @@ def _options_to_open(given: Options, file_system: type) -> Options:
 
 
 def _hadoop() -> Hadoop:
-    from delta_ops.storage.backends.s3.hadoop import HADOOP  # for Spark, and Hadoop's settings
+    from delta_ops.storage.backends.s3.hadoop import HADOOP  # only for Spark and Hadoop settings
 
     return HADOOP
 
@@ -55,7 +55,7 @@ S3 = Backend(
     refuses_user_info=True,
     package="s3fs",
     extra="s3",
-    # s3fs hands options that it does not take itself on to the session of botocore.
+    # s3fs passes options that it does not know on to botocore's session.
     further_options=frozenset(
         {"profile", "session_vars", "event_hooks", "include_builtin_handlers"}
     ),
@@ -87,7 +87,7 @@ S3 = Backend(
     list_tree=listing.list_tree,
     has_table_below_no_name=listing.has_table_below_no_name,
     delete_many=listing.delete_many,
-    # s3fs would first look up the size, in case parts can be read side by side.
+    # By default, s3fs would first look up the size, to read parts in parallel.
     read_options={"max_concurrency": 1},
     is_misread=lambda path: "?versionId=" in path,
     hadoop=_hadoop,

@@ -1,8 +1,8 @@
 """Exclusive create on S3: PUT, or the completion of a multipart upload, with `If-None-Match: *`.
 
-412 says that the object is there. 409 says that another request for the same key is under way, by
-which nothing is decided yet: a PUT is sent again, a completion waits for what comes of it. All else
-passes as it comes.
+412 means that the object exists. 409 means that another request for the same key is running and the
+outcome is still open: a PUT is sent again, and a completion waits for the outcome. All other errors
+are not translated.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from delta_ops.storage.create_way import Endpoint, Upload, Way, file_exists_erro
 _MARK = "deltaopscreate"
 _OWN_HOST = re.compile(r"s3(-fips)?(\.dualstack)?(\.[a-z0-9-]+)?\.amazonaws\.com(\.cn)?")
 _CONFLICTS = 5
-"""How often 409 is taken as a reason to go on; the waits are three seconds in all at most."""
+"""Number of attempts after 409; the pauses add up to at most three seconds."""
 _AFTER_A_CONFLICT_S = 0.1
 
 
@@ -37,7 +37,7 @@ def _put(fs: Any, path: str, data: bytes, mark: str) -> None:
                 IfNoneMatch="*",
                 **_object_metadata(fs, mark),
             )
-        except Exception as error:  # as s3fs translates it
+        except Exception as error:  # s3fs translates errors to many types
             match _status_of(error):
                 case 412:
                     raise file_exists_error(path) from error
@@ -59,7 +59,7 @@ def _look(fs: Any, path: str) -> str | None:
 
 
 class _Multipart:
-    """An upload in parts; what a killed process leaves is for the bucket's lifecycle to expire."""
+    """An upload in parts; the bucket's lifecycle rules delete the parts of a killed process."""
 
     def __init__(self, fs: Any, path: str, mark: str) -> None:
         self._fs, self._path = fs, path
@@ -83,8 +83,8 @@ class _Multipart:
                 MultipartUpload={"Parts": self._parts},
                 IfNoneMatch="*",
             )
-        except Exception as error:  # as s3fs translates it
-            # 404: the upload is gone, since a completion whose answer was lost is sent again.
+        except Exception as error:  # s3fs translates errors to many types
+            # 404: the upload is gone, because a completion was sent again after a lost answer.
             if _status_of(error) == 412 or (
                 _status_of(error) in {404, 409} and _appears(self._fs, self._path)
             ):
@@ -92,7 +92,7 @@ class _Multipart:
             raise
 
     def abandon(self) -> None:
-        with contextlib.suppress(Exception):  # as s3fs translates it
+        with contextlib.suppress(Exception):  # s3fs translates errors to many types
             self._fs.call_s3("abort_multipart_upload", **self._upload)
 
 
@@ -101,12 +101,12 @@ def _begin_upload(fs: Any, path: str, mark: str) -> Upload:
 
 
 def _endpoint_of(fs: Any) -> Endpoint:
-    asked = urlsplit(fs.s3.meta.endpoint_url)  # after environment and configuration files
+    asked = urlsplit(fs.s3.meta.endpoint_url)  # includes environment and configuration files
     return Endpoint(asked.netloc, _OWN_HOST.fullmatch(asked.hostname or "") is not None)
 
 
 def _appears(fs: Any, path: str) -> bool:
-    """Whether what is under way comes to be there."""
+    """Wait for a running request; whether the object then exists."""
     for number in range(_CONFLICTS):
         if _look(fs, path) is not None:
             return True
@@ -124,14 +124,14 @@ def _busy_error(path: str) -> OSError:
 
 
 def _object_metadata(fs: Any, mark: str) -> dict[str, dict[str, str]]:
-    given = fs.s3_additional_kwargs.get("Metadata", {})  # of the user, for all objects
+    given = fs.s3_additional_kwargs.get("Metadata", {})  # the user's metadata for all objects
     return {"Metadata": {**given, _MARK: mark}} if mark else {}
 
 
 def _status_of(error: Exception) -> int | None:
     """HTTP status of the answer.
 
-    Only AWS names the condition, by which s3fs tells 412 from bad requests.
+    s3fs distinguishes 412 from bad requests by the condition's name, which only AWS sends.
     """
     for each in (error, error.__cause__):
         response = getattr(each, "response", None)

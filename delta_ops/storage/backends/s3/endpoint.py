@@ -1,4 +1,4 @@
-"""The endpoint of S3, as options, environment and files give it, without its user and password."""
+"""The endpoint of S3 from options, environment and files, without its user and password."""
 
 from __future__ import annotations
 
@@ -32,10 +32,10 @@ def drop_credentials(options: Options) -> Options:
 
 
 def _configured_endpoint(options: Options) -> str | None:
-    """The endpoint that the client would find by itself; None too where it has no credentials."""
+    """The endpoint that the client would find; None if it certainly has no credentials."""
     in_environment = os.environ.get("AWS_ENDPOINT_URL_S3") or os.environ.get("AWS_ENDPOINT_URL")
     session = options.get("session")
-    # To ask the client's settings takes longer than all the rest of opening a table.
+    # Reading the client's settings takes longer than all other steps of opening a table.
     if in_environment:
         may_hold_some = "@" in in_environment
     else:
@@ -52,7 +52,7 @@ def _configured_endpoint(options: Options) -> str | None:
             ignored = session.get_config_variable("ignore_configured_endpoint_urls")
         profile = session.get_scoped_config()
         services = session.full_config.get("services", {}).get(profile.get("services"), {})
-    except BotoCoreError:  # which the client will raise too
+    except BotoCoreError:  # the client will raise it too
         return None
     found = in_environment or services.get("s3", {}).get("endpoint_url")
     return None if ignored else found or profile.get("endpoint_url")

@@ -1,4 +1,4 @@
-"""AWS files: where the client of S3 looks for settings and credentials."""
+"""AWS files: paths of the files with settings and credentials for the client of S3."""
 
 from __future__ import annotations
 
@@ -12,6 +12,6 @@ _FILES = {
 
 
 def aws_files() -> list[Path]:
-    """The files, whether or not they are there."""
+    """The paths of the files; they need not exist."""
     places = (os.environ.get(variable) or place for variable, place in _FILES.items())
     return [Path(place).expanduser() for place in places]

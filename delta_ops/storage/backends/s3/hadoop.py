@@ -19,7 +19,7 @@ from delta_ops.storage.backends.hadoop import (
 from delta_ops.storage.paths import redact, split_uri
 
 _HOST = re.compile(r"(?:[A-Za-z0-9-]+\.)*[A-Za-z][A-Za-z0-9-]*|[A-Za-z0-9-]+")
-"""What Java takes for the host of a URI."""
+"""Names that Java accepts as the host of a URI."""
 _OWN_S3_HOST = re.compile(r"\.amazonaws\.com(?:\.cn)?$")
 _PROVIDER = "aws.credentials.provider"
 _S3A = "org.apache.hadoop.fs.s3a"
@@ -30,7 +30,7 @@ _S3_CHAIN = ",".join(
         "software.amazon.awssdk.auth.credentials.DefaultCredentialsProvider",
     )
 )
-"""S3A's own chain does without the files and the web identity that the client knows."""
+"""Unlike S3A's own chain, this includes the files and the web identity that the client uses."""
 _CENTRAL_S3 = "s3.amazonaws.com"
 _FOUND_BY_ITSELF = frozenset(
     {
@@ -44,12 +44,12 @@ _FOUND_BY_ITSELF = frozenset(
         "SimpleAWSCredentialsProvider",
         "TemporaryAWSCredentialsProvider",
         "WebIdentityTokenFileCredentialsProvider",
-        # Of the SDK before, whose names Hadoop still takes.
+        # Names of the older SDK, which Hadoop still accepts.
         "DefaultAWSCredentialsProviderChain",
         "WebIdentityTokenCredentialsProvider",
     }
 )
-"""Where Hadoop looks for credentials, and the client does too without being told."""
+"""Hadoop's credential sources that the client also uses by default."""
 _ENCRYPTION = {
     "SSE-S3": "AES256",
     "AES256": "AES256",
@@ -57,13 +57,13 @@ _ENCRYPTION = {
     "DSSE-KMS": "aws:kms:dsse",
 }
 _OLD_CONNECTORS = r"fs\.s3n?\.(?!impl)"
-"""Settings of connectors that Hadoop does not have any more."""
+"""Settings of connectors that Hadoop no longer has."""
 _HARMLESS = (
     r"impl|(?:attempts|audit|block|buffer|bulk|change|committer|connection|create|directory"
     r"|etag|executor|experimental|fast|input|list|max|multiobjectdelete|multipart|optimized"
     r"|paging|performance|prefetch|readahead|retry|socket|threads|user\.agent|vectored)\..*"
 )
-"""Settings of how the connector works."""
+"""Settings that only tune the connector."""
 
 
 def _root(uri: str, options: Options, environment: Mapping[str, str]) -> str:  # noqa: ARG001
@@ -136,12 +136,12 @@ def _endpoint(said: str | None, environment: Mapping[str, str], address: str | N
     if address and not _OWN_S3_HOST.search(host):
         found = address
     elif address and found and urlsplit(split_user_info(found)[0]).hostname != host:
-        found = None  # the client was told to pass over it
+        found = None  # the client's settings ignore this endpoint
     return split_user_info(found)[0] if found else None
 
 
 def _path_style(addressing: str, endpoint: str | None) -> str | None:
-    """The style of addresses as the client has it: a service of one's own is asked by paths."""
+    """The addressing style of the client: "auto" means paths, except for Amazon's own service."""
     if addressing == "auto":
         own = endpoint is None or _OWN_S3_HOST.search(urlsplit(endpoint).hostname or "")
         return None if own else "true"
@@ -235,7 +235,7 @@ def _endpoint_of_settings(settings: GivenSettings) -> str | None:
 
 
 def _is_anonymous(settings: GivenSettings) -> bool | None:
-    """True where requests are not signed; None where the client finds credentials."""
+    """True if requests are not signed; None if the client finds credentials."""
     name = "aws.credentials.provider"
     classes = [each.strip() for each in (settings.take(name) or "").split(",")]
     kinds = [re.split(r"[.$]", each)[-1] for each in classes if each]
@@ -269,6 +269,6 @@ HADOOP = Hadoop(
     few_tries={
         "fs.s3a.attempts.maximum": "1",
         "fs.s3a.retry.limit": "1",
-        "fs.s3a.connection.establish.timeout": "15s",  # the least that the connector takes
+        "fs.s3a.connection.establish.timeout": "15s",  # the minimum that the connector accepts
     },
 )

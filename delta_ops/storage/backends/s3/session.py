@@ -1,9 +1,9 @@
-"""S3 sessions: clients that say soon that there is nobody to talk to.
+"""S3 sessions: clients that quickly report an unreachable store.
 
-The client tries five times to connect, with longer and longer pauses, for up to half a minute. That
-is right for a store that answered a moment ago and wrong for an address with a mistake in it. So
-until the store has answered once, two tries are enough; from then on the client's own rules hold,
-as they do for whatever a store answers. Settings of the user's own come before either.
+The client tries to connect five times, with longer and longer pauses, for up to half a minute. That
+suits a store that answered a moment ago, but not an address with a mistake. So a session makes only
+two tries until the store has answered once. After that, and for all answers of a store, the
+client's own rules apply. The user's own settings override both.
 """
 
 from __future__ import annotations
@@ -26,11 +26,11 @@ CONNECT_TIMEOUT_S = 2
 _TRIES = 2
 _PAUSE_S = 0.5
 _OF_FSSPEC = frozenset({"use_listings_cache", "listings_expiry_time", "max_paths", "profile"})
-"""What the file system takes beside what its signature names, and does not give to its session."""
+"""Options that the file system takes beyond its signature and does not pass to its session."""
 
 
 class S3Session(AioSession):  # type: ignore[misc]
-    """A session of the client's own, that gives up soon where the store has never answered."""
+    """A client's session that gives up quickly if the store has never answered."""
 
     def __init__(self, profile: str | None = None, made_for: str = "") -> None:
         super().__init__(profile=profile)
@@ -42,14 +42,14 @@ class S3Session(AioSession):  # type: ignore[misc]
         return type(self), self._made_of
 
     def __repr__(self) -> str:
-        # fsspec gives one file system to all options that look the same. Those found in another
-        # environment, or in files that were changed since, must not.
+        # fsspec shares one file system among options with equal texts. Sessions from a different
+        # environment, or from files that have changed, must therefore have different texts.
         return f"{type(self).__name__}{self._made_of}"
 
     def _judge(
         self, attempts: int, caught_exception: Exception | None, **_others: Any
     ) -> float | None:
-        """The pause before the next try; None leaves that to the client."""
+        """The pause before the next try; None applies the client's own rules."""
         if caught_exception is None or not isinstance(caught_exception, NoConnectionError):
             self._has_answered = True
             return None
@@ -61,10 +61,10 @@ class S3Session(AioSession):  # type: ignore[misc]
 
 
 class BasicAuthSession(S3Session):
-    """A session whose requests all carry HTTP's basic authorization, and no signature.
+    """A session that sends HTTP basic authorization instead of a signature.
 
-    The header is added to each request that is sent, since the client writes what it is asked for
-    to its debug log. Clients of a copy by pickle have it too.
+    The header is added when a request is sent, because the client writes its arguments to its
+    debug log. A pickled copy of the session adds it too.
     """
 
     def __init__(self, authorization: str, profile: str | None = None) -> None:
@@ -72,41 +72,46 @@ class BasicAuthSession(S3Session):
         self._made_of = (authorization, profile)
         self.register("before-send.s3", self._authorize)
 
-    __repr__ = object.__repr__  # the authorization must not be told
+    __repr__ = object.__repr__  # must not show the authorization
 
     def _authorize(self, request: Any, **_others: Any) -> None:
         request.headers["Authorization"] = self._made_of[0]
 
 
 def add_session(file_system: type, options: Mapping[str, Any]) -> dict[str, Any]:
-    """The options with such a session, unless they say how to try, or cannot be understood.
+    """Add an `S3Session` to the options.
+
+    The options stay as they are if they have a session or retry rules, or unknown names.
 
     Args:
-        file_system: A file system of fsspec, which knows what it takes.
+        file_system: The class of the file system; its signature names the known options.
     """
     settings = {"connect_timeout": CONNECT_TIMEOUT_S, **(options.get("config_kwargs") or {})}
     options = {**options, "config_kwargs": settings}
     init = file_system.__init__  # type: ignore[misc]
     known = inspect.signature(init).parameters.keys() | _OF_FSSPEC
     if options.get("session") is not None or "retries" in settings or options.keys() - known:
-        return options  # a session of ours would take no notice of an option that there is not
+        return options  # s3fs would not report unknown options if it got a session
     return {**options, "session": _session(options.get("profile"), _session_key(options))}
 
 
 @lru_cache(maxsize=32)
 def _session(profile: str | None, made_for: str) -> S3Session:
-    """A session for all tables of the same options: to make one takes some milliseconds."""
+    """One session for all tables with the same options: creating it takes some milliseconds."""
     return S3Session(profile, made_for)
 
 
 def _session_key(options: Mapping[str, Any]) -> str:
-    """What a session is made for; one keeps the credentials that it has found in the environment
-    and in files, and a child of a fork needs its own."""
+    """A hash of everything that a session depends on.
+
+    A session keeps the credentials that it found in the environment and in files. A forked child
+    needs its own session.
+    """
     environment = sorted(item for item in os.environ.items() if item[0].startswith("AWS_"))
     found: list[object] = [os.getpid(), environment, sorted(options.items(), key=itemgetter(0))]
     for place in aws_files():
         with suppress(OSError):
             found.append(place.stat().st_mtime_ns)
     text = repr(found)
-    # So short that it tells nothing of the options.
+    # Truncated, so that the hash reveals nothing about the options.
     return hashlib.sha256(text.encode(errors="surrogateescape")).hexdigest()[:12]
