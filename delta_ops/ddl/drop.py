@@ -150,6 +150,7 @@ def _table_id_of(mark: Commit) -> str | None:
 
 def _find_or_create_mark(log: DeltaLog, table_id: str | None, clock: Clock) -> Commit:
     """Find the last commit of the table with this id, or create it."""
+    refused = None
     while True:
         if (found := _find_mark(log)) is not None:
             _validate_same(log, _table_id_of(found), table_id)
@@ -160,7 +161,11 @@ def _find_or_create_mark(log: DeltaLog, table_id: str | None, clock: Clock) -> C
         _validate_same(log, snapshot.metadata.id, table_id)
         validate_vacuumable(snapshot)
         validate_log_deletable(snapshot)
+        if refused == snapshot.version + 1:  # its name is taken, and no commit has appeared
+            file = f"{log.log_directory}/{commit_name(refused)}"
+            raise LogCorruptError(log.uri, file, "it exists and is not a commit file; move it away")
         _mark(log, snapshot, clock())
+        refused = snapshot.version + 1
 
 
 def _validate_same(log: DeltaLog, found: str | None, wanted: str | None) -> None:

@@ -116,6 +116,14 @@ def test_a_table_that_keeps_what_we_do_not_know_is_refused(root: Path) -> None:
     assert DeltaLog(root).snapshot().version == 3
 
 
+def test_a_directory_in_place_of_the_next_commit_stops_a_drop(root: Path) -> None:
+    latest = DeltaLog(root).snapshot().version
+    (root / "_delta_log" / f"{latest + 1:020}.json").mkdir()
+    with pytest.raises(LogCorruptError, match="is not a commit file"):
+        drop_table(root, root.name)
+    assert DeltaLog(root).snapshot().version == latest
+
+
 def test_who_writes_meanwhile_is_refused(root: Path) -> None:
     behind = begin(DeltaLog(root))
     storage = open_storage(root)
