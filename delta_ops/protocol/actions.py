@@ -102,7 +102,7 @@ class DeletionVector:
 
     @property
     def unique_id(self) -> str:
-        """Distinguishes the vectors of one file.
+        """An id that distinguishes the vectors of one file.
 
         Source: PROTOCOL.md, "Derived Fields".
         """

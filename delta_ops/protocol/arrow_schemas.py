@@ -27,7 +27,7 @@ DELETION_VECTOR = pa.struct(
     ]
 )
 REQUIRED_OF_VECTORS = ("storageType", "pathOrInlineDv", "sizeInBytes", "cardinality")
-"""Without one of these, deleted rows would reappear or be counted."""
+"""Without one of these fields, deleted rows would reappear or be counted."""
 ADD = pa.schema(
     [
         ("path", pa.string()),
@@ -250,7 +250,7 @@ def _cast(column: pa.Array, field: pa.Field) -> pa.Array:
 
 
 def _present_vectors(vectors: pa.StructArray) -> pa.StructArray:
-    """Replace vectors whose fields are all null by null, since some writers lose a null struct."""
+    """Turn structs with only null fields into nulls; some writers store a missing vector so."""
     if vectors.null_count == len(vectors):
         return vectors
     present = pc.struct_field(vectors, "storageType").is_valid()

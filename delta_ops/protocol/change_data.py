@@ -25,7 +25,7 @@ _FEED_COLUMNS = (CHANGE_TYPE_COLUMN, "_commit_version", "_commit_timestamp")
 
 
 def validate_feed_columns(definition: TableDefinition, table: str) -> None:
-    """Refuse columns of a table with a feed that are named like a column of the feed.
+    """Refuse a column with the name of a feed column, if the table has a feed.
 
     Raises:
         InvalidRequestError: Names the column.
@@ -38,7 +38,7 @@ def validate_feed_columns(definition: TableDefinition, table: str) -> None:
 
 
 def mistaken_feed_column(definition: TableDefinition) -> str | None:
-    """The first feed column whose name is taken by a column of a table with a feed."""
+    """The first feed column whose name the table uses; None if the table has no feed."""
     names = _FEED_COLUMNS if definition.has_change_feed else ()
     return next((name for name in names if name in definition.schema.fields_by_lower_name), None)
 

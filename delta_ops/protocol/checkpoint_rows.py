@@ -29,7 +29,7 @@ Fields = Mapping[str, Sequence[str]]
 
 class _Fields(NamedTuple):
     key: str
-    """Present in every action of the kind."""
+    """A field that every action of the kind has."""
     witness: str
     """Another field that is null where there is no action."""
     required: tuple[str, ...]

@@ -33,7 +33,7 @@ _NATIVE: Mapping[bytes, Literal["big", "little"]] = {
     (1681511376).to_bytes(4, "big"): "big",
     (1681511376).to_bytes(4, "little"): "little",
 }
-"""First bytes of the format in the protocol's own example: 32-bit bitmaps, each after its size."""
+"""First bytes in the format of the protocol's example: 32-bit bitmaps, each after its size."""
 _MAX_BITMAPS = 2**31
 _SIZE_BYTES = _CHECKSUM_BYTES = 4
 _FIRST_OFFSET = 1

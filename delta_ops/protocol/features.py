@@ -4,8 +4,8 @@ Source: PROTOCOL.md, "Table Features", "Reader Version Requirements", "Writer Ve
 and "Valid Feature Names in Table Features".
 
 Each feature is one row. A feature is supported only as far as its row says: an unknown feature is
-rejected by name. A protocol version from before features implies all features that it introduced.
-`table_definition` checks the requirements of a table as a whole.
+rejected by name. A legacy protocol version, which has no list of features, implies all features
+that it introduced. `table_definition` checks the requirements of a table as a whole.
 """
 
 from __future__ import annotations
@@ -45,13 +45,13 @@ class Feature:
     for_readers: bool = False
     """True: readers must support it too, and it is in both lists of a protocol."""
     legacy_reader_version: int | None = None
-    """Reader version from before features whose tables may use it."""
+    """The legacy reader version (below 3) that may use the feature."""
     legacy_writer_version: int | None = None
-    """First writer version from before features whose tables may use it."""
+    """The first legacy writer version (below 7) that may use the feature."""
     enabled_by: Mapping[str, str | tuple[str, ...]] = field(default_factory=dict)
     """Table properties that require the feature, with their enabling values in lower case."""
     requires: tuple[str, ...] = ()
-    """Features that the protocol must also have before a commit."""
+    """Features that commits also require in the protocol."""
     types: tuple[DataType, ...] = ()
     """Column types that require the feature."""
     rules: tuple[type, ...] = ()

@@ -37,7 +37,7 @@ _UNTIDY = re.compile(r"//|(^|/)\.{1,2}(/|$)")
 _STEPS = re.compile(r"(^|/)\.{1,2}(/|$)")
 _NEEDS_WORK = r"%|^/|//|(^|/)\.{1,2}(/|$)|^[A-Za-z][A-Za-z0-9+.\-]+:"
 _ODD = r"^/|^[A-Za-z][A-Za-z0-9+.\-]+:|//|(^|/)\.{1,2}(/|$)"
-"""Matches paths that may be another name of a file."""
+"""Matches canonical paths that may be a second name of a file."""
 _FEW = 100
 
 

@@ -3,9 +3,9 @@
 Source: PROTOCOL.md, "Protocol Evolution", "Table Features" and "Table Features for New and Existing
 Tables".
 
-A protocol gets the lowest possible versions. If the features are exactly the features of a version
-from before features, the protocol uses that version, so old tables stay readable by old clients.
-Otherwise the protocol lists all features, with the features that its versions implied.
+A protocol gets the lowest possible versions. If a legacy version implies exactly the needed
+features, the protocol uses that version, so that old clients can still use the table. Otherwise the
+protocol lists all features, including the features that its old versions implied.
 """
 
 from __future__ import annotations
@@ -59,7 +59,7 @@ def remove_feature(protocol: Protocol, name: str) -> Protocol:
 
 
 def _legacy_protocol(wanted: Collection[str]) -> Protocol | None:
-    """The protocol from before features that implies exactly these features, if any."""
+    """The legacy protocol that implies exactly these features, if any."""
     reader = max((feature_of(name).legacy_reader_version or 1 for name in wanted), default=1)
     for writer in _LEGACY_WRITER_VERSIONS:
         legacy = Protocol(min_reader_version=reader, min_writer_version=writer)

@@ -34,7 +34,7 @@ ROW_TRACKING_PRESERVED = "delta.rowTracking.preserved"
 """Tag of a commit that keeps the ids of all rows."""
 _MARK = "rowIdHighWaterMark"
 _NO_MARK = -1
-"""The mark before the first id, 0."""
+"""The mark of a table without ids; the first id is 0."""
 
 
 class RowColumns(NamedTuple):
@@ -125,7 +125,7 @@ def tracked_definition(definition: TableDefinition, table: str) -> TableDefiniti
 
 
 def validate_ids(add: AddFile, table: str) -> None:
-    """Refuse a file without row ids in the log, whose rows cannot keep their ids.
+    """Refuse a file without row ids in the log; its rows could not keep their ids.
 
     Raises:
         InvalidRequestError: Names the file.

@@ -119,7 +119,7 @@ def move_marks(metadata: Metadata, counted: Iterable[Counted], table: str) -> Me
 
 
 def keep_marks(metadata: Metadata, before: Metadata) -> Metadata:
-    """Keep each mark at least as far as the mark of the same column in the table.
+    """Move each mark at least as far as the table's mark of the same column.
 
     Args:
         before: The table's metadata; `metadata` may come from an older version.
@@ -137,7 +137,7 @@ def keep_marks(metadata: Metadata, before: Metadata) -> Metadata:
 
 
 def drop_marks(metadata: Metadata) -> tuple[Metadata, StructType]:
-    """The metadata without the marks, for comparison: without the schema, and the schema."""
+    """Split metadata, for comparison: all but the schema, and the schema without marks."""
     schema = schema_from_json(metadata.schema_string)
     fields = (
         replace(each, metadata={key: each.metadata[key] for key in each.metadata if key != _MARK})

@@ -82,7 +82,7 @@ def assign_column_ids(
 
 
 def name_as_stored(schema: StructType) -> StructType:
-    """Physical names for files written without column mapping, for a table that has it."""
+    """The schema with column names as physical names, for files without column mapping."""
 
     def name_fields(struct: StructType) -> StructType:
         named = (

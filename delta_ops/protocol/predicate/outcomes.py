@@ -34,7 +34,7 @@ from delta_ops.protocol.schema import ColumnPath
 from delta_ops.protocol.stats.file_domains import Domain, sort_keys
 
 _MAX_NAN_COLUMNS = 4
-"""Each column doubles the work; with more columns, every row may be NaN."""
+"""Each column doubles the work; with more columns, any value may be NaN."""
 
 Domains = Mapping[ColumnPath, Domain]
 """Domains by column; nothing is known of a missing column."""

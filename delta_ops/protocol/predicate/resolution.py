@@ -107,7 +107,7 @@ def _locate_comparable(column: ColumnPath, schema: StructType) -> tuple[ColumnPa
 def _literals(
     values: tuple[object, ...], path: ColumnPath, field: StructField, schema: StructType
 ) -> tuple[tuple[object, ...], int | None]:
-    """Convert the values to the column's type; returns also the column's padded length.
+    """Convert values to the column's type; also returns the length that CHAR values are padded to.
 
     For a top-level column, values are padded like the column.
 
@@ -152,7 +152,7 @@ class _Midnight(NamedTuple):
 
 
 def _midnight_before(time: datetime, path: ColumnPath) -> _Midnight:
-    """The last midnight up to a time: in UTC for an instant, otherwise in local time."""
+    """The midnight at or before a time; an instant is taken in UTC."""
     zoned = time.tzinfo is not None
     local: datetime = _literal(time, path, TIMESTAMP if zoned else TIMESTAMP_NTZ)  # type: ignore[assignment]
     return _Midnight(local.date(), local.time() == datetime.min.time())

@@ -53,7 +53,7 @@ class Property(Generic[_T]):
     older_name: str | None = None
     """A former name, used if the property itself is not set."""
     is_for_users: bool = True
-    """False: only engines set it; a user who did would break the table."""
+    """False: only engines may set it; a user could break the table."""
 
     def text_in(self, configuration: Mapping[str, str]) -> str | None:
         """The effective text in a table: its own value, or the default."""

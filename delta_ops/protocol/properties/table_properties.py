@@ -128,7 +128,7 @@ class Requested(NamedTuple):
     """A change to properties and features, requested by names and values of table properties."""
 
     properties: dict[str, str | None]
-    """New values by the spelling in tables; None removes a property."""
+    """New values by property name, spelled as in tables; None removes the property."""
     features: tuple[str, ...]
     """Names of protocol features."""
 

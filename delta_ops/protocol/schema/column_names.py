@@ -187,7 +187,7 @@ def unquote(name: str) -> str:
 
 
 def name_of_column(name: str) -> str:
-    """Format a column name, with backticks if it would parse as a path or not at all."""
+    """Format a column name, with backticks if it would not parse without them."""
     found = _PART.fullmatch(name)
     return name if found and found[2] else quote(name)
 

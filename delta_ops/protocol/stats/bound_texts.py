@@ -1,4 +1,4 @@
-"""Bounds as JSON values of statistics that hold in every engine.
+"""Bounds as JSON values for statistics, valid in every engine.
 
 Source: PROTOCOL.md, "Per-file Statistics".
 

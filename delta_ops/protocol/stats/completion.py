@@ -1,4 +1,4 @@
-"""Statistics completed: adds missing statistics of the columns that the settings select.
+"""Completion: adds missing statistics of the columns that the settings select.
 
 Source: PROTOCOL.md, "Per-file Statistics".
 

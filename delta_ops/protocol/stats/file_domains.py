@@ -267,7 +267,7 @@ def _parse(stats: pa.Array, types: LeafTypes) -> pa.RecordBatch:
 
 
 def _nest(types: Mapping[ColumnPath, pa.DataType]) -> pa.StructType:
-    """The columns as structs that nest their fields."""
+    """Nest the columns by their paths, as Arrow structs."""
     below: dict[str, dict[ColumnPath, pa.DataType]] = {}
     for path, data_type in types.items():
         below.setdefault(path[0], {})[path[1:]] = data_type

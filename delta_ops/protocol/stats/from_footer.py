@@ -170,7 +170,7 @@ class _Column(NamedTuple):
     path: ColumnPath
     data_type: DataType
     stored_as: str | None
-    """How to read bounds from the footer; None: there are none to use."""
+    """How to read bounds from the footer; None: use no bounds."""
     units_per_ms: int
     may_hide_nan: bool
     is_number: bool

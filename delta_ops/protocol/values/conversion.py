@@ -273,7 +273,7 @@ def _take_at_once(values: Sequence[Any], data_type: DataType) -> list[Any] | Non
 
 
 _SAME = frozenset({(float, DOUBLE), (bool, BOOLEAN), (bytes, BINARY), (date, DATE)})
-"""Python types whose values are all valid values of the Delta type."""
+"""Pairs of a Python type and a Delta type that has all of its values."""
 
 
 def _floats_at_once(values: Sequence[float | None]) -> list[float | None] | None:

@@ -22,7 +22,7 @@ _NO_TIME = "it is no time; give None for null"
 
 
 class UnfitValueError(ValueError):
-    """The type does not have the value; the text adds a reason that type and value do not show."""
+    """A value does not fit a type; the text gives the reason, if it is not obvious."""
 
 
 def plain_value(value: Any) -> Any:
