@@ -21,6 +21,7 @@ from delta_ops.errors import (
     CommitConflictError,
     DeltaOpsError,
     InvalidRequestError,
+    LogCorruptError,
     StorageError,
     TableBusyError,
     TableNotFoundError,
