@@ -1,7 +1,7 @@
-"""Calls of a reader or a writer: what its methods were given, so that it can be carried out by us.
+"""Calls of a reader or writer: records the arguments of its methods for delta_ops.
 
-A classic reader keeps its state in the JVM, and a writer of Connect in a message; each is asked
-nothing, for what its methods are given is written down beside it.
+A classic reader keeps its state in the JVM, and a Connect writer in a message. Neither state is
+read. The arguments are stored on the Python object instead.
 """
 
 from __future__ import annotations
@@ -21,32 +21,32 @@ _CALLS = "_delta_ops_calls"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Calls:
-    """What the methods of one reader or writer were given; the last word counts."""
+    """Recorded arguments of one reader or writer; a later call replaces an earlier one."""
 
     format: str | None = None
     options: Mapping[str, tuple[str, str]] = field(default_factory=dict)
     """Name and value, by the name in lower case."""
     table: str | None = None
-    """The table that `writeTo` was given."""
+    """The table in the call of `writeTo`."""
     schema: Any = None
-    """A text of columns, or a type of Spark's."""
+    """A DDL string or a Spark type."""
     mode: str | None = None
     partition_by: tuple[str, ...] | None = None
     cluster_by: tuple[str, ...] | None = None
     has_buckets: bool = False
-    """Whether buckets or sorted files were asked for."""
+    """Whether `bucketBy` or `sortBy` was called."""
     output_mode: str | None = None
     query_name: str | None = None
     trigger: Mapping[str, Any] | None = None
 
 
 def calls_of(target: object) -> Calls:
-    """What the methods of a reader or writer were given so far."""
+    """The recorded calls of a reader or writer."""
     return getattr(target, _CALLS, None) or Calls()
 
 
 def remember(target: object, calls: Calls) -> None:
-    """Take note of calls of a reader or writer."""
+    """Store the recorded calls on a reader or writer."""
     setattr(target, _CALLS, calls)
 
 
@@ -60,7 +60,7 @@ def session_of(target: Any) -> SparkSession:
 
 
 def frame_of(writer: Any) -> DataFrame:
-    """The rows that a writer was made for."""
+    """The DataFrame of a writer."""
     session = session_of(writer)
     if not is_connect(session):
         return writer._df  # type: ignore[no-any-return]
@@ -155,6 +155,6 @@ NOTES: Mapping[str, Callable[..., Calls]] = {
     "queryName": _query_name,
     "trigger": _trigger,
 }
-"""By the name of a method, what its arguments add to the calls."""
+"""Functions that add a method's arguments to the calls, by method name."""
 NOTES_OF_WRITE_TO = {**NOTES, "__init__": _write_to}
-"""As `NOTES`, of a writer that is made for a table."""
+"""As `NOTES`, for `DataFrameWriterV2`."""

@@ -1,6 +1,6 @@
-"""Catalog tables: where the session's catalog says that tables of the provider "delta" are.
+"""Catalog tables: finds the location of tables with provider "delta" in the session's catalog.
 
-A name stands for a path, and nothing else: what the table is, its log says.
+The catalog only maps a name to a path. Everything else about a table is in its log.
 """
 
 from __future__ import annotations
@@ -14,10 +14,10 @@ _LOCAL = "file:"
 
 
 def find_location(spark: SparkSession, name: str) -> str | None:
-    """Where a table is; None where the catalog has none of this name.
+    """Find the location of a table; None if the catalog does not have the name.
 
     Raises:
-        InvalidRequestError: It has another kind of table, or a view, or this is no name.
+        InvalidRequestError: The name is a view or another kind of table, or is no valid name.
     """
     try:
         if not spark.catalog.tableExists(name):
@@ -40,12 +40,12 @@ def find_location(spark: SparkSession, name: str) -> str | None:
 
 
 def plain_path(place: str) -> str:
-    """A place as Spark names it, where a percent sign of a local path stands for itself."""
+    """Convert Spark's location to a path. In local paths, a percent sign is a plain character."""
     if not place.startswith(_LOCAL):
         return place
     return f"/{place.removeprefix(_LOCAL).lstrip('/')}"
 
 
 def create_external(spark: SparkSession, name: str, path: str) -> None:
-    """Give a table a name in the session's catalog; `DROP TABLE` leaves its files."""
+    """Add a table to the session's catalog. `DROP TABLE` then keeps its files."""
     spark.catalog.createTable(name, path, "delta")

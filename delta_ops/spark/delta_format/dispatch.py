@@ -1,7 +1,7 @@
-"""Dispatch: what a reader or writer does at last, done by us where the format is "delta".
+"""Dispatch: runs the final method of a reader or writer if the format is "delta".
 
-Each function here stands for a method of Spark's classes and takes its arguments, after the method
-of Spark itself, the reader or writer, and the options of fsspec's file systems.
+Each function here replaces a method of a Spark class. Its first arguments are Spark's own method,
+the reader or writer, and the storage options; then come the arguments of the method.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ def _is_ours(target: Any, named: str | None) -> bool:
 
 
 def _tell(target: Any, **given: Any) -> None:
-    """Call the methods of a reader or writer that stand for arguments of its last method."""
+    """Pass arguments of the final method to the methods that set them."""
     options = given.pop("options")
     for name, value in given.items():
         if value is not None:
@@ -69,7 +69,7 @@ def _table(
     storage_options: StorageOptions,
     tableName: str,  # noqa: N803  (Spark's name)
 ) -> Any:
-    # By a name Spark's own way would pass over options such as versionAsOf.
+    # For a table name, Spark would ignore options such as versionAsOf.
     path = _path_in(tableName) or (calls_of(reader).options and _find_in_catalog(reader, tableName))
     if not path:
         return original(tableName)
@@ -89,7 +89,7 @@ def _table_as_stream(
 
 
 def _find_in_catalog(reader: Any, name: str) -> str | None:
-    """Where the catalog has a Delta table of this name; None where it has another one, or none."""
+    """Location of a Delta table in the catalog; None if the name is not a Delta table there."""
     with contextlib.suppress(InvalidRequestError):
         return _location(session_of(reader), name)
     return None
@@ -154,7 +154,7 @@ def _save_as_table(
 
 
 def _location(spark: SparkSession, name: str) -> str | None:
-    """Where the catalog has a table; None where it has none, or SQL does not know the format."""
+    """Location of a table in the catalog; None if it has none, or without SQL support."""
     return find_location(spark, name) if is_provided(spark) else None
 
 
@@ -276,4 +276,4 @@ ACTS: Mapping[str, Mapping[str, Act]] = {
     },
     "DataStreamWriter": {"start": _start, "toTable": _to_table},
 }
-"""By the name of a class, as classic sessions and Connect have it, and that of its method."""
+"""Replacements by class name (the same on classic sessions and Connect) and method name."""

@@ -1,10 +1,10 @@
-"""Options of `format("delta")`: what there are, and which of them we carry out.
+"""Options of `format("delta")`: lists all options and which of them delta_ops supports.
 
 Source: delta-io/delta, `DeltaOptions`.
 
-The reference passes over what it does not know. A writer here refuses it, since a misspelt
-`replaceWhere` would replace the whole table; a reader refuses what is nearly the name of an option,
-and passes over the rest with a warning. Names are told without regard to case.
+The reference ignores unknown options. Here a writer rejects them, because a misspelt `replaceWhere`
+would replace the whole table. A reader rejects names that are close to a known option, and ignores
+others with a warning. Names are case-insensitive.
 """
 
 from __future__ import annotations
@@ -25,16 +25,16 @@ from delta_ops.protocol.values.partition_values import parse
 logger = logging.getLogger(__name__)
 
 PROPERTY = "delta."
-"""What the name of an option begins with that is a property of a new table."""
+"""Prefix of options that set a property of a new table."""
 _OF_PROTOCOL = ("delta.minreaderversion", "delta.minwriterversion", "delta.ignoreprotocoldefaults")
 _HADOOP = ("fs.", "dfs.")
 _SIZE = re.compile(r"(\d+)\s*([kmgtp]?)b?", re.IGNORECASE)
 _CLOSE = 0.8
-"""How alike two names are of which one is taken for the other misspelt; 1 is equal."""
+"""Minimum similarity between a misspelled name and an option name; 1 means equal."""
 
 
 class Use(Enum):
-    """What an option is for."""
+    """Operations that take options."""
 
     READ = "spark.read"
     WRITE = "df.write"
@@ -52,10 +52,10 @@ class Option:
 
     name: str
     used_by: frozenset[Use] = frozenset()
-    """Who carries it out."""
+    """Operations that apply the option."""
     refused_by: frozenset[Use] = frozenset()
     cure: str = ""
-    """What to do instead, where it is refused."""
+    """Alternative for operations that reject the option."""
 
 
 _OF_SCHEMA_TRACKING = "start the stream again after a change of the columns"
@@ -144,35 +144,35 @@ OPTIONS = (
     Option(name="checkpointLocation", used_by=frozenset({Use.STREAM_WRITE})),
     Option(name="queryName", used_by=frozenset({Use.STREAM_WRITE})),
 )
-"""Every option; what neither uses nor refuses has no effect on rows and is passed over."""
+"""All options. An option that no operation uses or rejects does not affect rows and is ignored."""
 
 _BY_NAME = {each.name.lower(): each for each in OPTIONS}
 
 
 @dataclass(frozen=True, slots=True)
 class Options:
-    """The options that one call was given, looked through."""
+    """The validated options of one call."""
 
     given: Mapping[str, tuple[str, str]]
     """Name and value, by the name in lower case."""
 
     def text(self, name: str) -> str | None:
-        """The value as it was given; None: it was not."""
+        """The value as text; None if the option is not set."""
         found = self.given.get(name.lower())
         return None if found is None else found[1]
 
     def flag(self, name: str) -> bool | None:
-        """The value of an option that is true or false; None: it was not given."""
+        """The value of a boolean option; None if it is not set."""
         text = self.text(name)
         return None if text is None else _flag_of(name, text)
 
     def version(self, name: str) -> int | None:
-        """The value of an option that is a version."""
+        """The value of an option that is a table version."""
         text = self.text(name)
         return None if text is None else _version_of(name, text)
 
     def count(self, name: str) -> int | None:
-        """The value of an option that is a positive number."""
+        """The value of an option that is a positive integer."""
         text = self.text(name)
         if text is None:
             return None
@@ -181,7 +181,7 @@ class Options:
         return int(text)
 
     def codec(self, name: str) -> CompressionCodec | None:
-        """The value of an option that says how files are compressed."""
+        """The value of an option that is a compression codec."""
         text = self.text(name)
         if text is None:
             return None
@@ -191,7 +191,7 @@ class Options:
             raise InvalidRequestError(f"{name} is {text!r}; {error}") from error
 
     def size(self, name: str) -> int | None:
-        """The value of an option that is a number of bytes, such as 10g."""
+        """The value of an option that is a size in bytes, such as 10g."""
         text = self.text(name)
         if text is None:
             return None
@@ -201,14 +201,15 @@ class Options:
         return int(found[1]) << 10 * " kmgtp".index(found[2].lower() or " ")
 
     def instant(self, name: str, time_zone: str) -> datetime | None:
-        """The value of an option that is a time; one that names no zone is in the session's."""
+        """The value of an option that is a time, by default in the session's time zone."""
         text = self.text(name)
         return None if text is None else instant_of(name, text, time_zone)
 
     def properties(self) -> dict[str, str]:
-        """The properties that a new table is to have.
+        """The properties for a new table.
 
-        Its protocol is the lowest that has the features of all of them, whatever version is named.
+        Protocol versions are ignored: a new table gets the lowest protocol with all required
+        features.
         """
         return {
             name: value
@@ -217,21 +218,21 @@ class Options:
         }
 
     def hadoop_settings(self) -> dict[str, str]:
-        """Settings by which Hadoop would open the store."""
+        """Hadoop settings for the store."""
         return {
             name: value for lower, (name, value) in self.given.items() if lower.startswith(_HADOOP)
         }
 
 
 def options_for(use: Use, given: Mapping[str, tuple[str, str]]) -> Options:
-    """The options, where all of them can be carried out or have no effect.
+    """Validate the options of an operation.
 
     Args:
-        use: What they are for.
+        use: The operation.
         given: Name and value, by the name in lower case.
 
     Raises:
-        InvalidRequestError: One cannot, or is not known.
+        InvalidRequestError: An option is unknown or not supported.
     """
     for lower, (name, _value) in given.items():
         option = _BY_NAME.get(lower)
@@ -247,7 +248,7 @@ def options_for(use: Use, given: Mapping[str, tuple[str, str]]) -> Options:
 
 
 def _validate_unused(use: Use, option: Option) -> None:
-    """Refuse an option that only another use has, to a writer; a reader passes it over."""
+    """Reject an option of another operation in a writer; ignore it with a warning in a reader."""
     users = " and ".join(sorted(each.value for each in option.used_by))
     if use in _WRITES:
         raise InvalidRequestError(
@@ -258,7 +259,7 @@ def _validate_unused(use: Use, option: Option) -> None:
 
 
 def instant_of(name: str, text: str, time_zone: str) -> datetime:
-    """A time; one that names no zone is in the session's.
+    """Parse a time, in the session's time zone unless it has a zone.
 
     Raises:
         InvalidRequestError: The text is no time.

@@ -1,4 +1,4 @@
-"""Reads by `format("delta")`: what a reader was told, carried out by our own functions."""
+"""Readers: reads tables as the calls of a `format("delta")` reader specify."""
 
 from __future__ import annotations
 
@@ -32,12 +32,12 @@ def load(
     path: str | Sequence[str] | None,
     storage_options: Mapping[str, Any] | None,
 ) -> DataFrame:
-    """The rows of a table, or their changes, as a reader was told.
+    """Read the rows of a table, or their changes, as the reader's calls specify.
 
     Raises:
-        InvalidRequestError: An option cannot be carried out, or contradicts another one.
-        TableNotFoundError: There is no table.
-        VersionNotFoundError: There is no such version.
+        InvalidRequestError: An option is not supported, or contradicts another option.
+        TableNotFoundError: The table does not exist.
+        VersionNotFoundError: The version does not exist.
     """
     options = options_for(Use.READ, calls.options)
     place = place_of(options, path, "load")
@@ -55,11 +55,11 @@ def load_stream(
     path: str | None,
     storage_options: Mapping[str, Any] | None,
 ) -> DataFrame:
-    """The rows of a table, or their changes, as a stream, as a reader was told.
+    """Read the rows of a table, or their changes, as a stream, as the reader's calls specify.
 
     Raises:
-        InvalidRequestError: An option cannot be carried out, or contradicts another one.
-        TableNotFoundError: There is no table.
+        InvalidRequestError: An option is not supported, or contradicts another option.
+        TableNotFoundError: The table does not exist.
     """
     options = options_for(Use.STREAM_READ, calls.options)
     place = place_of(options, path, "load")
@@ -88,10 +88,10 @@ def load_stream(
 
 
 def place_of(options: Options, path: str | Sequence[str] | None, method: str) -> str:
-    """The place of the table, by the method's argument or by the option.
+    """The location of the table, from the method's argument or the option `path`.
 
     Raises:
-        InvalidRequestError: There is none, there are both, or there are several.
+        InvalidRequestError: There is no location, or more than one.
     """
     option = options.text("path")
     if path is not None and option is not None:
@@ -112,7 +112,7 @@ def place_of(options: Options, path: str | Sequence[str] | None, method: str) ->
 
 
 def log_at(place: str, options: Options, storage_options: Mapping[str, Any] | None) -> DeltaLog:
-    """The table at a place, opened as registered and by settings of Hadoop among the options."""
+    """Open the table with the registered storage options and the Hadoop options of the call."""
     return DeltaLog(place, {**(storage_options or {}), **options.hadoop_settings()})
 
 
@@ -144,10 +144,10 @@ def _read_version(
 def _travel_in_path(
     place: str, time_zone: str, log: DeltaLog
 ) -> tuple[str, int | None, datetime | None]:
-    """The table, and the version that its path ends in, as `@v5` or `@20260131120000000`."""
+    """Split a version or time off a path, such as `@v5` or `@20260131120000000`."""
     of_version, of_time = _VERSION_IN_PATH.fullmatch(place), _TIME_IN_PATH.fullmatch(place)
     if (of_version or of_time) and log.exists():
-        return place, None, None  # the name of a table may look so
+        return place, None, None  # the table name itself may end like this
     if of_version:
         return of_version[1], int(of_version[2]), None
     if of_time:
@@ -177,7 +177,7 @@ def _read_changes(spark: SparkSession, log: DeltaLog, options: Options) -> DataF
 
 
 def _validate_schema(given: Any, rows: DataFrame, place: str) -> None:
-    """A reader's schema must be the table's."""
+    """Require that a schema given to the reader equals the table's schema."""
     if given is None:
         return
     wanted = given if isinstance(given, StructType) else StructType.fromDDL(given)

@@ -1,8 +1,8 @@
-"""Rearrangement: an overwrite that promises to put the rows it replaces into other files, no more.
+"""Rearrangement: an overwrite with `dataChange = false`, which may only move rows to other files.
 
-The reference takes `dataChange = false` at its word. Streams and the change feed pass over such a
-commit, and would never be told of a row that it adds or loses. So the rows of the new files are
-compared with those of the files that go, each as often as it is there, before the commit.
+The reference does not check this. Streams and the change data feed skip such a commit, so they
+would miss a row that it adds or loses. Before the commit, the rows of the new files are therefore
+compared with the rows of the removed files, including their number of occurrences.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ from delta_ops.transaction.write import (
 )
 
 _COLLATIONS = "__COLLATIONS"
-"""The metadata of a column by which texts compare otherwise than by their bytes."""
+"""Metadata key of a column whose strings compare by a collation and not by their bytes."""
 
 
 def write_rearranged(
@@ -47,8 +47,8 @@ def write_rearranged(
         request: An overwrite.
 
     Raises:
-        InvalidRequestError: The rows are not those that they take the place of, or cannot be
-            compared with them.
+        InvalidRequestError: The rows differ from the replaced rows, or cannot be compared with
+            them.
     """
     validate_request(request)
     table, snapshot = transaction.log.uri, transaction.snapshot
@@ -76,7 +76,7 @@ def write_rearranged(
         if plan.mixed:
             survivors = _mark_rearranged(engine.write_survivors(plan.mixed, replaced, transaction))
             written += survivors.adds
-            parts.append(replace(survivors, num_rows=0))  # no output of this write
+            parts.append(replace(survivors, num_rows=0))  # survivors are not output of this write
         _validate_same_rows(transaction, snapshot, df, removed, written)
         transaction.remove(removed, data_change=False)
         for each in parts:
@@ -135,7 +135,7 @@ def _validate_same_rows(
     after = read_files(spark, snapshot, added, transaction.definition)
     on_tasks = tasks_reporter(transaction.on_event, table, "find")
     with translating_failures(table, table):
-        # As many rows, and none of the one that the other lacks: then the same ones.
+        # If the counts are equal and `exceptAll` finds nothing, both hold the same rows.
         counts = [jobs.run(spark, each.count, on_tasks) for each in (before, after)]
         missing = counts[0] != counts[1] or jobs.run(
             spark, before.exceptAll(after).limit(1).collect, on_tasks

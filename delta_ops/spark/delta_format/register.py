@@ -1,8 +1,8 @@
-"""Registration: `format("delta")` of Spark's readers and writers, carried out by delta_ops.
+"""Registration: makes delta_ops handle `format("delta")` of Spark's readers and writers.
 
-The methods of PySpark's readers and writers are wrapped, for the whole process and every session of
-it. What is told them goes to Spark as ever and is written down beside; what they do at last, such
-as `load` or `save`, is done by us where the format is "delta", and by Spark otherwise.
+The methods of PySpark's readers and writers are wrapped, in every session of the process. Arguments
+of methods such as `option` go to Spark as usual and are also recorded. Final methods such as `load`
+or `save` run in delta_ops if the format is "delta", and in Spark otherwise.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ _SETTINGS = {
     "spark.sql.extensions": "io.delta.",
     "spark.sql.catalog.spark_catalog": "org.apache.spark.sql.delta.",
 }
-"""Settings by which a session asks for delta-spark, and what they then name."""
+"""Settings that enable delta-spark in a session, and the prefix of their values."""
 _CURE = (
     "Leave delta-spark out of the session (its jar in spark.jars or spark.jars.packages, "
     "spark.sql.extensions and spark.sql.catalog.spark_catalog), or do not register delta_ops"
@@ -48,11 +48,11 @@ _CURE = (
 
 
 _OF_CATALOG = frozenset({"serialization.format"})
-"""Options that a catalog of Hive's adds to those of a table."""
+"""Options that a Hive catalog adds to the options of a table."""
 
 
 class _Replaced(NamedTuple):
-    """A method of one of Spark's classes, and ours around it."""
+    """A method of a Spark class, and our wrapper."""
 
     owner: type
     name: str
@@ -62,16 +62,16 @@ class _Replaced(NamedTuple):
 
 @dataclass(slots=True)
 class _Registration:
-    """What this process has wrapped."""
+    """Wrapped methods and storage options of this process."""
 
     lock: threading.Lock = field(default_factory=threading.Lock)
     storage_options: Mapping[str, Any] | None = None
     replaced: dict[bool, list[_Replaced]] = field(default_factory=dict)
-    """What was wrapped, by whether the classes are those of Connect."""
+    """Wrapped methods; the key is true for the classes of Connect."""
 
     @property
     def is_on(self) -> bool:
-        """Whether the format is ours."""
+        """Whether delta_ops handles the format."""
         return bool(self.replaced)
 
 
@@ -79,7 +79,7 @@ _registration = _Registration()
 
 
 def _free_lock() -> None:
-    """Make the lock anew in a child, where a thread that holds it does not exist."""
+    """Recreate the lock in a forked child, because a thread of the parent may have held it."""
     _registration.lock = threading.Lock()
 
 
@@ -88,17 +88,17 @@ if hasattr(os, "register_at_fork"):
 
 
 def register(spark: SparkSession, storage_options: Mapping[str, Any] | None = None) -> None:
-    """Let `format("delta")` of readers and writers, of batches and streams, go to delta_ops.
+    """Make delta_ops handle `format("delta")` of batch and streaming readers and writers.
 
-    It holds for the whole process, its other sessions included, until `unregister`; a second time
-    it changes nothing but the storage options. Other formats stay Spark's.
+    This applies to all sessions of the process until `unregister`. A second call changes only the
+    storage options. Other formats still use Spark.
 
     Args:
-        spark: A session, classic or of Connect.
-        storage_options: For fsspec's file systems, for every table that is opened so.
+        spark: A classic or Connect session.
+        storage_options: fsspec options for all tables that are opened this way.
 
     Raises:
-        InvalidRequestError: The session has delta-spark, which has that format already.
+        InvalidRequestError: The session has delta-spark, which already provides the format.
     """
     validate_arguments(register, locals())
     _refuse_delta_spark(spark)
@@ -111,11 +111,11 @@ def register(spark: SparkSession, storage_options: Mapping[str, Any] | None = No
 
 
 def unregister(spark: SparkSession) -> None:
-    """Give `format("delta")` back to Spark, for the whole process."""
+    """Make Spark handle `format("delta")` again, for the whole process."""
     validate_arguments(unregister, locals())
     with _registration.lock:
         for each in chain(*_registration.replaced.values()):
-            if getattr(each.owner, each.name) is each.ours:  # else somebody wrapped it since
+            if getattr(each.owner, each.name) is each.ours:  # otherwise another library wrapped it
                 setattr(each.owner, each.name, each.original)
         _registration.replaced = {}
         _registration.storage_options = None
@@ -130,7 +130,7 @@ def _provide_sql(spark: SparkSession) -> None:
 
 
 def _open_for_sql(spark: SparkSession, options: Mapping[str, str]) -> DataFrame:
-    """The rows of a table that SQL names, by what it says of it."""
+    """Read a table that a SQL statement names, with the options of its entry."""
     known = {
         name.lower(): (name, plain_path(value) if name.lower() == "path" else value)
         for name, value in options.items()
@@ -164,12 +164,12 @@ def _has_provider(spark: SparkSession) -> bool:
         return _server_has_provider(spark)
     context: Any = spark.sparkContext
     loader = context._jvm.java.lang.Thread.currentThread().getContextClassLoader()
-    # A look for the file, since a class that is not there is an error with Java's stack.
+    # This looks for the file, because loading a missing class is an error with a Java stack trace.
     return loader.getResource(f"{_PROVIDER.replace('.', '/')}.class") is not None
 
 
 def _server_has_provider(spark: SparkSession) -> bool:
-    """Whether a server of Connect knows the class; its class path cannot be asked for."""
+    """Whether a Connect server can load the class; its class path cannot be read directly."""
     try:
         _ = spark.table(f"`{_PROVIDER}`.`/`").schema
     except PySparkException as error:
@@ -210,7 +210,7 @@ def _classes(is_remote: bool) -> tuple[type, ...]:
 def _noting(original: Callable[..., Any], note: Callable[..., Calls]) -> Callable[..., Any]:
     @functools.wraps(original)
     def method(self: Any, *args: Any, **named: Any) -> Any:
-        result = original(self, *args, **named)  # first, for it refuses what is no argument
+        result = original(self, *args, **named)  # first: Spark rejects invalid arguments
         if _registration.is_on:
             remember(self, note(calls_of(self), *args, **named))
         return result

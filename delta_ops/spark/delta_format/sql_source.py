@@ -1,17 +1,17 @@
-"""The SQL source: Spark's SQL reads tables by the provider "delta".
+"""The SQL source: lets Spark SQL read tables with the provider "delta".
 
 Users write `CREATE TABLE ... USING delta LOCATION`, temporary views, and paths in queries. Spark
-looks for the class `delta.DefaultSource`. Ours (`java/delta`) calls Python for the columns and the
-rows of a table.
+looks for the class `delta.DefaultSource`. Our class (`java/delta`) calls Python for the columns and
+the rows of a table.
 
-1. A path in a query belongs to the catalog "delta", which makes a table of the provider of it.
-   Without such a catalog, the class refuses the path with our sentence.
-2. The rows are those of the newest version when a query is planned, as a plan over our file index.
-   The class adds the columns and filters of the query to this plan, so Spark prunes columns,
+1. A path in a query belongs to the catalog "delta", which turns it into a table of the provider.
+   Without such a catalog, the class rejects the path with our error message.
+2. The rows are the rows of the latest version at planning time, as a plan over our file index. The
+   class adds the columns and filters of the query to this plan. Spark therefore prunes columns,
    partitions and files, and starts no Python worker.
-3. All other statements on a table are refused, with the call to make instead.
+3. All other statements on a table are rejected, and the error names the call to make instead.
 
-The Java depends on internals of Spark, as the file index does.
+The Java code depends on Spark internals, as the file index does.
 """
 
 from __future__ import annotations
@@ -66,35 +66,35 @@ _CALLS: Mapping[str, str] = {
     "AlterTableCollation": "nothing: a Delta table has no collation for all columns",
     "CreateTableLikeCommand": _DDL + "shallow_clone({path}, target)",
 }
-"""The call to make instead of a statement, by Catalyst's class; Spark itself refuses the rest."""
+"""The call to make instead of a statement, by Catalyst class; Spark itself rejects the others."""
 _ANSWERS: Mapping[str, str] = {
     "ShowPartitionsCommand": _PARTITIONS,
     "ShowPartitions": _PARTITIONS,
     "ShowTablePropertiesCommand": _CONFIGURATION,
     "ShowTableProperties": _CONFIGURATION,
 }
-"""The call to make instead of a query, by Catalyst's class."""
+"""The call to make instead of a query, by Catalyst class."""
 _NAMES_A_TABLE = "CreateDataSourceTableCommand"
 
 Open = Callable[[SparkSession, Mapping[str, str]], DataFrame]
-"""Reads the newest version of a table by the options of a query."""
+"""Reads the latest version of a table, with the options of a query."""
 
 _provided: weakref.WeakKeyDictionary[Any, Any] = weakref.WeakKeyDictionary()
-"""Our class by application, where SQL knows the provider."""
+"""Our Java class by Spark context, for contexts where SQL supports the provider."""
 
 
 class SqlUnavailableError(Exception):
-    """This session, or this version of Spark, cannot use the source."""
+    """This session or Spark version does not support the source."""
 
 
 def provide(spark: SparkSession, open_table: Open) -> None:
-    """Let SQL of all sessions of this process read tables by the provider "delta".
+    """Let SQL read tables with the provider "delta", in all sessions of this process.
 
     Args:
         spark: A classic session.
 
     Raises:
-        SqlUnavailableError: This session cannot use the source.
+        SqlUnavailableError: This session does not support the source.
     """
     try:
         accept_callbacks(spark)
@@ -109,9 +109,10 @@ def provide(spark: SparkSession, open_table: Open) -> None:
 
 
 def _name_catalog(spark: SparkSession) -> None:
-    """Let this session, and those that begin later, find paths in queries.
+    """Let this session and later sessions find paths in queries.
 
-    A catalog comes before a database of its name, and before what somebody else calls so.
+    The catalog would hide a database of the same name. It is not set if one exists, or if another
+    catalog has the name.
     """
     named = spark.conf.get(_CATALOG, None)
     if named == _CATALOG_CLASS or (named is None and not spark.catalog.databaseExists("delta")):
@@ -121,7 +122,7 @@ def _name_catalog(spark: SparkSession) -> None:
 
 
 def names_paths(spark: SparkSession) -> bool:
-    """Whether queries of a session may name paths."""
+    """Whether queries of a session may contain paths."""
     return spark.conf.get(_CATALOG, None) == _CATALOG_CLASS
 
 
@@ -132,15 +133,16 @@ def _forget_catalog(context: Any) -> None:
 
 
 def is_provided(spark: SparkSession) -> bool:
-    """Whether SQL of a session knows the provider."""
+    """Whether SQL of a session supports the provider."""
     return not is_connect(spark) and spark.sparkContext in _provided
 
 
 def withdraw(spark: SparkSession) -> None:
-    """Withdraw the provider from SQL. The classes stay, and refuse every query.
+    """Remove the provider from SQL. The Java classes stay and reject every query.
 
     Args:
-        spark: A session that forgets the catalog; other sessions keep the catalog, which refuses.
+        spark: The catalog is removed from this session. Other sessions keep it, and it rejects
+            queries.
     """
     for context, source in _provided.items():
         with contextlib.suppress(*OBSTACLES):  # an application that has ended
@@ -153,13 +155,13 @@ def withdraw(spark: SparkSession) -> None:
 
 
 class _Answers(NamedTuple):
-    """Answers to what SQL does with tables of an application."""
+    """Handles calls of the Java source for one Spark context."""
 
     context: Any
     open_table: Open
 
     def answer(self, question: Any) -> Any:
-        """Open a table, or return why a statement is refused; None where it is not."""
+        """Open a table, or return the reason to reject a statement; None if it is allowed."""
         if isinstance(question[0], str):
             return _refusal_of(*question)
         session, options, known = question
@@ -170,7 +172,7 @@ class _Answers(NamedTuple):
 
 
 class _Table:
-    """A table in queries, with the columns that Spark has taken from it."""
+    """A table in queries, with the columns that Spark has seen."""
 
     def __init__(self, spark: SparkSession, options: Mapping[str, str], open_table: Open) -> None:
         self._spark, self._open = spark, partial(open_table, spark, options)
@@ -180,10 +182,10 @@ class _Table:
         self._size = str(min(int(str(plan.stats().sizeInBytes())), 2**62))
 
     def validate_known(self, known: StructType) -> None:
-        """Refuse columns that the table does not have; a catalog may have fewer columns.
+        """Reject columns that the table does not have; a catalog may have fewer columns.
 
         Raises:
-            InvalidRequestError: With their names.
+            InvalidRequestError: Names these columns.
         """
         types = {each.name.lower(): each.dataType.simpleString() for each in self._columns.fields}
         others = [
@@ -199,7 +201,7 @@ class _Table:
             )
 
     def answer(self, question: str) -> Any:
-        """Return the columns, the size, or the rows of the newest version."""
+        """Return the columns, the size, or the rows of the latest version."""
         match question:
             case "schema":
                 return self._schema
@@ -207,7 +209,7 @@ class _Table:
                 return self._size
         rows = self._open()
         if _json_of(rows) != self._schema:
-            # Spark keeps the columns of a table with a name; a new query then requests them.
+            # Spark caches the columns of a named table; a new query then requests them again.
             forget_columns(self._spark)
             raise InvalidRequestError(
                 "the table's columns have changed since the query, or the session, knows them; "
@@ -217,7 +219,7 @@ class _Table:
 
 
 def forget_columns(spark: SparkSession) -> None:
-    """Let a session request the columns of tables with names again when it plans a query."""
+    """Make a session request the columns of named tables again at the next planning."""
     session: Any = spark
     session._jsparkSession.sessionState().catalog().invalidateAllCachedTables()
 
@@ -227,15 +229,15 @@ def _json_of(rows: DataFrame) -> str:
 
 
 def _refusal_of(statement: str, place: str, says: str) -> str | None:
-    """Return why a statement on a Delta table of the catalog is refused; None where it is not.
+    """Return the reason to reject a statement on a Delta table, or None if it is allowed.
 
-    Spark's catalog would carry it out on its entry alone and answer OK.
+    Spark's catalog would apply such a statement only to its own entry and report success.
 
     Args:
-        statement: The name of Catalyst's class.
+        statement: Name of the Catalyst class.
         place: The table's location in the catalog.
-        says: "clustering" where the statement sets clustering columns, "properties" where the
-            entry has properties, a comment or partitions.
+        says: "clustering" if the statement sets clustering columns, "properties" if the entry has
+            properties, a comment or partitions.
     """
     path = repr(plain_path(place))
     if statement == _NAMES_A_TABLE:

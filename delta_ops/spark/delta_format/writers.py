@@ -1,4 +1,4 @@
-"""Writes by `format("delta")`: what a writer was told, carried out by our own functions."""
+"""Writers: writes tables as the calls of a `format("delta")` writer specify."""
 
 from __future__ import annotations
 
@@ -56,11 +56,11 @@ def save(
     path: str | None,
     storage_options: Mapping[str, Any] | None,
 ) -> None:
-    """Write rows as a writer was told.
+    """Write rows as the writer's calls specify.
 
     Raises:
-        InvalidRequestError: An option cannot be carried out, or the data do not fit the table.
-        TableExistsError: There is a table, and no mode says what shall become of it.
+        InvalidRequestError: An option is not supported, or the data do not fit the table.
+        TableExistsError: The table exists, and the mode does not allow that.
     """
     options, spark = options_for(Use.WRITE, calls.options), df.sparkSession
     settings = session_settings(spark)
@@ -78,7 +78,7 @@ def save(
     )
     partition_by = _partition_by(calls.partition_by, df)
     if partition_by is None and overwrites_schema:
-        partition_by = ()  # as the reference: a new schema brings a new partitioning
+        partition_by = ()  # as in the reference: a new schema resets the partitioning
     configuration = None
     if transaction.snapshot is None:
         configuration = _properties(spark, options)
@@ -113,10 +113,10 @@ def start(
     path: str | None,
     storage_options: Mapping[str, Any] | None,
 ) -> StreamingQuery:
-    """Start a query that writes to a table, as a writer was told.
+    """Start a query that writes to a table, as the writer's calls specify.
 
     Raises:
-        InvalidRequestError: An option cannot be carried out, or contradicts another one.
+        InvalidRequestError: An option is not supported, or contradicts another option.
     """
     options, spark = options_for(Use.STREAM_WRITE, calls.options), df.sparkSession
     settings = session_settings(spark)
@@ -176,7 +176,7 @@ def _mode(given: str | None) -> Mode:
 
 
 def _partition_by(given: Sequence[str] | None, df: DataFrame) -> tuple[str, ...] | None:
-    """The columns as the data spell them; what is none of them is refused later, by its name."""
+    """The columns as spelled in the data. An unknown column is rejected later, by its name."""
     if not given:
         return None
     spelt = {name.lower(): name for name in df.columns}
@@ -198,7 +198,7 @@ def _cluster(
     partition_by: Sequence[str] | None,
     configuration: Mapping[str, str] | None,
 ) -> None:
-    """Make a new table clustered, or refuse another clustering than a table has."""
+    """Cluster a new table, or reject a clustering that differs from the table's."""
     if transaction.snapshot is None:
         transaction.create_table(
             schema_from_spark(df.schema),
@@ -228,7 +228,7 @@ def _replace_where(options: Options, transaction: Transaction, df: DataFrame) ->
 
 
 def _refuse_times(predicate: Predicate, schema: StructType, text: str) -> None:
-    """Refuse to ask for instants, which are others in the session's time zone than in UTC."""
+    """Reject a condition on timestamps: it differs between the session's time zone and UTC."""
     names = {name.lower() for name in columns(predicate)}
     types = {data_type for path, data_type in leaves(schema) if path[0].lower() in names}
     if TIMESTAMP in types or _INSTANT.search(text):

@@ -102,7 +102,7 @@ class _PairedMerge:
         touched = pairs.list_touched(by_file, on_event, names_rows=self._by_vectors)
         counts = _count_actions(plan, by_file)
         if plan.inserts and (self._new is None or not self._is_few):
-            self._new = self._make_new(pairs.matched_rows().distinct())  # each may match many
+            self._new = self._make_new(pairs.matched_rows().distinct())  # a source row can repeat
         copied, inserted = self._change(touched, counts) if touched else (0, None)
         if inserted is None:
             is_told_of = bool(touched)

@@ -58,7 +58,7 @@ class MergePlan:
     """Clauses for rows of the table, by number."""
     inserts: Mapping[int, PlannedClause]
     source: DataFrame
-    """Pinned."""
+    """Computed once by `pin`."""
     on_tasks: OnTasks
 
     @property

@@ -79,7 +79,7 @@ def validate_source(
     """Reject a source with rows that break a rule.
 
     Args:
-        source: Pinned.
+        source: Computed once by `pin`.
 
     Raises:
         InvalidRequestError: Names the rule and the number of rows.
@@ -121,7 +121,7 @@ def cover(source: DataFrame, keys: Sequence[Key], on_tasks: OnTasks | None) -> C
     """Examine the keys of a source.
 
     Args:
-        source: Pinned.
+        source: Computed once by `pin`.
         keys: Columns that must all be equal.
         on_tasks: Receives the progress of the jobs.
     """

@@ -1,4 +1,4 @@
-"""Aliases: what the rows of a DataFrame are called in expressions, as its maker has called them."""
+"""Aliases: finds the aliases of a DataFrame's rows, as its user set them."""
 
 from __future__ import annotations
 
@@ -28,13 +28,13 @@ _KEEPING = frozenset(
         "WithColumns",
     }
 )
-"""Plans of Connect through which columns keep the alias of those they come from."""
+"""Connect plans whose columns keep the alias of their input."""
 
 
 def columns_by_alias(rows: DataFrame) -> dict[str, list[str]]:
-    """The columns that each alias has, in their order; those without one are left out.
+    """The columns of each alias, in order; columns without an alias are left out.
 
-    On Spark Connect only an alias of all columns is found.
+    On Spark Connect, an alias is found only if it covers all columns.
     """
     if is_connect(rows.sparkSession):
         alias = _alias_in_plan(rows)
@@ -44,7 +44,7 @@ def columns_by_alias(rows: DataFrame) -> dict[str, list[str]]:
     for i in range(columns.length()):
         column = columns.apply(i)
         qualifier = column.qualifier()
-        if qualifier.nonEmpty():  # a column that was added has none
+        if qualifier.nonEmpty():  # an added column has none
             found.setdefault(qualifier.last(), []).append(column.name())
     return found
 
@@ -57,13 +57,13 @@ def _alias_in_plan(rows: DataFrame) -> str | None:
 
 
 def name_as_structs(rows: DataFrame, aliases: Mapping[str, Sequence[str]]) -> DataFrame:
-    """Rows whose columns are found without regard to aliases that they may lose.
+    """Add a struct column for each alias, so that names still resolve if the aliases are lost.
 
-    `a.id` is then a field of a struct `a`, which stands beside the columns. A column whose name
-    several aliases have is in their structs only, as nobody could name it by itself.
+    `a.id` then is a field of the struct `a`, next to the plain columns. If several aliases have a
+    column of one name, only their structs contain it, because the plain name would be ambiguous.
 
     Args:
-        aliases: As `columns_by_alias` finds them.
+        aliases: Result of `columns_by_alias`.
     """
     names = [name.lower() for name in rows.columns]
     plain = [quote(each) for each in rows.columns if names.count(each.lower()) == 1]

@@ -1,6 +1,6 @@
-"""Analysis: what Spark finds in an expression before any row is read.
+"""Analysis: examines expressions with Spark before any row is read.
 
-Spark Connect tells the type of an expression, and not what is in it.
+Spark Connect shows the type of an expression, but not its parts.
 """
 
 from __future__ import annotations
@@ -31,37 +31,36 @@ _OF_SESSION = frozenset(
         "CurrentTimeZone",
     }
 )
-"""Catalyst's expressions for what is defined in a session, or outside of the row."""
+"""Catalyst expressions that depend on the session or on data outside the row."""
 _OF_TIME = frozenset(
     {"CurrentTimestamp", "Now", "CurrentDate", "LocalTimestamp", "CurrentTime", "UnixTimestamp"}
 )
-"""Catalyst's expressions for the time of a query; another query is later."""
+"""Catalyst expressions for the time of a query; each query has another time."""
 _NUMBERS = frozenset({"boolean", "byte", "short", "integer", "long", "float", "double"})
-"""Types of Spark, whose decimals have more to their names."""
+"""Spark types by name. Decimals are missing here, because their names include the precision."""
 _MORE_ROWS = "it looks at more than one row"
 _UNSTABLE = "it is not the same each time it is evaluated"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Analyzed:
-    """What is known of an expression."""
+    """Properties of an expression."""
 
     obstacle: str = ""
-    """Why it is of no use; nothing if it is."""
+    """Why the expression is unusable; empty if it is usable."""
     is_stable: bool = False
-    """Whether it is known to come to the same each time it is evaluated."""
+    """Whether each evaluation is known to give the same result."""
     is_constant: bool = False
-    """Whether it is known to be made of constants, of which some are neither numbers nor truth
-    values."""
+    """Whether it is known to have only constants, and not only numbers and booleans."""
 
 
 def analyze(column: Column, rows: DataFrame, *, must_be_true: bool = False) -> Analyzed:
-    """Look at an expression over one row.
+    """Examine an expression over one row.
 
     Args:
         column: The expression.
-        rows: No matter which, with the columns that it may look at.
-        must_be_true: It is a condition.
+        rows: Any DataFrame with the columns that the expression may use.
+        must_be_true: Whether the expression must be a condition.
     """
     try:
         selected = rows.select(column)
@@ -87,17 +86,17 @@ def analyze(column: Column, rows: DataFrame, *, must_be_true: bool = False) -> A
 
 
 def validate_of_one_row(columns: Mapping[str, Column], rows: DataFrame, table: str) -> None:
-    """Refuse new values that look at more than one row, such as windows and aggregates.
+    """Reject new values that depend on more than one row, such as windows and aggregates.
 
-    Which rows there are beside one is for whoever rewrites files to choose.
+    The rewrite of files chooses the rows that are read together, so such values would be arbitrary.
 
     Args:
-        columns: The values, by the columns that get them.
-        rows: No matter which, with the columns that they may look at.
+        columns: The values, by assigned column.
+        rows: Any DataFrame with the columns that the values may use.
         table: For the message.
 
     Raises:
-        InvalidRequestError: With the column.
+        InvalidRequestError: Names the column.
     """
     if analyze(sf.struct(*columns.values()), rows).obstacle in ("", _UNSTABLE):
         return
@@ -110,14 +109,14 @@ def validate_of_one_row(columns: Mapping[str, Column], rows: DataFrame, table: s
 
 
 def reason_of(error: PySparkException) -> str:
-    """What Spark says of an expression that it does not understand."""
+    """Spark's error message for an expression, in one line."""
     return str(error).strip().splitlines()[0].partition(" SQLSTATE")[0].rstrip(".")
 
 
 def unresolved_text(spark: SparkSession, conditions: Sequence[str]) -> str | None:
-    """Conditions, all of which must hold, as Catalyst shows them before it has found their columns.
+    """Catalyst's text for the conjunction of the conditions, before columns are resolved.
 
-    None where there is none, on a session of Connect, and for what Spark cannot read.
+    None without conditions, on Connect, and if Spark cannot parse a condition.
     """
     if not conditions or is_connect(spark):
         return None
@@ -129,12 +128,12 @@ def unresolved_text(spark: SparkSession, conditions: Sequence[str]) -> str | Non
 
 
 def why_unusable(text: str, empty: DataFrame, *, must_be_true: bool = False) -> str:
-    """Why an expression cannot be left to every session to evaluate; nothing if it can.
+    """Why sessions cannot be relied on to evaluate an expression; empty if they can.
 
     Args:
-        text: In Spark's SQL.
-        empty: Rows, of which there are none, with the columns that it may look at.
-        must_be_true: It is a condition.
+        text: In Spark SQL.
+        empty: A DataFrame without rows, with the columns that the expression may use.
+        must_be_true: Whether the expression must be a condition.
     """
     if is_remote():
         return "a session of Spark Connect does not tell what is in it, use a classic one"
@@ -158,13 +157,13 @@ def why_unusable(text: str, empty: DataFrame, *, must_be_true: bool = False) -> 
 
 
 def _is_foldable(expression: Any) -> bool:
-    """Whether Spark can compute it without a row; a name that it gets does not count."""
+    """Whether Spark can compute the expression without a row; an outer alias is ignored."""
     named = expression.child() if _class_of(expression) == "Alias" else expression
     return bool(named.foldable())
 
 
 def _is_number(node: Any) -> bool:
-    """Whether a part of an expression is no literal, or that of a number or a truth value."""
+    """Whether part of an expression is not a literal, or a literal of a number or boolean."""
     if _class_of(node) != "Literal":
         return True
     name = str(node.dataType().typeName())

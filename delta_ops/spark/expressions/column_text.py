@@ -1,8 +1,8 @@
-"""Column text: a Column of Spark's as a text of SQL that says the same.
+"""Column text: converts a Spark Column to an equivalent SQL text.
 
-Comparisons of names and values, joined by AND, OR and NOT, are rendered, and what a text of SQL was
-made into a Column by `expr`. All else has no text: which files are left out rests on it, so that
-nothing is guessed from what Spark shows.
+Comparisons of names and values, joined by AND, OR and NOT, have a text, and so does SQL inside
+`expr`. Other columns have none. Data skipping relies on the text, so nothing is guessed from
+Spark's display of a column.
 """
 
 from __future__ import annotations
@@ -27,23 +27,23 @@ from delta_ops.spark.expressions.columns import quote
 
 _INFIX = {
     **{each: each for each in ("=", "<", "<=", ">", ">=", "<=>", "and", "or")},
-    "==": "=",  # as Spark Connect calls it
+    "==": "=",  # Spark Connect's name
 }
 _SUFFIX = {"isnull": "IS NULL", "isnotnull": "IS NOT NULL"}
 _OLD = 1900
-"""Dates and times of earlier years may be other ones in the calendar of Java's older classes."""
+"""Earlier dates and times may differ in the calendar of Java's legacy classes."""
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
 def sql_of(column: Column) -> str | None:
-    """The text; None where there is none that is known to say the same."""
+    """The SQL text; None if no text is known to be equivalent."""
     is_connect = type(column).__module__.startswith("pyspark.sql.connect")
     given: Any = column
     return _sql_of_expression(given._expr) if is_connect else _sql_of_node(given._jc.node())
 
 
 def _sql_of_node(node: Any) -> str | None:
-    """The text of a node of Java's, on a classic session."""
+    """Text of a JVM node, on a classic session."""
     match node.getClass().getSimpleName():
         case "UnresolvedAttribute":
             parts = _items(node.nameParts())
@@ -63,7 +63,7 @@ def _sql_of_node(node: Any) -> str | None:
 
 
 def _sql_of_expression(expression: Any) -> str | None:
-    """The text of an expression of Spark Connect."""
+    """Text of a Spark Connect expression."""
     match type(expression).__name__:
         case "ColumnReference":
             if expression._plan_id is not None or expression._is_metadata_column:
@@ -120,7 +120,7 @@ def _sql_of_value(value: Any) -> str | None:
 
 
 def _python_value(value: Any) -> Any:
-    """A value that Py4J has brought over, in Python; of a type that we do not know, as it is."""
+    """Convert a value from Py4J to Python; values of unknown types are returned unchanged."""
     if not hasattr(value, "getClass"):
         return value
     match value.getClass().getName():
@@ -134,7 +134,7 @@ def _python_value(value: Any) -> Any:
 
 
 def _value_of_literal(literal: Any) -> Any:
-    """The value of a literal of Spark Connect, which has dates and times as numbers."""
+    """Value of a Spark Connect literal. Connect stores dates and times as numbers."""
     value, data_type = literal._value, literal._dataType
     match data_type:
         case _ if value is None:

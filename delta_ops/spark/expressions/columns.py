@@ -1,11 +1,11 @@
-"""Expressions: predicates and literals as Spark columns, whatever the session's settings.
+"""Expressions: predicates and literals as Spark columns, independent of session settings.
 
-Literals of dates and times are made from their numbers: as texts or Python objects they would pass
-through the session's time zone or through the Julian calendar.
+Date and time literals are built from numbers. Texts or Python objects would be converted with the
+session's time zone or the Julian calendar.
 
-Parquet readers leave out row groups by statistics that may not know of NaN, which Spark orders
-above all numbers. Each comparison of a floating-point column therefore says in both directions what
-it means for NaN, in a form that Spark does not hand to the Parquet reader.
+Parquet readers skip row groups by statistics that may not include NaN, while Spark orders NaN above
+all numbers. Each comparison of a floating-point column therefore also covers NaN explicitly, in a
+form that Spark does not push to the Parquet reader.
 """
 
 from __future__ import annotations
@@ -62,31 +62,31 @@ _MICROSECOND = timedelta(microseconds=1)
 
 
 def to_column(predicate: Predicate, schema: StructType) -> Column:
-    """The predicate over rows with the schema's columns; null where it is null.
+    """Convert a predicate to a Spark column over the schema's columns. Null stays null.
 
     Raises:
-        InvalidRequestError: It does not fit the schema.
+        InvalidRequestError: The predicate does not fit the schema.
     """
     return _expression(resolve(predicate, schema))
 
 
 def matches(predicate: Predicate, schema: StructType) -> Column:
-    """Whether the predicate is true; false where it is null."""
+    """Whether the predicate is true; false if it is null."""
     return sf.coalesce(to_column(predicate, schema), sf.lit(False))
 
 
 def pad_text(text: Column, width: int | None) -> Column:
-    """The text, with spaces up to so many characters; as it is for None or if it is longer."""
+    """Pad a string with spaces to this width. None, or a longer string: no padding."""
     if width is None:
         return text
     return sf.when(sf.length(text) < width, sf.rpad(text, width, " ")).otherwise(text)
 
 
 def pad(values: Column, data_type: DataType, lengths: CharLengths | None) -> Column:
-    """The values with their strings of the type CHAR padded, at every depth.
+    """Pad CHAR strings at every depth.
 
     Args:
-        lengths: As `char_lengths` gives them.
+        lengths: Result of `char_lengths`.
     """
     if lengths is None:
         return values
@@ -115,15 +115,16 @@ def pad(values: Column, data_type: DataType, lengths: CharLengths | None) -> Col
 
 
 def named_column(name: str) -> Column:
-    """The column of this very name, which may hold dots."""
+    """The column with exactly this name, which may contain dots."""
     return sf.col(quote(name))
 
 
 def select_columns(rows: DataFrame, names: Iterable[tuple[str, str]]) -> DataFrame:
-    """The columns of the first names, by the second ones.
+    """Select and rename columns, given as pairs of old and new name.
 
-    They are given as text, all at once: a call for each column takes a millisecond or two. In a
-    text Spark would look for variables of the session.
+    All names go to Spark as text in one call, because a call for each column takes one to two
+    milliseconds. Names with `${` cannot be passed as text: Spark would replace session variables in
+    it.
     """
     pairs = list(names)
     if any("${" in name for pair in pairs for name in pair):
@@ -132,14 +133,14 @@ def select_columns(rows: DataFrame, names: Iterable[tuple[str, str]]) -> DataFra
 
 
 def quote(name: str) -> str:
-    """The name as Spark's SQL writes it."""
+    """The name as a quoted identifier of Spark SQL."""
     return f"`{name.replace('`', '``')}`"
 
 
 def physical_text(value: Any) -> str | None:
-    """A partition value as the text of what Spark stores for it; `parse_physical_text` reads it.
+    """Text of Spark's stored form of a partition value; `parse_physical_text` parses it.
 
-    Dates are days and times microseconds since the epoch, bytes are hexadecimal.
+    Dates are days and times microseconds since the epoch. Bytes are hexadecimal.
     """
     match value:
         case None:
@@ -160,7 +161,7 @@ def physical_text(value: Any) -> str | None:
 
 
 def parse_physical_text(text: Column, data_type: DataType) -> Column:
-    """The value that `physical_text` wrote."""
+    """Parse a text from `physical_text`."""
     match data_type:
         case t if t == BINARY:
             return sf.unhex(text)
@@ -174,7 +175,7 @@ def parse_physical_text(text: Column, data_type: DataType) -> Column:
 
 
 def ntz_from_micros(micros: Column) -> Column:
-    """The `timestamp_ntz` so many microseconds after 1970, without a look at a time zone."""
+    """Convert microseconds since 1970 to `timestamp_ntz`, without any time zone."""
     epoch = sf.expr("TIMESTAMP_NTZ '1970-01-01 00:00:00'")
     return epoch + sf.expr("INTERVAL '0.000001' SECOND") * micros
 
@@ -188,7 +189,7 @@ def _literal(value: Any, data_type: DataType) -> Column:
     if value is None:
         return sf.lit(None).cast(data_type.name)
     if data_type in (FLOAT, DOUBLE):
-        return sf.lit(float(value))  # a `float` column is compared in double precision
+        return sf.lit(float(value))  # Spark compares a `float` column in double
     return parse_physical_text(sf.lit(physical_text(value)), data_type)
 
 
@@ -243,7 +244,7 @@ def _nan_against_nan(operator: Operator, is_nan: Column) -> Column:
 def _membership(column: Column, values: tuple[Any, ...], data_type: DataType) -> Column:
     if data_type not in (FLOAT, DOUBLE):
         return column.isin([_literal(value, data_type) for value in values])
-    # Longer lists of Spark's own IN compare by bits, where -0.0 is not 0.0.
+    # Spark's IN compares longer lists by bits, so -0.0 would differ from 0.0.
     null = sf.lit(None).cast("boolean")
     return join_balanced(
         or_, (null if v is None else _comparison(column, "==", v, data_type) for v in values)

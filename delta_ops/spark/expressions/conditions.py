@@ -1,6 +1,7 @@
-"""Conditions: which rows an operation is about, as Spark evaluates it.
+"""Conditions: selects the rows of an operation; Spark evaluates the condition.
 
-A text is Spark's own SQL, whatever it says; what our expressions understand of it leaves out files.
+A text may use all of Spark SQL. Files are skipped by the part that delta_ops expressions can
+represent.
 """
 
 from __future__ import annotations
@@ -42,37 +43,37 @@ _READ_OTHERWISE = (
     ("''", "spark.sql.legacy.consecutiveStringLiterals.enabled"),
     ('""', "spark.sql.legacy.consecutiveStringLiterals.enabled"),
 )
-"""What a text has that means something else with a setting; a variable is one without."""
+"""Characters whose meaning depends on a setting. Variables are handled separately."""
 _QUOTED_NAMES = ("spark.sql.ansi.enabled", "spark.sql.ansi.doubleQuotedIdentifiers")
-"""Settings with which Spark reads names in double quotes."""
+"""If both settings are true, Spark reads double-quoted names."""
 _ZONELESS = (*INTEGER_RANGES, BOOLEAN, STRING)
-"""Types whose values have nothing to do with a time zone, as far as they matter here."""
+"""Types whose values do not depend on a time zone in comparisons."""
 
 
 @dataclass(frozen=True, slots=True)
 class SparkCondition:
-    """A condition as it is given: a text of SQL, an expression, or a column of Spark's."""
+    """A condition as SQL text, expression or Spark column."""
 
     given: str | Expression | Column
     sql: str | None = None
-    """The text that Spark reads, where it is not the one given."""
+    """The text for Spark, if it differs from `given`."""
 
     @property
     def text(self) -> str:
-        """The condition in SQL, or as Spark shows a column that has no text there."""
+        """The condition in SQL, or Spark's display of a column without SQL text."""
         if isinstance(self.given, Column):
             return sql_of(self.given) or column_text(self.given)
         return self.given if isinstance(self.given, str) else self.given.text
 
     @property
     def column(self) -> Column:
-        """The condition over columns that bear the names which it uses."""
+        """The condition as a Spark column over the columns that it names."""
         if isinstance(self.given, Column):
             return self.given
         return sf.expr(self.text if self.sql is None else self.sql)
 
     def naming(self, *schemas: StructType) -> SparkCondition:
-        """The condition where these columns are, whose names are no variables of the session."""
+        """Escape these columns' names, which Spark would otherwise read as session variables."""
         if not isinstance(self.given, str):
             return self
         sql = self.given if self.sql is None else self.sql
@@ -81,15 +82,15 @@ class SparkCondition:
     def expression_in(
         self, spark: SparkSession, schemas: Sequence[StructType]
     ) -> Expression | None:
-        """What our expressions understand of it; None: nothing.
+        """The condition as a delta_ops expression; None if there is no equivalent.
 
-        Of a column of Spark's that is what `sql_of` can write. Where the session is not in UTC,
-        nothing is said of dates and times, which mean others there, and nothing at all where its
-        settings make another condition of the text.
+        A Spark column needs a text from `sql_of`. The result is None if the condition uses dates or
+        times and the session is not in UTC, because they would mean other times. It is also None if
+        session settings change the meaning of the text.
 
         Args:
-            spark: The session that evaluates it.
-            schemas: The columns that it may look at.
+            spark: The session that evaluates the condition.
+            schemas: The columns that the condition may use.
         """
         text = sql_of(self.given) if isinstance(self.given, Column) else self.text
         if text is None or _reads_otherwise(spark, text if self.sql is None else self.sql):
@@ -110,36 +111,36 @@ class SparkCondition:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Condition:
-    """Which rows of a table are meant."""
+    """The rows of a table that an operation selects."""
 
     text: str
     """The condition in SQL; "true" for all rows."""
     column: Column
-    """Whether it is true, over the table's columns; false where it is null."""
+    """Whether the condition is true, over the table's columns; false if it is null."""
     implied: Predicate
-    """A predicate that is true wherever the condition is."""
+    """A predicate that is true for every matching row."""
     is_implied: bool
-    """Whether the predicate says the same of every row."""
+    """Whether the predicate is equivalent to the condition."""
     is_stable: bool
-    """Whether it is known to come to the same each time it is evaluated."""
+    """Whether each evaluation is known to give the same result."""
     alias: str | None = None
-    """What the rows may be called in it."""
+    """Alias of the rows in the condition."""
 
     def apply_alias(self, rows: DataFrame) -> DataFrame:
-        """The rows by their alias, as the condition takes them."""
+        """Set the alias that the condition uses on these rows."""
         return rows if self.alias is None else rows.alias(self.alias)
 
 
 def parse_condition(given: Any) -> SparkCondition:
-    """What a caller gives for a condition.
+    """Parse the condition that a caller passes.
 
     Raises:
-        InvalidRequestError: It is none.
+        InvalidRequestError: The value is not a condition.
     """
     match given:
         case str() | Column():
             return SparkCondition(given)
-        case Expression():  # what it says, it says without a session
+        case Expression():  # an expression has no session variables
             return SparkCondition(given, escape_variables(given.text))
     raise InvalidRequestError(
         f"a condition is of type {type(given).__name__}; give a text of SQL such as 'id = 1', an "
@@ -148,12 +149,12 @@ def parse_condition(given: Any) -> SparkCondition:
 
 
 def own_condition(text: str) -> SparkCondition:
-    """A condition of our own, in which there is no variable of the session."""
+    """Build a condition from our own text, which has no session variables."""
     return SparkCondition(text, escape_variables(text))
 
 
 def join_conditions(conditions: Sequence[SparkCondition]) -> SparkCondition:
-    """The condition that all of these are true, which are texts."""
+    """Join conditions with SQL text by AND."""
     texts, read = (
         [each.text for each in conditions],
         [each.sql or each.text for each in conditions],
@@ -169,15 +170,16 @@ def condition_of(
     table: str,
     alias: str | None = None,
 ) -> Condition:
-    """The condition that a caller gives; None: all rows.
+    """Build a Condition from the caller's argument; None selects all rows.
 
     Args:
         now_ms: Time of the statement, in milliseconds since the Unix epoch.
         table: For messages.
-        alias: What the table may be called in it.
+        alias: Alias of the table in the condition.
 
     Raises:
-        InvalidRequestError: It does not fit the table, or is not the same each time.
+        InvalidRequestError: The condition does not fit the table, or its result may change between
+            evaluations.
     """
     if given is None or isinstance(given, Predicate):
         predicate = TRUE if given is None else given
@@ -209,7 +211,7 @@ def condition_of(
 
 
 def _reads_otherwise(spark: SparkSession, text: str) -> bool:
-    """Whether the session may take a text for another one than our expressions do."""
+    """Whether the session may read a text differently from delta_ops expressions."""
     return "${" in text or any(
         mark in text and (spark.conf.get(setting, None) or "").lower() == "true"
         for mark, setting in _READ_OTHERWISE
@@ -217,7 +219,7 @@ def _reads_otherwise(spark: SparkSession, text: str) -> bool:
 
 
 def _strip_alias(node: Node, alias: str | None, schema: StructType) -> Node:
-    """An expression whose columns go without the alias of their table."""
+    """Remove the table alias from the columns of an expression."""
 
     def strip(each: Node) -> Node | None:
         if not isinstance(each, ColumnNode) or alias is None or len(each.path) == 1:
@@ -230,16 +232,16 @@ def _strip_alias(node: Node, alias: str | None, schema: StructType) -> Node:
 
 
 def is_true(condition: Column) -> Column:
-    """Whether a condition is true; false where it is null.
+    """Whether a condition is true; false if it is null.
 
-    Spark does not hand this form to the Parquet reader, which leaves out row groups by statistics
-    that may not know of NaN.
+    Spark does not push this form to the Parquet reader, which skips row groups by statistics that
+    may not include NaN.
     """
     return sf.coalesce(condition, sf.lit(False))
 
 
 def finder_with_alias(schema: StructType, alias: str | None) -> Find:
-    """How to find the columns of a table, whose alias may stand before their names."""
+    """Return a function that finds columns of a table, with or without the alias prefix."""
 
     def find(path: ColumnPath) -> Found:
         if alias is not None and len(path) > 1 and path[0].lower() == alias.lower():
@@ -251,19 +253,19 @@ def finder_with_alias(schema: StructType, alias: str | None) -> Find:
 
 
 def validate_condition(condition: SparkCondition, rows: DataFrame, table: str, find: Find) -> bool:
-    """Refuse what is no condition over these rows, or is one of constants alone.
+    """Reject a value that is no condition over these rows, or has only constants.
 
     Args:
-        condition: As given.
-        rows: None, with the columns that it may look at.
+        condition: The condition of the request.
+        rows: A DataFrame without rows, with the columns that the condition may use.
         table: For messages.
         find: Finds these columns.
 
     Returns:
-        Whether it is known to come to the same each time it is evaluated.
+        Whether each evaluation is known to give the same result.
 
     Raises:
-        InvalidRequestError: With the reason.
+        InvalidRequestError: The message has the reason.
     """
     spark = rows.sparkSession
     validate_names([condition.given], spark, find)
@@ -280,15 +282,15 @@ def validate_condition(condition: SparkCondition, rows: DataFrame, table: str, f
 
 
 def validate_names(given: Iterable[Any], spark: SparkSession, find: Find) -> None:
-    """Refuse names of columns in double quotes, where the session reads texts in them.
+    """Reject column names in double quotes if the session reads these as strings.
 
     Args:
-        given: Conditions and values, of which texts of SQL, expressions and columns are looked at.
+        given: Conditions and values. Only SQL texts, expressions and columns are checked.
         spark: The session that evaluates them.
         find: Finds columns.
 
     Raises:
-        InvalidRequestError: With both ways to write it.
+        InvalidRequestError: The message shows both spellings.
     """
     settings = (spark.conf.get(each) or "" for each in _QUOTED_NAMES)
     if all(value.lower() == "true" for value in settings):
@@ -301,6 +303,6 @@ def validate_names(given: Iterable[Any], spark: SparkSession, find: Find) -> Non
 
 
 def column_text(column: Column) -> str:
-    """A column as Spark shows it."""
+    """Spark's display of a column."""
     shown = str(column)
     return shown.removeprefix("Column<'").removesuffix("'>")

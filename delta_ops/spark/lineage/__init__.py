@@ -1,1 +1,1 @@
-"""Which input columns an output column is computed from."""
+"""Column lineage: finds the input columns of each output column."""

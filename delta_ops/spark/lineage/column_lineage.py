@@ -1,14 +1,14 @@
-"""Column lineage: of which columns of its inputs each column of a DataFrame is computed.
+"""Column lineage: finds the input columns of each column of a DataFrame.
 
-Source: Spark's analysed plan, as `plan_description` tells it.
+Source: Spark's analyzed plan, as described by `plan_description`.
 
-A column of an input counts where it stands in the expression that computes the value, arguments and
-conditions alike. What only chooses, joins, groups or orders rows does not count: a filter, the keys
-of a join, of a group or of a window, FILTER and ORDER BY of an aggregate.
+An input column counts if it occurs in the expression for a value, in arguments and conditions
+alike. Columns that only filter, join, group or order rows do not count. Examples are filters, keys
+of joins, groups and windows, and FILTER and ORDER BY of an aggregate.
 
-Nothing is invented. A column is left out if anything that it is computed of is not known: Python
-that gets whole rows, rows that went through an RDD or a checkpoint, files that are no input, and
-whatever part of a plan is not named below. So is a column that is made of no column of an input.
+The lineage contains no guesses. An output column is omitted if any of its sources is unknown:
+Python functions over whole rows, rows from an RDD or a checkpoint, files that are no input, and
+plan nodes that are not listed below. It is also omitted if it uses no input column.
 """
 
 from __future__ import annotations
@@ -28,20 +28,20 @@ class ColumnOfInput(NamedTuple):
     """A column of an input."""
 
     input: str
-    """As `remember_input` was told."""
+    """The name passed to `remember_input`."""
     column: str
 
 
 class _Flow(NamedTuple):
-    """The columns whose values flow into a value; None: not known."""
+    """The input columns that flow into a value; None if unknown."""
 
     columns: frozenset[ColumnOfInput] | None
     fields: tuple[_Flow, ...] = ()
-    """Flows into each field, where the plan itself puts a struct together."""
+    """Flows into each field, if the plan itself builds the struct."""
 
 
 _Flows = Mapping[int, _Flow]
-"""By the number of an attribute; what is not there is not known."""
+"""By attribute number. A missing attribute is unknown."""
 _UNKNOWN = _Flow(None)
 _NOTHING = _Flow(frozenset())
 
@@ -65,21 +65,21 @@ _PASSING = frozenset(
         "SubqueryAlias",
         "Tail",
         "View",
-        # The rows are the left side's; the other side chooses among them.
+        # Both return rows of the left side; the right side only selects them.
         "Except",
         "Intersect",
     }
 )
-"""Parts of a plan that pass their first child's columns on as they are."""
+"""Plan nodes that return the columns of their first child unchanged."""
 _JOINS = frozenset({"AsOfJoin", "Join", "LateralJoin"})
 _OF_NO_COLUMN = frozenset(
     {
-        # They order rows: numbers by rank are of no column, as numbers of rows are.
+        # These order rows. A rank, like a row number, comes from no column.
         "DenseRank",
         "PercentRank",
         "Rank",
         "SortOrder",
-        # They stand for arguments that are there, too.
+        # These refer to arguments that are also in the plan.
         "CommonExpressionRef",
         "NamedLambdaVariable",
     }
@@ -88,9 +88,9 @@ _OF_FIRST_CHILD = frozenset(
     {
         "Alias",
         "WindowExpression",
-        # The second is FILTER.
+        # The second child is FILTER.
         "aggregate.AggregateExpression",
-        # They choose one of the values.
+        # These select one of the values.
         "aggregate.AnyValue",
         "aggregate.First",
         "aggregate.Last",
@@ -104,18 +104,18 @@ _TYPED = "org.apache.spark.sql.execution.aggregate.Typed"
 
 
 def remember_input(frame: DataFrame, name: str) -> None:
-    """Let what is made of a DataFrame know its columns as those of an input.
+    """Mark a DataFrame as an input, so that derived columns can be traced to it.
 
     Args:
-        frame: A frame of any session; on a client of Connect there is no plan to mark.
-        name: The input's.
+        frame: A DataFrame of any session. On Connect there is no plan to mark.
+        name: Name of the input.
     """
     if not is_connect(frame.sparkSession):
         mark_input(frame, name)
 
 
 def column_lineage(frame: DataFrame) -> dict[str, frozenset[ColumnOfInput]]:
-    """The columns of inputs of which each column is computed, of columns of which that is known."""
+    """Input columns of each output column, where known."""
     if is_connect(frame.sparkSession):
         return {}
     plan = describe_plan(frame)
@@ -127,15 +127,15 @@ def column_lineage(frame: DataFrame) -> dict[str, frozenset[ColumnOfInput]]:
 
 
 class _Traced(NamedTuple):
-    """What is known when a part of the plan is traced."""
+    """The flows known so far, while a plan is traced."""
 
     flows: list[_Flows]
-    """By each part before it."""
+    """Flows of each earlier node."""
     tables: dict[int, tuple[_Flow, ...]]
-    """Columns of common table expressions, in their order."""
+    """Columns of common table expressions, in order."""
 
     def flows_below(self, places: Iterable[int]) -> _Flows:
-        """The attributes of several parts; of one number those of the first."""
+        """Attributes of several nodes. The first node wins if several have the same attribute."""
         found: dict[int, _Flow] = {}
         for place in places:
             found = {**self.flows[place], **found}
@@ -201,12 +201,12 @@ def _flows_of_list(node: Node, values: Sequence[_Flow]) -> _Flows:
 
 
 def _unite_by_place(output: Sequence[int], rows: Sequence[Sequence[_Flow]]) -> _Flows:
-    """What makes rows of several kinds: a column gets the values of its place in each."""
+    """Unite rows of several inputs: each output column gets the flows at its position."""
     return {each: _unite(flows) for each, *flows in zip(output, *rows, strict=True)}
 
 
 def _flows_of_generator(kind: str, arguments: Sequence[_Flow], width: int) -> list[_Flow]:
-    """The columns that a generator makes."""
+    """Flows of the columns that a generator returns."""
     if kind == "Stack":
         return [_unite(arguments[1 + place :: width]) for place in range(width)]
     whole = _Flow(_unite(arguments).columns)
@@ -214,13 +214,13 @@ def _flows_of_generator(kind: str, arguments: Sequence[_Flow], width: int) -> li
     positions = [_NOTHING] if kind == "PosExplode" else []
     rest = width - len(positions)
     if rest > 1:
-        # Keys and values of a map, fields of structs.
+        # Keys and values of a map, or fields of structs.
         whole = _part_of(whole)
     return [*positions, *[whole] * rest]
 
 
 def _part_of(whole: _Flow) -> _Flow:
-    """What flows into a part of a value, where it is not told which column went into which part."""
+    """Flow into a part of a value; unknown if the whole value has several source columns."""
     return _UNKNOWN if len(whole.columns or ()) > 1 else whole
 
 
@@ -266,7 +266,7 @@ def _flow(
 
 
 def _unite(flows: Sequence[_Flow]) -> _Flow:
-    """What flows into a value that is made of all of them, or is one of them."""
+    """Flow into a value that combines all these values, or is any of them."""
     columns: frozenset[ColumnOfInput] | None = frozenset()
     for each in flows:
         columns = None if columns is None or each.columns is None else columns | each.columns

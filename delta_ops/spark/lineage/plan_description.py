@@ -1,11 +1,11 @@
-"""Plan description: Spark's analysed plan of a DataFrame as plain values, by one call of the JVM.
+"""Plan description: reads Spark's analyzed plan of a DataFrame in one JVM call.
 
-A plan has thousands of parts, and each call from Python takes up to a millisecond. So a Java class
-(`java/delta_ops/lineage`) walks the plan and returns one text. It judges nothing; `column_lineage`
-does.
+A plan has thousands of parts, and each Python call takes up to a millisecond. A Java class
+(`java/delta_ops/lineage`) therefore walks the plan and returns one text. It only describes the
+plan; `column_lineage` interprets it.
 
-Inputs are marked in the plan itself: Spark keeps a tag with a part of a plan also where it copies
-the part, as it does in self-joins. A mark lives as long as the plan, and nothing else remembers it.
+Inputs are marked in the plan itself. Spark keeps a tag on a plan node even in copies of the node,
+as in self-joins. A mark lives as long as the plan and is stored nowhere else.
 """
 
 from __future__ import annotations
@@ -19,67 +19,67 @@ from pyspark.sql import DataFrame
 from delta_ops.spark.compiled import instance_of
 
 MOST_PARTS = 20_000
-"""Parts of plans and of expressions up to which a plan is described: some tenths of a second."""
+"""Maximum number of plan and expression nodes to describe; takes some tenths of a second."""
 _TAG = "delta_ops input"
 _CLASS = "delta_ops.lineage.PlanWalker"
 
 
 class Expression(NamedTuple):
-    """A part of an expression; those that it is made of come before it."""
+    """A node of an expression; its children precede it."""
 
     kind: str
     """Name of Spark's class, without the usual package."""
     children: Sequence[int]
     id: int | None
-    """Number of the attribute that it is or makes."""
+    """Number of the attribute that it refers to or defines."""
     ordinal: int | None
-    """Which field is taken out of a struct."""
+    """Position of the extracted struct field."""
     plan: int | None
-    """The place of a subquery's plan."""
+    """Position of a subquery's plan."""
     plan_output: Sequence[int]
     """Attributes of that plan."""
 
 
 class Node(NamedTuple):
-    """A part of the plan; those that it reads come before it."""
+    """A plan node; its children precede it."""
 
     kind: str
     """Name of Spark's class, without the usual package."""
     outer: Sequence[int]
-    """Parts whose attributes a subquery may name as outer ones."""
+    """Nodes whose attributes a subquery may use as outer references."""
     input: str | None = None
-    """The mark, of what is an input; nothing below it is described."""
+    """The name of a marked input. Nodes below it are not described."""
     columns: Sequence[tuple[int, str]] = ()
     """Attributes of an input, with their names."""
     children: Sequence[int] = ()
     child_outputs: Sequence[Sequence[int]] = ()
-    """Attributes of the children, where places count."""
+    """Attributes of the children in order, for nodes that match columns by position."""
     output: Sequence[int] = ()
-    """Attributes that it makes by their places."""
+    """Attributes that it defines, in order."""
     number: int | None = None
-    """By which a common table expression is referred to."""
+    """Number that identifies a common table expression."""
     expressions: Sequence[Expression] = ()
     lists: Sequence[Sequence[int]] = ()
-    """Places of the expressions that stand at the top, list by list."""
+    """Positions of the top-level expressions, list by list."""
 
 
 class PlanDescription(NamedTuple):
     """A plan."""
 
     nodes: Sequence[Node]
-    """The last one is the whole."""
+    """The last node is the root."""
     columns: Sequence[tuple[int, str]]
     """Attributes of the output, with their names."""
 
 
 def mark_input(frame: DataFrame, name: str) -> None:
-    """Mark a DataFrame of a classic session as an input, before anything is made of it."""
+    """Mark a DataFrame of a classic session as an input, before other DataFrames use it."""
     of_frame: Any = frame
     of_frame._jdf.logicalPlan().setTagValue(_tag(frame), name)
 
 
 def describe_plan(frame: DataFrame) -> PlanDescription | None:
-    """The analysed plan of a DataFrame of a classic session; None if it has too many parts."""
+    """Describe the analyzed plan of a classic DataFrame; None if it has too many nodes."""
     of_frame: Any = frame
     walker = instance_of(frame.sparkSession, _CLASS)
     plan = of_frame._jdf.queryExecution().analyzed()

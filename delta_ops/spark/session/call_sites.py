@@ -1,9 +1,10 @@
-"""Call sites: where in a program each step of a frame was taken, which PySpark keeps for errors.
+"""Call sites: stops PySpark from recording the source line of each DataFrame step.
 
-To keep one takes several calls of the JVM, more than the step itself: in a merge about as many as
-all others. The steps that an engine takes are not the user's, so meanwhile none is kept. PySpark
-has a setting for it (`spark.python.sql.dataFrameDebugging.enabled`), but asks for it once in a
-process; what it remembers of that is changed here, for all threads, until the last engine is done.
+PySpark records it for error messages. Recording takes several JVM calls, more than the step itself;
+in a merge about as many as all other calls. Steps inside an engine are not user code, so they are
+not recorded. PySpark has a setting for this (`spark.python.sql.dataFrameDebugging.enabled`), but
+reads it only once in a process. Its cached value is therefore changed here, for all threads, until
+the last engine call ends.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ REMEMBERED = "_enable_debugging_cache"
 
 
 class _Keeping:
-    """How many want no call sites to be kept, and what PySpark remembered before."""
+    """Number of active calls without call sites, and PySpark's cached value before the first."""
 
     def __init__(self) -> None:
         self.lock = threading.Lock()
@@ -31,7 +32,7 @@ _keeping = _Keeping()
 
 
 def _free_lock() -> None:
-    """Make the lock anew in a child, where a thread that holds it does not exist."""
+    """Recreate the lock in a forked child, because a thread of the parent may have held it."""
     _keeping.lock = threading.Lock()
 
 
@@ -41,7 +42,10 @@ if hasattr(os, "register_at_fork"):
 
 @contextmanager
 def omitting_call_sites() -> Iterator[None]:
-    """Have PySpark keep no call sites; a version that remembers nothing of it keeps them."""
+    """Stop PySpark from recording call sites.
+
+    A PySpark version without the cached value still records them.
+    """
     if not hasattr(utils, REMEMBERED):
         yield
         return

@@ -1,4 +1,7 @@
-"""Failures: a failed Spark job as one sentence with a cure; Spark's own error stays its cause."""
+"""Failures: converts the error of a Spark job to one sentence with a cure.
+
+Spark's own error is kept as its cause.
+"""
 
 from __future__ import annotations
 
@@ -77,7 +80,7 @@ _OF_STORES: tuple[tuple[re.Pattern[str], str], ...] = (
     ),
 )
 _IN_STORE = re.compile(r"org\.apache\.hadoop\.fs\.(?:s3a|gs|azurebfs)\.")
-"""A word like "Connection refused" may be of a user's function, and of another service."""
+"""Text like "Connection refused" may also come from a user function and another service."""
 _JVM_IS_GONE = (
     "Spark's JVM has ended before it was done, and nothing was committed; look into its log, or "
     "the machine's, for what ended it, often a want of memory (spark.driver.memory, the limit of "
@@ -95,11 +98,11 @@ _EXCEPTION = re.compile(r"^(?:Caused by: |: )?(?:[\w$]+\.)+[\w$]*(?:Exception|Er
 
 @contextlib.contextmanager
 def translating_failures(table: str, place: str) -> Iterator[None]:
-    """Raise what Spark raises as an error of ours.
+    """Convert Spark errors to delta_ops errors.
 
     Args:
-        table: Whose rows are written.
-        place: Where.
+        table: The table of the operation.
+        place: The written location.
 
     Raises:
         StorageError: The store failed, or the JVM or an executor has ended.
@@ -107,14 +110,14 @@ def translating_failures(table: str, place: str) -> Iterator[None]:
     """
     try:
         yield
-    except (ConnectionError, Py4JNetworkError) as error:  # no answer of the JVM's
+    except (ConnectionError, Py4JNetworkError) as error:  # the JVM did not answer
         raise StorageError(place, "written", _JVM_IS_GONE) from error
     except (PySparkException, Py4JError) as error:
         raise failure_of(error, table, place) from error
 
 
 def failure_of(error: Exception, table: str, place: str) -> DeltaOpsError:
-    """The error to raise for one of Spark's."""
+    """Convert an error of Spark."""
     text = f"{error}\n{getattr(error, '_stackTrace', None) or ''}"
     for sign, of_disk in _STORE_REASONS.items():
         if sign in text:
@@ -138,7 +141,7 @@ def failure_of(error: Exception, table: str, place: str) -> DeltaOpsError:
 
 
 def store_failure(error: Exception, place: str) -> StorageError | None:
-    """The error to raise for what a store answered; None where something is not there."""
+    """Convert a store's error; None if it only means that a file is missing."""
     text = str(error)
     if _reason_of_store(text) is None and _GONE.search(text):
         return None
@@ -146,7 +149,7 @@ def store_failure(error: Exception, place: str) -> StorageError | None:
 
 
 def reason_of_store(error: Exception) -> str:
-    """What is wrong with a store that did not answer, with the cure."""
+    """Explain why a store did not answer, with the cure."""
     text = str(error)
     return _reason_of_store(text) or (
         f"{_reason(error, text)}; check storage_options and the session's settings of Hadoop"
@@ -163,7 +166,7 @@ def _reason(error: Exception, text: str) -> str:
 
 def _first_reason(error: Exception, text: str) -> str:
     lines = [line.strip() for line in str(error).splitlines() if line.strip()]
-    if "Traceback (most recent call last):" in lines:  # a Python function's own words come last
+    if "Traceback (most recent call last):" in lines:  # the error of a Python function comes last
         return lines[-1].rstrip(".")
     if isinstance(error, Py4JError):
         lines = _EXCEPTION.findall(text)[-1:] or lines

@@ -1,9 +1,9 @@
-"""Jobs: a call that runs Spark jobs, ended when the thread that waits for it is interrupted.
+"""Jobs: runs a call with Spark jobs, and cancels them if the waiting thread is interrupted.
 
-A Python thread has one connection to the JVM. An interrupt while it waits there, such as an
-orchestrator's when a run is terminated, leaves the job running and the connection in the middle of
-an answer, so that the next call hangs until the job has ended. So the call gets a thread of its
-own, and the one that is interrupted can cancel it.
+A Python thread has one connection to the JVM. An orchestrator interrupts the thread when it
+terminates a run. If the thread then waits on the connection, the job keeps running, and the
+connection is left in the middle of an answer. The next call would hang until the job ends. The call
+therefore runs in its own thread, and the interrupted thread can cancel it.
 """
 
 from __future__ import annotations
@@ -27,16 +27,16 @@ from delta_ops.spark.session.session import is_connect
 _T = TypeVar("_T")
 _P = ParamSpec("_P")
 _LONGEST_WAIT_S = 60
-"""For jobs to end that were cancelled; files that they write later are garbage."""
+"""Limit for cancelled jobs to end. Files that they write later are garbage."""
 _BETWEEN_CANCELS_S = 0.5
 
 
 def run(spark: SparkSession, call: Callable[[], _T], on_tasks: OnTasks | None = None) -> _T:
-    """What the call returns or raises; an interrupt of this thread cancels its jobs first.
+    """Run a call and return its result; an interrupt of this thread cancels the call's jobs first.
 
     Args:
-        on_tasks: Told in this thread, now and then, how far the call's jobs are; what it raises
-            cancels them.
+        on_tasks: Receives the progress of the call's jobs from time to time, in this thread. An
+            exception in it cancels the jobs.
     """
     with background_call(spark, call, on_tasks) as result:
         return result()
@@ -46,13 +46,13 @@ def run(spark: SparkSession, call: Callable[[], _T], on_tasks: OnTasks | None = 
 def background_call(
     spark: SparkSession, call: Callable[[], _T], on_tasks: OnTasks | None = None
 ) -> Iterator[Callable[[], _T]]:
-    """Make a call while this thread does something else.
+    """Run a call while this thread does other work.
 
-    The function that it gives waits for what the call returns or raises, and is to be called.
-    On Spark Connect the call is made then. An error or interrupt of this thread cancels its jobs.
+    Yields a function that waits for the result or error of the call. The caller must call it. On
+    Spark Connect the call runs only then. An error or interrupt of this thread cancels the jobs.
 
     Args:
-        on_tasks: As for `run`, told while the function waits.
+        on_tasks: As for `run`; called while the function waits.
     """
     tag = f"delta_ops-{uuid.uuid4().hex}"
     if is_connect(spark):
@@ -61,7 +61,7 @@ def background_call(
     outcome: Future[_T] = Future()
 
     def call_tagged() -> _T:
-        # Not a tag of the session: `interruptTag` finds no job that another thread started.
+        # Not a session tag: `interruptTag` does not find jobs that another thread started.
         spark.sparkContext.addJobTag(tag)
         try:
             return call()
@@ -92,7 +92,7 @@ def background_call(
 
 
 def is_sent_whole(rows: DataFrame) -> bool:
-    """Whether Spark would send these rows whole to every task of a join; not on Spark Connect."""
+    """Whether Spark would broadcast these rows in a join; false on Spark Connect."""
     if is_connect(rows.sparkSession):
         return False
     query: Any = rows
@@ -102,7 +102,7 @@ def is_sent_whole(rows: DataFrame) -> bool:
 
 
 class Together:
-    """Calls in several threads, of which all jobs can be cancelled; made by `together`."""
+    """Calls in several threads whose jobs can be cancelled together; created by `together`."""
 
     def __init__(self, spark: SparkSession, cancel_jobs: Callable[[], object]) -> None:
         self._spark, self._cancel_jobs = spark, cancel_jobs
@@ -111,11 +111,12 @@ class Together:
         self._canceller: threading.Thread | None = None
 
     def bind(self, call: Callable[_P, _T]) -> Callable[_P, _T]:
-        """The call for whatever thread, with what this one has set for its session; for one use."""
+        """Wrap a call for one use in any thread. It runs with this thread's session settings."""
         inherited = inheritable_thread_target(self._spark)(call)
 
         def call_noted(*args: _P.args, **kwargs: _P.kwargs) -> _T:
-            # This thread has its settings, and would get those of the moment of binding.
+            # In this thread the call runs directly, with the current settings. The wrapper would
+            # apply the settings at the time of binding.
             called = call if threading.get_ident() == self._home else inherited
             self._under_way.add(called)
             try:
@@ -126,7 +127,7 @@ class Together:
         return call_noted
 
     def cancel(self) -> None:
-        """Cancel the jobs of all calls, those too that start while the calls end."""
+        """Cancel the jobs of all calls, including jobs that start meanwhile."""
         if self._canceller is None:
             self._canceller = threading.Thread(target=self._cancel_until_done, daemon=True)
             self._canceller.start()
@@ -141,7 +142,7 @@ class Together:
 
 @contextlib.contextmanager
 def together(spark: SparkSession) -> Iterator[Together]:
-    """For calls in several threads; to be entered by the one that waits for them."""
+    """Context for calls in several threads. The thread that waits for them enters it."""
     tag = f"delta_ops-{uuid.uuid4().hex}"
     session: Any = spark
     if is_connect(spark):
@@ -149,7 +150,7 @@ def together(spark: SparkSession) -> Iterator[Together]:
     else:
         context = session.sparkContext
         add, remove, cancel = context.addJobTag, context.removeJobTag, context.cancelJobsWithTag
-    add(tag)  # each call that is bound inherits it
+    add(tag)  # bound calls inherit it
     try:
         yield Together(spark, partial(cancel, tag))
     finally:
@@ -159,7 +160,7 @@ def together(spark: SparkSession) -> Iterator[Together]:
 def _report_until_done(
     spark: SparkSession, tag: str, outcome: Future[_T], on_tasks: OnTasks
 ) -> None:
-    # A thread of its own asks, for an interrupt may come in the middle of an answer.
+    # Another thread polls, because an interrupt here could break a JVM call.
     latest: list[tuple[int, int]] = []
     with watch_tasks(spark, lambda done, total: latest.append((done, total)), tag):
         while not wait([outcome], timeout=INTERVAL_S).done:
@@ -169,7 +170,7 @@ def _report_until_done(
 
 
 def _run_remotely(spark: Any, call: Callable[[], _T], tag: str, on_tasks: OnTasks | None) -> _T:
-    """What the call returns or raises, of a session without a JVM to lose the connection to."""
+    """Run a call on a Connect session, which has no JVM connection to break."""
     with contextlib.ExitStack() as entered:
         spark.addTag(tag)
         entered.callback(spark.removeTag, tag)
@@ -177,7 +178,7 @@ def _run_remotely(spark: Any, call: Callable[[], _T], tag: str, on_tasks: OnTask
             entered.enter_context(watch_tasks(spark, on_tasks))
         try:
             return call()
-        except PySparkException:  # of the server, where nothing is at work any more
+        except PySparkException:  # an error of the server: no job is running
             raise
         except BaseException:
             spark.interruptTag(tag)
@@ -187,5 +188,5 @@ def _run_remotely(spark: Any, call: Callable[[], _T], tag: str, on_tasks: OnTask
 def _cancel(spark: SparkSession, tag: str, thread: threading.Thread) -> None:
     deadline = time.monotonic() + _LONGEST_WAIT_S
     while thread.is_alive() and time.monotonic() < deadline:
-        spark.sparkContext.cancelJobsWithTag(tag)  # once more for a job that started meanwhile
+        spark.sparkContext.cancelJobsWithTag(tag)  # again, for jobs that started meanwhile
         thread.join(_BETWEEN_CANCELS_S)

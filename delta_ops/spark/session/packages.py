@@ -1,8 +1,8 @@
-"""Packages: Hadoop's connectors to object stores, for the Hadoop that PySpark brings.
+"""Packages: Hadoop's connectors to object stores, for the Hadoop version in PySpark.
 
-A connector of another Hadoop fails in the middle of a job, so versions go by PySpark's own jars.
-For S3 the parts of Amazon's client that the connector uses are named in the place of the bundle of
-all of it, which is forty times as large.
+A connector for another Hadoop version fails in the middle of a job, so the version comes from
+PySpark's own jars. For S3, only the modules of Amazon's client that the connector uses are listed.
+The bundle of all modules is forty times as large.
 """
 
 from __future__ import annotations
@@ -21,24 +21,24 @@ Store = Literal["s3", "gcs", "azure"]
 _MODULES: Mapping[str, str] = {"s3": "hadoop-aws", "gcs": "hadoop-gcp", "azure": "hadoop-azure"}
 _AWS_MODULES = ("s3", "s3-transfer-manager", "sts", "apache-client", "netty-nio-client")
 _AWS_VERSIONS: Mapping[str, str] = {"3.5.0": "2.35.4"}
-"""Versions of Amazon's client, by Hadoop's, as `hadoop-aws` itself asks for them."""
+"""Versions of Amazon's client by Hadoop version, as `hadoop-aws` requires them."""
 _EXCLUDED = ("software.amazon.awssdk:bundle", "io.netty:*", "org.slf4j:*", "commons-logging:*")
-"""The bundle, and what PySpark brings in versions of its own."""
+"""The bundle, and libraries that PySpark ships in its own versions."""
 _HADOOP_JAR = re.compile(r"hadoop-client-api-(\d+(?:\.\d+)+)\.jar")
 
 
 def packages(*stores: Store) -> dict[str, str]:
-    """Settings with which a new session gets what it needs for these stores by Maven coordinates.
+    """Settings that make a new session load the connectors for these stores from Maven.
 
     For `get_session(configuration=packages("s3"))`, `LazyPySparkResource(spark_config=...)`, or
-    `spark-submit --conf`. A session that has begun takes no packages.
+    `spark-submit --conf`. A running session cannot load packages.
 
     Args:
         stores: One or more of "s3", "gcs" and "azure".
 
     Raises:
-        InvalidRequestError: No store is named, or one that there is not.
-        MissingDependencyError: PySpark brings a Hadoop that these connectors are not known for.
+        InvalidRequestError: No store is named, or an unknown store.
+        MissingDependencyError: The connectors for PySpark's Hadoop version are not known.
     """
     if not stores or any(not isinstance(each, str) or each not in _MODULES for each in stores):
         raise InvalidRequestError(
@@ -50,7 +50,7 @@ def packages(*stores: Store) -> dict[str, str]:
     if "s3" in stores:
         version = _AWS_VERSIONS.get(hadoop)
         if version is None:
-            excluded = _EXCLUDED[1:]  # the bundle is large, and always the right one
+            excluded = _EXCLUDED[1:]  # the bundle is large, but always fits
         else:
             named += [f"software.amazon.awssdk:{module}:{version}" for module in _AWS_MODULES]
     return {

@@ -1,7 +1,7 @@
-"""Progress: how many of Spark's tasks are done, told while a call waits for them.
+"""Progress: reports the number of finished Spark tasks while a call waits for them.
 
-A thread asks the status tracker of a classic session; a Connect server tells by itself, in the
-thread that waits for it.
+On a classic session, a thread polls the status tracker. A Connect server sends progress itself, to
+the waiting thread.
 """
 
 from __future__ import annotations
@@ -21,24 +21,24 @@ from delta_ops.events import OnEvent, Progress
 from delta_ops.spark.session.session import is_connect
 
 INTERVAL_S = 0.5
-"""Between two looks at a session's stages, each of which is a few calls of the JVM."""
+"""Seconds between two polls of a session's stages; a poll takes a few JVM calls."""
 _JOIN_S = 5.0
 
 OnTasks = Callable[[int, int], None]
-"""Takes how many tasks are done, and how many there are of the stages that began."""
+"""Receives the number of finished tasks, and of all tasks in the started stages."""
 
 
 def show_progress(
     spark: SparkSession, on_event: OnEvent | None = None
 ) -> contextlib.AbstractContextManager[None]:
-    """While in it, how far the tasks of all the session's jobs are.
+    """Show the progress of all the session's jobs inside the context.
 
     Args:
-        on_event: Takes a `Progress` when more is done, in a thread of its own; if None, a bar on
-            standard error shows it, where that is a terminal.
+        on_event: Receives a `Progress` event in its own thread when more tasks are done. None: a
+            progress bar on standard error, if that is a terminal.
 
     Raises:
-        MissingDependencyError: The bar needs the package rich, which is not there.
+        MissingDependencyError: The bar needs the package rich, which is not installed.
     """
     validate_arguments(show_progress, locals())
     return _show_progress(spark, on_event)
@@ -59,7 +59,7 @@ def _show_progress(spark: SparkSession, on_event: OnEvent | None) -> Iterator[No
 
 
 def tasks_reporter(on_event: OnEvent, table: str, operation: str) -> OnTasks:
-    """What makes an event of each change."""
+    """Create a callback that sends an event for each change."""
     last = (0, 0)
 
     def report(done: int, total: int) -> None:
@@ -73,10 +73,10 @@ def tasks_reporter(on_event: OnEvent, table: str, operation: str) -> OnTasks:
 
 @contextlib.contextmanager
 def watch_tasks(spark: SparkSession, report: OnTasks, tag: str | None = None) -> Iterator[None]:
-    """Report the tasks of the session's jobs while in it.
+    """Report the tasks of the session's jobs inside the context.
 
     Args:
-        tag: The jobs to look at, in a classic session; all that are at work, if None.
+        tag: Tag of the jobs, on a classic session. None: all active jobs.
     """
     watch = _watch_connect if is_connect(spark) else _watch_classic
     with watch(spark, report, tag):
@@ -91,7 +91,7 @@ def _watch_classic(spark: SparkSession, report: OnTasks, tag: str | None) -> Ite
         while not left.wait(INTERVAL_S):
             try:
                 _look_at_stages(spark, tag, tasks)
-            except (Py4JError, AttributeError, OSError):  # stopped, or another Spark inside
+            except (Py4JError, AttributeError, OSError):  # stopped, or other Spark internals
                 return
             report(*tasks.sums())
 
@@ -142,17 +142,17 @@ def _watch_connect(spark: SparkSession, report: OnTasks, _tag: str | None) -> It
 
 
 class _Tasks:
-    """The tasks of the stages that were seen; those that ended are asked for no more."""
+    """Task counts of all seen stages; finished stages are not polled again."""
 
     def __init__(self) -> None:
         self._by_stage: dict[int, tuple[int, int]] = {}
 
     def set(self, stage: int, done: int, total: int) -> None:
-        """What is known of a stage now."""
+        """Update the counts of a stage."""
         self._by_stage[stage] = (done, total)
 
     def sums(self) -> tuple[int, int]:
-        """Done, and all."""
+        """Numbers of finished tasks and of all tasks."""
         return sum(done for done, _ in self._by_stage.values()), sum(
             total for _, total in self._by_stage.values()
         )

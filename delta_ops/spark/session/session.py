@@ -1,7 +1,7 @@
-"""The Spark session: get or create one, and settings that hold for one call.
+"""The Spark session: get or create a session, and override settings for one call.
 
-Spark needs Java 17 or later from the machine; without it PySpark fails with the text of a shell, so
-it is looked for before a session is created.
+Spark needs an installed Java 17 or later. Without it PySpark fails with an unclear shell message,
+so Java is checked before a session is created.
 """
 
 from __future__ import annotations
@@ -41,14 +41,14 @@ _JAVA_CURE = (
 def get_session(
     app_name: str = "delta_ops", configuration: Mapping[str, str] | None = None
 ) -> SparkSession:
-    """The active session, or a new one.
+    """Get the active session, or create one.
 
     Args:
         app_name: Name of a new session.
-        configuration: Settings of a new session; an active one is taken as it is.
+        configuration: Settings of a new session. An active session is not changed.
 
     Raises:
-        MissingDependencyError: A session has to be created, and there is no Java to run it on.
+        MissingDependencyError: A new session needs Java, and no suitable Java is installed.
     """
     validate_arguments(get_session, locals())
     active = SparkSession.getActiveSession()
@@ -58,7 +58,7 @@ def get_session(
     is_remote = "spark.remote" in settings or bool(os.environ.get("SPARK_REMOTE"))
     if not is_remote:
         validate_java()
-    # Without it Spark starts whatever `python3` is on PATH.
+    # Without it Spark starts the first `python3` on PATH.
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     builder = SparkSession.builder.appName(app_name)
     for name, value in settings.items():
@@ -68,21 +68,21 @@ def get_session(
 
 
 def is_connect(spark: SparkSession) -> bool:
-    """Whether the session is a client of a Connect server and so has no JVM of its own."""
+    """Whether the session is a client of a Connect server, without its own JVM."""
     return type(spark).__module__.startswith("pyspark.sql.connect.")
 
 
 def session_time_zone(spark: SparkSession) -> str:
-    """The zone in which partition values of type timestamp are read that name none."""
+    """Time zone for partition timestamps without one."""
     return spark.conf.get("spark.sql.session.timeZone") or "UTC"
 
 
 _told: WeakKeyDictionary[SparkSession, set[str]] = WeakKeyDictionary()
-"""What was said of sessions."""
+"""Warnings that were logged, by session."""
 
 
 def tell_once(spark: SparkSession, slower: str, why: Exception) -> None:
-    """Warn of a slower way that a session goes, once for each."""
+    """Warn about a slower fallback, once for each session."""
     told = _told.setdefault(spark, set())
     if slower not in told:
         told.add(slower)
@@ -90,7 +90,7 @@ def tell_once(spark: SparkSession, slower: str, why: Exception) -> None:
 
 
 def is_one_process(spark: SparkSession) -> bool:
-    """Whether the driver is its own executor."""
+    """Whether driver and executor are one process."""
     try:
         return re.fullmatch(r"local(\[[^\]]*\])?", spark.sparkContext.master or "") is not None
     except PySparkException:  # Connect has no context
@@ -98,10 +98,10 @@ def is_one_process(spark: SparkSession) -> bool:
 
 
 def validate_java() -> None:
-    """Check that the Java which Spark would start is there and new enough.
+    """Require that the Java that Spark would start exists and is recent enough.
 
     Raises:
-        MissingDependencyError: It is not.
+        MissingDependencyError: Java is missing or too old.
     """
     home = os.environ.get("JAVA_HOME")
     java = os.path.join(home, "bin", "java") if home else shutil.which("java")
@@ -130,14 +130,14 @@ _Key = tuple[object, str]
 
 @dataclass(frozen=True, eq=False, slots=True, kw_only=True)
 class _Override:
-    """A value that one call gives a setting."""
+    """Value of a setting during one call."""
 
     thread: int
     value: str
 
 
 class _Overrides:
-    """The calls that are under way for each setting, and what it was before the first of them."""
+    """Active calls for each setting, and the value before the first of them."""
 
     def __init__(self) -> None:
         self.lock = threading.Lock()
@@ -149,7 +149,7 @@ _overrides = _Overrides()
 
 
 def _free_lock() -> None:
-    """Make the lock anew in a child, where a thread that holds it does not exist."""
+    """Recreate the lock in a forked child, because a thread of the parent may have held it."""
     _overrides.lock = threading.Lock()
 
 
@@ -159,11 +159,11 @@ if hasattr(os, "register_at_fork"):
 
 @contextlib.contextmanager
 def overriding(spark: SparkSession, settings: Mapping[str, str]) -> Iterator[None]:
-    """Session settings for the duration of a call.
+    """Override session settings for the duration of a call.
 
-    A call within a call has the inner value, and the outer one again afterwards. Settings belong to
-    the session, so other threads see them too: where calls of several threads overlap, the value of
-    the thread that came first is in force until it leaves.
+    In nested calls the inner value applies; afterwards the outer value applies again. Settings
+    belong to the session, so other threads see them too. If calls in several threads overlap, the
+    value of the first thread applies until its call ends.
     """
     session = _identity(spark)
     with contextlib.ExitStack() as entered:
@@ -175,7 +175,7 @@ def overriding(spark: SparkSession, settings: Mapping[str, str]) -> Iterator[Non
 
 
 def _identity(spark: SparkSession) -> object:
-    """Equal for all objects of Python that stand for one session."""
+    """A value that is equal for all Python objects of one session."""
     session: Any = spark
     try:
         return session.session_id if is_connect(spark) else session._jsparkSession.sessionUUID()
@@ -201,7 +201,7 @@ def _leave(spark: SparkSession, key: _Key, call: _Override) -> None:
 
 
 def _value_in_force(calls: Sequence[_Override], before: str | None) -> str | None:
-    """The innermost value of the thread that came first."""
+    """The innermost value of the first thread."""
     return next((c.value for c in reversed(calls) if c.thread == calls[0].thread), before)
 
 
@@ -214,7 +214,7 @@ def _set(spark: SparkSession, name: str, value: str | None) -> None:
 
 @contextlib.contextmanager
 def _locale_for_file_names() -> Iterator[None]:
-    """A locale in which the JVM can name files beyond ASCII, where the environment has none."""
+    """Set a locale for non-ASCII file names in the JVM, if the environment has no locale."""
     if any(os.environ.get(name) for name in _LOCALE_NAMES) or os.name == "nt":
         yield
         return

@@ -1,7 +1,7 @@
-"""Session settings of the reference that say how tables are read and written by `format("delta")`.
+"""Session settings of the reference that affect reads and writes with `format("delta")`.
 
-Only what is named here is heeded; every other setting below `spark.databricks.delta.` is the
-reference's own and does nothing. What a call says itself goes before what its session says.
+Only the settings named here apply. All other settings below `spark.databricks.delta.` belong to the
+reference and have no effect. Options of a call override session settings.
 """
 
 from __future__ import annotations
@@ -18,17 +18,17 @@ from delta_ops.spark.session.session import is_connect
 PREFIX = "spark.databricks.delta."
 _DEFAULTS = f"{PREFIX}properties.defaults."
 _VERSIONS = frozenset({"minreaderversion", "minwriterversion"})
-"""Defaults of the protocol, in lower case: a new table has the lowest that its features need."""
+"""Protocol defaults, in lower case. A new table gets the lowest version for its features."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SessionSettings:
-    """What a session says of all its reads and writes."""
+    """Settings of a session for all its reads and writes."""
 
     merge_schema: bool
-    """`schema.autoMerge.enabled`: writes and merges take in columns that only the data have."""
+    """`schema.autoMerge.enabled`: writes and merges add columns that only the data have."""
     enforce_retention: bool
-    """`retentionDurationCheck.enabled`: vacuum refuses a retention that is dangerously short."""
+    """`retentionDurationCheck.enabled`: vacuum rejects a dangerously short retention."""
     overwrites_dynamically: bool
     """`spark.sql.sources.partitionOverwriteMode`: an overwrite replaces the data's partitions."""
     user_metadata: str | None
@@ -36,7 +36,7 @@ class SessionSettings:
 
 
 def session_settings(spark: SparkSession) -> SessionSettings:
-    """What the session says now.
+    """Read the current settings.
 
     Raises:
         InvalidRequestError: A setting is neither true nor false.
@@ -51,12 +51,12 @@ def session_settings(spark: SparkSession) -> SessionSettings:
 
 
 def user_metadata_of(spark: SparkSession) -> str | None:
-    """What the session says to keep in each commit; None: nothing."""
+    """User metadata for each commit of the session; None if it is not set."""
     return _text(spark, "commitInfo.userMetadata")
 
 
 def default_properties(spark: SparkSession) -> Mapping[str, str]:
-    """Table properties that the session gives to new tables, by the names that tables have."""
+    """Default properties for new tables, by property name."""
     found = {}
     for name in _setting_names(spark):
         rest = name[len(_DEFAULTS) :]
@@ -73,7 +73,7 @@ def _setting_names(spark: SparkSession) -> Iterable[str]:
         return spark.conf.getAll
     jvm: Any = spark._jvm
     settings: Any = spark.conf._jconf
-    # One call for all of them, where each entry of a map of Java's takes several.
+    # One call for all names; iterating over a Java map takes several calls per entry.
     names: str = jvm.java.lang.String.join("\n", settings.getAllAsJava().keySet())
     return names.splitlines()
 
@@ -90,10 +90,12 @@ def _flag(spark: SparkSession, name: str, *, default: bool) -> bool:
 
 
 def txn_of(spark: SparkSession) -> tuple[str, int] | None:
-    """The txn of `write.txnAppId` and `write.txnVersion`: what a table holds is not done again.
+    """The txn from `write.txnAppId` and `write.txnVersion`; None if neither is set.
+
+    A write is skipped if the table already has the txn.
 
     Raises:
-        InvalidRequestError: One of both is not set, or the version is no number.
+        InvalidRequestError: Only one of them is set, or the version is no number.
     """
     app_id, version = _text(spark, "write.txnAppId"), _text(spark, "write.txnVersion")
     if app_id is None and version is None:
@@ -107,6 +109,6 @@ def txn_of(spark: SparkSession) -> tuple[str, int] | None:
 
 
 def reset_txn(spark: SparkSession) -> None:
-    """Take the version of `write.txnVersion` from the session, where it says so, after a write."""
+    """Unset `write.txnVersion` after a write, if the session enables that."""
     if _flag(spark, "write.txnVersion.autoReset.enabled", default=False):
         spark.conf.unset(f"{PREFIX}write.txnVersion")

@@ -1,9 +1,9 @@
-"""Session variables: what Spark replaces in a text of SQL before it reads it.
+"""Session variables: escapes SQL texts so that Spark replaces no variables in them.
 
-Spark puts the value of a setting, an environment variable or a system property in the place of
-`${name}` anywhere in a text, also inside of names and of texts in quotes. Where `${` is meant, as
-in the name of a column, the text is written in another way that says the same: `'$' '{name}'` is
-one text to Spark, and `IDENTIFIER('`$' '{name}`')` is a name.
+Before parsing, Spark replaces `${name}` anywhere in a text by a setting, an environment variable or
+a system property, also inside names and string literals. If `${` is meant literally, as in a column
+name, an equivalent text is used: Spark reads `'$' '{name}'` as one string and `IDENTIFIER('`$'
+'{name}`')` as a name.
 """
 
 from __future__ import annotations
@@ -25,15 +25,15 @@ _QUOTED = re.compile(r"`((?:[^`]|``)*)`")
 
 
 def names_like_variables(*schemas: StructType) -> frozenset[str]:
-    """The names in these schemas, of columns and of fields, that Spark takes for a variable."""
+    """Names of columns and fields that Spark would read as variables."""
     return frozenset(_find_names(schemas))
 
 
 def escape_variables(text: str, names: Set[str] | None = None) -> str:
-    """A text of SQL in which Spark finds no variable.
+    """Rewrite a SQL text so that Spark finds no variables in it.
 
     Args:
-        names: The only names to write otherwise; None: all names, and texts in quotes.
+        names: Escape only these names. None: escape all names and string literals.
     """
     if _MARK not in text or names == frozenset():
         return text

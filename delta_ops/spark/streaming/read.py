@@ -1,7 +1,6 @@
-"""Read a table as a stream: what is there, and then what is committed.
+"""Read a table as a stream: first the existing rows, then the rows of each commit.
 
-Which files a batch reads is decided in `planning.table_stream`; how they reach Spark, in
-`source`.
+`planning.table_stream` selects the files of each batch, and `source` passes them to Spark.
 """
 
 from __future__ import annotations
@@ -30,7 +29,7 @@ from delta_ops.spark.streaming.rows import streaming_rows
 from delta_ops.spark.streaming.source import SourceUnavailableError, streaming_frame
 
 _MAX_FILES = 1000
-"""Files of a batch where nothing else is said."""
+"""Default limit of files in a batch."""
 
 
 def read_stream(
@@ -49,34 +48,36 @@ def read_stream(
 ) -> DataFrame:
     """Read the rows of a table as a stream: the existing rows, and then the rows of each commit.
 
-    A query reads each added row once, even where it is killed, as long as its checkpoint exists. It
-    continues a checkpoint of delta-spark, and delta-spark continues ours.
+    A query reads each added row once, even if it is killed, as long as its checkpoint exists. It
+    can continue from a checkpoint of delta-spark, and delta-spark from ours.
 
     A commit that deletes or changes rows stops the query, unless an option skips such commits. A
-    commit that changes the table's columns stops it, too: make the streaming DataFrame again and
+    commit that changes the table's columns also stops it: create the streaming DataFrame again and
     restart the query from its checkpoint. Earlier commits are read first in both cases. Commits
     that only rearrange rows, such as compaction, are skipped.
 
     Args:
-        source: The table, by its handle, its path or URI.
-        starting_version: The first commit that a new query reads; "latest" for the next one. By
-            default a new query begins with all rows of the latest version, file by file in the
+        source: The table handle, or the path or URI of the table.
+        starting_version: The first commit that a new query reads; "latest" for the next commit. By
+            default a new query starts with all rows of the latest version, file by file in the
             order of their modification times.
-        starting_timestamp: Instead of a version: the first commit at or after a time, in UTC
-            unless it has a zone.
-        max_files_per_trigger: Files of a batch; 1,000 by default, unless bytes are limited.
-        max_bytes_per_trigger: Bytes after which a batch takes no further file.
+        starting_timestamp: Start at the first commit at or after this time, in UTC unless it has a
+            zone. Excludes `starting_version`.
+        max_files_per_trigger: Maximum number of files in a batch. Default: 1,000, unless bytes are
+            limited.
+        max_bytes_per_trigger: A batch takes no further file after this many bytes.
         ignore_deletes: Skip commits that only delete rows.
-        ignore_changes: Read all rows of files that replace others, unchanged rows again.
-        skip_change_commits: Skip commits that delete or change rows, with the rows that they add.
-        exclude_regex: Skip files whose path in the log it matches anywhere.
-        read_change_feed: Read how rows changed instead, with the columns of `read_changes`; the
-            first rows count as inserted.
+        ignore_changes: Read all rows of rewritten files, including unchanged rows again.
+        skip_change_commits: Skip commits that delete or change rows, including the rows that they
+            add.
+        exclude_regex: Skip files if it matches any part of their path in the log.
+        read_change_feed: Read the changes of rows, with the columns of `read_changes`. The first
+            rows count as inserted.
 
     Raises:
         InvalidRequestError: An option is invalid, or this session does not support the stream.
-        TableNotFoundError: There is no table.
-        UnsupportedFeatureError: We cannot read the way in which the rows are stored.
+        TableNotFoundError: The table does not exist.
+        UnsupportedFeatureError: The rows are stored in an unsupported way.
     """
     validate_arguments(read_stream, locals())
     request = StreamRequest(
@@ -183,15 +184,15 @@ class _SparkStream:
 
 
 def _open_stream(log: DeltaLog, version: int, request: StreamRequest) -> TableStream:
-    """A table as a query reads it whose DataFrame was made for a version."""
+    """Open a table for a query whose DataFrame was created at this version."""
     return TableStream(log, _shape_of_query(log.snapshot(version)), request)
 
 
 def _shape_of_query(made_for: Snapshot) -> Snapshot:
-    """The first snapshot of a query, which may be younger than its DataFrame."""
+    """The first snapshot of a query. It may be later than the snapshot of its DataFrame."""
     shape = made_for.refresh()
     obstacle = find_change_of_columns(shape.version, shape.metadata, made_for)
-    # Where columns changed, the query tells of it once it has read what was before.
+    # If columns changed, the query reads all earlier commits first and then reports the change.
     return shape if obstacle is None else made_for
 
 

@@ -1,8 +1,8 @@
-"""Stream rows: a table as a stream by Spark's public API, for sessions without a JVM at hand.
+"""Stream rows: a table as a stream through Spark's public API, for sessions without a local JVM.
 
-Rows pass through Python workers, and all columns of a file are read, so this is a few times slower
-than the native source (`source`). Offsets are the same: a query continues from its checkpoint by
-either.
+Rows pass through Python workers, and all columns of a file are read. This is a few times slower
+than the native source (`source`). Both use the same offsets, so a query can continue from its
+checkpoint with either.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ from delta_ops.protocol.actions import AddFile
 from delta_ops.protocol.stream_offset import StreamOffset, stream_offset_from_json
 
 _TASKS = 16
-"""Parts of a batch at most."""
+"""Maximum number of tasks in a batch."""
 
 
 def streaming_rows(
@@ -42,17 +42,17 @@ def streaming_rows(
     schema: StructType,
     open_stream: Callable[[], TableStream],
 ) -> DataFrame:
-    """The rows of a table as a stream.
+    """Read the rows of a table as a stream.
 
     Args:
-        spark: Any session; its server's Python has delta_ops.
+        spark: Any session. The Python of its server needs delta_ops.
         log: The table.
         schema: The columns of every batch.
-        open_stream: Called where the query runs.
+        open_stream: Called in the process that runs the query.
     """
     given = schema.json()
 
-    # Defined here so that it goes to the server with what it was made for.
+    # Defined here so that the class is sent to the server with its variables.
     class TableSource(DataSource):
         @classmethod
         def name(cls) -> str:
@@ -73,7 +73,7 @@ class _Files(InputPartition):
     """Files that one task reads."""
 
     version: int
-    """The version whose columns the rows have."""
+    """Version of the table whose columns the rows get."""
     adds: Sequence[AddFile]
 
     def __init__(self, version: int, adds: Sequence[AddFile]) -> None:
@@ -81,7 +81,7 @@ class _Files(InputPartition):
 
 
 class TableReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
-    """A table as Spark's Python source; an empty offset is the place before all rows."""
+    """A table as a Python data source of Spark. An empty offset is the position before all rows."""
 
     def __init__(
         self, log: DeltaLog, open_stream: Callable[[], TableStream], schema: StructType
@@ -90,7 +90,7 @@ class TableReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         self._opened: TableStream | None = None
 
     def __getstate__(self) -> dict[str, Any]:
-        """A task needs nothing of what was planned."""
+        """Drop the planning state, because tasks do not need it."""
         return {**vars(self), "_opened": None}
 
     def initialOffset(self) -> dict[str, Any]:  # noqa: N802

@@ -1,12 +1,12 @@
-"""The stream source: a table as a native source of Spark's streams.
+"""The stream source: a table as a native source of Spark streams.
 
 Spark requests offsets from a `Source`, and the rows between two offsets. Our source is a Java class
-(`java/delta_ops/streams`). It calls Python, which returns the text of an offset, or a DataFrame
-over our file index whose relations are marked as streaming. Rows are read as in a batch: pruned
-columns, pushed filters, no Python worker. The source reaches Spark inside a plan, without a name
-that a class loader would look up.
+(`java/delta_ops/streams`). It calls Python, which returns an offset as text, or a DataFrame over
+our file index whose relations are marked as streaming. Rows are read as in a batch: with column
+pruning and filter pushdown, and without a Python worker. The source reaches Spark as an object
+inside a plan, so no class loader has to find it by name.
 
-The Java depends on internals of Spark, as the file index does.
+The Java code depends on Spark internals, as the file index does.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ _CLASS = "delta_ops.streams.LogStreams"
 
 
 class SourceUnavailableError(Exception):
-    """This session, or this version of Spark, cannot use the source."""
+    """This session or Spark version does not support the source."""
 
 
 class StreamedTable(Protocol):
@@ -36,7 +36,7 @@ class StreamedTable(Protocol):
         """End the query with the latest version."""
 
     def end_after(self, start: str | None, *, is_limited: bool) -> str | None:
-        """The offset where the next batch ends; None where there are no rows yet."""
+        """The end offset of the next batch; None if there are no rows yet."""
 
     def rows_between(self, start: str | None, end: str) -> DataFrame | None:
         """The rows of a batch; None for no rows."""
@@ -45,16 +45,16 @@ class StreamedTable(Protocol):
 def streaming_frame(
     spark: SparkSession, name: str, schema: StructType, open_table: Callable[[], StreamedTable]
 ) -> DataFrame:
-    """The rows of a table as a stream.
+    """Read the rows of a table as a stream.
 
     Args:
         spark: A classic session.
-        name: What Spark shows of the source.
+        name: Name of the source in Spark's UI and logs.
         schema: The columns of every batch.
         open_table: Opens the table for each query that starts.
 
     Raises:
-        SourceUnavailableError: This session cannot use the source.
+        SourceUnavailableError: This session does not support the source.
     """
     if is_connect(spark):
         raise SourceUnavailableError("it is a session of Spark Connect")
@@ -74,7 +74,7 @@ def streaming_frame(
 
 
 def _answer(table: StreamedTable, question: str) -> Any:
-    """Answer one question of the source, a text of three lines: what, start and end."""
+    """Answer a request of the source: a text with three lines for kind, start and end."""
     what, start, end = question.split("\n")
     match what:
         case "stop at latest":

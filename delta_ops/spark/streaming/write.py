@@ -1,7 +1,7 @@
-"""Write a streaming query to a table: each batch once, even where the query is killed.
+"""Write a streaming query to a table: each batch exactly once, even if the query is killed.
 
-A batch is one commit, with the query's id and the batch's number as its txn. Spark runs a batch
-again where its checkpoint does not record the batch as done; the batch then finds its txn and does
+A batch is one commit, with the query's id and the batch number as its txn. If the checkpoint does
+not record a batch as done, Spark runs it again. The batch then finds its txn in the table and does
 nothing. The id stays the same as long as the checkpoint exists.
 """
 
@@ -35,7 +35,7 @@ from delta_ops.transaction.write import write_rows
 OutputMode = Literal["append", "complete", "update"]
 
 _QUERY_ID = "sql.streaming.queryId"
-"""Spark's local property for the query that a thread belongs to."""
+"""Spark's local property with the query id of a thread."""
 
 
 def write_stream(
@@ -61,28 +61,28 @@ def write_stream(
 
     Args:
         df: A streaming DataFrame.
-        target: The table, or the place of a new one.
-        checkpoint_location: Where Spark records the progress of the query, as Spark takes it. Each
-            query needs its own.
-        output_mode: "append" adds the rows of each batch; "complete" replaces all rows by those of
-            the batch; "update" merges them by `keys`.
+        target: The table, or the location of a new table.
+        checkpoint_location: Directory for the progress of the query, in Spark's format. Each query
+            needs its own.
+        output_mode: "append" adds the rows of each batch. "complete" replaces all rows by the rows
+            of the batch. "update" merges them by `keys`.
         keys: Columns that identify a row of an update.
         partition_by: Partition columns of a new table.
-        merge_schema: Add columns, and fields of structs, that only the data have.
-        overwrite_schema: With "complete": the columns of the data become the table's.
+        merge_schema: Add columns and struct fields that only the data have.
+        overwrite_schema: With "complete": the columns of the data replace the columns of the table.
         configuration: Table properties of a new table.
         available_now: Read the rows that exist when the query starts, in batches, and end.
-        processing_time: How often a batch begins, such as "10 seconds"; by default each batch
-            begins at the end of the one before.
-        query_name: The name that Spark shows for the query.
+        processing_time: Interval between batches, such as "10 seconds". By default each batch
+            starts at the end of the previous batch.
+        query_name: The name of the query in Spark's UI.
         user_metadata: Any text, kept in each commit.
         hooks: Called after each commit.
 
     Returns:
-        The running query; `awaitTermination` waits for its end and raises its error.
+        The running query. `awaitTermination` waits for its end and raises its error.
 
     Raises:
-        InvalidRequestError: An option is unknown, or contradicts another one.
+        InvalidRequestError: An option is unknown, or contradicts another option.
     """
     validate_arguments(write_stream, locals())
     if not df.isStreaming:
@@ -148,14 +148,14 @@ def batch_writer(
     keys: Sequence[str] | None = None,
     on_event: OnEvent = ignore,
 ) -> BatchWriter:
-    """Make the function that `foreachBatch` calls, which writes each batch once.
+    """Create the function for `foreachBatch`; it writes each batch once.
 
     Args:
-        request: Its mode follows from the output mode.
-        checkpoint_location: The query's; required on Spark Connect.
+        request: Its mode is set from the output mode.
+        checkpoint_location: The query's checkpoint; required on Spark Connect.
 
     Raises:
-        InvalidRequestError: An option is unknown, or contradicts another one.
+        InvalidRequestError: An option is unknown, or contradicts another option.
     """
     if output_mode not in get_args(OutputMode):
         raise InvalidRequestError(
@@ -193,7 +193,7 @@ class BatchWriter:
     settings: FileSettings = BY_TABLE
 
     def __call__(self, batch: DataFrame, batch_id: int) -> None:
-        """Write a batch, if the table does not have it already."""
+        """Write a batch, unless the table already has it."""
         query = _query_id(batch, self.checkpoint_location)
         if self.keys and self.log.exists():
             result = self._merge(batch, (query, batch_id))
@@ -209,7 +209,7 @@ class BatchWriter:
             )
             result = write_rows(engine_of(batch, self.settings), batch, request)
         if result.already_committed:
-            # Spark fails a batch of a query with state unless its rows are computed.
+            # Spark fails a batch of a stateful query unless its rows are computed.
             batch.write.format("noop").mode("overwrite").save()
 
     def _merge(self, batch: DataFrame, txn: tuple[str, int]) -> CommitResult:
@@ -255,6 +255,6 @@ def _query_id(batch: DataFrame, checkpoint_location: str | None) -> str:
             "this session does not tell a batch which query it is of; give the query's "
             "checkpoint_location, where the id is kept"
         )
-    # Spark writes it before the first batch, and never again.
+    # Spark writes the file before the first batch and never changes it.
     text = spark.read.text(f"{checkpoint_location.rstrip('/')}/metadata").collect()[0][0]
     return str(json.loads(text)["id"])

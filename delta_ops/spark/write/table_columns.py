@@ -89,7 +89,7 @@ def fit(frame: DataFrame, schema: StructType, table: str) -> FittedRows:
         else:
             fitted = null_of(each.data_type)
         values.append(fitted.alias(each.name))
-    names = [f"delta_ops check {i}" for i in range(len(misfits))]  # spaces: no table column
+    names = [f"delta_ops check {i}" for i in range(len(misfits))]  # spaces avoid table columns
     return FittedRows(
         frame=frame.select(
             *values,
