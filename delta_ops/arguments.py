@@ -62,7 +62,7 @@ def validate_arguments(function: Callable[..., Any], given: Mapping[str, object]
         given: Arguments by name; names without an annotation are skipped.
 
     Raises:
-        InvalidRequestError: Names the function, the argument and the valid types.
+        InvalidRequestError: The message names the function, the argument and the valid types.
     """
     for name, (fits, annotation) in _parameters(function).items():
         if name in given and not fits(given[name]):

@@ -28,7 +28,7 @@ def validate_feed_columns(definition: TableDefinition, table: str) -> None:
     """Refuse a column with the name of a feed column, if the table has a feed.
 
     Raises:
-        InvalidRequestError: Names the column.
+        InvalidRequestError: The message names the column.
     """
     if name := mistaken_feed_column(definition):
         raise InvalidRequestError(

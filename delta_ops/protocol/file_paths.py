@@ -3,11 +3,11 @@
 Source: PROTOCOL.md, "Add File and Remove File" (a path is a URI according to RFC 2396).
 
 A path is decoded exactly once. The canonical form of a file inside the table is relative to the
-table's root. A file therefore has one key, even if another writer names it absolutely, with `file:`
-or with other escapes. The same holds for schemes of one store (`s3`, `s3a`) and for a local root
-that is a symbolic link: the table's root is resolved, paths in the log are not. The key of a file
-outside the root is its absolute path or URI. Steps up (`..`) are resolved in the text, as in
-Hadoop, and never leave a bucket.
+table's root. A file therefore has one key, even if another writer uses an absolute path, `file:` or
+other escapes. The same holds for schemes of one store (`s3`, `s3a`) and for a local root that is a
+symbolic link: the table's root is resolved, paths in the log are not. The key of a file outside the
+root is its absolute path or URI. Steps up (`..`) are resolved in the text, as in Hadoop, and never
+leave a bucket.
 """
 
 from __future__ import annotations

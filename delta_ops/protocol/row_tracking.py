@@ -128,7 +128,7 @@ def validate_ids(add: AddFile, table: str) -> None:
     """Refuse a file without row ids in the log; its rows could not keep their ids.
 
     Raises:
-        InvalidRequestError: Names the file.
+        InvalidRequestError: The message names the file.
     """
     if add.base_row_id is None or add.default_row_commit_version is None:
         raise InvalidRequestError(

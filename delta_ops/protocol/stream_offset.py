@@ -24,7 +24,7 @@ class StreamOffset:
     """`metaData.id`."""
     version: int
     index: int = -1
-    """The last file of the version that was read, numbered from 0; -1: no file yet.
+    """The last file that was read in the version, numbered from 0; -1: no file yet.
 
     In a commit, the numbered files are its adds that change data, in line order. In the first
     snapshot, they are all files, by modification time and then by path.

@@ -227,7 +227,7 @@ def validate(
         engine: Matters for reads and writes; None: either engine suffices.
 
     Raises:
-        UnsupportedFeatureError: Names everything that is not supported.
+        UnsupportedFeatureError: The message names everything that is not supported.
         LogCorruptError: The protocol contradicts itself, or the schema is malformed or lacks a
             partition column.
     """
@@ -263,7 +263,7 @@ def validate_properties(definition: TableDefinition, *, table: str) -> None:
     """Refuse properties that require a feature missing from the protocol.
 
     Raises:
-        InvalidRequestError: Names the property and the feature.
+        InvalidRequestError: The message names the property and the feature.
     """
     for name, property_name in features_of_properties(definition.metadata.configuration).items():
         if not definition.has(name):
@@ -283,7 +283,7 @@ def validate_types(
         added: Features that the protocol gets together with the columns.
 
     Raises:
-        InvalidRequestError: Names the column, its type and the feature.
+        InvalidRequestError: The message names the column, its type and the feature.
     """
     needed = {each: f.name for f in FEATURES for each in f.types if not definition.has(f.name)}
     missing = {each: name for each, name in needed.items() if name not in added}

@@ -110,7 +110,7 @@ def validate_clustering(
         before: The table's current schema, which has the logical names of dropped columns.
 
     Raises:
-        InvalidRequestError: Names the column.
+        InvalidRequestError: The message names the column.
     """
     known = {path for path, _ in leaves(physical_schema)}
     for path in columns:

@@ -39,7 +39,7 @@ def validate_added(schema: StructType, before: StructType, table: str) -> None:
     """Refuse new generated and identity columns, since existing rows have no values for them.
 
     Raises:
-        InvalidRequestError: Names the column.
+        InvalidRequestError: The message names the column.
     """
     for each in schema.fields:
         is_new = each.name.lower() not in before.fields_by_lower_name

@@ -1,6 +1,6 @@
 """Implication: derive a predicate on single columns from a condition on rows.
 
-Whenever the condition is true, the predicate is true. Files can therefore be skipped by the
+Whenever the condition is true, the predicate is true. A read can therefore skip files by the
 predicate, and a commit can record it as its read predicate.
 """
 

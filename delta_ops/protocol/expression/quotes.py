@@ -30,7 +30,7 @@ def validate_quotes(sql: str, find: Find) -> None:
         find: Finds columns.
 
     Raises:
-        InvalidRequestError: Shows both unambiguous spellings.
+        InvalidRequestError: The message shows both unambiguous spellings.
     """
     if '"' not in sql:
         return
@@ -47,7 +47,7 @@ def validate_rule(rule: Check | Invariant | Generated, schema: StructType, table
     deltalake writes such constraints for columns with capital letters.
 
     Raises:
-        InvalidRequestError: Names the rule and how to fix it.
+        InvalidRequestError: The message names the rule and how to fix it.
     """
     try:
         validate_quotes(rule.expression or "", finder_of(schema))
@@ -67,7 +67,7 @@ def validate_condition(condition: Expression, find: Find) -> None:
         find: Finds columns.
 
     Raises:
-        InvalidRequestError: Shows how to write the condition.
+        InvalidRequestError: The message shows how to write the condition.
     """
     validate_quotes(condition.text, find)
     validate_looks_at_rows(condition)
@@ -79,7 +79,7 @@ def validate_looks_at_rows(condition: Expression) -> None:
     Truth values and numbers, such as `true`, `false` and `1 = 1`, are unambiguous and allowed.
 
     Raises:
-        InvalidRequestError: Shows how to write the condition.
+        InvalidRequestError: The message shows how to write the condition.
     """
     nodes = list(_walk(condition.root))
     if any(isinstance(each, Column) or _is_time(each) for each in nodes):

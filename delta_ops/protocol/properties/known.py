@@ -66,7 +66,7 @@ class Property(Generic[_T]):
         """The effective value in a table; None if there is none.
 
         Raises:
-            InvalidRequestError: The text is invalid; names the property, the text and the allowed
+            InvalidRequestError: The text is invalid; the message names the property and the allowed
                 values.
         """
         text = self.text_in(configuration)

@@ -85,7 +85,7 @@ def table_properties_from_configuration(configuration: Mapping[str, str]) -> Tab
     """Parse the properties of a table.
 
     Raises:
-        InvalidRequestError: A property is invalid; names the property, its value and the allowed
+        InvalidRequestError: A property is invalid; the message names it, its value and the allowed
             values.
     """
     for name, value in configuration.items():

@@ -89,7 +89,7 @@ def arrow_schema_from_schema(schema: StructType) -> pa.Schema:
     """Convert the columns of a table to Arrow.
 
     Raises:
-        InvalidRequestError: A type has no Arrow type; names the column.
+        InvalidRequestError: A type has no Arrow type; the message names the column.
     """
     return pa.schema([_arrow_field(each, ()) for each in schema.fields])
 
@@ -107,8 +107,8 @@ def schema_from_arrow(schema: pa.Schema) -> StructType:
     """Convert an Arrow schema to the columns of a table, without Arrow metadata.
 
     Raises:
-        InvalidRequestError: A type has no Delta type, or two names differ only in case; names the
-            column.
+        InvalidRequestError: A type has no Delta type, or two names differ only in case; the message
+            names the column.
     """
     return _struct(list(schema), ())
 

@@ -144,7 +144,7 @@ def refuse_quoted_name(text: str, find: Callable[[ColumnPath], object]) -> None:
         find: Finds columns and fields, ignoring case.
 
     Raises:
-        InvalidRequestError: Shows both unambiguous spellings.
+        InvalidRequestError: The message shows both unambiguous spellings.
     """
     path = next((path for path in _readings(text) if _is_known(path, find)), None)
     if path is None:

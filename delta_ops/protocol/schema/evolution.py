@@ -134,7 +134,7 @@ def validate_alike(table: StructType, data: StructType) -> None:
     """Refuse data if a column's type or spelling differs from the table's.
 
     Raises:
-        InvalidRequestError: Names the column and both types.
+        InvalidRequestError: The message names the column and both types.
     """
     _validate_alike(table, data, ())
 
@@ -143,7 +143,7 @@ def validate_given_once(data: StructType, table: str) -> None:
     """Refuse data with duplicate columns or struct fields, ignoring case.
 
     Raises:
-        InvalidRequestError: Names the column.
+        InvalidRequestError: The message names the column.
     """
     for path, data_type in [((), data), *walk(data)]:
         if not isinstance(data_type, StructType):

@@ -105,7 +105,7 @@ def refuse_metadata(given: Mapping[Any, Any], path: ColumnPath) -> None:
     """Refuse Delta's metadata keys on array elements, map keys and map values.
 
     Raises:
-        InvalidRequestError: Names the key.
+        InvalidRequestError: The message names the key.
     """
     for key in column_metadata(given, path[:1]):
         if key in _KNOWN:

@@ -160,7 +160,7 @@ def schema_from_json(text: str) -> StructType:
     """Parse a schema string of `metaData`.
 
     Raises:
-        InvalidRequestError: The text is no schema; names the column and the problem.
+        InvalidRequestError: The text is no schema; the message names the column and the problem.
     """
     try:
         parsed = json.loads(text)
@@ -216,7 +216,7 @@ def validate_distinct(schema: StructType, table: str) -> None:
     """Refuse to write to a table whose columns or struct fields differ only in case.
 
     Raises:
-        InvalidRequestError: Names the columns.
+        InvalidRequestError: The message names the columns.
     """
     for path, data_type in [((), schema), *walk(schema)]:
         if not isinstance(data_type, StructType):

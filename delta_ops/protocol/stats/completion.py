@@ -75,7 +75,7 @@ def complete_stats(
     *,
     is_tight: bool,
 ) -> str:
-    """Complete statistics from a footer.
+    """Add missing statistics from a footer.
 
     A column that the file does not have is null in all rows.
 

@@ -76,7 +76,7 @@ def value_of_type(value: Any, field: StructField, table: str, *, is_whole: bool 
         pairs, a struct as a dict of all its fields.
 
     Raises:
-        InvalidRequestError: Names the path in the value, the value and the type.
+        InvalidRequestError: The message names the path in the value, the value and the type.
     """
 
     def refuse(path: str, wanted: str, given: Any, reason: str) -> InvalidRequestError:

@@ -78,8 +78,8 @@ def literal_of_type(value: Any, data_type: DataType, *, column: str) -> Any:
     A `timestamp` is returned in UTC. The function accepts its own results.
 
     Raises:
-        InvalidRequestError: The value does not match the type, or the type cannot be compared;
-            names column, type and value.
+        InvalidRequestError: The value does not match the type, or the type cannot be compared; the
+            message names column, type and value.
     """
     if _is_compared_roughly(value, data_type):
         raise InvalidRequestError(
