@@ -1,7 +1,7 @@
-"""What changed in a table: the values of a column in the files that commits added or removed.
+"""Changed values: the values of a column in files that commits added or removed.
 
-A table that is computed from another learns so which of its partitions are out of date, whatever
-brought the change: a late record, a correction, another writer.
+They show which partitions of a derived table are outdated, whatever the reason: a late record, a
+correction, or another writer.
 """
 
 from __future__ import annotations
@@ -22,21 +22,21 @@ from delta_ops.protocol.arrow_schemas import add_files, remove_files
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ChangedValues:
-    """The distinct values of a column in changed files, null left out."""
+    """The distinct values of a column in changed files, without null."""
 
     values: tuple[Any, ...]
-    """Ascending."""
+    """Distinct values, ascending."""
     version: int
-    """The table's version up to which they are complete; the next call begins after it."""
+    """The last version whose changes are included; the next call begins after it."""
 
 
 def changed_values(log: TableOrPlace, column: str, after_version: int | None) -> ChangedValues:
     """The values of `column` in files that data-changing commits after a version added or removed.
 
     Args:
-        after_version: The version that the last call returned; None for all that is live.
+        after_version: The version that the last call returned; None for all live files.
 
-    Where a commit has been cleaned up, or a removed file vacuumed, all live files count as changed.
+    If a commit was cleaned up or a removed file was vacuumed, all live files count as changed.
     """
     log = log_of(log)
     snapshot = log.snapshot()
@@ -53,7 +53,7 @@ def changed_values(log: TableOrPlace, column: str, after_version: int | None) ->
 
 
 def changed_files(commit: Commit) -> Iterator[AddFile]:
-    """The files with rows that a commit added or removed."""
+    """The files whose rows a commit added or removed."""
     for add in add_files(commit.adds):
         if add.data_change:
             yield add

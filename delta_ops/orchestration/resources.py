@@ -1,7 +1,7 @@
 """Resources: the tables under one root, for assets, the IO manager, jobs, sensors and checks.
 
-Spark sessions come from dagster-pyspark's `LazyPySparkResource`: nothing starts a JVM before rows
-are read or written.
+Spark sessions come from dagster-pyspark's `LazyPySparkResource`, so no JVM starts before rows are
+read or written.
 """
 
 from collections.abc import Mapping, Sequence
@@ -28,7 +28,7 @@ from delta_ops.transaction import Transaction, begin
 
 TableName = str | Sequence[str] | dg.AssetKey
 _FOLDERS_OF_TABLES = frozenset({LOG_DIRECTORY, CHANGE_DATA_DIRECTORY, "_delta_ops"})
-"""Folders that a table has inside it, so that no table can be there."""
+"""Folders inside a table; no other table can be there."""
 
 
 def table_log(
@@ -39,13 +39,13 @@ def table_log(
     lock: Lock | None = None,
     cache: RangeCache | None = None,
 ) -> DeltaLog:
-    """The log of a table: the parts of its name, or of the asset's key, are folders under root."""
+    """The log of a table; the parts of its name or asset key are folders under root."""
     uri = _table_uri(root, table)
     return DeltaLog(uri, resolve_options(storage_options), lock=lock, cache=cache)
 
 
 def range_cache(directory: str | None, max_bytes: int) -> RangeCache | None:
-    """The cache in a directory, if there is to be one."""
+    """The cache in a directory; None without a directory."""
     return None if directory is None else RangeCache(directory, max_bytes)
 
 
@@ -56,7 +56,7 @@ STORAGE_OPTIONS = (
 
 
 def lake_config(given: Mapping[str, Any]) -> dict[str, Any]:
-    """Fields of a resource for tables, with its storage options as config may hold them.
+    """Convert the storage options in a resource's fields to config.
 
     Raises:
         InvalidRequestError: A secret is written out in root or storage_options.
@@ -68,10 +68,10 @@ def lake_config(given: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def validate_fields(resource: type[Any], given: Mapping[str, Any]) -> None:
-    """Refuse what is no field: pydantic would leave some names out without a word.
+    """Reject unknown fields, because pydantic ignores some of them.
 
     Raises:
-        InvalidRequestError: With the fields that there are.
+        InvalidRequestError: A field is unknown; the error lists the known fields.
     """
     for name in given:
         if name not in resource.model_fields:
@@ -82,10 +82,11 @@ def validate_fields(resource: type[Any], given: Mapping[str, Any]) -> None:
 
 
 def validate_place(given: Mapping[str, Any]) -> None:
-    """Refuse the fields of an IO manager that name no place, or two.
+    """Reject fields of an IO manager that name no location, or two locations.
 
     Raises:
-        InvalidRequestError: Neither root nor lake is there, or lake beside what it says itself.
+        InvalidRequestError: Neither root nor lake is set, or lake is set together with a field that
+            it replaces.
     """
     if given.get("lake") is None and given.get("root") is None:
         raise InvalidRequestError(
@@ -104,8 +105,8 @@ def validate_place(given: Mapping[str, Any]) -> None:
 class DeltaLogResource(dg.ConfigurableResource[None]):
     """Snapshots and transactions of the tables under `root`.
 
-    What looks after the tables takes them from here too: `DeltaIOManager(lake=...)` and, for jobs,
-    sensors and checks, `table`.
+    It also configures `DeltaIOManager(lake=...)`, and `table` returns a table for jobs, sensors and
+    checks.
     """
 
     root: str = Field(description="Folder or URI under which each asset has its table.")
@@ -127,7 +128,7 @@ class DeltaLogResource(dg.ConfigurableResource[None]):
 
     @classmethod
     def configure_at_launch(cls, **given: Any) -> Any:
-        """The resource with further fields from the config of a run; see Dagster's own."""
+        """The resource with more fields from the run config, as in Dagster."""
         return super().configure_at_launch(**lake_config(given))
 
     def log(self, table: TableName) -> DeltaLog:
@@ -136,9 +137,10 @@ class DeltaLogResource(dg.ConfigurableResource[None]):
         return table_log(self.root, self.storage_options, table, lock=self.lock, cache=cache)
 
     def table(self, table: TableName) -> TableRef:
-        """The table for jobs, sensors and checks; its asset has the key that is its name.
+        """The table for jobs, sensors and checks; its name is the asset key.
 
-        A root that is a variable is asked for here, storage options by the jobs and sensors.
+        An environment variable as root is resolved here. Jobs and sensors resolve the variables in
+        storage options.
         """
         return TableRef(
             asset_key=dg.AssetKey(_name_parts(table)),
@@ -154,11 +156,11 @@ class DeltaLogResource(dg.ConfigurableResource[None]):
         version: int | None = None,
         timestamp: str | date | None = None,
     ) -> Snapshot:
-        """The table at a version, at a time, or at its latest version."""
+        """The snapshot at a version or a time; by default the latest."""
         return self.log(table).snapshot(version, timestamp)
 
     def begin(self, table: TableName) -> Transaction:
-        """A transaction on the table's latest version."""
+        """Begin a transaction on the table's latest version."""
         return begin(self.log(table))
 
 
@@ -170,7 +172,7 @@ def _name_parts(table: TableName) -> Sequence[str]:
     """The folders of a table below root.
 
     Raises:
-        InvalidRequestError: They lead out of root, or into a folder that belongs to a table.
+        InvalidRequestError: The folders lie outside root, or inside a table.
     """
     match table:
         case str():

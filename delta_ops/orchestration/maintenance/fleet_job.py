@@ -1,10 +1,10 @@
 """Fleet job: finds tables below prefixes, and maintains them in batches.
 
-The first of its three ops finds the tables and cuts them into batches. The second op maintains the
-tables of one batch as their health requires. The third op adds up the counts. A table that fails
-does not stop the others, and the last op fails with all failures. The metadata of each batch shows
-what was found, planned, done, skipped, left to a person, and saved. Tables need no assets, unlike
-those of `build_maintenance_job`, so nothing is observed.
+The first of its three ops finds the tables and splits them into batches. The second op maintains
+the tables of one batch as their health requires. The third op adds up the counts. A table that
+fails does not stop the others, and the last op fails with all failures. The metadata of each batch
+show findings, planned, done and skipped work, work left to a person, and savings. Unlike the tables
+of `build_maintenance_job`, the tables need no assets, so there are no observations.
 """
 
 from collections.abc import Iterator, Mapping, Sequence

@@ -22,7 +22,7 @@ _COUNTS = (
 
 
 def batch_metadata(rows: Sequence[TableMaintenance]) -> dict[str, Any]:
-    """Metadata of a batch: what was found, planned, done, skipped and saved for each table."""
+    """Metadata of a batch: findings, planned, done and skipped work, and savings of each table."""
     return {
         **{f"delta/{name}": value for name, value in batch_counts(rows)["counts"].items()},
         "delta/found": _values_by_table(rows, _finding_values),
@@ -89,7 +89,7 @@ def _failures_by_table(rows: Sequence[TableMaintenance]) -> dict[str, str]:
 
 
 def fleet_metadata(batches: Sequence[Mapping[str, Any]]) -> dict[str, int]:
-    """The counts of all batches together, as `batch_counts` makes them."""
+    """The sums of the counts of all batches."""
     return {f"delta/{n}": sum(batch["counts"][n] for batch in batches) for n in _COUNTS}
 
 
@@ -97,7 +97,7 @@ def raise_fleet_failures(batches: Sequence[Mapping[str, Any]]) -> None:
     """Fail the run if a table failed.
 
     Raises:
-        Failure: With the counts, and the failure of each table.
+        Failure: A table failed; the metadata have the counts and the failure of each table.
     """
     failed = {table: why for batch in batches for table, why in batch["failed"].items()}
     if not failed:

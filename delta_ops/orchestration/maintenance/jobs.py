@@ -55,13 +55,13 @@ def build_maintenance_job(
     policy: MaintenancePolicy | None = None,
     others: Sequence[PolicyTables] = (),
 ) -> dg.JobDefinition:
-    """A job that does what is due for these tables, or for the tables that its config names.
+    """A job that runs the due operations for these tables, or for the tables in its config.
 
     Args:
-        policy: What is due, and how it is done; the tables that it names do not count here. None:
-            any possible work is due.
-        others: Other policies, and their tables. A table that names its policy by a property is
-            maintained by the job of that policy, if the config names no tables.
+        policy: Decides which operations are due, and their options. Its field `tables` is ignored
+            here. None: any possible work is due.
+        others: Other policies, and their tables. If the config names no tables, a table whose
+            property names a policy is maintained by the job of that policy.
     """
     description = "Vacuum, rewrites, checkpoints and clean-up of the log, where they are due"
     work = _Work(kind="tables", entries=OPERATIONS, description=description)
@@ -75,7 +75,7 @@ def build_log_maintenance_job(
     policy: MaintenancePolicy | None = None,
     others: Sequence[PolicyTables] = (),
 ) -> dg.JobDefinition:
-    """A job that does what is due for the logs of many tables in one run. It opens no data file.
+    """A job that runs the due operations on the logs of many tables. It opens no data file.
 
     Args:
         policy: As for `build_maintenance_job`.
@@ -96,7 +96,7 @@ def build_maintenance_schedule(
     timezone: str = "UTC",
     default_status: dg.DefaultScheduleStatus = dg.DefaultScheduleStatus.STOPPED,
 ) -> dg.ScheduleDefinition:
-    """Runs the job for all its tables, even if the sensor is off."""
+    """A schedule that runs the job for all its tables, even if the sensor is off."""
     return dg.ScheduleDefinition(
         name=f"{job.name}_schedule",
         job=job,
@@ -108,7 +108,7 @@ def build_maintenance_schedule(
 
 
 def is_gone(instance: dg.DagsterInstance, table: TableRef) -> bool:
-    """Whether a missing table existed once, by Dagster's events of it."""
+    """Whether Dagster's events show that a missing table existed once."""
     newest = (
         record.event_log_entry
         for fetch in (instance.fetch_materializations, instance.fetch_observations)
@@ -173,10 +173,10 @@ class _JobTables:
         return [self.by_name[name] for name in config.tables or self.by_name]
 
     def due_work(self, table: TableRef, log: DeltaLog, *, is_named: bool) -> Due:
-        """What is due for a table, and by which policy.
+        """Find the due operations of a table, and the policy that decides.
 
         Args:
-            is_named: The config names the table, so that the policy of the job counts.
+            is_named: Whether the config names the table; then the policy of the job decides.
         """
         if is_named:
             return due_operations(log, self.policy)
@@ -245,7 +245,7 @@ class _Run:
         raise_failures(runs)
 
     def _warn_of_other_runs(self) -> None:
-        """Warn of tables that another run works on. Both runs are safe, but one works in vain."""
+        """Warn of tables that another run maintains too: safe, but one run does useless work."""
         names = {table.name for table in self._todo}
         by_job = {self._context.job_name: self._tables.by_name}
         found = unfinished_runs(self._context.instance, by_job, self._context.run.run_id)
@@ -267,7 +267,7 @@ class _Run:
         return run_ahead(calls, len(self._todo), settings.tables_at_once)
 
     def _maintain(self, table: TableRef) -> TableRun | None:
-        """Maintain a table. A failure is a sentence. None if another policy has the table."""
+        """Maintain a table; None if another policy has it. Errors become a failure sentence."""
         began = time.monotonic()
         try:
             result = self._attempt(table)
@@ -297,7 +297,7 @@ class _Run:
                 self._context.log.warning(f"{table.name}: {due.warning}")
             if due.policy is not self._tables.policy:
                 return None
-            if not keep_versions:  # the plan of what is due does not know them
+            if not keep_versions:  # the plan was made without them
                 plan = due.plan
             names = {entry.name for entry in self._entries}
             operations = operations or [each for each in due.operations if each in names]

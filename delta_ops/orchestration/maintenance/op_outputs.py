@@ -1,8 +1,9 @@
-"""Outputs and jobs of our ops, whatever IO manager a location has.
+"""Outputs and jobs of our ops, independent of the location's IO manager.
 
-The `io_manager` of a location is made for assets. Ours rejects the output of an op, which has no
-table, and another one may do anything. So each op names an IO manager of its own job, even an op
-without output, because Dagster sets up what an op names before the op runs.
+The `io_manager` of a location is made for assets. `DeltaIOManager` rejects the output of an op,
+because it has no table, and other IO managers may do anything. So each op names an IO manager of
+its own job. This includes ops without output, because Dagster sets up the named IO manager before
+an op runs.
 """
 
 from __future__ import annotations
@@ -51,8 +52,8 @@ def build_job(
             owners=list(owners) or None,
             tags=tags,
             executor_def=executor_def,
-            # Nothing uses `io_manager`. Without it Dagster copies the job into one with the
-            # location's IO manager, and copies its sensors too, with warnings.
+            # No op uses `io_manager`. Without this entry Dagster copies the job to add the
+            # location's IO manager, and also copies its sensors, with warnings.
             resource_defs={IO_MANAGER_KEY: io_manager, "io_manager": io_manager},
         )(compose)
 

@@ -70,10 +70,10 @@ def raise_failures(runs: Sequence[TableRun]) -> None:
 
 
 def maintenance_observation(table: TableRef, result: MaintenanceResult) -> dg.AssetObservation:
-    """What a run did with a table, and the state of the table after it.
+    """The observation of a table's maintenance in a run, with the state of the table after it.
 
     Raises:
-        DeltaOpsError: The table cannot be opened any more.
+        DeltaOpsError: The table can no longer be opened.
     """
     snapshot = table.log().snapshot()
     return dg.AssetObservation(
@@ -129,7 +129,7 @@ def _card(table: TableRef, result: MaintenanceResult) -> dict[str, Any]:
         return {}
     try:
         return {"delta/card": dg.MetadataValue.md(table_card(table.log()))}
-    except DeltaOpsError as error:  # the work must be reported all the same
+    except DeltaOpsError as error:  # still report the work
         return {"delta/card": dg.MetadataValue.md(plain_text(str(error)))}
 
 

@@ -42,7 +42,7 @@ from delta_ops.storage.concurrency import MAX_CONCURRENCY, run_ahead
 from delta_ops.units import count_text
 
 _GRACE = 1.25
-"""Factor on the time of a tick within which an assessment that has begun must end."""
+"""An assessment must end within this multiple of the tick's time."""
 _LONGEST_RUN_MS = 24 * HOUR_MS
 """An unfinished run blocks its tables no longer than this, unless it is queued."""
 _SHOWN_NOTES = 20
@@ -70,7 +70,7 @@ class TickLimits:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Assessment:
-    """What a tick has found out about a table."""
+    """A tick's assessment of a table."""
 
     table: TableRef
     jobs: PolicyJobs
@@ -116,12 +116,12 @@ class Sweep:
 
     policies: Sequence[PolicyJobs]
     with_checks: bool = False
-    """Also evaluate the health checks of the tables, where a verdict has changed."""
+    """Whether to evaluate the health checks and report changed verdicts."""
     limits: TickLimits = TickLimits()
     clock: Clock = system_clock
 
     def places(self) -> list[_Place]:
-        """The tables that may need work: by their own policy, or by one that they can name."""
+        """The tables that may need work: by their policy, or by a policy that they can name."""
         return [
             _Place(table, jobs)
             for jobs in self.policies
@@ -165,7 +165,7 @@ def build_sweep_sensor(
 
 
 class _Tick:
-    """One tick: assesses tables in turn, and requests runs for those that need one."""
+    """One tick: assesses tables in turn, and requests runs for tables that need work."""
 
     def __init__(
         self,
@@ -214,7 +214,7 @@ class _Tick:
         return run_ahead(calls, len(self._places), MAX_CONCURRENCY)
 
     def _needs_run(self, each: _Assessment) -> bool:
-        """Whether a run must be requested; a note says why not."""
+        """Whether to request a run for a table; if not, add a note with the reason."""
         name = each.table.name
         if each.warning is not None:
             self._notes.add(f"{name}: {each.warning}")
@@ -336,7 +336,7 @@ def _digest(texts: Iterable[str]) -> str:
 
 
 class _Notes:
-    """The notes of a tick: all of them go to its log, the first ones to its reason."""
+    """The notes of a tick; its log has all notes, its reason has the first notes."""
 
     def __init__(self, context: dg.SensorEvaluationContext) -> None:
         self._context = context

@@ -1,6 +1,6 @@
-"""Policy choice: which policy a table has, and what is due by it.
+"""Policy choice: the policy of a table, and the operations that are due.
 
-The most exact policy counts, as a whole:
+The most specific policy applies as a whole:
 
 1. the policy that names the table's key;
 2. the policy that the table's property `delta_ops.policy` names;
@@ -45,23 +45,23 @@ POLICY_PROPERTY = "delta_ops.policy"
 
 
 class Due(NamedTuple):
-    """What is to be done for a table."""
+    """The operations that are due for a table."""
 
     version: int
     operations: tuple[Operation, ...]
-    """In the order in which they should run."""
+    """Due and allowed operations, in the order of execution."""
     policy: MaintenancePolicy | None
-    """By which they are due."""
+    """The policy that decided."""
     plan: MaintenancePlan
-    """What there is to do, allowed or not."""
+    """All possible work, allowed or not."""
     report: HealthReport | None = None
-    """How the table is by that policy."""
+    """The health of the table by the thresholds of the policy."""
     warning: str | None = None
-    """What is wrong with the table's choice of a policy."""
+    """The problem with the policy name in the table's property, if any."""
 
 
 class PolicyTables(NamedTuple):
-    """A policy, and the tables that are looked after by it."""
+    """A policy, and its tables."""
 
     policy: MaintenancePolicy
     tables: tuple[TableRef, ...]
@@ -72,14 +72,14 @@ class PolicyTables(NamedTuple):
 
 
 class PolicyJobs(NamedTuple):
-    """The tables of a policy, and the jobs that look after them."""
+    """The tables of a policy, and the jobs that maintain them."""
 
     policy: MaintenancePolicy | None
-    """None: whatever there is to do is due."""
+    """None: any possible work is due."""
     tables: Sequence[TableRef]
     job: dg.JobDefinition
     log_job: dg.JobDefinition | None
-    """Does the work on logs, in batches; None: `job` does, for each table in a run of its own."""
+    """Does the work on logs in batches; None: `job` does it, in a separate run for each table."""
 
     @property
     def all_jobs(self) -> list[dg.JobDefinition]:
@@ -88,11 +88,11 @@ class PolicyJobs(NamedTuple):
 
     @property
     def has_work(self) -> bool:
-        """Whether any operation may run by itself."""
+        """Whether the policy allows any operation."""
         return self.policy is None or self.policy.has_work
 
     def can_take(self, table: TableRef, others: PolicyJobs) -> bool:
-        """Whether a table of another policy may name this one, and would have any work then."""
+        """Whether a table of the policy `others` may name this policy, and this one has work."""
         return (
             self.policy is not None
             and self.policy.name is not None
@@ -105,11 +105,11 @@ class PolicyJobs(NamedTuple):
 def assign_policies(
     tables: Sequence[TableRef], policies: Sequence[MaintenancePolicy]
 ) -> list[PolicyTables]:
-    """The policies that tables are looked after by, each with its tables, in their order.
+    """Assign each table to its policy; the order of the policies stays.
 
     Raises:
-        InvalidRequestError: A policy names a table that there is not, two are as exact as each
-            other for a table, or have jobs of the same names.
+        InvalidRequestError: A policy names an unknown table, two policies are equally specific for
+            a table, or the jobs of two policies have the same names.
     """
     _validate_names(tables, policies)
     chosen: list[list[TableRef]] = [[] for _ in policies]
@@ -120,7 +120,7 @@ def assign_policies(
     found = [
         PolicyTables(policy, tuple(its))
         for policy, its in zip(policies, chosen, strict=True)
-        if its or policy.name is not None  # which a table's property may name
+        if its or policy.name is not None  # a table's property may name the policy
     ]
     if others:
         found.append(PolicyTables(MaintenancePolicy(), tuple(others)))
@@ -136,15 +136,15 @@ def due_operations(
     others: Sequence[MaintenancePolicy] = (),
     clock: Clock = system_clock,
 ) -> Due:
-    """What is to be done for a table.
+    """Find the operations that are due for a table.
 
     Args:
-        policy: The table's by its key; None: whatever there is to do is due.
+        policy: The policy by the table's key; None: any possible work is due.
         name: The table's key.
-        others: Policies that the table may name.
+        others: Policies that a property of the table may name.
 
     Raises:
-        DeltaOpsError: As `health` and `plan_maintenance`.
+        DeltaOpsError: As for `health` and `plan_maintenance`.
     """
     if policy is None:
         plan = plan_maintenance(log, clock=clock)
@@ -162,13 +162,13 @@ def choose_policy(
     configuration: Mapping[str, str],
     others: Sequence[MaintenancePolicy],
 ) -> tuple[MaintenancePolicy, str | None]:
-    """The policy of a table, and what is wrong with the one that it names, if it names one.
+    """The policy of a table, and a warning if the table names an unknown policy.
 
     Args:
         name: The table's key.
-        policy: The table's by its key.
+        policy: The policy by the table's key.
         configuration: Properties of the table.
-        others: Policies that the table may name.
+        others: Policies that a property of the table may name.
     """
     wanted = configuration.get(POLICY_PROPERTY)
     if wanted is None or name in policy.patterns or not others:
@@ -190,10 +190,11 @@ def jobs_of(policy: MaintenancePolicy | None, policies: Sequence[PolicyJobs]) ->
 def rules_by_policies(
     policies: Sequence[MaintenancePolicy], name_of: Callable[[str], str]
 ) -> RulesOf:
-    """The rules of each table of a fleet, by the policy that it has.
+    """Make a function that returns the rules for a table of a fleet, by the table's policy.
 
     Args:
-        name_of: The key of a table, by its URI; for one that is no asset, what its key could be.
+        name_of: Returns the key of a table by its URI; for a table without an asset, a possible
+            key.
     """
 
     def rules_of(uri: str, figures: HealthFigures) -> MaintenanceRules:
@@ -217,8 +218,10 @@ def general_policy(policies: Sequence[MaintenancePolicy]) -> MaintenancePolicy:
 def drop_absent_tables(
     policies: Sequence[MaintenancePolicy], tables: Sequence[TableRef]
 ) -> tuple[list[MaintenancePolicy], list[str]]:
-    """The policies without the tables that they name and that there are not, and these names; a
-    policy that is for nothing else is left out.
+    """Drop unknown tables from policies; a policy with no other table is omitted.
+
+    Returns:
+        The policies, and the names of the unknown tables.
     """
     names = {table.name for table in tables}
     kept, absent = [], list[str]()
@@ -227,13 +230,13 @@ def drop_absent_tables(
         absent += lost
         if len(lost) < len(policy.patterns):
             left = [each for each in policy.patterns if each not in lost]
-            # Its jobs keep their names.
+            # The suffix as name keeps the names of the jobs.
             kept.append(replace(policy, tables=left, name=policy.suffix) if lost else policy)
     return kept, absent
 
 
 def _most_exact(table: str, policies: Sequence[MaintenancePolicy]) -> int | None:
-    """The place of the policy that counts for a table, by its key."""
+    """The index of the most specific policy for a table's key; None without one."""
     exactness = [_exactness(policy, table) for policy in policies]
     best = max(exactness, default=-1)
     if best < 0:
@@ -247,7 +250,7 @@ def _most_exact(table: str, policies: Sequence[MaintenancePolicy]) -> int | None
 
 
 def _exactness(policy: MaintenancePolicy, name: str) -> int:
-    """How exactly a policy names a table; -1: not at all."""
+    """How specifically a policy names a table; greater is more specific, -1: not at all."""
     return max((_exactness_of(pattern, name) for pattern in policy.patterns), default=-1)
 
 

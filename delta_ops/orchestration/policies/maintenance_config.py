@@ -1,7 +1,7 @@
-"""Maintenance settings: what the config of a run of the maintenance jobs says.
+"""Maintenance config: the run config of the maintenance jobs.
 
-The options of operations are fields of it, by `<operation>_<option>`; their defaults are those of
-the policy that the job is of, so that the launchpad shows them.
+It has a field `<operation>_<option>` for each option of an operation. The defaults come from the
+policy of the job, so that the launchpad shows them.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ Options = Mapping[Operation, Mapping[str, Any]]
 
 
 class MaintenanceSettings(dg.Config):
-    """What a run of a maintenance job does, whichever operations there are."""
+    """Run config of a maintenance job, without the options of operations."""
 
     tables: list[str] = Field(default=[], description="Asset keys, as a/b; all of them if empty.")
     operations: list[Any] = Field(
@@ -36,11 +36,11 @@ class MaintenanceSettings(dg.Config):
     dry_run: bool = Field(default=False, description="Say what would be done, and do nothing.")
 
     def chosen_operations(self) -> list[Operation]:
-        """The operations to run, due or not; none: those that are due."""
+        """The operations to run, due or not; empty: run the due operations."""
         return [operation.value for operation in self.operations]
 
     def options(self, entry: OperationEntry[Any]) -> dict[str, Any]:
-        """The options of an operation, by the names of its arguments."""
+        """The options of an operation, by argument name."""
         values = {each.name: getattr(self, _field(entry, each)) for each in entry.options}
         return {n: v.value if isinstance(v, Enum) else v for n, v in values.items()}
 
@@ -48,10 +48,10 @@ class MaintenanceSettings(dg.Config):
 def maintenance_config_class(
     entries: Sequence[OperationEntry[Any]], defaults: Options | None = None
 ) -> type[MaintenanceSettings]:
-    """The config of a job that runs these operations; their options are fields of it.
+    """Make the config class of a job, with a field for each option of its operations.
 
     Args:
-        defaults: Options that have other defaults than the operations' own.
+        defaults: Options whose defaults differ from the operation's defaults.
     """
     names = _enum("OperationName", [entry.name for entry in entries])
     chosen = MaintenanceSettings.model_fields["operations"]
@@ -73,7 +73,7 @@ def maintenance_config_class(
 
 
 def _enum(name: str, values: Sequence[str]) -> Any:
-    make: Any = Enum  # whose values mypy wants to read in the call
+    make: Any = Enum  # mypy requires literal values in a call of Enum
     return make(name, {value: value for value in values})
 
 
@@ -91,7 +91,7 @@ def maintenance_config(tables: Sequence[str], **settings: Any) -> dict[str, Any]
     """Run config of a maintenance job.
 
     Args:
-        tables: Asset keys, as a/b; all of the job's if empty.
+        tables: Asset keys, such as a/b; if empty, all tables of the job.
         settings: Fields of `MaintenanceConfig`.
     """
     return {"ops": {MAINTENANCE_OP: {"config": {"tables": list(tables), **settings}}}}

@@ -1,9 +1,9 @@
-"""Policies: how tables are maintained, by which jobs, and for whom.
+"""Policies: the rules, schedules, jobs and owners of table maintenance.
 
-A policy names its tables by their asset keys, or a property of the table names the policy; see
-`choice`. The promises of a table to its readers are properties of the table:
+A policy names its tables by asset keys, or a property of a table names the policy; see `choice`.
+The guarantees of a table to its readers are table properties, valid under any policy:
 `delta.checkpointInterval`, `delta.targetFileSize`, `delta.logRetentionDuration` and
-`delta.deletedFileRetentionDuration` hold with any policy.
+`delta.deletedFileRetentionDuration`.
 """
 
 from __future__ import annotations
@@ -25,39 +25,40 @@ _BELOW = "/*"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MaintenancePolicy:
-    """How tables are looked after.
+    """How tables are maintained.
 
     Raises:
-        InvalidRequestError: A pattern, an operation or an option is none, or a number is no number.
+        InvalidRequestError: A pattern, an operation or an option is unknown, or a value is invalid.
     """
 
     tables: str | Sequence[str] = ALL_TABLES
-    """Keys of assets, as "sales/orders"; "sales/*" for all below sales, "*" for all; none, if the
-    policy is only for tables that name it."""
+    """Asset keys such as "sales/orders"; "sales/*" for all below sales; "*" for all. Empty: only
+    tables whose property names the policy."""
     name: str | None = None
-    """Ends the names of the policy's jobs, in letters, digits and "_", and is what a table names by
-    its property `delta_ops.policy`; None: made of `tables`, and no table can name it."""
+    """Name of the policy, in letters, digits and "_". It ends the names of the policy's jobs, and a
+    table can name it by the property `delta_ops.policy`. None: the jobs' names derive from
+    `tables`, and no table can name the policy."""
     operations: Sequence[Operation] | None = None
-    """Operations that are run when they are due; None: all of them; empty: none, unless a
-    person asks for it."""
+    """Operations that run when they are due; None: all operations; empty: no operation, except on
+    request by a user."""
     thresholds: HealthThresholds = field(default_factory=HealthThresholds)
-    """From where on an operation is due, and a check of health warns."""
+    """The limits of health measures: past a limit an operation is due, and a check warns."""
     options: Mapping[Operation, Mapping[str, Any]] = field(default_factory=dict)
-    """Arguments of operations, as `{"vacuum": {"mode": "lite"}}`."""
+    """Arguments of operations, such as `{"vacuum": {"mode": "lite"}}`."""
     cron: str | None = "0 3 * * *"
-    """When all of the tables are looked after, also where the sensor is off; None: never."""
+    """Schedule to maintain all tables, even if the sensor is off; None: no schedule."""
     timezone: str = "UTC"
-    """The zone of `cron`."""
+    """The time zone of `cron`."""
     budget_s: int = 3600
-    """Seconds after which a run begins no further table; the rest is left to the next run."""
+    """After this many seconds a run begins no further table and leaves the rest to the next run."""
     tables_at_once: int = 2
-    """Tables that a run looks after side by side."""
+    """Number of tables that a run maintains in parallel."""
     owners: Sequence[str] = ()
-    """Owners of the jobs: addresses of mail, or "team:..."."""
+    """Owners of the jobs: mail addresses, or "team:..."."""
     tags: Mapping[str, str] = field(default_factory=dict)
     """Tags of the jobs and their runs."""
     pool: str | None = None
-    """Pool of Dagster's in which the runs take a place each."""
+    """Dagster pool of the jobs; each run takes one slot."""
 
     def __post_init__(self) -> None:
         for pattern in self.patterns or (() if self.name is not None else ("",)):
@@ -90,12 +91,12 @@ class MaintenancePolicy:
 
     @property
     def patterns(self) -> tuple[str, ...]:
-        """What `tables` names, one by one."""
+        """The patterns of `tables` as a tuple."""
         return (self.tables,) if isinstance(self.tables, str) else tuple(self.tables)
 
     @property
     def suffix(self) -> str:
-        """What the names of its jobs end in; "" for all tables."""
+        """The end of the jobs' names; "" for a policy for all tables."""
         if self.name is not None:
             return self.name
         first = self.patterns[0].removesuffix(ALL_TABLES)
@@ -103,14 +104,14 @@ class MaintenancePolicy:
 
     @property
     def rules(self) -> MaintenanceRules:
-        """What is due by it, what of that may run, and how."""
+        """Thresholds, allowed operations and options of the policy."""
         return MaintenanceRules(
             thresholds=self.thresholds, operations=self.operations, options=self.options
         )
 
     @property
     def has_work(self) -> bool:
-        """Whether any operation may run at all."""
+        """Whether the policy allows any operation."""
         return any(self.rules.allows(entry.name) for entry in OPERATIONS)
 
 
@@ -135,7 +136,7 @@ def _validate_options(options: Mapping[Operation, Mapping[str, Any]]) -> None:
 def _validate_purge_comes_to_rest(
     options: Mapping[Operation, Mapping[str, Any]], thresholds: HealthThresholds
 ) -> None:
-    """Refuse a purge that would stay due for files that it leaves as they are."""
+    """Reject a purge that stays due because of files that it does not rewrite."""
     given, limit = options.get("purge", {}), thresholds.deleted_rows
     share = given.get("deleted_share")
     if "deleted_share" in given and limit and (share is None or share > limit):

@@ -1,7 +1,7 @@
-"""Swap-in: other integrations' classes and metadata names, on our own IO manager.
+"""Swap-in: classes and metadata names of other integrations, on top of our IO manager.
 
-A module for each package, with the names that its documentation imports, so that code changes by an
-import only. All of them are thin: what they are given is put into the words of `DeltaIOManager`,
-which does everything else. What asks for something that is not done here is refused by a sentence,
-and never left out in silence. `docs/coming-from-others.md` lists both.
+Each module has the names that the documentation of one package imports, so users change only an
+import. The modules translate settings to settings of `DeltaIOManager`, which does the work. An
+unsupported setting is an error and is never ignored. `docs/coming-from-others.md` lists supported
+and unsupported settings.
 """

@@ -1,4 +1,4 @@
-"""Names that other integrations export and that have no equal here: an import says why."""
+"""Absent names: importing an unsupported name of another integration raises an explanation."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ NO_BACKOFF = "the clients of the stores have their own; leave it out"
 
 
 def explain_absence(module: str, reasons: Mapping[str, str]) -> Callable[[str], Any]:
-    """The `__getattr__` of a module."""
+    """Make the `__getattr__` of a module, which explains its absent names."""
 
     def find_attribute(name: str) -> Any:
         if name in reasons:

@@ -52,7 +52,7 @@ BaseDeltaLakeIOManager = DeltaLakeIOManager
 
 
 class WriteMode(StrEnum):
-    """What is done to the rows that are there; the last one is refused where it is used."""
+    """How an output treats existing rows; `create_or_replace` is rejected on use."""
 
     error = "error"
     append = "append"
@@ -63,7 +63,7 @@ class WriteMode(StrEnum):
 
 
 class SchemaMode(StrEnum):
-    """What is done to the columns that are there."""
+    """How an output treats existing columns."""
 
     overwrite = "overwrite"
     merge = "merge"

@@ -35,7 +35,7 @@ __getattr__ = explain_absence(__name__, {"DeltaTableResource": TABLE_RESOURCE})
 
 
 class WriteMode(StrEnum):
-    """What is done to the rows that are there."""
+    """How an output treats existing rows."""
 
     error = "error"
     append = "append"
@@ -44,11 +44,11 @@ class WriteMode(StrEnum):
 
 
 class WriterEngine(StrEnum):
-    """Writers of another package, which are refused."""
+    """Writers of deltalake; delta_ops rejects them."""
 
     pyarrow = "pyarrow"
     rust = "rust"
 
 
 class DeltaLakePyArrowTypeHandler(TypesOfForks):
-    """For `type_handlers()`."""
+    """A type handler for `type_handlers()`."""

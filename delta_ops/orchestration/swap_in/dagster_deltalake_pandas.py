@@ -6,4 +6,4 @@ __all__ = ["DeltaLakePandasIOManager", "DeltaLakePandasTypeHandler"]
 
 
 class DeltaLakePandasTypeHandler(TypesOfForks):
-    """For `type_handlers()`."""
+    """A type handler for `type_handlers()`."""

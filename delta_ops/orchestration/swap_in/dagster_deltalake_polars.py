@@ -6,4 +6,4 @@ __all__ = ["DeltaLakePolarsIOManager", "DeltaLakePolarsTypeHandler"]
 
 
 class DeltaLakePolarsTypeHandler(TypesOfForks):
-    """For `type_handlers()`."""
+    """A type handler for `type_handlers()`."""

@@ -1,6 +1,6 @@
 """The metadata names of the package dagster-iceberg, for assets that move to Delta tables.
 
-The assets stay as they are. The IO manager has a root in the place of a catalog.
+The assets stay unchanged. The IO manager has a root instead of a catalog.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ class DeltaLakeIOManager(RenamedIOManager):
     output_translations: ClassVar[Translations] = {
         "write_mode": translate_iceberg_mode,
         "schema_update_mode": _translate_schema_update_mode,
-        # An asset's partitions are no layout of its table, which may stay as it is.
+        # The asset's partitions do not determine the table's layout, so the layout stays.
         "partition_spec_update_mode": ignore_setting,
         "partition_field_name_prefix": reject(
             "a Delta table is laid out by columns, not by partition fields; leave it out"
@@ -43,5 +43,5 @@ class DeltaLakeIOManager(RenamedIOManager):
     }
     schema_field: ClassVar[str] = "namespace"
 
-    def __init__(self, **given: Any) -> None:  # or type checkers expect fields alone
+    def __init__(self, **given: Any) -> None:  # without it, type checkers accept only fields
         super().__init__(**given)

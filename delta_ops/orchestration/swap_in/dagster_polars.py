@@ -1,8 +1,8 @@
-"""The names of the package dagster-polars, as far as they are about Delta tables.
+"""The names of the package dagster-polars for Delta tables.
 
-The table of an asset is `<base_dir>/<asset key>.delta`. Its partitions are rows of it, so an asset
-with partitions needs `partition_by`: a column, or a mapping of dimensions to columns, by which a
-new table is laid out, too.
+The table of an asset is `<base_dir>/<asset key>.delta`. The asset's partitions are rows of this
+table, so an asset with partitions needs `partition_by`: a column, or a mapping of dimensions to
+columns. A new table is also partitioned by these columns.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ _OWN_READER = "delta_ops has a reader of its own; columns and partitions choose 
 
 
 class DeltaWriteMode(StrEnum):
-    """What is done to the rows that are there."""
+    """How an output treats existing rows."""
 
     error = "error"
     append = "append"
@@ -71,7 +71,7 @@ def _translate_write_options(value: Any, where: str) -> Mapping[str, Any]:
 
 
 class PolarsDeltaIOManager(RenamedIOManager):
-    """For polars frames; inputs without an annotation are such."""
+    """Stores polars frames; an input without an annotation is a polars frame."""
 
     output_translations: ClassVar[Translations] = {
         "mode": rename("delta/mode"),
@@ -88,7 +88,7 @@ class PolarsDeltaIOManager(RenamedIOManager):
         **reject_versions("version"),
         "pyarrow_options": reject(_OWN_READER, outcome="Nothing was read"),
         "delta_table_options": reject(_OWN_READER, outcome="Nothing was read"),
-        # A partition without rows is none that is missing.
+        # A partition without rows is not missing.
         "allow_missing_partitions": ignore_setting,
     }
     field_translations: ClassVar[Translations] = {
@@ -111,17 +111,17 @@ class PolarsDeltaIOManager(RenamedIOManager):
         asset_key: dg.AssetKey,
         metadata: Mapping[str, Any],  # noqa: ARG002 - the key says it all
     ) -> Sequence[str]:
-        """The asset's key, whose last part gets an ending."""
+        """The asset key; the last part gets the extension .delta."""
         *prefix, name = asset_key.path
         return [*prefix, f"{name}.delta"]
 
     def read_metadata(self, metadata: Mapping[str, Any], place: str) -> Mapping[str, Any]:
-        """Metadata in the words of `DeltaIOManager`."""
+        """Translate metadata to the keys of `DeltaIOManager`."""
         return super().read_metadata(unite_merge_flags(metadata, place), place)
 
     @staticmethod
     def default_load_type() -> type | None:
-        """The class of inputs that have no annotation."""
+        """The class of inputs without an annotation."""
         import polars as pl
 
         return pl.DataFrame

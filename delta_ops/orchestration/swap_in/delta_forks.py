@@ -41,7 +41,7 @@ _SETTINGS: Translations = {
 
 
 class TypesOfForks:
-    """A type handler of these packages. Its types are handled anyway."""
+    """A type handler of these packages; delta_ops supports its types by itself."""
 
 
 class DeltaLakeIOManager(RenamedIOManager):
@@ -69,7 +69,7 @@ class DeltaLakeIOManager(RenamedIOManager):
 
     @staticmethod
     def type_handlers() -> Sequence[TypesOfForks]:
-        """No more types than are handled anyway."""
+        """No further type handlers."""
         return []
 
 

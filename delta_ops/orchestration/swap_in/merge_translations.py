@@ -19,7 +19,7 @@ _DELETE_OTHERS = {"when": "not matched by source", "then": "delete"}
 
 
 class MergeType(StrEnum):
-    """What a merge does; `custom` is refused where it is used."""
+    """The clauses of a merge; `custom` is rejected on use."""
 
     deduplicate_insert = "deduplicate_insert"
     update_only = "update_only"
@@ -41,7 +41,7 @@ _FLAGS: Mapping[str, tuple[Mapping[str, str], bool]] = {
     "when_not_matched_insert_all": (_INSERT, True),
     "when_not_matched_by_source_delete": (_DELETE_OTHERS, False),
 }
-"""Metadata of dagster-polars: a clause, and whether it is there by default."""
+"""Merge flags of dagster-polars: the clause of each, and whether it is set by default."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -54,7 +54,7 @@ class MergeConfig:
     target_alias: str | None = None
     error_on_type_mismatch: bool = True
     merge_operations_config: Any = None
-    """Refused where it is used."""
+    """Rejected on use."""
 
 
 def translate_merge_config(value: Any, where: str) -> Mapping[str, Any]:

@@ -1,7 +1,7 @@
-"""Storage configs: how dagster-deltalake and dagster-delta are told of a store. Pure.
+"""Storage configs: the store settings of dagster-deltalake and dagster-delta. No I/O.
 
-Their fields are options of the Rust crate object_store. They are put into those that
-`storage_options` take; credentials may be `dg.EnvVar`s, as everywhere.
+Their fields are options of the Rust crate object_store, and are translated to `storage_options`.
+Credentials may be `dg.EnvVar`s.
 """
 
 from __future__ import annotations
@@ -19,16 +19,16 @@ from delta_ops.storage.backends.s3 import S3
 
 
 class StorageConfig:
-    """Options of a store; one for each kind of store below."""
+    """Options of a store; each kind of store has a subclass."""
 
     options_by_name: ClassVar[Mapping[str, str]] = {}
-    """Our option for each of theirs."""
+    """Our option for each option of object_store."""
     needless: ClassVar[frozenset[str]] = frozenset()
-    """Options that allow or ask for what is so anyway."""
+    """Options that delta_ops accepts and does not need."""
     bucket_name: ClassVar[str] = ""
-    """The option that repeats what the address says."""
+    """The option that must equal the bucket in the address."""
     schemes: ClassVar[frozenset[str]] = frozenset()
-    """Schemes of addresses in this kind of store; any, if it is empty."""
+    """URI schemes of this kind of store; empty: any scheme."""
     hint: ClassVar[str] = ""
 
     def __init__(self, **options: Any) -> None:
@@ -45,10 +45,10 @@ class StorageConfig:
         return f"{type(self).__name__}({', '.join(self._options)})"
 
     def storage_options(self, root: object) -> dict[str, Any]:
-        """The options as `storage_options` have them, for tables below an address.
+        """Translate to `storage_options`, and validate the address of the tables.
 
         Raises:
-            InvalidRequestError: The address is in another store, or another bucket.
+            InvalidRequestError: The address belongs to another store or another bucket.
         """
         if isinstance(root, str) and not isinstance(root, dg.EnvVar):
             self._validate_root(root)
@@ -73,7 +73,7 @@ class StorageConfig:
 
 
 class LocalConfig(StorageConfig):
-    """No options: a local disk, or a store that the environment describes."""
+    """No options: for a local disk, or a store that is configured by the environment."""
 
 
 class S3Config(StorageConfig):
@@ -87,7 +87,7 @@ class S3Config(StorageConfig):
         "endpoint": "endpoint_url",
         "virtual_hosted_style_request": "aws_virtual_hosted_style_request",
     }
-    # Commits are created exclusively, by conditional puts.
+    # delta_ops creates commits with conditional puts, so it needs none of these options.
     needless = frozenset(
         {"allow_unsafe_rename", "AWS_S3_ALLOW_UNSAFE_RENAME", "copy_if_not_exists"}
     )
@@ -129,7 +129,7 @@ class GcsConfig(StorageConfig):
 
 
 class ClientConfig(StorageConfig):
-    """Options of the HTTP client, of which only `allow_http` has an equal."""
+    """Options of the HTTP client; only `allow_http` is accepted."""
 
-    needless = frozenset({"allow_http"})  # the endpoint's scheme says whether it is HTTPS
+    needless = frozenset({"allow_http"})  # the endpoint's scheme decides between HTTP and HTTPS
     hint = "Timeouts and proxies are options of fsspec's clients, in storage_options={...}"

@@ -1,7 +1,7 @@
-"""Translations: settings of other integrations, translated to settings of delta_ops. Pure.
+"""Translations: settings of other integrations, translated to settings of delta_ops. No I/O.
 
-A translation turns one foreign setting into our settings. A setting that changes nothing becomes
-none of ours. A setting for something that delta_ops does not do is rejected.
+A translation turns one foreign setting into settings of delta_ops. A setting without effect is
+dropped. A setting for something that delta_ops does not support is rejected.
 """
 
 from __future__ import annotations
@@ -62,9 +62,9 @@ def reject(
     """Translation that rejects a setting.
 
     Args:
-        reason: Says why, and what to do instead.
-        unless: Values that change nothing, and are accepted.
-        outcome: Ends the error.
+        reason: The reason, and the alternative.
+        unless: Accepted values, which have no effect.
+        outcome: The end of the error.
     """
 
     def read(value: Any, where: str) -> Mapping[str, Any]:
