@@ -33,7 +33,7 @@ def alter_command(context: click.Context, table: str) -> None:
 
 
 def _change_command(name: str) -> Callable[[F], click.Command]:
-    """A command of `alter`: its function gets the table, and gives what was committed."""
+    """Register a command of `alter`: its function takes the table and returns the commit."""
 
     def make(change: F) -> click.Command:
         def run(

@@ -1,4 +1,4 @@
-"""Where `delta-ops` starts: says what to install if the command's own packages are missing."""
+"""Entry point of `delta-ops`: names the package to install if one is missing."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import sys
 import warnings
 
 _STANDARD_ERROR = 2
-"""Its number as an open file."""
+"""The file descriptor of standard error."""
 
 
 def main() -> None:
@@ -35,9 +35,9 @@ def main() -> None:
 
 
 def _open_closed_streams() -> None:
-    """Let standard output and standard error lead nowhere where whoever started us closed them.
+    """Open standard output and standard error to the null device if the caller closed them.
 
-    A file that is opened later would else be given their numbers, and hold what is printed.
+    Otherwise a file opened later would get their descriptors, and printed text would go into it.
     """
     while (number := os.open(os.devnull, os.O_RDWR)) <= _STANDARD_ERROR:
         pass

@@ -1,8 +1,8 @@
-"""What the commands over many tables share: `health` and `maintain`.
+"""Shared code of the commands for many tables: `health` and `maintain`.
 
 Exit codes, for schedulers: 0 nothing was due; 3 something is due (`health`, and `maintain` in a dry
 run) or was done (`maintain`); 4 `maintain` leaves work to a person, even if it did other work; 1 a
-table failed, whatever the other tables did; 2 the command line is wrong.
+table failed, whatever the result of other tables; 2 invalid command line.
 """
 
 from __future__ import annotations
@@ -57,7 +57,7 @@ def _thresholds(
 
 
 def _number(name: str, text: str) -> int | float:
-    """A number; of a duration also an interval, such as `7 days`."""
+    """Parse a number; a duration may also be an interval, such as `7 days`."""
     for read in (int, float):
         try:
             return read(text)
@@ -98,7 +98,7 @@ exit_zero_option = click.option(
 def find_all_tables(
     tables: Iterable[str], storage_options: Mapping[str, Any], *, nested: bool
 ) -> tuple[list[str], list[TableHealth]]:
-    """The tables, each once, and a row for each place that cannot be searched."""
+    """Find all tables, each once, and return a row for each place that cannot be searched."""
     uris: dict[str, None] = {}
     failures: list[TableHealth] = []
     for place in tables:
@@ -122,7 +122,7 @@ def _no_table(place: str) -> TableHealth:
 
 
 def collect_rows(rows: Iterable[Any], json_of: Any) -> Iterator[Any]:
-    """The rows, each printed as JSON as soon as it is there, if `json_of` is given."""
+    """Yield the rows; with `json_of`, print each row as JSON as soon as it arrives."""
     for row in rows:
         if json_of is not None:
             show_json(json_of(row))
@@ -141,7 +141,7 @@ def failure_json(failure: Failure | None) -> dict[str, str] | None:
 
 
 def show_failures(rows: Iterable[TableHealth | TableMaintenance]) -> None:
-    """Print failures below a table, whose columns are too narrow for sentences."""
+    """Print failures below a table on a terminal, because its columns are too narrow for them."""
     if is_terminal():
         for row in rows:
             if row.failure is not None:
@@ -149,14 +149,14 @@ def show_failures(rows: Iterable[TableHealth | TableMaintenance]) -> None:
 
 
 def failure_text(row: TableHealth | TableMaintenance) -> str:
-    """The failure of a table as a cell of its row."""
+    """The failure of a table, for a cell of its row."""
     if row.failure is None:
         return ""
     return "see below" if is_terminal() else row.failure.message
 
 
 def short_names(rows: Sequence[TableHealth | TableMaintenance]) -> list[str]:
-    """The names of the tables; on a terminal without their common directory, printed once."""
+    """The names of the tables; a terminal shows their common directory only once."""
     parts = [row.table.split("/") for row in rows]
     same = takewhile(
         lambda names: len(set(names)) == 1, zip(*(p[:-1] for p in parts), strict=False)
@@ -169,7 +169,7 @@ def short_names(rows: Sequence[TableHealth | TableMaintenance]) -> list[str]:
 
 
 def summary_text(tables: int, failed: int) -> str:
-    """The last line: how many tables there are, and how many failed."""
+    """The last line, with the numbers of tables and of failed tables."""
     return f"{count_text(tables, 'table')}, {failed:,} failed."
 
 
@@ -181,7 +181,7 @@ def end_command(
     has_left: bool = False,
     exit_zero: bool,
 ) -> None:
-    """Exit with the code. `exit_zero` is for schedulers that know success and failure only."""
+    """Exit with the command's code. `exit_zero` is for schedulers without a code for warnings."""
     if exit_zero:
         show_json(counts)
     if has_failed:

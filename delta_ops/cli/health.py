@@ -116,7 +116,7 @@ def _show_findings(report: HealthReport) -> None:
 
 
 def _measure_text(finding: Finding) -> str:
-    """The name of a measure; of words on a terminal, which folds lines between them."""
+    """The name of a measure; on a terminal with spaces, where lines can be folded."""
     return finding.measure.replace("_", " ") if is_terminal() else finding.measure
 
 
@@ -136,7 +136,7 @@ def _value_text(finding: Finding, value: int | float | tuple[str, ...]) -> str:
 
 
 def _show_fleet(rows: Sequence[TableHealth], *, shows_all: bool) -> None:
-    """The worst tables first, and to a person no more than a page of them."""
+    """Print the worst tables first; on a terminal, only one page unless `shows_all`."""
     ordered = sorted(rows, key=_severity, reverse=True)
     most = None if shows_all else rows_of_page()
     columns = ("table", "verdict", "version", "files", "size", "due", "to look at or failed")

@@ -1,4 +1,4 @@
-"""JSON values: the values of a table, as values that JSON has.
+"""JSON values: converts the values of a table to JSON types.
 
 These values become text: "NaN", "Infinity" and "-Infinity", decimals, dates and times as ISO 8601,
 and binary values as hexadecimal digits. A map becomes a list of pairs, because its keys may be of
@@ -20,14 +20,14 @@ _US_PER_UNIT = {"s": 1_000_000, "ms": 1_000, "us": 1}
 
 
 def rows(batch: pa.RecordBatch) -> Iterator[dict[str, Any]]:
-    """The rows, with the names of the columns."""
+    """Yield the rows as dicts by column name."""
     columns = map(_values, batch.columns)
     for values in zip(*columns, strict=True) if batch.num_columns else [()] * len(batch):
         yield dict(zip(batch.schema.names, values, strict=True))
 
 
 def plain_value(value: Any) -> Any:
-    """The value, of types that JSON has."""
+    """Convert a value to JSON types."""
     match value:
         case None | bool() | int() | str():
             return value
@@ -55,7 +55,7 @@ def _word(value: float) -> str:
 def _values(array: pa.Array) -> list[Any]:
     try:
         values: list[Any] = array.to_pylist()
-    except (OverflowError, ValueError):  # of a value that Python's types cannot hold
+    except (OverflowError, ValueError):  # a value does not fit Python's types
         return [_value(scalar) for scalar in array]
     return values
 

@@ -1,10 +1,9 @@
 """The commands of `delta-ops`.
 
-Exit codes: 0 done, or nothing to do; 1 it failed, with one sentence on standard error;
-2 the command was not understood; 3 `repair --dry-run` found something missing; those of `health`
-and `maintain` are in `fleet`. With `--json` standard output holds JSON only: one object for a
-result, one object per line for `history`, `files`, `head`, `changes`, and for each table of a
-fleet.
+Exit codes: 0 success, or nothing to do; 1 failure, with one sentence on standard error; 2 invalid
+command line; 3 `repair --dry-run` found missing files or statistics. `fleet` lists the codes of
+`health` and `maintain`. With `--json`, standard output holds JSON only: one object for a result;
+one object per line for `history`, `files`, `head`, `changes`, and for each table of a fleet.
 """
 
 from __future__ import annotations
@@ -46,7 +45,7 @@ class _Commands(click.Group):
             return super().invoke(ctx)
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        """The commands with the first line of their help, on as many lines as it takes."""
+        """List the commands with the first line of their help, wrapped where necessary."""
         commands = ((name, self.commands[name].help or "") for name in self.list_commands(ctx))
         with formatter.section("Commands"):
             formatter.write_dl([(name, text.partition("\n")[0]) for name, text in commands])

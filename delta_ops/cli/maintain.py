@@ -1,4 +1,4 @@
-"""The command `maintain`: does what is due for one table, or for all tables below a prefix."""
+"""The command `maintain`: runs due operations on one table, or on all tables below a prefix."""
 
 from __future__ import annotations
 
@@ -121,7 +121,7 @@ def _maintenance_json(row: TableMaintenance) -> dict[str, Any]:
 
 
 def _show_maintained(rows: Sequence[TableMaintenance]) -> None:
-    """The work on each table. A terminal shows only tables with work."""
+    """Print the work on each table. A terminal shows only tables with work."""
     shown = [row for row in rows if not _is_idle(row)] if is_terminal() else rows
     columns = ("table", "due", "bytes freed", "files fewer", "done or failed", "left to do")
     if shown:

@@ -1,4 +1,4 @@
-"""The command of an operation that `cli` has no command for: made from its registry entry."""
+"""The command of an operation without its own module, built from its registry entry."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from delta_ops.units import count_text
 
 
 def operation_command(entry: OperationEntry[Any]) -> click.Command:
-    """A command with the options of the entry, which prints the figures of the result."""
+    """Build a command with the entry's options; it prints the figures of the result."""
 
     def run(
         table: str, storage_options: dict[str, Any], dry_run: bool, as_json: bool, **options: Any
@@ -43,7 +43,7 @@ def operation_command(entry: OperationEntry[Any]) -> click.Command:
 
 
 def _click_option(option: Option) -> Any:
-    """The option of the command line for an option of the operation."""
+    """The command line option for an option of the operation."""
     flag, default = f"--{option.name.replace('_', '-')}", option.default
     kinds = [each for each in get_args(option.kind) if each is not NoneType] or [option.kind]
     settings: dict[str, Any] = {"default": default, "help": option.description}

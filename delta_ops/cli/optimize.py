@@ -39,7 +39,7 @@ _OF_PURGE = (
     "other_codec",
     "max_row_group_size",
 )
-"""Options that go with `--purge`; `_OF_COMPACTION` has those that do not."""
+"""Options that require `--purge`; `_OF_COMPACTION` has the options that exclude it."""
 
 
 @click.command("optimize")
@@ -135,7 +135,7 @@ class _Options:
         """Reject options that contradict each other.
 
         Raises:
-            UsageError: With the first of them.
+            UsageError: Names the first such option.
         """
         if self.purges:
             self._reject(
@@ -156,7 +156,7 @@ class _Options:
                 raise click.UsageError(sentence.format(f"--{name.replace('_', '-')}"))
 
     def validate_for(self, log: DeltaLog) -> None:
-        """Reject options that would have no effect on the table.
+        """Reject options that have no effect on this table.
 
         Raises:
             ClickException: With the cure.

@@ -1,4 +1,4 @@
-"""Options that several commands share, and how their texts are read."""
+"""Options of several commands, and the parsing of their texts."""
 
 from __future__ import annotations
 
@@ -21,12 +21,12 @@ _SHIFTS = {"": 0, "K": 10, "M": 20, "G": 30, "T": 40}
 
 
 def table_argument(command: F) -> F:
-    """TABLE and `--storage-option`, given to the command as `log`."""
+    """Add TABLE and `--storage-option`, passed as `table` and `storage_options`."""
     return click.argument("table")(storage_options_option(command))
 
 
 def storage_options_option(command: F) -> F:
-    """`--storage-option`, given as `storage_options`."""
+    """Add `--storage-option`, passed as `storage_options`."""
     return click.option(
         "storage_options",
         "--storage-option",
@@ -42,7 +42,7 @@ def storage_options_option(command: F) -> F:
 
 
 def json_option(command: F) -> F:
-    """`--json`, given as `as_json`."""
+    """Add `--json`, passed as `as_json`."""
     return click.option(
         "as_json",
         "--json",
@@ -53,14 +53,14 @@ def json_option(command: F) -> F:
 
 
 def dry_run_option(command: F) -> F:
-    """`--dry-run`."""
+    """Add `--dry-run`, passed as `dry_run`."""
     return click.option("--dry-run", is_flag=True, help="Say what would be done; change nothing.")(
         command
     )
 
 
 def busy_options(command: F) -> F:
-    """`--timeout` and `--vacuum-was-killed`, given as `timeout` and `vacuum_was_killed`."""
+    """Add `--timeout` and `--vacuum-was-killed`, passed as `timeout` and `vacuum_was_killed`."""
     timeout = click.option(
         "--timeout",
         type=click.FloatRange(min=0),
@@ -79,7 +79,7 @@ def busy_options(command: F) -> F:
 
 
 def where_option(command: F) -> F:
-    """`--where`, given as a predicate or None."""
+    """Add `--where`, passed as a predicate or None."""
     return click.option(
         "--where",
         metavar="CONDITION",
@@ -90,7 +90,7 @@ def where_option(command: F) -> F:
 
 
 def target_size_option(command: F) -> F:
-    """`--target-size`, given in bytes."""
+    """Add `--target-size`, passed in bytes."""
     return click.option(
         "--target-size",
         metavar="SIZE",
@@ -100,7 +100,7 @@ def target_size_option(command: F) -> F:
 
 
 def budget_option(command: F) -> F:
-    """`--budget`, given in bytes."""
+    """Add `--budget`, passed in bytes."""
     return click.option(
         "--budget",
         metavar="SIZE",
@@ -110,7 +110,7 @@ def budget_option(command: F) -> F:
 
 
 def max_size_option(command: F) -> F:
-    """`--max-size`, given in bytes."""
+    """Add `--max-size`, passed in bytes."""
     return click.option(
         "--max-size",
         metavar="SIZE",
@@ -121,7 +121,7 @@ def max_size_option(command: F) -> F:
 
 
 def min_size_option(command: F) -> F:
-    """`--min-size`, given in bytes."""
+    """Add `--min-size`, passed in bytes."""
     return click.option(
         "--min-size",
         metavar="SIZE",
@@ -132,7 +132,7 @@ def min_size_option(command: F) -> F:
 
 
 def max_row_group_size_option(command: F) -> F:
-    """`--max-row-group-size`, given in bytes."""
+    """Add `--max-row-group-size`, passed in bytes."""
     return click.option(
         "--max-row-group-size",
         metavar="SIZE",
@@ -143,7 +143,7 @@ def max_row_group_size_option(command: F) -> F:
 
 
 def version_options(command: F) -> F:
-    """`--version` and `--timestamp`, given as `version` and `timestamp`."""
+    """Add `--version` and `--timestamp`, passed as `version` and `timestamp`."""
     for option in (
         click.option("--timestamp", metavar="TIME", help="As it was then, in UTC without a zone."),
         click.option("--version", type=click.IntRange(min=0), help="As it was in this version."),
@@ -153,14 +153,14 @@ def version_options(command: F) -> F:
 
 
 def open_table(table: str, storage_options: dict[str, Any]) -> DeltaLog:
-    """The table that the command is about."""
+    """The handle of the command's table."""
     return DeltaLog(table, storage_options)
 
 
 def open_snapshot(
     table: str, storage_options: dict[str, Any], version: int | None, timestamp: str | None
 ) -> Snapshot:
-    """The version that the command is about; the latest one if none is named."""
+    """Open the version that the command names; without one, the latest version."""
     if version is not None and timestamp is not None:
         raise click.UsageError("give --version or --timestamp, not both")
     return open_table(table, storage_options).snapshot(version, timestamp)
@@ -169,7 +169,7 @@ def open_snapshot(
 def pairs_callback(
     _ctx: click.Context, _param: click.Parameter, texts: tuple[str, ...]
 ) -> list[tuple[str, str]]:
-    """NAME=VALUE, given several times, as pairs."""
+    """Parse repeated NAME=VALUE texts to pairs."""
     pairs = [text.partition("=") for text in texts]
     # The value may be a secret, so the message does not repeat it.
     if not all(name and equals for name, equals, _ in pairs):
@@ -200,7 +200,7 @@ def _storage_options(
 
 
 def _parse_value(text: str) -> Any:
-    """A number stays text: keys and account names may consist of digits."""
+    """Parse a value as JSON; a number stays text, because keys and names may be all digits."""
     try:
         value = json.loads(text)
     except ValueError:

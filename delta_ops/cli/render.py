@@ -1,14 +1,15 @@
-"""How results are shown: tables on a terminal, tab-separated text elsewhere, JSON on request.
+"""Rendering: prints tables on a terminal, tab-separated text elsewhere, and JSON on request.
 
-JSON is one object for a result and one object per line for rows, with stable names in snake_case,
-values as `values` has them, times in UTC, and sizes in bytes. Text for people may change.
+JSON is one object for a result and one object per line for rows. Names are stable and in
+snake_case, values are as in `json_values`, times in UTC, and sizes in bytes. Text for people may
+change.
 
-Names, paths, values and what others wrote into a log may hold anything, and a terminal obeys what
-it is sent. So everything that is printed goes through here, and for a character that cannot be
-printed its number is shown, as Python writes it (`\\x1b`), in JSON as JSON does (`\\u001b`). Such
-are control characters, line ends, marks that turn the direction of writing, characters of which
-nothing is seen, halves of surrogate pairs, and what the stream's encoding lacks. Pipes and files
-get the same: somebody may look at them later.
+Names, paths, values and other writers' log entries may contain any character, and a terminal
+executes control sequences. So all output goes through this module, which prints the number of each
+unprintable character instead: as Python writes it (`\\x1b`), and in JSON as JSON does (`\\u001b`).
+Unprintable are control characters, line ends, marks that change the writing direction, invisible
+characters, halves of surrogate pairs, and characters that the stream's encoding lacks. Pipes and
+files get the same output, because somebody may look at them later.
 """
 
 from __future__ import annotations
@@ -41,25 +42,25 @@ from delta_ops.maintenance.operation import OperationEntry, Result
 from delta_ops.units import count_text, size_text
 
 _NULL = "null"
-"""A missing value, where a person looks."""
+"""Text of a missing value on a terminal."""
 _PADDING = 2
-"""Cells between columns."""
+"""Terminal cells between columns."""
 _AROUND_ROWS = 12
-"""Lines of a page that hold the command, the header and the summary."""
+"""Number of lines of a page for the command, the header and the summary."""
 
 
 def show_json(value: Mapping[str, Any]) -> None:
-    """One object on one line."""
+    """Print one object on one line."""
     click.echo(_json(value))
 
 
 def show_rows(
     columns: Sequence[str], rows: Iterable[Sequence[Any]], *, whole: Collection[str] = ()
 ) -> None:
-    """A table on a terminal, else a header and the rows, separated by tabs.
+    """Print a table on a terminal, else tab-separated lines with a header.
 
     Args:
-        whole: Columns whose values stay on one line where the terminal is narrow.
+        whole: Columns whose values stay on one line on a narrow terminal.
     """
     header = [make_printable(name) for name in columns]
     texts = ([_text(value) for value in row] for row in rows)
@@ -76,9 +77,9 @@ def show_rows(
 
 
 def show_records(columns: Sequence[str], rows: Sequence[Sequence[Any]]) -> None:
-    """Rows of a table of the user's: beneath each other where a terminal is too narrow for them.
+    """Print rows of a user's table; on a narrow terminal, with one column per line.
 
-    There a value that is missing reads `null`, since an empty text looks like nothing.
+    A terminal shows a missing value as `null`, to distinguish it from an empty text.
     """
     if is_terminal():
         rows = [[_NULL if value is None else value for value in row] for row in rows]
@@ -91,36 +92,36 @@ def show_records(columns: Sequence[str], rows: Sequence[Sequence[Any]]) -> None:
 
 
 def _width(columns: Sequence[str], rows: Sequence[Sequence[Any]]) -> int:
-    """Cells of a terminal that a table takes where no line is folded."""
+    """Width of a table in terminal cells without folded lines."""
     texts = [list(map(make_printable, columns)), *([_text(v) for v in row] for row in rows)]
     widths = (max(map(cell_len, column)) for column in zip(*texts, strict=True))
     return sum(width + _PADDING for width in widths) + _PADDING
 
 
 def show_fields(fields: Mapping[str, Any], indent: str = "") -> None:
-    """Names and values, one below the other."""
+    """Print names and values, one pair per line."""
     width = max(map(cell_len, fields)) + _PADDING
     for name, value in fields.items():
         click.echo(f"{indent}{set_cell_size(name, width)}{_text(value)}")
 
 
 def is_terminal() -> bool:
-    """Whether a person reads what is printed, and no program."""
+    """Whether standard output goes to a person and not to a program."""
     return sys.stdout.isatty()
 
 
 def rows_of_page() -> int | None:
-    """How many rows of a table a person sees at once; None where nobody looks."""
+    """Number of table rows that fit on a terminal; None if output does not go to a terminal."""
     return max(Console().height - _AROUND_ROWS, 5) if is_terminal() else None
 
 
 def say(sentence: str) -> None:
-    """A line for people."""
+    """Print a line for people."""
     click.echo(make_printable(sentence))
 
 
 def command_error(sentence: str) -> click.ClickException:
-    """The error that ends the command."""
+    """The error that ends the command with this sentence."""
     return click.ClickException(make_printable(sentence))
 
 
@@ -140,13 +141,13 @@ def report_errors() -> Iterator[None]:
         _print_no_more()
         raise command_error(f"Standard output cannot be written: {error.strerror}.") from error
     except click.UsageError as error:
-        # A help text, which is such an error too, has lines.
+        # A help text is also a UsageError; it has several lines.
         error.message = "\n".join(map(make_printable, error.message.split("\n")))  # type: ignore[misc]
         raise
 
 
 def _print_no_more() -> None:
-    """Drop what is still to be printed, which Python would try again, and fail, at its end."""
+    """Discard remaining output; otherwise Python would try to print it at exit and fail again."""
     with suppress(OSError):
         nowhere = os.open(os.devnull, os.O_WRONLY)
         os.dup2(nowhere, sys.stdout.fileno())
@@ -154,26 +155,26 @@ def _print_no_more() -> None:
 
 
 class LogLines(logging.Formatter):
-    """A line for each warning, printable; where it happened is said of our own faults alone."""
+    """Formats log records as printable lines; only faults of delta_ops get a traceback."""
 
     def format(self, record: logging.LogRecord) -> str:
-        """The line, of a library's warning without the traceback that may come with it."""
+        """Format a record; a library's warning loses its traceback."""
         if record.levelno < logging.CRITICAL:
             record = copy(record)
             record.exc_info = record.exc_text = record.stack_info = None
         return super().format(record)
 
     def formatMessage(self, record: logging.LogRecord) -> str:  # noqa: N802
-        """The line, without what an exception adds."""
+        """Format the message without the exception."""
         return make_printable(super().formatMessage(record))
 
     def formatException(self, ei: Any) -> str:  # noqa: N802
-        """The traceback, line by line."""
+        """Format a traceback line by line."""
         return "\n".join(map(make_printable, super().formatException(ei).splitlines()))
 
 
 def make_printable(text: str) -> str:
-    """The text on one line, without a character that does something to a terminal."""
+    """The text on one line, with characters that would affect a terminal replaced."""
     text = escape_unprintable(text)
     encoding = sys.stdout.encoding or "utf-8"
     return text.encode(encoding, "backslashreplace").decode(encoding)
@@ -185,7 +186,7 @@ def show_result(entry: OperationEntry[Result], table: str, result: Result) -> No
 
 
 def deletion_text(count: int, size_bytes: int, *, dry_run: bool = False) -> str:
-    """How many files were deleted, or would be, in a sentence."""
+    """A sentence with the number and size of files that were or would be deleted."""
     verb = "Would delete" if dry_run else "Deleted"
     return f"{verb} {count_text(count, 'file')}, {size_text(size_bytes)}."
 
@@ -194,7 +195,7 @@ def fail_for_files(failures: tuple[str, ...]) -> None:
     """End the command if files could not be deleted.
 
     Raises:
-        ClickException: With the first of them.
+        ClickException: With the path of the first file.
     """
     if failures:
         raise command_error(
@@ -205,7 +206,7 @@ def fail_for_files(failures: tuple[str, ...]) -> None:
 
 @contextmanager
 def progress(*, wanted: bool) -> Iterator[OnEvent]:
-    """A listener that shows a bar on standard error while the operation runs, if a person looks."""
+    """Show a progress bar on standard error while the operation runs, on a terminal only."""
     if not wanted or not sys.stderr.isatty():
         yield ignore
         return
@@ -235,5 +236,5 @@ def _text(value: Any) -> str:
 def _json(value: Any) -> str:
     is_unicode = codecs.lookup(sys.stdout.encoding or "utf-8").name.startswith("utf")
     text = json.dumps(plain_value(value), ensure_ascii=not is_unicode, allow_nan=False)
-    # Only in its strings can JSON of one line have a character that is escaped.
+    # In JSON of one line, only strings can contain characters to escape.
     return escape_unprintable(text, lambda character: json.dumps(character)[1:-1])

@@ -30,7 +30,7 @@ from delta_ops.units import size_text
 
 _RUN = "dagster/run_id"
 _RUN_DIGITS = 8
-"""As many as Dagster's own pages show of a run's id."""
+"""Number of digits of a run's id, as on Dagster's own pages."""
 _TIME = re.compile(r"([+-]?\d+-\d\d-\d\d)T(\d\d:\d\d:\d\d).*")
 
 
@@ -184,23 +184,23 @@ def _history_row(entry: HistoryEntry) -> tuple[Any, ...]:
 
 
 def _writer_text(entry: HistoryEntry) -> str:
-    """The run of Dagster that committed, or else the engine."""
+    """The Dagster run that committed, or else the engine."""
     try:
         values = json.loads(entry.user_metadata or "")
     except ValueError:
         values = None
     run = values.get(_RUN) if isinstance(values, dict) else None
-    # The name of the engine comes first, and its platform follows.
+    # The engine's name comes first, then its platform.
     return f"run {str(run)[:_RUN_DIGITS]}" if run else (entry.engine_info or "").partition(" ")[0]
 
 
 def _time_text(ms: int | None) -> str | None:
-    """A time for JSON; None where a log lacks it."""
+    """A time for JSON; None if the log lacks it."""
     return None if ms is None else utc_text(ms)
 
 
 def _seconds(text: str) -> str:
-    """A time of JSON for people: without fractions and without its zone."""
+    """A JSON time for people, without fractions of a second and time zone."""
     found = _TIME.fullmatch(text)
     return f"{found[1]} {found[2]}" if found else text
 

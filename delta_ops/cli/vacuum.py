@@ -86,7 +86,7 @@ def _arguments(
     keep_last: int,
     log_commits: bool | None,
 ) -> dict[str, Any]:
-    """The options of the command as arguments of `vacuum`."""
+    """Convert the command's options to arguments of `vacuum`."""
     return {
         "retention": None if retain_hours is None else timedelta(hours=retain_hours),
         "enforce_retention": not no_enforce_retention,

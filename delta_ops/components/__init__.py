@@ -1,6 +1,6 @@
-"""Components of Dagster: Delta tables, and their maintenance, by YAML.
+"""Components of Dagster: Delta tables and their maintenance, configured in YAML.
 
-`dg` finds them by the entry point of the package; see `docs/components.md`.
+`dg` finds the components by the package's entry point; see `docs/components.md`.
 """
 
 try:

@@ -1,7 +1,8 @@
-"""Asset keys: keys from which Dagster can make names, because it names steps by asset keys.
+"""Asset keys: converts paths to keys with distinct names in Dagster.
 
-A name has ASCII letters, digits and "_". Dagster joins the parts of a key by "__" and replaces "-"
-and "." by "_". So two keys may have the same name, and Dagster does not distinguish them.
+Dagster names steps by asset keys. A name has ASCII letters, digits and "_". Dagster joins the parts
+of a key by "__" and replaces "-" and "." by "_". Two keys may therefore get the same name, and
+Dagster does not distinguish them.
 """
 
 from __future__ import annotations
@@ -16,26 +17,26 @@ _OTHER = re.compile(r"[^\w.-]", re.ASCII)
 
 
 def is_nameable(parts: Sequence[str]) -> bool:
-    """Whether Dagster can make a name of a key with these parts."""
-    # A part of dots alone would be no folder.
+    """Whether Dagster can build a name from a key with these parts."""
+    # A part that consists of dots only is not a folder name.
     if not parts or any(not part.strip(".") or _OTHER.search(part) for part in parts):
         return False
     try:
-        dg.op(name=_name_of(parts))(lambda: None)  # refuses words of Python and of Dagster
+        dg.op(name=_name_of(parts))(lambda: None)  # rejects reserved words of Python and Dagster
     except dg.DagsterInvalidDefinitionError:
         return False
     return True
 
 
 def asset_keys(paths: Iterable[str], prefix: Sequence[str] = ()) -> dict[str, dg.AssetKey]:
-    """A key for each path, as like the path as may be, and none with another one's name.
+    """A key for each path, as similar to the path as possible, with a distinct name.
 
-    Other characters become "_"; where that makes no name of its own, a mark of the path follows. A
-    path that is a key keeps it, whatever becomes one beside it: policies name tables by their keys.
+    Other characters become "_". If the name is invalid or taken, a hash of the path is appended. A
+    path that is already a valid key stays unchanged, because policies name tables by their keys.
 
     Args:
-        paths: With "/" between their parts.
-        prefix: First parts of the keys; nameable.
+        paths: Separated by "/".
+        prefix: First parts of all keys; must form a valid name.
     """
     keys: dict[str, dg.AssetKey] = {}
     names: set[str] = set()

@@ -1,6 +1,6 @@
 """Attributes: common YAML attributes of the components, and errors with file and line.
 
-A mistake is an error when the file is loaded. Loading reads no store.
+Mistakes are reported when the file is loaded. Loading reads no store.
 """
 
 from __future__ import annotations
@@ -26,11 +26,11 @@ class AttributeRefusedError(InvalidRequestError):
     """The value of an attribute of a component is invalid."""
 
     def __init__(self, attribute: str, reason: str, place: str | None = None) -> None:
-        """Name the attribute.
+        """Create the error for an attribute.
 
         Args:
-            attribute: Its name; names of attributes within attributes have dots between them.
-            place: File and line; None where the component is made by Python.
+            attribute: Its name; names of nested attributes are joined by dots.
+            place: File and line; None for a component created in Python.
         """
         where = attribute if place is None else f"{place}: {attribute}"
         super().__init__(f"{where}: {reason}")
@@ -39,20 +39,20 @@ class AttributeRefusedError(InvalidRequestError):
 
 
 class PlacedAttributes(dg.Resolvable, dg.Model):
-    """Attributes whose errors name the file and the line."""
+    """Attributes with file and line in their errors."""
 
     @classmethod
     def resolve_from_model(cls, context: dg.ResolutionContext, model: BaseModel) -> Any:
-        """The component that the YAML describes.
+        """Build the component from its YAML.
 
         Raises:
-            AttributeRefusedError: An attribute cannot be used.
+            AttributeRefusedError: An attribute is invalid.
         """
         try:
             return super().resolve_from_model(context, model)
         except AttributeRefusedError as error:
             attribute, reason = error.attribute, error.reason
-        except ValidationError as error:  # a template's value, which pydantic would repeat
+        except ValidationError as error:  # pydantic's message would repeat the resolved value
             first = error.errors()[0]
             attribute, reason = ".".join(map(str, first["loc"])), first["msg"]
         path = [int(part) if part.isdecimal() else part for part in attribute.split(".")]
@@ -61,7 +61,7 @@ class PlacedAttributes(dg.Resolvable, dg.Model):
 
 @contextmanager
 def naming(attribute: str, place: str | None = None) -> Iterator[None]:
-    """Add the name of the attribute to errors of delta_ops and of Dagster's definitions."""
+    """Context that adds the attribute's name to errors of delta_ops and of Dagster."""
     try:
         yield
     except (DeltaOpsError, dg.DagsterInvalidDefinitionError) as error:
@@ -69,10 +69,10 @@ def naming(attribute: str, place: str | None = None) -> Iterator[None]:
 
 
 def validate_key(attribute: str, parts: Sequence[str]) -> None:
-    """Reject a key from which Dagster cannot make a name.
+    """Reject a key that Dagster cannot convert to a name.
 
     Raises:
-        AttributeRefusedError: It has other characters, or is a word that means something else.
+        AttributeRefusedError: It has other characters, or is a reserved word.
     """
     if not is_nameable(parts):
         raise AttributeRefusedError(
@@ -83,10 +83,10 @@ def validate_key(attribute: str, parts: Sequence[str]) -> None:
 
 
 def validate_name(attribute: str, name: str) -> None:
-    """Reject a text with which no name of a job or a sensor can begin.
+    """Reject a prefix for names of jobs and sensors with invalid characters.
 
     Raises:
-        AttributeRefusedError: It has other characters than letters, digits and "_".
+        AttributeRefusedError: It has characters other than letters, digits and "_".
     """
     if not re.fullmatch(r"\w+", name, re.ASCII):
         reason = f"{name!r} begins names of jobs and sensors; give letters, digits and _"
@@ -97,7 +97,7 @@ def validate_cron(attribute: str, cron: str, timezone: str = "UTC") -> None:
     """Reject an invalid cron expression.
 
     Raises:
-        AttributeRefusedError: It is none.
+        AttributeRefusedError: The expression or the time zone is invalid.
     """
     try:
         dg.ScheduleDefinition(
@@ -109,10 +109,10 @@ def validate_cron(attribute: str, cron: str, timezone: str = "UTC") -> None:
 
 
 def validate_address(attribute: str, address: str) -> None:
-    """Reject an address that is relative or shows a secret.
+    """Reject an address that is relative or contains a secret.
 
     Raises:
-        AttributeRefusedError: It is relative, holds a password or a signature, or names no place.
+        AttributeRefusedError: It is relative, contains a password or a signature, or is empty.
     """
     if shows_secret(address):
         raise AttributeRefusedError(
@@ -137,7 +137,7 @@ def validate_pattern(attribute: str, pattern: str) -> None:
     """Reject a pattern that matches no path below a root.
 
     Raises:
-        AttributeRefusedError: It begins or ends with a slash, or has a part that is no folder.
+        AttributeRefusedError: It begins or ends with a slash, or a part is not a folder name.
     """
     parts = pattern.split("/")
     if len(parts) > 1 and any(not part or part in (".", "..") for part in parts):
@@ -149,10 +149,10 @@ def validate_pattern(attribute: str, pattern: str) -> None:
 
 
 def validate_options(options: Mapping[str, Any]) -> dict[str, Any]:
-    """Storage options as a `TableRef` takes them: secrets by the name of a variable.
+    """Convert storage options for a `TableRef`, with secrets as names of variables.
 
     Raises:
-        AttributeRefusedError: A secret is written out, or a value is none that YAML has.
+        AttributeRefusedError: A secret is in plain text, or a value has no YAML form.
     """
     try:
         return config_options(options)
@@ -162,7 +162,7 @@ def validate_options(options: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _resolve_options(context: dg.ResolutionContext, value: Any) -> Any:
-    """Options with resolved templates. Dagster would turn texts of digits into numbers."""
+    """Resolve templates in options; Dagster's resolver would turn digit strings into numbers."""
     match value:
         case str() if "{{" in value or "{%" in value:
             return context.resolve_value(value)

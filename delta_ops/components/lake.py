@@ -1,7 +1,7 @@
 """DeltaLakeComponent: the tables below a prefix, as assets.
 
-The list of tables is state, which `dg utils refresh-defs-state` refreshes. `dg dev` refreshes it
-whenever the location is loaded. Loading from state reads no store.
+The list of tables is state that `dg utils refresh-defs-state` refreshes. `dg dev` refreshes it
+whenever it loads the location. Loading from state reads no store.
 """
 
 from __future__ import annotations
@@ -58,8 +58,7 @@ _text = dg.Resolver.default
 class DeltaLakeComponent(dg.StateBackedComponent, WatchAttributes):
     """The Delta tables below a prefix, each as an asset.
 
-    Commits of whoever writes them become events of the assets by a sensor, and checks look at
-    their logs.
+    A sensor reports other writers' commits as events of the assets, and checks look at their logs.
     """
 
     root: Annotated[
@@ -102,7 +101,7 @@ class DeltaLakeComponent(dg.StateBackedComponent, WatchAttributes):
         """Reject invalid attributes.
 
         Raises:
-            AttributeRefusedError: The root is relative, a policy is none, or as for
+            AttributeRefusedError: The root is relative, a policy is invalid, or as for
                 `WatchAttributes`.
         """
         validate_address("root", self.root)
@@ -128,7 +127,7 @@ class DeltaLakeComponent(dg.StateBackedComponent, WatchAttributes):
 
     @property
     def defs_state_config(self) -> DefsStateConfig:
-        """The key of the state: each prefix and each selection of tables has its own state."""
+        """The key of the state; each root and each selection of tables has its own state."""
         chosen = ""
         if self._filter != PathFilter():
             chosen = f"[{hashlib.sha256(repr(self._filter).encode()).hexdigest()[:8]}]"
@@ -136,7 +135,7 @@ class DeltaLakeComponent(dg.StateBackedComponent, WatchAttributes):
         return DefsStateConfig.from_args(self.defs_state, default_key=key)
 
     def write_state_to_path(self, state_path: Path) -> None:
-        """Search the tables, and write the state.
+        """Find the tables and write the state.
 
         Raises:
             DeltaOpsError: As for `find_lake_tables`.
@@ -147,7 +146,7 @@ class DeltaLakeComponent(dg.StateBackedComponent, WatchAttributes):
     def build_defs_from_state(
         self, context: dg.ComponentLoadContext, state_path: Path | None
     ) -> dg.Definitions:
-        """Assets, sensors, checks and jobs of the tables that the state has."""
+        """Build assets, sensors, checks and jobs for the tables in the state."""
         if state_path is None:
             logger.warning(
                 "%s has no state yet, so that no table is an asset; make it by: "
@@ -182,9 +181,9 @@ class DeltaLakeComponent(dg.StateBackedComponent, WatchAttributes):
         return dg.Definitions.merge(assets, watch, kept)
 
     def get_asset_spec(self, ref: TableRef, table: LakeTable) -> dg.AssetSpec:
-        """The asset of a table; override it for other groups or owners.
+        """Build the asset of a table; override it for other groups or owners.
 
-        `post_processing` in YAML does that for the tables of a selection.
+        `post_processing` in YAML does the same for a selection of tables.
         """
         described = None if table.description is None else plain_text(table.description)
         spec = external_table(ref, description=described)
@@ -206,7 +205,7 @@ class DeltaLakeComponent(dg.StateBackedComponent, WatchAttributes):
         ]
 
     def _policies_of(self, tables: Sequence[TableRef]) -> list[MaintenancePolicy]:
-        """The policies without missing tables, with a warning for each missing table."""
+        """The policies without missing tables; logs a warning for each missing table."""
         policies, absent = drop_absent_tables(policies_from(self.policies), tables)
         for name in absent:
             logger.warning("%s: a policy is for %r, which is no table", self.root, name)

@@ -33,14 +33,14 @@ _FORMAT = 1
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LakeTable:
-    """A table that was found below a prefix."""
+    """A table found below a prefix."""
 
     path: str
-    """Below the prefix, with "/" between its parts; "" if the prefix itself is the table."""
+    """Relative to the prefix, separated by "/"; "" if the prefix itself is the table."""
     description: str | None = None
-    """Description in the metadata of the table, unchanged."""
+    """Description from the table's metadata, unchanged."""
     columns: dg.TableSchema | None = None
-    """None if the table could not be opened when it was found."""
+    """None if the table could not be opened during the search."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -54,11 +54,11 @@ class PathFilter:
     exclude: tuple[str, ...] = ()
 
     def takes(self, path: str) -> bool:
-        """Whether a table at the path counts."""
+        """Whether the filter selects a table at the path."""
         return any(fnmatchcase(path, each) for each in self.include) and not self._drops(path)
 
     def takes_within(self, directory: str) -> bool:
-        """Whether a table in the directory may count; False if `exclude` rules all of them out."""
+        """Whether the filter may select tables in the directory, because `exclude` allows some."""
         return not self._drops(f"{directory}/")
 
     def _drops(self, path: str) -> bool:
@@ -68,16 +68,16 @@ class PathFilter:
 def find_lake_tables(
     root: str, storage_options: Mapping[str, Any], wanted: PathFilter
 ) -> list[LakeTable]:
-    """The tables below a prefix, by their paths, with the columns that they have at this time.
+    """Find the tables below a prefix, by path, with their current columns.
 
-    A table that cannot be opened is one all the same, and a warning: its checks will tell.
+    A table that cannot be opened is included and logged as a warning. Its checks will fail.
 
     Args:
-        storage_options: With the values of their variables.
+        storage_options: With the resolved values of variables.
 
     Raises:
-        StorageError: The prefix, or a directory that is not excluded, cannot be looked into: to go
-            on would let its tables vanish.
+        StorageError: The prefix, or a directory that is not excluded, cannot be searched. If the
+            search continued, the tables below it would disappear from the state.
     """
     storage = open_storage(root, storage_options)
     found = find_tables_in(storage, nested=False)
@@ -92,12 +92,12 @@ def find_lake_tables(
     paths = sorted(_path_below(top, place) for place in found.tables)
     todo = [path for path in paths if wanted.takes(path)]
     look = partial(_look_at, root, storage_options)
-    # A disk lets nobody wait, and threads that compute only hinder each other.
+    # On a disk, threads gain nothing: there is no waiting, and computing threads block each other.
     return list(map(look, todo)) if storage.has_native_input else run_parallel(look, todo)
 
 
 def table_address(root: str, path: str) -> str:
-    """The address of the table at a path below the prefix."""
+    """The address of the table at a path below the root."""
     return f"{root.rstrip('/')}/{path}" if path else root
 
 
@@ -118,7 +118,7 @@ def read_lake_state(file: Path) -> list[LakeTable]:
     """Read the state.
 
     Raises:
-        InvalidRequestError: The file is not of this version of delta_ops.
+        InvalidRequestError: The file has an unknown format.
     """
     try:
         state = json.loads(file.read_text(encoding="utf-8"))
@@ -150,6 +150,6 @@ def _look_at(root: str, storage_options: Mapping[str, Any], path: str) -> LakeTa
         snapshot = DeltaLog(table_address(root, path), storage_options).snapshot()
         description = snapshot.metadata.description
         return LakeTable(path=path, description=description, columns=column_schema(snapshot))
-    except Exception as error:  # one table must not keep the others from being found
+    except Exception as error:  # a broken table must not stop the search for other tables
         logger.warning("A table was found that cannot be opened: %s", failure_of(error).message)
         return LakeTable(path=path)

@@ -28,9 +28,9 @@ _text = dg.Resolver.default
 
 @dg.scaffold_with(MaintenanceScaffolder)
 class DeltaMaintenanceComponent(dg.Component, PlacedAttributes):
-    """Looks after Delta tables: jobs, sensors, schedules and asset checks, by policies.
+    """Maintains Delta tables: jobs, sensors, schedules and asset checks, by policies.
 
-    It is `delta_ops_definitions` in YAML. The tables' assets are defined elsewhere in the project.
+    The same as `delta_ops_definitions`, in YAML. The project defines the tables' assets elsewhere.
     """
 
     root: Annotated[
@@ -74,8 +74,8 @@ class DeltaMaintenanceComponent(dg.Component, PlacedAttributes):
         """Reject invalid attributes, while their place in the file is known.
 
         Raises:
-            AttributeRefusedError: The root is relative, a secret is written out, a name or a
-                policy is none, or there are no tables.
+            AttributeRefusedError: The root is relative, a secret is in plain text, a name or a
+                policy is invalid, or there are no tables.
         """
         validate_address("root", self.root)
         validate_options(self.storage_options)
@@ -96,7 +96,7 @@ class DeltaMaintenanceComponent(dg.Component, PlacedAttributes):
         )
 
     def build_defs(self, context: dg.ComponentLoadContext) -> dg.Definitions:
-        """The maintenance of the tables, without their assets."""
+        """Build the maintenance of the tables, without the tables' assets."""
         lake = DeltaLogResource(root=self.root, storage_options=self.storage_options)
         assets: list[DeltaAsset] = list(self._assets(context))
         with naming("tables", str(context.path)):

@@ -23,11 +23,11 @@ def _refuse_truth_value(value: object) -> object:
 
 
 _IS_NUMBER = BeforeValidator(_refuse_truth_value)
-"""Pydantic turns true into 1."""
+"""Rejects booleans, because pydantic turns true into 1."""
 
 
 class ThresholdAttributes(dg.Resolvable, dg.Model):
-    """Thresholds from which on an operation is due; by default those of delta_ops."""
+    """Thresholds for due operations; `HealthThresholds` has the defaults."""
 
     small_files: Annotated[
         int | None, _text(description="Files that can be merged."), _IS_NUMBER
@@ -71,7 +71,7 @@ class ThresholdAttributes(dg.Resolvable, dg.Model):
 
 
 class PolicyAttributes(dg.Resolvable, dg.Model):
-    """How tables are looked after; see `MaintenancePolicy`."""
+    """How tables are maintained; see `MaintenancePolicy`."""
 
     tables: Annotated[
         str | list[str],
@@ -119,10 +119,10 @@ class PolicyAttributes(dg.Resolvable, dg.Model):
     )
 
     def policy(self) -> MaintenancePolicy:
-        """The policy.
+        """Build the policy.
 
         Raises:
-            InvalidRequestError: A pattern, an operation, an option or a number is none.
+            InvalidRequestError: A pattern, an operation, an option or a number is invalid.
         """
         values = {name: getattr(self, name) for name in type(self).model_fields}
         given = {} if self.thresholds is None else self.thresholds.model_dump(exclude_none=True)
@@ -130,10 +130,10 @@ class PolicyAttributes(dg.Resolvable, dg.Model):
 
 
 def policies_from(attributes: Sequence[PolicyAttributes]) -> list[MaintenancePolicy]:
-    """The policies of the attribute `policies`.
+    """Build the policies of the attribute `policies`.
 
     Raises:
-        AttributeRefusedError: One of them cannot be used.
+        AttributeRefusedError: A policy is invalid.
     """
     policies = []
     for number, each in enumerate(attributes):

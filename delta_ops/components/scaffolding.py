@@ -1,6 +1,6 @@
-"""Scaffolding: the first `defs.yaml` of a component, by `dg scaffold defs`.
+"""Scaffolding: writes the first `defs.yaml` of a component, for `dg scaffold defs`.
 
-Only what a component needs is written; `docs/components.md` and `dg list components` have the rest.
+Writes only the required attributes; `docs/components.md` and `dg list components` describe all.
 """
 
 from __future__ import annotations
@@ -97,7 +97,7 @@ def _write(request: dg.ScaffoldRequest[Any], attributes: dict[str, Any]) -> None
 
 
 def _portable_address(address: str, project_root: Path | None) -> str:
-    """A local path as every process of the project finds it, wherever the project lies."""
+    """Make a local path valid in every process of the project, wherever the project lies."""
     scheme, path = split_uri(address)
     if scheme or path.startswith("{{"):
         return address

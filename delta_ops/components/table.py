@@ -1,4 +1,4 @@
-"""DeltaTableComponent: a table that others write, as an asset."""
+"""DeltaTableComponent: an asset for a table of other writers."""
 
 from __future__ import annotations
 
@@ -35,8 +35,8 @@ from delta_ops.orchestration.tables import TableRef, external_table, uri_elsewhe
 class DeltaTableComponent(dg.Component, WatchAttributes):
     """A Delta table that another program or code location writes, as an asset.
 
-    Its commits become events of the asset by a sensor, and a check looks at its log. Nothing is
-    read of the table when the location is loaded.
+    A sensor reports its commits as events of the asset, and a check looks at its log. Loading the
+    location reads nothing of the table.
     """
 
     uri: Annotated[
@@ -52,8 +52,8 @@ class DeltaTableComponent(dg.Component, WatchAttributes):
         """Reject invalid attributes.
 
         Raises:
-            AttributeRefusedError: The address is relative, Dagster can make no name of the
-                key, or as for `WatchAttributes`.
+            AttributeRefusedError: The address is relative, Dagster cannot name the key, or as
+                for `WatchAttributes`.
         """
         validate_address("uri", self.uri)
         validate_key("asset.key", self.asset.key.path)
@@ -62,7 +62,7 @@ class DeltaTableComponent(dg.Component, WatchAttributes):
         super().model_post_init(context)
 
     def _validate_metadata(self) -> None:
-        """Reject metadata of the asset that contradict the component, or have no effect."""
+        """Reject metadata of the asset that contradicts the component or has no effect."""
         place, metadata = "the metadata of the asset", self.asset.metadata
         validate_keys(place, metadata, ("partition_expr",), outcome="Nothing was loaded")
         read_expressions(first_setting("partition_expr", [(place, metadata)]))
@@ -90,13 +90,13 @@ class DeltaTableComponent(dg.Component, WatchAttributes):
         return TableRef(asset_key=self.asset.key, uri=self.uri, storage_options=options)
 
     def get_asset_spec(self) -> dg.AssetSpec:
-        """The asset. Its own attributes win over the defaults of a table."""
+        """Build the asset; its own attributes override the defaults for tables."""
         external = external_table(self.table)
         metadata = {**external.metadata, **self.asset.metadata}
         return self.asset.merge_attributes(kinds=external.kinds, metadata=metadata)
 
     def build_defs(self, context: dg.ComponentLoadContext) -> dg.Definitions:  # noqa: ARG002
-        """The asset, its sensor and its check."""
+        """Build the asset, its sensor and its check."""
         name = self.name or plain_name(self.table.name)
         checked = [PolicyTables(MaintenancePolicy(), (self.table,))]
         return dg.Definitions.merge(

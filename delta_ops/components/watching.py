@@ -1,8 +1,8 @@
 """Watching: reports commits of other writers, and checks the health of their tables.
 
-    <name>_commit_sensor                    commits of others as events of the assets
+    <name>_commit_sensor                    reports other writers' commits as asset events
     health                                  an asset check for each table
-    <name>_checks, <name>_checks_schedule   run the checks; only where a time is given
+    <name>_checks, <name>_checks_schedule   run the checks; only with a cron expression
 
 All checks are one op, so that a run checks all tables in one process.
 """
@@ -57,7 +57,7 @@ class WatchAttributes(PlacedAttributes):
         """Reject invalid attributes, while their place in the file is known.
 
         Raises:
-            AttributeRefusedError: A secret is written out, or a name or a time is none.
+            AttributeRefusedError: A secret is in plain text, or a name or a time is invalid.
         """
         validate_options(self.storage_options)
         if self.name is not None:
@@ -67,14 +67,14 @@ class WatchAttributes(PlacedAttributes):
 
 
 def plain_name(text: str) -> str:
-    """A name for definitions, made from any text."""
+    """Convert any text to a name for definitions."""
     return re.sub(r"\W+", "_", text, flags=re.ASCII).strip("_") or "lake"
 
 
 def build_watch_sensor(
     tables: Sequence[TableRef], *, name: str, switched_on: bool
 ) -> dg.SensorDefinition:
-    """The sensor that reports the commits of tables."""
+    """Build the sensor that reports the tables' commits."""
     status = dg.DefaultSensorStatus.RUNNING if switched_on else dg.DefaultSensorStatus.STOPPED
     return build_commit_sensor(tables, name=f"{name}_commit_sensor", default_status=status)
 
@@ -82,13 +82,13 @@ def build_watch_sensor(
 def build_watch_checks(
     assigned: Sequence[PolicyTables], *, name: str, cron: str | None, switched_on: bool
 ) -> dg.Definitions:
-    """The check of each table, and the schedule that runs them.
+    """Build the check of each table, and the schedule for all checks.
 
     Args:
-        assigned: The tables, by the policies that have the thresholds of their checks.
-        cron: When the checks run, in UTC; None without a schedule.
+        assigned: The tables by policy; the policies have the thresholds of the checks.
+        cron: When the checks run, in UTC; None for no schedule.
     """
-    # Dagster wants the names of ops and of jobs to differ.
+    # Dagster requires different names for ops and jobs.
     checks = _health_checks(assigned, f"{name}_health_check")
     if cron is None:
         return dg.Definitions(asset_checks=[checks])

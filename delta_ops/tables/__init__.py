@@ -1,12 +1,12 @@
-"""delta-spark's `delta.tables` without its jar: one import in place of another.
+"""delta-spark's `delta.tables` without its jar: replace one import by another.
 
     from delta_ops.tables import DeltaTable, configure_spark_with_delta_pip
 
-Names, arguments, defaults and return values are those of delta-spark, and so are the types of its
-exceptions; `docs/delta-tables.md` says what differs.
+Names, arguments, defaults, return values and exception types are the same as in delta-spark;
+`docs/delta-tables.md` lists the differences.
 """
 
-import delta_ops.spark as _spark  # noqa: F401  # without PySpark it says what to install
+import delta_ops.spark as _spark  # noqa: F401  # without PySpark, its error names the package
 from delta_ops.tables.configure import configure_spark_with_delta_pip
 from delta_ops.tables.delta_table import DeltaTable
 from delta_ops.tables.exceptions import (

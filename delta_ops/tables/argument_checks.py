@@ -8,11 +8,11 @@ from typing import Any, TypeAlias
 from pyspark.sql import Column
 
 ColumnOrText: TypeAlias = "Column | str"
-"""An expression: a text of Spark SQL, or a Column."""
+"""An expression: Spark SQL text or a Column."""
 
 
 def check_condition(value: Any) -> ColumnOrText | None:
-    """A condition, or None."""
+    """Return a condition or None; other types are an error."""
     if value is None or isinstance(value, Column | str):
         return value
     raise TypeError(
@@ -22,7 +22,7 @@ def check_condition(value: Any) -> ColumnOrText | None:
 
 
 def check_assignments(value: Any, argument: str) -> dict[str, ColumnOrText]:
-    """Expressions by column.
+    """Return a dict of expressions by column; other values are an error.
 
     Args:
         argument: Name of the argument in errors.
@@ -46,13 +46,13 @@ def check_assignments(value: Any, argument: str) -> dict[str, ColumnOrText]:
 
 
 def require_type(value: Any, kind: type, argument: str, expected: str) -> None:
-    """Raise ValueError unless a value has a type."""
+    """Raise ValueError unless a value has the expected type."""
     if not isinstance(value, kind):
         raise ValueError(f"{argument} needs to be {expected} but got '{type(value)}'.")
 
 
 def check_text(value: Any, argument: str) -> str:
-    """A text.
+    """Return a text; other types are an error.
 
     Args:
         argument: Name of the argument in errors.
@@ -63,7 +63,7 @@ def check_text(value: Any, argument: str) -> str:
 
 
 def check_names(values: Iterable[Any], argument: str) -> tuple[str, ...]:
-    """Column names, passed one by one or as one list.
+    """Return column names that were passed one by one or as one list.
 
     Args:
         argument: Name of each item in errors.
@@ -75,7 +75,7 @@ def check_names(values: Iterable[Any], argument: str) -> tuple[str, ...]:
 
 
 def check_properties(value: Any) -> Mapping[str, str]:
-    """Table properties; empty for None."""
+    """Return table properties; empty for None."""
     if value is None:
         return {}
     require_type(value, dict, "properties", "a dict")

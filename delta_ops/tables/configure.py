@@ -1,4 +1,4 @@
-"""The set-up of a session in the words of delta-spark, which has its jar fetched by it."""
+"""Session set-up: delta-spark's function without downloading its jar."""
 
 from __future__ import annotations
 
@@ -12,18 +12,18 @@ _OF_DELTA_SPARK = {
     "spark.sql.extensions": "io.delta.sql.DeltaSparkSessionExtension",
     "spark.sql.catalog.spark_catalog": "org.apache.spark.sql.delta.catalog.DeltaCatalog",
 }
-"""Settings that need the jar, as its users have them."""
+"""Settings of delta-spark's users that need the jar."""
 
 
 def configure_spark_with_delta_pip(
     spark_session_builder: SparkSession.Builder, extra_packages: Sequence[str] | None = None
 ) -> SparkSession.Builder:
-    """The builder, whose session reads and writes `format("delta")` by delta_ops.
+    """Configure a builder so that its session reads and writes `format("delta")` by delta_ops.
 
-    Settings that name classes of delta-spark's jar are left out of it.
+    Settings that name classes of delta-spark's jar are removed.
 
     Args:
-        extra_packages: Packages of Maven for the session.
+        extra_packages: Maven packages for the session.
     """
     if not hasattr(spark_session_builder, "getOrCreate"):
         raise TypeError(

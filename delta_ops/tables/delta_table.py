@@ -1,4 +1,4 @@
-"""DeltaTable: a table in the words of delta-spark."""
+"""DeltaTable: delta-spark's table class, without its jar."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
 class DeltaTable:
-    """A table, opened by `forPath` or `forName`; each call sees its latest version."""
+    """A table, opened by `forPath` or `forName`; each call reads its latest version."""
 
     def __init__(self, spark: SparkSession, log: DeltaLog, alias: str | None = None) -> None:
         self._spark, self._log, self._alias = spark, log, alias
@@ -56,17 +56,17 @@ class DeltaTable:
         path: str,
         hadoopConf: Mapping[str, str] = {},
     ) -> DeltaTable:
-        """The table at a path.
+        """Open the table at a path.
 
         Args:
-            hadoopConf: Settings of Hadoop's file systems, beside those of the session.
+            hadoopConf: Settings of Hadoop's file systems, in addition to the session's.
         """
         return _open(sparkSession, path, hadoopConf)
 
     @classmethod
     @translating
     def forName(cls, sparkSession: SparkSession, tableOrViewName: str) -> DeltaTable:
-        """The table of a name in the session's catalog, or of a path as in delta.`/path`."""
+        """Open a table by its name in the session's catalog, or by a path as in delta.`/path`."""
         path = path_in(tableOrViewName, "delta")
         if path is not None:
             return _open(sparkSession, path)
@@ -81,10 +81,10 @@ class DeltaTable:
         identifier: str,
         partitionSchema: str | StructType | None = None,
     ) -> DeltaTable:
-        """Make a directory of Parquet files, parquet.`/path`, a table where it is.
+        """Convert a directory of Parquet files, parquet.`/path`, to a table in place.
 
         Args:
-            partitionSchema: The columns that directories name, with their types.
+            partitionSchema: The partition columns in directory names, with their types.
         """
         path = path_in(identifier, "parquet")
         if path is None:
@@ -102,12 +102,12 @@ class DeltaTable:
     @classmethod
     @translating
     def isDeltaTable(cls, sparkSession: SparkSession, identifier: str) -> bool:
-        """Whether there is a table at a path."""
+        """Whether a path holds a Delta table."""
         return open_log(sparkSession, identifier).exists()
 
     @classmethod
     def create(cls, sparkSession: SparkSession | None = None) -> DeltaTableBuilder[DeltaTable]:
-        """A table in the making; an error where there is one."""
+        """Build a new table; an error if the table exists."""
         return _builder(sparkSession, "create")
 
     @classmethod
@@ -115,12 +115,12 @@ class DeltaTable:
         cls,
         sparkSession: SparkSession | None = None,
     ) -> DeltaTableBuilder[DeltaTable]:
-        """A table in the making; one that is there stays as it is."""
+        """Build a new table; an existing table stays unchanged."""
         return _builder(sparkSession, "create if not exists")
 
     @classmethod
     def replace(cls, sparkSession: SparkSession | None = None) -> DeltaTableBuilder[DeltaTable]:
-        """A table in the making, for one that is there; an error where there is none."""
+        """Build a replacement for an existing table; an error if there is none."""
         return _builder(sparkSession, "replace")
 
     @classmethod
@@ -128,7 +128,7 @@ class DeltaTable:
         cls,
         sparkSession: SparkSession | None = None,
     ) -> DeltaTableBuilder[DeltaTable]:
-        """A table in the making, instead of one that may be there."""
+        """Build a new table that replaces an existing table, if any."""
         return _builder(sparkSession, "create or replace")
 
     @translating
@@ -138,7 +138,7 @@ class DeltaTable:
         return rows if self._alias is None else rows.alias(self._alias)
 
     def alias(self, aliasName: str) -> DeltaTable:
-        """The table by a name that conditions and values may call it."""
+        """Return the table with a name for use in conditions and values."""
         return DeltaTable(self._spark, self._log, aliasName)
 
     @translating
@@ -154,7 +154,7 @@ class DeltaTable:
 
     @translating
     def delete(self, condition: ColumnOrText | None = None) -> None:
-        """Delete the rows for which a condition is true; without one, all of them."""
+        """Delete the rows that match a condition; without a condition, all rows."""
         checked, txn = check_condition(condition), txn_of(self._spark)
         ds.delete(
             self._spark,
@@ -173,7 +173,7 @@ class DeltaTable:
         condition: ColumnOrText | None = None,
         set: dict[str, ColumnOrText] | None = None,
     ) -> None:
-        """Give columns new values in the rows for which a condition is true; or in all."""
+        """Set columns in the rows that match a condition; without a condition, in all rows."""
         values = check_assignments(set, "'set'")
         checked, txn = check_condition(condition), txn_of(self._spark)
         ds.update(
@@ -189,12 +189,12 @@ class DeltaTable:
             reset_txn(self._spark)
 
     def merge(self, source: DataFrame, condition: ColumnOrText) -> DeltaMergeBuilder:
-        """A merge of rows into the table, to which clauses are added before `execute`."""
+        """Begin a merge into the table; add clauses to it before `execute`."""
         return builder_of_merge(self._spark, self._log, self._alias, source, condition)
 
     @translating
     def vacuum(self, retentionHours: float | None = None) -> DataFrame:
-        """Delete the files that no version within the retention needs; no row is returned."""
+        """Delete files that no version within the retention needs; the result has no rows."""
         retention = None if retentionHours is None else timedelta(hours=retentionHours)
         settings = session_settings(self._spark)
         vacuum(
@@ -207,19 +207,19 @@ class DeltaTable:
 
     @translating
     def history(self, limit: int | None = None) -> DataFrame:
-        """What each version did, newest first."""
+        """The operations of all versions, newest first."""
         return history_frame(self._spark, self._log.history(limit))
 
     @translating
     def detail(self) -> DataFrame:
-        """What the table is: its place, size, properties and protocol."""
+        """The table's location, size, properties and protocol."""
         snapshot = self._log.snapshot()
         latest = next(self._log.history(1), None)
         return detail_frame(self._spark, snapshot, latest.timestamp_ms if latest else None)
 
     @translating
     def upgradeTableProtocol(self, readerVersion: int, writerVersion: int) -> None:
-        """Raise the protocol to versions; one that is there already stays."""
+        """Raise the protocol to these versions; never lowers it."""
         require_type(readerVersion, int, "readerVersion", "an integer")
         require_type(writerVersion, int, "writerVersion", "an integer")
         ddl.upgrade_protocol(
@@ -228,7 +228,7 @@ class DeltaTable:
 
     @translating
     def addFeatureSupport(self, featureName: str) -> None:
-        """Add a feature to the protocol, and those that it requires."""
+        """Add a feature to the protocol, and all features that it requires."""
         require_type(featureName, str, "featureName", "a string")
         known = {each.name.lower(): each.name for each in FEATURES}
         if featureName.lower() not in known:
@@ -244,7 +244,7 @@ class DeltaTable:
         featureName: str,
         truncateHistory: bool | None = None,
     ) -> None:
-        """Take a feature out of the protocol, once nothing rests on it any more."""
+        """Remove a feature from the protocol once the table no longer uses it."""
         require_type(featureName, str, "featureName", "a string")
         if truncateHistory is not None:
             require_type(truncateHistory, bool, "truncateHistory", "a boolean")
@@ -254,18 +254,18 @@ class DeltaTable:
 
     @translating
     def restoreToVersion(self, version: int) -> DataFrame:
-        """Make the table what it was at a version."""
+        """Restore the table to a version."""
         require_type(version, int, "version", "an int")
         return self._restore(version)
 
     @translating
     def restoreToTimestamp(self, timestamp: str) -> DataFrame:
-        """Make the table what it was at a time, in the session's zone."""
+        """Restore the table to a time, in the session's time zone."""
         require_type(timestamp, str, "timestamp", "a string")
         return self._restore(self._log.snapshot(timestamp=self._time(timestamp)).version)
 
     def optimize(self) -> DeltaOptimizeBuilder:
-        """An optimize of the table's files, of some partitions or all."""
+        """Begin an optimize of some or all partitions."""
         return DeltaOptimizeBuilder(OptimizeRequest(spark=self._spark, log=self._log))
 
     @translating
@@ -276,12 +276,12 @@ class DeltaTable:
         replace: bool = False,
         properties: dict[str, str] | None = None,
     ) -> DeltaTable:
-        """Make a new table of this one's files, which stay where they are.
+        """Create a new table from this table's files, which stay in place.
 
         Args:
-            isShallow: True; files are not copied.
-            replace: Whether the clone may take the place of a table.
-            properties: More properties of the clone, beside those of this table.
+            isShallow: Must be True; files are not copied.
+            replace: Whether the clone may replace an existing table.
+            properties: Properties of the clone, in addition to this table's properties.
         """
         return self._clone(target, isShallow, replace, properties, None)
 
@@ -307,7 +307,7 @@ class DeltaTable:
         replace: bool = False,
         properties: dict[str, str] | None = None,
     ) -> DeltaTable:
-        """Clone the table at a time, in the session's zone; see `clone`."""
+        """Clone the table at a time, in the session's time zone; see `clone`."""
         require_type(timestamp, str, "timestamp", "a string")
         version = self._log.snapshot(timestamp=self._time(timestamp)).version
         return self._clone(target, isShallow, replace, properties, version)
@@ -359,7 +359,7 @@ def _open(spark: SparkSession, path: str, settings: Mapping[str, str] | None = N
 
 
 def _partition_types(schema: str | StructType | None) -> dict[str, str]:
-    """The types of partition columns, as Spark's SQL writes them."""
+    """The types of partition columns, in Spark SQL syntax."""
     found = DataType.fromDDL(schema) if isinstance(schema, str) else schema or StructType()
     if not isinstance(found, StructType):
         raise InvalidRequestError(f"{schema!r} names no column; give names with types")
@@ -374,10 +374,10 @@ def _builder(spark: SparkSession | None, mode: Mode) -> DeltaTableBuilder[DeltaT
 
 
 def _parse_timestamp(spark: SparkSession, text: str) -> datetime:
-    """The time that a text says.
+    """Convert a text to a time, in the session's time zone.
 
     Raises:
-        InvalidRequestError: It says none.
+        InvalidRequestError: The text is not a timestamp.
     """
     time = sf.unix_micros(sf.lit(text).try_cast("timestamp"))
     (row,) = spark.range(1).select(time.alias("micros")).collect()

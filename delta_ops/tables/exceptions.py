@@ -1,4 +1,4 @@
-"""Exceptions by the names under which users of delta-spark catch them, and our errors as these."""
+"""Exceptions: delta-spark's exception types, and the conversion of our errors to them."""
 
 from __future__ import annotations
 
@@ -25,11 +25,11 @@ R = TypeVar("R")
 
 
 class DeltaConcurrentModificationException(PySparkException):
-    """A concurrent commit invalidates this one, in a way that none of the others names."""
+    """A concurrent commit invalidates this one in a way without its own exception type."""
 
 
 class ConcurrentWriteException(PySparkException):
-    """A concurrent commit wrote what this operation had read."""
+    """A concurrent commit wrote data that this operation had read."""
 
 
 class MetadataChangedException(PySparkException):
@@ -49,7 +49,7 @@ class ConcurrentDeleteReadException(PySparkException):
 
 
 class ConcurrentDeleteDeleteException(PySparkException):
-    """A concurrent commit deleted what this operation deletes."""
+    """A concurrent commit deleted files that this operation deletes."""
 
 
 class ConcurrentTransactionException(PySparkException):
@@ -75,7 +75,7 @@ _OF_THE_CALL = (
 
 
 def translating(function: Callable[P, R]) -> Callable[P, R]:
-    """The function, whose errors are raised as the exceptions that delta-spark has for them."""
+    """Wrap a function so that its errors become delta-spark's exceptions."""
 
     @wraps(function)
     def call(*args: P.args, **options: P.kwargs) -> R:
@@ -87,9 +87,9 @@ def translating(function: Callable[P, R]) -> Callable[P, R]:
 
 @contextmanager
 def translating_errors() -> Iterator[None]:
-    """Raise errors of the body as the exceptions of delta-spark.
+    """Raise errors of the body as delta-spark's exceptions.
 
-    Errors of the store or of a damaged log have no such exception and stay as they are.
+    Errors of the store and of damaged logs have no such exception and stay unchanged.
     """
     try:
         yield
@@ -101,7 +101,7 @@ def translating_errors() -> Iterator[None]:
 
 
 def exception_of(error: DeltaOpsError) -> PySparkException | None:
-    """The exception of delta-spark for an error; None if there is none."""
+    """delta-spark's exception for an error; None if there is none."""
     match error:
         case CommitConflictError(kind=kind):
             return _BY_KIND.get(kind, DeltaConcurrentModificationException)(str(error))

@@ -1,4 +1,4 @@
-"""Frames: what commands tell, as DataFrames with the columns that delta-spark has for it."""
+"""Frames: results of commands as DataFrames with delta-spark's columns."""
 
 from __future__ import annotations
 
@@ -39,24 +39,24 @@ _MERGED = {
     "num_deleted_rows": ("numTargetRowsDeleted",),
     "num_inserted_rows": ("numTargetRowsInserted",),
 }
-"""The metrics of a merge that make each figure together."""
+"""For each figure, the merge metrics that it is the sum of."""
 
 
 def frame(spark: SparkSession, rows: Sequence[tuple[Any, ...]], schema: str) -> DataFrame:
-    """Rows that the driver has, in the columns that a text of Spark's SQL says."""
+    """A DataFrame of local rows, with columns in Spark SQL syntax."""
     return spark.createDataFrame(rows, schema)
 
 
 def history_frame(spark: SparkSession, entries: Iterable[HistoryEntry]) -> DataFrame:
-    """What each version did."""
+    """The operation of each version."""
     return frame(spark, [_history_row(each) for each in entries], _HISTORY)
 
 
 def detail_frame(spark: SparkSession, snapshot: Snapshot, modified_ms: int | None) -> DataFrame:
-    """What a table is.
+    """The location, size, properties and protocol of a table.
 
     Args:
-        modified_ms: When its latest version was committed.
+        modified_ms: Commit time of its latest version, in milliseconds since the Unix epoch.
     """
     metadata, protocol = snapshot.metadata, snapshot.protocol
     created_ms = metadata.created_time
@@ -81,13 +81,13 @@ def detail_frame(spark: SparkSession, snapshot: Snapshot, modified_ms: int | Non
 
 
 def merge_frame(spark: SparkSession, metrics: Mapping[str, int]) -> DataFrame:
-    """How many rows a merge changed."""
+    """The numbers of rows that a merge changed."""
     row = tuple(sum(metrics.get(name, 0) for name in names) for names in _MERGED.values())
     return frame(spark, [row], ", ".join(f"{name} BIGINT" for name in _MERGED))
 
 
 def restore_frame(spark: SparkSession, plan: RestorePlan, wanted: Snapshot) -> DataFrame:
-    """What a restore put back and took away.
+    """The figures of a restore.
 
     Args:
         wanted: The version that was restored.
@@ -136,7 +136,7 @@ def _texts(values: Mapping[str, Any]) -> dict[str, str | None]:
 
 
 def _text(value: Any) -> str | None:
-    """A value of JSON as a text; a text is itself."""
+    """A JSON value as text; a text stays unchanged."""
     if value is None or isinstance(value, str):
         return value
     return json.dumps(value, separators=(",", ":"))

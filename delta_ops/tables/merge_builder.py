@@ -1,4 +1,4 @@
-"""DeltaMergeBuilder: a merge in the words of delta-spark."""
+"""DeltaMergeBuilder: delta-spark's builder for merges."""
 
 from __future__ import annotations
 
@@ -31,11 +31,11 @@ class Sides:
     target: StructType
     source: tuple[str, ...]
     structs: tuple[str, ...]
-    """Struct columns that replace the aliases of the source."""
+    """Struct columns that replace the source's aliases."""
     adds_columns: bool
 
     def left_out(self) -> tuple[str, ...]:
-        """Columns of the source that the table lacks and must not get, as `except_cols`."""
+        """Columns of the source that must not be added to the table, as `except_cols`."""
         known = self.target.fields_by_lower_name
         if self.adds_columns:
             names = self.structs
@@ -44,7 +44,7 @@ class Sides:
         return tuple(map(name_of_column, names))
 
     def validate_all(self, table: str) -> None:
-        """Reject a source that lacks columns of the table, for a clause that sets all columns."""
+        """Reject a source without some of the table's columns, for a clause that sets all."""
         names = {each.lower() for each in self.source}
         lacking = [each.name for each in self.target.fields if each.name.lower() not in names]
         if lacking and not self.adds_columns:
@@ -55,7 +55,7 @@ class Sides:
 
 
 Clause = Callable[[Merge, Sides, str], Merge]
-"""Adds a clause to a merge. Takes the columns, and the table's name for errors."""
+"""Adds a clause to a merge; takes the merge, the columns, and the table's name for errors."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -74,8 +74,8 @@ class MergeRequest:
 class DeltaMergeBuilder:
     """A merge that collects clauses before `execute`. Each step returns a new builder.
 
-    The first clause whose condition is true decides about a row. Conditions and values are texts of
-    Spark SQL or Columns.
+    For each row, the first clause with a true condition applies. Conditions and values are Spark
+    SQL text or Columns.
     """
 
     def __init__(self, request: MergeRequest) -> None:
@@ -86,13 +86,13 @@ class DeltaMergeBuilder:
         condition: ColumnOrText | None = None,
         set: dict[str, ColumnOrText] | None = None,
     ) -> DeltaMergeBuilder:
-        """Give columns new values in rows that meet one of the source."""
+        """Set columns in target rows that match a source row."""
         values = check_assignments(set, "'set' in whenMatchedUpdate")
         checked = check_condition(condition)
         return self._add(lambda merge, _, __: merge.when_matched_update(values, checked))
 
     def whenMatchedUpdateAll(self, condition: ColumnOrText | None = None) -> DeltaMergeBuilder:
-        """Give all columns the values of the source in rows that meet one of it."""
+        """Set all columns to the source's values in target rows that match a source row."""
         checked = check_condition(condition)
 
         def add(merge: Merge, sides: Sides, table: str) -> Merge:
@@ -102,7 +102,7 @@ class DeltaMergeBuilder:
         return self._add(add)
 
     def whenMatchedDelete(self, condition: ColumnOrText | None = None) -> DeltaMergeBuilder:
-        """Delete rows that meet one of the source."""
+        """Delete target rows that match a source row."""
         checked = check_condition(condition)
         return self._add(lambda merge, _, __: merge.when_matched_delete(checked))
 
@@ -111,7 +111,7 @@ class DeltaMergeBuilder:
         condition: ColumnOrText | None = None,
         values: dict[str, ColumnOrText] | None = None,
     ) -> DeltaMergeBuilder:
-        """Insert rows of the source that meet none of the table; other columns are null."""
+        """Insert source rows without a matching target row; unnamed columns become null."""
         checked_values = check_assignments(values, "'values' in whenNotMatchedInsert")
         checked = check_condition(condition)
         return self._add(
@@ -119,7 +119,7 @@ class DeltaMergeBuilder:
         )
 
     def whenNotMatchedInsertAll(self, condition: ColumnOrText | None = None) -> DeltaMergeBuilder:
-        """Insert rows of the source that meet none of the table, with all their columns."""
+        """Insert source rows without a matching target row, with all their columns."""
         checked = check_condition(condition)
 
         def add(merge: Merge, sides: Sides, table: str) -> Merge:
@@ -133,7 +133,7 @@ class DeltaMergeBuilder:
         condition: ColumnOrText | None = None,
         set: dict[str, ColumnOrText] | None = None,
     ) -> DeltaMergeBuilder:
-        """Give columns new values in rows of the table that meet none of the source."""
+        """Set columns in target rows without a matching source row."""
         values = check_assignments(set, "'set' in whenNotMatchedBySourceUpdate")
         checked = check_condition(condition)
         return self._add(
@@ -143,17 +143,17 @@ class DeltaMergeBuilder:
     def whenNotMatchedBySourceDelete(
         self, condition: ColumnOrText | None = None
     ) -> DeltaMergeBuilder:
-        """Delete rows of the table that meet none of the source."""
+        """Delete target rows without a matching source row."""
         checked = check_condition(condition)
         return self._add(lambda merge, _, __: merge.when_not_matched_by_source_delete(checked))
 
     def withSchemaEvolution(self) -> DeltaMergeBuilder:
-        """Add columns that the source has and the table lacks, where clauses take them."""
+        """Add source columns that the table lacks, if a clause sets them."""
         return DeltaMergeBuilder(replace(self._request, adds_columns=True))
 
     @translating
     def execute(self) -> DataFrame:
-        """Merge and commit; the figures of rows updated, deleted and inserted."""
+        """Merge and commit; returns the numbers of updated, deleted and inserted rows."""
         request = self._request
         settings, txn = session_settings(request.spark), txn_of(request.spark)
         adds_columns = request.adds_columns or settings.merge_schema
@@ -187,7 +187,7 @@ class DeltaMergeBuilder:
 
 
 def _source_of(request: MergeRequest) -> tuple[DataFrame, str | None, tuple[str, ...]]:
-    """The source, its only alias if there is one, and the structs that replace several aliases."""
+    """The source, its alias if it has only one, and the structs that replace several aliases."""
     aliases = columns_by_alias(request.source)
     if len(aliases) < 2:
         return request.source, next(iter(aliases), None), ()
@@ -203,10 +203,10 @@ def _source_of(request: MergeRequest) -> tuple[DataFrame, str | None, tuple[str,
 def builder_of_merge(
     spark: SparkSession, log: DeltaLog, alias: str | None, source: Any, condition: Any
 ) -> DeltaMergeBuilder:
-    """A merge without clauses.
+    """Begin a merge without clauses.
 
     Args:
-        alias: Name of the table in conditions.
+        alias: The table's name in conditions.
     """
     if source is None:
         raise ValueError("'source' in merge cannot be None; give a DataFrame")

@@ -1,4 +1,4 @@
-"""Finds a table by the identifier that delta-spark takes, and opens its log as Spark would."""
+"""Opening: finds a table by a delta-spark identifier and opens its log with Spark's settings."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _BY_PATH = re.compile(r"(?P<format>[A-Za-z]+)\.`(?P<path>(?:[^`]|``)+)`")
 
 
 def path_in(identifier: str, table_format: str) -> str | None:
-    """The path in an identifier such as delta.`/path`; None if it is another one."""
+    """The path in an identifier such as delta.`/path`; None for other identifiers."""
     found = _BY_PATH.fullmatch(identifier.strip())
     if found is None or found["format"].lower() != table_format:
         return None
@@ -25,10 +25,10 @@ def path_in(identifier: str, table_format: str) -> str | None:
 
 
 def location_of(spark: SparkSession, name: str) -> str:
-    """Where the session's catalog says that a table is.
+    """Look up a table's location in the session's catalog.
 
     Raises:
-        InvalidRequestError: There is no such table there, or it is none of Delta's.
+        InvalidRequestError: The catalog has no such table, or it is not a Delta table.
     """
     location = find_location(spark, name)
     if location is None:
@@ -40,18 +40,18 @@ def location_of(spark: SparkSession, name: str) -> str:
 
 
 def short_name(name: str) -> str:
-    """The last part of a table's name, by which expressions may call it."""
+    """The last part of a table's name; expressions may use it."""
     return re.split(r"\.(?=(?:[^`]*`[^`]*`)*[^`]*$)", name)[-1].strip("` ")
 
 
 def open_log(spark: SparkSession, path: str, settings: Mapping[str, str] | None = None) -> DeltaLog:
-    """The log of a table, by the settings of Hadoop that the session has, and by more of them.
+    """Open the log of a table with the session's Hadoop settings.
 
     Args:
-        settings: What was given for this table; it wins.
+        settings: Further settings for this table; they override the session's.
 
     Raises:
-        InvalidRequestError: A setting is none of a file system, or has no counterpart here.
+        InvalidRequestError: A setting is not about a file system, or has no counterpart.
     """
     for name in settings or {}:
         if not name.startswith(_OF_FILE_SYSTEMS):

@@ -1,4 +1,4 @@
-"""DeltaOptimizeBuilder: an optimize in the words of delta-spark."""
+"""DeltaOptimizeBuilder: delta-spark's builder for optimize."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ class OptimizeRequest:
 
 
 class DeltaOptimizeBuilder:
-    """An optimize of some or all partitions, which compacts or orders the files of a table."""
+    """An optimize of some or all partitions; compacts or orders the files of a table."""
 
     def __init__(self, request: OptimizeRequest) -> None:
         self._request = request
@@ -73,7 +73,7 @@ def _execute(request: OptimizeRequest, zorder_by: tuple[str, ...] | None) -> Dat
         zorder_by=zorder_by,
         full=zorder_by is not None,
         user_metadata=user_metadata_of(spark),
-        # Places on a curve are computed by a class of ours, which Connect does not take.
+        # A Java class of delta_ops computes positions on a curve, and Connect cannot load it.
         engine=None if zorder_by and is_connect(spark) else ds.rewrite(spark),
     )
     done = Optimized(

@@ -1,6 +1,6 @@
-"""Metrics of an optimize, in the columns that delta-spark has for them.
+"""Metrics of an optimize, in delta-spark's columns.
 
-What is null is not known here: it is about how delta-spark works inside.
+Columns about the inner workings of delta-spark are null, because delta_ops has no such value.
 """
 
 from __future__ import annotations
@@ -58,7 +58,7 @@ class Optimized(NamedTuple):
 
 
 def optimize_frame(spark: SparkSession, log: DeltaLog, done: Optimized) -> DataFrame:
-    """The result of an optimize, as one row with the table's path and the metrics."""
+    """The result of an optimize: one row with the table's path and the metrics."""
     result = done.result
     added, removed = _sizes_of_files(log, done)
     partitions = {tuple(g.files[0].partition_values.items()) for g in result.plan.groups}
@@ -93,7 +93,7 @@ def optimize_frame(spark: SparkSession, log: DeltaLog, done: Optimized) -> DataF
 
 
 def _sizes_of_files(log: DeltaLog, done: Optimized) -> tuple[list[int], list[int]]:
-    """The sizes of the added and of the removed files, by the commits."""
+    """Sizes of the added and of the removed files, from the commits."""
     added: list[int] = []
     removed: list[int] = []
     if done.result.version is None or done.result.already_committed:
@@ -106,7 +106,7 @@ def _sizes_of_files(log: DeltaLog, done: Optimized) -> tuple[list[int], list[int
 
 
 def _figures(sizes: Sequence[int], num_files: int, num_bytes: int) -> tuple[Any, ...]:
-    """Figures of files; the least and the largest size only if all sizes are known."""
+    """Figures of files; minimum and maximum are None unless all sizes are known."""
     known = sizes if len(sizes) == num_files and sum(sizes) == num_bytes else ()
     mean = num_bytes / num_files if num_files else 0.0
     return (min(known, default=None), max(known, default=None), mean, num_files, num_bytes)

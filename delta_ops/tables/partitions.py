@@ -1,4 +1,4 @@
-"""Partitions: the partitions that a Spark SQL filter selects, as a predicate."""
+"""Partitions: converts a Spark SQL filter on partitions to a predicate."""
 
 from __future__ import annotations
 
@@ -28,19 +28,19 @@ from delta_ops.spark.session.session import session_time_zone
 from delta_ops.spark.session.variables import escape_variables, names_like_variables
 
 _NUMBER = "delta_ops number"
-"""Column with the number of a partition; no user column has it, because of the space."""
+"""Column with the number of a partition; no user column has this name, because of the space."""
 
 
 def partitions_of(spark: SparkSession, snapshot: Snapshot, filters: Sequence[str]) -> Predicate:
-    """The predicate over partition columns that is true where all filters are true.
+    """The predicate over partition columns that is true if all filters are true.
 
-    Any Spark SQL filter is supported. Spark evaluates a filter that is no predicate, for each
-    existing partition.
+    Supports any Spark SQL filter. Spark evaluates filters that delta_ops cannot parse, once for
+    each existing partition.
 
     Raises:
         InvalidRequestError: A filter uses other columns, or Spark cannot parse it.
     """
-    if any("${" in each for each in filters):  # a variable of the session, or the name of a column
+    if any("${" in each for each in filters):  # a session variable, or part of a column's name
         return _filter_by_spark(spark, snapshot, filters)
     try:
         predicate = all_of(parse_predicate(each) for each in filters)

@@ -1,4 +1,4 @@
-"""DeltaTableBuilder: a new table, column by column, in the words of delta-spark."""
+"""DeltaTableBuilder: delta-spark's builder for new tables, column by column."""
 
 from __future__ import annotations
 
@@ -35,14 +35,14 @@ Mode = Literal["create", "create if not exists", "replace", "create or replace"]
 
 @dataclass
 class IdentityGenerator:
-    """An identity column's values: `start`, and then each further by `step`."""
+    """Values of an identity column: `start`, then steps of `step`."""
 
     start: int = 1
     step: int = 1
 
 
 class DeltaTableBuilder(Generic[T]):
-    """A table in the making; each step changes this builder and returns it."""
+    """A builder for a new table; each step changes this builder and returns it."""
 
     def __init__(
         self, spark: SparkSession, mode: Mode, open_table: Callable[[SparkSession, str], T]
@@ -57,17 +57,17 @@ class DeltaTableBuilder(Generic[T]):
         self._properties: dict[str, str] = {}
 
     def tableName(self, identifier: str) -> DeltaTableBuilder[T]:
-        """Name the table; delta.`/path` names it by its path."""
+        """Set the table's name; delta.`/path` gives its path."""
         self._name = check_text(identifier, "The name of a table")
         return self
 
     def location(self, location: str) -> DeltaTableBuilder[T]:
-        """Say where the table is."""
+        """Set the table's location."""
         self._location = check_text(location, "The location of a table")
         return self
 
     def comment(self, comment: str) -> DeltaTableBuilder[T]:
-        """Describe the table."""
+        """Set the table's description."""
         self._comment = check_text(comment, "The comment of a table")
         return self
 
@@ -83,9 +83,9 @@ class DeltaTableBuilder(Generic[T]):
         """Add a column.
 
         Args:
-            dataType: A type of Spark's, or its text.
-            generatedAlwaysAs: An expression over other columns, or how values are counted.
-            generatedByDefaultAs: How values are counted where none is given.
+            dataType: A Spark type, or its text.
+            generatedAlwaysAs: An expression over other columns, or identity values.
+            generatedByDefaultAs: Identity values for rows without a value.
         """
         check_text(colName, "The name of a column")
         if not isinstance(dataType, str | DataType):
@@ -133,7 +133,7 @@ class DeltaTableBuilder(Generic[T]):
 
     @translating
     def execute(self) -> T:
-        """Make the table, or replace the one that is there, and open it."""
+        """Create the table, or replace the existing table, and open it."""
         place = self._place()
         log = open_log(self._spark, place)
         if self._mode == "replace" and not log.exists():
@@ -169,7 +169,7 @@ class DeltaTableBuilder(Generic[T]):
 
     def _schema(self) -> Any:
         made = StructType([_stored_field(each) for each in self._columns])
-        schema_from_spark(made)  # refuses what a table cannot hold
+        schema_from_spark(made)  # rejects columns that a table cannot hold
         columns = describe(schema_from_json(made.json()), made)
         return replace(columns, fields=tuple(map(_add_sql_type, columns.fields, self._columns)))
 
@@ -183,7 +183,7 @@ _IF_EXISTS: dict[Mode, ddl.IfExists] = {
 
 
 def _generation(always: Any, by_default: Any) -> dict[str, Any]:
-    """The metadata of a column whose values are made."""
+    """The metadata of a generated column or an identity column."""
     if always is not None and by_default is not None:
         raise ValueError("give generatedAlwaysAs or generatedByDefaultAs, not both")
     if isinstance(always, str):
@@ -208,14 +208,14 @@ def _generation(always: Any, by_default: Any) -> dict[str, Any]:
 
 
 def _stored_field(field: StructField) -> StructField:
-    """A column as a table holds it: texts of a bounded length are texts."""
+    """The column as stored in a table: CHAR and VARCHAR become strings."""
     if not isinstance(field.dataType, CharType | VarcharType):
         return field
     return StructField(field.name, StringType(), field.nullable, field.metadata)
 
 
 def _add_sql_type(field: Column, given: StructField) -> Column:
-    """A column that says how long its texts may be."""
+    """Add the CHAR or VARCHAR type to the column's metadata."""
     if not isinstance(given.dataType, CharType | VarcharType):
         return field
     return replace(field, metadata={**field.metadata, SQL_TYPE: given.dataType.simpleString()})
