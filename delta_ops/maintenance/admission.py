@@ -1,13 +1,13 @@
-"""Admission: whether maintenance may touch a table at all.
+"""Admission: validates that maintenance may change a table.
 
-Maintenance that writes rows or checkpoints asks for all that a writer must support. Vacuum, and
-clean-up and compaction of the log, write neither: of each feature they have to know which files the
-table needs because of it, and what it means for the files of the log, and refuse those that they
-have never heard of, whether or not the table says so by `vacuumProtocolCheck`.
+Operations that write rows or checkpoints require every feature that a writer must support. Vacuum,
+log clean-up and log compaction write neither. For each feature they must know which files the table
+needs because of it, and what it means for the files of the log. They reject a table with an unknown
+feature, with or without the feature `vacuumProtocolCheck`.
 
-Whoever deletes asks for one thing more: `_delta_ops/format.json`, where it exists, says that this
-table keeps things of ours (branches, pinned versions) that only a version of delta_ops which knows
-that format can see. This version knows of none.
+Operations that delete files also check `_delta_ops/format.json`. The file exists if the table keeps
+data of delta_ops (branches, pinned versions) that only some versions of delta_ops understand. This
+version understands no such format.
 """
 
 from __future__ import annotations
@@ -26,17 +26,17 @@ _KNOWN_VERSIONS: frozenset[int] = frozenset()
 
 
 def is_own_log(snapshot: Snapshot) -> bool:
-    """Whether the log is the table's own, which knows all files that the table needs."""
+    """Whether the log is in `_delta_log` and has no base, so that it names all needed files."""
     return snapshot.base is None and snapshot.log_directory == LOG_DIRECTORY
 
 
 def validate_vacuumable(snapshot: Snapshot) -> None:
-    """Refuse a table of which we cannot tell which files it needs.
+    """Reject a table if the log cannot say which files the table needs.
 
     Raises:
         UnsupportedFeatureError: It uses a feature, or has a `_delta_ops` format, unknown here.
-        InvalidRequestError: Its log is not the one in `_delta_log`, or goes on from another one:
-            the files of the table belong to others too.
+        InvalidRequestError: Its log is not the one in `_delta_log`, or continues another log, so
+            that other logs need the files too.
     """
     if snapshot.base is not None:
         raise InvalidRequestError(
@@ -55,7 +55,7 @@ def validate_vacuumable(snapshot: Snapshot) -> None:
 
 
 def validate_log_deletable(snapshot: Snapshot) -> None:
-    """Refuse a table of which we cannot tell which files of its log it needs.
+    """Reject a table if we cannot know which log files it needs.
 
     Raises:
         UnsupportedFeatureError: It uses a feature, or has a `_delta_ops` format, unknown here.
@@ -65,9 +65,10 @@ def validate_log_deletable(snapshot: Snapshot) -> None:
 
 
 def validate_format(snapshot: Snapshot) -> None:
-    """Refuse a table that keeps things of ours which this version does not know, at this moment.
+    """Reject a table whose current `_delta_ops` format is unknown here.
 
-    Whoever deletes asks before each batch: no version of the table tells that they came to be.
+    Reads the format file on each call. Call it before each batch of deletions, because no version
+    of the table records that the file was created.
 
     Raises:
         UnsupportedFeatureError: It has a `_delta_ops` format unknown here.
@@ -80,7 +81,7 @@ def validate_format(snapshot: Snapshot) -> None:
 
 
 def _format_version(storage: Storage) -> object:
-    """What the file names as its version; None where there is no file."""
+    """The version in the format file; None if there is no file."""
     try:
         text = storage.read(FORMAT_FILE)
     except FileNotFoundError:

@@ -1,8 +1,7 @@
-"""Busy tables: an operation that depends on all rows, beside writers that do not wait for it.
+"""Busy tables: runs an operation that depends on all rows beside frequent commits.
 
-Whoever commits first wins, so that where somebody commits all the time such an operation never
-does. It can be begun again until a time limit, or keep the writers waiting, by the lock within
-which they commit.
+The first commit wins, so such an operation never succeeds if others commit all the time. It can be
+retried until a time limit. It can also make the writers wait, if they commit under a shared lock.
 """
 
 from __future__ import annotations
@@ -21,22 +20,22 @@ from delta_ops.protocol.file_names import commit_name
 T = TypeVar("T")
 
 _BETWEEN_LOOKS_S = 1.0
-"""While a vacuum goes on."""
+"""Seconds between attempts while a vacuum runs."""
 
 
 def insist(
     act: Callable[[DeltaLog], T], log: DeltaLog, *, timeout: timedelta, hold_writers: bool
 ) -> T:
-    """What `act` returns, which is called again where another commit came first.
+    """Call `act` again until no other commit comes first.
 
     Args:
-        act: Looks at the table and commits to it.
-        log: The table; `act` is given it, or a handle that needs no lock while this one holds it.
-        timeout: After it `act` is not begun again.
-        hold_writers: Keep writers that share the lock of `log` from committing meanwhile.
+        act: Reads the table and commits to it.
+        log: The table. `act` receives it, or a handle that needs no lock while this one holds it.
+        timeout: No attempt starts after this time.
+        hold_writers: Hold the lock of `log`, so that writers that share it cannot commit.
 
     Raises:
-        CommitConflictError: With how often that was tried.
+        CommitConflictError: Another commit came first in each attempt; has the number of attempts.
         InvalidRequestError: The time limit is negative, or there is no lock.
     """
     if timeout < timedelta(0):
@@ -59,13 +58,13 @@ def insist(
 
 @contextmanager
 def _holding_writers(log: DeltaLog) -> Iterator[DeltaLog]:
-    """A handle of the table while nobody else can commit its next version."""
+    """A handle of the table while nobody else can commit the next version."""
     latest = log.snapshot().version
     path = f"{log.log_directory}/{commit_name(latest + 1)}"
     with log.storage.holding_lock(path) as storage:
         held = log.over(storage)
         version = held.snapshot().version
-        if version != latest:  # the lock may be one of that version alone
+        if version != latest:  # the lock may cover that version alone
             raise CommitConflictError(log.uri, version, "came while the lock was waited for")
         yield held
 

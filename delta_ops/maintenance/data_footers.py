@@ -49,7 +49,7 @@ def describe_files(
 
 
 def read_data_footer(snapshot: Snapshot, add: AddFile) -> pq.FileMetaData | str:
-    """The footer of a live file of the table's own; a sentence where it is none.
+    """The footer of a live file within the table; a sentence if it cannot be read.
 
     Raises:
         StorageError: The store failed.

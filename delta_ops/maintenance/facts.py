@@ -27,7 +27,7 @@ from delta_ops.storage import FileInfo
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class LoadedTable:
-    """What was loaded of the latest version of a table to determine its facts."""
+    """The latest version of a table, loaded to determine its facts."""
 
     snapshot: Snapshot
     listed: Sequence[FileInfo]
@@ -37,7 +37,7 @@ class LoadedTable:
     small_files: Iterable[AddFile]
     """Live files that are small for the target size."""
     tombstones: pa.Table
-    """The snapshot's, with `vacuum.due.TOMBSTONE_COLUMNS` at least."""
+    """The snapshot's tombstones, with at least `vacuum.due.TOMBSTONE_COLUMNS`."""
     target_size_bytes: int
     now_ms: int
 

@@ -1,4 +1,4 @@
-"""OperationEntry: what plans, jobs, the terminal and pages need to know of one operation.
+"""OperationEntry: describes one operation to plans, jobs, the terminal and pages.
 
 Each operation defines its entry beside its code; `registry` lists the entries in their order. The
 entry alone says when the operation is due, which features it needs, which options jobs offer, and
@@ -20,11 +20,11 @@ from delta_ops.transaction.rewrite_group import Rewriter
 
 
 class OperationResult(Protocol):
-    """What all results have."""
+    """The attributes that all results have."""
 
     @property
     def dry_run(self) -> bool:
-        """Whether nothing was to be done."""
+        """Whether the operation only planned."""
 
 
 Result = TypeVar("Result", bound=OperationResult)
@@ -32,7 +32,7 @@ Result = TypeVar("Result", bound=OperationResult)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Request:
-    """What all operations are run with; each takes from it what concerns it."""
+    """Arguments for all operations; each operation takes the ones that it uses."""
 
     clock: Clock = system_clock
     engine: Rewriter | None = None
@@ -40,12 +40,12 @@ class Request:
     keep_versions: Collection[int] = ()
     """Versions that log clean-up keeps readable."""
     user_metadata: str | None = None
-    """Any text, kept in commitInfo of what they commit."""
+    """Any text, kept in commitInfo of each commit."""
     on_event: OnEvent = ignore
 
     @property
     def own_clock(self) -> Clock | None:
-        """The clock that was asked for; None: the store's, for what goes by the age of files."""
+        """The caller's clock; None: operations that depend on the age of files use the store's."""
         return None if self.clock is system_clock else self.clock
 
 
@@ -55,7 +55,7 @@ class Option:
 
     name: str
     kind: Any
-    """Its type; a text of `choices` where there are any."""
+    """Its type; `str` if there are `choices`."""
     default: Any
     description: str
     choices: tuple[str, ...] = ()
@@ -72,41 +72,47 @@ def _no_savings(_: object) -> dict[str, int]:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OperationEntry(Generic[Result]):
-    """What there is to know of an operation."""
+    """The description of an operation."""
 
     name: str
     needs: Needed
-    """What it does, in the words of `protocol.features`."""
+    """The kind of access that the operation needs, as `protocol.features` names it."""
     act: Callable[..., Result]
-    """Runs it: takes the log, `dry_run`, what `arguments` returns, and options of its own. The
-    first line of its docstring describes the operation to users."""
+    """Runs the operation: takes the log, `dry_run`, the result of `arguments`, and its own options.
+
+    The first line of its docstring describes the operation to users.
+    """
     arguments: Callable[[Request], dict[str, Any]]
-    """The arguments of `act` that a request decides."""
+    """Returns the arguments of `act` that come from a request."""
     planned: Callable[[Result], dict[str, int]]
-    """What was found to do, as counts and bytes by name; in a dry run too."""
+    """Returns the planned work as counts and bytes by name; in a dry run too."""
     figures: Callable[[Result], dict[str, int]]
-    """What was done, as counts and bytes by name. A name that ends in `_failures` counts files that
-    could not be deleted or read."""
+    """Returns the finished work as counts and bytes by name.
+
+    A name that ends in `_failures` counts files that could not be deleted or read.
+    """
     json: Callable[[Result], dict[str, Any]]
     """The result as `--json` prints it, without the table and `dry_run`."""
     findings: Callable[[Facts, HealthThresholds], Sequence[Finding]] = _nothing
-    """The measures that it cures. Pure."""
+    """Returns the measures that the operation cures. Pure."""
     opens_data_files: bool = False
-    """Whether it reads or writes data files, so that its time depends on their size; if not, it
-    works on the log and on names of files."""
+    """Whether the operation reads or writes data files, so that its time depends on their size.
+
+    Other operations work on the log and on names of files.
+    """
     options: tuple[Option, ...] = ()
     refusal: Callable[[Snapshot], tuple[str, ...]] = _nothing
-    """What forbids it, besides features of the table."""
+    """Returns reasons other than table features that forbid the operation."""
     left: Callable[[Result], Sequence[str]] = _nothing
-    """What was found and needs a person's decision: a sentence each."""
+    """Returns findings that need a person's decision, one sentence each."""
     saved: Callable[[Result], Mapping[str, int]] = _no_savings
-    """By how much "bytes" and "live_files" of the table decreased."""
+    """Returns by how much "bytes" and "live_files" of the table decreased."""
     own_command: str | None = None
-    """The terminal command that runs it, if that has another name than the operation."""
+    """The terminal command that runs the operation, if it has another name."""
 
     @property
     def command(self) -> str:
-        """The terminal command that runs it; built from `options` unless `cli` has one."""
+        """The terminal command; built from `options` unless `cli` defines it."""
         return self.own_command or self.name.replace("_", "-")
 
     def run(

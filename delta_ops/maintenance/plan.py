@@ -1,15 +1,15 @@
-"""The maintenance plan: which operations a table has work for, as figures.
+"""Maintenance plan: the operations that a table has work for, and figures.
 
-Cheap enough to ask every few minutes: the snapshot, one listing of the log and at most a few
-`stat` calls. Names of files are listed on a disk only, for links, where a file is past its
-retention. The order of operations stands in `operations`.
+It is cheap enough to compute every few minutes: it loads the snapshot, lists the log once and makes
+at most a few `stat` calls. File names are listed only on a disk, to find links, if a file is past
+its retention. `registry` defines the order of the operations.
 
-Once all that is due has run, nothing is due, and nothing becomes due unless the table changes or
-something expires. Vacuum is due if a file is still there whose tombstone has expired; of many
-tombstones a sample is looked at, spread over the order in which vacuum deletes and including the
-last, so that one that was killed is due again. Files that no tombstone names (of writers that died,
-or whose tombstone a checkpoint forgot before any vacuum ran) cannot be seen from the log: have
-vacuum run once in a while even when it is not due.
+After all due operations have run, nothing is due until the table changes or something expires.
+Vacuum is due if the file of an expired tombstone still exists. A sample of the tombstones is
+checked, spread over the order in which vacuum deletes and including the last, so that vacuum is due
+again after a kill. The log does not show files without a tombstone: writers that died left them, or
+a checkpoint dropped their tombstone before any vacuum ran. For these files, run vacuum now and then
+even if it is not due.
 """
 
 from __future__ import annotations
@@ -30,33 +30,34 @@ from delta_ops.maintenance.thresholds import Facts, HealthThresholds
 from delta_ops.maintenance.vacuum.due import TOMBSTONE_COLUMNS
 
 _THRESHOLDS = HealthThresholds(small_files=1, commit_bytes_since_checkpoint=sys.maxsize)
-"""Whatever there is to do is due; but a checkpoint goes by the number of commits alone."""
+"""Any work makes an operation due; a checkpoint depends only on the number of commits."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MaintenancePlan:
-    """What there is to do at a version."""
+    """The work to do at a version."""
 
     version: int
     commits_since_checkpoint: int
     small_files: int
-    """Files that optimize would put together."""
+    """Files that optimize would combine."""
     expired_tombstones: int
     """Tombstones in the log whose retention is over; their files may be gone."""
     deletable_log_files: int
     incomplete_checkpoint_files: int
-    """Files of checkpoints that nobody finished; among the deletable ones."""
+    """Files of unfinished checkpoints; part of `deletable_log_files`."""
     operations: tuple[Operation, ...]
-    """What is due, in the order in which it should run."""
+    """Due operations, in the order to run them."""
 
     clustering_depth: int | None = None
-    """Clustering depth of a clustered table with files; None: another one, or nobody has looked."""
+    """Clustering depth of a clustered table with files; None: not clustered, empty, or not
+    measured."""
     refused: Mapping[Operation, tuple[str, ...]] = field(default_factory=dict)
-    """What would be due and must not touch the table, with the features that forbid it."""
+    """Due operations that must not change the table, with the features that forbid them."""
 
     @property
     def has_work(self) -> bool:
-        """Whether anything is due."""
+        """Whether an operation is due."""
         return bool(self.operations)
 
 
@@ -69,7 +70,7 @@ def plan_maintenance(
     keep: Collection[str] = (),
     keep_versions: Collection[int] = (),
 ) -> MaintenancePlan:
-    """Decide what is due.
+    """Decide which operations are due.
 
     Args:
         source: The table, or its latest snapshot.
@@ -79,9 +80,9 @@ def plan_maintenance(
 
     Raises:
         InvalidRequestError: A property of the table cannot be understood.
-        VersionNotFoundError: A version that is to be kept cannot be read.
-        UnsupportedFeatureError: The table keeps things of ours, or has a feature, of which this
-            version does not know what they mean for the log.
+        VersionNotFoundError: A version in `keep_versions` cannot be read.
+        UnsupportedFeatureError: The table has a feature or a `_delta_ops` format whose effect on
+            the log is unknown here.
     """
     validate_arguments(plan_maintenance, locals())
     snapshot = snapshot_of(source)
@@ -103,7 +104,7 @@ def plan_maintenance(
 
 
 def plan_of_facts(facts: Facts) -> MaintenancePlan:
-    """The plan that follows from what is known of a table, such as the figures of its health."""
+    """Build the plan from facts of a table, such as its health figures."""
     due = due_operations(findings_of_operations(facts, _THRESHOLDS))
     return MaintenancePlan(
         version=facts.version,

@@ -62,7 +62,7 @@ def entry_of(operation: Operation) -> OperationEntry[Any]:
 
 
 def findings_of_operations(facts: Facts, thresholds: HealthThresholds) -> tuple[Finding, ...]:
-    """The measures that operations cure: why an operation is due."""
+    """Findings of all operations, which decide whether each operation is due."""
     return tuple(each for entry in OPERATIONS for each in entry.findings(facts, thresholds))
 
 

@@ -1,9 +1,9 @@
-"""Identity of a maintenance commit: the txn by which a rerun finds that its work is done.
+"""Identity of a maintenance commit: its txn shows a rerun that the work is done.
 
 Source: PROTOCOL.md, "Transaction Identifiers".
 
-Application ids are the same for the same request, so that the table keeps one txn for all runs of a
-job. The id of the table is in them: a clone starts its versions anew and has taken over the txns.
+The same request has the same application id, so the table keeps one txn for all runs of a job. The
+id contains the table's id, because a clone copies the txns and restarts its versions.
 """
 
 from __future__ import annotations
@@ -23,13 +23,13 @@ def maintenance_txn(
     request_id: str | None = None,
     table_id: str | None = None,
 ) -> Txn:
-    """The txn of a request: with the version planned on, or that of the request for ever.
+    """The txn of a request; its version is the planned one, or 0 with a `request_id`.
 
     Args:
         operation: `optimize`, `restore`, `revert`, `repair`.
-        request: What is asked for; the same text for the same work.
-        request_id: The caller's own, of one request and all its reruns.
-        table_id: What the commit leaves the table with, if it is to be another than the snapshot's.
+        request: Text that is the same for the same work.
+        request_id: The caller's id of one request and all its reruns.
+        table_id: The id of the table after the commit, if it differs from the snapshot's.
     """
     text = f"{table_id or snapshot.metadata.id} {request}"
     if request_id is not None:

@@ -1,4 +1,4 @@
-"""Set back: the txn versions that applications get when what they wrote is undone.
+"""Set back: restores the txn versions of applications whose writes are undone.
 
 Source: PROTOCOL.md, "Transaction Identifiers". A txn cannot be removed: an application that had
 none gets -1, which is below every count.
@@ -18,7 +18,7 @@ _LEAST_VERSION = -(2**63)
 def transactions_to_set_back(
     latest: Mapping[str, SetTransaction], wanted: Mapping[str, SetTransaction]
 ) -> dict[str, int]:
-    """The versions that applications get back, of those that differ."""
+    """Map each application whose txn version differs to the version to restore."""
     versions = {
         app_id: _version_of(wanted.get(app_id), txn.version)
         for app_id, txn in latest.items()

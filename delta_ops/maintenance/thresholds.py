@@ -37,39 +37,38 @@ Measure = Literal[
     "damaged_checkpoints",
     "features",
 ]
-"""In the order in which findings are shown."""
+"""In the order of display."""
 
 _SHARES = ("deleted_rows", "stats_coverage")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Clustering:
-    """How far a clustered table is laid out; zeros where a table is not clustered."""
+    """The layout of a clustered table; zeros if a table is not clustered."""
 
     depth: int
-    """The most files that may hold one combination of values of its clustering columns."""
+    """The most files that may hold one combination of clustering values."""
     loose_files: int
-    """Files that have not been laid out by them."""
+    """Files that have not been laid out by the clustering columns."""
     next_depth: int
-    """The depth that the next optimize is expected to leave; as it is, where there is nothing to
-    do."""
+    """The expected depth after the next optimize; equal to `depth` if there is no work."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Facts:
-    """What maintenance decides by: a table at one version."""
+    """Facts about a table at one version, which decide the due operations."""
 
     version: int
     mergeable_files: int
-    """Small files that optimize would put together: a file that is alone stays small."""
+    """Small files that optimize would combine: a file without a partner stays small."""
     checkpoint_interval: int
     """`delta.checkpointInterval`, in commits."""
     commits_since_checkpoint: int
     commit_bytes_since_checkpoint: int
     incomplete_checkpoint_files: int
-    """Files of checkpoints that are not all there, which some engines take for whole ones."""
+    """Files of checkpoints with missing parts, which some engines take for whole ones."""
     stale_checkpoint_files: int
-    """Incomplete checkpoint files that nobody is completing any more."""
+    """Incomplete checkpoint files that no writer is completing."""
     deletable_log_files: int
     """Log files that a clean-up would delete."""
     cleanup_is_enabled: bool
@@ -77,55 +76,56 @@ class Facts:
     expired_tombstones: int
     """Tombstones whose retention is over."""
     expired_file_is_there: bool
-    """Whether one of a sample of the expired tombstones' files has not been deleted yet."""
+    """Whether a file of a sample of the expired tombstones still exists."""
     refused: Mapping[str, tuple[str, ...]]
-    """Operations that must not touch the table, with the features that forbid it."""
+    """Operations that must not change the table, with the features that forbid them."""
 
     clustering: Clustering | None = None
-    """How far a clustered table is laid out; None: nobody has looked."""
+    """The layout of a clustered table; None: not measured."""
 
     @property
     def stats_coverage(self) -> float | None:
-        """Share of the files that have statistics; None where nobody has looked at them."""
+        """Share of the files that have statistics; None if not measured."""
         return None
 
     @property
     def deleted_share(self) -> float | None:
-        """Share of all rows that a purge would leave out; None where nobody has looked."""
+        """Share of all rows that a purge would remove; None if not measured."""
         return None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HealthThresholds:
-    """Thresholds from which on a measure is not "ok".
+    """Thresholds at which a measure is not "ok".
 
     Raises:
-        InvalidRequestError: One is negative, or of a kind that it cannot be.
+        InvalidRequestError: A threshold is negative or has the wrong type.
     """
 
     small_files: int = 10
-    """Due from this many files on that optimize would put together."""
+    """Due at this many files that optimize would combine."""
     commits_since_checkpoint: int | None = None
-    """Due from this many on; None: the table's `delta.checkpointInterval`."""
+    """Due at this many commits; None: the table's `delta.checkpointInterval`."""
     commit_bytes_since_checkpoint: int = 64 << 20
-    """Due from this many on, however few the commits."""
+    """Due at this many bytes, at any number of commits."""
     expired_tombstones: int = 1
-    """Due from this many on, if their files are still there."""
+    """Due at this many tombstones, if their files still exist."""
     expired_log_files: int = 1
-    """Due from this many on."""
+    """Due at this many files."""
     clustering_depth: int = 4
-    """Due where so many files of a clustered table may hold the same values, and some of them have
-    not been laid out."""
+    """Due if this many files of a clustered table may hold the same values and some are not laid
+    out."""
     deleted_rows: float = 0.1
-    """Due from this share of all rows on that deletion vectors mark, in the table's own files."""
+    """Due if deletion vectors mark this share of all rows, counted in files within the table."""
     partition_skew: float = 10.0
-    """The largest partition has so many times the bytes of the mean, and those of a whole file."""
+    """Reported if the largest partition has this many times the mean bytes, and more than a whole
+    file."""
     file_size_skew: float = 10.0
-    """The largest file has so many times the bytes that a file should have."""
+    """Reported if the largest file has this many times the target size."""
     stats_coverage: float = 0.95
-    """A smaller share of the files has statistics."""
+    """Due if a smaller share of the files has statistics."""
     promised_time_travel_ms: int = 7 * DAY_MS
-    """Versions are promised for less."""
+    """Reported if the retention promises versions for less."""
 
     def __post_init__(self) -> None:
         for each in fields(self):
@@ -155,9 +155,9 @@ class Finding:
     unit: Unit
     verdict: Verdict
     operation: str | None
-    """Name of the operation that cures it when it is due."""
+    """Name of the operation that cures a due finding."""
     advice: str
-    """What to do, in one sentence; "" where nothing is."""
+    """What to do, in one sentence; "" if there is nothing to do."""
 
 
 def due_finding(
@@ -170,7 +170,7 @@ def due_finding(
     cure: str,
     is_due: bool | None = None,
 ) -> Finding:
-    """A finding that an operation cures.
+    """Build a finding that an operation cures.
 
     Args:
         cure: The advice if it is due.

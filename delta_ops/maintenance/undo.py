@@ -1,12 +1,11 @@
-"""Undo: take back a version that brought files back which a vacuum deleted meanwhile.
+"""Undo: reverses a commit that brought back files that a vacuum deleted at the same time.
 
-A vacuum that writes no commits shows itself by the missing files only, after the version that names
-them is committed. Then the latest version could not be read until somebody repairs it. So the
-previous state is committed at once:
+A vacuum that writes no commits can be noticed only after the commit, by the missing files. The
+latest version would stay unreadable until a repair. So the previous state is committed at once:
 
-1. Where nobody has committed since, all that the version changed is undone.
-2. Where somebody has, only what the version did to files can be undone, as by `revert`.
-3. A request that was given an id can be run again: its txn goes back, too.
+1. If nobody has committed since, the whole commit is undone.
+2. If others have committed, only its changes to files are undone, as by `revert`.
+3. The txn of a request with an id is set back, too, so that the request can be run again.
 """
 
 from __future__ import annotations
@@ -33,26 +32,26 @@ _ATTEMPTS = 20
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Undoing:
-    """What the commit that undoes a version does and says."""
+    """The contents of the commit that undoes a version."""
 
     operation: str
     parameters: dict[str, Any]
     adds: Sequence[AddFile]
     removes: Sequence[AddFile]
     transactions: Mapping[str, int]
-    """Txn versions that go back, by application id."""
+    """Txn versions to restore, by application id."""
     metadata: Metadata | None = None
-    """None: they stay."""
+    """None: the metadata stays."""
     clustered_by: Sequence[ColumnPath] | None = None
     """None: the clustering columns stay."""
     metrics: dict[str, int] = field(default_factory=dict)
     depends_on_all_rows: bool = False
-    """Whether it must not follow a commit that it was not planned on."""
+    """Whether the commit must fail after a commit that it was not planned on."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Undone:
-    """A version that is to be undone."""
+    """A version to undo."""
 
     commit: Commit
     later: Sequence[Commit]
@@ -68,7 +67,7 @@ Plan = Callable[[Undone], Undoing]
 def commit_or_undo(
     commit: Callable[[], CommitResult], plan: Plan, log: DeltaLog, *, clock: Clock
 ) -> CommitResult:
-    """Commit files that come back, and undo that if they were deleted meanwhile.
+    """Commit restored files, and undo the commit if they were deleted in the meantime.
 
     Args:
         plan: Plans how to undo the commit.
@@ -85,7 +84,7 @@ def commit_or_undo(
 def _undo(
     log: DeltaLog, error: DeletedMeanwhileError, plan: Plan, clock: Clock
 ) -> DeletedMeanwhileError:
-    """Undo the version of an error; the error to raise."""
+    """Undo the version of an error and return the error to raise."""
     failure: DeltaOpsError | None = None
     for _ in range(_ATTEMPTS):
         try:
@@ -109,7 +108,7 @@ def _undo(
 
 
 def _commit_previous_state(log: DeltaLog, version: int, plan: Plan, clock: Clock) -> int:
-    """Commit the state before a version; the version that holds it."""
+    """Commit the state before a version and return the new version."""
     transaction = begin(log, clock=clock, operation="restore")
     latest, before = transaction.snapshot, log.snapshot(version - 1)
     assert latest
@@ -146,7 +145,7 @@ def _commit_previous_state(log: DeltaLog, version: int, plan: Plan, clock: Clock
 
 
 def _requests(commit: Commit, before: Snapshot) -> dict[str, int]:
-    """Txns by which the commit would be found again, with the versions from before it."""
+    """The maintenance txns of a commit, with their versions from before it."""
     known = before.transactions()
     return {
         txn.app_id: known[txn.app_id].version if txn.app_id in known else NO_VERSION

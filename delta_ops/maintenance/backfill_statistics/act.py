@@ -1,4 +1,4 @@
-"""Backfill of statistics: adds statistics for columns that the log has none of.
+"""Backfill of statistics: adds missing column statistics to the log.
 
 Files lack statistics of a column after `delta.dataSkippingNumIndexedCols`,
 `delta.dataSkippingStatsColumns` or the clustering columns changed, or if their writer wrote none.
@@ -38,7 +38,7 @@ from delta_ops.transaction.rewrite_group import Describer
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BackfillResult:
-    """What `backfill_statistics` found and did."""
+    """The result of `backfill_statistics`."""
 
     dry_run: bool
     num_files: int
@@ -71,7 +71,7 @@ def backfill_statistics(
         user_metadata: Any text, kept in commitInfo.
 
     Raises:
-        CommitConflictError: Somebody changed one of these files meanwhile; nothing was committed.
+        CommitConflictError: Another writer changed one of these files first; nothing was committed.
         InvalidRequestError: The clustering columns of the table are unknown.
         StorageError: The store failed.
         UnsupportedFeatureError: The table uses a feature that is not supported.

@@ -1,4 +1,4 @@
-"""Checkpoints on request: the state of the latest version, so that readers start there.
+"""Checkpoints on request: write the state of the latest version for readers to start from.
 
 Source: PROTOCOL.md, "Checkpoints". The table's properties decide the kind. A checkpoint leaves out
 tombstones whose retention is over, so the log forgets them: vacuum runs first, see `registry`.
@@ -27,14 +27,14 @@ from delta_ops.storage.store_clock import store_time_ms
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CheckpointResult:
-    """What `create_checkpoint` did."""
+    """The result of `create_checkpoint`."""
 
     plan: CheckpointPlan
     dry_run: bool
     written: WrittenCheckpoint | None
-    """None if nothing was written: in a dry run, or because the version has its checkpoint."""
+    """None if nothing was written: in a dry run, or because the version has a checkpoint."""
     deleted_files: int = 0
-    """Files of checkpoints that nobody finished."""
+    """Number of deleted files of unfinished checkpoints."""
     failures: tuple[str, ...] = ()
     """Files that could not be deleted."""
 
@@ -54,10 +54,10 @@ def create_checkpoint(
     Args:
         part_rows: Write several files with about this many live files each, if there are more: for
             readers that load one file whole into memory. A whole file replaces them until all are
-            written. Rejected if the table has the feature v2Checkpoint. Takes as much space in
-            the system's temporary folder.
+            written. Rejected if the table has the feature v2Checkpoint. Takes as much space in the
+            system's temporary folder.
         clock: Decides which tombstones and transactions have expired, and which files are old. If
-            None this machine's, and the store's for files.
+            None, this machine's clock, and the store's for files.
         on_event: Receives how many live files were written.
 
     Raises:
@@ -71,7 +71,8 @@ def create_checkpoint(
     now_ms = (clock or system_clock)()
     stale = stale_files(list_log(log.storage, log.log_directory), now_ms)
     if snapshot.commits_since_checkpoint:
-        # Beside the version's own checkpoint, which it is about to get, they mislead nobody.
+        # They cannot mislead readers beside the version's own checkpoint, which is about to be
+        # written.
         of_version = f"{log.log_directory}/{version_prefix(snapshot.version)}"
         stale = tuple(info for info in stale if not info.path.startswith(of_version))
     plan = plan_checkpoint(snapshot, part_rows=part_rows, stale=stale)

@@ -20,12 +20,12 @@ class CheckpointPlan:
 
     version: int
     kind: CheckpointKind
-    """By `delta.checkpointPolicy`; of several parts only on request."""
+    """From `delta.checkpointPolicy`; multi-part only on request."""
     commits_since_checkpoint: int
     interval: int
     """`delta.checkpointInterval`: commits from one checkpoint to the next."""
     stale: tuple[FileInfo, ...] = ()
-    """Files of unfinished checkpoints, to be deleted."""
+    """Files of unfinished checkpoints to delete."""
 
     @property
     def is_missing(self) -> bool:
@@ -39,8 +39,10 @@ class CheckpointPlan:
 
     @property
     def is_due(self) -> bool:
-        """Whether commits since the last one slow readers down, or another engine might use an
-        unfinished checkpoint."""
+        """Whether enough commits follow the last checkpoint, or an unfinished checkpoint exists.
+
+        Many commits slow readers down. Another engine might use an unfinished checkpoint.
+        """
         return self.commits_since_checkpoint >= self.interval or bool(self.stale)
 
 

@@ -24,12 +24,12 @@ from delta_ops.storage.concurrency import run_parallel
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FoundTables:
-    """What there is below a prefix."""
+    """The tables below a prefix."""
 
     tables: tuple[str, ...]
     """URIs or local paths, ordered."""
     failures: Mapping[str, Failure]
-    """By place: directories that could not be looked into."""
+    """Directories that could not be listed, by place."""
 
 
 def find_tables(
@@ -43,12 +43,11 @@ def find_tables(
     Args:
         prefix: A local directory or a URI, as `DeltaLog` takes it.
         storage_options: For fsspec's file system.
-        nested: Look for tables in the directories of tables too, which lists their data
-            directories.
+        nested: Also search the directories of tables, which lists their data directories.
 
     Raises:
         InvalidRequestError: The prefix is no place.
-        StorageError: The prefix itself cannot be looked into.
+        StorageError: The prefix itself cannot be listed.
     """
     validate_arguments(find_tables, locals())
     return find_tables_in(open_storage(prefix, storage_options), nested=nested)
@@ -75,7 +74,7 @@ def find_tables_in(storage: Storage, *, nested: bool) -> FoundTables:
 
 
 def _shown_place(storage: Storage, directory: str) -> str:
-    """The place of a directory for messages; its name may be one that no path can have."""
+    """The place of a directory for messages, even if its name is invalid in a path."""
     place = f"{storage.uri.rstrip('/')}/{directory}" if directory else storage.uri
     return place.encode(errors="backslashreplace").decode()
 
@@ -83,7 +82,7 @@ def _shown_place(storage: Storage, directory: str) -> str:
 def _look_into(
     storage: Storage, nested: bool, directory: str
 ) -> tuple[bool, list[str], DeltaOpsError | None]:
-    """Whether a directory is a table, and where below it tables may be."""
+    """Whether a directory is a table, and the directories below it to search."""
     log_directory = f"{directory}/{LOG_DIRECTORY}" if directory else LOG_DIRECTORY
     is_table = False
     try:

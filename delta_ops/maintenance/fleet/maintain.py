@@ -35,7 +35,7 @@ T = TypeVar("T")
 logger = logging.getLogger(__name__)
 
 MAINTAINED_AT_ONCE = 2
-"""Tables; each may rewrite files, which takes memory and a core."""
+"""Number of tables; each may rewrite files, which takes memory and a core."""
 _NOTHING_SAVED = {"bytes": 0, "live_files": 0, "commits_to_replay": 0}
 
 
@@ -50,18 +50,18 @@ class TableHealth:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TableMaintenance:
-    """What was found of a table of a fleet, and what was done about it."""
+    """The health of a table of a fleet, and the result of its maintenance."""
 
     table: str
     report: HealthReport | None = None
     result: MaintenanceResult | None = None
-    """None: nothing was due, or it could not be done."""
+    """None: nothing was due, or maintenance failed."""
     failure: Failure | None = None
-    """Why an operation failed; those before it did what the result says."""
+    """Why an operation failed; `result` has the operations that succeeded before it."""
 
     @property
     def skipped(self) -> tuple[str, ...]:
-        """The measures that an operation of ours would cure, if it could write to the table."""
+        """Measures that are due, but whose operation cannot write to the table."""
         if self.report is None:
             return ()
         refused = self.report.figures.refused
@@ -70,7 +70,7 @@ class TableMaintenance:
 
     @property
     def left(self) -> tuple[str, ...]:
-        """What only a person or another engine can do, a sentence each."""
+        """Work that only a person or another engine can do, one sentence each."""
         found = self.report.findings if self.report else ()
         to_do = [f for f in found if f.verdict == "look" or f.measure in self.skipped]
         done = self.result.left if self.result else ()
@@ -78,7 +78,7 @@ class TableMaintenance:
 
     @property
     def saved(self) -> dict[str, int]:
-        """What the table has less of than before."""
+        """How much smaller the table's figures are after maintenance."""
         return self.result.saved if self.result else dict(_NOTHING_SAVED)
 
 
@@ -92,13 +92,14 @@ def fleet_health(
     clock: Clock = system_clock,
     on_event: OnEvent = ignore,
 ) -> Iterator[TableHealth]:
-    """How each of the tables is, in their order.
+    """Report the health of each table, in the given order.
 
     Args:
-        tables: Or their URIs, which are opened with the `storage_options`.
-        rules_of: The rules of a table by itself, whose thresholds take the place of `thresholds`.
-        max_concurrency: Tables that are read at once. By default 16 if one of them lies in a store,
-            and else 1: a disk lets nobody wait, and threads that compute only hinder each other.
+        tables: Tables, or their URIs, which are opened with the `storage_options`.
+        rules_of: The rules of each table, whose thresholds replace `thresholds`.
+        max_concurrency: Tables that are read at once. By default 16 if any table is in a store,
+            else 1: a local disk has no latency to hide, and threads that compute slow each other
+            down.
     """
     validate_arguments(fleet_health, locals())
     todo = list(tables)
@@ -124,11 +125,11 @@ def maintain_fleet(
     clock: Clock = system_clock,
     on_event: OnEvent = ignore,
 ) -> Iterator[TableMaintenance]:
-    """Do for each of the tables what its health asks for; in their order.
+    """Run the operations that are due for each table, in the given order.
 
     Args:
-        tables: Or their URIs, which are opened with the `storage_options`.
-        rules_of: The rules of a table by itself, in the place of `thresholds`.
+        tables: Tables, or their URIs, which are opened with the `storage_options`.
+        rules_of: The rules of each table, which replace `thresholds`.
         dry_run: Plan each operation and change nothing.
         engine: Executes rewrites; `delta_ops.arrow.rewrite` if None.
         max_concurrency: Tables that are maintained at once.
@@ -147,7 +148,7 @@ def maintain_fleet(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FleetRequest:
-    """What is done for each table of a fleet."""
+    """The work for each table of a fleet."""
 
     storage_options: Mapping[str, Any] | None
     rules_of: RulesOf
@@ -176,7 +177,7 @@ class FleetRequest:
         return TableMaintenance(table=_name(table), report=report, result=result, failure=failure)
 
     def _assess(self, table: TableOrPlace) -> tuple[HealthReport, MaintenanceRules]:
-        """The health of a table by its own rules."""
+        """The health of a table and its own rules."""
         log = log_of(table, self.storage_options)
         figures = load_figures(log, clock=self.clock)
         rules = self.rules_of(log.uri, figures)
@@ -207,7 +208,7 @@ def _is_in_store(table: TableOrPlace) -> bool:
         return not table.storage.has_native_input
     try:
         return local_path_of(os.fspath(table)) is None
-    except DeltaOpsError:  # which its row will tell
+    except DeltaOpsError:  # the table's row reports the error
         return False
 
 

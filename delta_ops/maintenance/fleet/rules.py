@@ -1,4 +1,4 @@
-"""Maintenance rules: what a fleet's tables are looked after by, all alike or each by its own."""
+"""Maintenance rules: thresholds, operations and options for one or all tables of a fleet."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ from delta_ops.maintenance.thresholds import HealthThresholds
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MaintenanceRules:
-    """What is due for a table, what of it may run, and how."""
+    """When an operation is due for a table, whether it may run, and with which options."""
 
     thresholds: HealthThresholds = DEFAULT_THRESHOLDS
-    """From where on an operation is due."""
+    """Values at which an operation is due."""
     operations: Sequence[Operation] | None = None
-    """Operations that are run when they are due; None: all of them."""
+    """Operations that may run when they are due; None: all of them."""
     options: Mapping[Operation, Mapping[str, Any]] = field(default_factory=dict)
-    """Arguments of operations, as `{"vacuum": {"mode": "lite"}}`."""
+    """Arguments by operation, such as `{"vacuum": {"mode": "lite"}}`."""
 
     def allows(self, operation: Operation) -> bool:
         """Whether the operation may run when it is due."""
@@ -29,4 +29,4 @@ class MaintenanceRules:
 
 
 RulesOf = Callable[[str, HealthFigures], MaintenanceRules]
-"""The rules of a table, by its URI and its figures."""
+"""Returns the rules of a table from its URI and its figures."""

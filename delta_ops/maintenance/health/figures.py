@@ -1,9 +1,9 @@
-"""Health figures: what one pass over the log says of a table.
+"""Health figures: measurements of a table from one pass over its log.
 
-The log directory is listed once and in full, its checkpoint, the commits after it and their
-checksums are read once; the data is not listed. Only where tombstones have expired are a few of
-their files looked for by name, since the log cannot say whether vacuum has run. On a disk, where
-other writers may replace a commit, older commits are compared with their checksums too.
+The log directory is listed once and in full. Its checkpoint, the commits after it and their
+checksums are read once. The data is not listed. If tombstones have expired, a few of their files
+are looked up by name, since the log does not record whether vacuum has run. On a disk, where other
+writers may replace a commit, older commits are also compared with their checksums.
 """
 
 from __future__ import annotations
@@ -45,10 +45,10 @@ from delta_ops.protocol.stats.file_stats import num_records
 from delta_ops.storage import FileInfo
 
 _COMPARED_COMMITS = 1_000
-"""Older than the checkpoint, on a disk."""
+"""Number of commits older than the checkpoint that are compared, on a disk."""
 _ADDS = ("path", "size", "partitionValues", "modificationTime", "deletionVector", "stats", "tags")
 _Partition = frozenset[tuple[str, str | None]]
-"""Partition values; equal for files of one partition, in whatever order they name the columns."""
+"""Partition values; equal for files of one partition, in any order of the columns."""
 _REMOVES = (*TOMBSTONE_COLUMNS, "size")
 
 
@@ -59,7 +59,8 @@ class HealthFigures(Facts):
     num_files: int
     size_bytes: int
     num_rows: int
-    """Rows of the files whose statistics say so; rows that a deletion vector marks are counted."""
+    """Rows of the files with a row count in their statistics, including rows that are marked
+    deleted."""
     small_files: int
     """Live files below three quarters of the target size."""
     target_size_bytes: int
@@ -68,33 +69,34 @@ class HealthFigures(Facts):
     """Partitions that have at least one live file; 1 for a table without partition columns."""
     largest_partition_bytes: int
     files_with_stats: int
-    """Live files whose statistics give the number of their rows."""
+    """Live files whose statistics have a row count."""
     files_to_describe: int
-    """The other live files of the table's own; one outside it belongs to somebody else."""
+    """Live files without a row count. Files outside the table do not count; they have another
+    owner."""
     files_with_vectors: int
     """Live files with a deletion vector."""
     deleted_rows: int
-    """Rows that the deletion vectors mark."""
+    """Rows that deletion vectors mark."""
     purgeable_rows: int
-    """Rows that they mark in files of the table's own; one outside it belongs to somebody else."""
+    """Rows that deletion vectors mark in files within the table. Other files have another owner."""
     checkpoint_version: int | None
     """None: there is no checkpoint."""
     log_files: int
     log_bytes: int
     tombstones: int
-    """Removed files that the log still names, waiting for vacuum or for their retention to end."""
+    """Removed files that the log still names, until vacuum runs or their retention ends."""
     tombstone_bytes: int
-    """Size of the files of the tombstones that say how large their file was."""
+    """Total size of the removed files whose tombstones have a size."""
     log_retention_ms: int
     """`delta.logRetentionDuration`."""
     deleted_file_retention_ms: int
     """`delta.deletedFileRetentionDuration`."""
     earliest_version: int | None
-    """The earliest version from which on the log can be read."""
+    """The earliest version from which the log can be read."""
     readable_ms: int | None
     """For how long the log has been readable; None: since the first version."""
     lost_commits: tuple[LostCommit, ...]
-    """Versions whose checksum is of another commit, ascending."""
+    """Versions whose checksum belongs to another commit, ascending."""
     damaged_checkpoints: tuple[DamagedCheckpoint, ...]
     """Checkpoints that cannot be read, newest first."""
     protocol: Protocol
@@ -103,34 +105,34 @@ class HealthFigures(Facts):
 
     @property
     def stats_coverage(self) -> float:
-        """Share of the files that have statistics, or belong to somebody else."""
+        """Share of the files that have statistics, or are outside the table."""
         files = self.num_files
         return (files - self.files_to_describe) / files if files else 1.0
 
     @property
     def deleted_share(self) -> float:
-        """Share of all rows that a purge would leave out."""
+        """Share of all rows that a purge would remove."""
         rows = max(self.num_rows, self.deleted_rows)
         return self.purgeable_rows / rows if rows else 0.0
 
     @property
     def unsupported(self) -> tuple[str, ...]:
-        """What keeps some of our maintenance away from the table."""
+        """Features that prevent some of our operations on the table."""
         return tuple(dict.fromkeys(chain.from_iterable(self.refused.values())))
 
     @property
     def promised_ms(self) -> int:
-        """How far back time travel is promised: as far as log and removed files both are kept."""
+        """How far back time travel is promised: the shorter retention of log and removed files."""
         return min(self.log_retention_ms, self.deleted_file_retention_ms)
 
 
 def load_figures(log: DeltaLog, *, clock: Clock = system_clock) -> HealthFigures:
-    """The figures of the latest version.
+    """Measure the latest version.
 
     Raises:
         TableNotFoundError: There is no table here.
         LogCorruptError: The log is damaged.
-        UnsupportedFeatureError: The table uses what we cannot open.
+        UnsupportedFeatureError: The table uses a feature that we cannot open.
         InvalidRequestError: A property of the table cannot be understood.
         StorageError: The store failed.
     """
@@ -187,7 +189,7 @@ def load_figures(log: DeltaLog, *, clock: Clock = system_clock) -> HealthFigures
 
 
 def _open(log: DeltaLog, listing: LogListing) -> Snapshot:
-    """The latest version from a listing; where that does not do, as everybody opens it.
+    """Open the latest version from a listing; fall back to the usual way.
 
     A listing that was overtaken by writers or a clean-up may have holes, and a log with a base
     needs more than its own files.
@@ -205,7 +207,7 @@ def _open(log: DeltaLog, listing: LogListing) -> Snapshot:
 
 
 def _live_sums(snapshot: Snapshot, target_size_bytes: int) -> _Live:
-    """The sums; a file that a checkpoint names twice counts once, as for whoever reads it."""
+    """Sum over the live files. A file that a checkpoint names twice counts once, as for readers."""
     columns = [CANONICAL_PATH, *_ADDS]
     live = _Live(target_size_bytes)
 
@@ -222,7 +224,7 @@ def _live_sums(snapshot: Snapshot, target_size_bytes: int) -> _Live:
 
 
 class _Live:
-    """Sums over the live files, which are streamed."""
+    """Sums over a stream of live files."""
 
     def __init__(self, target_size_bytes: int) -> None:
         self.num_files = self.size_bytes = self.num_rows = self.deleted_rows = 0

@@ -1,7 +1,7 @@
-"""Findings of a table: its figures, held against thresholds. Pure.
+"""Findings of a table: its figures compared with thresholds. Pure.
 
-What an operation of ours cures, the operation itself says (see `operations`); here stands what is
-for a person, or for another engine.
+Each operation defines the findings that it cures (see `operations`). This module has the findings
+for a person or another engine.
 """
 
 from __future__ import annotations
@@ -33,10 +33,10 @@ def assess(figures: HealthFigures, thresholds: HealthThresholds) -> tuple[Findin
 
 
 def _assess_files(figures: HealthFigures, limits: HealthThresholds) -> Sequence[Finding]:
-    """What the files are like."""
+    """Findings about partition and file sizes."""
     mean_bytes = figures.size_bytes / figures.num_partitions if figures.num_partitions else 0
     skew = figures.largest_partition_bytes / mean_bytes if mean_bytes else 1.0
-    # What fits into one file is not skewed in any way that matters.
+    # Skew does not matter in a partition that fits into one file.
     is_large = figures.largest_partition_bytes > figures.target_size_bytes
     largest = max(1.0, figures.largest_file_bytes / figures.target_size_bytes)
     return (
@@ -58,7 +58,7 @@ def _assess_files(figures: HealthFigures, limits: HealthThresholds) -> Sequence[
 
 
 def _assess_retention(figures: HealthFigures, limits: HealthThresholds) -> Sequence[Finding]:
-    """What time travel promises, and whether it can be kept."""
+    """Findings about how far back time travel works."""
     promised, readable = figures.promised_ms, figures.readable_ms
     log_ms, deleted_ms = figures.log_retention_ms, figures.deleted_file_retention_ms
     return (

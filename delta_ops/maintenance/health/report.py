@@ -1,4 +1,4 @@
-"""Health: what the log says of a table, measured against thresholds, and what cures it.
+"""Health: compares the figures of a table with thresholds and names the cure.
 
 One pass over the log, no listing of data; see `figures`. Each measure has a verdict:
 
@@ -6,8 +6,8 @@ One pass over the log, no listing of data; see `figures`. Each measure has a ver
 - "due": an operation of ours cures it, and `maintain` runs it;
 - "look": a person has to decide, or another engine has to act.
 
-An operation that ran leaves its measure "ok", so that whoever does what the verdicts ask comes to
-an end. A measure that cannot be taken is no figure but an error.
+A measure is "ok" after its operation ran, so that maintenance by verdicts ends. A measure that
+cannot be taken raises an error; it has no figure.
 """
 
 from __future__ import annotations
@@ -26,12 +26,12 @@ from delta_ops.maintenance.thresholds import Finding, HealthThresholds, Verdict
 
 DEFAULT_THRESHOLDS = HealthThresholds()
 VERDICTS: tuple[Verdict, ...] = ("ok", "look", "due")
-"""From the best to the one that wants something done."""
+"""From best to worst."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HealthReport:
-    """A table's figures and what they come to."""
+    """A table's figures and the findings about them."""
 
     table: str
     figures: HealthFigures
@@ -39,12 +39,12 @@ class HealthReport:
 
     @property
     def verdict(self) -> Verdict:
-        """The worst one; "due" before "look"."""
+        """The worst verdict of the findings; "due" is worse than "look"."""
         return max((each.verdict for each in self.findings), key=VERDICTS.index)
 
     @property
     def operations(self) -> tuple[Operation, ...]:
-        """What is due and can be run, in the order in which it should run."""
+        """Due operations that the table supports, in the order to run them."""
         refused = self.figures.refused
         return tuple(each for each in due_operations(self.findings) if each not in refused)
 
@@ -55,12 +55,12 @@ def health(
     thresholds: HealthThresholds = DEFAULT_THRESHOLDS,
     clock: Clock = system_clock,
 ) -> HealthReport:
-    """How the latest version of a table is.
+    """Report the health of the latest version.
 
     Raises:
         TableNotFoundError: There is no table here.
         LogCorruptError: The log is damaged.
-        UnsupportedFeatureError: The table uses what we cannot open.
+        UnsupportedFeatureError: The table uses a feature that we cannot open.
         InvalidRequestError: A property of the table cannot be understood.
         StorageError: The store failed.
     """
@@ -70,12 +70,12 @@ def health(
 
 
 def assess_table(table: str, figures: HealthFigures, thresholds: HealthThresholds) -> HealthReport:
-    """What a table's figures come to."""
+    """Build the report of a table from its figures."""
     return HealthReport(table=table, figures=figures, findings=assess(figures, thresholds))
 
 
 def health_json(report: HealthReport) -> dict[str, Any]:
-    """The report as JSON has it: names in snake_case, units as in the report."""
+    """The report as JSON: names in snake_case, units as in the report."""
     validate_arguments(health_json, locals())
     figures = asdict(report.figures)
     protocol = figures.pop("protocol")

@@ -1,1 +1,1 @@
-"""Log clean-up: `plan` decides which files of the log go, `act` deletes them."""
+"""Log clean-up: `plan` chooses the files of the log to delete, `act` deletes them."""

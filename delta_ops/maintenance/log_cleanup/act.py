@@ -1,22 +1,22 @@
 """Log clean-up: delete the log files that only versions past their retention need.
 
-Source: PROTOCOL.md, "Metadata Cleanup"; what may go is decided in `plan`.
+Source: PROTOCOL.md, "Metadata Cleanup". `plan` chooses the files.
 
-Before anything goes, the boundary checkpoint is read, with all its parts, and compared with the
-checksum of its version if there is one: all that stays will rest on it. Deletion goes in an order
-in which whoever looks meanwhile, or after a kill, reads what stays as before, and what goes as
-before or not at all:
+Before any deletion, the boundary checkpoint is read in full and compared with the checksum of its
+version, if there is one: every remaining version will depend on it. The order of deletion protects
+readers during the clean-up and after a kill. Kept versions read as before, and deleted versions
+read as before or not at all:
 
-1. a hint that names a checkpoint about to go: without one readers list, with a dangling one some
-   fail;
-2. what is left of checkpoints that nobody finished, which another clean-up may take for whole;
-3. compactions, which stand for commits that go;
-4. the oldest commit, by itself, so that nobody takes version 0 for readable with a hole behind it;
-5. the other commits from the oldest on, and each checkpoint after the commits that rest on it;
-6. checksums, then sidecars, which by then no checkpoint names, then leftovers.
+1. the hint `_last_checkpoint`, if it names a checkpoint of the plan: without a hint readers list
+   the log, with a dangling hint some fail;
+2. files of unfinished checkpoints, which another clean-up may take for a whole checkpoint;
+3. compactions, which replace deleted commits;
+4. the oldest commit, by itself, so that version 0 never looks readable with a hole behind it;
+5. the other commits from the oldest on, and each checkpoint after the commits that depend on it;
+6. checksums, then sidecars, which no checkpoint names by then, then leftovers.
 
-The cutoff is by the store's clock, as the times of its files are.
-It may be killed at any call: the next run finds less to do.
+The cutoff follows the store's clock, because the store sets the times of its files.
+A clean-up may be killed at any call: the next run finds less to do.
 """
 
 from __future__ import annotations
@@ -55,25 +55,25 @@ from delta_ops.storage import FileInfo
 from delta_ops.storage.store_clock import store_time_ms
 
 _BATCH = 5000
-"""Files that are deleted between two words of progress; a store takes as many as it can at once."""
+"""Files deleted between two progress events; a store deletes as many as it can at once."""
 _SAME_TIME_MS = 60_000
-"""Next to the day after which unfinished files go; the cutoff is compared by itself."""
+"""Clock difference that does not matter for unfinished files, which are kept for a day."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LogCleanupResult:
-    """What `clean_up_log` did."""
+    """The result of `clean_up_log`."""
 
     plan: LogCleanupPlan
     dry_run: bool
     deleted_files: int
     deleted_bytes: int
     failures: tuple[str, ...]
-    """Files that could not be deleted; those after them in the plan were left for another run."""
+    """Files that could not be deleted. The files after them in the plan were not deleted."""
     earliest_version: int | None
-    """The earliest version that can be read now, with all after it."""
+    """The earliest version from which every version can be read after the clean-up."""
     needed_after_all: int = 0
-    """Sidecars of the plan that stayed, because a checkpoint came to name them meanwhile."""
+    """Sidecars of the plan that stayed, because a checkpoint names them since it was made."""
 
 
 def load_log_cleanup_plan(
@@ -84,9 +84,10 @@ def load_log_cleanup_plan(
     Raises:
         UnsupportedFeatureError: The table has a feature, or a `_delta_ops` format, unknown here.
         InvalidRequestError: A property of the table cannot be understood.
-        VersionNotFoundError: A version that is to be kept cannot be read.
-        LogCorruptError: The same, since a commit is missing; or one lacks the timestamp that its
-            table demands, or a checkpoint that may name old sidecars cannot be read.
+        VersionNotFoundError: A version in `keep_versions` cannot be read.
+        LogCorruptError: A version in `keep_versions` cannot be read because a commit is missing, a
+            commit lacks the in-commit timestamp that the table requires, or a checkpoint that may
+            name old sidecars cannot be read.
     """
     validate_log_deletable(snapshot)
     return plan_of_log(snapshot, now_ms=now_ms, keep_versions=keep_versions)
@@ -95,7 +96,7 @@ def load_log_cleanup_plan(
 def plan_of_log(
     snapshot: Snapshot, *, now_ms: int, keep_versions: Collection[int] = ()
 ) -> LogCleanupPlan:
-    """`load_log_cleanup_plan` for whoever deletes nothing: every table is looked at."""
+    """Plan like `load_log_cleanup_plan`, for any table and without deleting later."""
 
     def look() -> LogCleanupPlan:
         files = list(snapshot.storage.list_from(snapshot.log_directory, ""))
@@ -114,22 +115,22 @@ def clean_up_log(
 ) -> LogCleanupResult:
     """Delete the log files that are past their retention.
 
-    Being asked, it acts even where `delta.enableExpiredLogCleanup` is false; who runs it unasked
-    looks at `plan.is_enabled` first.
+    It deletes even if `delta.enableExpiredLogCleanup` is false. Automatic callers check
+    `plan.is_enabled` first.
 
     Args:
-        clock: The store's own if None, which is asked only if there is something to delete; a dry
-            run, which writes nothing, goes by this machine's.
-        keep_versions: Versions that must stay readable, however old they are, and so all after the
-            first of them; looked into again before the first file goes.
+        clock: If None, the store's clock, which is read only if there is something to delete. A dry
+            run writes nothing and uses this machine's clock.
+        keep_versions: Versions that must stay readable at any age; all versions after the first of
+            them stay too. Read again before the first file is deleted.
 
     Raises:
         UnsupportedFeatureError: The table has a feature, or a `_delta_ops` format, unknown here.
-        VersionNotFoundError: A version that is to be kept cannot be read.
+        VersionNotFoundError: A version in `keep_versions` cannot be read.
         LogCorruptError: The boundary checkpoint cannot be read or contradicts its checksum, or as
             `load_log_cleanup_plan`; nothing was deleted.
         InvalidRequestError: A property of the table cannot be understood.
-        TableReplacedError: The table was deleted, or another stands in its place.
+        TableReplacedError: The table was deleted, or another table is in its place.
     """
     validate_arguments(clean_up_log, locals())
     log = log_of(log)
@@ -171,14 +172,14 @@ def plan_of_listed(
     now_ms: int,
     keep_versions: Collection[int] = (),
 ) -> LogCleanupPlan:
-    """`load_log_cleanup_plan` of what was listed of the log; who deletes asks whether it may.
+    """Plan like `load_log_cleanup_plan`, from listed files and without validating the table.
 
     Args:
         snapshot: The latest version.
-        files: All that are directly in the log directory.
+        files: All files directly in the log directory.
 
     Raises:
-        FileNotFoundError: One of them is gone.
+        FileNotFoundError: A listed file is gone.
         VersionNotFoundError, LogCorruptError: As `load_log_cleanup_plan`.
     """
     storage, properties = snapshot.storage, snapshot.properties
@@ -215,10 +216,10 @@ def _would_differ(store_ms: int, now_ms: int, retention_ms: int) -> bool:
 
 
 def _prove_boundary(log: DeltaLog, plan: LogCleanupPlan) -> None:
-    """Read what everything that stays will rest on."""
+    """Read the state that every remaining version will depend on."""
     snapshot = log.snapshot(plan.boundary_version)
-    snapshot.transactions()  # the checkpoint has them, a checksum may have the rest
-    # In full: once the commits are gone, a column that cannot be read is lost, and no other
+    snapshot.transactions()  # a checksum may have supplied them instead of the checkpoint
+    # Every column is read: once the commits are gone, an unreadable column is lost, and no other
     # checkpoint can be written from this one.
     for _ in snapshot.stream_live(ADD.names):
         pass
@@ -226,13 +227,13 @@ def _prove_boundary(log: DeltaLog, plan: LogCleanupPlan) -> None:
         for _ in stream_removes(log.storage, snapshot.opened_checkpoint, REMOVE.names):
             pass
     for damaged in snapshot.damaged_checkpoints:
-        # Readers have fallen back to what this clean-up would delete.
+        # Readers fall back to files that this clean-up would delete.
         raise LogCorruptError(log.uri, damaged.file, f"{damaged.reason}; nothing was deleted")
     validate_checksum(snapshot)
 
 
 def _make_way(log: DeltaLog, plan: LogCleanupPlan) -> None:
-    """What has to be there, or gone, before the first checkpoint or commit goes."""
+    """Prepare the log before the first checkpoint or commit is deleted."""
     if plan.compatible_version is not None:
         write_compatible_checkpoint(log.storage, log.log_directory, plan.compatible_version)
     if plan.checkpoints and plan.boundary_version is not None:
@@ -267,7 +268,7 @@ def _delete_planned(
         if failures:
             break
     earliest = plan.earliest_after
-    if failures:  # some of what was to go is gone, some is there
+    if failures:  # the plan is partly executed
         earliest = earliest_version(list_log(log.storage, log.log_directory))
     return LogCleanupResult(
         plan=plan,
@@ -281,7 +282,7 @@ def _delete_planned(
 
 
 def _named_sidecars(log: DeltaLog, plan: LogCleanupPlan, sidecars: Sequence[FileInfo]) -> set[str]:
-    """Sidecars that a checkpoint refers to which is there at this moment."""
+    """The sidecars that an existing checkpoint refers to at this moment."""
     files = log.storage.list_from(log.log_directory, "")
     return referenced_sidecars(
         log.storage, top_level_files(files, plan), {info.path for info in sidecars}

@@ -1,4 +1,4 @@
-"""Log clean-up as an entry of maintenance."""
+"""Log clean-up as a registered operation."""
 
 from __future__ import annotations
 

@@ -1,17 +1,17 @@
-"""Which log files may go. Pure.
+"""Chooses the log files to delete. Pure.
 
-Source: PROTOCOL.md, "Metadata Cleanup"; where it is silent, the rules are the reference's. See
+Source: PROTOCOL.md, "Metadata Cleanup"; the rules of Delta Lake where the protocol is silent. See
 docs/decisions/018-log-cleanup.md.
 
-1. The cutoff is now less `delta.logRetentionDuration`, at the midnight (UTC) before.
+1. The cutoff is `delta.logRetentionDuration` before now, rounded down to midnight (UTC).
 2. The boundary is the newest complete checkpoint of a version that was committed at or before the
-   cutoff. Times of commits are made to grow with versions first: a copied log has times at random.
-   Where commits carry times of their own, those count. A multi-part checkpoint with a part missing
-   is no checkpoint.
+   cutoff. Commit times are first raised to grow with versions: a copied log has random times.
+   In-commit timestamps take precedence where commits have them. A multi-part checkpoint with a
+   missing part does not count.
 3. The boundary checkpoint, the commit of its version and everything after stay. Every version that
    was the latest at the cutoff or later can be read as before.
-4. A sidecar goes if no checkpoint that stays names it, and it is older than the cutoff: a younger
-   one may belong to a checkpoint that is being written.
+4. A sidecar is deleted if no kept checkpoint names it and it is older than the cutoff: a younger
+   sidecar may belong to a checkpoint that is being written.
 """
 
 from __future__ import annotations
@@ -47,28 +47,30 @@ from delta_ops.storage import FileInfo
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LogCleanupPlan:
-    """What may go from the log. Files of each kind are in ascending order of versions."""
+    """The log files to delete. Files of each kind are in ascending order of versions."""
 
     cutoff_ms: int
-    """Milliseconds since the Unix epoch; what was the latest version then can still be read."""
+    """Milliseconds since the Unix epoch; the latest version at that time stays readable."""
     boundary_version: int | None
-    """Version of the checkpoint from which on everything stays; None: only leftovers may go."""
+    """Version of the checkpoint from which everything stays; None: only leftovers are deleted."""
     earliest_before: int | None
-    """The earliest version that can be read, with all after it."""
+    """The earliest version from which every version can be read."""
     earliest_after: int | None
     latest_version: int | None
     is_enabled: bool
-    """`delta.enableExpiredLogCleanup`: whether clean-up may run without being asked."""
+    """`delta.enableExpiredLogCleanup`: whether automatic clean-up is on."""
     compatible_version: int | None = None
-    """Version of the newest checkpoint, where it needs a twin with a classic name before anything
-    goes: who knows no V2 checkpoints then learns from it that the table has them."""
+    """Version of the newest checkpoint if it needs a copy with a classic name first.
+
+    Readers that know no V2 checkpoints learn from the copy that the table has them.
+    """
     incomplete: tuple[FileInfo, ...] = ()
-    """Files of checkpoints that nobody finished, anywhere in the log: `incomplete_checkpoints`."""
+    """Files of unfinished checkpoints, anywhere in the log: see `incomplete_checkpoints`."""
     checkpoints: tuple[FileInfo, ...] = ()
     compactions: tuple[FileInfo, ...] = ()
     commits: tuple[FileInfo, ...] = ()
     checksums: tuple[FileInfo, ...] = ()
-    """Checksums of versions, and those that Hadoop keeps beside files of the log."""
+    """Checksums of versions, and checksums that Hadoop keeps beside files of the log."""
     sidecars: tuple[FileInfo, ...] = ()
     """Sidecars that no kept checkpoint refers to."""
     leftovers: tuple[FileInfo, ...] = ()
@@ -76,12 +78,12 @@ class LogCleanupPlan:
 
     @property
     def versions(self) -> tuple[FileInfo, ...]:
-        """Commits and checkpoints, in the order in which they go."""
+        """Commits and checkpoints, in the order of deletion."""
         return tuple(_interleave_checkpoints(self.commits, self.checkpoints))
 
     @property
     def files(self) -> tuple[FileInfo, ...]:
-        """All that may go, in the order in which it goes."""
+        """All files to delete, in the order of deletion."""
         return (
             *self.incomplete,
             *self.compactions,
@@ -98,7 +100,7 @@ class LogCleanupPlan:
 
     @property
     def has_work(self) -> bool:
-        """Whether anything may go."""
+        """Whether there is anything to delete."""
         return bool(self.files)
 
 
@@ -116,20 +118,20 @@ def plan_clean_up_log(
     """Choose the files directly in the log directory to delete.
 
     Args:
-        files: All that are directly in the log directory; any order.
+        files: All files directly in the log directory; any order.
         now_ms: Milliseconds since the Unix epoch.
-        retention_ms: How long a version can be read after the next one was committed.
-        keep_versions: Versions that must stay readable however old they are.
-        is_enabled: Goes into the plan; the choice does not depend on it.
-        in_commit: Times that commits carry, where the table has them.
+        retention_ms: How long a version can be read after the next version was committed.
+        keep_versions: Versions that must stay readable at any age.
+        is_enabled: Recorded in the plan; the choice does not depend on it.
+        in_commit: In-commit timestamps, if the table has them.
         protected_before: `delta.requireCheckpointProtectionBeforeVersion`: a clean-up that does not
             reach this version writes no checkpoint below it.
         table: For messages.
 
     Raises:
-        InvalidRequestError: A version that is to be kept is no number.
-        VersionNotFoundError: A version that is to be kept cannot be read.
-        LogCorruptError: The same, since a commit is missing.
+        InvalidRequestError: An item of `keep_versions` is no whole number.
+        VersionNotFoundError: A version in `keep_versions` cannot be read.
+        LogCorruptError: It cannot be read because a commit is missing.
     """
     validate_arguments(plan_clean_up_log, locals())
     listed = sorted(files)
@@ -144,7 +146,7 @@ def plan_clean_up_log(
     )
     compatible = _twinless_version(listing)
     if boundary is not None and _is_whole(listing, boundary):
-        compatible = None  # no commit and no checkpoint would go
+        compatible = None  # no commit and no checkpoint would be deleted
     if boundary is not None and compatible is not None and compatible < protected_before:
         boundary = None
     stale = stale_files(listing, now_ms)
@@ -173,7 +175,7 @@ def plan_clean_up_log(
 
 
 def cutoff_ms_of(now_ms: int, retention_ms: int) -> int:
-    """The midnight (UTC) at or before the time that a retention reaches back to, in ms."""
+    """The cutoff in ms: now minus the retention, rounded down to midnight (UTC)."""
     return (now_ms - retention_ms) // DAY_MS * DAY_MS
 
 
@@ -184,11 +186,11 @@ def add_orphans(
     *,
     now_ms: int,
 ) -> LogCleanupPlan:
-    """The plan with what may go from the directory of sidecars.
+    """Add the deletable files of the sidecar directory to a plan.
 
     Args:
         sidecars: The files directly in that directory.
-        referenced: Paths of the sidecars that any checkpoint names which stays.
+        referenced: Paths of the sidecars that a kept checkpoint names.
         now_ms: Milliseconds since the Unix epoch.
     """
     listed = sorted(sidecars)
@@ -200,7 +202,7 @@ def add_orphans(
 def old_sidecars(
     sidecars: Iterable[FileInfo], plan: LogCleanupPlan, *, now_ms: int
 ) -> list[FileInfo]:
-    """Sidecars that would go if no checkpoint named them."""
+    """The sidecars that are old enough to delete if no checkpoint names them."""
     before_ms = min(plan.cutoff_ms, now_ms - DAY_MS)
     return [
         info
@@ -212,7 +214,7 @@ def old_sidecars(
 
 
 def top_level_files(files: Iterable[FileInfo], plan: LogCleanupPlan) -> list[FileInfo]:
-    """Files of kept checkpoints that may name sidecars; newest first."""
+    """Files of kept checkpoints that may name sidecars, newest first."""
     gone = {info.path for info in plan.checkpoints}
     return [
         info
@@ -233,11 +235,11 @@ def _may_name_sidecars(name: LogFileName | None) -> bool:
 def _expired_version(
     listing: LogListing, cutoff_ms: int, now_ms: int, in_commit: InCommitTimes | None
 ) -> int | None:
-    """The last version that is known to be committed at or before the cutoff."""
+    """The last version that was certainly committed at or before the cutoff."""
     if in_commit is None and _is_all_younger(listing, cutoff_ms):
         return None
     times = latest_times(listing, now_ms)
-    # A checkpoint is written after its commit, so that its own time is none too early.
+    # A checkpoint is written after its commit, so its own time is never too early.
     latest_ms = 0
     for version in sorted({*times, *(c.version for c in listing.checkpoints)}):
         latest_ms = max(latest_ms, times.get(version, 0))
@@ -258,7 +260,7 @@ def _expired_version(
 
 
 def _is_all_younger(listing: LogListing, cutoff_ms: int) -> bool:
-    """Whether no file of the log is so old; versions count as no older than their files."""
+    """Whether all files are newer than the cutoff; versions count as no older than their files."""
     of_checkpoints = (part for each in listing.checkpoints for part in each.parts)
     infos = (*listing.commits.values(), *of_checkpoints)
     return all(info.modified_ms > cutoff_ms for info in infos)
@@ -274,7 +276,7 @@ def _boundary(
 
 
 def _twinless_version(listing: LogListing) -> int | None:
-    """The version of the newest checkpoint, if only who knows V2 checkpoints finds it."""
+    """The version of the newest checkpoint, if it has no classic name."""
     if not listing.checkpoints or not _has_v2_name(listing.checkpoints[-1]):
         return None
     return listing.checkpoints[-1].version
@@ -303,7 +305,7 @@ def _cut_listing(boundary: int | None, listing: LogListing) -> LogListing:
 def _other_expired_files(
     listed: Sequence[FileInfo], listing: LogListing, boundary: int
 ) -> Mapping[str, list[FileInfo]]:
-    """Files that are no commits, by the field of the plan."""
+    """Expired files other than commits, by the field of the plan."""
     found: dict[str, list[FileInfo]] = {"checkpoints": [], "compactions": [], "checksums": []}
     commits = {info.path for info in listing.commits.values()}
     for info in listed:
@@ -311,7 +313,7 @@ def _other_expired_files(
             continue
         name = _name(info)
         match log_file_name(name):
-            # One that begins with the boundary could not be used without an older checkpoint.
+            # A compaction that starts at the boundary is useless without an older checkpoint.
             case CompactionName(start_version=first) if first <= boundary:
                 found["compactions"].append(info)
             case CheckpointName(version=v) | V2CheckpointName(version=v) if v < boundary:
@@ -324,7 +326,7 @@ def _other_expired_files(
 
 
 def _is_of_expired(name: str, boundary: int) -> bool:
-    """Whether it is Hadoop's checksum of a file of the log that goes, or has gone."""
+    """Whether a file is Hadoop's checksum of an expired or deleted log file."""
     if not (name.startswith(".") and name.endswith(".crc")):
         return False
     match log_file_name(name[1 : -len(".crc")]):
@@ -339,10 +341,11 @@ def _is_of_expired(name: str, boundary: int) -> bool:
 def _interleave_checkpoints(
     commits: Sequence[FileInfo], checkpoints: Sequence[FileInfo]
 ) -> list[FileInfo]:
-    """Commits in their order, and each checkpoint after those that follow it up to the next one.
+    """Merge commits and checkpoints, each checkpoint after the commits up to the next checkpoint.
 
-    Whoever asks for one of these versions finds the checkpoint and a hole after it, which no reader
-    passes over; without the checkpoint, some would take the commits that are left for all of them.
+    After a partial deletion, a reader of one of these versions finds the checkpoint and a hole
+    after it, and every reader rejects a hole. If the checkpoint were deleted first, some readers
+    would take the remaining commits for the whole log.
     """
     if not checkpoints:
         return list(commits)
@@ -360,7 +363,7 @@ def _interleave_checkpoints(
 
 
 def _version(info: FileInfo) -> str:
-    """Its digits, which are as many for each."""
+    """The zero-padded version in the file name."""
     return _name(info)[:20]
 
 

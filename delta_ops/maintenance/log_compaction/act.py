@@ -1,13 +1,13 @@
-"""Log compaction: the actions of several versions once more, reconciled, in one file.
+"""Log compaction: writes the reconciled actions of several versions to one file.
 
 Source: PROTOCOL.md, "Log Compaction Files" and "Action Reconciliation".
 
-Every remove stays, expired or not: it takes away a file of an older checkpoint, and without it the
-file would come back for whoever reads the compaction in place of the commits. For the same reason
-domains that were removed stay. We write them for engines that read them and never read them
-ourselves, since nothing in one tells whether it was written so; see docs/decisions/008.
+Every remove stays, expired or not: it hides a file of an older checkpoint. Without the remove, the
+file would come back for readers that use the compaction in place of the commits. Removed domains
+stay for the same reason. We write compactions for engines that read them. We never read them,
+because a compaction does not show whether its writer kept these actions; see docs/decisions/008.
 
-A compaction is created, never replaced, so that a run after a kill finds its work done or does it.
+A compaction is created and never replaced, so a run after a kill finds the file or writes it.
 """
 
 from __future__ import annotations
@@ -31,12 +31,12 @@ from delta_ops.storage.own_files import create_own
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LogCompactionResult:
-    """What `compact_log` did."""
+    """The result of `compact_log`."""
 
     plan: LogCompactionPlan
     dry_run: bool
     written: bool
-    """Whether a file was written; not in a dry run, nor where it is there already."""
+    """Whether a file was written; False in a dry run, or if the file exists."""
     num_actions: int = 0
     size_bytes: int = 0
 
@@ -55,9 +55,10 @@ def compact_log(
 
     Raises:
         UnsupportedFeatureError: The table uses a feature that is unknown here.
-        TableReplacedError: The table was deleted, or another stands in its place.
-        InvalidRequestError, VersionNotFoundError, LogCorruptError: As `plan_compact_log`; the last
-            also where a commit is malformed, or the range ends in a state that cannot be read.
+        TableReplacedError: The table was deleted, or another table is in its place.
+        InvalidRequestError, VersionNotFoundError, LogCorruptError: As `plan_compact_log`.
+            LogCorruptError also if a commit is malformed, or the range ends in a state that cannot
+            be read.
     """
     validate_arguments(compact_log, locals())
     log = log_of(log)
@@ -68,7 +69,7 @@ def compact_log(
         plan = replace(plan, commits=())
     if not plan.has_work or dry_run:
         return LogCompactionResult(plan=plan, dry_run=dry_run, written=False)
-    # What the table asked of its writers then may be more than it does today.
+    # The table may have required more features of its writers at that version.
     end = log.snapshot(plan.end_version)
     _validate(end)
     actions = list(_actions(_replay(log, plan)))
@@ -114,7 +115,7 @@ def _validate(snapshot: Snapshot) -> None:
 
 
 def _actions(replayed: Replayed) -> Iterator[Action]:
-    """All that counts, in the order of a commit; a compaction changes no data itself."""
+    """The reconciled actions in the order of a commit, with `dataChange` false."""
     state = replayed.state
     if state.protocol is not None:
         yield state.protocol

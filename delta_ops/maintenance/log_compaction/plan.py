@@ -1,4 +1,4 @@
-"""Which commits a log compaction holds. Pure."""
+"""Chooses the commits of a log compaction. Pure."""
 
 from __future__ import annotations
 
@@ -13,22 +13,24 @@ from delta_ops.storage import FileInfo
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LogCompactionPlan:
-    """Which commits are to be put together; none where there are fewer than two, or where they
-    have been."""
+    """The commits to combine.
+
+    `commits` is empty if the range has fewer than two, or if the compaction exists.
+    """
 
     start_version: int
     end_version: int
     commits: tuple[FileInfo, ...] = ()
-    """Ascending, of each version from the first to the last, both included."""
+    """Ascending; every version from `start_version` to `end_version`, both included."""
 
     @property
     def has_work(self) -> bool:
-        """Whether there are commits to put together."""
+        """Whether there are commits to combine."""
         return bool(self.commits)
 
     @property
     def file_name(self) -> str:
-        """What the compaction is called in the log directory."""
+        """The name of the compaction in the log directory."""
         return compaction_name(self.start_version, self.end_version)
 
 
@@ -39,18 +41,18 @@ def plan_compact_log(
     *,
     table: str = "",
 ) -> LogCompactionPlan:
-    """Choose the commits.
+    """Choose the commits to combine.
 
     Args:
-        listing: The log's.
-        start_version: The first; the one after the newest checkpoint if None.
-        end_version: The last; the latest version if None.
+        listing: The listing of the log.
+        start_version: The first version; the version after the newest checkpoint if None.
+        end_version: The last version; the latest version if None.
         table: For messages.
 
     Raises:
         InvalidRequestError: The versions are no range.
         VersionNotFoundError: The range ends after the latest version.
-        LogCorruptError: A commit of the range is not there.
+        LogCorruptError: A commit of the range is missing.
     """
     validate_arguments(plan_compact_log, locals())
     latest = -1 if listing.latest_version is None else listing.latest_version

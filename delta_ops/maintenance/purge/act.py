@@ -59,12 +59,11 @@ def purge(
     Args:
         deleted_share: Rewrite files with at least this share of deleted rows, from 0 to 1; 0: any
             file with a deletion vector; None: no file because of its deletion vector.
-        lacking_statistics: Rewrite files whose number of rows is not in the log.
-        old_schema: Rewrite files that lack columns, or have other columns or types than the table.
+        lacking_statistics: Rewrite files without a row count in the log.
+        old_schema: Rewrite files that lack columns of the table, or have other columns or types.
             Reads the footer of each file, as do the next two.
-        other_codec: Rewrite files with another compression than
-            `delta.parquet.compression.codec`.
-        max_row_group_bytes: Rewrite files with a row group of more bytes without compression.
+        other_codec: Rewrite files with another compression than `delta.parquet.compression.codec`.
+        max_row_group_bytes: Rewrite files with a row group of more uncompressed bytes.
         target_size: As for `optimize`; so are the other arguments.
 
     Raises:

@@ -1,4 +1,4 @@
-"""Purge as an entry of maintenance: files whose deletion vectors mark many rows are rewritten."""
+"""Purge as a registered operation; due if deletion vectors mark many rows."""
 
 from __future__ import annotations
 

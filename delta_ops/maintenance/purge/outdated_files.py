@@ -22,33 +22,33 @@ from delta_ops.storage.parquet_ranges import stored_schema
 
 _CODEC_PROPERTY = "delta.parquet.compression.codec"
 LEAST_ROW_GROUP_BYTES = 64 << 20
-"""Engines write row groups of up to so many bytes, unless a row is larger."""
+"""The largest row group in bytes that engines write, unless one row is larger."""
 _VARIANT = {"metadata", "value", "typed_value"}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OutdatedReasons:
-    """What in a file's footer is a reason to rewrite the file."""
+    """Reasons to rewrite a file because of its footer."""
 
     old_schema: bool = False
-    """Columns that the table does not have, has beside these, or has with another type."""
+    """Columns or types differ from the table's."""
     other_codec: bool = False
-    """Compression that is not the table's."""
+    """The compression is not the table's."""
     max_row_group_bytes: int | None = None
-    """Row groups of more bytes than this, without compression."""
+    """A row group has more uncompressed bytes."""
 
     @property
     def needs_footers(self) -> bool:
-        """Whether there is any."""
+        """Whether a reason is set."""
         return self.old_schema or self.other_codec or self.max_row_group_bytes is not None
 
 
 def validate_reasons(reasons: OutdatedReasons, snapshot: Snapshot) -> None:
-    """Refuse reasons that would be there again after a rewrite.
+    """Reject reasons that would still apply after a rewrite.
 
     Raises:
-        InvalidRequestError: The table does not say how it is compressed, or row groups would have
-            to be smaller than engines make them.
+        InvalidRequestError: The table sets no compression, or the limit for row groups is smaller
+            than engines make them.
     """
     if reasons.other_codec and _CODEC_PROPERTY not in snapshot.metadata.configuration:
         raise InvalidRequestError(
@@ -95,7 +95,7 @@ def _is_outdated(
 
 
 def _footer_test(snapshot: Snapshot, reasons: OutdatedReasons) -> Callable[[pq.FileMetaData], bool]:
-    """Whether a footer has one of the reasons."""
+    """Build a test that returns whether a footer has one of the reasons."""
     tests: list[Callable[[pq.FileMetaData], bool]] = []
     most = reasons.max_row_group_bytes
     if most is not None:
@@ -107,7 +107,7 @@ def _footer_test(snapshot: Snapshot, reasons: OutdatedReasons) -> Callable[[pq.F
         definition = snapshot.definition
         expected = _columns(arrow_schema_from_schema(definition.file_schema))
         tracked = row_columns(definition, snapshot.uri) or ()
-        # Files may have these columns, whatever the table requires.
+        # Files may have these columns, even if the schema does not require them.
         optional = {*tracked, *definition.partition_names.values()}
         tests.append(partial(_has_other_columns, expected, optional))
     return lambda footer: any(test(footer) for test in tests)
@@ -145,11 +145,11 @@ def _columns(schema: pa.Schema) -> set[tuple[str, object]]:
 
 
 def _shape(kind: pa.DataType) -> object:
-    """A type as far as the table says it: engines name elements and nullability otherwise."""
+    """A type without element names and nullability, which engines write differently."""
     if pt.is_struct(kind):
         names = {field.name for field in kind}
         if {"metadata", "value"} <= names <= _VARIANT:
-            return "variant"  # shredded as the rows of each file are
+            return "variant"  # files differ in how they shred it
         return frozenset((field.name, _shape(field.type)) for field in kind)
     if pt.is_map(kind):
         return "map", _shape(kind.key_type), _shape(kind.item_type)

@@ -1,4 +1,4 @@
-"""Which files a purge rewrites. Pure."""
+"""Chooses the files that a purge rewrites. Pure."""
 
 from __future__ import annotations
 
@@ -21,10 +21,10 @@ def plan_purge(
     otherwise: Collection[str] = (),
     max_group_bytes: int | None = None,
 ) -> OptimizePlan:
-    """Choose the files to rewrite; those that fit together become one. Pure.
+    """Choose the files to rewrite and group small ones into one new file. Pure.
 
     Args:
-        otherwise: Paths of files to rewrite whatever else there is to say of them.
+        otherwise: Paths of files to rewrite for other reasons.
         max_group_bytes: As for `plan_optimize`.
 
     Raises:

@@ -1,1 +1,1 @@
-"""Repair: `plan` finds what is wrong with the files of a table, `act` cures what can be cured."""
+"""Repair: `plan` finds faults in the files of a table, `act` repairs some of them."""

@@ -1,11 +1,11 @@
-"""Repair: find what the log says of files and the store does not bear out, and cure what can be.
+"""Repair: finds differences between the log and the stored files, and repairs some of them.
 
-Statistics that are missing are filled in from the footers of the files, which changes no row.
-Entries of files that are gone leave the table on explicit request only: their rows are lost to it,
-and as long as the files may come back from a backup an error is better. Both are one commit, which
-carries a txn; a rerun finds what is left to do.
+Missing statistics are filled in from the footers of the files, which changes no row. Entries of
+missing files are removed only on explicit request: their rows are lost, and as long as the files
+may be restored from a backup an error is better. Both changes are one commit with a txn; a rerun
+finds the remaining work.
 
-No file is deleted. Orphans and deletion vectors that are gone are reported.
+No file is deleted. Orphans and missing deletion vectors are reported.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ from delta_ops.transaction.races.missing_files import vector_path
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RepairResult:
-    """What `repair` found and did."""
+    """The result of `repair`."""
 
     plan: RepairPlan
     dry_run: bool
@@ -48,17 +48,18 @@ class RepairResult:
     already_committed: bool = False
     """True: a concurrent run did the same first, and this one changed nothing."""
     described_files: int = 0
-    """Files that have statistics again."""
+    """Files that got statistics."""
     removed_files: int = 0
-    """Whose entries left the table, because they are gone."""
+    """Missing files whose entries were removed."""
     failures: tuple[str, ...] = ()
-    """A sentence for each file of which the footer cannot be read."""
+    """A sentence for each file whose footer cannot be read."""
     earlier_version: int | None = None
-    """The version that an earlier run of the same request has committed, if it is still there."""
+    """The version that an earlier run of the same request committed, if its commit is still there.
+    """
 
     @property
     def left(self) -> tuple[str, ...]:
-        """What was found and is for a person to put right, a sentence each."""
+        """Faults that a person has to repair, one sentence each."""
         return tuple(_remaining_faults(self.plan, has_removed=self.removed_files > 0))
 
 
@@ -76,18 +77,18 @@ def repair(
     """Compare the table with its files, and repair what was asked for.
 
     Args:
-        remove_missing: Take the entries of files that are gone out of the table, with their rows.
+        remove_missing: Remove the entries of missing files, and so their rows.
         fill_statistics: Count the rows of files without statistics, and find their bounds.
-        request_id: Names one request in all its reruns, which says then what an earlier run of
-            it has committed, and does what is left to do.
+        request_id: Identifies one request in all its reruns. A rerun reports the version that an
+            earlier run committed and does the remaining work.
         user_metadata: Any text, kept in commitInfo.
 
     Raises:
-        InvalidRequestError: Every file is gone, or every one outside of the table, so that the
-            store is more likely not the right one; or the table is append-only and would lose rows.
-        CommitConflictError: Somebody changed one of these files meanwhile; nothing was committed.
-        StorageError: The store failed, so that it is not known what is there.
-        UnsupportedFeatureError: The table uses what we cannot repair.
+        InvalidRequestError: All files, or all files of one other place, are missing, so the store
+            is probably the wrong one; or the table is append-only and would lose rows.
+        CommitConflictError: Another writer changed one of these files first; nothing was committed.
+        StorageError: The store failed, so it is unknown which files exist.
+        UnsupportedFeatureError: The table uses a feature that we cannot repair.
     """
     validate_arguments(repair, locals())
     log = log_of(log)
@@ -137,7 +138,7 @@ def repair(
 
 
 def _validate_no_place_is_gone(removed: Sequence[AddFile], snapshot: Snapshot) -> None:
-    """Refuse to give up all files of a place: one that is not mounted looks like that."""
+    """Refuse to remove all files of a place, which may only be unmounted."""
     lost = Counter(_place(canonical_path(add.path, snapshot.uri)) for add in removed)
     live = Counter(
         _place(path)
@@ -154,7 +155,7 @@ def _validate_no_place_is_gone(removed: Sequence[AddFile], snapshot: Snapshot) -
 
 
 def _place(path: str) -> str:
-    """Where a file lies: in the table (""), a store, or a directory of a disk above partitions."""
+    """The place of a file: the table (""), a store, or a disk directory above partitions."""
     if not is_absolute(path):
         return ""
     root, rest = split_place(path) or (path, "")
@@ -164,7 +165,7 @@ def _place(path: str) -> str:
 
 
 def _txn(snapshot: Snapshot, work: str, request_id: str | None) -> Txn:
-    """The txn by which one of two runs commits that planned alike on one version."""
+    """The txn of a repair; two runs with the same plan on the same version share it."""
     if request_id is None:
         return maintenance_txn("repair", snapshot, work)
     request = maintenance_txn("repair", snapshot, "", request_id=request_id)
@@ -172,7 +173,7 @@ def _txn(snapshot: Snapshot, work: str, request_id: str | None) -> Txn:
 
 
 def _version_of(snapshot: Snapshot, txn: Txn) -> int | None:
-    """The version by which the application of a txn has committed last."""
+    """The version of the last commit by the txn's application."""
     stored = snapshot.transactions().get(txn.app_id)
     if stored is None:
         return None
@@ -186,7 +187,9 @@ def _version_of(snapshot: Snapshot, txn: Txn) -> int | None:
 
 
 def load_repair_plan(snapshot: Snapshot, *, now_ms: int) -> RepairPlan:
-    """List the table and plan; of what the listing does not show whole, the store is asked by name.
+    """List the table and plan; look up doubtful files by name.
+
+    Files that the listing shows as missing or truncated may be behind links.
 
     Raises:
         StorageError: The store failed.
@@ -197,9 +200,9 @@ def load_repair_plan(snapshot: Snapshot, *, now_ms: int) -> RepairPlan:
     compared = partial(plan_repair, snapshot, now_ms=now_ms, retention_ms=retention_ms, links=links)
     plan = compared(listed)
     files = snapshot.table_files
-    in_doubt = (*plan.missing, *plan.truncated)  # a link is not as long as its file
+    in_doubt = (*plan.missing, *plan.truncated)  # a listed link is shorter than its file
     doubtful = {canonical_path(add.path, snapshot.uri) for add in in_doubt}
-    # What is found to be there needs its vector.
+    # A file that turns out to exist needs its deletion vector, too.
     vectors = (vector_path(add, snapshot) for add in (*plan.missing, *plan.missing_vectors))
     doubtful |= {path for path in vectors if path and files.is_admitted(path)}
     asked = run_parallel(partial(_look_up, files, now_ms), sorted(doubtful))
@@ -211,7 +214,7 @@ def load_repair_plan(snapshot: Snapshot, *, now_ms: int) -> RepairPlan:
 
 
 def _look_up(files: TableFiles, now_ms: int, path: str) -> FileInfo | None:
-    """A file by the path that the log has, as young as one can be; None if it is not there."""
+    """A file by its path in the log, with the time `now_ms`; None if it is missing."""
     try:
         storage, place = files.find(path)
         return FileInfo(path, size=storage.stat(place).size, modified_ms=now_ms)
@@ -254,7 +257,7 @@ def _add_statistics(snapshot: Snapshot, add: AddFile) -> AddFile | str:
         tuple(definition.partition_names.values()),
         definition.stats_settings,
     )
-    # What the bounds are reached by may have been deleted.
+    # Deleted rows may have held the minimum or maximum.
     described = stats if add.deletion_vector is None else widen_stats(stats)
     return replace(add, stats=described, data_change=False)
 

@@ -1,4 +1,4 @@
-"""Repair as an entry of maintenance: unasked it fills in statistics, and tells of the rest."""
+"""Repair as a registered operation: fills in statistics and reports other faults."""
 
 from __future__ import annotations
 

@@ -1,18 +1,18 @@
-"""What is wrong with the files of a table: decided over its log and a listing. Touches nothing.
+"""Finds faults in the files of a table from its log and a listing. No I/O.
 
 Source: PROTOCOL.md, "Action Reconciliation", "Per-file Statistics".
 
-1. A live file that the store does not have is missing; whether it is so, the store is asked again
-   before anything is done about it. One outside of the table is looked for in its own store, unless
-   the table's handle refuses to.
-2. A live file whose deletion vector is missing can only be reported: with the vector left out
-   deleted rows would come back, with the file left out live ones would go.
-3. A live file that is shorter than the log says was cut off, and can only be reported.
-4. A live file without `numRecords` has no statistics to go by: readers open it for every query.
-   One outside of the table belongs to somebody else and is not described.
-5. A file that neither a live one nor a tombstone names, however old, is an orphan: the leftover of
-   a writer that died, or what the log has forgotten. It is reported, never deleted. Vacuum's own
-   decision tells which these are: what a vacuum would keep for any other reason is none.
+1. A live file that the store does not have is missing. The caller looks it up by name before it
+   changes anything. A file outside the table is looked up in its own store, unless the table's
+   handle forbids it.
+2. A live file whose deletion vector is missing can only be reported: without the vector deleted
+   rows would come back, without the file live rows would be lost.
+3. A live file that is shorter than the log says was truncated, and can only be reported.
+4. A live file without `numRecords` cannot be skipped by statistics: readers open it for every
+   query. A file outside the table has another owner and gets no statistics.
+5. A file that no live file and no tombstone names is an orphan at any age: a writer died, or the
+   log has forgotten the file. It is reported, never deleted. The decision of vacuum applies: a file
+   that vacuum would keep for another reason is no orphan.
 """
 
 from __future__ import annotations
@@ -40,35 +40,35 @@ from delta_ops.transaction.races.missing_files import vector_path
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RepairPlan:
-    """What was found."""
+    """The faults that were found."""
 
     version: int
-    """Version that the plan was made on."""
+    """The version of the plan."""
     num_files: int
-    """Live files that were looked for."""
+    """Live files that were checked."""
     missing: tuple[AddFile, ...] = ()
-    """Live files that are gone."""
+    """Live files that do not exist."""
     missing_vectors: tuple[AddFile, ...] = ()
-    """Live files that are there and whose deletion vector is gone."""
+    """Live files that exist without their deletion vector."""
     truncated: tuple[AddFile, ...] = ()
     """Live files that are shorter than the log says."""
     without_statistics: tuple[AddFile, ...] = ()
-    """Live files that are there, and of which the log does not know how many rows they have."""
+    """Live files that exist and have no row count in the log."""
     orphans: tuple[FileInfo, ...] = ()
-    """Files that the log does not name; no hidden ones, and none that is being written."""
+    """Files that the log does not name, without hidden files and files in progress."""
     outside: int = 0
-    """Live files outside the table that may not be read and were not looked for."""
+    """Live files outside the table that may not be read and were not checked."""
     num_elsewhere: int = 0
-    """Live files outside the table that were looked for, among `num_files`."""
+    """Checked live files outside the table; part of `num_files`."""
 
     @property
     def has_work(self) -> bool:
-        """Whether there is anything that `repair` can do something about."""
+        """Whether there is a fault that `repair` can repair."""
         return bool(self.missing or self.without_statistics)
 
     @property
     def is_healthy(self) -> bool:
-        """Whether every row can be read, and every file be skipped by its statistics."""
+        """Whether every row can be read, and every file has statistics."""
         return not (self.has_work or self.missing_vectors or self.truncated)
 
 
@@ -80,19 +80,18 @@ def plan_repair(
     retention_ms: int,
     links: Mapping[str, str | None] = MappingProxyType({}),
 ) -> RepairPlan:
-    """Compare the files that the log names with those that are there.
+    """Compare the files in the log with a listing.
 
     Args:
         snapshot: The latest version.
-        listed: Files under the table root, hidden ones included; any order, read once.
+        listed: Files under the table root, with hidden ones; any order, read once.
         now_ms: Milliseconds since the Unix epoch.
         retention_ms: A younger file that the log does not name may be about to be committed.
-        links: As for `real_paths`; what the log names by way of one is no orphan.
+        links: As for `real_paths`; a file that the log names by a link is no orphan.
 
     Raises:
-        InvalidRequestError: The log does not remember what was removed so long ago.
-        LogCorruptError: The log is damaged, or where a deletion vector is kept cannot be
-            understood.
+        InvalidRequestError: The log no longer has the removes of that time.
+        LogCorruptError: The log is damaged, or the location of a deletion vector cannot be parsed.
     """
     validate_arguments(plan_repair, locals())
     infos = list(listed)
@@ -129,27 +128,30 @@ def plan_repair(
 
 
 def has_row_count(add: AddFile) -> bool:
-    """Whether the log knows how many rows the file has."""
+    """Whether the log has a row count for the file."""
     return num_records(add.stats) is not None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Live:
-    """The live files, and those of them that something may be wrong with."""
+    """The live files, and the live files that may have a fault."""
 
     paths: set[str]
-    """With those of their deletion vectors, by every name that may be meant."""
+    """Paths of live files and their deletion vectors, under every name that they may have."""
     suspects: list[tuple[str, AddFile]]
-    """By canonical path: of files that are gone or cut off, have a vector, or lack a row count."""
+    """By canonical path: files that are missing or truncated, have a vector, or lack a row count.
+    """
     num_files: int
     num_elsewhere: int
-    """Outside of the table, among `num_files`."""
+    """Files outside the table; part of `num_files`."""
     num_refused: int
-    """Outside of the table, not among `num_files`."""
+    """Files outside the table; not part of `num_files`."""
 
 
 def _suspects(snapshot: Snapshot, there: Mapping[str, int]) -> _Live:
-    """One pass over the live files; only those that something may be wrong with become values.
+    """Find suspect files in one pass over the live files.
+
+    Only suspect files become Python values, to save memory.
 
     Args:
         there: Sizes in bytes, by path.

@@ -1,6 +1,6 @@
-"""Restore: makes the table again what it was at an older version, in a commit of its own.
+"""Restore: brings the table back to an older version in a new commit.
 
-Source: operation, parameters and metrics have the names of the reference; see `plan`.
+Source: operation, parameters and metrics have the names of Delta Lake; see `plan`.
 
 No file is written, moved or deleted. The versions in between stay readable, and a restore can be
 undone by another restore. Files of the older version must still be in the store. Vacuum deletes
@@ -39,7 +39,7 @@ from delta_ops.transaction.races.missing_files import find_missing, missing_erro
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RestoreResult:
-    """What `restore` did."""
+    """The result of `restore`."""
 
     plan: RestorePlan
     dry_run: bool
@@ -48,7 +48,7 @@ class RestoreResult:
     already_committed: bool = False
     """True: this request was carried out before, and nothing was changed."""
     missing: tuple[str, ...] = ()
-    """Files of the older version that are gone and were left out, as was asked for."""
+    """Missing files of the older version that were left out (`ignore_missing_files`)."""
 
 
 def restore(
@@ -71,25 +71,25 @@ def restore(
     Args:
         version: The version to restore; or give `timestamp`, UTC unless it has a zone.
         ignore_missing_files: Restore without the rows of missing files, instead of failing.
-        request_id: Identifies one request in all its reruns. It is carried out once, whatever has
-            been written or cleaned up since. Without it a rerun restores the version once more.
-        timeout: How long to retry if another commit comes first, which is undone then, and to wait
-            for the end of a vacuum.
+        request_id: Identifies one request in all its reruns. It is carried out once, even after
+            later writes and clean-ups. Without it a rerun restores the version once more.
+        timeout: How long to retry after other commits, which each retry undoes, and to wait for the
+            end of a vacuum.
         hold_writers: Block writers that commit within the lock of `log` meanwhile.
-        vacuum_was_killed: A vacuum that has begun and not ended will delete nothing more.
+        vacuum_was_killed: Assume that an unfinished vacuum was killed and will delete nothing more.
         user_metadata: Any text, kept in commitInfo.
 
     Raises:
         InvalidRequestError: Not exactly one of version and timestamp was given, the table is
             append-only and would lose rows, the older version needs a feature that was dropped, or
-            writers are to be blocked and there is no lock.
+            `hold_writers` is set and there is no lock.
         VersionNotFoundError: That version or time cannot be read.
         DataFileError: Files of that version are gone.
         DeletedMeanwhileError: Files of that version were deleted while it was committed; the error
             names the version that undid the restore.
         CommitConflictError: Another writer changed the table meanwhile, or a vacuum is running;
             nothing was committed.
-        OutsideFileError: A file that comes back is outside of the table and may not be looked up.
+        OutsideFileError: A restored file is outside the table and may not be looked up.
         UnsupportedFeatureError: The table uses a feature that we cannot restore.
     """
     validate_arguments(restore, locals())
@@ -132,7 +132,7 @@ class RestoreRequest:
 
     @property
     def identity(self) -> str:
-        """The request in words that do not depend on which versions can still be read."""
+        """The request as text, independent of the versions that can still be read."""
         if self.timestamp is not None:
             return f"at {timestamp_ms(self.timestamp)}"
         return str(self.version)
@@ -193,7 +193,7 @@ def _restore_once(request: RestoreRequest, log: DeltaLog) -> RestoreResult:
 
 
 def _plan_undo(undone: Undone) -> Undoing:
-    """How to undo a restore: as a whole, unless somebody has committed since."""
+    """Plan the undo of a restore: the whole commit, unless others have committed since."""
     if undone.later:
         return plan_undo(undone)
     before = undone.before
@@ -230,7 +230,7 @@ def _wanted_snapshot(log: DeltaLog, latest: Snapshot, request: RestoreRequest) -
 def _claim_request(
     transaction: Transaction, request: RestoreRequest, identity: str, table_id: str
 ) -> CommitResult | None:
-    """Give the commit the txn of the request; the result if it was carried out before."""
+    """Set the txn of the request; return the result of an earlier run, if there is one."""
     assert transaction.snapshot
     transaction.set_transaction(
         maintenance_txn(
@@ -256,7 +256,7 @@ def _result_of(
 def _plan_existing(
     transaction: Transaction, wanted: Snapshot, *, ignore_missing_files: bool
 ) -> tuple[RestorePlan, list[AddFile]]:
-    """The plan of what is there, and what is not."""
+    """The plan without missing files, and the missing files."""
     assert transaction.snapshot
     plan = plan_restore(transaction.snapshot, wanted)
     missing = find_missing(plan.adds, wanted)

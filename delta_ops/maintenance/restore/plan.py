@@ -1,18 +1,18 @@
-"""What a restore commits: decided over two versions of a table. Touches nothing.
+"""Plans the commit of a restore from two versions of a table. No I/O.
 
 Source: PROTOCOL.md, "Action Reconciliation", "Transaction Identifiers", "Requirements for Writers";
-where it is silent, the rules are the reference's.
+the rules of Delta Lake where the protocol is silent.
 
-1. A file is its path with its deletion vector. What the older version has and the latest has not is
-   added as the older one knew it; what only the latest has is removed. A file that both have stays
-   as the latest describes it.
-2. The metadata are those of the older version, the protocol is the latest one: a lower one would
-   make versions in between unreadable. Times in commits go on once they have begun, and so do
-   domains, which belong to whoever set them; only clustering is that of the older version.
-3. Applications get the txn version of the older version back, so that a rerun of what the restore
-   has undone writes again, which with the reference it does not. An application that had none gets
-   -1, which is below every count: a txn cannot be removed. Those of maintenance stay: they count
-   versions of the table, which only grow.
+1. A file is identified by its path and its deletion vector. A file that only the older version has
+   is added as in that version. A file that only the latest version has is removed. A file that both
+   have stays as in the latest version.
+2. The metadata comes from the older version. The protocol stays the latest: a lower protocol would
+   make versions in between unreadable. In-commit timestamps continue once enabled. Domains belong
+   to their writers and stay; only the clustering domain comes from the older version.
+3. Applications get the txn version of the older version back, so that a rerun writes the undone
+   rows again; in Delta Lake it does not. An application without a txn there gets -1, which is below
+   every count: a txn cannot be removed. Txns of maintenance stay: they have versions of the table,
+   which only grow.
 """
 
 from __future__ import annotations
@@ -43,23 +43,25 @@ _KEPT_PROPERTIES = (
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RestorePlan:
-    """How the latest version becomes the older one."""
+    """The changes from the latest version to the older one."""
 
     version: int | None
-    """To be restored; None if that was done before and the version of the time that was asked for
-    was cleaned up since."""
+    """The version to restore.
+
+    None if an earlier run restored it, and the version at the requested time was cleaned up since.
+    """
     latest_version: int
-    """Version that the plan was made on."""
+    """The latest version that the plan is based on."""
     adds: tuple[AddFile, ...] = ()
-    """As the older version has them."""
+    """Files of the older version, as that version describes them."""
     removes: tuple[AddFile, ...] = ()
-    """As the latest version has them."""
+    """Files of the latest version, as that version describes them."""
     metadata: Metadata | None = None
-    """None: they are the same."""
+    """None: the metadata is the same."""
     clustered_by: tuple[ColumnPath, ...] | None = None
-    """Clustering columns of the older version, by physical names; None: they are the same."""
+    """Clustering columns of the older version, by physical names; None: unchanged."""
     transactions: Mapping[str, int] = field(default_factory=dict)
-    """Txn versions that go back, by application id."""
+    """Txn versions to restore, by application id."""
 
     @property
     def has_work(self) -> bool:
@@ -69,10 +71,10 @@ class RestorePlan:
 
 
 def plan_restore(latest: Snapshot, wanted: Snapshot) -> RestorePlan:
-    """How the latest version becomes the wanted one.
+    """Plan the changes from the latest version to the wanted one.
 
     Raises:
-        InvalidRequestError: The wanted version needs a feature that the protocol lost since.
+        InvalidRequestError: The wanted version needs a feature that was dropped since.
         LogCorruptError: The log is damaged.
     """
     validate_arguments(plan_restore, locals())
@@ -104,7 +106,7 @@ def _metadata(latest: Metadata, wanted: Metadata) -> Metadata:
 
 
 def _clustering_of(snapshot: Snapshot) -> tuple[ColumnPath, ...] | None:
-    """The clustering columns; None where the table does not tell them."""
+    """The clustering columns; None if they are unknown."""
     try:
         return snapshot.clustering_columns
     except InvalidRequestError:
@@ -112,7 +114,7 @@ def _clustering_of(snapshot: Snapshot) -> tuple[ColumnPath, ...] | None:
 
 
 def _files_not_in(snapshot: Snapshot, other: Snapshot) -> tuple[AddFile, ...]:
-    """The files of a version that another has not, or has with another deletion vector."""
+    """The files of a version that another lacks or has with another deletion vector."""
     keys = [
         chunk
         for table in other.stream_live(["path", "deletionVector"])

@@ -1,1 +1,1 @@
-"""Revert: `plan` finds what undoes one commit, `act` commits it."""
+"""Revert: `plan` finds the changes that undo one commit, `act` commits them."""

@@ -34,7 +34,7 @@ from delta_ops.transaction.races.missing_files import find_missing, missing_erro
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RevertResult:
-    """What `revert` did."""
+    """The result of `revert`."""
 
     plan: RevertPlan
     dry_run: bool
@@ -63,19 +63,19 @@ def revert(
         timeout: How long to retry if another commit comes first, and to wait for the end of a
             vacuum.
         hold_writers: Block writers that commit within the lock of `log` meanwhile.
-        vacuum_was_killed: A vacuum that has begun and not ended will delete nothing more.
+        vacuum_was_killed: Assume that an unfinished vacuum was killed and will delete nothing more.
         user_metadata: Any text, kept in commitInfo.
 
     Raises:
         InvalidRequestError: The commit cannot be undone: it created the table, changed its
             definition, or later commits changed its files; or the table is append-only.
         VersionNotFoundError: The commit, a later one, or the version before it was cleaned up.
-        DataFileError: Files that would come back are gone.
-        DeletedMeanwhileError: Files that come back were deleted while they were committed; the
-            error names the version that undid the revert.
+        DataFileError: Files to bring back are gone.
+        DeletedMeanwhileError: Files were deleted while they were brought back; the error names the
+            version that undid the revert.
         CommitConflictError: Another writer changed these files meanwhile, or a vacuum is running;
             nothing was committed.
-        OutsideFileError: A file that comes back is outside of the table and may not be looked up.
+        OutsideFileError: A file to bring back is outside the table and may not be looked up.
         UnsupportedFeatureError: The table uses a feature that we cannot revert.
     """
     validate_arguments(revert, locals())
@@ -151,7 +151,7 @@ def _validate_version(version: int, latest: Snapshot) -> None:
 
 
 def plan_undo(undone: Undone) -> Undoing:
-    """How to undo what a version did to files."""
+    """Plan the undo of a version's changes to files."""
     commit = undone.commit
     plan = plan_revert(
         commit,
@@ -195,7 +195,7 @@ def _commit(transaction: Transaction, plan: RevertPlan, user_metadata: str | Non
 
 
 def _commits(log: DeltaLog, version: int, latest: Snapshot) -> list[Commit]:
-    """The commits from a version to the latest, none of them missing."""
+    """The commits from a version to the latest, all of them."""
     commits = list(log.commits(version, latest.version))
     if [each.version for each in commits] != list(range(version, latest.version + 1)):
         raise VersionNotFoundError(
@@ -225,7 +225,7 @@ def _reverting_version(
 
 
 def _reverting_versions(later: list[Commit], app_id: str) -> list[int]:
-    """The versions that carry the txn of a revert; one that was undone set the txn back."""
+    """The versions with the txn of a revert, without undone reverts, which set the txn back."""
     reverted: list[int] = []
     last = NO_VERSION
     for commit in later:

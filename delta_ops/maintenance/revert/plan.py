@@ -1,16 +1,18 @@
-"""What the revert of one commit commits: decided over three versions and the commits since.
+"""Plans the revert of one commit from three versions and the later commits. No I/O.
 
-Touches nothing. Source: PROTOCOL.md, "Action Reconciliation".
+Source: PROTOCOL.md, "Action Reconciliation".
 
-1. A file is its path with its deletion vector. What the commit brought into the table is removed,
-   what it took out comes back as it was before; what it only described anew is left alone.
-2. It can be undone only as long as nobody has touched these files since, for rows may have moved
-   on: into a file of a rearrangement, where they would be twice or stay, or out of the table. Who
-   only described a file anew has not touched it.
-3. A commit that changed schema, properties, protocol or domains is not undone: what was written
-   since may rest on that. And rows do not come back into a table whose schema or rules have changed
-   since they were checked.
-4. An application whose txn the commit set gets the version from before, unless it has gone on.
+1. A file is identified by its path and its deletion vector. A file that the commit added is
+   removed. A file that it removed comes back as it was. A file that it only described again is
+   skipped.
+2. A commit can be reverted only if no later commit has changed its files, because rows may have
+   moved: into a rewritten file, where a revert would duplicate or keep them, or out of the table. A
+   commit that only describes a file again does not change it.
+3. A commit that changed schema, properties, protocol or domains is not reverted: later data may
+   depend on the change. Rows also do not come back into a table whose schema or constraints have
+   changed since the rows were validated.
+4. An application whose txn the commit set gets its earlier version back, unless it has set a later
+   version.
 """
 
 from __future__ import annotations
@@ -39,18 +41,18 @@ _SHOWN = 3
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RevertPlan:
-    """How the changes of one commit are undone."""
+    """The changes that undo one commit."""
 
     version: int
     """Version of the commit."""
     latest_version: int
-    """Version that the plan was made on."""
+    """The latest version that the plan is based on."""
     adds: tuple[AddFile, ...] = ()
     """Files that the commit removed, as they were before."""
     removes: tuple[AddFile, ...] = ()
     """Files that the commit added, as the latest version has them."""
     transactions: Mapping[str, int] = field(default_factory=dict)
-    """Txn versions that go back, by application id."""
+    """Txn versions to restore, by application id."""
     data_change: bool = True
     """False: the commit only rearranged rows, and so does its revert."""
 
@@ -67,7 +69,7 @@ class Touch:
     version: int
     operation: str
     data_change: bool
-    """False: it only rearranged their rows."""
+    """False: it only rearranged rows."""
     paths: tuple[str, ...]
     app_ids: frozenset[str]
     """Application ids of its txns."""
@@ -76,17 +78,17 @@ class Touch:
 def plan_revert(
     commit: Commit, *, before: Snapshot, after: Snapshot, latest: Snapshot, later: Iterable[Commit]
 ) -> RevertPlan:
-    """How to undo a commit.
+    """Plan the changes that undo a commit.
 
     Args:
-        commit: To be undone.
-        before: The version before it.
-        after: Its version.
+        commit: The commit to undo.
+        before: The version before the commit.
+        after: The version of the commit.
         latest: The latest version.
         later: All commits after it, ascending.
 
     Raises:
-        InvalidRequestError: It cannot be undone, with the commit that stands in the way.
+        InvalidRequestError: It cannot be undone; names the commit that prevents it.
         LogCorruptError: A file that should be live is not.
     """
     validate_arguments(plan_revert, locals())
@@ -120,7 +122,7 @@ def plan_revert(
 def changed_files(
     commit: Commit, before: Snapshot, after: Snapshot
 ) -> tuple[dict[FileKey, AddFile], dict[FileKey, AddFile]]:
-    """The files that a commit brought into the table, and those that it took out."""
+    """The files that a commit added to the table, and the files that it removed."""
     paths = _paths(commit.adds, after.uri) | _paths(commit.removes, after.uri)
     then, now = _live_files(before, paths), _live_files(after, paths)
     brought = {key: add for key, add in now.items() if key not in then}
@@ -129,7 +131,7 @@ def changed_files(
 
 
 def touches_of(paths: set[str], later: Iterable[Commit], table: Snapshot) -> list[Touch]:
-    """The later commits that removed some of these files or gave them other rows, ascending."""
+    """The later commits that removed some of these files or changed their rows, ascending."""
     found = []
     for commit in later:
         changing = commit.adds.filter(pc.fill_null(commit.adds["dataChange"], True))
@@ -149,9 +151,9 @@ def touches_of(paths: set[str], later: Iterable[Commit], table: Snapshot) -> lis
 
 
 def _validate_kind(commit: Commit, before: Snapshot, table: Snapshot) -> None:
-    # How far values and ids have been counted is no change: they are never given twice.
+    # Moved marks of identity values and column ids are no change: the values are never reused.
     is_counting = commit.metadata is None or only_moves_marks(before.metadata, commit.metadata)
-    # deltalake's restore says the protocol once more.
+    # The restore of deltalake repeats the protocol.
     said, was = commit.protocol, before.protocol
     parts = {
         "the schema, partitioning or properties of the table": not is_counting,
@@ -176,7 +178,7 @@ def _validate_rules(commit: Commit, before: Snapshot, latest: Snapshot) -> None:
 
 
 def _rules(metadata: Metadata) -> tuple[object, ...]:
-    """What rows of a table have to keep."""
+    """The rules that rows have to follow: schema, partition columns and constraints."""
     constraints = {
         name: text
         for name, text in metadata.configuration.items()
