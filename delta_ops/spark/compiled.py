@@ -42,7 +42,7 @@ OBSTACLES = (
     TypeError,
     OSError,
 )
-"""Errors that mean: no local JVM, or different Spark internals."""
+"""Errors of our classes without a local JVM, or with different Spark internals."""
 
 
 def first_line(error: Exception) -> str:

@@ -2,7 +2,7 @@
 
 Source: PROTOCOL.md, "CHECK Constraints" and "Column Invariants" (every row satisfies them).
 
-Rows are read once, however many rules there are, and only the columns in the rules.
+One read checks all rules, and reads only the columns that the rules use.
 """
 
 from __future__ import annotations
@@ -34,8 +34,8 @@ def check_rows(
     """See `Engine.check_rows`.
 
     Raises:
-        InvalidRequestError: A row breaks a rule. Or Spark needs more than the table's columns to
-            evaluate a condition, or the result depends on the session.
+        InvalidRequestError: A row breaks a rule, a condition needs more than the table's columns,
+            or its result depends on the session.
     """
     expressions = [rule for rule in rules if isinstance(rule, Check)]
     checks = [

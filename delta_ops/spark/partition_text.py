@@ -146,7 +146,7 @@ def _is_unusable(value: Column) -> Column:
 
 
 def _time_text(local: Column, separator: str) -> Column:
-    text = local.cast("string")  # without trailing zeros and an empty fraction
+    text = local.cast("string")  # without trailing zeros or an empty fraction
     day, time = sf.substring(text, 1, 10), sf.substring(text, 12, 8)
     return sf.concat(
         day, sf.lit(separator), time, sf.lit("."), sf.rpad(sf.substring(text, 21, 6), 6, "0")

@@ -1,8 +1,8 @@
 """Row checks: conditions that no row may meet, counted while Spark writes the rows.
 
-Counting needs no second pass over the rows. It does not depend on Spark's evaluation order; an
-error raised in an expression would. Broken rows are written all the same, and the files are deleted
-again.
+Counting needs no second pass over the rows. Unlike an error raised in an expression, a count does
+not depend on Spark's evaluation order. Broken rows are written all the same, and the files are
+deleted again.
 
 Conditions of constraints and invariants are Spark SQL, so Spark parses them. They are validated
 first: they may use only columns of the row, and nothing that differs between sessions.

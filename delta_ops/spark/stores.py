@@ -10,8 +10,8 @@
    DataFrames. In other sessions, and for another endpoint, different credentials are rejected.
 4. Before the first job, a client with few retries looks for the table, so an error shows within
    seconds. Jobs keep Hadoop's retries.
-5. A Spark Connect client cannot set anything without showing it. Its server reaches stores with its
-   own settings. Before the first job, the server looks for the table.
+5. All settings of a Spark Connect client are visible, so none is set there. Its server reaches
+   stores with its own settings. Before the first job, the server looks for the table.
 """
 
 from __future__ import annotations

@@ -162,9 +162,9 @@ def merge(
     Args:
         target: Location of the table, or a transaction to add to and commit.
         source: Rows to merge.
-        predicate: Condition that rows of target and source match: a text of Spark SQL, an
-            expression or a Column. The merge skips files by equalities between columns of both
-            sides, if they are joined by AND.
+        predicate: Condition for a match of a target row and a source row: a text of Spark SQL, an
+            expression or a Column. Files are skipped if it has equalities of target and source
+            columns, joined by AND.
     """
     if source.isStreaming:
         raise InvalidRequestError("a streaming DataFrame is merged by foreachBatch, batch by batch")

@@ -102,7 +102,7 @@ class _PairedMerge:
         touched = pairs.list_touched(by_file, on_event, names_rows=self._by_vectors)
         counts = _count_actions(plan, by_file)
         if plan.inserts and (self._new is None or not self._is_few):
-            self._new = self._make_new(pairs.matched_rows().distinct())  # a source row can repeat
+            self._new = self._make_new(pairs.matched_rows().distinct())  # a source row may repeat
         copied, inserted = self._change(touched, counts) if touched else (0, None)
         if inserted is None:
             is_told_of = bool(touched)
@@ -207,7 +207,7 @@ class _PairedMerge:
         copied = 0
         if counts_copied:
             copied = figure_of(written, _COPIED)
-        elif not self._by_vectors:  # with vectors no row is copied
+        elif not self._by_vectors:  # deletion vectors need no copies
             copied = sum(each or 0 for each in live) - sum(counts.values())
         if along is None:
             return _Written(copied, None)

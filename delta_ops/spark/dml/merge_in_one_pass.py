@@ -2,11 +2,11 @@
 
 This needs a source where no row of the table can match two rows, and files that are each likely to
 contain many matches. The merge then skips the search for pairs. It reads each file once and
-rewrites it joined with the source. It inserts source rows whose keys are outside the key ranges of
-all files in the same job. Bitmaps then show the touched files and the matched source rows. If a
-file was not touched, or an inserted source row matched after all, the written files are discarded,
-and the merge continues with `merge_pairs`. Source rows that were expected to match and did not are
-inserted afterwards.
+rewrites it joined with the source. In the same job it inserts the source rows whose keys are
+outside the key ranges of all files. Bitmaps then show the touched files and the matched source
+rows. If a file was not touched, or an inserted source row matched after all, the written files are
+discarded, and the merge continues with `merge_pairs`. Source rows that were expected to match and
+did not are inserted afterwards.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ from delta_ops.transaction.row_changes import Changed, num_live_rows
 LEAST_HITS = 20
 """Expected matches per file. With this many, a file without any match is very unlikely."""
 _MOST_BYTES = 256 * 1024 * 1024
-"""Limit for the total size of the files, because the write may be discarded."""
+"""Limit for the total size of the files; the write may be discarded and must not cost too much."""
 _BLOCK = 32_768
 """Bits in one bitmap aggregate of Spark."""
 _MOST_ROWS = 8 * _BLOCK

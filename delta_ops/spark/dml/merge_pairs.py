@@ -35,7 +35,7 @@ from delta_ops.transaction.row_changes import TouchedFile
 _SOURCE, _PLACE, _FILE = "delta_ops source", "delta_ops place", "delta_ops file"
 """Columns of pairs: values of the source row, number of the table row, number of its file."""
 ROW_BITS = 40
-"""In a position as one number, the bits for the row; the other bits are for the file."""
+"""Bits of the row number if a position is stored as one number; higher bits hold the file."""
 
 RowCounts = Mapping[tuple[int, int], int]
 """Number of rows that a clause changes, by the numbers of file and clause."""

@@ -60,7 +60,8 @@ def name_as_structs(rows: DataFrame, aliases: Mapping[str, Sequence[str]]) -> Da
     """Add a struct column for each alias, so that names still resolve if the aliases are lost.
 
     `a.id` then is a field of the struct `a`, next to the plain columns. If several aliases have a
-    column of one name, only their structs contain it, because the plain name would be ambiguous.
+    column of the same name, only their structs contain it, because the plain name would be
+    ambiguous.
 
     Args:
         aliases: Result of `columns_by_alias`.

@@ -51,7 +51,7 @@ class Analyzed:
     is_stable: bool = False
     """Whether each evaluation is known to give the same result."""
     is_constant: bool = False
-    """Whether it is known to have only constants, and not only numbers and booleans."""
+    """Whether the expression is known to contain only constants, not all numbers or booleans."""
 
 
 def analyze(column: Column, rows: DataFrame, *, must_be_true: bool = False) -> Analyzed:
@@ -88,7 +88,7 @@ def analyze(column: Column, rows: DataFrame, *, must_be_true: bool = False) -> A
 def validate_of_one_row(columns: Mapping[str, Column], rows: DataFrame, table: str) -> None:
     """Reject new values that depend on more than one row, such as windows and aggregates.
 
-    The rewrite of files chooses the rows that are read together, so such values would be arbitrary.
+    Such values would depend on the choice of files that are rewritten together.
 
     Args:
         columns: The values, by assigned column.
@@ -128,7 +128,7 @@ def unresolved_text(spark: SparkSession, conditions: Sequence[str]) -> str | Non
 
 
 def why_unusable(text: str, empty: DataFrame, *, must_be_true: bool = False) -> str:
-    """Why sessions cannot be relied on to evaluate an expression; empty if they can.
+    """Why an expression cannot be evaluated in every session; empty if it can.
 
     Args:
         text: In Spark SQL.
@@ -163,7 +163,7 @@ def _is_foldable(expression: Any) -> bool:
 
 
 def _is_number(node: Any) -> bool:
-    """Whether part of an expression is not a literal, or a literal of a number or boolean."""
+    """False only for a literal that is neither a number nor a boolean."""
     if _class_of(node) != "Literal":
         return True
     name = str(node.dataType().typeName())

@@ -2,7 +2,7 @@
 
 `planning.change_feed` selects the files of each commit and rejects unsupported ranges. Values that
 all rows of a file share, such as the commit version, reach Spark as partition values. A filter on
-versions therefore skips files. Where a commit changes the deletion vector of a file, `live_rows`
+versions therefore skips files. If a commit changes the deletion vector of a file, `live_rows`
 selects the rows that are in only one of the two vectors.
 """
 

@@ -29,7 +29,7 @@ from delta_ops.transaction.row_changes import num_live_rows
 
 _MAX_TASK_BYTES = "spark.sql.files.maxPartitionBytes"
 _LARGEST_TASK_BYTES = 128 * 1024 * 1024
-"""Spark's default. Larger tasks only make the job wait for them."""
+"""Spark's default. Larger tasks would only delay the end of the job."""
 _UNKNOWN_ROWS = 100_000_000
 """Assumed rows for files without statistics; keeps the sample small enough for the driver."""
 

@@ -80,7 +80,10 @@ _OF_STORES: tuple[tuple[re.Pattern[str], str], ...] = (
     ),
 )
 _IN_STORE = re.compile(r"org\.apache\.hadoop\.fs\.(?:s3a|gs|azurebfs)\.")
-"""Text like "Connection refused" may also come from a user function and another service."""
+"""Class names of store clients.
+
+Text like "Connection refused" alone may also come from a user function or another service.
+"""
 _JVM_IS_GONE = (
     "Spark's JVM has ended before it was done, and nothing was committed; look into its log, or "
     "the machine's, for what ended it, often a want of memory (spark.driver.memory, the limit of "
