@@ -58,7 +58,7 @@ class PathFilter:
         return any(fnmatchcase(path, each) for each in self.include) and not self._drops(path)
 
     def takes_within(self, directory: str) -> bool:
-        """Whether the filter may select tables in the directory, because `exclude` allows some."""
+        """Whether tables in the directory may count; False if `exclude` matches the directory."""
         return not self._drops(f"{directory}/")
 
     def _drops(self, path: str) -> bool:

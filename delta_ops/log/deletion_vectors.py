@@ -37,7 +37,7 @@ def load_deletion_vector(
 ) -> BitMap64:
     """Load the numbers of the deleted rows, from 0 in file order.
 
-    The size of a large vector is compared with the rows of its data file before it is read.
+    Before a large vector is read, its size is compared with the rows of its data file.
 
     Args:
         files: The files of the table.

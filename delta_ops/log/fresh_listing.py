@@ -17,7 +17,7 @@ _LISTINGS = 3
 
 
 def retry_if_vanished(storage: Storage, log_directory: str, look: Callable[[], T]) -> T:
-    """Call `look`, again if a file that it listed is gone.
+    """Call `look`, and call it again if a listed file is gone.
 
     Args:
         look: Lists the log and reads the listed files.

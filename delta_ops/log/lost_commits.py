@@ -50,7 +50,7 @@ class LostCommit:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StateChecksum:
-    """A checksum that supplies protocol and metadata, so that the checkpoint stays closed."""
+    """The checksum, if any, that supplies protocol and metadata instead of the checkpoint."""
 
     checksum: VersionChecksum | None
     """None if the checkpoint must be opened."""

@@ -208,7 +208,7 @@ def segment_from_listing(
 
 
 def earliest_version(listing: LogListing) -> int | None:
-    """The first version of the longest readable run up to the latest version; None if none."""
+    """The earliest version since which every version can be read; None if there is none."""
     latest = listing.latest_version
     if latest is None:
         return None

@@ -143,7 +143,7 @@ class Snapshot:
         """The checkpoint, opened; None if there is none.
 
         Raises:
-            LogCorruptError: It is gone, malformed, or contradicts the checksum.
+            LogCorruptError: The checkpoint is gone, malformed, or contradicts the checksum.
         """
         if self.read_checkpoint is not None or self.checkpoint is None:
             return self.read_checkpoint
@@ -199,7 +199,7 @@ class Snapshot:
         """The table's `delta.*` properties, parsed.
 
         Raises:
-            InvalidRequestError: One of them cannot be parsed.
+            InvalidRequestError: A property cannot be parsed.
         """
         try:
             return self.definition.properties
@@ -247,7 +247,7 @@ class Snapshot:
         return live_adds(self, ADD.names, predicate, partition_time_zone)
 
     def stream_live(self, columns: Sequence[str]) -> Iterator[pa.Table]:
-        """Live files in tables of bounded size.
+        """Yield the live files in tables of bounded size.
 
         Args:
             columns: Any of `arrow_schemas.ADD`, or `CANONICAL_PATH`.

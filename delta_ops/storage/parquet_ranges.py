@@ -140,7 +140,7 @@ def validate_chunks(
     if not leaves or not row_groups:
         return
     with contextlib.closing(ParquetReader()) as reader:
-        # Arrow only checks its size; a new buffer for each file would slow down the next read.
+        # Arrow checks only the buffer's size; a new buffer per file would slow down the next read.
         nothing = _reserve_bytes(max(1 << size.bit_length(), _RESERVED_BYTES)).slice(0, size)
         reader.open(
             pa.BufferReader(nothing),
@@ -279,7 +279,7 @@ def _sparse_bytes(size: int) -> mmap.mmap:
     """Zero bytes; pages that are never touched take no memory."""
     if sys.platform != "linux":
         return mmap.mmap(-1, size)
-    # With reserved memory, a table larger than memory would fail. 0x4000 is MAP_NORESERVE, which
+    # If memory were reserved, a file larger than memory would fail. 0x4000 is MAP_NORESERVE, which
     # the module defines since Python 3.13.
     kept = mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS | getattr(mmap, "MAP_NORESERVE", 0x4000)
     sparse = mmap.mmap(-1, size, flags=kept)

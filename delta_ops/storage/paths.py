@@ -40,7 +40,7 @@ def validate(path: str) -> str:
 
 
 def is_valid(path: str) -> bool:
-    """Whether `validate` accepts the path; listings leave out all other files."""
+    """Whether `validate` accepts the path; listings of files leave out all other paths."""
     return _problem_of(path) is None
 
 

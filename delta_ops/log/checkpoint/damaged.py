@@ -67,7 +67,7 @@ def segment_below(
     checkpoint: Checkpoint,
     base_version: int | None,
 ) -> Segment | None:
-    """The segment of a version, based on an older checkpoint; None if it cannot be read so."""
+    """Find a segment of the version that is based on an older checkpoint; None without one."""
     listing = list_log(storage, directory)
     older = tuple(each for each in listing.checkpoints if each.version < checkpoint.version)
     try:

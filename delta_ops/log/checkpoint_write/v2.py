@@ -288,7 +288,13 @@ def _hash_keys(keys: pa.Array) -> pa.Array:
 
 
 def _validate_kept(storage: Storage, kept: Sequence[KnownSidecar], top: str) -> None:
-    """Delete the top-level file if a clean-up deleted reused sidecars while none named them."""
+    """Delete the new top-level file if a clean-up has deleted a reused sidecar.
+
+    A clean-up deletes sidecars that no checkpoint names, and may run before this one is written.
+
+    Raises:
+        LogCorruptError: A reused sidecar is gone.
+    """
 
     def is_there(sidecar: KnownSidecar) -> bool:
         try:

@@ -129,7 +129,7 @@ def _write(
     )
     has_one = snapshot.checkpoint is not None and not snapshot.commits_since_checkpoint
     if has_one and kind != "classic":
-        return None  # a second checkpoint would be created, because its files get other names
+        return None  # a second checkpoint would succeed, because its files get other names
     with withdrawing_if_replaced(snapshot, lambda: _files_to_withdraw(snapshot)):
         if kind == "v2":
             return _write_v2(content, on_event)

@@ -25,7 +25,7 @@ class LoggedCommit(NamedTuple):
 def logged_commits(
     storage: Storage, directory: str, base: Snapshot | None
 ) -> tuple[dict[int, LoggedCommit], int | None]:
-    """Find all commits by version, and the earliest version of an unbroken readable run.
+    """Find commits by version, and the earliest version since which every version can be read.
 
     Args:
         base: The snapshot of another log that the first commit of this log follows.

@@ -31,7 +31,7 @@ def version_at(snapshot: Snapshot, timestamp: str | date) -> int:
 
     Raises:
         VersionNotFoundError: The time is before the earliest readable version or after the latest.
-        LogCorruptError: A commit lacks the timestamp that its table demands.
+        LogCorruptError: A commit lacks the timestamp that its table requires.
     """
     wanted_ms = timestamp_ms(timestamp)
     return retry_if_vanished(
@@ -48,7 +48,7 @@ def version_from(snapshot: Snapshot, timestamp: str | date) -> int:
 
     Raises:
         VersionNotFoundError: The time is after the latest version.
-        LogCorruptError: A commit lacks the timestamp that its table demands.
+        LogCorruptError: A commit lacks the timestamp that its table requires.
     """
     wanted_ms = timestamp_ms(timestamp)
     times = CommitTimes(snapshot)

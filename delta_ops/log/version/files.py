@@ -77,7 +77,7 @@ class Version(Protocol):
 
 
 def stream_live(version: Version, columns: Sequence[str]) -> Iterator[pa.Table]:
-    """Live files in tables of bounded size.
+    """Yield the live files in tables of bounded size.
 
     Args:
         version: The version.

@@ -1,4 +1,4 @@
-"""Data skipping: finds live files that can hold matching rows, and builds the files view.
+"""Data skipping: finds live files that can hold matching rows, and computes their file columns.
 
 A file is skipped only if its partition values or statistics prove that none of its rows matches.
 With missing, malformed or unusable statistics, the file stays.

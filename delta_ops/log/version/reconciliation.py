@@ -160,7 +160,7 @@ def merge(newer: Tail, older: Tail) -> Tail:
 
 
 def unseen_rows(batches: Iterable[pa.Table], tail: Tail, table_uri: str) -> Iterator[FileRows]:
-    """Rows of a checkpoint for files without an action in the tail."""
+    """Yield the checkpoint's rows for files without an action in the tail."""
     known = _join_keys(tail.adds.keys, tail.removes.keys)
     # Arrow hashes all known keys again for each table, so tables are as large as the known keys.
     for batch in regroup_tables(batches, len(known)):

@@ -69,7 +69,7 @@ class Backend:
     option_names: OptionNames = field(default_factory=dict)
     """The client's options by their names in other programs."""
     variable_prefixes: tuple[str, ...] = ()
-    """Lower-case prefixes of such names that no client option has."""
+    """Lower-case prefixes of other programs' option names; no client option begins with them."""
     option_hint: str = ""
     """The client and its main options, for messages."""
     drop_credentials: Callable[[Options], Options] = _keep

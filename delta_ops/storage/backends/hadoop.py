@@ -41,7 +41,7 @@ class HadoopStore:
     settings: Mapping[str, str] = field(repr=False)
     """Settings by their full names, including credentials."""
     unless: Mapping[str, str] = field(default_factory=dict)
-    """Settings to leave out if the session has another setting; maps setting to that other name."""
+    """Settings to leave out if the session sets another setting: maps names to the other names."""
 
 
 class GivenOptions:

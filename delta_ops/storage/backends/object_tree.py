@@ -27,8 +27,8 @@ _LEVELS = 3
 _RUNS = 2 * MAX_CONCURRENCY
 """Number of runs; more than are listed at once, because some take longer than others."""
 _FULL = 0.9
-"""Fill level of a page. A run that does not fill its page also shows the next name, and so its end
-is known."""
+"""Planned fill level of a page. A page that a run does not fill also shows a name after the run,
+which proves that the run has ended."""
 _PAGES_OF_A_RUN = 8
 """Pages of a run that are listed before they are returned, to limit memory."""
 

@@ -1,4 +1,4 @@
-"""Local directories: opens a directory, so that its files are found without the path above it.
+"""Local directories: opens a directory, so that its path is not resolved again for each file.
 
 Systems without directory descriptors (Windows) use whole paths.
 """

@@ -2,7 +2,7 @@
 
 1. A file is written under a staged name beside its target, fsynced, and only then named: by a hard
    link (create) or a rename (replace). A kill leaves the whole file or none, plus at most a hidden
-   staged file. Files that nobody may trust before `persist` are written under their own names,
+   staged file. Files that must not be used before `persist` are written under their own names,
    which saves half of the work for very many files.
 2. A file is durable as soon as the call returns, see `durability`.
 3. Files outside the root are never written or deleted: a directory that leaves the root by a link

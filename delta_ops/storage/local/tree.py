@@ -178,7 +178,7 @@ def _list(root: str, directory: str, wanted: Wanted | None, one_by_one: threadin
 def _empty_directory(
     place: str, prefix: str, wanted: Wanted, one_by_one: threading.Lock
 ) -> list[FileInfo]:
-    """The directory itself if it is empty and wanted; entries that listings skip also count."""
+    """The directory itself if it is wanted and has no entries, not even skipped entries."""
     with open_place(place) as directory:
         if directory.names():
             return []

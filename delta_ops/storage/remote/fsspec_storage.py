@@ -228,7 +228,7 @@ class FsspecStorage:
         return self.stat(path)
 
     def replace(self, path: str, data: bytes) -> None:
-        """See `Storage`; without atomic uploads and a lock, raises `UnsupportedStorageError`.
+        """See `Storage`; needs atomic uploads or a lock, else raises `UnsupportedStorageError`.
 
         With a lock instead of atomic uploads, the file is missing for a moment during the rename.
         """

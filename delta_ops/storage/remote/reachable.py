@@ -32,7 +32,7 @@ _answered: set[tuple[str, int]] = set()
 
 
 def unreachable_reason(address: str, options: Mapping[str, Any]) -> str | None:
-    """The reason why an address does not answer; None if it answers or that is unknown.
+    """The reason why an address does not answer; None if it answers or if that is unknown.
 
     Args:
         address: A URL.

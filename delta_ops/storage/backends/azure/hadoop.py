@@ -70,7 +70,7 @@ def _host(uri: str, asked: Options) -> str:
 
 
 _OF_EMULATORS = {
-    # An abfss: address always uses HTTPS unless this is set.
+    # Addresses with abfss: use HTTPS despite this setting.
     "fs.azure.always.use.https": "false",
     # Metrics are sent at the end of the session, which takes minutes if the emulator is gone.
     "fs.azure.metrics.collection.enabled": "false",

@@ -32,7 +32,7 @@ def drop_credentials(options: Options) -> Options:
 
 
 def _configured_endpoint(options: Options) -> str | None:
-    """The endpoint that the client would find; None if it certainly has no credentials."""
+    """The endpoint from the client's settings; None if no setting can contain credentials."""
     in_environment = os.environ.get("AWS_ENDPOINT_URL_S3") or os.environ.get("AWS_ENDPOINT_URL")
     session = options.get("session")
     # Reading the client's settings takes longer than all other steps of opening a table.

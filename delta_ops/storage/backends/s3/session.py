@@ -79,9 +79,9 @@ class BasicAuthSession(S3Session):
 
 
 def add_session(file_system: type, options: Mapping[str, Any]) -> dict[str, Any]:
-    """Add an `S3Session` to the options.
+    """Add a short connection timeout and an `S3Session` to the options.
 
-    The options stay as they are if they have a session or retry rules, or unknown names.
+    No session is added if the options have a session or retry rules, or have unknown names.
 
     Args:
         file_system: The class of the file system; its signature names the known options.
