@@ -1,7 +1,6 @@
-"""What we use of Dagster that it does not call public, in one place.
+"""Dagster compatibility: all uses of Dagster's non-public API.
 
-A test runs each of these against the installed Dagster, so that a new version that changes one of
-them fails there.
+A test runs each function against the installed Dagster, so an incompatible release fails there.
 """
 
 from __future__ import annotations
@@ -16,7 +15,7 @@ from dagster._core.storage.asset_check_execution_record import AssetCheckExecuti
 
 _DATA_VERSION_TAG = "dagster/data_version"
 _LOOKED_AT = 20
-"""Evaluations of a check, from the newest on."""
+"""Number of newest evaluations of a check to search."""
 
 
 def set_data_version(context: dg.OutputContext, version: str) -> None:
@@ -30,7 +29,7 @@ def set_data_version(context: dg.OutputContext, version: str) -> None:
 
 
 def annotation(context: dg.InputContext | dg.OutputContext) -> Any:
-    """The annotation of an input or output; `Any` for a context that was built without one."""
+    """The annotation of an input or output; `Any` if the context has none."""
     try:
         return context.dagster_type.typing_type
     except dg.DagsterInvariantViolationError:
@@ -38,7 +37,7 @@ def annotation(context: dg.InputContext | dg.OutputContext) -> Any:
 
 
 def output_name(context: dg.OutputContext) -> str:
-    """An output that belongs to no asset, for messages."""
+    """The name of an output without an asset, for messages."""
     try:
         return f"the output {context.name} of the op {context.step_key}"
     except dg.DagsterInvariantViolationError:
@@ -55,9 +54,9 @@ def input_data_version(context: dg.InputContext) -> str | None:
 
 
 def input_partition_data_versions(context: dg.InputContext, keys: Sequence[str]) -> list[str]:
-    """The data versions of an upstream's partitions, as this step found them when it began.
+    """The data versions of an upstream's partitions when this step began.
 
-    Dagster itself makes of these the hash that it records as provenance.
+    Dagster hashes these versions and records the hash as provenance.
     """
     if not _has_step(context):
         return []
@@ -68,7 +67,7 @@ def input_partition_data_versions(context: dg.InputContext, keys: Sequence[str])
 
 
 def repository_of(context: dg.OpExecutionContext) -> dg.RepositoryDefinition | None:
-    """The definitions of the run's code location; None for a job that runs without any."""
+    """The definitions of the run's code location; None for a job outside a code location."""
     try:
         return context.repository_def
     except CheckError:
@@ -76,7 +75,7 @@ def repository_of(context: dg.OpExecutionContext) -> dg.RepositoryDefinition | N
 
 
 def latest_data_versions_without_partition(context: dg.InputContext) -> list[str]:
-    """The data version of an upstream's newest materialization, where that names no partition."""
+    """The data version of an upstream's newest materialization, if it has no partition."""
     if not _has_step(context):
         return []
     event = context.step_context.instance.get_latest_materialization_event(context.asset_key)
@@ -97,7 +96,7 @@ def logged_data_versions(context: dg.OutputContext) -> list[str]:
 def latest_data_versions(
     instance: dg.DagsterInstance, asset_key: dg.AssetKey, partitions: Sequence[str] | None
 ) -> list[str]:
-    """The data versions of the latest materializations of an asset, or of some partitions of it."""
+    """The data versions of the latest materializations of an asset, or of its partitions."""
     if partitions is not None:
         return _partition_data_versions(instance, asset_key, partitions, None)
     event = instance.get_latest_materialization_event(asset_key)
@@ -125,7 +124,7 @@ def _partition_data_versions(
 def add_partition_metadata(
     context: dg.OutputContext, partition: str, metadata: Mapping[str, Any]
 ) -> None:
-    """Give the materialization of one of an output's partitions metadata of its own."""
+    """Add metadata to the materialization of a single partition."""
     if not _has_step(context):
         return
     context.step_context.add_asset_metadata(
@@ -134,7 +133,7 @@ def add_partition_metadata(
 
 
 def added_metadata(context: dg.OutputContext, partition: str | None) -> Mapping[str, Any]:
-    """What was added to the materialization of this output, or of one of its partitions."""
+    """The metadata that the step added to this output, or to one of its partitions."""
     if not _has_step(context):
         return {}
     return context.step_context.get_asset_metadata(context.asset_key, partition) or {}
@@ -143,8 +142,11 @@ def added_metadata(context: dg.OutputContext, partition: str | None) -> Mapping[
 def consumer_partitions(
     context: dg.InputContext,
 ) -> tuple[dg.PartitionsDefinition[Any], Sequence[str]] | None:
-    """The partitions of the asset that takes this input, and those that its run materialises; None
-    where it has none."""
+    """The partitions definition of the asset that reads this input, and the run's partition keys.
+
+    Returns:
+        None if the asset has no partitions.
+    """
     if not _has_step(context) or not context.step_context.has_partitions:
         return None
     partitions = context.step_context.run_partitions_def
@@ -154,7 +156,7 @@ def consumer_partitions(
 
 
 def record_read(context: dg.InputContext, metadata: Mapping[str, Any]) -> None:
-    """Note on the assets that this step materialises what it read of an input."""
+    """Add metadata about a read input to the assets that this step materializes."""
     if not _has_step(context):
         return
     step = context.step_context
@@ -163,7 +165,7 @@ def record_read(context: dg.InputContext, metadata: Mapping[str, Any]) -> None:
 
 
 def dagster_run(context: dg.OutputContext) -> dg.DagsterRun | None:
-    """The run that writes this output; None outside of a run."""
+    """The run that writes this output; None outside a run."""
     return context.step_context.dagster_run if _has_step(context) else None
 
 
@@ -179,7 +181,7 @@ def asset_events_of_run(instance: dg.DagsterInstance, run_id: str) -> Sequence[d
 
 
 def code_location(run: dg.DagsterRun) -> tuple[str, str] | None:
-    """Names of a run's code location and of its repository; None for a run of neither."""
+    """Names of a run's code location and repository; None for a run without them."""
     if run.remote_job_origin is None:
         return None
     repository = run.remote_job_origin.repository_origin
@@ -187,11 +189,11 @@ def code_location(run: dg.DagsterRun) -> tuple[str, str] | None:
 
 
 def last_reported_value(instance: dg.DagsterInstance, key: dg.AssetCheckKey, name: str) -> Any:
-    """The value of this metadata in the latest evaluation of an asset check that has it, or None.
+    """The metadata value in the latest evaluation of an asset check that has it, or None.
 
-    Evaluations that came to nothing, as those of a table that could not be read, are passed over.
+    Evaluations without it, such as the evaluation of an unreadable table, are skipped.
     """
-    # By their status: the execution that goes on is among them too.
+    # The history also has the current execution, so filter by status.
     finished = {AssetCheckExecutionRecordStatus.SUCCEEDED, AssetCheckExecutionRecordStatus.FAILED}
     history = instance.event_log_storage.get_asset_check_execution_history
     for record in history(key, limit=_LOOKED_AT, status=finished):
@@ -203,9 +205,9 @@ def last_reported_value(instance: dg.DagsterInstance, key: dg.AssetCheckKey, nam
 def latest_check_verdicts(
     instance: dg.DagsterInstance, keys: Sequence[dg.AssetCheckKey]
 ) -> dict[dg.AssetCheckKey, bool | None]:
-    """Whether asset checks passed, by their latest executions; None: one has not come to its end.
+    """The verdict of the latest execution of each asset check; None if it has not ended.
 
-    A check that was never executed is not among them.
+    Checks that were never executed are omitted.
     """
     records = instance.event_log_storage.get_latest_asset_check_execution_by_key(keys)
     verdicts = {
@@ -216,36 +218,36 @@ def latest_check_verdicts(
 
 
 def sensor_location(context: dg.SensorEvaluationContext) -> tuple[str, str] | None:
-    """Names of a sensor's code location and of its repository; None for a sensor of neither."""
+    """Names of a sensor's code location and repository; None for a sensor without them."""
     if context.code_location_origin is None or context.repository_name is None:
         return None
     return context.code_location_origin.location_name, context.repository_name
 
 
 def has_window_key(windows: dg.TimeWindowPartitionsDefinition, key: str) -> bool:
-    """Whether a window of this key has ended and is none that the definition leaves out."""
+    """Whether the window of a key has ended and is not excluded by the definition."""
     return windows.has_partition_key(key)
 
 
 def window_key(windows: dg.TimeWindowPartitionsDefinition, timestamp: float) -> str:
-    """The key of the window that a time in seconds since the Unix epoch is in, ended or not."""
+    """The key of the window that contains a time, in seconds since the Unix epoch, ended or not."""
     return windows.get_partition_key_for_timestamp(timestamp)
 
 
 def window_start(windows: dg.TimeWindowPartitionsDefinition, key: str) -> datetime:
-    """When the window of a key begins."""
+    """The start of the window of a key."""
     return windows.time_window_for_partition_key(key).start
 
 
 def partition_tags(key: str) -> dict[str, str]:
-    """Tags by which an event's partition of several dimensions survives being stored."""
+    """Tags that preserve a partition of several dimensions in a stored event."""
     if not isinstance(key, dg.MultiPartitionKey):
         return {}
     return {f"dagster/partition/{name}": part for name, part in key.keys_by_dimension.items()}
 
 
 def yaml_place(context: dg.ResolutionContext, path: Sequence[str | int]) -> str | None:
-    """File and line of an attribute below the context; None if the values come from no file."""
+    """File and line of an attribute below the context; None if the values are not from a file."""
     tree = context.source_position_tree
     if tree is None:
         return None

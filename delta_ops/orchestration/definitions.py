@@ -1,18 +1,18 @@
-"""Definitions: all that looks after the tables of assets, made from the assets themselves.
+"""Definitions: jobs, sensors, schedules and checks for the tables of assets.
 
-`delta_ops_definitions` returns what is merged with a location's own definitions:
+`delta_ops_definitions` returns definitions to merge with a location's own definitions:
 
-    <name>_maintenance        job: what is due for a table, rewrites too
-    <name>_log_maintenance    job: what is due for the logs of many tables
+    <name>_maintenance        job: due operations for a table, including rewrites
+    <name>_log_maintenance    job: due operations for the logs of many tables
     <name>_restore, <name>_revert, <name>_repair
                               jobs, each for one table of its config
-    <name>_fleet_maintenance  job: the tables below a prefix, also those without an asset
+    <name>_fleet_maintenance  job: all tables below a prefix, with or without an asset
     <name>_maintenance_schedule
     <name>_maintenance_sensor, <name>_commit_sensor
-    asset checks              the health of each table, its columns and the number of its rows
+    asset checks              health, columns and row count of each table
 
-A policy that is not for all tables has maintenance jobs and a schedule of its own, whose names go
-on with the policy's. Nothing here reads a table when the location is loaded.
+A policy for only some tables has its own maintenance jobs and schedule. Their names end with the
+policy's name. Loading the location reads no table.
 """
 
 from __future__ import annotations
@@ -66,24 +66,27 @@ def delta_ops_definitions(
 ) -> dg.Definitions:
     """Jobs, sensors, schedules, checks and the resource `delta_log` for the tables of assets.
 
-    The assets themselves and the IO manager are not among them; merge these definitions with those
-    that have them, by `dg.Definitions.merge`.
+    The assets and the IO manager are not included: merge these definitions with the location's own
+    definitions by `dg.Definitions.merge`.
 
     Args:
-        lake: Where the tables are; becomes the resource.
-        assets: Assets whose tables are looked after, each at `<root>/<asset key>`, or where its
-            metadata `dagster/uri` says. A `TableRef` is a table by itself, as one of another lake.
-        policies: How they are looked after; see `MaintenancePolicy`. The policy for all tables
-            gives owners, tags and pool to the jobs that are for any table.
-        name: Begins the names of jobs, sensors and schedules; another one for each lake of a
+        lake: The resource for the tables.
+        assets: Assets to maintain. The table of an asset is at `<root>/<asset key>`, or at the
+            `dagster/uri` in its metadata. A `TableRef` names any other table, for example in
+            another lake.
+        policies: Maintenance policies; see `MaintenancePolicy`. The policy for all tables sets
+            owners, tags and pool of the jobs for any table.
+        name: Prefix of the names of jobs, sensors and schedules; must differ for each lake of a
             location.
-        resource_key: The lake's among the resources; another one for each lake, too.
-        with_checks: Whether each table has asset checks, which run along where it is materialized.
-        switched_on: Whether sensors and schedules begin by themselves; if not, in Dagster's UI.
+        resource_key: Resource key of the lake; must differ for each lake of a location.
+        with_checks: Whether each table has asset checks. They also run when the table's asset is
+            materialized.
+        switched_on: Whether sensors and schedules are on by default; otherwise switch them on in
+            Dagster's UI.
 
     Raises:
-        InvalidRequestError: What is given is no asset, two of one key lie at different places, or a
-            policy does not fit the tables.
+        InvalidRequestError: A value is not an asset, two assets with the same key have different
+            table locations, or a policy does not fit the tables.
     """
     tables = tables_of(lake, assets)
     assigned = assign_policies(tables, policies)
@@ -201,7 +204,7 @@ def _sensors(
 
 
 def _checks(jobs: Sequence[PolicyJobs]) -> Iterator[dg.AssetChecksDefinition]:
-    """One op for each table, since 1,000 tables with three each take Dagster 5 s to load."""
+    """Build one check op for each table: with three ops each, 1,000 tables take 5 s to load."""
     for table in (table for each in jobs for table in each.tables):
         health = health_checks(table, thresholds=HealthThresholds(), policies=jobs)
         yield check_op(table, "delta_checks", health, column_check(table), row_count_check(table))

@@ -1,7 +1,8 @@
-"""Pipes, on Dagster's side: what a script elsewhere needs to write an asset's table once.
+"""Pipes, on Dagster's side: the parameters for an external script that writes an asset's table.
 
-The identity of its write is that of `DeltaIOManager`, so reruns do the same in both. Secrets stay
-names of variables: the script's process has to have them. `delta_ops.pipes` is the script's side.
+The script's write has the same txns as a write by `DeltaIOManager`, so reruns behave the same.
+Secrets stay names of environment variables, which the script's process must have. `delta_ops.pipes`
+is the script's side.
 """
 
 from __future__ import annotations
@@ -35,16 +36,17 @@ def pipes_extras(
 ) -> dict[str, Any]:
     """The extras of a Pipes session whose script writes these tables by `delta_ops.pipes`.
 
-    The metadata of each asset's definition say how its table is written, as for `DeltaIOManager`:
-    `delta/mode`, `delta/idempotency` ("run" or "partition"), `delta/partition_by`, and so on.
+    The metadata of each asset's definition decide how its table is written, as for
+    `DeltaIOManager`: `delta/mode`, `delta/idempotency` ("run" or "partition"),
+    `delta/partition_by`, and so on.
 
     Args:
-        tables: Tables of assets that the step materialises.
-        extras: What else the script gets.
+        tables: Tables of assets that the step materializes.
+        extras: Further extras for the script.
 
     Raises:
-        InvalidRequestError: A table is none of the step's, its metadata make no sense, or it has
-            what cannot be sent: a secret that is written out, a lock.
+        InvalidRequestError: A table belongs to no asset of the step, its metadata are invalid, or
+            it has a literal secret or a lock, which cannot be sent.
     """
     return {
         **extras,

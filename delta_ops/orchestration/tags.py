@@ -9,11 +9,11 @@ import dagster as dg
 from delta_ops.errors import InvalidRequestError
 
 JOB_TAG = "delta_ops/maintenance"
-"""Tag of each maintenance job; its value is the kind of work."""
+"""Tag of each maintenance job; the value is the kind of work."""
 TABLE_TAG = "delta_ops/table"
-"""Tag of a run for one table: its asset key. `dagster.yaml` may limit runs by it."""
+"""Tag of a run for one table; the value is the asset key. `dagster.yaml` may limit runs by it."""
 IDEMPOTENCY_TAG = "delta_ops/idempotency"
-"""Tag that a user sets on a run that writes again, or adopts earlier commits."""
+"""Tag that a user sets to make a run write again ("force") or keep earlier commits ("adopt")."""
 _TAGS = (IDEMPOTENCY_TAG, JOB_TAG, TABLE_TAG)
 _LIKE_A_TAG = re.compile(r"\s*delta[_-]ops[/.:]", re.IGNORECASE)
 

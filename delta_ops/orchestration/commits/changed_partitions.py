@@ -1,8 +1,9 @@
 """Changed partitions: the partitions of an asset whose rows a commit added or removed.
 
-Partition values decide, or statistics that prove that all rows of a file belong to one partition.
-The columns of `partition_expr` are read from other files if these files are small. A file that was
-rewritten for some of its rows counts with all its rows, because the log does not say which changed.
+The partition values of a file decide, or statistics that prove that all its rows belong to one
+partition. For other files the columns of `partition_expr` are read, if these files are small
+enough. A file that was rewritten for some of its rows counts with all its rows, because the log
+does not record which rows changed.
 """
 
 from __future__ import annotations
@@ -33,7 +34,7 @@ from delta_ops.protocol.values.partition_values import parse
 MAX_KEYS = 1_000
 """A commit that changed more partitions is reported as a whole."""
 _MAX_READ_BYTES = 64 << 20
-"""Size of the files whose columns may be read for one commit."""
+"""Maximum total size of the files whose columns are read for one commit."""
 _MAX_SHOWN, _MAX_TEXT = 10, 100
 Path = tuple[str, ...]
 Span = tuple[Any, Any]
@@ -42,7 +43,7 @@ Span = tuple[Any, Any]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Layout:
-    """The partitions of an asset, and the expression that says which rows belong to them."""
+    """The partitions of an asset, and their partition expression."""
 
     partitions: dg.PartitionsDefinition[Any]
     expression: PartitionExpr
@@ -68,13 +69,13 @@ class ChangedPartitions:
     """The partitions that have rows in some files."""
 
     keys: tuple[str, ...] = ()
-    """Ascending."""
+    """Partition keys, ascending."""
     upcoming: tuple[str, ...] = ()
-    """Time windows that Dagster lists as partitions after they have ended."""
+    """Keys of time windows that Dagster lists as partitions after they have ended."""
     outside: tuple[str, ...] = ()
     """Examples of values that belong to no partition."""
     unknown: str | None = None
-    """Why there may be more partitions; None if there are no more."""
+    """The reason why there may be more partitions; None if the keys are complete."""
 
 
 def layout_of(table: TableRef, repository: dg.RepositoryDefinition | None) -> Layout | None:
@@ -115,7 +116,7 @@ class KeyState(Enum):
 def key_states(
     keys: Collection[str], layout: Layout | None, instance: dg.DagsterInstance
 ) -> dict[str, KeyState]:
-    """The states of keys that were found by this layout, or by an earlier one.
+    """The states of keys that were found with this layout or an earlier layout.
 
     Raises:
         InvalidRequestError: As for `Layout.dimensions`, if there is any key.
@@ -184,7 +185,7 @@ class _Search:
         return self._sort(found, unknown)
 
     def _span(self, file: AddFile, name: str) -> Span | None:
-        """The range of a dimension's column in a file; None if the log does not have it."""
+        """The range of a dimension's column in a file; None if the log does not record it."""
         path, data_type, definition = (
             self._paths[name],
             self._types[name],
@@ -206,10 +207,10 @@ class _Search:
         return None if nulls != 0 or low is None or high is None else (low, high)
 
     def _combinations_in_spans(self, spans: Sequence[Sequence[Span]]) -> tuple[set[Any], list[int]]:
-        """Combinations of keys or outside values, and numbers of files that may have several.
+        """Combinations of keys or outside values, and indexes of files that may have several.
 
         Args:
-            spans: For each file one span of each dimension.
+            spans: One span of each dimension for each file.
         """
         labels = []
         for number, name in enumerate(self._dimensions):
@@ -289,7 +290,7 @@ class _Search:
 def _leaf_type(schema: StructType, path: Path) -> DataType:
     data_type: DataType = schema
     for name in path:
-        assert isinstance(data_type, StructType)  # or `parse_expression` had refused
+        assert isinstance(data_type, StructType)  # checked by `parse_expression`
         data_type = find_field(data_type, name).data_type
     return data_type
 

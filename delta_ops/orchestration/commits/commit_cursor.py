@@ -28,7 +28,7 @@ class TableCursor:
 
 
 ABSENT = TableCursor(table_id=None, version=-1)
-"""Cursor of a missing table. A table that is created there is read from its first commit on."""
+"""Cursor of a missing table. If a table is created there, all its commits are read."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -36,9 +36,9 @@ class SensorCursor:
     """How far the sensor has read all its tables."""
 
     tables: Mapping[str, TableCursor] = field(default_factory=dict)
-    """By asset key. A table that was never read is absent."""
+    """Cursors by asset key; a table that was never read is absent."""
     first: str | None = None
-    """The table that the next tick begins with; None for any."""
+    """The first table of the next tick; None for any table."""
 
 
 def cursor_from_text(text: str | None) -> SensorCursor:

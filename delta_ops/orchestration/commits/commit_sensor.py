@@ -34,17 +34,17 @@ def build_commit_sensor(
     max_events: int = 1000,
     clock: Clock = system_clock,
 ) -> dg.SensorDefinition:
-    """Reports commits that no Dagster event reports.
+    """Build a sensor that reports commits without a Dagster event.
 
-    A commit that changed rows becomes a materialization, in each partition that it changed if the
-    asset has partitions. Any other commit becomes an observation; see `unreported_commits`. The
-    first tick for a table reports its current state if Dagster has no event of the table. Otherwise
-    it reports the commits after the versions that the events name.
+    A commit that changed rows becomes a materialization of the asset, or of each changed partition.
+    Any other commit becomes an observation; see `unreported_commits`. The first tick for a table
+    reports its current state if Dagster has no event of the table. Otherwise it reports the commits
+    after the versions that the events name.
 
     Args:
-        tick_seconds: After so many seconds a tick leaves the other tables to the next tick. Dagster
-            ends a tick after one minute.
-        max_events: After so many events a tick leaves the rest to the next tick.
+        tick_seconds: After this many seconds a tick leaves the other tables to the next tick.
+            Dagster ends a tick after one minute.
+        max_events: After this many events a tick leaves the rest to the next tick.
     """
 
     @dg.sensor(
@@ -64,7 +64,7 @@ def build_commit_sensor(
 
 
 class _Tick:
-    """One tick: collects the events of tables in turn, until its time or its room is over."""
+    """One tick: collects the events of tables in turn, up to its limits of time and events."""
 
     def __init__(
         self,
@@ -99,7 +99,7 @@ class _Tick:
         )
 
     def _may_go_on(self, num_more: int = 0) -> bool:
-        """Whether there is time and room left, with `num_more` events of the current table."""
+        """Whether the limits allow more, after `num_more` further events of the current table."""
         has_room = len(self._events) + num_more < self._max_events
         return has_room and self._clock() < self._ends_ms
 

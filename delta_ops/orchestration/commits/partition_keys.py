@@ -1,8 +1,8 @@
-"""Partition keys: to which partitions of an asset the values of a table's columns belong.
+"""Partition keys: maps column values of a table to partition keys of an asset.
 
-The way back of `partitions`, and by it: a key is guessed from a value, and is the value's if the
-predicate of that key is true of it. So whatever writes a partition and whatever is found to have
-touched it agree, also on zones, on hours that a clock shows twice, and on formats.
+This is the inverse of `partitions`, and uses it: guess a key from a value, and accept the key if
+its predicate matches the value. Writes and the search for changed partitions therefore always
+agree, also on time zones, repeated hours at the end of daylight saving, and formats.
 """
 
 from __future__ import annotations
@@ -26,37 +26,37 @@ from delta_ops.protocol.predicate import to_arrow
 from delta_ops.protocol.schema import StructType
 
 _TRIED_KEYS = 1_000
-"""Keys that are tried one after the other where a value's text is none of them."""
+"""With at most this many keys, each key is tried if the value's text is not a key."""
 _MAX_OUTSIDE = 100
-"""Values for which windows are tried in vain; with one more, nobody knows of the rest."""
+"""Allowed number of values without a matching window; with more values the search gives up."""
 _ROW = "row of values"
 _PER_SECOND = (1, 1_000, 1_000_000)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Dimension:
-    """Partitions of one dimension, and what says which rows belong to them."""
+    """Partitions of one dimension, and their partition expression."""
 
     partitions: dg.PartitionsDefinition[Any]
     expression: str
-    """As `partition_expression` takes it."""
+    """An expression of `partition_expression`."""
     known: Collection[str]
-    """The keys there are; none where they are windows of time, which follow from each other."""
+    """The existing keys; empty for time windows, whose keys are computed."""
 
     @property
     def is_tried_whole(self) -> bool:
-        """Whether each of its keys is tried for a value whose text is none of them."""
+        """Whether every key is tried for a value whose text is not a key."""
         is_window = isinstance(self.partitions, dg.TimeWindowPartitionsDefinition)
         return not is_window and len(self.known) <= _TRIED_KEYS
 
     def has(self, key: str) -> bool:
-        """Whether Dagster has a partition of this key."""
+        """Whether Dagster lists a partition with this key."""
         if isinstance(self.partitions, dg.TimeWindowPartitionsDefinition):
             return compat.has_window_key(self.partitions, key)
         return key in self.known
 
     def will_have(self, key: str) -> bool:
-        """Whether it is a window that Dagster lists once it has ended."""
+        """Whether the key is a time window that Dagster will list after it has ended."""
         windows = self.partitions
         if not isinstance(windows, dg.TimeWindowPartitionsDefinition) or self.has(key):
             return False
@@ -71,7 +71,7 @@ class Dimension:
 def dimension_of(
     partitions: dg.PartitionsDefinition[Any], expression: str, instance: dg.DagsterInstance
 ) -> Dimension:
-    """A dimension with the keys that it has on an instance."""
+    """Make a dimension with its keys on an instance."""
     known: Collection[str] = ()
     if isinstance(partitions, dg.DynamicPartitionsDefinition) and partitions.name:
         known = instance.get_dynamic_partitions(partitions.name)
@@ -81,13 +81,13 @@ def dimension_of(
 
 
 def keys_of_values(values: pa.Array, dimension: Dimension, schema: StructType) -> list[str | None]:
-    """For each value of the expression's column the key whose partition it belongs to.
+    """The partition key for each value of the expression's column; None for a value without a key.
 
-    A key of a window need not be one that Dagster has. None: there is no key for the value.
+    Dagster may not list the key of a time window yet.
 
     Raises:
         InvalidRequestError: The expression does not fit the schema, or too many values look like
-            keys and are none.
+            keys but have no partition.
     """
     path = parse_expression(dimension.expression, schema).path
     known_values = values.to_pylist()
@@ -108,7 +108,7 @@ def keys_of_values(values: pa.Array, dimension: Dimension, schema: StructType) -
                 break
         else:
             if dimension.is_tried_whole:
-                return keys  # each key was tried on all the rows that had none
+                return keys  # every key was tried on all rows without a key
             num_outside += is_tried
             if num_outside > _MAX_OUTSIDE:
                 raise InvalidRequestError(
@@ -121,14 +121,14 @@ def keys_of_values(values: pa.Array, dimension: Dimension, schema: StructType) -
 def _matches(
     rows: pa.Table, value: Any, dimension: Dimension, schema: StructType
 ) -> Iterator[tuple[str, set[int]]]:
-    """Keys that the value may have, each with the rows that belong to it."""
+    """Possible keys of a value, each with its matching rows."""
     for key in _guesses(value, dimension):
         try:
             predicate = partition_predicate(
                 dimension.expression, schema, dimension.partitions, [key]
             )
             condition = to_arrow(predicate, schema)
-        except InvalidRequestError:  # a key that no value of this column can have
+        except InvalidRequestError:  # no value of this column can have the key
             continue
         yield key, set(rows.filter(condition)[_ROW].to_pylist())
 
@@ -162,7 +162,7 @@ def _window_guesses(value: Any, windows: dg.TimeWindowPartitionsDefinition) -> I
 
 
 def _instants(value: Any, fmt: str, zone: tzinfo) -> Iterator[datetime]:
-    """The instants that a value may stand for."""
+    """The possible instants of a value."""
     match value:
         case datetime() if value.tzinfo is not None:
             yield value
@@ -192,7 +192,7 @@ def _parse(text: str, fmt: str, zone: tzinfo) -> Iterator[datetime]:
 
 
 def _round_down(instant: datetime) -> Iterator[datetime]:
-    """An instant, and the beginnings of the hour, day, month and year that it is in, in UTC."""
+    """An instant, and the start of its hour, day, month and year in UTC."""
     yield instant
     hour = instant.astimezone(UTC).replace(minute=0, second=0, microsecond=0)
     day = hour.replace(hour=0)

@@ -3,9 +3,9 @@
 An event reports a commit in one of three cases:
 
 1. The sensor logged the event, with the version of the commit.
-2. The run that made the commit logged the event, with that version or a later one. A run logs one
-   event for all its commits, with the last version.
-3. A run that continues that run logged the event, and found the work done.
+2. The run of the commit logged the event, with the commit's version or a later version. A run logs
+   one event for all its commits, with the last version.
+3. A run that continues the run of the commit logged the event, and found the work done.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ _PAGE = 1_000
 _RUNS_AT_ONCE = 500
 _MAX_ID = 255
 MAX_EVENTS = 20_000
-"""Materializations, and observations, that one tick reads. The next tick reads the rest."""
+"""Number of materializations, and of observations, that one tick reads of a table."""
 
 
 class ReportState(Enum):
@@ -46,13 +46,13 @@ class TableEvent:
     """An event of a table's asset that names a version."""
 
     run_id: str
-    """"" for an event without a run, as those of the sensor."""
+    """Id of the run; "" for an event without a run, such as the sensor's events."""
     short_id: str | None
     """First characters of `metaData.id`; None if the event does not name it."""
     found_done: bool
     """Whether the run found its work already done."""
     first_version: int
-    """Differs from `version` if the event reports several commits."""
+    """The first reported version; differs from `version` if the event reports several commits."""
     version: int
     partition: str | None
     """The partition that the event reports; None if it reports the whole commit."""
@@ -62,7 +62,7 @@ class TableEvent:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CommitRun:
-    """The run that made a commit, as the commit says."""
+    """The Dagster run of a commit, from its user metadata."""
 
     run_id: str
     root_run_id: str
@@ -130,16 +130,16 @@ class ReportedCommits:
         return self._versions.get(partition, -1)
 
     def unnamed_versions(self, table_id: str, first: int, last: int) -> list[int]:
-        """Versions from `first` to `last` that no event names, whoever committed them."""
+        """Versions from `first` to `last` that no event names, of any writer."""
         named = self._named | self._by_sensor
         return [v for v in range(first, last + 1) if (table_id[:SHORT_ID], v) not in named]
 
     def state_of(self, made_by: CommitRun, table_id: str, version: int) -> ReportState:
-        """Whether the run that made a commit has reported it, or a run that continues that run."""
+        """Whether the run of a commit, or a run that continues it, has reported the commit."""
         if self._has_reported(made_by.run_id, table_id, version):
             return ReportState.REPORTED
         if not self._has_ended(made_by):
-            # Its events were read after its status: a run that has ended logs no more events.
+            # The events were read after the status, because an ended run logs no more events.
             reported = self._has_reported(made_by.run_id, table_id, version)
             return ReportState.REPORTED if reported else ReportState.PENDING
         is_adopted = (table_id[:SHORT_ID], version) in self._adopted
@@ -187,12 +187,12 @@ class ReportedCommits:
 
 
 def run_user_metadata(context: dg.OpExecutionContext) -> str:
-    """User metadata for a commit, by which `run_of_commit` finds the run of an op."""
+    """User metadata that record the run of an op in a commit, for `run_of_commit`."""
     return json.dumps({"dagster/run_id": context.run.run_id, "dagster/job": context.job_name})
 
 
 def run_of_commit(commit: Commit) -> CommitRun | None:
-    """The Dagster run that made a commit; None if another writer made it."""
+    """The Dagster run of a commit; None for a commit of another writer."""
     text = commit.info.values.get("userMetadata") if commit.info else None
     try:
         values = json.loads(text) if isinstance(text, str) else None
@@ -228,9 +228,9 @@ class ReportedPosition(NamedTuple):
     """How far the events of a table report its commits."""
 
     version: int
-    """The newest version that an event names. With partitions, the lowest of these versions."""
+    """The newest version that an event names. With partitions, the lowest of their versions."""
     event_id: int
-    """Storage id before that event."""
+    """The storage id just before the event's id."""
 
 
 def find_reported_position(
@@ -239,7 +239,7 @@ def find_reported_position(
     """How far the newest events of a table report its commits; None if no event names a version.
 
     Args:
-        table_id: `metaData.id`. Events of an earlier table at this place do not count.
+        table_id: `metaData.id`. Events of an earlier table at this location do not count.
     """
     places: dict[str | None, ReportedPosition] = {}
     # Observations of maintenance report its own commits only, not the commits before them.

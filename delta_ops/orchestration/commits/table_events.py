@@ -1,7 +1,8 @@
 """Table events: the Dagster events for commits, partitions and states of a table.
 
-A change of rows is a materialization, which automation and freshness depend on. Anything else is an
-observation. The newest event also describes the table, because the UI shows columns and size of it.
+A change of rows is a materialization, because automation and freshness depend on it. Any other
+commit is an observation. The newest event also has the table's metadata, because the UI shows
+columns and size from the newest event.
 """
 
 from __future__ import annotations
@@ -26,9 +27,9 @@ from delta_ops.orchestration.table_versions import changes_rows
 
 Event = dg.AssetMaterialization | dg.AssetObservation
 FIRST_LOOK = "delta/first_look"
-"""Metadata of the events that report the state of a table on the first look at it."""
+"""Metadata key of events that report the state of a table when it is first read."""
 _MAX_OPERATION, _MAX_ENGINE = 40, 200
-"""Characters shown of the texts in a commit, which may be of any length."""
+"""Maximum length of shown texts from a commit, which may have any length."""
 _NOTHING: Mapping[str, Any] = {}
 
 

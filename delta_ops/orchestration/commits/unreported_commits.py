@@ -1,13 +1,13 @@
-"""Unreported commits: finds the commits that no Dagster event reports, and makes their events.
+"""Unreported commits: finds the commits that no Dagster event reports, and creates their events.
 
-1. The search visits commits in the order of their versions, each once. A version without a commit
-   was cleaned up. It becomes a gap event with the state of the table after it.
-2. A commit of a run is reported if the run ended without an event for it. A run that goes on may
+1. The search visits each commit once, in the order of versions. A version without a commit file was
+   cleaned up. It becomes a gap event with the state of the table after it.
+2. A commit of a run is reported if the run ended without an event for it. An unfinished run may
    still log the event. The commits after such a commit wait for ten minutes, so that events keep
    the order of versions. Then only the commit itself waits, in the cursor.
-3. Another `metaData.id` means another table, whose commits are visited from the first on. If the
-   log still has the last visited version, it is the same log with a replaced table.
-4. Dagster's daemon logs events before it stores the cursor. Events that were logged already are
+3. Another `metaData.id` means another table, and all its commits are visited. If the log still has
+   the last visited version, it is the same log with a replaced table.
+4. Dagster's daemon logs events before it stores the cursor. Events that were already logged are
    not repeated.
 5. A table without events is reported in its current state. A table with events is reported from
    the newest version that an event names.
@@ -58,15 +58,15 @@ from delta_ops.protocol.actions import AddFile
 WAIT_MS = 10 * MINUTE_MS
 """How long later commits wait for the event of an unfinished run."""
 _MAX_UPCOMING = 100
-"""Partitions that wait in the cursor; the first ones, by their keys."""
+"""Number of partitions that wait in the cursor; the first by key stay."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CommitsFound:
-    """What a search has found in one table."""
+    """The result of a search in one table."""
 
     events: tuple[Event, ...]
-    """In the order in which Dagster must log them."""
+    """Events in the order for Dagster's log."""
     cursor: TableCursor
     notes: tuple[str, ...] = ()
     """Sentences for the person who operates the table."""
@@ -81,13 +81,13 @@ def find_unreported_commits(
     may_go_on: Callable[[int], bool],
     clock: Clock,
 ) -> CommitsFound:
-    """Find the commits of a table that no event reports, and make their events.
+    """Find the commits of a table that no event reports, and create their events.
 
     Args:
         seen: The cursor of the last search; None before the first search, which starts where
             Dagster's events end.
         layout: The partitions of the asset; None without partitions, or if they are unknown.
-        may_go_on: Whether there is time and room for another commit after so many events.
+        may_go_on: Returns whether another commit may follow after a number of events.
         clock: Measures the age of commits.
 
     Raises:
@@ -118,11 +118,11 @@ def find_unreported_commits(
 def _reported_cursor(
     table: TableRef, log: DeltaLog, snapshot: Snapshot, instance: dg.DagsterInstance
 ) -> TableCursor | None:
-    """The position up to which events report the table, or its run will; None if unknown."""
+    """The cursor after the commits that events report, or a run will report; None if unknown."""
     newest = instance.get_latest_materialization_event(table.asset_key)
     event = newest.asset_materialization if newest is not None else None
     if event is not None and FIRST_LOOK in event.metadata:
-        return None  # the tick of that first look may have been cut off
+        return None  # the tick that reported the first state may have been interrupted
     table_id = snapshot.metadata.id
     reported = find_reported_position(instance, table.asset_key, table_id)
     if event is not None and reported is not None:
@@ -165,7 +165,7 @@ class _CommitSearch:
             self._report_waiting(seen, may_go_on)
             self._report_upcoming()
             self._report_commits(may_go_on)
-        except DeltaOpsError as error:  # what was found before counts
+        except DeltaOpsError as error:  # earlier findings stay valid
             self._notes.append(str(error))
         cursor = TableCursor(
             table_id=self._table_id,
@@ -177,7 +177,7 @@ class _CommitSearch:
         return CommitsFound(events=tuple(self._events), cursor=cursor, notes=tuple(self._notes))
 
     def report_state(self, here: TableCursor) -> CommitsFound:
-        """The table as it stands, and each partition that it has rows of."""
+        """Report the current state of the table, and each partition with rows."""
         version = here.version
         if not self._reported.is_reported_by_sensor(self._table_id, version):
             changed = self._changed_partitions(self._snapshot.add_files(), version)
@@ -236,7 +236,7 @@ class _CommitSearch:
             by_run = self._reported.state_of(made_by, self._table_id, version)
             by_sensor = self._reported.is_reported_by_sensor(self._table_id, version)
             if by_run is ReportState.UNREPORTED and not by_sensor:
-                # Later commits may have been reported since, and a data version never goes back.
+                # Later commits may already be reported, and a data version never goes back.
                 reached = max(version, last_data_version(self._log, seen.version))
                 if commit is None:
                     self._events.append(self._gap_event(version, version, reached=reached))
@@ -245,10 +245,10 @@ class _CommitSearch:
             del self._waiting[version]
 
     def _report_upcoming(self) -> None:
-        """Report partitions that Dagster lists by now, and drop keys that it will never list."""
+        """Report waiting partitions that Dagster now lists; drop keys that it will never list."""
         try:
             states = key_states(self._upcoming, self._layout, self._instance)
-        except DeltaOpsError as error:  # commits are reported all the same
+        except DeltaOpsError as error:  # still report commits
             self._notes.append(f"partitions that wait to be told go on waiting: {error}")
             return
         for key, state in states.items():
@@ -293,7 +293,7 @@ class _CommitSearch:
         return type(made_ms) is int and self._clock() - made_ms < WAIT_MS
 
     def _report_gap(self, last: int) -> None:
-        """Report the versions up to `last`, whose commits are gone, unless events name them all."""
+        """Report cleaned-up versions up to `last`, unless events name all of them."""
         if last <= self._version:
             return
         first = self._version + 1
@@ -308,7 +308,7 @@ class _CommitSearch:
     def _state_at(self, version: int) -> Snapshot:
         try:
             return self._log.snapshot(version)
-        except DeltaOpsError:  # the next checkpoint is of a later version
+        except DeltaOpsError:  # the oldest checkpoint has a later version
             return self._snapshot
 
     def _gap_event(self, first: int, last: int, *, reached: int) -> Event:

@@ -1,10 +1,9 @@
-"""Column lineage: the columns of other assets from which the columns of an output are computed.
+"""Column lineage: the source columns, in other assets, of each output column.
 
-Metadata declare it. Without a declaration, the plan of a Spark DataFrame shows which columns of
-which inputs it was computed from.
+Metadata declare the lineage. Without a declaration it comes from the plan of a Spark DataFrame.
 
-Lineage is never guessed. Two columns of the same name may be unrelated, and data of Arrow, pandas
-or polars do not record their origin.
+Lineage is never guessed: columns with the same name may be unrelated, and data of Arrow, pandas or
+polars do not record their origin.
 """
 
 from __future__ import annotations
@@ -22,7 +21,7 @@ from delta_ops.orchestration.io_manager.type_handlers import is_spark_data
 def declared_lineage(
     declared: ColumnLineage, columns: Collection[str]
 ) -> tuple[dg.TableColumnLineage, list[str]]:
-    """The declared lineage as Dagster shows it, and the declared names without a column.
+    """Convert declared lineage for Dagster; also returns declared names without a column.
 
     Args:
         columns: All columns of the table.
@@ -55,7 +54,7 @@ def remember_input(context: dg.InputContext, value: Any) -> None:
 def computed_lineage(
     context: dg.OutputContext, rows: Any, columns: Collection[str]
 ) -> dg.TableColumnLineage | None:
-    """The columns of loaded inputs from which an output was computed; None if unknown.
+    """The source columns of a Spark output in loaded inputs; None if unknown.
 
     Args:
         rows: The written data.

@@ -1,15 +1,15 @@
-"""DeltaIOManager: stores an asset as a table, and a partition of it as rows of the table.
+"""DeltaIOManager: stores an asset as a table, and a partition of the asset as rows of the table.
 
 `type_handlers` has the types of outputs and inputs: Arrow, Spark, pandas, polars, `Snapshot`,
 `DeltaLog`. An input without an annotation is a `Snapshot`, which holds no rows. An output may also
 be a list of `SourcePart`. An asset that writes by itself returns the `Snapshot` or `DeltaLog` of
 its own table, or None if its annotation allows None, as `Optional[...]` does.
 
-Metadata say how to write. The first place that has a key decides: the `Output`, the metadata that
-the asset adds while it runs, its definition, the IO manager.
+Metadata decide how to write. The first place that has a key decides: the `Output`, the metadata
+that the asset adds while it runs, the asset's definition, the IO manager.
 
-    partition_expr      which rows belong to a partition of the asset: a column, or an expression of
-                        one; a mapping of dimensions to expressions if there are several
+    partition_expr      a column or an expression that decides the partition of a row; for several
+                        dimensions, a mapping of dimensions to expressions
     delta/partition_by  partition columns of a new table; none by default
     delta/mode          "overwrite" (default): a partition replaces its rows, and an asset without
                         partitions replaces the table; "append": rows are added; "merge": rows are
@@ -27,16 +27,17 @@ the asset adds while it runs, its definition, the IO manager.
                         a Spark DataFrame shows them
     delta/user_metadata texts by names, recorded in the commit with its run
 
-`dagster/uri` in the metadata of an asset's definition is the place of its table, if that is not
+`dagster/uri` in the metadata of an asset's definition is the location of its table, if it is not
 `<root>/<asset key>`. Checks and maintenance use it, too.
 
-An input reads the rows of the upstream's partitions that Dagster maps to it. With `partition_expr`
-in the metadata of its `AssetIn`, an expression of the upstream's columns, it reads the rows of the
-partitions that the asset itself materializes: the flights of a day, whichever file they came in.
-`columns` there names the columns to read, and `delta/predicate` filters rows by SQL.
+An input reads the rows of the upstream's partitions that Dagster maps to it. The metadata of its
+`AssetIn` may change this: with `partition_expr`, an expression over the upstream's columns, it
+reads the rows of the partitions that the asset itself materializes, such as the flights of a day
+from all files. `columns` names the columns to read, and `delta/predicate` filters rows by SQL.
 
 An overwrite replaces the rows that match a predicate on the column of `partition_expr`. Without
-partitions it replaces the whole table. No error turns one into the other.
+partitions it replaces the whole table. No mistake can turn a partition overwrite into a table
+overwrite.
 """
 
 import time
@@ -96,7 +97,7 @@ _HOOKS: Mapping[str, Sequence[Hook]] = {
     "inline": (*DEFAULT_HOOKS, auto_compact()),
     "scheduled": (write_checksum,),
 }
-"""By `checkpoint`."""
+"""Hooks by the value of `checkpoint`."""
 
 
 class DeltaIOManager(dg.ConfigurableIOManager):
@@ -143,7 +144,7 @@ class DeltaIOManager(dg.ConfigurableIOManager):
 
     @classmethod
     def configure_at_launch(cls, **given: Any) -> Any:
-        """The IO manager with further fields from the config of a run; see Dagster's own."""
+        """The IO manager with more fields from the run config, as in Dagster."""
         return super().configure_at_launch(**lake_config(given))
 
     def table_name(
@@ -151,7 +152,11 @@ class DeltaIOManager(dg.ConfigurableIOManager):
         asset_key: dg.AssetKey,
         metadata: Mapping[str, Any],  # noqa: ARG002 - for IO managers that have other names
     ) -> TableName:
-        """The table of an asset whose definition has these metadata: its key."""
+        """The table name of an asset: by default its key.
+
+        Args:
+            metadata: Metadata of the asset's definition.
+        """
         return asset_key
 
     def read_metadata(
@@ -159,10 +164,10 @@ class DeltaIOManager(dg.ConfigurableIOManager):
         metadata: Mapping[str, Any],
         place: str,  # noqa: ARG002 - for IO managers that have other words
     ) -> Mapping[str, Any]:
-        """Metadata of an output, or of an asset's definition, in the words above.
+        """Translate metadata of an output or an asset's definition to the keys above.
 
         Args:
-            place: Names them in errors.
+            place: Name of the metadata, for errors.
         """
         return metadata
 
@@ -171,37 +176,40 @@ class DeltaIOManager(dg.ConfigurableIOManager):
         metadata: Mapping[str, Any],
         place: str,  # noqa: ARG002 - for IO managers that have other words
     ) -> Mapping[str, Any]:
-        """Metadata of an input, in the words of `input_settings`.
+        """Translate metadata of an input to the keys of `input_settings`.
 
         Args:
-            place: Names them in errors.
+            place: Name of the metadata, for errors.
         """
         return metadata
 
     @staticmethod
     def default_load_type() -> type | None:
-        """The class of inputs that have no annotation; None: a `Snapshot`, which holds no rows."""
+        """The class of inputs without an annotation; None: a `Snapshot`, which holds no rows."""
         return None
 
     def log(self, table: TableName) -> DeltaLog:
-        """The table of an asset by its key, or by its name below root."""
+        """The log of a table, by asset key or by name below root."""
         if isinstance(self.lake, DeltaLogResource):
             return self.lake.log(table)
         if self.lake is not None:
             raise InvalidRequestError(
                 f"lake is of type {type(self.lake).__name__}; give a DeltaLogResource"
             )
-        assert self.root is not None  # or `validate_place` had refused
+        assert self.root is not None  # checked by `validate_place`
         cache = range_cache(self.cache_directory, self.cache_max_bytes)
         return table_log(self.root, self.storage_options, table, lock=self.lock, cache=cache)
 
     def log_of_asset(self, asset_key: dg.AssetKey, metadata: Mapping[str, Any]) -> DeltaLog:
-        """The table of an asset whose definition has these metadata.
+        """The log of an asset's table: at `dagster/uri` of the metadata, or else below root.
 
-        It is where `dagster/uri` says, as it is to checks and maintenance, or else below root.
+        Checks and maintenance find the table in the same way.
+
+        Args:
+            metadata: Metadata of the asset's definition.
 
         Raises:
-            InvalidRequestError: There is a table below root, and none yet at `dagster/uri`.
+            InvalidRequestError: There is a table below root, and no table at `dagster/uri`.
         """
         log = self.log(self.table_name(asset_key, metadata))
         uri = uri_elsewhere(asset_key, metadata, log.uri)
@@ -219,13 +227,13 @@ class DeltaIOManager(dg.ConfigurableIOManager):
         return placed
 
     def listener(self, context: dg.OutputContext) -> OnEvent:
-        """Receives the events of a write; by default it writes some of them to Dagster's log."""
+        """The listener for events of a write; by default it logs some of them to Dagster."""
         return _LogListener(context.log)
 
     def handle_output(self, context: dg.OutputContext, obj: Any) -> None:
-        """Write the output and describe the table's new version to Dagster."""
+        """Write the output, and report the table's new version to Dagster."""
         if obj is None:
-            if context.has_asset_key:  # ops hand on None where they are done
+            if context.has_asset_key:  # ops pass None when they are done
                 _validate_none_is_meant(context)
             return
         if not context.has_asset_key:
@@ -246,7 +254,7 @@ class DeltaIOManager(dg.ConfigurableIOManager):
         report_output(context, log, settings, writer.write(obj))
 
     def load_input(self, context: dg.InputContext) -> Any:
-        """Read the upstream at the version that Dagster records as provenance, if it is there."""
+        """Read the upstream at the version that Dagster records as provenance, if it exists."""
         settings = input_settings(context, self.read_input_metadata)
         upstream = context.upstream_output
         metadata = upstream.definition_metadata if upstream is not None else {}
@@ -286,7 +294,7 @@ class DeltaIOManager(dg.ConfigurableIOManager):
     def _rows_of_input(
         self, context: dg.InputContext, settings: InputSettings, snapshot: Snapshot
     ) -> Predicate | None:
-        """The rows of the partitions that the input is about; None: all."""
+        """The rows of the input's partitions; None: all rows."""
         expression = settings.partition_expr
         if expression is not None:
             partitions, keys = require_partitions(context)
@@ -314,7 +322,7 @@ class DeltaIOManager(dg.ConfigurableIOManager):
 
 
 def _validate_output_names_no_table(context: dg.OutputContext, log: DeltaLog) -> None:
-    """Reject a place that only this run knows: whoever reads the asset goes by its definition."""
+    """Reject a location in the output: readers find the table by the asset's definition."""
     for metadata in (context.output_metadata, compat.added_metadata(context, None)):
         if uri_elsewhere(context.asset_key, metadata or {}, log.uri) is not None:
             raise InvalidRequestError(
@@ -334,7 +342,7 @@ def _validate_none_is_meant(context: dg.OutputContext) -> None:
 
 
 class _LogListener:
-    """Logs lost races and lost commits, and the number of finished Spark tasks now and then.
+    """Logs lost races, lost commits and, at intervals, the number of finished Spark tasks.
 
     Args:
         log: The log of a Dagster context.

@@ -1,9 +1,9 @@
-"""Frames: pandas and polars frames as Arrow tables, and back.
+"""Frames: converts pandas and polars frames to Arrow tables, and back.
 
-A level of pandas' index that has a name is a column. An index without a name is one only where the
-table has that column already, as tables of dagster-deltalake-pandas have: pyarrow calls it
-`__index_level_0__`. The index goes along with the rows, marked in the metadata of their schema,
-until `settle_index` knows the table.
+A named level of a pandas index is stored as a column. An unnamed index is stored only if the table
+already has a column for it, as tables of dagster-deltalake-pandas do: pyarrow calls the column
+`__index_level_0__`. Until `settle_index` knows the table, the index stays with the rows, marked in
+the metadata of their schema.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ import pyarrow as pa
 from delta_ops.errors import InvalidRequestError
 
 _MARK = b"delta_ops.index"
-"""In the metadata of a schema: what became of an index without names."""
+"""Key in the metadata of a schema; the value describes an unnamed index."""
 _COUNTS, _IS_LEFT_OUT, _IS_COLUMNS = b"counts the rows", b"is left out", b"is the last columns"
 _CURE = (
     'give the index a name by rename_axis("...") to store it as a column, or drop it by '
@@ -25,7 +25,7 @@ _CURE = (
 
 
 def table_of_pandas(frame: Any) -> pa.Table:
-    """A frame's columns and its index, as this module says; NaN is null."""
+    """Convert a pandas frame with its index; NaN becomes null."""
     names = list(frame.index.names)
     named = [name for name in names if name is not None]
     if named and (len(named) < len(names) or not frame.columns.intersection(named).empty):
@@ -44,16 +44,16 @@ def table_of_pandas(frame: Any) -> pa.Table:
 
 
 def settle_index(rows: Any, columns: Collection[str], warn: Callable[[str], None]) -> Any:
-    """Rows with a marked index as columns where the table has these, and else without it.
+    """Store a marked index as columns if the table has these columns; otherwise drop it.
 
     Args:
-        rows: As a type handler made them.
+        rows: Rows from a type handler.
         columns: Names of the table's columns, in lower case.
-        warn: Called where the index says something and is left out.
+        warn: Called if an index with information is dropped.
 
     Raises:
-        InvalidRequestError: The index has several levels, and the table has no columns for them, or
-            the index cannot be a column, and the table has it.
+        InvalidRequestError: The index has several levels, and the table has no columns for them; or
+            the table has a column for the index, and Arrow cannot store the index.
     """
     metadata = dict((isinstance(rows, pa.Table) and rows.schema.metadata) or {})
     mark = metadata.pop(_MARK, None)
@@ -82,7 +82,7 @@ def settle_index(rows: Any, columns: Collection[str], warn: Callable[[str], None
 
 
 def pandas_of_table(table: pa.Table) -> Any:
-    """A frame; a column of whole numbers with nulls has a nullable type, not rounded floats."""
+    """Convert to a pandas frame; whole numbers with nulls get a nullable type, not floats."""
     frame = table.to_pandas(integer_object_nulls=True)
     for field, column in zip(table.schema, table.columns, strict=True):
         if pa.types.is_integer(field.type) and column.null_count:
@@ -91,10 +91,10 @@ def pandas_of_table(table: pa.Table) -> Any:
 
 
 def table_of_polars(frame: Any) -> pa.Table:
-    """A frame's columns."""
+    """Convert a polars frame."""
     for name, data_type in frame.schema.items():
         if data_type.is_object():
-            # Arrow would get the addresses of Python's objects.
+            # Arrow would store the addresses of the Python objects.
             raise InvalidRequestError(
                 f"column {name} of a polars frame holds Python objects; cast or drop it"
             )
@@ -105,7 +105,7 @@ def table_of_polars(frame: Any) -> pa.Table:
 
 
 def column_error(value: Any, error: Exception) -> InvalidRequestError:
-    """The error for a value that Arrow cannot take."""
+    """The error for a value that Arrow cannot store."""
     # The last argument names the column; the first may repeat a value.
     reason = str(error.args[-1] if error.args else error).partition("\n")[0].rstrip(".")
     return InvalidRequestError(
@@ -115,12 +115,12 @@ def column_error(value: Any, error: Exception) -> InvalidRequestError:
 
 
 def class_name(python_type: type) -> str:
-    """A class as users write it."""
+    """The public name of a class."""
     return f"{python_type.__module__}.{python_type.__qualname__}".removeprefix("builtins.")
 
 
 def _add_index(table: pa.Table, index: Any) -> pa.Table:
-    """The table with an index without names, marked for `settle_index`."""
+    """Add an unnamed index to the table, marked for `settle_index`."""
     import pandas as pd
 
     names = _level_names(index.nlevels)
@@ -142,5 +142,5 @@ def _add_index(table: pa.Table, index: Any) -> pa.Table:
 
 
 def _level_names(depth: int) -> list[str]:
-    """The columns that pyarrow makes of levels without names."""
+    """The column names that pyarrow gives to unnamed levels."""
     return [f"__index_level_{level}__" for level in range(depth)]

@@ -1,9 +1,9 @@
-"""InputSettings: what an input reads of its upstream, by the metadata of its `AssetIn`.
+"""Input settings: metadata of an `AssetIn` that choose columns and rows of the upstream.
 
-    columns          names, in the order wanted; all of them by default
-    partition_expr   an expression of the upstream's columns: the rows of the partitions that the
-                     asset itself materialises
-    delta/predicate  SQL, as `parse_predicate` takes it: only the rows for which it is true
+    columns          names in the requested order; by default all columns
+    partition_expr   an expression over the upstream's columns: read the rows of the partitions that
+                     the asset itself materializes
+    delta/predicate  SQL for `parse_predicate`: read only matching rows
 
 An IO manager may accept other keys (`swap_in`). It translates them to these keys.
 """
@@ -33,14 +33,15 @@ _OUTCOME = "Nothing was read"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class InputSettings:
-    """What an input reads of its upstream."""
+    """The columns and rows that an input reads from its upstream."""
 
     columns: Sequence[str] | None
-    """None: all."""
+    """Columns in the requested order; None: all columns."""
     partition_expr: PartitionExpr | None
-    """None: the rows of the upstream's partitions that Dagster maps to the input."""
+    """Chooses the rows of the asset's own partitions. None: read the rows of the upstream's
+    partitions that Dagster maps to the input."""
     predicate: Predicate | None
-    """None: all rows of these partitions."""
+    """Matches the rows to read; None: all rows of the partitions."""
 
 
 def input_settings(context: dg.InputContext, read_metadata: ReadMetadata) -> InputSettings:
@@ -66,7 +67,7 @@ def validate_all_is_read(context: dg.InputContext, settings: InputSettings) -> N
     """Reject settings that choose rows or columns, for a value without rows.
 
     Raises:
-        InvalidRequestError: With the setting.
+        InvalidRequestError: A setting chooses rows or columns.
     """
     chosen = {"columns": settings.columns, "delta/predicate": settings.predicate}
     for name, value in chosen.items():

@@ -36,7 +36,7 @@ _READ, _LATEST, _ADVICE = "delta/read/", "delta/latest/", "delta/read_advice/"
 _MAX_COMMITS = 100
 """Commits that are read to find changes of a partition."""
 READ_NAMES = (_READ, _LATEST, _ADVICE)
-"""Prefixes of the metadata in which an asset records the versions of its inputs."""
+"""Prefixes of the metadata that record the versions of an asset's inputs."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

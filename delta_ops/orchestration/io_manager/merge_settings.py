@@ -1,15 +1,16 @@
-"""MergeSettings: how an output is merged into its table, by metadata.
+"""Merge settings: metadata that decide how an output is merged into its table.
 
-    delta/merge_keys       columns: a row of the table and one of the output meet if all are equal
-    delta/merge_predicate  SQL: what else must be true for them to meet, of `target.x` and
-                           `source.x`; or all that must be, without keys
-    delta/merge_clauses    what happens to rows; the first true clause decides. By default, matched
-                           rows take all columns of the output, and other rows are inserted
+    delta/merge_keys       columns: a table row and an output row match if all these are equal
+    delta/merge_predicate  SQL over `target.x` and `source.x`: a further match condition, or the
+                           only one without keys
+    delta/merge_clauses    the changes of rows; the first clause with a true condition applies. By
+                           default, matched rows take all columns of the output, and other rows are
+                           inserted
     delta/merge_aliases    {"target": "t", "source": "s"}: other names for both in SQL
 
-A clause is a mapping: `when` ("matched", "not matched", "not matched by source"), `then` ("update",
-"delete", "insert"), and if need be `if` (SQL), `set` (values by column, texts are SQL; all columns
-of the output if it is left out) and `except` (columns that are left out of all).
+A clause is a mapping with `when` ("matched", "not matched", "not matched by source") and `then`
+("update", "delete", "insert"). Optional keys are `if` (SQL), `set` (values by column, where texts
+are SQL; by default all columns of the output) and `except` (output columns to skip).
 """
 
 from __future__ import annotations
@@ -44,16 +45,16 @@ _ACTIONS: Mapping[Occasion, tuple[Action, ...]] = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MergeClause:
-    """What happens to some rows."""
+    """One clause of a merge."""
 
     when: Occasion
     then: Action
     condition: str | None = None
-    """SQL; None: always."""
+    """SQL condition; None: always true."""
     values: Mapping[str, Any] | None = None
-    """By column; None: all columns of the output."""
+    """Values by column; None: all columns of the output."""
     left_out: tuple[str, ...] = ()
-    """Columns of the output that are ignored."""
+    """Columns of the output to skip."""
 
 
 UPSERT = (
@@ -64,7 +65,7 @@ UPSERT = (
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MergeSettings:
-    """Which rows of an output and of the table match, and what happens to them."""
+    """The match condition and the clauses of a merge."""
 
     keys: tuple[str, ...]
     predicate: str | None
@@ -84,13 +85,13 @@ class MergeSettings:
 
 
 def merge_settings(by_key: Mapping[str, Setting]) -> MergeSettings:
-    """How an output is merged.
+    """Read the merge settings of an output.
 
     Args:
         by_key: The settings of `MERGE_KEYS` and of the mode.
 
     Raises:
-        InvalidRequestError: A value is invalid, or nothing says which rows match.
+        InvalidRequestError: A value is invalid, or both keys and predicate are missing.
     """
     keys, predicate, clauses, aliases = (by_key[key] for key in MERGE_KEYS)
     columns = read_columns(keys) or ()

@@ -1,12 +1,12 @@
-"""Output merge: merges the rows of an output into its table, by `MergeSettings`.
+"""Output merge: merges the rows of an output into its table, as `MergeSettings` describe.
 
-If the asset has partitions, a merge changes the rows of the run's partitions only. Rows of other
-partitions match no source row, do not count as "not matched by source", and are rejected in the
-output.
+If the asset has partitions, a merge changes only rows of the run's partitions. Table rows of other
+partitions match no source row and do not count as "not matched by source". Output rows of other
+partitions are rejected.
 
 The commit of the first merge also creates the table, so a rejected or killed merge leaves no table
-behind. If several first merges race, the later ones merge into the table of the first one, unless
-an earlier commit may have added rows that match theirs.
+behind. If several first merges race, one creates the table. The other merges continue on this
+table, unless an earlier commit may have added rows that match their rows.
 """
 
 from __future__ import annotations
@@ -42,8 +42,9 @@ class OutputMerge:
     """The rows of the table that may change; None for all rows."""
     merge_schema: bool
     partition_by: Sequence[str] | None
-    """For a new table; so is `configuration`."""
+    """Partition columns of a new table."""
     configuration: Mapping[str, str] | None
+    """Table properties of a new table."""
     user_metadata: str | None
     hooks: Sequence[Hook]
 
@@ -52,11 +53,11 @@ def merge_rows(transaction: Transaction, rows: Any, merge: OutputMerge) -> Commi
     """Merge rows into a table and commit. A missing table is created by the same commit.
 
     Args:
-        rows: As `rows_of` makes them.
+        rows: Rows from `rows_of`.
 
     Raises:
-        InvalidRequestError: There is no table, and the clauses do not say its columns; or as for
-            `delta_ops.arrow.merge`.
+        InvalidRequestError: There is no table, and no clause inserts columns of the output; or as
+            for `delta_ops.arrow.merge`.
     """
     engine, columns = _engine_of(rows), schema_of_rows(rows)
     settings = replace(merge.settings, keys=_spelled_keys(merge.settings.keys, columns))
@@ -88,7 +89,7 @@ def merge_rows(transaction: Transaction, rows: Any, merge: OutputMerge) -> Commi
 
 
 def _define_table(transaction: Transaction, columns: StructType, merge: OutputMerge) -> None:
-    """Let the transaction create the table, with the columns that the clauses insert."""
+    """Create the table in the transaction, with the columns that the clauses insert."""
     table = transaction.log.uri
     _validate_keys(merge.settings.keys, columns, table)
     schema = _inserted_columns(columns, merge.settings, table)
@@ -114,7 +115,7 @@ def _validate_keys(keys: Sequence[str], output: StructType, table: str) -> None:
     """Reject keys that the output lacks, before a table is created.
 
     Raises:
-        InvalidRequestError: With the key.
+        InvalidRequestError: The output lacks a key.
     """
     for key in keys:
         if key.lower() not in output.fields_by_lower_name:
@@ -126,7 +127,7 @@ def _validate_keys(keys: Sequence[str], output: StructType, table: str) -> None:
 
 
 def _spelled_keys(keys: Sequence[str], output: StructType) -> tuple[str, ...]:
-    """Keys as the output spells them. A key that is no column of it stays as it is."""
+    """The keys as the output spells them; an unknown key stays unchanged."""
 
     def normalize(key: str) -> str:
         try:
@@ -152,7 +153,7 @@ def _inserted_columns(schema: StructType, settings: MergeSettings, table: str) -
 
 
 def _condition(settings: MergeSettings, among: Predicate | None, engine: Engine) -> Condition:
-    """The condition on which rows match."""
+    """The match condition: keys, predicate and partitions, joined by AND."""
     keys = [
         f"{_name(settings.target_alias, key)} = {_name(settings.source_alias, key)}"
         for key in settings.keys

@@ -43,14 +43,14 @@ def rows_of_each_partition(
 def versioned_rows(
     context: dg.OutputContext, settings: OutputSettings, schema: StructType
 ) -> Predicate | None:
-    """The rows whose last change is the data version; None for all rows of the table."""
+    """The rows whose last change decides the data version; None: all rows of the table."""
     if not settings.is_version_of_partition or not context.has_asset_partitions:
         return None
     return rows_of_partitions(context, settings, schema, context.asset_partition_keys)
 
 
 def require_expression(asset_key: dg.AssetKey, expression: PartitionExpr | None) -> PartitionExpr:
-    """The expression that says which rows belong to a partition.
+    """Return the partition expression.
 
     Raises:
         InvalidRequestError: The expression is None.

@@ -1,7 +1,7 @@
-"""Output report: describes to Dagster the table at the version of an output, and its rows.
+"""Output report: the metadata and data version of an output's table, for Dagster.
 
-A rerun that finds its work committed reports that commit, not a later one. Its data version is
-never older than the one that Dagster has for the same partitions, because steps read at the newest
+A rerun that finds its work committed reports that commit, not a later commit. Its data version is
+never older than Dagster's data version for the same partitions, because steps read at the newest
 data version.
 
 If a run writes several partitions, the event of each partition has its own number of rows. The rows
@@ -44,24 +44,24 @@ from delta_ops.transaction import CommitResult, Txn
 
 _LINEAGE = "dagster/column_lineage"
 _MAX_COUNTED_PARTITIONS = 500
-"""A run with more partitions has no counts: the time that Dagster takes for metadata grows with the
-square of their number."""
+"""The rows of runs with more partitions are not counted, because Dagster's time for metadata grows
+with the square of the number of partitions."""
 _MAX_LIVE_FILES = 10_000
-"""In a table with more live files the rows that partitions hold are not counted."""
+"""The rows of each partition are not counted in tables with more live files."""
 
 
 class WrittenOutput(NamedTuple):
-    """What became of an output."""
+    """The commits of an output."""
 
     results: Sequence[CommitResult]
     is_replaced: bool
-    """Whether the output is all that its partitions hold, or its table."""
+    """Whether the output has replaced all rows of its partitions or its table."""
     rows: Any = None
-    """The data as one piece, if its columns are those of the table; else None."""
+    """The whole data if its columns become columns of the table; otherwise None."""
 
     @property
     def is_new(self) -> bool:
-        """Whether this run has committed any of it."""
+        """Whether this run has committed any part of the output."""
         return any(not result.already_committed for result in self.results)
 
     @property
@@ -74,7 +74,7 @@ class WrittenOutput(NamedTuple):
 def report_output(
     context: dg.OutputContext, log: DeltaLog, settings: OutputSettings, output: WrittenOutput
 ) -> None:
-    """Describe to Dagster what was written, or found written."""
+    """Add metadata and data version of written or already committed rows to the output."""
     table = output.snapshot or log.snapshot_if_exists()
     if table is not None:
         _OutputReport(context, log, settings, output, table).send()
@@ -120,7 +120,7 @@ class _OutputReport:
         self._context.add_output_metadata(metadata)
 
     def _found_snapshot(self) -> Snapshot:
-        """The table at the version of the commit that was found."""
+        """The table at the version of the already committed write."""
         versions = [result.version for result in self._results if result.version is not None]
         version = max(versions, default=self._known if self._results else None)
         if version is None or version >= self._table.version:
@@ -131,7 +131,7 @@ class _OutputReport:
             return self._table
 
     def _rows_version(self) -> int:
-        """The last version, up to the one that is shown, that changed rows of the output."""
+        """The last version, up to the shown version, that changed rows of the output."""
         shown = self._shown
         own = [result.metrics for result in self._results if result.version == shown.version]
         if any(each.get("numFiles") or each.get("numRemovedFiles") for each in own):
@@ -147,7 +147,7 @@ class _OutputReport:
         columns = [field.name for field in self._shown.schema.fields]
         declared = self._settings.column_lineage
         if declared is None:
-            # Other code may have computed rows that were found written.
+            # Other code may have computed rows that were already committed.
             rows = self._output.rows if self._output.is_new else None
             lineage = computed_lineage(self._context, rows, columns)
             return {} if lineage is None else {_LINEAGE: lineage}
@@ -159,7 +159,7 @@ class _OutputReport:
         return {_LINEAGE: lineage}
 
     def _adopted_commit(self) -> Commit | None:
-        """The commit of an output that was found written as a whole."""
+        """The commit of an output that was already committed as a whole."""
         match self._results:
             case [CommitResult(already_committed=True, version=int() as version)]:
                 return next(iter(self._log.commits(version, version)), None)
@@ -221,7 +221,7 @@ def newest_version_with(
 
 
 def rows_of(commit: Commit) -> int:
-    """The number of rows that a commit says it wrote."""
+    """The number of written rows in the metrics of a commit."""
     metrics = commit.info.values.get("operationMetrics") if commit.info else None
     return rows_written(metrics) if isinstance(metrics, Mapping) else 0
 

@@ -1,9 +1,9 @@
-"""OutputSettings: how an output is written, by metadata.
+"""Output settings: metadata that decide how an output is written.
 
-Metadata come from four places. The first place that has a key decides: the `Output` itself, the
-metadata that the asset adds by `context.add_asset_metadata`, its definition, the IO manager. None
-means the default. An unknown key that begins with `delta/` is an error before anything is written,
-because a mistyped mode would overwrite a table.
+Metadata come from four places, and the first place with a key decides: the `Output`, the metadata
+that the asset adds by `context.add_asset_metadata`, the asset's definition, and the IO manager.
+None means the default. An unknown key that begins with `delta/` is an error before anything is
+written, because a mistyped mode would overwrite a table.
 
 An IO manager may accept other keys (`swap_in`). It translates each place to the keys here.
 """
@@ -39,7 +39,7 @@ from delta_ops.orchestration.io_manager.setting_values import (
 
 Mode = Literal["append", "overwrite", "merge", "error", "ignore"]
 PartitionExpr = str | Mapping[str, str]
-"""An expression of the table's columns, or one for each dimension of the partitions."""
+"""An expression over the table's columns; for several dimensions, an expression for each."""
 ColumnLineage = Mapping[str, Mapping[str, Sequence[str]]]
 """Source columns by asset key, for columns of the output."""
 
@@ -58,7 +58,7 @@ _KEYS = (
 )
 _DEFAULTS = "the metadata of DeltaIOManager"
 _RUN_NAMES = "dagster/"
-"""Prefix of the names under which a commit records its run."""
+"""Prefix of the names that a commit uses to record its run."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -79,7 +79,7 @@ class OutputSettings:
     """Whether the data version depends on the output's partitions only, not on the table."""
     column_lineage: ColumnLineage | None
     user_metadata: Mapping[str, str] | None
-    """Recorded in the commit, with the run that made it."""
+    """Texts that the commit records in addition to its run."""
 
     @property
     def is_repeatable(self) -> bool:
@@ -164,7 +164,7 @@ def settings_from(
     *,
     has_partitions: bool,
 ) -> OutputSettings:
-    """The settings of an output by the metadata of several places, the nearest first.
+    """Read the settings of an output from the metadata of several places, nearest first.
 
     Raises:
         InvalidRequestError: A key or a value is unknown, or two values contradict each other.
@@ -212,7 +212,7 @@ def validate_defaults(defaults: Metadata) -> None:
     """Reject unknown keys in the metadata of an IO manager.
 
     Raises:
-        InvalidRequestError: With the key and the nearest known key.
+        InvalidRequestError: A key is unknown; the error names the nearest known key.
     """
     validate_keys(_DEFAULTS, defaults, _KEYS, only_ours=True)
 
@@ -223,7 +223,7 @@ def partition_expr_of(
     asset_key: dg.AssetKey,
     read_metadata: ReadMetadata = lambda metadata, _place: metadata,
 ) -> PartitionExpr | None:
-    """The expression that says which rows belong to a partition of an asset, for its readers."""
+    """The partition expression of an asset, for readers of the asset."""
     place = definition_place(asset_key, metadata, read_metadata)
     places = (place, (_DEFAULTS, defaults))
     return read_expressions(first_setting("partition_expr", places))
@@ -305,7 +305,7 @@ def _commit_texts(setting: Setting) -> Mapping[str, str] | None:
 
 
 def read_expressions(setting: Setting) -> PartitionExpr | None:
-    """An expression, or one for each dimension."""
+    """Read an expression, or an expression for each dimension."""
     value = setting.value
     if value is None or isinstance(value, str):
         return value

@@ -1,15 +1,15 @@
-"""Output txns: the txn identifiers by which a rerun finds its work done.
+"""Output txns: txn identifiers, so that a rerun detects its committed work.
 
-    run        the default: a re-execution or retry of a failed run finds what that run committed
-    source     the rows come from a source with a position; any run that reads the position again
-               finds it committed; the positions of a source must only grow
+    run        the default: a re-execution or retry of a failed run detects the commits of that run
+    source     the rows come from a source with a position: any run that reads the position again
+               detects the commit; the positions of a source must only grow
     partition  overwrites only: a run fails and changes nothing if a newer run has written one of
                its partitions
 
 A run that continues another run has the same identity, see `reruns`. If the record of the other run
 was deleted, the table decides: each `run` identity names the root run or backfill, and each run
 knows its own root. The deleted run counts as failed, because missing rows can still be appended,
-while duplicate rows cannot be told apart. An overwrite is then repeated.
+but duplicate rows cannot be distinguished. An overwrite is then repeated.
 
 A committed position of a source is written again only if a run has the tag
 `delta_ops/idempotency=force`: once for that run and the runs that continue it.

@@ -1,4 +1,4 @@
-"""Output writer: commits the output of an asset, once or once for each source."""
+"""Output writer: commits the output of an asset, in one commit or in one for each source."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -35,16 +35,16 @@ from delta_ops.transaction.requests import Mode as WriteMode
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SourcePart:
-    """The rows of one source up to a position. Any run commits them only once."""
+    """The rows of one source up to a position, which are committed only once over all runs."""
 
     data: Any
     """Rows, of any type that an asset may return."""
     source: str
-    """Name of the source within this asset; a file's name, for instance."""
+    """Name of the source within this asset, for example a file name."""
     position: int
-    """Must only grow; a file's generation, for instance."""
+    """Position of the source, for example a file's generation; it must only grow."""
     replaces: Predicate | None = None
-    """The rows of earlier positions, which a new position replaces; None if it only adds."""
+    """Matches the rows of earlier positions to replace; None: the part only adds rows."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -58,15 +58,15 @@ class OutputWriter:
     hooks: Sequence[Hook]
     """Run after each commit."""
     warnings: set[str] = field(default_factory=set)
-    """Logged warnings, each once for all parts."""
+    """Warnings that were already logged, so that each is logged once for all parts."""
 
     def write(self, value: Any) -> WrittenOutput:
-        """Commit a value that an asset returned: rows, source parts, or its own table."""
+        """Commit the value of an asset: rows, source parts, or the asset's own table."""
         if isinstance(value, list):
             return WrittenOutput(self._drop_ignored(self.write_parts(value)), is_replaced=False)
         is_replaced = self.settings.mode == "overwrite"
         if isinstance(value, Snapshot | DeltaLog) and value.uri == self.log.uri:
-            return WrittenOutput([], is_replaced)  # the asset has written by itself
+            return WrittenOutput([], is_replaced)  # the asset has written the table itself
         rows = rows_of(value)
         results = self._drop_ignored([self.write_rows(rows)])
         merge = self.settings.merge
@@ -74,17 +74,17 @@ class OutputWriter:
         return WrittenOutput(results, is_replaced, rows if has_table_columns else None)
 
     def _drop_ignored(self, results: list[CommitResult]) -> list[CommitResult]:
-        """The results; none of them if the mode is "ignore" and the table was there."""
+        """The results; empty if the mode is "ignore" and the table existed."""
         if not any(result.ignored for result in results):
             return results
         self.context.log.info(f"{self.log.uri}: there is a table, and delta/mode is 'ignore'")
         return []
 
     def write_rows(self, data: Any) -> CommitResult:
-        """Commit what the asset returned.
+        """Commit rows that an asset returned.
 
         Raises:
-            InvalidRequestError: It declares its idempotency by sources, and names none.
+            InvalidRequestError: The asset declares idempotency "source", and returned no sources.
         """
         context, settings, log = self.context, self.settings, self.log
         if settings.idempotency == "source":
@@ -111,7 +111,7 @@ class OutputWriter:
             A result for each part. The results of earlier committed parts come last.
 
         Raises:
-            InvalidRequestError: The mode writes only a new table, or a part is no `SourcePart`.
+            InvalidRequestError: The mode is "error" or "ignore", or a part is not a `SourcePart`.
         """
         context, settings, log = self.context, self.settings, self.log
         if settings.mode in ("error", "ignore"):
@@ -153,7 +153,7 @@ class OutputWriter:
         return results
 
     def _validate_no_parts_are_meant(self) -> None:
-        """Reject an empty list where nothing says that the asset returns parts."""
+        """Reject an empty list if the asset does not declare that it returns parts."""
         asset = self.context.asset_key.to_user_string()
         is_annotated = get_args(compat.annotation(self.context)) == (SourcePart,)
         if not is_annotated and self.settings.idempotency != "source":
@@ -170,7 +170,8 @@ class OutputWriter:
     ) -> CommitResult:
         rows = self._settle_index(rows_of(part.data), transaction)
         if self.settings.mode != "merge":
-            # Asked of the table and not of its txns, which can expire: replacing nothing is cheap.
+            # Always replace, because the txn of an earlier part can expire. Without matching rows
+            # this is cheap.
             mode: WriteMode = "append" if part.replaces is None else "overwrite"
             return self._write(transaction, rows, mode, part.replaces, txns)
         if part.replaces is not None:
@@ -182,7 +183,7 @@ class OutputWriter:
         return self._merge(transaction, rows, txns)
 
     def _settle_index(self, rows: Any, transaction: Transaction) -> Any:
-        """Rows with the index of a pandas frame as the table has it; see `frames`."""
+        """Store the index of a pandas frame as the table requires; see `frames`."""
         exists = transaction.snapshot is not None
         columns = transaction.schema.fields_by_lower_name if exists else ()
 
@@ -195,7 +196,7 @@ class OutputWriter:
         return settle_index(rows, columns, warn)
 
     def _rows_of_partitions(self, transaction: Transaction, data: Any) -> Predicate | None:
-        """The rows of the run's partitions; None for an asset without."""
+        """The rows of the run's partitions; None for an asset without partitions."""
         context = self.context
         if not context.has_asset_partitions:
             return None

@@ -1,12 +1,11 @@
-"""PartitionExpression: a column, or a function of one, whose values say to which partition of an
-asset a row belongs.
+"""Partition expressions: a column, or a function of a column, that decides a row's partition.
 
-Spark SQL's words: `at`, `` `departed at` ``, `place.day`, `date(at)`, `to_date(at)`,
+The syntax is Spark SQL's: `at`, `` `departed at` ``, `place.day`, `date(at)`, `to_date(at)`,
 `CAST(at AS DATE)`, `date_trunc('hour', at)`, `year(at)`, `timestamp_seconds(n)`,
-`timestamp_millis(n)`, `timestamp_micros(n)`. Instants are seen in UTC.
+`timestamp_millis(n)`, `timestamp_micros(n)`. Instants are converted in UTC.
 
-Each function grows with its column, so that a range of its values is a range of the column, by
-which files are left out that do not have it. That is why there are no others.
+Each function is monotonic: a range of its values is a range of the column, so data skipping works.
+Other functions are not supported for this reason.
 """
 
 from __future__ import annotations
@@ -44,29 +43,29 @@ _EPOCH, _MICROSECOND = datetime(1970, 1, 1, tzinfo=UTC), timedelta(microseconds=
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PartitionExpression:
-    """A function of a column that grows with it."""
+    """A column, or a monotonic function of a column."""
 
     text: str
     path: tuple[str, ...]
-    """The column, or the field of a struct."""
+    """Path of the column, or of the field of a struct."""
     type_name: str
-    """Type of the values: `date`, `timestamp`, `string`, `integer`, ...; "" for a nested one."""
+    """Type of the values: `date`, `timestamp`, `string`, `integer`, ...; "" for a nested type."""
     first: Callable[[Any], Any] | None
-    """The least value of the column for which the function is at least the given one; None: the
+    """Returns the least column value whose function value is at least the given value. None: the
     expression is the column itself."""
 
     @property
     def is_integer(self) -> bool:
-        """Whether its values are whole numbers."""
+        """Whether the values are whole numbers."""
         return self.type_name in _INTEGERS
 
 
 def parse_expression(text: str, schema: StructType) -> PartitionExpression:
-    """The expression that a text stands for, of these columns.
+    """Parse an expression over these columns.
 
     Raises:
-        InvalidRequestError: It is none of those above, or its column is not there or of another
-            type.
+        InvalidRequestError: The expression is not supported, or its column does not exist or has
+            another type.
     """
     path, function, unit = _parse_over(text, schema)
     column_type = _type_name(text, path, schema)
@@ -84,7 +83,11 @@ def next_value(value: Any) -> Any:
 
 
 def _parse_over(text: str, schema: StructType) -> tuple[tuple[str, ...], str | None, str | None]:
-    """What a text says; a column of just this name, where it says no other column."""
+    """Parse a text; a text that does not parse may be the exact name of a column.
+
+    Returns:
+        Column path, function and unit.
+    """
     is_name = text.lower() in schema.fields_by_lower_name
     try:
         parsed = _parse(text)
@@ -158,7 +161,7 @@ def _midnight(day: date) -> datetime:
 
 
 def _column_value(column_type: str, time: datetime) -> Any:
-    """The least value of a column that is at this time or after it."""
+    """The least value of a column at or after a time."""
     match column_type:
         case "timestamp_ntz":
             return time.replace(tzinfo=None)
@@ -171,7 +174,7 @@ def _column_value(column_type: str, time: datetime) -> Any:
 
 
 def _round_up(time: datetime, unit: str) -> datetime:
-    """The first beginning of a unit of time that is not before a time; in UTC."""
+    """Round a time up to a whole unit, in UTC."""
     time = time.replace(tzinfo=UTC) if time.tzinfo is None else time.astimezone(UTC)
     lesser: Mapping[str, Any] = {"month": 1, "day": 1, "hour": 0, "minute": 0, "second": 0}
     kept = _UNITS[: _UNITS.index(unit) + 1]

@@ -1,9 +1,9 @@
 """Partitions: Dagster's partition keys as predicates on the columns of the table.
 
 The column decides the type of a literal, never the partitions definition. A time window is half
-open. Windows that do not adjoin are OR-ed. In a column of texts or whole numbers a window is the
+open. Windows with gaps are joined by OR. In a column of texts or whole numbers a window is the
 range between its formatted bounds (`2026-01-31`, `20260131`), if the formatted values sort like the
-times (`%Y` first, then `%m`, ...). Otherwise it is the partition key.
+times (`%Y` first, then `%m`, ...). Otherwise the value must equal the partition key.
 """
 
 from __future__ import annotations
@@ -38,14 +38,15 @@ def partition_predicate(
     partitions: dg.PartitionsDefinition[Any],
     keys: Sequence[str],
 ) -> Predicate:
-    """The rows of these partitions.
+    """The predicate for the rows of partitions.
 
     Args:
-        expression: As `partition_expression` takes it; a mapping of dimensions to such for
-            partitions of several dimensions.
+        expression: An expression of `partition_expression`; for several dimensions, a mapping of
+            dimensions to expressions.
+        keys: Partition keys.
 
     Raises:
-        InvalidRequestError: The expression cannot stand for the partitions.
+        InvalidRequestError: The expression does not fit the partitions.
     """
     if isinstance(partitions, dg.MultiPartitionsDefinition):
         return _multi_predicate(expression, schema, partitions, keys)
@@ -68,7 +69,10 @@ def _multi_predicate(
     partitions: dg.MultiPartitionsDefinition,
     keys: Sequence[str],
 ) -> Predicate:
-    """The rows of partitions of several dimensions, those with equal keys of the last together."""
+    """The predicate for partitions of several dimensions.
+
+    First keys with the same set of last keys share one condition.
+    """
     dimensions = {each.name: each.partitions_def for each in partitions.partitions_defs}
     if isinstance(expression, str) or set(expression) != set(dimensions):
         given = expression if isinstance(expression, str) else dict(expression)
@@ -114,7 +118,7 @@ def _formatted_predicate(
     partitions: dg.TimeWindowPartitionsDefinition,
     keys: Sequence[str],
 ) -> Predicate:
-    """The rows of windows in a column of texts or numbers."""
+    """The predicate for time windows in a column of texts or numbers."""
     is_sorted = "".join(re.findall(r"%(\w)", partitions.fmt)) in _SORTED_FORMATS
     ranges: list[Range] = []
     others: list[str] = []
@@ -123,7 +127,7 @@ def _formatted_predicate(
         bounds: Sequence[Any] = texts
         if values.is_integer:
             bounds = [_number(values, text) for text in texts]
-        # A clock shows an hour twice in autumn, and the format does not distinguish them.
+        # When daylight saving ends, one hour occurs twice and the format cannot distinguish them.
         if is_sorted and texts[0] == key and bounds[0] < bounds[1]:
             ranges.append((bounds[0], bounds[1]))
         else:
@@ -133,7 +137,7 @@ def _formatted_predicate(
 
 
 def _any_key(values: PartitionExpression, keys: Sequence[str]) -> Predicate:
-    """The rows whose value is one of the keys."""
+    """The predicate for rows whose value is one of the keys."""
     if values.first is None:
         return Column(values.path).isin(list(keys))
     literals = sorted(_parse_key(values, key) for key in keys)
@@ -193,7 +197,8 @@ def _window(partitions: dg.TimeWindowPartitionsDefinition, key: str) -> Window:
 def _join_windows(windows: Sequence[Window]) -> list[Window]:
     joined: list[Window] = []
     for start, end in sorted(windows, key=lambda window: window[0].timestamp()):
-        # Aware times of one zone compare by their clocks, which an hour of autumn shows twice.
+        # Timestamps, because aware times of one zone compare by wall clock, and one hour occurs
+        # twice when daylight saving ends.
         if joined and start.timestamp() <= joined[-1][1].timestamp():
             joined[-1] = (joined[-1][0], max(end, joined[-1][1], key=datetime.timestamp))
         else:

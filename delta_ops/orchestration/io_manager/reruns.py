@@ -1,10 +1,10 @@
-"""Reruns: which earlier run a run continues, by Dagster's records.
+"""Reruns: finds the earlier run that a run continues, in Dagster's records.
 
 A re-execution or a retry continues its parent run if the parent failed. If the parent succeeded,
-somebody wants the work done again, and the run continues nothing. The same holds for an overwrite
+the user requests the work again, and the run continues nothing. The same holds for an overwrite
 whose materialization an earlier run has logged: the code may have been corrected since, and writing
 twice does no harm. A retry that Dagster started by itself is still the same attempt. An append
-always continues, because duplicate rows cannot be told apart.
+always continues, because duplicate rows cannot be distinguished.
 
 The tag `delta_ops/idempotency` overrides this: "force" for a run that continues nothing, "adopt"
 for a run that continues its parent in any case. A retry inherits the tags of its run, which counts
@@ -44,9 +44,9 @@ class WrittenAsset(NamedTuple):
 
     key: dg.AssetKey
     partitions: tuple[str, ...]
-    """Empty for an asset without."""
+    """Partition keys; empty for an asset without partitions."""
     is_repeatable: bool
-    """Whether the same rows may be written twice, as by an overwrite."""
+    """Whether the same rows may be written twice, for example by an overwrite."""
 
 
 class LostRun(NamedTuple):
@@ -175,13 +175,13 @@ def _is_forced(run: dg.DagsterRun, parent: dg.DagsterRun | None) -> bool:
 
 
 def _is_automatic(run: dg.DagsterRun, parent: dg.DagsterRun) -> bool:
-    """Whether Dagster itself has started a run because its parent failed."""
+    """Whether Dagster started the run automatically because its parent failed."""
     number = run.tags.get(_RETRY_TAG)
     return number is not None and number != parent.tags.get(_RETRY_TAG)
 
 
 def _has_logged(instance: dg.DagsterInstance, run: dg.DagsterRun, asset: WrittenAsset) -> bool:
-    """Whether a run has logged the materialization of the asset, in all of the partitions."""
+    """Whether a run has logged the materialization of the asset in all its partitions."""
     entries = instance.all_logs(run.run_id, of_type=dg.DagsterEventType.ASSET_MATERIALIZATION)
     events = (entry.dagster_event for entry in entries)
     logged = {event.partition for event in events if event and event.asset_key == asset.key}

@@ -1,7 +1,7 @@
-"""Setting values: reads and validates the metadata under keys of delta_ops.
+"""Setting values: reads and validates metadata with keys of delta_ops.
 
-Metadata may hold anything. A key that begins with `delta/` or `delta.`, or that is another spelling
-of one of our keys, is meant for delta_ops. It is an error if no such key is known.
+Metadata may hold any keys. A key is meant for delta_ops if it begins with `delta/` or `delta.`, or
+if it is another spelling of a known key. Such a key is an error if it is unknown.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from delta_ops.errors import InvalidRequestError
 
 Metadata = Mapping[str, Any]
 ReadMetadata = Callable[[Metadata, str], Metadata]
-"""Translates metadata to our keys; the text names their place in errors."""
+"""Translates metadata to keys of delta_ops; the text names the metadata in errors."""
 _PREFIXES = ("delta/", "delta.")
 
 
@@ -31,7 +31,12 @@ class Setting(NamedTuple):
     """Number of nearer places; 0 for the nearest place."""
 
     def rejection(self, wanted: str, outcome: str = "Nothing was written") -> InvalidRequestError:
-        """The error that names the value and says what it should be."""
+        """The error for a wrong value.
+
+        Args:
+            wanted: The expected value, to follow "give".
+            outcome: The end of the error.
+        """
         return InvalidRequestError(
             f"{self.place} have the {self.key} {self.value!r}, of type {type(self.value).__name__};"
             f" give {wanted}. {outcome}"
@@ -65,10 +70,10 @@ def validate_keys(
     Args:
         place: Name of the metadata for errors, in the plural: "the metadata of asset orders".
         only_ours: Whether the metadata may have no other keys.
-        outcome: Ends the error.
+        outcome: The end of the error.
 
     Raises:
-        InvalidRequestError: With the key and the nearest known key.
+        InvalidRequestError: A key is unknown; the error names the nearest known key.
     """
     for key in metadata:
         if key in known or not (only_ours or _is_meant_for_us(key, known)):
@@ -94,14 +99,14 @@ def _spelling(key: str) -> str:
 
 
 def read_flag(setting: Setting) -> bool:
-    """True or False."""
+    """Read True or False; the default is False."""
     if setting.value is None or isinstance(setting.value, bool):
         return bool(setting.value)
     raise setting.rejection("True or False")
 
 
 def read_columns(setting: Setting) -> tuple[str, ...] | None:
-    """One column or several columns."""
+    """Read one or several column names."""
     match setting.value:
         case None:
             return None
@@ -113,7 +118,7 @@ def read_columns(setting: Setting) -> tuple[str, ...] | None:
 
 
 def read_texts(setting: Setting, wanted: str) -> Mapping[str, str] | None:
-    """A mapping of texts to texts."""
+    """Read a mapping of texts to texts."""
     value = setting.value
     if value is None:
         return None

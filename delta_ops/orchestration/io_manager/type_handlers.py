@@ -37,17 +37,17 @@ from delta_ops.protocol.schema.arrow_types import columns_from_arrow
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TableRead:
-    """What an input reads: a version of a table, columns and rows."""
+    """The table version, columns and rows that an input reads."""
 
     log: DeltaLog
     snapshot: Snapshot
-    """At the version that Dagster records as provenance."""
+    """The snapshot at the version that Dagster records as provenance."""
     columns: Sequence[str] | None
-    """All of them if None."""
+    """Columns to read; None: all columns."""
     predicate: Predicate | None
-    """The rows of the partitions; all rows if None."""
+    """Matches the rows to read; None: all rows."""
     spark_session: Callable[[], Any]
-    """Gives the session of the IO manager; an error where it has none."""
+    """Returns the Spark session of the IO manager; raises an error without one."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -55,29 +55,29 @@ class TypeHandler:
     """How values of one class are written and read."""
 
     python_type: type | str
-    """The class, or its public name such as "polars.DataFrame", which imports nothing."""
+    """The class, or its public name such as "polars.DataFrame", which requires no import."""
     to_rows: Callable[[Any], Any] | None = None
-    """Makes Arrow data (a table, batch or reader) or a Spark DataFrame of the value; the IO manager
-    writes Spark DataFrames by Spark and all else by Arrow. None: no output can be such a value."""
+    """Converts a value to Arrow data (a table, batch or reader) or to a Spark DataFrame. The IO
+    manager writes Spark DataFrames with Spark and other data with Arrow. None: the class is not
+    supported for outputs."""
     from_table: Callable[[TableRead], Any] | None = None
-    """Makes the value of a table; None: no input can be such a value."""
+    """Converts a table to a value; None: the class is not supported for inputs."""
 
     @property
     def name(self) -> str:
-        """The class as users write it."""
+        """The public name of the class."""
         return (
             self.python_type if isinstance(self.python_type, str) else class_name(self.python_type)
         )
 
 
 def register_type_handler(handler: TypeHandler) -> None:
-    """Let assets return and take values of a class, or handle a known class in another way.
+    """Support a class for outputs and inputs of assets, or replace the handler of a class.
 
-    Call it where the module of your `Definitions` is imported: every process that runs a step
-    imports that.
+    Call this function in the module of your `Definitions`, which every step process imports.
 
     Raises:
-        InvalidRequestError: The handler is not complete.
+        InvalidRequestError: The handler is incomplete.
     """
     is_name = isinstance(handler.python_type, str)
     if is_name and not all(str(handler.python_type).rpartition(".")[::2]):
@@ -99,10 +99,10 @@ def register_type_handler(handler: TypeHandler) -> None:
 
 
 def rows_of(value: Any) -> Any:
-    """An output as a Spark DataFrame, or as Arrow data that have a schema.
+    """Convert an output to a Spark DataFrame, or to Arrow data with a schema.
 
     Raises:
-        InvalidRequestError: No handler makes rows of it.
+        InvalidRequestError: No handler supports the output.
     """
     handler = _find_handler(type(value))
     if handler is not None and handler.to_rows is not None:
@@ -119,7 +119,7 @@ def rows_of(value: Any) -> Any:
 
 
 def schema_of_rows(rows: Any) -> StructType:
-    """The columns of rows as `rows_of` makes them, as a table has them."""
+    """The table schema for rows from `rows_of`."""
     if is_spark_data(rows):
         from delta_ops.spark.schema import schema_from_spark
 
@@ -128,10 +128,10 @@ def schema_of_rows(rows: Any) -> StructType:
 
 
 def value_of_table(wanted: Any, read: TableRead) -> Any:
-    """A table as a value of the annotated type; a `Snapshot` without an annotation.
+    """Convert a table to the annotated type; to a `Snapshot` without an annotation.
 
     Raises:
-        InvalidRequestError: No handler makes such a value.
+        InvalidRequestError: No handler supports the annotated type.
     """
     wanted = _drop_none(wanted)
     if wanted in (Any, object):
@@ -180,7 +180,7 @@ def _find_handler(wanted: type) -> TypeHandler | None:
 
 
 def _class_of(handler: TypeHandler) -> type | None:
-    """The class; None where its package is not imported, so that nothing is of that class."""
+    """The class; None if its package is not imported, so no value of the class exists."""
     if isinstance(handler.python_type, type):
         return handler.python_type
     package, _, name = handler.python_type.rpartition(".")
@@ -252,7 +252,7 @@ def _initial_handlers() -> Iterator[TypeHandler]:
         to_rows=lambda frame: table_of_polars(frame.collect()),
         from_table=lambda read: _polars_frame(read).lazy(),
     )
-    # Rows of another table; of the asset's own there is nothing to write.
+    # For outputs these are rows of another table; the asset's own table needs no write.
     yield TypeHandler(
         python_type=Snapshot,
         to_rows=open_reader,
@@ -270,4 +270,4 @@ def _itself(value: Any) -> Any:
 
 
 handlers_by_name: dict[str, TypeHandler] = {each.name: each for each in _initial_handlers()}
-"""By the name of their class; of several for one class, the last counts."""
+"""Handlers by class name; the last registered handler of a class applies."""
