@@ -32,7 +32,7 @@ from delta_ops.protocol.predicate import Predicate
 from delta_ops.protocol.schema import VOID, ColumnPath, StructField, StructType, find_field
 from delta_ops.protocol.schema.arrow_types import arrow_type_from_type
 from delta_ops.protocol.values.conversion import value_of_type
-from delta_ops.transaction.changeable import validate_whole
+from delta_ops.transaction.mutability import validate_whole
 
 
 class Assignments(NamedTuple):

@@ -14,7 +14,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from delta_ops.protocol.values.far_times import date_text, time_text, timestamp_text
+from delta_ops.protocol.values.wide_timestamps import date_text, time_text, timestamp_text
 
 _US_PER_UNIT = {"s": 1_000_000, "ms": 1_000, "us": 1}
 

@@ -25,7 +25,7 @@ from delta_ops.log.commit_metrics import files_text, rows_text
 from delta_ops.maintenance import advise
 from delta_ops.planning.scan import plan_columnar_scan
 from delta_ops.protocol.predicate import Predicate
-from delta_ops.protocol.values.far_times import utc_text
+from delta_ops.protocol.values.wide_timestamps import utc_text
 from delta_ops.units import size_text
 
 _RUN = "dagster/run_id"

@@ -19,7 +19,7 @@ from delta_ops.cli.render import (
 from delta_ops.maintenance import VacuumResult, vacuum
 from delta_ops.maintenance.vacuum.inventory import load_inventory
 from delta_ops.maintenance.vacuum.operation import VACUUM
-from delta_ops.protocol.values.far_times import utc_text
+from delta_ops.protocol.values.wide_timestamps import utc_text
 
 _CENTURY_HOURS = 100 * 365 * 24
 

@@ -25,7 +25,7 @@ from delta_ops.spark.expressions.conditions import (
     own_condition,
     parse_condition,
 )
-from delta_ops.spark.places import reach
+from delta_ops.spark.file_uris import reach
 from delta_ops.spark.rewrite.rewrite import rewrite_group
 from delta_ops.spark.session.call_sites import omitting_call_sites
 from delta_ops.spark.session.session import session_time_zone

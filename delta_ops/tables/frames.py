@@ -13,7 +13,7 @@ from delta_ops.log import HistoryEntry, Snapshot
 from delta_ops.maintenance import RestorePlan
 from delta_ops.protocol.features import features_of_readers, features_of_writers
 from delta_ops.protocol.schema.column_names import name_of_path
-from delta_ops.spark.places import spark_path
+from delta_ops.spark.file_uris import spark_path
 
 _HISTORY = """
     version BIGINT, timestamp TIMESTAMP, userId STRING, userName STRING, operation STRING,

@@ -14,7 +14,7 @@ from pyspark.sql import DataFrame, SparkSession
 from delta_ops.log import DeltaLog, Snapshot
 from delta_ops.maintenance import OptimizeResult
 from delta_ops.protocol.predicate import Predicate
-from delta_ops.spark.places import spark_path
+from delta_ops.spark.file_uris import spark_path
 from delta_ops.tables.frames import frame
 
 _SIZES = "STRUCT<min: BIGINT, max: BIGINT, avg: DOUBLE, totalFiles: BIGINT, totalSize: BIGINT>"

@@ -24,8 +24,8 @@ from delta_ops.protocol.actions import AddCdcFile, AddFile
 from delta_ops.protocol.change_data import validate_feed_columns
 from delta_ops.protocol.schema import validate_distinct
 from delta_ops.protocol.table_definition import TableDefinition
-from delta_ops.transaction.changeable import validate_changeable
 from delta_ops.transaction.engine import Engine, PlannedChange
+from delta_ops.transaction.mutability import validate_changeable
 from delta_ops.transaction.overtaken import LONGEST_MS, begin_again
 from delta_ops.transaction.requests import CommitRequest, DeleteRequest, UpdateRequest
 from delta_ops.transaction.result import CommitResult

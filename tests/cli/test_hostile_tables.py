@@ -27,7 +27,7 @@ from delta_ops.cli.render import LogLines, report_errors
 from delta_ops.log import DeltaLog
 from delta_ops.log.commit_file import create_commit
 from delta_ops.protocol.actions import CommitInfo
-from delta_ops.protocol.values.far_times import date_text, time_text, timestamp_text
+from delta_ops.protocol.values.wide_timestamps import date_text, time_text, timestamp_text
 from delta_ops.transaction import Staged, begin
 from tests.cli.hostile_tables import NAME, PLACE, SHOWN, TEXT, create_hostile, odd_rows
 from tests.cli.terminals import text_shown

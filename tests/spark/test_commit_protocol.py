@@ -16,7 +16,7 @@ from pyspark.sql import DataFrame, SparkSession
 import delta_ops.arrow as da
 import delta_ops.spark as ds
 from delta_ops import DeltaLog
-from delta_ops.spark.places import remove_directory
+from delta_ops.spark.file_uris import remove_directory
 from delta_ops.spark.write import commit_protocol
 from delta_ops.spark.write.commit_protocol import ProtocolUnavailableError, write_parquet
 from delta_ops.storage import open_storage

@@ -32,7 +32,8 @@ from delta_ops.errors import DeltaOpsError, InvalidRequestError, OutsideFileErro
 from delta_ops.maintenance import optimize
 from delta_ops.orchestration import DeltaIOManager
 from delta_ops.protocol.schema import LONG, STRING, StructField, StructType
-from delta_ops.spark import places, stores
+from delta_ops.spark import file_uris as places
+from delta_ops.spark import stores
 from delta_ops.spark.stores import known_stores, put_settings
 from delta_ops.storage import open_storage
 from delta_ops.storage.hadoop import hadoop_store
@@ -556,7 +557,8 @@ CONNECTORS = """
 import sys
 from pyspark.sql import SparkSession
 from delta_ops.errors import MissingDependencyError
-from delta_ops.spark import places, stores
+from delta_ops.spark import stores
+from delta_ops.spark import file_uris as places
 from delta_ops.storage import open_storage
 from delta_ops.storage.hadoop import hadoop_store
 

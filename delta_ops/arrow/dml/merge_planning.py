@@ -48,7 +48,7 @@ from delta_ops.protocol.schema.char_types import char_lengths
 from delta_ops.protocol.schema.evolution import validate_given_once
 from delta_ops.protocol.table_definition import TableDefinition
 from delta_ops.transaction import Transaction
-from delta_ops.transaction.changeable import validate_assigned
+from delta_ops.transaction.mutability import validate_assigned
 from delta_ops.transaction.requests import MergeRequest
 from delta_ops.transaction.source_rules import SourceRule
 from delta_ops.transaction.write import merge_columns

@@ -29,7 +29,7 @@ from delta_ops.protocol.actions import AddFile
 from delta_ops.protocol.expression.resolution import finder_of
 from delta_ops.protocol.row_tracking import version_column
 from delta_ops.transaction import Transaction
-from delta_ops.transaction.changeable import validate_assigned
+from delta_ops.transaction.mutability import validate_assigned
 from delta_ops.transaction.requests import UpdateRequest
 from delta_ops.transaction.row_changes import Changed, Touched, num_live_rows, update_metrics
 

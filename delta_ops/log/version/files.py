@@ -15,8 +15,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from delta_ops.errors import LogCorruptError, naming_table
-from delta_ops.log.bad_path import line_of_path, naming_place
 from delta_ops.log.checkpoint.read import OpenCheckpoint, stream_adds, stream_removes
+from delta_ops.log.path_errors import line_of_path, naming_place
 from delta_ops.log.segment import Checkpoint
 from delta_ops.log.version import pruning
 from delta_ops.log.version.reconciliation import FileRows, Tail, file_rows, unseen_rows

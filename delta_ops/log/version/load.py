@@ -12,7 +12,6 @@ from functools import partial
 from typing import Protocol as Interface
 
 from delta_ops.errors import DeltaOpsError, LogCorruptError
-from delta_ops.log.bad_path import line_of_path, naming_place
 from delta_ops.log.checkpoint.damaged import (
     DamagedCheckpoint,
     damaged_checkpoint,
@@ -22,6 +21,7 @@ from delta_ops.log.checkpoint.damaged import (
 from delta_ops.log.checkpoint.read import OpenCheckpoint, open_checkpoint
 from delta_ops.log.commit_file import CommitMark
 from delta_ops.log.lost_commits import StateChecksum, load_state_checksum
+from delta_ops.log.path_errors import line_of_path, naming_place
 from delta_ops.log.segment import Checkpoint, Segment
 from delta_ops.log.table_state import EMPTY_STATE, TableState
 from delta_ops.log.version.reconciliation import Tail

@@ -8,7 +8,7 @@ from typing import Any
 from delta_ops.maintenance.log_cleanup.act import LogCleanupResult, clean_up_log
 from delta_ops.maintenance.operation import OperationEntry, Request
 from delta_ops.maintenance.thresholds import Facts, Finding, HealthThresholds, due_finding
-from delta_ops.protocol.values.far_times import utc_text
+from delta_ops.protocol.values.wide_timestamps import utc_text
 
 
 def _arguments(asked: Request) -> dict[str, Any]:

@@ -11,7 +11,7 @@ from delta_ops.maintenance.admission import is_own_log
 from delta_ops.maintenance.operation import OperationEntry, Option, Request
 from delta_ops.maintenance.thresholds import Facts, Finding, HealthThresholds, due_finding
 from delta_ops.maintenance.vacuum.act import VacuumResult, vacuum
-from delta_ops.protocol.values.far_times import utc_text
+from delta_ops.protocol.values.wide_timestamps import utc_text
 
 
 def _arguments(asked: Request) -> dict[str, Any]:

@@ -14,7 +14,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from delta_ops.orchestration.markdown import plain_text
-from delta_ops.protocol.values.far_times import utc_text
+from delta_ops.protocol.values.wide_timestamps import utc_text
 from delta_ops.units import size_text
 
 _WIDTH = 620

@@ -26,7 +26,7 @@ from delta_ops.orchestration.card.plots import (
     log_plot,
 )
 from delta_ops.orchestration.markdown import code_text, plain_text, run_link, table_text
-from delta_ops.protocol.values.far_times import utc_text
+from delta_ops.protocol.values.wide_timestamps import utc_text
 from delta_ops.units import count_text, size_text
 
 _PLOTTED_COMMITS = 40

@@ -18,7 +18,7 @@ from delta_ops.log.history.history import HistoryEntry
 from delta_ops.orchestration.markdown import plain_text
 from delta_ops.orchestration.table_versions import changes_rows
 from delta_ops.orchestration.tables import TableRef
-from delta_ops.protocol.values.far_times import utc_text
+from delta_ops.protocol.values.wide_timestamps import utc_text
 
 
 def build_freshness_checks(

@@ -42,7 +42,7 @@ from delta_ops.spark.schema import (
 )
 from delta_ops.spark.session.variables import escape_variables, names_like_variables
 from delta_ops.spark.write.table_columns import Misfit, fit_value
-from delta_ops.transaction.changeable import validate_whole
+from delta_ops.transaction.mutability import validate_whole
 
 
 class Assigned(NamedTuple):

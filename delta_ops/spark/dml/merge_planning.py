@@ -36,7 +36,7 @@ from delta_ops.spark.expressions.conditions import SparkCondition, validate_cond
 from delta_ops.spark.schema import data_schema_from_spark, describe
 from delta_ops.spark.session.progress import OnTasks, tasks_reporter
 from delta_ops.transaction import Transaction
-from delta_ops.transaction.changeable import validate_assigned
+from delta_ops.transaction.mutability import validate_assigned
 from delta_ops.transaction.requests import MergeRequest
 from delta_ops.transaction.write import merge_columns
 

@@ -36,7 +36,7 @@ from delta_ops.spark.expressions.conditions import (
 from delta_ops.spark.read.read import read_numbered
 from delta_ops.spark.session.call_sites import omitting_call_sites
 from delta_ops.transaction import Transaction
-from delta_ops.transaction.changeable import validate_assigned
+from delta_ops.transaction.mutability import validate_assigned
 from delta_ops.transaction.requests import UpdateRequest
 from delta_ops.transaction.row_changes import Changed, Touched, update_metrics
 

@@ -29,7 +29,7 @@ from delta_ops.planning.change_feed import (
 from delta_ops.planning.file_values import parse_partition_values
 from delta_ops.protocol.schema import StructField
 from delta_ops.spark.expressions.columns import physical_text
-from delta_ops.spark.places import spark_file
+from delta_ops.spark.file_uris import spark_file
 from delta_ops.spark.read.file_index import FileGroup, groups_of
 from delta_ops.spark.read.read import resolve_columns, show
 from delta_ops.spark.read.scan import ChosenRows, ScanColumns, known_size, scan, unite

@@ -41,7 +41,7 @@ from delta_ops.spark.expressions.columns import (
     select_columns,
     to_column,
 )
-from delta_ops.spark.places import spark_file, spark_path
+from delta_ops.spark.file_uris import spark_file, spark_path
 from delta_ops.spark.read.file_index import (
     ROW_NUMBER,
     FileGroup,

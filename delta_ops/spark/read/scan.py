@@ -37,7 +37,7 @@ from delta_ops.spark.file_columns import (
     select_table_columns,
     stored_schema,
 )
-from delta_ops.spark.places import reach, spark_path
+from delta_ops.spark.file_uris import reach, spark_path
 from delta_ops.spark.read import file_index, file_list
 from delta_ops.spark.read.file_index import ROW, ROW_NUMBER, FileGroup, IndexUnavailableError
 from delta_ops.spark.read.file_list import is_hidden

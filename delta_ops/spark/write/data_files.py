@@ -35,12 +35,12 @@ from delta_ops.protocol.table_definition import TableDefinition
 from delta_ops.protocol.values.partition_values import hive_directory
 from delta_ops.spark.expressions.columns import named_column
 from delta_ops.spark.file_columns import columns_of_files
+from delta_ops.spark.file_uris import options_to_write, remove_directory, spark_path
 from delta_ops.spark.partition_text import (
     partition_text,
     partition_text_checks,
     partition_values_of,
 )
-from delta_ops.spark.places import options_to_write, remove_directory, spark_path
 from delta_ops.spark.row_checks import RowCheck, counts_of, validate_counts
 from delta_ops.spark.session import jobs
 from delta_ops.spark.session.failures import translating_failures

@@ -36,7 +36,7 @@ from delta_ops.transaction.commit.proposal import (
 )
 from delta_ops.transaction.idempotency import result_if_done
 from delta_ops.transaction.races.conflicts import Footprint, conflict_error, find_conflict
-from delta_ops.transaction.races.deleted_meanwhile import (
+from delta_ops.transaction.races.vacuumed_files import (
     validate_added,
     validate_new_table,
     validate_no_vacuum,
