@@ -181,7 +181,10 @@ def end_command(
     has_left: bool = False,
     exit_zero: bool,
 ) -> None:
-    """Exit with the command's code. `exit_zero` is for schedulers that know only failure or not."""
+    """Exit with the command's code.
+
+    `exit_zero` is for schedulers that distinguish only success and failure.
+    """
     if exit_zero:
         show_json(counts)
     if has_failed:

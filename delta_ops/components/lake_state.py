@@ -1,7 +1,7 @@
 """Lake state: the tables below a prefix as JSON, so that a location loads without reading a store.
 
-`find_lake_tables` searches the tables when the state is refreshed. The state has no rows, sizes or
-versions, because they change with every commit; the commit sensor reports them.
+`find_lake_tables` finds the tables when the state is refreshed. The state has no row counts, sizes
+or versions, because they change with every commit; the commit sensor reports them.
 """
 
 from __future__ import annotations

@@ -34,7 +34,7 @@ _text = dg.Resolver.default
 
 
 class WatchAttributes(PlacedAttributes):
-    """How tables are watched."""
+    """Attributes for watching tables."""
 
     storage_options: StorageOptions = Field(default={})
     name: Annotated[

@@ -29,7 +29,7 @@ R = TypeVar("R")
 MAX_CONCURRENCY = 16
 """Concurrent requests of one caller; stores answer slowly, but many requests at a time."""
 _MOST_OFFERED = 256
-"""Calls that may wait for a thread; callers make further calls without help of the threads."""
+"""Maximum number of calls that wait for a thread; callers make all further calls themselves."""
 
 _this_thread = threading.local()
 

@@ -49,7 +49,7 @@ class ConcurrentDeleteReadException(PySparkException):
 
 
 class ConcurrentDeleteDeleteException(PySparkException):
-    """A concurrent commit deleted files that this operation deletes."""
+    """A concurrent commit deleted data that this operation deletes."""
 
 
 class ConcurrentTransactionException(PySparkException):

@@ -39,7 +39,7 @@ _MERGED = {
     "num_deleted_rows": ("numTargetRowsDeleted",),
     "num_inserted_rows": ("numTargetRowsInserted",),
 }
-"""For each figure, the merge metrics that it is the sum of."""
+"""The merge metrics that add up to each figure."""
 
 
 def frame(spark: SparkSession, rows: Sequence[tuple[Any, ...]], schema: str) -> DataFrame:

@@ -1,8 +1,8 @@
 """Incomplete checkpoints: deletes empty checkpoint files and parts of an incomplete checkpoint.
 
 deltalake's clean-up looks at names only. It takes any such file for a checkpoint and deletes the
-commits below it, after which no reader can read the table. So these files are deleted, by rules
-that keep every file that is still needed:
+commits below it. Then no reader can read the table. So these files are deleted, by rules that keep
+every file that is still needed:
 
 1. Only files of versions without a complete checkpoint are deleted, and only if the version can be
    read without them. Otherwise they may be all that is left of the version.

@@ -290,7 +290,7 @@ def _hash_keys(keys: pa.Array) -> pa.Array:
 def _validate_kept(storage: Storage, kept: Sequence[KnownSidecar], top: str) -> None:
     """Delete the new top-level file if a clean-up has deleted a reused sidecar.
 
-    A clean-up deletes sidecars that no checkpoint names, and may run before this one is written.
+    A clean-up deletes sidecars that no checkpoint names. It may run before this checkpoint exists.
 
     Raises:
         LogCorruptError: A reused sidecar is gone.

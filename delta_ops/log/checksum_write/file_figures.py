@@ -3,7 +3,7 @@
 Source: PROTOCOL.md, "Action Reconciliation".
 
 An add of a live file replaces the earlier add. A remove of a file that is not live has no effect.
-The effect of a commit therefore depends on which of its files were live before.
+The effect of a commit therefore depends on the previous state of its files.
 """
 
 from __future__ import annotations
