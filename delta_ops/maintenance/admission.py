@@ -31,7 +31,7 @@ def is_own_log(snapshot: Snapshot) -> bool:
 
 
 def validate_vacuumable(snapshot: Snapshot) -> None:
-    """Reject a table if the log cannot say which files the table needs.
+    """Reject a table if its log may not name all files that it needs.
 
     Raises:
         UnsupportedFeatureError: It uses a feature, or has a `_delta_ops` format, unknown here.

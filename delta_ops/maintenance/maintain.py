@@ -90,7 +90,7 @@ def maintain(
     """Run the operations that are due.
 
     Args:
-        operations: Run these operations, due or not; if None, those of the plan.
+        operations: Run these operations, due or not; if None, the operations of the plan.
         plan: A plan that was made a moment ago; if None, a plan is made.
         engine: Executes rewrites; `delta_ops.arrow.rewrite` if None.
         options: Arguments of operations, such as `{"vacuum": {"mode": "lite"}}`.

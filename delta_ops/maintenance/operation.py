@@ -32,7 +32,7 @@ Result = TypeVar("Result", bound=OperationResult)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Request:
-    """Arguments for all operations; each operation takes the ones that it uses."""
+    """Arguments for all operations; each operation takes the arguments that it uses."""
 
     clock: Clock = system_clock
     engine: Rewriter | None = None

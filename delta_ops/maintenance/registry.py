@@ -67,7 +67,7 @@ def findings_of_operations(facts: Facts, thresholds: HealthThresholds) -> tuple[
 
 
 def due_operations(findings: Iterable[Finding]) -> tuple[Operation, ...]:
-    """The operations that findings make due, in order, including refused ones."""
+    """The operations that findings make due, in order, also refused operations."""
     asked = {each.operation for each in findings if each.verdict == "due"}
     return tuple(entry.name for entry in OPERATIONS if entry.name in asked)
 

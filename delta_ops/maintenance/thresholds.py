@@ -66,7 +66,7 @@ class Facts:
     commits_since_checkpoint: int
     commit_bytes_since_checkpoint: int
     incomplete_checkpoint_files: int
-    """Files of checkpoints with missing parts, which some engines take for whole ones."""
+    """Files of checkpoints with missing parts, which some engines take for complete."""
     stale_checkpoint_files: int
     """Incomplete checkpoint files that no writer is completing."""
     deletable_log_files: int

@@ -49,7 +49,7 @@ class CheckpointPlan:
 def plan_checkpoint(
     snapshot: Snapshot, *, part_rows: int | None = None, stale: Collection[FileInfo] = ()
 ) -> CheckpointPlan:
-    """Decide whether the snapshot's version needs a checkpoint, and of which kind.
+    """Decide whether the snapshot's version needs a checkpoint, and its kind.
 
     Args:
         part_rows: As for `create_checkpoint`.

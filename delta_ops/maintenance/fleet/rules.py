@@ -14,7 +14,7 @@ from delta_ops.maintenance.thresholds import HealthThresholds
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MaintenanceRules:
-    """When an operation is due for a table, whether it may run, and with which options."""
+    """Thresholds of a table, and the operations that may run, with their options."""
 
     thresholds: HealthThresholds = DEFAULT_THRESHOLDS
     """Values at which an operation is due."""

@@ -92,7 +92,7 @@ class HealthFigures(Facts):
     deleted_file_retention_ms: int
     """`delta.deletedFileRetentionDuration`."""
     earliest_version: int | None
-    """The earliest version from which the log can be read."""
+    """The first readable version; all later versions are readable, too."""
     readable_ms: int | None
     """For how long the log has been readable; None: since the first version."""
     lost_commits: tuple[LostCommit, ...]

@@ -71,7 +71,7 @@ class LogCleanupResult:
     failures: tuple[str, ...]
     """Files that could not be deleted. The files after them in the plan were not deleted."""
     earliest_version: int | None
-    """The earliest version from which every version can be read after the clean-up."""
+    """The first readable version after the clean-up; all later versions are readable, too."""
     needed_after_all: int = 0
     """Sidecars of the plan that stayed, because a checkpoint names them since it was made."""
 

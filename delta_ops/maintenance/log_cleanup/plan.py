@@ -52,9 +52,9 @@ class LogCleanupPlan:
     cutoff_ms: int
     """Milliseconds since the Unix epoch; the latest version at that time stays readable."""
     boundary_version: int | None
-    """Version of the checkpoint from which everything stays; None: only leftovers are deleted."""
+    """Version of the oldest checkpoint that stays; None: only leftovers are deleted."""
     earliest_before: int | None
-    """The earliest version from which every version can be read."""
+    """The first readable version; all later versions are readable, too."""
     earliest_after: int | None
     latest_version: int | None
     is_enabled: bool

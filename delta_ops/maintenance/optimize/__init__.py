@@ -1,1 +1,1 @@
-"""Optimize: `plan` chooses the files to put together, `act` has them rewritten and commits."""
+"""Optimize: `plan` chooses files to combine, `act` rewrites them and commits."""

@@ -1,10 +1,10 @@
-"""Optimize: puts small files together, or lays rows out in an order. No commit changes a row.
+"""Optimize: combines small files, or lays rows out in an order. No commit changes a row.
 
 Commits only rearrange rows (`dataChange` false), so concurrent appends do not conflict. If another
 writer removed a file of one group, the other groups are still committed. Each commit has a txn
-`delta_ops:optimize:<what>` with the version that was planned on: of two runs with the same plan on
-one version, one commits and the other finds its work done. New files of a commit that did not
-happen are deleted, unless it is unknown whether it happened.
+`delta_ops:optimize:<what>` with the version of the plan: of two runs with the same plan on one
+version, one commits and the other finds its work done. New files of a failed commit are deleted,
+unless it is unknown whether it failed.
 """
 
 from __future__ import annotations
@@ -74,8 +74,9 @@ def optimize(
         curve: The curve through several columns; a clustered table always uses "hilbert".
         full: Lay out all files, not only new files and the files that they are merged with.
         engine: Executes the rewrites; `delta_ops.arrow.rewrite` if None.
-        min_files: Leave smaller groups as they are.
-        min_size: Bytes from which on a file is large enough; three quarters of the target if None.
+        min_files: Skip groups of fewer files.
+        min_size: Files of at least this many bytes are large enough; three quarters of the target
+            if None.
         max_size: Cut files of more bytes into files of about the target size and keep the order of
             their rows. At least twice the target; None: cut no file. Not with an order, which cuts
             files itself.
@@ -148,7 +149,7 @@ class OptimizeRequest(RewriteRequest):
         return f"{order} {self.full} {self.min_files} {bounds} {self.predicate!r}"
 
     def plan(self, snapshot: Snapshot) -> Planned:
-        """Choose small files to put together, or files to lay out in an order."""
+        """Choose small files to combine, or files to lay out in an order."""
         if self.zorder_by is None:
             order = clustering_order(snapshot)
         else:

@@ -1,7 +1,7 @@
-"""Advice: by which columns a table should be laid out, judged by the reads that were recorded.
+"""Advice: suggests columns for the layout of a table, judged by recorded reads.
 
-Each order is tried on a sample of the rows, and each recorded read on the files that would come of
-it, with the pruning that reads use. Nothing is rewritten; who wants what is advised asks for it.
+Each order is tried on a sample of the rows. Each recorded read is then tried on the resulting
+files, with the pruning that reads use. Nothing is rewritten.
 """
 
 from __future__ import annotations
@@ -32,53 +32,54 @@ from delta_ops.protocol.table_definition import validate
 from delta_ops.transaction.rewrite_group import CurveOrder
 
 _MOST_COLUMNS = 8
-"""The columns named most often are tried."""
+"""Number of columns that are tried: the columns that most reads use."""
 _MOST_TOGETHER = 4
 _LEAST_GAIN = 0.01
-"""Share of files that one column more must leave out, to be worth what it costs the others."""
+"""Share of files that another column must skip to be added, since it weakens the other columns."""
 _JUDGED_FILES = 4096
-"""As many files at most are looked at for what the layout is worth today."""
+"""The most files that are checked to judge the present layout."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AdvisedLayout:
-    """An order, and what it would have been worth."""
+    """An order, and the share of files that it would have skipped."""
 
     columns: tuple[str, ...]
     skipped: float
-    """Share of the files that a recorded read would have left out, from 0 to 1, on average."""
+    """Share of the files that a recorded read would have skipped, from 0 to 1, on average."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LayoutAdvice:
-    """What the recorded reads say of a table's layout."""
+    """Layouts of a table, ranked by the recorded reads."""
 
     table: str
     version: int
     num_reads: int
-    """Reads by which orders were judged."""
+    """Number of reads that orders were judged by."""
     num_left_out: int
-    """Recorded reads that no longer fit the table, or look at nothing by which rows can lie."""
+    """Recorded reads that no longer match the table, or filter by no column that rows can be laid
+    out by."""
     num_files: int
     num_files_after: int
-    """How many files a layout would make, about; share of files that are left out is of these."""
+    """About how many files a layout would make; `AdvisedLayout.skipped` is a share of these."""
     skipped_today: float
-    """As `AdvisedLayout.skipped`, of the files as they lie."""
+    """As `AdvisedLayout.skipped`, for the present files."""
     layouts: tuple[AdvisedLayout, ...]
-    """Each column by itself, and the best of several together; best first."""
+    """Each column by itself, and the best combinations; best first."""
 
 
 def advise(log: TableOrPlace) -> LayoutAdvice:
-    """Say by which columns the table should be laid out, and what share of files that would spare.
+    """Suggest columns for the layout of the table, with the share of files that reads would skip.
 
-    Reads are recorded where the table's property `delta_ops.recordReads` is true. Nothing is
-    changed. Rows of up to 64 files are read, of the columns that reads have named.
+    Reads are recorded if the table's property `delta_ops.recordReads` is true. Nothing is changed.
+    Rows of up to 64 files are read, from the columns that recorded reads use.
 
     Args:
         log: The table, by its handle, its path or URI.
 
     Raises:
-        InvalidRequestError: No read is recorded that could say anything.
+        InvalidRequestError: No recorded read can be used.
         TableNotFoundError: There is no table here.
         DataFileError: A data file is gone or cannot be read.
         UnsupportedFeatureError: The rows are stored in a way that we cannot read.
@@ -114,7 +115,7 @@ def advise(log: TableOrPlace) -> LayoutAdvice:
 
 
 def _axes(snapshot: Snapshot) -> frozenset[ColumnPath]:
-    """The columns by which files can be told apart."""
+    """The columns whose values can be used to skip files."""
     return frozenset(
         path
         for path, data_type in leaves(snapshot.schema)
@@ -133,10 +134,10 @@ def _is_axis(path: ColumnPath, snapshot: Snapshot) -> bool:
 def _usable(
     read: RecordedRead, snapshot: Snapshot, axes: frozenset[ColumnPath]
 ) -> Predicate | None:
-    """The predicate of a read as `resolve` returns it, if the table can be laid out for it."""
+    """The resolved predicate of a read; None if no layout can help it."""
     try:
         predicate = resolve(parse_predicate(read.predicate), snapshot.schema)
-    except InvalidRequestError:  # of columns that the table had once
+    except InvalidRequestError:  # it uses columns that were dropped
         return None
     return predicate if any(leaf.column in axes for leaf in leaves_of(predicate)) else None
 
@@ -171,7 +172,7 @@ def _frequent_columns(reads: Sequence[Predicate], axes: frozenset[ColumnPath]) -
 def _try_layouts(
     paths: Sequence[ColumnPath], share_skipped_by: Callable[[tuple[ColumnPath, ...]], float]
 ) -> tuple[AdvisedLayout, ...]:
-    """Each column by itself; then the best one with the next best beside it, while that gains."""
+    """Try each column alone; then add the next best column to the best order while that helps."""
     tried: dict[tuple[ColumnPath, ...], float] = {
         (path,): share_skipped_by((path,)) for path in paths
     }

@@ -1,9 +1,9 @@
-"""Auto-compaction: small files put together by whoever writes, just after the commit.
+"""Auto-compaction: a hook that combines small files just after a commit.
 
-A hook, to be given beside the others (`hooks=(*DEFAULT_HOOKS, auto_compact())`). It acts on tables
-with `delta.autoOptimize.autoCompact`, after commits that add rows, in the partitions of the new
-files, where these have enough small files. What a write may pay is bounded: by the bytes that are
-rewritten, and by what the hook does when somebody else is quicker, which is nothing.
+Pass it beside the other hooks (`hooks=(*DEFAULT_HOOKS, auto_compact())`). It acts on tables with
+`delta.autoOptimize.autoCompact`, after commits that add rows, in partitions of the new files that
+have enough small files. The cost of a write is bounded: the hook rewrites a limited number of
+bytes, and it gives up if another writer is faster.
 """
 
 from __future__ import annotations
@@ -34,19 +34,19 @@ from delta_ops.transaction.rewrite_group import Rewriter
 Partition = frozenset[tuple[str, str | None]]
 MAX_BYTES = 256 << 20
 MIN_FILES = 50
-"""As for the reference."""
+"""The same as in Delta Lake."""
 
 
 def auto_compact(
     *, max_bytes: int = MAX_BYTES, min_files: int = MIN_FILES, engine: Rewriter | None = None
 ) -> Hook:
-    """A hook that puts small files together where the table has `delta.autoOptimize.autoCompact`.
+    """Build a hook that combines small files if `delta.autoOptimize.autoCompact` is set.
 
     Clustered tables are left to `optimize`.
 
     Args:
-        max_bytes: The most that is rewritten after one commit; the rest waits for the next one.
-        min_files: Partitions with fewer small files are left.
+        max_bytes: The most bytes to rewrite after one commit; the rest waits for the next commit.
+        min_files: Partitions with fewer small files are skipped.
         engine: Executes the rewrites; `delta_ops.arrow.rewrite` if None.
 
     Raises:
@@ -71,7 +71,7 @@ def auto_compact(
         )
         try:
             run(committed.log, request, dry_run=False)
-        except CommitConflictError:  # the other writer has the files, or a later write will
+        except CommitConflictError:  # the other writer rewrote the files, or a later write will
             return
 
     return auto_compact_if_due
@@ -98,7 +98,7 @@ class AutoCompactRequest(RewriteRequest):
         return f"auto {self.max_bytes} {self.min_files}"
 
     def plan(self, snapshot: Snapshot) -> Planned:
-        """Choose small files of the partitions that were written to and have many of them."""
+        """Choose small files of partitions that were written to and have many small files."""
         target = target_size_bytes(snapshot, None)
         small = [] if snapshot.clustering_columns else small_files(snapshot, target)
         files = _filter_crowded(small, self.written, self.min_files)
@@ -139,6 +139,6 @@ def _partition(add: AddFile) -> Partition:
 def _filter_crowded(
     files: Sequence[AddFile], written: Collection[Partition], min_files: int
 ) -> list[AddFile]:
-    """The small files of partitions that were written to and have many."""
+    """The small files of partitions that were written to and have many of them."""
     of_written = split_by_partition(add for add in files if _partition(add) in written)
     return [add for each in of_written if len(each) >= min_files for add in each]

@@ -1,4 +1,4 @@
-"""How far a clustered table is laid out, and what the next run would make of it."""
+"""Measures the layout of a clustered table and predicts the next run's effect."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from delta_ops.maintenance.thresholds import Clustering
 
 
 def load_clustering(snapshot: Snapshot) -> Clustering:
-    """How far a table is laid out by its clustering columns; of one without, there is nothing."""
+    """Measure the layout by the clustering columns; zeros for a table without such columns."""
     order = clustering_order(snapshot)
     if order is None:
         return Clustering(depth=0, loose_files=0, next_depth=0)

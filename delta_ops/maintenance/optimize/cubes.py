@@ -1,12 +1,12 @@
-"""Cubes: files whose rows were laid out together, as their tags tell.
+"""Cubes: groups of files whose rows were laid out together, identified by tags.
 
-The tags, and the name of who clusters, are those of the reference, so that each goes on with what
-the other has laid out. Source: PROTOCOL.md, "Writer Requirements for Clustered Table".
+The tags and the clustering provider are the same as in Delta Lake, so that delta_ops and Spark
+continue each other's layouts. Source: PROTOCOL.md, "Writer Requirements for Clustered Table".
 
-The reference names columns as users do, also where column mapping lets them be renamed, and takes a
-file whose tag has other names for one of another order. What it reads is written so. What decides
-here, where it is there, is a tag of our own with the names that columns have in files: a column
-that was renamed is the same one, and one that got the name of another is not.
+Delta Lake writes the names of columns that users see, even if column mapping allows renames, and
+treats a file whose tag has other names as laid out in another order. We write its tag the same way.
+We also write our own tag with the physical names, which decides if it exists: a renamed column is
+still the same, and a column with the former name of another is not.
 """
 
 from __future__ import annotations
@@ -30,24 +30,24 @@ from delta_ops.protocol.schema.column_names import name_of_path
 from delta_ops.transaction.rewrite_group import CurveOrder
 
 PROVIDER = "liquid"
-"""Who clusters by these tags; files of another provider are not clustered anew."""
+"""The clustering provider of these tags; files of another provider are not clustered again."""
 _ID, _COLUMNS, _CURVE = "ZCUBE_ID", "ZCUBE_ZORDER_BY", "ZCUBE_ZORDER_CURVE"
 _STORED_COLUMNS = "delta_ops.zorderBy"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OrderTags:
-    """An order in the words of tags."""
+    """The tag texts of an order."""
 
     columns: str
-    """By the names that users see."""
+    """Column names that users see."""
     stored_columns: str
-    """By the names in files."""
+    """Physical column names."""
     curve: str
 
 
 def order_tags(snapshot: Snapshot, order: CurveOrder) -> OrderTags:
-    """The order of a table's columns."""
+    """Convert an order of the table's columns to tag texts."""
     return OrderTags(
         columns=_names_text(order.columns),
         stored_columns=_names_text(
@@ -58,28 +58,28 @@ def order_tags(snapshot: Snapshot, order: CurveOrder) -> OrderTags:
 
 
 def are_foreign(adds: pa.RecordBatch) -> pa.BooleanArray:
-    """Which files another provider clusters.
+    """Which files have another clustering provider.
 
     Args:
-        adds: With `tags` and `clusteringProvider`, for this function and the next two.
+        adds: With `tags` and `clusteringProvider`, also for the next two functions.
     """
     return pc.fill_null(pc.not_equal(adds["clusteringProvider"], PROVIDER), False)
 
 
 def are_loose(adds: pa.RecordBatch, order: OrderTags) -> pa.BooleanArray:
-    """Which files were not laid out in this order, and are not another provider's."""
+    """Which files were not laid out in this order and have no other clustering provider."""
     return pc.invert(pc.or_(are_foreign(adds), _are_laid_out(adds["tags"], order)))
 
 
 def cubes_of(adds: pa.RecordBatch, order: OrderTags) -> pa.StringArray:
-    """The cube of each file, null for those that were not laid out in this order."""
+    """The cube of each file; null for a file that was not laid out in this order."""
     is_laid_out = _are_laid_out(adds["tags"], order)
     cubes = values_of(adds["tags"].filter(is_laid_out), _ID)
     return pc.replace_with_mask(pa.nulls(len(adds), pa.string()), is_laid_out, cubes)
 
 
 def _are_laid_out(tags: pa.MapArray, order: OrderTags) -> pa.BooleanArray:
-    """Which files have the tags; to look each up by its key takes three times as long."""
+    """Which files have the tags; a lookup of each tag by its key takes three times as long."""
     names, values, ends = tags.keys, tags.items, tags.offsets.to_numpy()
 
     def have(name: str, is_wanted: pa.BooleanArray) -> npt.NDArray[np.bool_]:
@@ -90,7 +90,7 @@ def _are_laid_out(tags: pa.MapArray, order: OrderTags) -> pa.BooleanArray:
 
     tell = have(_STORED_COLUMNS, pc.is_valid(values))
     are_same = have(_STORED_COLUMNS, pc.equal(values, order.stored_columns))
-    # What others have written tells no more than this.
+    # Files of other writers have only this tag.
     are_named_so = have(_COLUMNS, pc.equal(values, order.columns))
     is_laid_out = (
         have(_ID, pc.is_valid(values))
@@ -101,14 +101,14 @@ def _are_laid_out(tags: pa.MapArray, order: OrderTags) -> pa.BooleanArray:
 
 
 def is_in_cube(tags: Mapping[str, str | None] | None) -> bool:
-    """Whether a file's tags say that it was laid out, in whatever order."""
+    """Whether a file's tags say that it was laid out, in any order."""
     return _ID in (tags or {})
 
 
 def mark_cube(
     adds: Iterable[AddFile], order: OrderTags, *, is_clustered: bool
 ) -> tuple[AddFile, ...]:
-    """Files that were written together in an order, as the files of a new cube."""
+    """Tag files that were written together in an order as a new cube."""
     cube = {
         _ID: str(uuid.uuid4()),
         _COLUMNS: order.columns,
@@ -123,7 +123,7 @@ def mark_cube(
 
 
 def shared_tags(adds: Sequence[AddFile]) -> dict[str, str | None]:
-    """The tags that files have in common: what they say is true of all their rows."""
+    """The tags that all files share: they hold for all rows of the files."""
     first, *others = [add.tags or {} for add in adds]
     return {
         name: value
@@ -133,7 +133,7 @@ def shared_tags(adds: Sequence[AddFile]) -> dict[str, str | None]:
 
 
 def shared_provider(adds: Sequence[AddFile]) -> str | None:
-    """Who clusters files that are written again as they lie; None if not all have the same."""
+    """The clustering provider that all files share; None if they differ."""
     providers = {add.clustering_provider for add in adds}
     return providers.pop() if len(providers) == 1 else None
 

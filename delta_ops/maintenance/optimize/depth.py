@@ -1,8 +1,9 @@
-"""Clustering depth: how many files may hold one combination of values, by their statistics alone.
+"""Clustering depth: how many files may hold one combination of values, from statistics alone.
 
-A file is a box: on each column's axis from its smallest value to its largest. The depth at a point
-is the number of boxes around it, and the depth of files is that where it is greatest: there, so
-many files are opened for one row. A file without a bound may hold anything on that side.
+A file is a box: on each column's axis it extends from the smallest to the largest value. The depth
+at a point is the number of boxes around it, and the depth of files is the greatest depth of any
+point: a read of one row there opens so many files. A file without a bound is unbounded on that
+side.
 """
 
 from __future__ import annotations
@@ -17,14 +18,14 @@ from delta_ops.maintenance.optimize.file_columns import FileColumns
 from delta_ops.maintenance.optimize.overlaps import Ranges
 
 _MOST_POINTS = 4096
-"""Points of an axis that are looked at by the axes after it; of more, evenly spread ones."""
+"""The most points of an axis to check on the next axes; if there are more, evenly spread points."""
 
 _Grid = npt.NDArray[Any]
 """A row for each axis, a column for each box."""
 
 
 def depth_of(files: FileColumns) -> int:
-    """The depth of the partition that has the greatest.
+    """The greatest depth of any partition.
 
     Args:
         files: With their ranges.
@@ -37,7 +38,7 @@ def depth_of(files: FileColumns) -> int:
 
 
 def max_depth(ranges: Sequence[Ranges]) -> int:
-    """The most boxes around one point; with thousands of boxes on several axes, about.
+    """The most boxes around one point; approximate for thousands of boxes on several axes.
 
     Args:
         ranges: The boxes, on each axis.
@@ -47,7 +48,7 @@ def max_depth(ranges: Sequence[Ranges]) -> int:
 
 
 def _deepest(lows: _Grid, highs: _Grid, least: int) -> int:
-    """The greatest depth, or `least`; it is reached where a box begins, on each axis."""
+    """The greatest depth, or `least`; the maximum is at the start of a box on each axis."""
     if lows.shape[1] <= least:
         return least
     starts = np.sort(lows[0])
@@ -60,7 +61,7 @@ def _deepest(lows: _Grid, highs: _Grid, least: int) -> int:
 
 
 def _deepest_at(points: _Grid, lows: _Grid, highs: _Grid, least: int) -> int:
-    """The greatest depth at some points of the first axis: by halves, as most boxes are narrow."""
+    """The greatest depth at some points of the first axis, by bisection: most boxes are narrow."""
     is_near = (lows[0] <= points[-1]) & (highs[0] >= points[0])
     near = lows[:, is_near], highs[:, is_near]
     if len(points) == 1:

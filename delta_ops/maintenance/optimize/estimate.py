@@ -1,4 +1,4 @@
-"""What a run would come to, told by a dry run: by its plan, the log and the runs before it."""
+"""Estimates the outcome of a run from its plan, the log and earlier runs."""
 
 from __future__ import annotations
 
@@ -26,46 +26,48 @@ from delta_ops.transaction import RewriteGroup
 VERSIONS_LOOKED_AT = 200
 _RUNS = 5
 _ALIKE = 4
-"""Input files of runs that are compared differ in size by this factor at most."""
+"""Two runs are comparable if the average sizes of their input files differ at most by this factor.
+"""
 _LATEST = 2**62
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Estimate:
-    """What is expected of a plan."""
+    """The expected outcome of a plan."""
 
     num_files: int
-    """Files that the groups become, with what they are put together with in the end."""
+    """Number of files after the run, with the files that outputs are merged with."""
     size_bytes: int
     depth: int | None
-    """Clustering depth of the table afterwards, the files of a group taken as one; None: the plan
-    has no order."""
+    """Clustering depth of the table after the run, with each group as one file.
+
+    None: the plan has no order.
+    """
     seconds: float | None
-    """By the rate of the last runs; None: none of them tells."""
+    """Expected duration at the rate of the last runs; None: no run has a rate."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Kind:
-    """Runs that may be compared."""
+    """The kind of a run; runs of the same kind are comparable."""
 
     operation: str
     is_ordered: bool
-    """Whether they laid rows out."""
+    """Whether the runs laid rows out."""
     file_bytes: float
-    """Bytes of an input file, on average: what one is put together with others saves most of a
-    small one."""
+    """Bytes of an input file, on average; combining small files saves the largest share."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Rates:
-    """What the last runs made of a byte of live rows."""
+    """Output bytes and seconds of the last runs for each byte of live rows."""
 
     bytes_per_byte: float = 1.0
     seconds_per_byte: float | None = None
 
 
 class _Figures(NamedTuple):
-    """What a run says of itself."""
+    """The metrics of a run in the log."""
 
     files: int
     removed: int
@@ -75,10 +77,10 @@ class _Figures(NamedTuple):
 
 
 def rates_of(history: Iterable[HistoryEntry], kind: Kind) -> Rates:
-    """The rates of the last runs of a kind.
+    """Compute the rates of the last runs of a kind.
 
     Args:
-        history: Newest first; as many versions as shall be looked at.
+        history: The versions to look at, newest first.
     """
     runs = [
         figures
@@ -86,7 +88,7 @@ def rates_of(history: Iterable[HistoryEntry], kind: Kind) -> Rates:
         if entry.operation == kind.operation and _is_ordered(entry) == kind.is_ordered
         if (figures := _figures(entry)) and _are_alike(figures.removed / figures.files, kind)
     ][:_RUNS]
-    # Of the bytes of files with vectors, an unknown share was of rows that are deleted.
+    # The bytes of files with deletion vectors include an unknown share of deleted rows.
     whole = [run for run in runs if not run.vectors]
     return Rates(
         bytes_per_byte=_ratio((run.added, run.removed) for run in whole) or 1.0,
@@ -97,10 +99,10 @@ def rates_of(history: Iterable[HistoryEntry], kind: Kind) -> Rates:
 def estimate(
     snapshot: Snapshot, planned: Planned, operation: str, history: Iterable[HistoryEntry]
 ) -> Estimate:
-    """What a plan is expected to come to.
+    """Estimate the outcome of a plan.
 
     Args:
-        operation: Its name in the history.
+        operation: The name of the operation in the history.
     """
     plan = planned.plan
     is_ordered = plan.order is not None
@@ -121,14 +123,14 @@ def estimate(
 
 
 class _Outputs(NamedTuple):
-    """What a group becomes."""
+    """The expected output of a group."""
 
     num_files: int
     size_bytes: float
 
 
 def _outputs(planned: Planned, rates: Rates) -> list[_Outputs]:
-    """What the groups become, after all rounds."""
+    """The expected outputs of all groups after all rounds."""
     plan, plan_again = planned.plan, planned.plan_again
     if plan_again is None:
         return [_outputs_of(group, rates) for group in plan.groups]
@@ -155,16 +157,16 @@ def _outputs(planned: Planned, rates: Rates) -> list[_Outputs]:
 
 
 def _draft(group: RewriteGroup, size: int) -> AddFile:
-    """A file that is newer than all others, as outputs are."""
+    """A stand-in for an output, newer than all files."""
     path = f"expected/{group.files[0].path}"
     add = replace(group.files[0], path=path, size=size, modification_time=_LATEST)
     return replace(add, stats=None, deletion_vector=None)
 
 
 def _outputs_of(group: RewriteGroup, rates: Rates) -> _Outputs:
-    """What a group becomes whose outputs stay as they are."""
+    """The expected output of a group that is not merged again."""
     size = sum(
-        # What was laid out before has saved already what there is to save.
+        # Files that were laid out before will not shrink again.
         _live_bytes(add) if group.order and is_in_cube(add.tags) else _expected_bytes(add, rates)
         for add in group.files
     )
@@ -173,7 +175,7 @@ def _outputs_of(group: RewriteGroup, rates: Rates) -> _Outputs:
     if group.order is None:
         cut = round(group.size_bytes / group.target_size_bytes)
         return _Outputs(max(1, cut) if len(group.files) == 1 else 1, size)
-    # The first file is cut by the bytes of the input, the others by what it came to.
+    # The first file is cut by the bytes of the input, the others by the bytes of the output.
     by_input, by_output = (round(n / group.target_size_bytes) for n in (group.size_bytes, size))
     return _Outputs(max(1, by_output, min(by_input, by_output + 1)), size)
 
@@ -183,7 +185,7 @@ def _expected_bytes(add: AddFile, rates: Rates) -> float:
 
 
 def _live_bytes(add: AddFile) -> float:
-    """The share of a file's bytes that its live rows have of its rows."""
+    """The bytes of a file in proportion to its live rows."""
     rows = num_records(add.stats)
     if add.deletion_vector is None or not rows:
         return add.size
@@ -191,7 +193,7 @@ def _live_bytes(add: AddFile) -> float:
 
 
 def depth_after(snapshot: Snapshot, plan: OptimizePlan) -> int:
-    """The depth once a plan with an order is executed, the files of a group taken as one."""
+    """The clustering depth after a plan with an order, with each group as one file."""
     assert plan.order
     files = load_file_columns(snapshot, plan.order, with_ranges=True)
     paths, groups = [], []
@@ -204,10 +206,10 @@ def depth_after(snapshot: Snapshot, plan: OptimizePlan) -> int:
 
 
 def _put_together(files: FileColumns, group_of: Ints) -> FileColumns:
-    """Each group as one file that reaches as far as its files together.
+    """Replace each group by one file whose ranges cover all its files.
 
     Args:
-        group_of: By file, from 0; -1: it is in none.
+        group_of: The group of each file, from 0; -1: none.
     """
     grouped = np.flatnonzero(group_of >= 0)
     _, firsts, group = np.unique(group_of[grouped], return_index=True, return_inverse=True)
@@ -232,7 +234,7 @@ def _is_ordered(entry: HistoryEntry) -> bool:
 
 
 def _ratio(figures: Iterable[tuple[float, int]]) -> float | None:
-    """What all first figures are to all second ones; None: there are none, or it is 0."""
+    """The sum of the figures per byte; None if there are none, or the sum is 0."""
     total, total_bytes = 0.0, 0
     for figure, size_bytes in figures:
         total += figure
@@ -248,6 +250,6 @@ def _figures(entry: HistoryEntry) -> _Figures | None:
     names = ("numRemovedFiles", "numRemovedBytes", "numAddedBytes", "numDeletionVectorsRemoved")
     try:
         figures = _Figures(*(int(entry.operation_metrics[n]) for n in (*names, "executionTimeMs")))
-    except (KeyError, TypeError, ValueError):  # another writer tells other things
+    except (KeyError, TypeError, ValueError):  # another writer records other metrics
         return None
     return figures if figures.files > 0 and figures.removed > 0 else None

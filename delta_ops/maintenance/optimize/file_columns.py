@@ -1,6 +1,6 @@
-"""Live files as columns: what a layout is planned and judged by.
+"""Live files as columns, to plan and judge a layout.
 
-Of a million files a run rewrites a few, so only those become values of their own.
+A run rewrites only a few files of a million, so only these become Python objects.
 """
 
 from __future__ import annotations
@@ -34,28 +34,28 @@ Axes = Mapping[ColumnPath, DataType]
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class FileColumns:
-    """The live files that may be laid out anew: in each column an entry for each file.
+    """The live files that may be laid out again: each column has an entry for each file.
 
-    One that a checkpoint names twice has two.
+    A file that a checkpoint names twice has two entries.
     """
 
     paths: pa.Array
-    """Canonical."""
+    """Canonical paths."""
     sizes: Ints
     """In bytes."""
     times: Ints
-    """When each was modified, in milliseconds."""
+    """Modification times in milliseconds."""
     partitions: Ints
-    """By number."""
+    """Partition numbers."""
     cubes: Ints
-    """By number; -1: the file was not laid out in the order."""
+    """Cube numbers; -1: the file was not laid out in the order."""
     is_foreign: npt.NDArray[np.bool_]
-    """Whether another provider clusters the file."""
+    """Whether the file has another clustering provider."""
     ranges: tuple[Ranges, ...] = ()
-    """For each column of the order; none if they were not asked for."""
+    """For each column of the order; empty if they were not requested."""
 
     def group_by_partition(self) -> list[Ints]:
-        """The numbers of the files of each partition."""
+        """The file numbers of each partition."""
         if not len(self.partitions):
             return []
         numbers = np.argsort(self.partitions, kind="stable")
@@ -75,7 +75,7 @@ class FileColumns:
 
 
 def has_loose_files(snapshot: Snapshot, order: CurveOrder) -> bool:
-    """Whether a file was not laid out in the order, by as little as tells it."""
+    """Whether a file was not laid out in the order; loads only tags."""
     tags = order_tags(snapshot, order)
     return any(
         pc.any(are_loose(batch, tags), min_count=0).as_py()
@@ -91,7 +91,7 @@ def load_file_columns(
     *,
     with_ranges: bool = False,
 ) -> FileColumns:
-    """The live files of a table, without those outside of it.
+    """Load the live files within the table.
 
     Args:
         predicate: Only these partitions.
@@ -128,7 +128,7 @@ def load_file_columns(
 
 
 def axes_of(snapshot: Snapshot, order: CurveOrder) -> Axes:
-    """The columns of an order."""
+    """The columns of an order, by physical names."""
     types = dict(leaves(snapshot.schema))
     return {physical_path(path, snapshot.schema): types[path] for path in order.columns}
 
@@ -136,11 +136,11 @@ def axes_of(snapshot: Snapshot, order: CurveOrder) -> Axes:
 def _own_files(
     snapshot: Snapshot, predicate: Predicate | None, *, with_stats: bool
 ) -> Iterator[pa.RecordBatch]:
-    """Live files inside the table; one batch at least."""
+    """Live files inside the table; at least one batch."""
     columns = [*_COLUMNS, "stats"] if with_stats else _COLUMNS
     for adds in snapshot.stream_live(columns):
         is_outside = are_absolute(adds[CANONICAL_PATH])
-        # To copy all that is kept takes longer than all else.
+        # Copying all files would take longer than all other steps.
         has_others = pc.any(is_outside, min_count=0).as_py()
         own = adds.filter(pc.invert(is_outside)) if has_others else adds
         if predicate is not None:
@@ -149,23 +149,23 @@ def _own_files(
 
 
 def _bounds(stats: pa.Array, axes: Axes) -> Iterator[pa.Array]:
-    """For each column its lowest and its highest value, as sort keys, and whether it has any."""
+    """For each column its lowest and highest value as sort keys, and whether it has values."""
     domains = dict(domains_at_once(stats, axes))
     missing = {path: data_type for path, data_type in axes.items() if path not in domains}
     domains |= domains_one_by_one(stats, missing) if missing else {}
     for path, data_type in axes.items():
         domain = domains[path]
         yield domain.low
-        # As it was written: neighbours would overlap.
+        # The bound as the writer computed it: otherwise neighbouring files would overlap.
         is_time = data_type in (TIMESTAMP, TIMESTAMP_NTZ)
         yield pc.subtract(domain.high, CUT_US) if is_time else domain.high
         yield domain.has_values
 
 
 def _ranges(low: pa.Array, high: pa.Array, has_values: pa.Array) -> Ranges:
-    """Bounds as ranks from 1; what has none goes beyond all, and a file without values is before.
+    """Convert bounds to ranks from 1; a missing upper bound gets a rank above all others.
 
-    Files that hold nothing but nulls lie beside each other, at 0.
+    Files that hold only nulls are together at 0.
     """
     codes = pc.rank(pa.concat_arrays([low, high]), "ascending", tiebreaker="dense").to_numpy()
     lows = np.where(_bools(low.is_null()), 0, codes[: len(low)].astype(np.int64))
@@ -185,7 +185,7 @@ def _number_partitions(values: Sequence[pa.Array], num_files: int) -> Ints:
 
 
 def _codes(texts: pa.Array) -> Ints:
-    """Equal texts by the same number, from 0."""
+    """Number texts from 0; equal texts have the same number."""
     codes: Ints = texts.dictionary_encode(null_encoding="encode").indices.cast("int64").to_numpy()
     return codes
 

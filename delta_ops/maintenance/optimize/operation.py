@@ -1,4 +1,4 @@
-"""Optimize as an entry of maintenance."""
+"""Optimize as a registered operation."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from delta_ops.protocol.schema.column_names import name_of_path
 
 
 def take_arguments(asked: Request) -> dict[str, Any]:
-    """The arguments of a rewrite that a request decides."""
+    """The arguments of a rewrite that come from a request."""
     return {
         "engine": asked.engine,
         "clock": asked.clock,
@@ -40,7 +40,7 @@ def _clustering_findings(facts: Facts, limits: HealthThresholds) -> Sequence[Fin
     clustering = facts.clustering
     if clustering is None:
         return ()
-    # No run changes the depth of files that are laid out already.
+    # No run changes the depth of files that are already laid out.
     threshold = limits.clustering_depth
     cure = (
         "optimize: new files are not clustered yet; the next run is expected to leave a depth of "

@@ -1,4 +1,4 @@
-"""The order that a table, or whoever optimizes it, asks for."""
+"""Resolves the order to lay a table out by: `zorder_by` or the clustering columns."""
 
 from __future__ import annotations
 
@@ -29,16 +29,15 @@ from delta_ops.transaction.rewrite_group import MAX_ORDER_COLUMNS, Curve, CurveO
 
 _ORDERED = (*INTEGER_RANGES, FLOAT, DOUBLE, DATE, TIMESTAMP, TIMESTAMP_NTZ, STRING, BINARY, BOOLEAN)
 _WITHOUT_BOUNDS = (BINARY, BOOLEAN)
-"""Files are not told apart by them, but row groups are."""
+"""These types help to skip row groups, but not files."""
 
 
 def zorder(snapshot: Snapshot, names: Sequence[str], curve: Curve) -> CurveOrder:
-    """The order by columns of these names.
+    """The order by the named columns.
 
     Raises:
-        InvalidRequestError: There is no such column, it has no order or no statistics, it is named
-            twice or is a partition column, there are too many, or the table has an order of its
-            own.
+        InvalidRequestError: A column does not exist, has no order or no statistics, is named twice
+            or is a partition column; there are too many columns; or the table is clustered.
     """
     table, schema = snapshot.uri, snapshot.schema
     if snapshot.clustering_columns:
@@ -75,7 +74,7 @@ def clustering_order(snapshot: Snapshot) -> CurveOrder | None:
 
 
 def validate_axis(path: ColumnPath, snapshot: Snapshot) -> None:
-    """Refuse a column by which rows cannot be laid out, or need not be.
+    """Reject a column that rows cannot be laid out by, or need not be.
 
     Raises:
         InvalidRequestError: It is a partition column, or has no order or no statistics.

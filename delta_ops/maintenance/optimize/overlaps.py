@@ -1,16 +1,16 @@
-"""Overlaps: which laid-out files to lay out again with new ones, by the ranges of one column. Pure.
+"""Overlaps: chooses laid-out files to rewrite with new files, by one column's ranges. Pure.
 
-Data comes in the order of the column, mostly, and some of it late. What is new is laid out for
-itself; it lies beside older files where it is late. At most `MOST_DEPTH` files may hold a value:
-where there would be more, those are rewritten too that are in the way of most for their bytes.
-These are the late data of earlier runs, few and spread far, and not the many files that have been
-in their place for long. For that, late data must not share a file with new data that continues the
-table; see `RewriteGroup.apart`.
+Data usually arrives in the order of the column, and some of it late. New data is laid out by
+itself; late data overlaps older files. At most `MOST_DEPTH` files may hold a value. If there would
+be more, the files that reduce the depth most for their bytes are rewritten, too. These are the late
+data of earlier runs: a few files with wide ranges, and not the many files that were in place long
+before. This works only if late data does not share a file with new data that continues the table;
+see `RewriteGroup.apart`.
 
-Where all data are spread everywhere, that would come to rewrite the table again and again: more
-than `_MOST_SHARE` of what is new is not chosen, and the caller goes by size. Where files are many
-times what is new, one of late data would be more than that, and would stay in everyone's way: two
-files may be chosen, up to `_MOST_SHARE_OF_FILES` of what is new.
+If all data has wide ranges, this would rewrite the table again and again. So at most `_MOST_SHARE`
+times the bytes of new files are chosen; beyond that, the caller chooses by size. If files are many
+times larger than the new data, a single file of late data would exceed that share and would overlap
+forever. So two files may be chosen, up to `_MOST_SHARE_OF_FILES` times the bytes of new files.
 """
 
 from __future__ import annotations
@@ -21,36 +21,38 @@ import numpy as np
 import numpy.typing as npt
 
 MOST_DEPTH = 3
-"""How many files may hold a value after a run."""
+"""The most files that may hold a value after a run."""
 _MOST_SHARE = 4
-"""Times the bytes of new files that may be rewritten with them."""
+"""Factor of the bytes of new files: so much may be rewritten with them."""
 _FEW_FILES = 2
-"""How many files of the middle size may be rewritten, also if they are more than that."""
+"""Number of median-sized files that may be rewritten even if they exceed `_MOST_SHARE`."""
 _MOST_SHARE_OF_FILES = 16
-"""Times the bytes of new files that these few may be."""
+"""Factor of the bytes of new files: the limit for these few files."""
 _MANY_SMALL = 16
-"""Small files are put together when there are so many: each row is written again but for the
-logarithm to this base of how much larger a file is than what comes at a time."""
+"""Number of small files that triggers a rewrite.
+
+Each row is rewritten about log(file size / size of an increment) times, to this base.
+"""
 _GROWTH = 2
 _NARROW = 4
-"""Times the width of the middle one, up to which a file counts as one in its place."""
+"""Factor of the median width: narrower files count as in place."""
 
 Ints = npt.NDArray[np.int64]
 
 
 class Ranges(NamedTuple):
-    """The least and the greatest value of each file, as ranks among all of them from 0."""
+    """The smallest and the largest value of each file, as ranks from 0 among all values."""
 
     lows: Ints
     highs: Ints
 
 
 def choose_small(sizes: Ints, limit: int) -> list[int]:
-    """Numbers of small files to put together: the smallest ones, if they are many.
+    """Numbers of small files to combine: the smallest files, if there are many.
 
     Args:
         sizes: Bytes of the laid-out files.
-        limit: From here on a file is large enough.
+        limit: Files of at least this many bytes are large enough.
     """
     order = [int(number) for number in np.argsort(sizes, kind="stable") if sizes[number] < limit]
     if len(order) < _MANY_SMALL:
@@ -67,16 +69,16 @@ def choose_small(sizes: Ints, limit: int) -> list[int]:
 def choose_overlapping(
     ranges: Ranges, sizes: Ints, is_rewritten: npt.NDArray[np.bool_]
 ) -> list[int] | None:
-    """Numbers of files to rewrite with those that are rewritten anyway; None: they are too many.
+    """Numbers of files to rewrite with the given files; None: they are too many.
 
     Args:
         ranges: The values of all files.
         sizes: Bytes of all files.
-        is_rewritten: By file; one at least.
+        is_rewritten: By file; at least one.
     """
     left = _most_bytes(sizes, is_rewritten)
-    # Between two ranks lies a place of its own. The last value of a file does not count, since the
-    # next file may begin with it.
+    # There is one place for each rank and one between two ranks. The last value of a file does not
+    # count, since the next file may begin with it.
     firsts, lasts = 2 * ranges.lows, np.maximum(2 * ranges.lows, 2 * ranges.highs - 1)
     num_places = int(lasts.max()) + 1
     depth = np.zeros(num_places + 1, np.int64)
@@ -111,9 +113,10 @@ def _most_bytes(sizes: Ints, is_rewritten: npt.NDArray[np.bool_]) -> int:
 
 
 def find_last_in_place(ranges: Ranges, is_kept: npt.NDArray[np.bool_]) -> int | None:
-    """The number of the file that ends last of those that stay; files spread far do not count.
+    """The kept file that ends last, without files that have wide ranges.
 
-    A file of the far future, or one of late data alone, would tell nothing of where new data begin.
+    A file with dates in the far future, or with late data only, does not show where new data
+    begins.
     """
     numbers = np.flatnonzero(is_kept)
     if not len(numbers):

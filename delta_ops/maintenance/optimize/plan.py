@@ -1,10 +1,10 @@
-"""What optimize rewrites: small files of a partition that fit together into one. Pure.
+"""Chooses the files that optimize rewrites: small files of a partition that fit together. Pure.
 
-A file is small if it has less than three quarters of the target size: rewriting what is nearly
-full gains nothing. Small files are taken in the order of their age and put together as long as they
-fit, so that files written together stay together and keep their narrow ranges of values. Each group
-therefore becomes one file; a file that fits with no neighbour is left alone. A file that is too
-large, where that is asked about, is a group by itself and becomes several.
+A file is small if it has less than three quarters of the target size: rewriting a nearly full file
+gains nothing. Small files are combined in the order of their age as long as they fit, so that files
+written together stay together and keep their narrow ranges of values. Each group therefore becomes
+one file; a file that fits with no neighbour is skipped. A file larger than `max_size_bytes` is a
+group by itself and becomes several files.
 """
 
 from __future__ import annotations
@@ -22,16 +22,16 @@ DEFAULT_TARGET_SIZE_BYTES = 128 * 1024 * 1024
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OptimizePlan:
-    """Groups of files, each to become one file, or as many as it or its order is cut into."""
+    """Groups of files. Each becomes one file, or several if a file or an order is cut."""
 
     target_size_bytes: int
     groups: tuple[RewriteGroup, ...] = ()
     order: CurveOrder | None = None
-    """The order of the rows of each group; None: that in which they are."""
+    """The order of the rows of each group; None: the present order."""
 
     @property
     def files(self) -> list[AddFile]:
-        """The files to be rewritten."""
+        """The files to rewrite."""
         return [add for group in self.groups for add in group.files]
 
     @property
@@ -41,19 +41,19 @@ class OptimizePlan:
 
     @property
     def size_bytes(self) -> int:
-        """Bytes to be rewritten."""
+        """Number of bytes to rewrite."""
         return sum(group.size_bytes for group in self.groups)
 
     @property
     def has_work(self) -> bool:
-        """Whether any files are better put together."""
+        """Whether there are files to rewrite."""
         return bool(self.groups)
 
     def fit_groups(self, max_bytes: int | None, table: str, cure: str = "") -> OptimizePlan:
         """The groups that fit into a budget, in their order.
 
         Args:
-            cure: What else there is to do but to raise it.
+            cure: Text for the error: what to do instead of raising the budget.
 
         Raises:
             InvalidRequestError: There are groups, and none of them fits.
@@ -70,7 +70,7 @@ class OptimizePlan:
         return fitting
 
     def take_within(self, max_bytes: int) -> OptimizePlan:
-        """The groups that fit into a budget, in their order; none if none does."""
+        """The groups that fit into a budget, in their order; none if no group fits."""
         taken: list[RewriteGroup] = []
         left = max_bytes
         for group in self.groups:
@@ -80,7 +80,7 @@ class OptimizePlan:
         return replace(self, groups=tuple(taken))
 
     def split(self, max_bytes: int) -> tuple[OptimizePlan, OptimizePlan]:
-        """The first groups that have so many bytes together, one at least, and the others."""
+        """Split off the first groups with at most this many bytes in total, at least one group."""
         taken: list[RewriteGroup] = []
         size = 0
         for group in self.groups:
@@ -92,10 +92,10 @@ class OptimizePlan:
         return replace(self, groups=tuple(taken)), replace(self, groups=rest)
 
     def keep_files(self, paths: Collection[str], least: int) -> OptimizePlan:
-        """The groups without files of other paths.
+        """The plan without files of other paths.
 
         Args:
-            least: Groups that have come to fewer files are left out.
+            least: Groups that are left with fewer files are dropped.
         """
         groups = (
             (group, tuple(add for add in group.files if add.path in paths)) for group in self.groups
@@ -109,18 +109,18 @@ class OptimizePlan:
 
 
 PlanAgain = Callable[[Iterable[AddFile]], OptimizePlan]
-"""Plans over what has come of groups, and the files beside it."""
+"""Plans again over the outputs of groups and the remaining files."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Planned:
-    """A plan, and what follows it."""
+    """A plan, and how to plan again on its outputs."""
 
     plan: OptimizePlan
     candidates: Sequence[AddFile] = ()
-    """Files that may be put together with what comes of the plan, its own among them."""
+    """Files that may be combined with outputs of the plan; includes the files of the plan."""
     plan_again: PlanAgain | None = None
-    """None: what comes of the plan stays as it is."""
+    """None: outputs of the plan are final."""
 
 
 def plan_optimize(
@@ -132,20 +132,20 @@ def plan_optimize(
     max_size_bytes: int | None = None,
     max_group_bytes: int | None = None,
 ) -> OptimizePlan:
-    """Choose the files to put together, and those to cut.
+    """Choose the files to combine, and files to cut.
 
     Args:
-        files: Live files; those that are not small are passed over.
-        target_size_bytes: About how large files should become.
-        min_files: Fewer are not worth a rewrite.
-        min_size_bytes: The size from which on a file is large enough; three quarters of the target
+        files: Live files; files that are not small are skipped.
+        target_size_bytes: The approximate size of new files.
+        min_files: Smaller groups are skipped.
+        min_size_bytes: Files of at least this size are large enough; three quarters of the target
             if None.
         max_size_bytes: Larger files are cut into files of about the target size; none if None.
-        max_group_bytes: No more are put together, where that is less than the target.
+        max_group_bytes: The most bytes of a group, if less than the target.
 
     Raises:
-        InvalidRequestError: The target is not positive, a group may be a single file, or what a
-            file is cut into might be too large again.
+        InvalidRequestError: The target is not positive, `min_files` is less than 2, or the pieces
+            of a cut file might be too large again.
     """
     validate_arguments(plan_optimize, locals())
     if target_size_bytes < 1:
@@ -178,10 +178,10 @@ def plan_optimize(
 
 
 def validate_bounds(*, max_bytes: int | None, commit_bytes: int, min_size: int | None) -> None:
-    """Refuse bounds of a run that mean nothing.
+    """Reject invalid bounds of a run.
 
     Raises:
-        InvalidRequestError: One is too small.
+        InvalidRequestError: A bound is too small.
     """
     if max_bytes is not None and max_bytes < 1:
         raise InvalidRequestError(f"the budget must be positive, not {max_bytes} bytes")
@@ -200,17 +200,17 @@ def split_by_partition(files: Iterable[AddFile]) -> list[list[AddFile]]:
 
 
 def age_key(add: AddFile) -> tuple[int, str]:
-    """A key to sort files by, so that neighbours were written about the same time."""
+    """A sort key that makes files neighbours if they were written at about the same time."""
     return add.modification_time, add.path
 
 
 def small_file_limit(target_size_bytes: int) -> int:
-    """The size in bytes from which on a file is large enough."""
+    """The size in bytes that makes a file large enough."""
     return -(-target_size_bytes * 3 // 4)
 
 
 def pack(files: Iterable[AddFile], target_size_bytes: int) -> Iterator[list[AddFile]]:
-    """Files in the order of their age, as many together as fit; a larger one stands alone."""
+    """Group files in the order of their age, as many as fit; a larger file is a group by itself."""
     group: list[AddFile] = []
     size = 0
     for add in sorted(files, key=age_key):

@@ -1,13 +1,13 @@
-"""Which files are laid out in an order. Pure.
+"""Chooses the files to lay out in an order. Pure.
 
-New files, and those of another order, are put together with each other. Where there is no such file
-there is nothing to do, so that runs come to rest.
+New files, and files of another order, are combined with each other. If there is no such file there
+is nothing to do, so that repeated runs end.
 
-By one column, laid-out files are rewritten with them where too many would hold the same values;
-see `overlaps`. By several columns, and where that would be too much, they are chosen by size: files
-that were laid out together are a cube, and cubes that are not much larger than what is new are
-rewritten with it. So the cubes of a partition grow by a factor, their number by the logarithm of
-the partition's bytes, and a row is written again as many times.
+With one column, laid-out files are rewritten too if too many files would hold the same values; see
+`overlaps`. With several columns, or if that would be too much, laid-out files are chosen by size.
+Files that were laid out together are a cube, and cubes that are not much larger than the new files
+are rewritten with them. So the cubes of a partition grow by a factor. Their number, and the number
+of rewrites of a row, is the logarithm of the partition's bytes.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ from delta_ops.transaction import CurveOrder, RewriteGroup
 
 MAX_GROUP_BYTES = 100 << 30
 _GROWTH = 2
-"""A cube is put together with new files until it has so many times their bytes."""
+"""A cube is combined with new files until it has this many times their bytes."""
 _NONE: Ints = np.array([], np.int64)
 
 
@@ -58,19 +58,19 @@ def plan_order(
     full: bool = False,
     max_group_bytes: int = MAX_GROUP_BYTES,
 ) -> OptimizePlan:
-    """Choose the files to lay out, a group to a partition.
+    """Choose the files to lay out, one group per partition.
 
     Args:
-        target_size_bytes: About how large files should become.
+        target_size_bytes: The approximate size of new files.
         predicate: Only these partitions.
-        min_files: Fewer are not worth a rewrite, unless they are large together.
-        full: All files of a partition, unless they are one cube already; of whatever size.
-        max_group_bytes: How much is laid out at once; what is left of a partition waits for the
+        min_files: Smaller groups are skipped, unless they are large in total.
+        full: All files of a partition at any size, unless they are one cube already.
+        max_group_bytes: The most bytes to lay out at once; the rest of a partition waits for the
             next run.
 
     Raises:
-        InvalidRequestError: The target is not positive, a group may be a single file, or the
-            predicate is about other than partition columns.
+        InvalidRequestError: The target is not positive, `min_files` is less than 2, or the
+            predicate uses a column that is no partition column.
     """
     if target_size_bytes < 1:
         raise InvalidRequestError(f"the target size must be positive, not {target_size_bytes}")
@@ -102,17 +102,17 @@ class Chosen(NamedTuple):
 
     files: Ints
     last_in_place: Ints = _NONE
-    """Rows beyond this file, if any, are kept apart, as by `RewriteGroup.apart`."""
+    """Rows beyond this file, if there is one, are kept apart, as by `RewriteGroup.apart`."""
 
 
 def choose_files(
     files: FileColumns, *, limit: int, full: bool = False, max_group_bytes: int = MAX_GROUP_BYTES
 ) -> list[Chosen]:
-    """What `plan_order` chooses, partition by partition; none may be empty.
+    """Choose files for `plan_order`, by partition; the result may have empty entries.
 
     Args:
-        files: With their ranges by one column: where they overlap, that is what it goes by.
-        limit: The size in bytes from which on a file is large enough.
+        files: If they have ranges (for one column), the choice follows overlaps.
+        limit: Files of at least this many bytes are large enough.
     """
     return [
         _choose(files, numbers[~files.is_foreign[numbers]], limit, full, max_group_bytes)
@@ -141,7 +141,7 @@ def _choose(files: FileColumns, ours: Ints, limit: int, full: bool, max_bytes: i
 
 
 def _take_oldest(files: FileColumns, numbers: Ints, max_bytes: int) -> Ints:
-    """Files in the order of their age, as many as fit; two at least, if there are."""
+    """The oldest files that fit; at least two, if there are two."""
     if _size(files, numbers) <= max_bytes:
         return numbers
     keys = pa.table({"time": files.times[numbers], "path": files.paths.take(numbers)})
@@ -167,7 +167,7 @@ def _choose_by_overlap(
 
 
 def _ranges_among(files: FileColumns, numbers: Ints) -> Ranges:
-    """The ranges of some files, as ranks among theirs."""
+    """The ranges of some files, as ranks among these files."""
     (of_all,) = files.ranges
     ends = np.concatenate([of_all.lows[numbers], of_all.highs[numbers]])
     if len(numbers) < len(of_all.lows):
@@ -176,12 +176,12 @@ def _ranges_among(files: FileColumns, numbers: Ints) -> Ranges:
 
 
 def _choose_cubes(sizes: Ints, loose_bytes: int, max_bytes: int) -> list[int]:
-    """The cubes of a partition that new files are put together with.
+    """The cubes of a partition to combine with new files.
 
     Args:
         sizes: Bytes of each cube.
         loose_bytes: Bytes of the new files.
-        max_bytes: Bound of all that is rewritten.
+        max_bytes: The most bytes to rewrite in total.
     """
     chosen: list[int] = []
     size = loose_bytes
@@ -200,14 +200,14 @@ def _load_groups(
     chosen: Sequence[Chosen],
     target_size_bytes: int,
 ) -> list[RewriteGroup]:
-    """What was chosen, with all that the log says of these files."""
+    """Load the complete add actions of the chosen files into groups."""
     if not chosen:
         return []
     wanted = np.concatenate([numbers for each in chosen for numbers in each])
     by_path = own_files_by_path(snapshot, files.paths.take(wanted))
 
     def adds_of(numbers: Ints) -> list[AddFile]:
-        # A checkpoint may name a file twice; its rows are there once.
+        # A checkpoint may name a file twice, but its rows exist once.
         paths = dict.fromkeys(files.paths.take(numbers).to_pylist())
         return [by_path[path] for path in paths]
 
@@ -223,7 +223,7 @@ def _load_groups(
 
 
 def _beyond(snapshot: Snapshot, order: CurveOrder, last: Sequence[AddFile]) -> Predicate | None:
-    """Whether a row has a greater value than all of a file; None: there is none, or no bound."""
+    """A predicate for rows above all values of a file; None if there is no file or no bound."""
     for add in last:
         ((stored, data_type),) = axes_of(snapshot, order).items()
         bound = upper_bound(parse_stats(add.stats) or FileStats(), stored, data_type)

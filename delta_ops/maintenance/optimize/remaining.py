@@ -1,9 +1,8 @@
-"""Remaining: what is left of the plan that a run began with, from one commit to the next.
+"""Remaining: tracks the unfinished part of a run's first plan across commits.
 
-The groups that were planned stay the same, with their files as the log has them by then; what came
-meanwhile is for another run. Once they are done, what has come of them is put together where it
-fits: outputs are smaller than their inputs. That rewrites files of the run again and leaves fewer,
-so it ends.
+The planned groups stay the same, with their files as the latest log describes them; later files
+wait for another run. After the groups are done, their outputs are combined if they fit: outputs are
+smaller than their inputs. This rewrites files of the run again and leaves fewer files, so it ends.
 """
 
 from __future__ import annotations
@@ -22,12 +21,12 @@ from delta_ops.protocol.file_paths import canonical_path
 
 
 class Remaining:
-    """The groups that are left; knows what has come of those that are done."""
+    """The groups that are left, and the outputs of groups that are done."""
 
     def __init__(self, planned: Planned, snapshot: Snapshot, max_bytes: int | None) -> None:
         self.plan = planned.plan
         self.files_left = 0
-        """Planned files that somebody else took from the table before their turn."""
+        """Planned files that another writer removed from the table before their turn."""
         self.plan_again = planned.plan_again
         self._snapshot = snapshot
         self._left_bytes = max_bytes
@@ -36,21 +35,21 @@ class Remaining:
 
     @property
     def is_done(self) -> bool:
-        """Whether there is nothing more to look for; asked after a part is noted."""
+        """Whether nothing more can be planned; call it after a part is noted."""
         return not self.plan.has_work and (self._is_first or self.plan_again is None)
 
     def take(self, commit_bytes: int) -> tuple[OptimizePlan, Sequence[AddFile]]:
-        """The groups of the next commit, and the files that these may be put together with."""
+        """The groups of the next commit, and the files that they may be combined with."""
         part, self.plan = self.plan.split(commit_bytes)
-        # A part goes by its own files; the others are for the commits after it.
+        # A part uses only its own files; later commits use the others.
         is_all = self._is_first and not self.plan.has_work
         return part, list(self._loose.values()) if is_all else part.files
 
     def note(self, part: OptimizePlan, loose: Iterable[AddFile]) -> None:
-        """A part has been done, or given up.
+        """Record a part that was done or given up.
 
         Args:
-            loose: What is left of the files that it might have been put together with.
+            loose: The unused files among the files that the part might have been combined with.
         """
         for add in part.files:
             self._loose.pop(add.path, None)
@@ -59,10 +58,10 @@ class Remaining:
             self._left_bytes -= part.size_bytes
 
     def go_on(self, snapshot: Snapshot, plan: Callable[[Snapshot], Planned]) -> None:
-        """Take the table as it is after a commit.
+        """Continue with the table as it is after a commit.
 
         Args:
-            plan: Plans anew where somebody else changed more than files.
+            plan: Plans again if another writer changed more than files.
         """
         self._is_first = False
         before, self._snapshot = self._snapshot, snapshot
@@ -76,7 +75,7 @@ class Remaining:
             self.plan = again if self._left_bytes is None else again.take_within(self._left_bytes)
 
     def _take_files_of(self, snapshot: Snapshot) -> None:
-        """Have the files of the plan as the log has them by now: without some, or with vectors."""
+        """Update the plan's files from the log: some are gone or have deletion vectors."""
         live = _find_live(self.plan.files, snapshot)
         self.files_left += self.plan.num_files - len(live)
         there = self.plan.keep_files(live, self._least)
@@ -87,7 +86,7 @@ class Remaining:
         self.plan = replace(there, groups=tuple(groups))
 
     def _take_plan(self, planned: Planned) -> None:
-        """Have what another plan makes of the files of this one."""
+        """Replace the plan by another plan, limited to its files."""
         num_files = self.plan.num_files
         self.plan_again = planned.plan_again
         self.plan = planned.plan.keep_files({add.path for add in self.plan.files}, self._least)
@@ -95,7 +94,7 @@ class Remaining:
 
     @property
     def _least(self) -> int:
-        """How many files a group has at least: one is put together with nothing."""
+        """The minimum number of files in a group: a single file cannot be combined."""
         return 1 if self.plan_again is None else 2
 
 
@@ -106,7 +105,7 @@ def _find_live(adds: Iterable[AddFile], snapshot: Snapshot) -> dict[str, AddFile
 
 
 def _is_same_table(before: Snapshot, after: Snapshot) -> bool:
-    """Whether a plan made on one holds on the other, but for files."""
+    """Whether a plan for one version applies to the other, apart from its files."""
     return (
         before.protocol == after.protocol
         and only_moves_marks(before.metadata, after.metadata)

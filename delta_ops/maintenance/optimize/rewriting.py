@@ -1,9 +1,9 @@
-"""Rewriting: execute an optimize plan until nothing is left to put together.
+"""Rewriting: executes an optimize plan until no more files can be combined.
 
-Outputs are smaller than their inputs together, so several of them may fit into one again. Each
-round plans over what is there after the one before. A group that holds an output of an earlier
-round is made from the live files behind it, since an engine reads the table and not our drafts.
-Every round leaves fewer files, so it ends; what an engine cannot make into fewer files stays.
+Outputs are smaller than their inputs together, so several of them may fit into one file again. Each
+round plans on the results of the round before. A group with an output of an earlier round is
+rewritten from the original live files, since an engine reads the table and not our drafts. Every
+round leaves fewer files, so it ends; groups that an engine cannot combine stay as they are.
 """
 
 from __future__ import annotations
@@ -40,19 +40,19 @@ from delta_ops.transaction.rewrite_group import ParallelRewriter, Rewriter
 from delta_ops.transaction.write_rules import num_rows
 
 _HELD_BYTES = MEMORY_BYTES // 3
-"""Rows that one thread holds, about, however large its group is."""
+"""Approximate bytes of rows in memory per thread, for a group of any size."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Rewrite:
-    """Live files, and the new ones that hold their rows."""
+    """Live files, and the new files that hold their rows."""
 
     inputs: tuple[AddFile, ...]
     staged: Staged
 
 
 class Rewriting:
-    """The drafts of one optimize; knows at any time which files it has written."""
+    """The drafts of one optimize; tracks the files that it has written."""
 
     def __init__(
         self,
@@ -63,16 +63,16 @@ class Rewriting:
         done: int = 0,
         to_come: int = 0,
     ) -> None:
-        """Nothing is written yet.
+        """Start without written files.
 
         Args:
-            done: Groups of earlier commits of the run, for who looks on.
-            to_come: Groups of later ones.
+            done: Number of groups in earlier commits of the run, for progress.
+            to_come: Number of groups in later commits.
         """
         self.transaction, self.snapshot, self._engine = transaction, snapshot, engine
         self.done, self._to_come = done, to_come
         self.loose: Sequence[AddFile] = ()
-        """Files that may be put together with what other commits make."""
+        """Files that may be combined with outputs of other commits."""
         self.lost_files = 0
         """Files of groups that were given up."""
         self._drafts: dict[str, Rewrite] = {}  # by the path of the only file written
@@ -80,7 +80,7 @@ class Rewriting:
 
     @property
     def rewrites(self) -> list[Rewrite]:
-        """What stands; no file is in two of them."""
+        """The rewrites that count; no file is in two of them."""
         return [*self._final, *self._drafts.values()]
 
     @property
@@ -90,14 +90,14 @@ class Rewriting:
 
     @property
     def outputs(self) -> list[AddFile]:
-        """The new files that replace them."""
+        """The new files that replace the inputs."""
         return [add for each in self.rewrites for add in each.staged.adds]
 
     def run(self, files: Iterable[AddFile], plan: OptimizePlan, plan_again: PlanAgain) -> None:
         """Rewrite until nothing more is planned.
 
         Args:
-            files: The live files that may be put together.
+            files: The live files that may be combined.
 
         Raises:
             DataFileError: A file does not hold the rows that the log says, or cannot be read.
@@ -115,7 +115,7 @@ class Rewriting:
         self.loose = list(loose.values())
 
     def run_once(self, plan: OptimizePlan) -> None:
-        """Rewrite each group, whatever becomes of it.
+        """Rewrite each group once; its outputs are final.
 
         Raises:
             DataFileError: A file does not hold the rows that the log says, or cannot be read.
@@ -132,13 +132,13 @@ class Rewriting:
         self._rewrite_all(plan.groups, note)
 
     def keep_what_lives(self, new: Snapshot) -> bool:
-        """Give up the groups of which a file is not as it was; whether the others can be committed.
+        """Give up groups with changed files; return whether the others can be committed.
 
-        A file whose deletion vector has changed is another one: its new vector's rows are gone.
-        Only after a commit that did not happen: what was written for the lost groups is deleted.
+        A file with a changed deletion vector counts as changed: the newly deleted rows are gone.
+        Call it only after a failed commit: the new files of lost groups are deleted.
 
         Args:
-            new: What they are to be committed on.
+            new: The version to commit on.
         """
         old = self.snapshot
         if old.protocol != new.protocol or not only_moves_marks(old.metadata, new.metadata):
@@ -154,13 +154,13 @@ class Rewriting:
         return True
 
     def undo(self) -> None:
-        """Delete what was written, which no version names or can come to name."""
+        """Delete the written files, which no version names or will name."""
         discard(self.transaction.log.storage, self.outputs)
 
     def _rewrite_all(
         self, groups: Sequence[RewriteGroup], note: Callable[[RewriteGroup, Staged], None]
     ) -> None:
-        """Rewrite groups that share no file; each is noted in its turn."""
+        """Rewrite groups that share no file, and record each in its turn."""
         total = self.done + len(groups) + self._to_come
 
         def take(written: tuple[int, Staged]) -> None:
@@ -201,21 +201,21 @@ class Rewriting:
                 raise
 
     def _num_at_once(self, groups: Sequence[RewriteGroup]) -> int:
-        """How many groups are written beside each other.
+        """How many groups are rewritten at the same time.
 
-        Each has a thread for itself then, which neither waits for another nor hands rows over. To
-        put rows in order takes all there is of memory, or of Spark's tasks.
+        Each group then has its own thread, which neither waits for another nor passes rows on.
+        Sorting rows needs all memory, or all of Spark's tasks.
         """
         if len(groups) == 1 or any(group.order is not None for group in groups):
             return 1
         if isinstance(self._engine, ParallelRewriter):
             num_at_once = self._engine.num_at_once
-            # The threads of that number are the stores', and would be held up by long calls.
+            # Threads of that number belong to the stores, and long calls would block them.
             return num_at_once - 1 if num_at_once == MAX_CONCURRENCY else num_at_once
         return LOCAL_WRITES if self._engine is rewrite else 1
 
     def _replace_drafts(self, group: RewriteGroup) -> RewriteGroup:
-        """The group with live files in the place of drafts."""
+        """The group with live files instead of drafts."""
         if not any(add.path in self._drafts for add in group.files):
             return group
         inputs = tuple(
@@ -223,21 +223,22 @@ class Rewriting:
             for add in group.files
             for live in (self._drafts[add.path].inputs if add.path in self._drafts else (add,))
         )
-        # The plan goes by the sizes of drafts; by those of the inputs, one file would be too small.
+        # The plan uses the sizes of drafts. By the sizes of the inputs, one file would be too
+        # small.
         target = max(group.target_size_bytes, sum(add.size for add in inputs))
         return RewriteGroup(files=inputs, target_size_bytes=target)
 
     def _note(self, group: RewriteGroup, staged: Staged) -> Sequence[AddFile]:
-        """Keep what came of a group, if it is of use; the files to plan with in the next round."""
+        """Keep a useful output of a group and return the files for the next plan."""
         adds = staged.adds
-        # A single file was to be cut: what an engine cannot cut stays.
+        # A single file was to be cut; if the engine cannot cut it, it stays as it is.
         is_useful = len(adds) > 1 if len(group.files) == 1 else len(adds) < len(group.files)
         if not is_useful:
             discard(self.transaction.log.storage, adds)
             return ()
         earlier = [self._drafts[add.path] for add in group.files if add.path in self._drafts]
         made = Rewrite(inputs=self._replace_drafts(group).files, staged=staged)
-        # Noted before what it replaces is deleted: an interrupt in between must not lose it.
+        # Recorded before the replaced drafts are deleted: an interrupt in between must not lose it.
         if len(adds) == 1:
             self._drafts[adds[0].path] = made
         else:
@@ -248,7 +249,7 @@ class Rewriting:
         return adds if len(adds) == 1 else ()
 
     def _rewrite(self, group: RewriteGroup, engine: Rewriter) -> Staged:
-        """What an engine makes of a group, with what all its files say of their layout."""
+        """Rewrite a group with an engine and keep the tags that all its files share."""
         staged = engine(self.snapshot, group)
         try:
             _validate_row_counts(group.files, staged, self.snapshot)
@@ -283,7 +284,7 @@ def _validate_row_counts(inputs: Sequence[AddFile], staged: Staged, snapshot: Sn
 
 
 def _are_live(adds: Sequence[AddFile], live: Mapping[str, AddFile], snapshot: Snapshot) -> bool:
-    """Whether files are as they were: path and deletion vector together tell files apart.
+    """Whether files are unchanged: a path and a deletion vector identify a file.
 
     Source: PROTOCOL.md, "Add File and Remove File".
     """

@@ -33,7 +33,7 @@ class RewriteRequest(ABC):
     """The arguments of a rewrite; each subclass chooses which files are rewritten."""
 
     operation: ClassVar[str]
-    """The operation of commitInfo, as the reference names it."""
+    """The operation in commitInfo, as Delta Lake names it."""
 
     predicate: Predicate | None
     """Over partition columns: only these partitions."""
@@ -41,9 +41,9 @@ class RewriteRequest(ABC):
     target_size: int | None
     """Bytes; None for the table's."""
     max_bytes: int | None
-    """Bytes that may be rewritten; None: as many as are planned."""
+    """The most bytes to rewrite; None: all planned bytes."""
     commit_bytes: int
-    """Bytes that are rewritten before they are committed."""
+    """Bytes to rewrite before each commit."""
     user_metadata: str | None
     clock: Clock
     on_event: OnEvent
@@ -64,7 +64,7 @@ class RewriteRequest(ABC):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OptimizeResult:
-    """What `optimize` or `purge` did."""
+    """The result of `optimize` or `purge`."""
 
     plan: OptimizePlan
     dry_run: bool
@@ -78,8 +78,10 @@ class OptimizeResult:
     bytes_removed: int = 0
     bytes_added: int = 0
     files_left_to_others: int = 0
-    """Planned files that were not rewritten because another writer changed or removed files of
-    their group, or changed the table, first; another run rewrites what is left of them."""
+    """Planned files that were not rewritten because another writer was first.
+
+    It changed or removed files of their group, or changed the table. Another run rewrites the rest.
+    """
     expected: Estimate | None = None
     """The expected outcome; None unless it is a dry run that found something to do."""
 
@@ -96,8 +98,8 @@ class Ran:
     already_committed: CommitResult | None = None
     metrics: list[Mapping[str, int]] = field(default_factory=list)
     files_left: int = 0
-    """Planned files that were not rewritten, because another writer changed a file of their group,
-    or the table."""
+    """Planned files that were not rewritten, because another writer changed their group or the
+    table."""
 
     def total(self, name: str) -> int:
         """The sum of a metric over all commits."""
@@ -113,7 +115,7 @@ class Ran:
 
 
 def run(log: DeltaLog, request: RewriteRequest, *, dry_run: bool) -> OptimizeResult:
-    """Plan, rewrite and commit until what was planned first is done.
+    """Plan, rewrite and commit until the first plan is done.
 
     Raises:
         CommitConflictError: Other writers changed files of each group, or the table.
@@ -209,8 +211,8 @@ def _rewrite_part(
             try:
                 return _commit(transaction, rewriting, request, plan, begun_ms)
             except CommitConflictError as conflict:
-                # Live files are loaded at the version that the next attempt is based on. That
-                # attempt detects what is removed after it.
+                # Live files are loaded at the version of the next attempt, which detects later
+                # removals.
                 transaction = begin(transaction.log, clock=request.clock, on_event=request.on_event)
                 latest = transaction.snapshot
                 if conflict.kind != "delete delete" or not (

@@ -1,4 +1,4 @@
-"""The small files of a table: what optimize may choose from."""
+"""Finds the small files of a table, which optimize may choose from."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ from delta_ops.protocol.file_paths import canonical_path, is_absolute
 from delta_ops.protocol.predicate import Predicate, columns, resolve
 
 _MAX_SIZE_BYTES = 2**63 - 1
-"""What Arrow can compare sizes with; a target may be any number."""
+"""The largest size that Arrow can compare; a target may be any number."""
 
 
 def target_size_bytes(snapshot: Snapshot, target_size: int | None) -> int:
-    """What was asked for, else `delta.targetFileSize`, else 128 MiB."""
+    """The given size, else `delta.targetFileSize`, else 128 MiB."""
     if target_size is not None:
         return target_size
     return snapshot.properties.target_file_size_bytes or DEFAULT_TARGET_SIZE_BYTES
@@ -35,15 +35,15 @@ def small_files(
     min_size_bytes: int | None = None,
     max_size_bytes: int | None = None,
 ) -> list[AddFile]:
-    """The live files that may be put together, or cut.
+    """The live files that may be combined or cut.
 
-    Files outside the table are left out: they belong to somebody else.
+    Skips files outside the table, which have another owner.
 
     Args:
-        min_size_bytes: As for `plan_optimize`; so is the other.
+        min_size_bytes: As for `plan_optimize`; so is `max_size_bytes`.
 
     Raises:
-        InvalidRequestError: The predicate is about other than partition columns.
+        InvalidRequestError: The predicate uses a column that is no partition column.
     """
     if predicate is not None:
         validate_predicate(predicate, snapshot)
@@ -52,13 +52,13 @@ def small_files(
 
 
 def own_files(snapshot: Snapshot, predicate: Predicate | None = None) -> list[AddFile]:
-    """The live files that may be laid out anew, of whatever size; those outside are left out.
+    """The live files of any size that may be laid out again; skips files outside the table.
 
     Args:
         predicate: Only these partitions.
 
     Raises:
-        InvalidRequestError: The predicate is about other than partition columns.
+        InvalidRequestError: The predicate uses a column that is no partition column.
     """
     if predicate is not None:
         validate_predicate(predicate, snapshot)
@@ -66,7 +66,7 @@ def own_files(snapshot: Snapshot, predicate: Predicate | None = None) -> list[Ad
 
 
 def own_files_by_path(snapshot: Snapshot, paths: pa.Array) -> dict[str, AddFile]:
-    """Some of the live files, by their canonical paths."""
+    """The live files with the given canonical paths, by path."""
     found: dict[str, AddFile] = {}
     for adds in snapshot.stream_live([*ADD.names, CANONICAL_PATH]):
         wanted = adds.filter(pc.is_in(adds[CANONICAL_PATH], value_set=paths))
@@ -77,9 +77,9 @@ def own_files_by_path(snapshot: Snapshot, paths: pa.Array) -> dict[str, AddFile]
 
 
 def small_file_sizes(snapshot: Snapshot, target_size_bytes: int) -> list[AddFile]:
-    """Small files with no more than a plan needs: statistics are not read.
+    """Small files without statistics, which a plan does not need.
 
-    Those that were laid out in an order are left out: how large they are, the order decides.
+    Skips files that were laid out in an order, because the order decides their size.
     """
     names = ["path", "partitionValues", "size", "modificationTime", "tags"]
     found = _files_beyond(snapshot, small_file_limit(target_size_bytes), None, names)
@@ -93,7 +93,7 @@ def _files_beyond(
     names: Sequence[str],
     max_size: int | None = None,
 ) -> list[AddFile]:
-    """Live files below a limit, or above another one."""
+    """Live files below one limit or above another."""
     found: list[AddFile] = []
     for adds in snapshot.stream_live(names):
         small = adds
@@ -106,16 +106,16 @@ def _files_beyond(
         if predicate is not None:
             small = match_files(small, predicate, snapshot.definition, snapshot.uri)
         found += add_files(_add_missing_columns(small))
-    # A checkpoint may name a file twice; its rows are there once.
+    # A checkpoint may name a file twice, but its rows exist once.
     by_path = {canonical_path(add.path, snapshot.uri): add for add in found}
     return [add for path, add in by_path.items() if not is_absolute(path)]
 
 
 def validate_predicate(predicate: Predicate, snapshot: Snapshot) -> None:
-    """Refuse a predicate over other than partition columns.
+    """Reject a predicate over other columns than partition columns.
 
     Raises:
-        InvalidRequestError: With one of them.
+        InvalidRequestError: Names one of these columns.
     """
     others = columns(resolve(predicate, snapshot.schema)) - set(snapshot.partition_columns)
     if others:

@@ -21,7 +21,7 @@ def plan_purge(
     otherwise: Collection[str] = (),
     max_group_bytes: int | None = None,
 ) -> OptimizePlan:
-    """Choose the files to rewrite and group small ones into one new file. Pure.
+    """Choose the files to rewrite and group files that fit into one new file. Pure.
 
     Args:
         otherwise: Paths of files to rewrite for other reasons.

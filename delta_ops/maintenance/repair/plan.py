@@ -84,7 +84,7 @@ def plan_repair(
 
     Args:
         snapshot: The latest version.
-        listed: Files under the table root, with hidden ones; any order, read once.
+        listed: Files under the table root, also hidden files; any order, read once.
         now_ms: Milliseconds since the Unix epoch.
         retention_ms: A younger file that the log does not name may be about to be committed.
         links: As for `real_paths`; a file that the log names by a link is no orphan.

@@ -48,7 +48,7 @@ class RevertPlan:
     latest_version: int
     """The latest version that the plan is based on."""
     adds: tuple[AddFile, ...] = ()
-    """Files that the commit removed, as they were before."""
+    """Files that the commit removed, as the version before it describes them."""
     removes: tuple[AddFile, ...] = ()
     """Files that the commit added, as the latest version has them."""
     transactions: Mapping[str, int] = field(default_factory=dict)

@@ -1,1 +1,1 @@
-"""Vacuum: by `facts`, `plan` decides which files go, `act` deletes them, `commits` logs it."""
+"""Vacuum: `facts` describe the files, `plan` chooses some, `act` deletes, `commits` logs it."""

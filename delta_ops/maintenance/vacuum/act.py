@@ -45,16 +45,17 @@ from delta_ops.storage import FileInfo
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class VacuumResult:
-    """What `vacuum` did."""
+    """The result of `vacuum`."""
 
     plan: VacuumPlan
     dry_run: bool
     deleted_files: int = 0
     deleted_bytes: int = 0
     deleted_directories: int = 0
-    """Empty ones; of the plan, and those above them that were left empty."""
+    """Empty directories of the plan, and directories above them that became empty."""
     needed_after_all: int = 0
-    """Files of the plan that stayed, because a commit or the caller came to need them meanwhile."""
+    """Files of the plan that stayed, because a commit or the caller required them in the meantime.
+    """
     failures: tuple[str, ...] = ()
     """Files that could not be deleted."""
 
@@ -81,23 +82,23 @@ def vacuum(
     Args:
         retention: How long files stay after they were removed or written;
             `delta.deletedFileRetentionDuration` if None.
-        dry_run: Plan and write nothing. The horizon is then by this machine's clock, because only a
+        dry_run: Plan and write nothing. The horizon then uses this machine's clock, because only a
             written file shows the store's.
         enforce_retention: Reject a retention shorter than that property: it breaks readers of older
             versions, and writers that take longer.
         mode: "lite" reads from the log which files were removed, and lists no directory; except a
             disk, for links within the table, if there are files to delete.
-        inventory: Where to look instead of a listing; see `inventory` for its columns.
-        keep: Files and directories that stay in any case, relative to the table, decoded. Read
-            again before every batch of deletions, as is `keep_versions`.
-        keep_versions: Versions that stay readable, however old they are.
-        keep_last: How many of the last versions stay readable, as far as they are now; versions
-            that change no files, such as those of vacuums, are not counted.
+        inventory: Replaces the listing; see `inventory` for its columns.
+        keep: Files and directories that always stay, relative to the table, decoded. Read again
+            before every batch of deletions, as is `keep_versions`.
+        keep_versions: Versions that stay readable at any age.
+        keep_last: How many of the last versions stay readable, if they are readable before.
+            Versions that change no files, such as those of vacuums, do not count.
         log_commits: Commit VACUUM START and VACUUM END around deletions; if None, the table
             property `delta_ops.vacuum.logging` decides, which is true by default.
-        batch_files: How many files are deleted between two looks at the log.
+        batch_files: How many files are deleted before the log is read again.
         user_metadata: Any text, kept in commitInfo of both commits.
-        clock: The store's own if None.
+        clock: The store's clock if None.
 
     Raises:
         InvalidRequestError: The retention is negative or too short, the log does not reach back far
@@ -129,7 +130,7 @@ def vacuum(
 
 @dataclass(slots=True, kw_only=True, eq=False)
 class VacuumRun:
-    """One vacuum of one table. `look` and `facts` are replaced at each look at the log."""
+    """One vacuum of one table. `look` and `facts` are replaced each time the log is read."""
 
     log: DeltaLog
     request: VacuumRequest
@@ -152,7 +153,7 @@ class VacuumRun:
         try:
             result = self._delete(plan)
         except Exception:
-            with suppress(DeltaOpsError):  # the first error is the one to raise
+            with suppress(DeltaOpsError):  # the first error is raised
                 self._end(deleted=None)
             raise
         self._end(deleted=result.deleted_files)
@@ -160,7 +161,7 @@ class VacuumRun:
         return result
 
     def _look_again(self, kept: frozenset[str]) -> None:
-        """Load what has come to be needed since the last look."""
+        """Load the files that are newly needed since the last look."""
         self.look = look_again(
             self.log,
             self.look,
@@ -171,14 +172,14 @@ class VacuumRun:
         self.facts = facts_since(self.facts, self.listing, needed=self.look.needed, keep=kept)
 
     def _refresh(self, plan: VacuumPlan) -> None:
-        """Look at the log just before files are deleted; START is committed and in force then."""
+        """Read the log just before a deletion, and commit START if none is in force."""
         validate_format(self.look.snapshot)
         self._look_again(self.request.kept_paths())
         if self.commits is not None and self.commits.begin(self.look.snapshot, plan):
             self._look_again(self.request.kept_paths())
 
     def _delete(self, plan: VacuumPlan) -> VacuumResult:
-        """Delete batch by batch what the facts before each batch still allow."""
+        """Delete in batches the files that the latest facts still allow."""
         storage, size = self.log.storage, self.request.batch_files
         todo = plan.files + plan.leftovers
         deleted: list[FileInfo] = []
@@ -207,7 +208,7 @@ class VacuumRun:
         )
 
     def _delete_directories(self, plan: VacuumPlan) -> int:
-        """Delete the empty directories of the plan; how many were deleted."""
+        """Delete the empty directories of the plan and return how many were deleted."""
         if not plan.directories:
             return 0
         reason_of = reasons_to_stay(self.facts)
@@ -228,7 +229,7 @@ class VacuumRun:
             )
 
     def _save_progress(self, result: VacuumResult) -> None:
-        """Record up to which version the next lite vacuum has nothing to look for."""
+        """Record the version from which the next lite vacuum starts."""
         is_waiting = self.request.mode == "lite" and result.plan.kept.get("young", 0) > 0
         is_complete = not (result.failures or result.needed_after_all or is_waiting)
         if not (is_complete and self.request.covers_whole_table):

@@ -1,7 +1,7 @@
-"""Candidates: where a vacuum looks for files that it may delete.
+"""Candidates: finds the files that a vacuum may delete.
 
-A listing of the table; what the log says was removed (lite); or an inventory of the store. Of the
-last two only names are believed: each is looked up in the store.
+The source is a listing of the table, the removes in the log (lite), or an inventory of the store.
+Log and inventory supply only names: each name is looked up in the store.
 """
 
 from __future__ import annotations
@@ -36,12 +36,12 @@ def find_candidates(
     inventory: pa.Table | None,
     on_event: OnEvent,
 ) -> TableListing:
-    """Files that are there and do not certainly stay.
+    """Existing files without a certain reason to stay.
 
-    Where there are none, links are not looked for.
+    Links are not searched if there are no such files.
 
     Args:
-        facts: What is known before anything is listed.
+        facts: The facts before the listing.
 
     Raises:
         InvalidRequestError: The log lacks commits that a lite vacuum needs.
@@ -60,7 +60,7 @@ def find_candidates(
 
 
 def links_of(storage: Storage) -> dict[str, str | None]:
-    """The links of the table, where there can be any: on a disk, whose names are listed for it."""
+    """The links within the table. Only a disk can have links; its names are listed."""
     links: dict[str, str | None] = {}
     if storage.has_native_input:
         for _ in storage.list_tree("", lambda _: (), links.__setitem__):
@@ -69,7 +69,7 @@ def links_of(storage: Storage) -> dict[str, str | None]:
 
 
 def tables_among(storage: Storage, directories: Collection[str]) -> set[str]:
-    """Directories that have a log of their own; the store is asked."""
+    """The directories that have their own log, looked up in the store."""
     logs = run_parallel(lambda each: any(storage.list_from(f"{each}/_delta_log", "")), directories)
     return {each for each, has_log in zip(directories, logs, strict=True) if has_log}
 
@@ -108,7 +108,7 @@ def _listing(storage: Storage, pre_filter: PreFilter, on_event: OnEvent) -> Tabl
 def _find_files(
     storage: Storage, paths: Iterable[str], pre_filter: PreFilter, on_event: OnEvent
 ) -> Iterator[FileInfo]:
-    """Files that are there; also the tables below this one in which they lie are noted."""
+    """Yield files that exist, and record other tables that contain them."""
     remaining, number = iter(paths), 0
     asked: set[str] = set()
     while group := list(islice(remaining, _FOUND_AT_A_TIME)):

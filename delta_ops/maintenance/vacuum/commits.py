@@ -1,9 +1,9 @@
-"""Vacuum commits: what a vacuum leaves in the table's history, one commit before and one after.
+"""Vacuum commits: records a vacuum in the table's history, before and after it.
 
-Names, parameters and metrics are the reference's: VACUUM START, then VACUUM END. Neither changes a
-file. The first carries a txn with the version that was planned on, the last one with the same
-number. A START without its END is a vacuum that was killed or is not done yet; the next one leaves
-it alone, and has a START and an END of its own.
+Names, parameters and metrics follow Delta Lake: VACUUM START, then VACUUM END. Neither changes a
+file. START carries a txn with the version of the plan, and END a txn with the same number. A START
+without an END is a vacuum that was killed or is running. The next vacuum ignores it and has its own
+START and END.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ _TRIES = 3
 
 
 def is_logged(snapshot: Snapshot, asked: bool | None) -> bool:
-    """Whether a vacuum of this table commits: what was asked for, else what the table says.
+    """Whether a vacuum of this table commits: the argument, else the table property.
 
     Raises:
         InvalidRequestError: The property is neither true nor false.
@@ -54,7 +54,7 @@ class VacuumCommits:
     """The commits of one vacuum: START before files are deleted, END afterwards.
 
     Args:
-        is_enforced: Whether a retention below the table's would have been refused.
+        is_enforced: Whether a retention below the table's would have been rejected.
         specified_ms: The retention that the caller gave; None for the table's.
         user_metadata: Any text, kept in commitInfo of both.
     """
@@ -130,8 +130,7 @@ class VacuumCommits:
             try:
                 self._commit(snapshot, END, self._run, parameters, metrics)
             except CommitConflictError:
-                # Somebody changed metadata or protocol, which does not matter unless the table
-                # cannot be vacuumed any more.
+                # A change of metadata or protocol matters only if it forbids a vacuum.
                 if attempt == _TRIES:
                     raise
                 snapshot = snapshot.refresh()
@@ -181,8 +180,8 @@ def _start_metrics(plan: VacuumPlan) -> dict[str, int]:
 
 
 def _hooks(snapshot: Snapshot, operation: str) -> Sequence[Hook]:
-    """What follows a commit: nothing on tables of which we write no checkpoints and checksums."""
+    """The hooks after a commit; none if we write no checkpoints and checksums for the table."""
     if not is_supported(snapshot.definition, "write", engine=None):
         return ()
-    # A checkpoint forgets tombstones, by which it is known that there are files to delete.
+    # A checkpoint drops tombstones, which show that a vacuum is due.
     return DEFAULT_HOOKS if operation == END else (write_checksum,)

@@ -1,9 +1,9 @@
-"""Whether a vacuum is due: a sample of the files that expired tombstones name is looked up.
+"""Checks whether a vacuum is due: looks up a sample of files of expired tombstones.
 
-Asking is cheap where nothing is due, as of most tables: what expired tombstones name and the log
-does not need by that name is sampled, and a vacuum has deleted it. Only where the sample shows an
-old file all facts are collected, as a vacuum would, and they decide: what a link or other letters
-lead to is needed, another table's file is not ours.
+The check is cheap for most tables, where nothing is due. It samples files that expired tombstones
+name and that the log does not need by that name; after a vacuum they are gone. Only if the sample
+has an old file, all facts are loaded as for a vacuum, and they decide: the file may be needed by a
+link or a spelling with other letters, or belong to another table.
 """
 
 from __future__ import annotations
@@ -29,18 +29,17 @@ from delta_ops.protocol.file_paths import is_absolute
 from delta_ops.storage.paths import is_valid
 
 TOMBSTONE_COLUMNS = ("path", "deletionTimestamp", "deletionVector")
-"""Columns that `any_is_there` looks at."""
+"""Columns that `any_is_there` reads."""
 _SAMPLE = 16
 
 
 def any_is_there(
     snapshot: Snapshot, tombstones: pa.Table, horizon_ms: int, keep: Collection[str] = ()
 ) -> bool:
-    """Whether vacuum would find a file that only tombstones older than the horizon name, as far as
-    a sample of these files tells.
+    """Whether vacuum would find a file that only expired tombstones name; checks a sample.
 
     Args:
-        tombstones: The snapshot's, with `TOMBSTONE_COLUMNS`.
+        tombstones: The snapshot's tombstones, with `TOMBSTONE_COLUMNS`.
         horizon_ms: Milliseconds since the Unix epoch, by the table's own retention.
         keep: As for `vacuum`.
     """
@@ -56,9 +55,9 @@ def any_is_there(
     unneeded = unneeded_paths(snapshot, tombstones, horizon_ms)
     by_name = facts_of(NOTHING_LISTED, needed=frozenset())
     sample = _sample(unneeded, by_name)
-    if not sample:  # as of most tables: the store is not asked
+    if not sample:  # true for most tables: no request to the store
         return False
-    # As vacuum sees them: one that is reached by a link is not there.
+    # Like vacuum, ignore files that are reached by a link.
     found = plan_by_facts(TableListing(files=list(storage.find(sample))), by_name)
     old = [*found.files, *found.leftovers]
     if not old:
@@ -75,8 +74,7 @@ def any_is_there(
 
 
 def _sample(unneeded: Collection[str], facts: VacuumFacts) -> list[str]:
-    """Paths that nothing but their age lets stay, spread over the order in which vacuum deletes,
-    the last of them included."""
+    """Paths without a certain reason to stay, evenly spread in deletion order, with the last."""
     reason_of = certain_reasons(facts)
     named = (p for p in unneeded if not is_absolute(p) and is_valid(p))
     paths = sorted(path for path in named if reason_of(path) is None)
@@ -84,7 +82,7 @@ def _sample(unneeded: Collection[str], facts: VacuumFacts) -> list[str]:
 
 
 def _needed_paths(listing: TableListing, reachable: Set[str]) -> Set[str]:
-    """Listed paths that are reachable, so that a table's millions need not be kept."""
+    """Listed paths that are reachable; saves the memory for all paths of a large table."""
     names = [info.path for info in listing.files]
     others = other_names(
         reachable, names, links=listing.links, may_confuse_letters=listing.may_confuse_letters

@@ -1,8 +1,8 @@
-"""Vacuum facts: all that is known of a table's files before it is decided which of them go. Pure.
+"""Vacuum facts: the knowledge about a table's files that decides a vacuum. Pure.
 
-Facts are values. What the log, the caller and a listing say is put together in one place, and what
-has come to be needed since gives new facts of the same listing. Other names of a file count as its
-own: by way of a link, or by letters that a disk may take for others.
+Facts are values that combine the log, the caller's arguments and a listing. Files that become
+needed later give new facts of the same listing. All names of a file count: through a link, or with
+letters that a disk treats as equal.
 """
 
 from __future__ import annotations
@@ -16,29 +16,32 @@ from delta_ops.maintenance.vacuum.reachable import other_names
 from delta_ops.storage import FileInfo
 
 Reason = Literal["hidden", "reachable", "on request", "of another table", "young"]
-"""Why a file stays: the first of these that holds by the file's own name; else the first that holds
-by what lies around it, and by its other names."""
+"""Why a file stays.
+
+The first reason that holds for the file's own name; else the first that holds for its surroundings
+and its other names.
+"""
 
 _LOG = "/_delta_log/"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TableListing:
-    """What was seen of a table's files."""
+    """The files of a table as a vacuum found them."""
 
     files: Sequence[FileInfo]
     """In any order; empty directories have a slash at their end."""
     links: Mapping[str, str | None] = field(default_factory=dict)
     """As for `reachable.real_paths`."""
     tables: Collection[str] = ()
-    """Directories in which there is a log of their own, besides those that `files` tells of."""
+    """Directories that have their own log, besides directories with log files in `files`."""
     may_confuse_letters: bool = True
-    """Whether the store may find a file by other letters: in the other case, or otherwise composed;
-    as disks do."""
+    """Whether the store may find a file by other letters, as disks do: by the other case, or by
+    another Unicode composition."""
     left_out: Mapping[Reason, int] = field(default_factory=dict)
-    """How many files were seen that are not among `files`, by the reason for which they stay."""
+    """How many found files are not in `files`, by the reason why they stay."""
     num_directories: int = 0
-    """Directories that were looked at and are not hidden."""
+    """Number of searched directories that are not hidden."""
 
 
 NOTHING_LISTED = TableListing(files=())
@@ -46,29 +49,33 @@ NOTHING_LISTED = TableListing(files=())
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class VacuumFacts:
-    """What is known of a table's files; all paths are relative to the table and decoded."""
+    """The knowledge about a table's files; all paths are relative to the table and decoded."""
 
     now_ms: int
     """Milliseconds since the Unix epoch, by the store's clock."""
     horizon_ms: int
-    """What was written since stays."""
+    """Files that were written at this time or later stay."""
     hidden_names: HiddenNames
     needed: Set[str]
-    """Paths that some version needs, by every name that the log may mean; those at least that are
-    listed. It is not copied: a table may have millions."""
+    """Paths that some version needs, by every name that the log may mean.
+
+    Listed paths are never missing. It is not copied: a table may have millions.
+    """
     kept: frozenset[str]
-    """Files and directories that the caller wants to stay."""
+    """Files and directories that the caller keeps."""
     hidden_places: tuple[str, ...]
-    """What a hidden link leads to, each with a slash at its end: the log may lie behind one."""
+    """Targets of hidden links, each with a slash at its end: the log may be behind a link."""
     other_tables: tuple[str, ...]
-    """Directories that have a log of their own, each with a slash at its end."""
+    """Directories that have their own log, each with a slash at its end."""
     needed_otherwise: Set[str]
-    """Listed names by which needed files may be found too."""
+    """Listed names that may also find needed files."""
     kept_otherwise: Set[str]
-    """Listed files and directories that may be found by the names of kept ones."""
+    """Listed files and directories that the names of kept paths may also find."""
     needed_since: Set[str] = frozenset()
-    """Paths that have come to be needed since `needed` was asked for, with their other names. It is
-    copied when it grows: it has the files of a few commits."""
+    """Paths that are newly needed since `needed` was loaded, with their other names.
+
+    It is copied when it grows: it has the files of a few commits.
+    """
 
 
 def vacuum_facts(
@@ -80,13 +87,13 @@ def vacuum_facts(
     retention_ms: int,
     keep: Collection[str] = (),
 ) -> VacuumFacts:
-    """The facts, by what was listed.
+    """Build the facts from a listing.
 
     Args:
-        hidden_names: The table's; see `hidden_names`.
+        hidden_names: The table's rule; see `hidden_names`.
         needed: As for `VacuumFacts`.
         now_ms: Milliseconds since the Unix epoch.
-        keep: Files, and directories with all below them.
+        keep: Files, and directories with all files below them.
     """
     links, kept = listing.links, frozenset(keep)
     tables = {*listing.tables, *_tables_among(info.path for info in listing.files)}
@@ -108,11 +115,11 @@ def vacuum_facts(
 def facts_since(
     facts: VacuumFacts, listing: TableListing, *, needed: Set[str], keep: Collection[str]
 ) -> VacuumFacts:
-    """The facts of the same listing at a later time.
+    """Update the facts of the same listing.
 
     Args:
-        needed: Paths that have come to be needed.
-        keep: What is to be kept now.
+        needed: Newly needed paths.
+        keep: All paths to keep at this moment.
     """
     kept = frozenset(keep)
     if needed:
@@ -124,7 +131,7 @@ def facts_since(
 
 
 def places_above(path: str) -> Iterable[str]:
-    """The directories that a path lies in, but for the table's own; the nearest first."""
+    """The directories above a path without the table's own, nearest first."""
     above = path.rpartition("/")[0]
     while above:
         yield above

@@ -1,8 +1,9 @@
-"""Hidden names: what of a table's directory is none of vacuum's business. Pure.
+"""Hidden names: the files and directories that vacuum ignores. Pure.
 
-The rule is the reference's. At every level names that begin with "_" or "." are hidden, except
-directories of partition columns (of mapped columns by either name), `_change_data` and
-`_delta_index*`. So is the directory `metadata` of a table that is kept for readers of Iceberg too.
+The rule is the same as in Delta Lake. At every level names that begin with "_" or "." are hidden,
+except directories of partition columns (of mapped columns by either name), `_change_data` and
+`_delta_index*`. The directory `metadata` is hidden, too, if the table is also written for Iceberg
+readers.
 """
 
 from __future__ import annotations
@@ -20,12 +21,12 @@ _ICEBERG = ("icebergCompatV1", "icebergCompatV2", "icebergCompatV3")
 
 
 class HiddenNames(NamedTuple):
-    """Which names hide what they name, and all below it."""
+    """The rule that decides which names hide a file or a directory with all its files."""
 
     visible: tuple[str, ...]
-    """What a name may begin with and be visible, whatever its first character is."""
+    """Prefixes of names that are visible with any first character."""
     directories: frozenset[str] = frozenset()
-    """Names of directories that are hidden though they do not begin like that."""
+    """Names of directories that are hidden in spite of their first character."""
 
 
 def hidden_names(definition: TableDefinition) -> HiddenNames:
@@ -42,7 +43,7 @@ def hidden_names(definition: TableDefinition) -> HiddenNames:
 def names_hidden_but_for(
     partition_columns: Sequence[str], directories: frozenset[str] = frozenset()
 ) -> HiddenNames:
-    """The rule for a table of these partition columns."""
+    """The rule for a table with these partition columns."""
     escaped = (hive_directory([name], {name: "x"}) for name in partition_columns)
     columns = (directory.removesuffix("x") for directory in escaped)
     visible = ("_delta_index", *columns, *(f"{name}=" for name in partition_columns))
@@ -50,12 +51,12 @@ def names_hidden_but_for(
 
 
 def is_hidden_directory(path: str, names: HiddenNames) -> bool:
-    """Whether a directory is hidden, or lies in one that is.
+    """Whether a directory or a directory above it is hidden.
 
     Args:
-        path: Relative to the table, decoded; "" is the table, which is not.
+        path: Relative to the table, decoded; "" is the table, which is not hidden.
     """
-    for part in path.split("/"):  # asked of very many
+    for part in path.split("/"):  # called very often
         if part in names.directories or (part[:1] in HIDING and is_hidden_name(part, names)):
             return True
     return False

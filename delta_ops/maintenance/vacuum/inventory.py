@@ -1,8 +1,8 @@
-"""Vacuum inventory: the files of a table as a report of its store lists them.
+"""Vacuum inventory: a store's report of the files of a table.
 
-Columns as the reference has them: `path` (a full address, not encoded; or relative to the table),
-`length` (bytes), `isDir`, `modificationTime` (milliseconds since the Unix epoch). A report is old
-and may be wrong: it only tells where to look. What is to be deleted is looked up in the store.
+Columns as in Delta Lake: `path` (a full address, not encoded; or relative to the table), `length`
+(bytes), `isDir`, `modificationTime` (milliseconds since the Unix epoch). A report is old and may be
+wrong: it only suggests files, and each file is looked up in the store before it is deleted.
 """
 
 from __future__ import annotations
@@ -37,14 +37,14 @@ _CSV_TYPES = {
 
 
 def load_inventory(place: str, storage_options: Mapping[str, Any] | None = None) -> pa.Table:
-    """The inventory in a file of this machine, Parquet or CSV by its name, or in a Delta table.
+    """Load an inventory from a local Parquet or CSV file, or from a Delta table.
 
     Args:
         storage_options: For the file system of a Delta table.
 
     Raises:
         InvalidRequestError: It cannot be read.
-        DeltaOpsError: Of a Delta table, as `arrow.to_table`.
+        DeltaOpsError: As `arrow.to_table`, for a Delta table.
     """
     kind = place.rpartition(".")[2].lower()
     if kind not in ("parquet", "csv"):
@@ -69,10 +69,10 @@ def load_inventory(place: str, storage_options: Mapping[str, Any] | None = None)
 
 
 def validate_inventory(inventory: pa.Table) -> None:
-    """Refuse a table that is no inventory.
+    """Reject a table that is no inventory.
 
     Raises:
-        InvalidRequestError: With the columns that it must have.
+        InvalidRequestError: A column is missing or has a wrong type; lists the columns.
     """
     schema = inventory.schema
     for name, is_right in _COLUMNS.items():
@@ -88,9 +88,9 @@ def validate_inventory(inventory: pa.Table) -> None:
 def listed_paths(
     inventory: pa.Table, snapshot: Snapshot, pre_filter: PreFilter, *, horizon_ms: int
 ) -> Iterator[str]:
-    """Files in the table that may go by the inventory, once each.
+    """Files of the table that the inventory allows to delete, each once.
 
-    What it says of other places, and of directories, is passed over.
+    Rows for other places and for directories are skipped.
     """
     seen: set[str] = set()
     for batch in inventory.select(list(_COLUMNS)).to_batches():
@@ -108,7 +108,7 @@ def listed_paths(
 
 
 def _path_in(address: str, table_uri: str) -> str | None:
-    """The path relative to the table; None for what lies elsewhere."""
+    """The path relative to the table; None for a path outside it."""
     try:
         path = canonical_path(address.replace("%", "%25"), table_uri)  # it is not encoded
     except LogPathError:

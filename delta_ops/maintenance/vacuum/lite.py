@@ -1,11 +1,12 @@
-"""Vacuum lite: which files the log itself tells to be deletable, without a listing.
+"""Vacuum lite: finds the files to delete in the log, without a listing.
 
-The rules are the reference's. The commits that are older than the horizon name what they removed,
-and their change data; what an earlier vacuum has dealt with is passed over. What no commit removed
-(files of writers that died) is found by a full vacuum only, and so is what a commit removed that is
-gone from the log: then this is refused, since it would never be found.
+The rules are the same as in Delta Lake. Commits older than the horizon name the files that they
+removed, and their change data. Commits that an earlier vacuum processed are skipped. Only a full
+vacuum finds files that no commit removed (files of writers that died). If the log has lost an
+unprocessed commit, a lite vacuum is refused, since it would never find the files that the commit
+removed.
 
-How far the last vacuum came stands in `_last_vacuum_info` of the log, as the reference writes it.
+The file `_last_vacuum_info` in the log records how far the last vacuum came, as in Delta Lake.
 """
 
 from __future__ import annotations
@@ -36,15 +37,15 @@ class CommitRange(NamedTuple):
 
 
 def last_version_before(snapshot: Snapshot, horizon_ms: int, now_ms: int) -> int | None:
-    """The last version that was committed at the horizon or before it, if there is one.
+    """The last version that was committed at or before the horizon; None if there is none.
 
     Args:
         horizon_ms: As `now_ms`, in milliseconds since the Unix epoch.
         now_ms: By the store's clock.
 
     Raises:
-        LogCorruptError: A commit lacks the timestamp that its table demands, or those that are
-            listed are gone when they are read, again and again.
+        LogCorruptError: A commit lacks the in-commit timestamp that the table requires, or listed
+            commits are repeatedly gone when they are read.
     """
 
     return retry_if_vanished(
@@ -55,13 +56,13 @@ def last_version_before(snapshot: Snapshot, horizon_ms: int, now_ms: int) -> int
 
 
 def commits_to_look_at(snapshot: Snapshot, horizon_ms: int, now_ms: int) -> CommitRange | None:
-    """The commits whose removed files may go and that no vacuum has looked at; None if none.
+    """The expired commits that no vacuum has processed; None if there are none.
 
     Args:
         horizon_ms: As for `last_version_before`; so is `now_ms`.
 
     Raises:
-        InvalidRequestError: Some of them are gone from the log.
+        InvalidRequestError: Some of these commits are gone from the log.
     """
     last = last_version_before(snapshot, horizon_ms, now_ms)
     done = _load_info(snapshot)
@@ -80,7 +81,7 @@ def commits_to_look_at(snapshot: Snapshot, horizon_ms: int, now_ms: int) -> Comm
 
 
 def removed_paths(log: DeltaLog, snapshot: Snapshot, commits: CommitRange) -> Iterator[str]:
-    """Files in the table that these commits removed, their vectors, and their change data, once."""
+    """Removed files within the table, their deletion vectors and change data, each once."""
     seen: set[str] = set()
     read = 0
     for commit in log.commits(*commits):
@@ -98,7 +99,7 @@ def removed_paths(log: DeltaLog, snapshot: Snapshot, commits: CommitRange) -> It
 
 
 def save_info(snapshot: Snapshot, version: int) -> None:
-    """Note that what was removed up to a version is dealt with, unless more is noted."""
+    """Record the last processed version, unless a later version is recorded."""
     done = _load_info(snapshot)
     if done is None or done < version:
         text = json.dumps({_KEY: version}, separators=(",", ":"))
@@ -114,7 +115,7 @@ def _paths_removed_by(commit: Commit, snapshot: Snapshot) -> Iterator[str]:
 
 
 def _load_info(snapshot: Snapshot) -> int | None:
-    """The version that is noted; what cannot be understood notes nothing."""
+    """The recorded version; None if there is none or it cannot be parsed."""
     try:
         found = json.loads(snapshot.storage.read(f"{snapshot.log_directory}/{INFO_FILE}"))[_KEY]
     except (FileNotFoundError, ValueError, KeyError, TypeError):

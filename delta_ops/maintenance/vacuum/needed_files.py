@@ -1,8 +1,8 @@
-"""Needed files: what no vacuum may delete, looked at again while it goes on.
+"""Needed files: the files that no vacuum may delete, updated during a vacuum.
 
-A file that was not needed can come to be: by a commit that adds it, or because whoever gave the
-keep-sets adds to them. Commits that come later can only add: what they remove is still remembered.
-So of a newer version only the commits since the last look are read.
+A file becomes needed if a commit adds it, or if the caller adds to the versions to keep. Later
+commits can only add needed files, because the tombstones of removed files protect them. So only the
+commits since the last look are read.
 """
 
 from __future__ import annotations
@@ -24,15 +24,15 @@ from delta_ops.maintenance.vacuum.reachable import (
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Look:
-    """What a look at a table's log has found."""
+    """The state of a table's log at one time of a vacuum."""
 
     snapshot: Snapshot
-    """The version that was the latest one."""
+    """The latest version at that time."""
     kept_versions: frozenset[int]
-    """Versions whose files are needed too, however old they are."""
+    """Versions whose files are needed at any age."""
     needed: Set[str]
-    """Decoded paths of the files that are needed; of a later look, those that an earlier one may
-    not have found."""
+    """Decoded paths of the needed files. A later look has only files that are new since the last.
+    """
 
 
 def first_look(
@@ -45,15 +45,15 @@ def first_look(
     keep_last: int,
     on_event: OnEvent,
 ) -> Look:
-    """Find all files that are needed.
+    """Find all needed files.
 
     Args:
         snapshot: The latest version.
         keep_last: How many of the last versions are kept.
 
     Raises:
-        VersionNotFoundError: A version that is to be kept cannot be read.
-        InvalidRequestError: The log does not remember what was removed so long ago.
+        VersionNotFoundError: A version to keep cannot be read.
+        InvalidRequestError: The log no longer has the removes of that time.
     """
     kept_versions = frozenset(keep_versions)
     needed = reachable_paths(snapshot, now_ms=now_ms, retention_ms=retention_ms, on_event=on_event)
@@ -66,12 +66,13 @@ def first_look(
 def look_again(
     log: DeltaLog, last: Look, *, now_ms: int, retention_ms: int, keep_versions: Collection[int]
 ) -> Look:
-    """Find what has come to be needed since the last look.
+    """Find files that are newly needed since the last look.
 
     Raises:
-        CommitConflictError: The table promises more than it did, or names files otherwise.
-        UnsupportedFeatureError: It has become a table that we must not touch.
-        VersionNotFoundError: A version that is to be kept cannot be read.
+        CommitConflictError: The table's retention was raised, or the table was replaced or
+            repartitioned.
+        UnsupportedFeatureError: The table has a feature that forbids a vacuum.
+        VersionNotFoundError: A version to keep cannot be read.
     """
     kept_versions = last.kept_versions | frozenset(keep_versions)
     newer = last.snapshot.refresh()
@@ -82,7 +83,7 @@ def look_again(
     needed = paths_of_versions(log, kept_versions - last.kept_versions)
     if is_newer:
         added = paths_added_since(log, last.snapshot, newer)
-        if added is None:  # a commit is gone: a checkpoint has what it said
+        if added is None:  # a commit is gone, but a checkpoint has its actions
             added = reachable_paths(newer, now_ms=now_ms, retention_ms=retention_ms)
         needed |= added
     return Look(snapshot=newer, kept_versions=kept_versions, needed=needed)

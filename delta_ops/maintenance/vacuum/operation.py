@@ -1,4 +1,4 @@
-"""Vacuum as an entry of maintenance."""
+"""Vacuum as a registered operation."""
 
 from __future__ import annotations
 

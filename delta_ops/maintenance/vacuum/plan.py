@@ -1,16 +1,16 @@
-"""What vacuum deletes: decided over what was listed and the facts. Pure.
+"""Chooses the files that vacuum deletes, from a listing and the facts. Pure.
 
 Source: PROTOCOL.md, "Delta Table Consistency Guarantees" (unreferenced files).
 
-A file goes if nobody needs it and it is older than the horizon: a younger one may belong to a
-transaction that is about to commit. Hidden names are none of vacuum's business. A directory with a
-`_delta_log` of its own is another table and stays whole. Unfinished files go when they are older
-than a day, in any directory. An empty directory goes if nothing has been in it since the horizon: a
-younger one may have been made by a writer for its files.
+A file is deleted if no version needs it and it is older than the horizon: a younger file may belong
+to a transaction that is about to commit. Vacuum ignores hidden names. A directory with its own
+`_delta_log` is another table and is not touched. Unfinished files are deleted in any directory if
+they are older than a day. An empty directory is deleted if it has been empty since the horizon: a
+writer may have created a younger one for its files.
 
-Whoever asks which files may go asks here: a full vacuum, a lite one, one by an inventory, the
-question whether one is due, and a repair that reports orphans. A file's reason to stay depends on
-its path and the facts alone, whatever else is listed, in whatever order.
+Every decision about deletable files is made here: for a full vacuum, a lite vacuum, a vacuum by
+inventory, the check whether a vacuum is due, and a repair that reports orphans. A file's reason to
+stay depends only on its path and the facts, not on other listed files or their order.
 """
 
 from __future__ import annotations
@@ -34,26 +34,26 @@ from delta_ops.maintenance.vacuum.hidden_names import (
 from delta_ops.storage import FileInfo
 from delta_ops.storage.paths import is_hidden_staged
 
-_PATH = attrgetter("path")  # to compare paths is much quicker than to compare whole values
+_PATH = attrgetter("path")  # comparing paths is much faster than comparing whole values
 
 ReasonOf = Callable[[str], Reason | None]
-"""Takes a file's path, or that of an empty directory with a slash at its end."""
+"""Takes the path of a file, or of an empty directory with a slash at its end."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class VacuumPlan:
-    """The files to delete, and how many stay for which reason."""
+    """The files to delete, and the number of kept files by reason."""
 
     horizon_ms: int
-    """Milliseconds since the Unix epoch; what was removed or written since stays."""
+    """Milliseconds since the Unix epoch; files removed or written since stay."""
     files: tuple[FileInfo, ...] = ()
     """Ordered by path."""
     leftovers: tuple[FileInfo, ...] = ()
     """Unfinished files that are older than a day, in any directory; ordered by path."""
     directories: tuple[str, ...] = ()
-    """Empty ones, each with a slash at its end; ordered by path."""
+    """Empty directories, each with a slash at its end; ordered by path."""
     kept: Mapping[Reason, int] = field(default_factory=dict)
-    """How many files stay for which reason."""
+    """The number of kept files by reason."""
 
     @property
     def size_bytes(self) -> int:
@@ -78,20 +78,20 @@ def plan_vacuum(
 ) -> VacuumPlan:
     """Choose the files to delete.
 
-    A file that some store might find by the name of a reachable one stays: by way of a link, or
-    because it differs only in the case or the composition of its letters.
+    A file stays if some store might find it by the name of a reachable file: through a link, or
+    because only the case or the Unicode composition of the letters differs.
 
     Args:
-        listed: Files under the table root, hidden ones included, and empty directories, whose paths
+        listed: Files under the table root, also hidden files, and empty directories, whose paths
             end with a slash; any order, read once.
         reachable: Paths of live files and of unexpired tombstones, decoded.
         now_ms: Milliseconds since the Unix epoch.
         retention_ms: Younger files stay.
-        partition_columns: Their directories are not hidden, whatever their names begin with; of
-            mapped columns, the physical names too.
-        keep: More paths that stay, decoded; of a directory, all below it.
-        links: By their path, where they lead to: a path in which there is no link, "" for the root,
-            None for a place outside.
+        partition_columns: Directories of these columns are never hidden. Mapped columns need their
+            physical names, too.
+        keep: More paths that stay, decoded; for a directory, all files below it.
+        links: The target of each link by its path: a path without links, "" for the root, None for
+            a place outside.
     """
     validate_arguments(plan_vacuum, locals())
     listing = TableListing(files=list(listed), links=links)
@@ -136,7 +136,7 @@ def plan_by_facts(listing: TableListing, facts: VacuumFacts) -> VacuumPlan:
 
 
 def reasons_to_stay(facts: VacuumFacts) -> ReasonOf:
-    """Tell why a file stays whatever its age; None for one that is to be judged by it."""
+    """Build a function that returns why a file stays at any age; None if its age decides."""
     certain = certain_reasons(facts)
     places = facts.hidden_places
     others, since, kept = facts.needed_otherwise, facts.needed_since, facts.kept_otherwise
@@ -160,9 +160,9 @@ def reasons_to_stay(facts: VacuumFacts) -> ReasonOf:
 
 
 def _quick_reasons(facts: VacuumFacts) -> ReasonOf:
-    """Make `reasons_to_stay` faster for most files of most tables.
+    """Speed up `reasons_to_stay` for most files of most tables.
 
-    A path without a name that begins like a hidden one stays only if it is needed.
+    If no name in a path begins like a hidden name, the file stays only if it is needed.
     """
     reason_of = reasons_to_stay(facts)
     elsewhere = facts.hidden_places or facts.other_tables or facts.hidden_names.directories
@@ -180,7 +180,10 @@ def _quick_reasons(facts: VacuumFacts) -> ReasonOf:
 
 
 def certain_reasons(facts: VacuumFacts) -> ReasonOf:
-    """Tell why a file stays by its own name alone, so that no listing can tell otherwise."""
+    """Build a function that returns why a file stays because of its own name.
+
+    Such a reason holds whatever the listing contains.
+    """
     names, needed, kept = facts.hidden_names, facts.needed, facts.kept
     is_in_hidden = cache(lambda directory: is_hidden_directory(directory, names))
 
@@ -202,7 +205,7 @@ def certain_reasons(facts: VacuumFacts) -> ReasonOf:
 
 
 def is_among(path: str, places: Collection[str]) -> bool:
-    """Whether a file is one of these, or lies in a directory that is."""
+    """Whether the places have a path or a directory above it."""
     while places and path:
         if path in places:
             return True

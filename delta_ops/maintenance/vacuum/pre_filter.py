@@ -1,7 +1,7 @@
-"""The pre-filter of a listing: what certainly stays is counted and left out while it is listed.
+"""Pre-filter of a listing: counts and drops files that certainly stay.
 
-It spares the size and the time of these files, or the request that would look one up, and the
-memory for them. It decides nothing: the plan over all files is the same.
+This saves the size and the time of these files, or the request to look a file up, and the memory
+for them. It decides nothing: the plan over all files is the same.
 """
 
 from __future__ import annotations
@@ -15,11 +15,11 @@ from delta_ops.maintenance.vacuum.plan import certain_reasons
 
 
 class PreFilter:
-    """Leaves out what certainly stays, and tells what it has seen.
+    """Drops files that certainly stay, and counts what it has seen.
 
     Args:
-        facts: What is known before anything is listed. Later ones must hold all that is needed and
-            kept by these.
+        facts: The facts before the listing. Later facts must include all needed and kept files of
+            these facts.
     """
 
     def __init__(self, facts: VacuumFacts) -> None:
@@ -28,27 +28,27 @@ class PreFilter:
         self._is_hidden: dict[str, bool] = {}  # by directory
         self.left_out: Counter[Reason] = Counter()
         self.tables: set[str] = set()
-        """Directories that were found to have a log of their own."""
+        """Directories that have their own log."""
 
     @property
     def num_directories(self) -> int:
-        """Directories that were looked at and are not hidden, the root among them."""
+        """Number of searched directories that are not hidden, with the root."""
         return len({"", *(path for path, hidden in self._is_hidden.items() if not hidden)})
 
     def may_go(self, path: str) -> bool:
-        """Whether the path is not left out."""
+        """Whether the path has no certain reason to stay."""
         return bool(self.select_paths([path]))
 
     def select_paths(self, paths: Sequence[str]) -> list[str]:
-        """Paths that are not left out, in any order.
+        """Paths without a certain reason to stay, in any order.
 
         Args:
-            paths: In one directory, at least one.
+            paths: Paths in one directory, at least one.
         """
         directory, slash, _ = paths[0].rpartition("/")
         if self._is_in_hidden(directory) or self._facts.kept:
             return list(self._one_by_one(paths))
-        # Else only what begins like a hidden name needs a closer look.
+        # Here only names that begin like hidden names need a closer look.
         start = len(directory) + len(slash)
         plain = [path for path in paths if path[start : start + 1] not in HIDING]
         needed = self._facts.needed
@@ -60,7 +60,7 @@ class PreFilter:
         return found
 
     def leave_out(self, reason: Reason) -> None:
-        """Count a file that stays for a reason that the caller knows."""
+        """Count a file that stays for a reason known to the caller."""
         self.left_out[reason] += 1
 
     def _one_by_one(self, paths: Sequence[str]) -> Iterator[str]:

@@ -1,12 +1,12 @@
-"""Reachable: the files that some version still within the retention needs.
+"""Reachable: finds the files that some version within the retention needs.
 
 Source: PROTOCOL.md, "Action Reconciliation" (tombstones exist for vacuum).
 
-The file of a deletion vector is reachable as long as one of its vectors is, whoever it belongs to.
-In doubt a file is reachable. A path that the log gives in full may lead into the table by another
-name (a link, another scheme), so it protects every file that it could end in; a path with a "%"
-protects the file of that literal name too, for writers that forgot to encode it. On a disk a name
-that differs in the case or the composition of its letters may be that of the same file.
+The file of a deletion vector is reachable as long as one of its vectors is reachable, for any data
+file. In doubt a file is reachable. An absolute path in the log may lead into the table by another
+name (a link, another scheme), so it protects every file that it could mean. A path with a "%" also
+protects the file of that literal name, for writers that forgot to encode it. On a disk, two names
+that differ only in the case or the Unicode composition of letters may mean the same file.
 """
 
 from __future__ import annotations
@@ -36,17 +36,17 @@ from delta_ops.protocol.file_paths import (
 
 _VECTOR = "deletionVector"
 _READ_AT_A_TIME = 1000
-"""Commits, between two words of progress."""
+"""Number of commits between two progress events."""
 
 
 def reachable_paths(
     snapshot: Snapshot, *, now_ms: int, retention_ms: int, on_event: OnEvent = ignore
 ) -> set[str]:
-    """Decoded paths of the live files, and of those removed less than `retention_ms` ago.
+    """Decoded paths of live files and of files removed less than `retention_ms` ago.
 
     Raises:
-        LogCorruptError: The log names a deletion vector in a way that cannot be understood.
-        InvalidRequestError: The log does not remember what was removed so long ago.
+        LogCorruptError: The log names a deletion vector in a way that cannot be parsed.
+        InvalidRequestError: The log no longer has the removes of that time.
     """
     paths: set[str] = set()
     for some in stream_reachable(
@@ -59,7 +59,9 @@ def reachable_paths(
 def stream_reachable(
     snapshot: Snapshot, *, now_ms: int, retention_ms: int, on_event: OnEvent = ignore
 ) -> Iterator[Iterator[str]]:
-    """`reachable_paths` in parts, each of which is to be read before the next; some twice.
+    """Yield `reachable_paths` in parts; some paths twice.
+
+    Read each part before the next.
 
     Raises:
         LogCorruptError: As for `reachable_paths`; so is `InvalidRequestError`.
@@ -72,7 +74,7 @@ def stream_reachable(
 def stream_removed(
     snapshot: Snapshot, *, now_ms: int, retention_ms: int, on_event: OnEvent = ignore
 ) -> Iterator[Iterator[str]]:
-    """The part of `stream_reachable` that is not live."""
+    """Yield the part of `stream_reachable` for removed files."""
     horizon_ms = now_ms - retention_ms
     yield protected_paths(tombstones_since(snapshot.tombstones(), horizon_ms), snapshot)
     for removes in _removes_of_commits(snapshot, horizon_ms, retention_ms, on_event):
@@ -80,7 +82,7 @@ def stream_removed(
 
 
 def paths_added_since(log: DeltaLog, old: Snapshot, new: Snapshot) -> set[str] | None:
-    """Decoded paths of the files that commits after `old` have made live; None if one is gone."""
+    """Decoded paths of files that commits after `old` made live; None if a commit is gone."""
     paths: set[str] = set()
     commits = list(log.commits(old.version + 1, new.version)) if new.version > old.version else []
     if len(commits) != new.version - old.version:
@@ -91,10 +93,10 @@ def paths_added_since(log: DeltaLog, old: Snapshot, new: Snapshot) -> set[str] |
 
 
 def paths_of_versions(log: DeltaLog, versions: Collection[int]) -> set[str]:
-    """Decoded paths of the files that were live at some versions, and of what changed with them.
+    """Decoded paths of the live files of some versions, and of files that their commits name.
 
     Raises:
-        VersionNotFoundError: One of them cannot be read.
+        VersionNotFoundError: A version cannot be read.
     """
     paths: set[str] = set()
     for version in sorted(set(versions)):
@@ -106,15 +108,16 @@ def paths_of_versions(log: DeltaLog, versions: Collection[int]) -> set[str]:
 
 
 def paths_of_last_versions(log: DeltaLog, latest: Snapshot, number: int) -> set[str]:
-    """Paths that the last versions need, as far as they can be read.
+    """Paths that the last versions need, if these versions are readable.
 
-    A version whose commit names no files has those of the version before, and is not counted: else
-    each vacuum, which commits two such versions, would let go two more.
+    A version whose commit names no files has the same files as the version before, and does not
+    count. Otherwise each vacuum, which commits two such versions, would release the files of two
+    more versions.
     """
     earliest = earliest_version(list_log(latest.storage, latest.log_directory)) or 0
     first = _first_of_last(log, latest.version, earliest, number)
     commits = list(log.commits(first + 1, latest.version))
-    if len(commits) != latest.version - first:  # some stand in another log, or are gone
+    if len(commits) != latest.version - first:  # some commits are in another log, or are gone
         return paths_of_versions(log, range(first, latest.version + 1))
     paths = paths_of_versions(log, [first])
     for commit in commits:
@@ -123,7 +126,7 @@ def paths_of_last_versions(log: DeltaLog, latest: Snapshot, number: int) -> set[
 
 
 def _first_of_last(log: DeltaLog, latest: int, earliest: int, number: int) -> int:
-    """The version with which the last ones begin; a commit that is not there counts."""
+    """The first of the last `number` versions; a missing commit counts as a version."""
     top, window, counted = latest, number, 0
     while top >= earliest:
         bottom = max(top - window + 1, earliest)
@@ -142,12 +145,12 @@ def _names_files(commit: Commit) -> bool:
 
 
 def real_paths(paths: Iterable[str], links: Mapping[str, str | None]) -> set[str]:
-    """Where paths lead that pass by a link: the file is listed by that name alone.
+    """Resolve paths that pass through a link; the file is listed by the real path only.
 
     Args:
         paths: Decoded, relative to the table.
-        links: By their path, where they lead to: a path in which there is no link, "" for the root,
-            None for a place outside.
+        links: The target of each link by its path: a path without links, "" for the root, None for
+            a place outside.
     """
     return {real for path in paths if (real := _real_path(path, links)) != path} if links else set()
 
@@ -159,11 +162,11 @@ def other_names(
     links: Mapping[str, str | None],
     may_confuse_letters: bool,
 ) -> frozenset[str]:
-    """Listed names by which the files of the paths may be found too.
+    """Listed names that may also find the files of the paths.
 
-    Some disks find a file by letters of either case, and list it by those it was made with; so is a
-    directory that two partitions share there. Others take letters with accents apart. A path may
-    lead by a link that it names in other letters, too.
+    Some disks ignore the case of letters and list a file by the name that it was created with; two
+    partitions may share a directory there. Others decompose letters with accents. A path may also
+    name a link with other letters.
 
     Args:
         paths: Decoded, relative to the table.
@@ -185,18 +188,18 @@ def other_names(
 
 
 def _is_folded(paths: Collection[str]) -> bool:
-    """Whether no name has another that a disk may take for it; so it is of nearly all tables."""
+    """Whether all names are lower-case ASCII, as in most tables, so that no disk confuses them."""
     together = "".join(paths)
     return together.isascii() and together == together.lower()
 
 
 def _alike(names: pa.StringArray, folded: pa.StringArray) -> Iterator[str]:
-    """Names that are among the folded ones, if they are folded."""
+    """The names whose folded form is among `folded`."""
     yield from names.filter(pc.is_in(_fold_names(names), value_set=folded)).to_pylist()
 
 
 def _fold_names(paths: pa.StringArray) -> pa.StringArray:
-    """What all names have in common that a disk may take for one, of each path."""
+    """The folded form of each path: equal for names that a disk may treat as equal."""
     if pc.all(pc.string_is_ascii(paths)).as_py():
         return pc.ascii_lower(paths)
     return pa.array(map(_fold, paths.to_pylist()), pa.string())
@@ -223,23 +226,23 @@ def _live_paths(snapshot: Snapshot) -> set[str]:
 
 
 def _paths_named_by(commit: Commit, snapshot: Snapshot) -> Iterator[str]:
-    """The files that a commit makes live, and its change data."""
+    """Paths that a commit makes live, and its change data."""
     yield from protected_paths(commit.adds, snapshot)
     yield from possible_paths(pa.array([cdc.path for cdc in commit.cdc], pa.string()), snapshot.uri)
 
 
 def unneeded_paths(snapshot: Snapshot, tombstones: pa.Table, horizon_ms: int) -> set[str]:
-    """Decoded paths of what expired tombstones name and nothing else does.
+    """Decoded paths that only expired tombstones name.
 
-    A file that got another deletion vector is removed with the old one and live with the new one:
-    its rows stay, and only the file of the old vector may go.
+    If a file gets a new deletion vector, the log removes the file with the old vector and adds it
+    with the new vector. The rows stay, and only the file of the old vector is unneeded.
 
     Args:
-        tombstones: The snapshot's; `path`, `deletionTimestamp` and `deletionVector`.
+        tombstones: The snapshot's tombstones; `path`, `deletionTimestamp` and `deletionVector`.
         horizon_ms: Milliseconds since the Unix epoch; older tombstones have expired.
 
     Raises:
-        LogCorruptError: The log names a deletion vector in a way that cannot be understood.
+        LogCorruptError: The log names a deletion vector in a way that cannot be parsed.
     """
     expired = tombstones_before(tombstones, horizon_ms)
     if not len(expired):
@@ -258,14 +261,14 @@ def unneeded_paths(snapshot: Snapshot, tombstones: pa.Table, horizon_ms: int) ->
 
 
 def tombstones_since(tombstones: pa.Table, horizon_ms: int) -> pa.Table:
-    """The tombstones from the horizon on; one without a time is older."""
+    """The tombstones from the horizon on; a tombstone without a time is older."""
     if not len(tombstones):  # most tables have none
         return tombstones
     return tombstones.filter(_is_since(tombstones, horizon_ms))
 
 
 def tombstones_before(tombstones: pa.Table, horizon_ms: int) -> pa.Table:
-    """The tombstones whose file is to go."""
+    """The expired tombstones, whose files may be deleted."""
     if not len(tombstones):
         return tombstones
     return tombstones.filter(pc.invert(_is_since(tombstones, horizon_ms)))
@@ -276,13 +279,13 @@ def _is_since(tombstones: pa.Table, horizon_ms: int) -> pa.ChunkedArray:
 
 
 def protected_paths(files: pa.Table, snapshot: Snapshot) -> Iterator[str]:
-    """Decoded paths of files and of their deletion vectors, by every name that may be meant.
+    """Decoded paths of files and their deletion vectors, under every name that they may have.
 
     Args:
         files: `path` and `deletionVector`, of adds or removes.
 
     Raises:
-        LogCorruptError: A place cannot be understood.
+        LogCorruptError: The location of a deletion vector cannot be parsed.
     """
     yield from vector_paths(files[_VECTOR], snapshot)
     for chunk in files["path"].chunks:
@@ -290,10 +293,10 @@ def protected_paths(files: pa.Table, snapshot: Snapshot) -> Iterator[str]:
 
 
 def vector_paths(vectors: pa.ChunkedArray, snapshot: Snapshot) -> Iterator[str]:
-    """Decoded paths of the files that hold deletion vectors, by every name that may be meant.
+    """Decoded paths of deletion vector files, under every name that they may have.
 
     Raises:
-        LogCorruptError: A place cannot be understood.
+        LogCorruptError: The location of a deletion vector cannot be parsed.
     """
     for chunk in vectors.chunks:
         kinds = pc.struct_field(chunk, "storageType")
@@ -324,18 +327,18 @@ def _vector_path(kind: str, place: str, snapshot: Snapshot) -> str:
 def _removes_of_commits(
     snapshot: Snapshot, horizon_ms: int, retention_ms: int, on_event: OnEvent
 ) -> Iterator[pa.Table]:
-    """Removes since the horizon, as the commits have them.
+    """Removes since the horizon, read from the commits.
 
-    When a file was removed, its writer's clock says, and some writers do not say it. So what a
-    commit removed counts since the horizon too if the store may have the commit since.
+    The removal time comes from the writer's clock, and some writers omit it. So all removes of a
+    commit count if the store's time of the commit may be after the horizon.
 
-    A checkpoint forgets a removed file after the retention of its time, as its writer understood
-    it: the property may have been raised since, and some writers take one that they cannot read
-    for the default. What it forgot, every later checkpoint lacks.
+    A checkpoint drops a removed file after the retention at the time of the checkpoint, as its
+    writer understood it. The property may have been raised since, and some writers replace a value
+    that they cannot parse by the default. Every later checkpoint lacks the dropped removes.
     """
     listing = list_log(snapshot.storage, snapshot.log_directory)
     times = latest_times(listing, horizon_ms + retention_ms)
-    # A day more, in case the clock of a writer is ahead of the store's.
+    # One day more, in case a writer's clock is ahead of the store's.
     chosen = [v for v, time_ms in times.items() if time_ms >= horizon_ms - DAY_MS]
     read = stream_removes(snapshot.storage, [listing.commits[version] for version in chosen])
     for done, (version, removes) in enumerate(zip(chosen, read, strict=True), 1):
@@ -351,9 +354,10 @@ def _removes_of_commits(
 
 
 def _validate_remembered(snapshot: Snapshot, horizon_ms: int, now_ms: int) -> None:
-    """Refuse to go by commits of which one is gone: it was, or went while they were read.
+    """Reject a retention if the log has lost commits that it needs.
 
-    Of what is promised there may be no commits either: then the checkpoint alone counts.
+    A commit may have been lost while the log was read. If no commit within the retention is needed,
+    the checkpoint alone counts.
     """
     times = latest_times(list_log(snapshot.storage, snapshot.log_directory), now_ms)
     first = snapshot.version + 1

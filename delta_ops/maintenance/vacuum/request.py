@@ -24,8 +24,8 @@ class VacuumRequest:
     """The arguments of `vacuum`, which documents them.
 
     Raises:
-        InvalidRequestError: The mode is unknown, the inventory has other columns or does not go
-            with the mode, or a number is too small.
+        InvalidRequestError: The mode is unknown, the inventory has other columns or cannot be
+            combined with the mode, or a number is too small.
     """
 
     retention: timedelta | None
@@ -75,7 +75,7 @@ class VacuumRequest:
         """The paths to keep at this moment.
 
         Raises:
-            InvalidRequestError: One is no path within a table, so it would keep nothing.
+            InvalidRequestError: A path is not within a table, so it would keep no file.
         """
         paths = frozenset(self.keep)
         for path in paths:
@@ -87,7 +87,7 @@ class VacuumRequest:
         return paths
 
     def now_ms(self, storage: Storage) -> int:
-        """The time by which files are old, in milliseconds since the Unix epoch.
+        """The time that the horizon is measured from, in milliseconds since the Unix epoch.
 
         Only a written file reports the store's time, and a dry run writes none.
         """
