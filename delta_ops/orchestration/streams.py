@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
 _POLL_S = 1
-"""Seconds between checks of a waiting run whether it must end."""
+"""Seconds between checks whether a waiting run must end."""
 
 
 def run_available_now(

@@ -76,8 +76,8 @@ class Engine(Protocol):
 
         Args:
             data: Rows in a form that the engine accepts.
-            known: Columns of an existing table. The schema may omit a known column of a flat type
-                that is not numeric, because no data change such a column.
+            known: Columns of an existing table. The schema may omit known columns, except nested
+                and numeric columns, because data cannot change the type of other columns.
         """
 
     def write_rows(

@@ -1,4 +1,4 @@
-"""Transaction identifiers: a rerun detects by them that its work is already committed.
+"""Transaction identifiers: a rerun uses them to detect committed work.
 
 Source: PROTOCOL.md, "Transaction Identifiers".
 """

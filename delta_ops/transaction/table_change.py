@@ -87,11 +87,11 @@ class SetColumns:
     schema: StructType
     """Columns that the table already has keep their ids in the field metadata."""
     configuration: Mapping[str, str] | None = None
-    """All properties; None: they stay."""
+    """All properties; None keeps them."""
     partition_columns: tuple[str, ...] | None = None
-    """None: they stay."""
+    """Partition columns; None keeps them."""
     features: tuple[str, ...] = ()
-    """Features that the protocol gets with the columns."""
+    """Features to add to the protocol."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -107,7 +107,7 @@ class OverwriteColumns:
 
     given: StructType
     partition_by: Sequence[str] | None = None
-    """None: the table's own partitioning."""
+    """Partition columns; None keeps the table's own."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -116,12 +116,12 @@ class SetMetadata:
 
     metadata: Metadata
     features: tuple[str, ...] = ()
-    """Features that the protocol gets with them."""
+    """Features to add to the protocol."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SetDefinition:
-    """Replace metadata and protocol; the caller checks that nothing needs a feature that goes."""
+    """Replace metadata and protocol; the caller checks that removed features are unused."""
 
     metadata: Metadata
     protocol: Protocol
@@ -223,7 +223,7 @@ def _wanted_definition(
 def _has_same_columns(before: TableDefinition, after: TableDefinition) -> bool:
     if before.partition_columns != after.partition_columns:
         return False
-    # As texts: a comparison of types recurses, and a log can hold any depth.
+    # Compare texts, because a comparison of types recurses, and a log may hold any depth.
     return before.metadata.schema_string == after.metadata.schema_string or (
         schema_to_json(before.schema) == schema_to_json(after.schema)
     )

@@ -156,7 +156,7 @@ def is_append_only(definition: TableDefinition, before: Snapshot | None) -> bool
     """Whether the table is append-only before or after a commit."""
     if definition.properties.append_only or before is None:
         return definition.properties.append_only
-    # Reads this property alone: the commit may repair another one that cannot be parsed.
+    # Parse only this property: the commit may repair a malformed value of another property.
     configuration = before.metadata.configuration
     alone = {name: configuration[name] for name in ("delta.appendOnly",) if name in configuration}
     return table_properties_from_configuration(alone).append_only

@@ -195,7 +195,7 @@ class _OutputReport:
             # The rows are committed; only their number is unknown.
             self._context.log.warning(f"the rows of each partition were not counted: {error}")
             return {}
-        # Files that were rewritten for other rows also have rows that are no output.
+        # Rewritten files also hold rows that do not belong to the output.
         return counts if sum(counts.values()) <= total else {}
 
 

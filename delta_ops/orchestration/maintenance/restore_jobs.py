@@ -43,7 +43,7 @@ from delta_ops.units import count_text
 
 RESTORE_OP, REVERT_OP, REPAIR_OP = "restore_table", "revert_commit", "repair_table"
 _SHOWN = 100
-"""File names in an event, which Dagster stores forever."""
+"""Maximum number of file names in an event, because Dagster stores events forever."""
 Result = RestoreResult | RevertResult | RepairResult
 
 
@@ -235,7 +235,7 @@ def _report(
 ) -> None:
     """Log the event of the asset, and of each partition that changed."""
     snapshot = table.log().snapshot()
-    # Also a commit that was found done, because its run may have been killed before its event.
+    # Report an earlier commit again, because its run may have been killed before its event.
     versions = (result.version, _earlier_version(result))
     changes = [v for v in versions if v is not None and rows_changed(table.log(), v, v)]
     is_change = bool(changes)

@@ -58,7 +58,7 @@ class _Place(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TickLimits:
-    """How much one tick does. The next tick continues."""
+    """Limits of one tick; the next tick continues."""
 
     seconds: int = 40
     """After this time a tick reads no further tables. Dagster ends a tick after one minute."""
@@ -99,7 +99,7 @@ def build_maintenance_sensor(
     minimum_interval_seconds: int = 300,
     clock: Clock = system_clock,
 ) -> dg.SensorDefinition:
-    """Requests a run of the maintenance job for each table that needs one.
+    """Build a sensor that requests a run of the maintenance job for each table that needs work.
 
     Args:
         log_job: As `build_log_maintenance_job` makes it. It maintains the tables whose logs alone
@@ -112,7 +112,7 @@ def build_maintenance_sensor(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Sweep:
-    """The tables that a sensor reads in turn, and how."""
+    """The tables that a sensor reads in turn, with its settings."""
 
     policies: Sequence[PolicyJobs]
     with_checks: bool = False
@@ -145,7 +145,7 @@ def build_sweep_sensor(
     minimum_interval_seconds: int = 300,
     default_status: dg.DefaultSensorStatus = dg.DefaultSensorStatus.STOPPED,
 ) -> dg.SensorDefinition:
-    """Requests runs of the policies' jobs for the tables that need work."""
+    """Build a sensor that requests runs of the policies' jobs for tables that need work."""
     places, tables_by_job = sweep.places(), sweep.tables_by_job()
 
     @dg.sensor(
@@ -248,9 +248,9 @@ def _rotate(places: Sequence[_Place], first: str | None) -> list[_Place]:
 def _take_until_deadline(
     assessments: Iterator[_Assessment], places: Sequence[_Place], tick_seconds: int
 ) -> Iterator[_Assessment]:
-    """The assessments, up to the first that does not end in time, which becomes a failure.
+    """Yield assessments until one exceeds the deadline; the late table gets a failure.
 
-    Dagster would end such a tick, and its cursor would start with the same table for ever.
+    Otherwise Dagster would end such a tick, and each tick would start with the same table for ever.
     """
     found, is_over = SimpleQueue[_Assessment | None](), threading.Event()
     ends_s = time.monotonic() + _GRACE * tick_seconds
@@ -278,7 +278,7 @@ def _fill_queue(
     assessments: Iterator[_Assessment],
     is_over: threading.Event,
 ) -> None:
-    """Put assessments into a queue until somebody stops it; None ends the queue."""
+    """Put assessments into a queue until `is_over` is set; None ends the queue."""
     for each in assessments:
         queue.put(each)
         if is_over.is_set():

@@ -92,7 +92,7 @@ class PolicyJobs(NamedTuple):
         return self.policy is None or self.policy.has_work
 
     def can_take(self, table: TableRef, others: PolicyJobs) -> bool:
-        """Whether a table of the policy `others` may name this policy, and this one has work."""
+        """Whether the policy has work and may be named by a table of the policy `others`."""
         return (
             self.policy is not None
             and self.policy.name is not None

@@ -76,7 +76,7 @@ class DeltaLakeIOManager(RenamedIOManager):
 class DeltaLakePyarrowIOManager(DeltaLakeIOManager):
     """Inputs without an annotation are Arrow tables."""
 
-    def __init__(self, **given: Any) -> None:  # or type checkers expect fields alone
+    def __init__(self, **given: Any) -> None:  # without it, type checkers accept only fields
         super().__init__(**given)
 
     @staticmethod
@@ -89,7 +89,7 @@ class DeltaLakePyarrowIOManager(DeltaLakeIOManager):
 class DeltaLakePandasIOManager(DeltaLakeIOManager):
     """Inputs without an annotation are pandas frames."""
 
-    def __init__(self, **given: Any) -> None:  # or type checkers expect fields alone
+    def __init__(self, **given: Any) -> None:  # without it, type checkers accept only fields
         super().__init__(**given)
 
     @staticmethod
@@ -104,7 +104,7 @@ class DeltaLakePandasIOManager(DeltaLakeIOManager):
 class DeltaLakePolarsIOManager(DeltaLakeIOManager):
     """Inputs without an annotation are polars frames."""
 
-    def __init__(self, **given: Any) -> None:  # or type checkers expect fields alone
+    def __init__(self, **given: Any) -> None:  # without it, type checkers accept only fields
         super().__init__(**given)
 
     @staticmethod

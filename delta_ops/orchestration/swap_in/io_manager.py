@@ -40,7 +40,7 @@ class RenamedIOManager(DeltaIOManager):
 
     def __init__(self, **given: Any) -> None:
         fields = self._our_fields(given)
-        # Their assets may have merge settings without a mode.
+        # Assets of other integrations may have merge settings without a mode.
         metadata = {"delta/mode": "overwrite", **fields.pop("metadata", {})}
         super().__init__(**fields, metadata=metadata)
 
@@ -109,10 +109,10 @@ def table_folders(
 
     Args:
         metadata: Metadata of the asset's definition.
-        schema: The IO manager's.
+        schema: The schema of the IO manager.
 
     Raises:
-        InvalidRequestError: The metadata have a schema or a name that is no text.
+        InvalidRequestError: The schema or the name in the metadata is not a text.
     """
     *prefix, name = asset_key.path
     folder = _text("schema", asset_key, metadata) or schema or (prefix[-1] if prefix else "public")

@@ -112,7 +112,7 @@ def propose_for_existing(proposal: Proposal, created: Snapshot) -> Proposal:
 def _begins_timestamps(definition: TableDefinition, snapshot: Snapshot | None) -> bool:
     if snapshot is None or not definition.properties.in_commit_timestamps:
         return False
-    # Reads this property alone: the commit may repair another one that cannot be parsed.
+    # Parse only this property: the commit may repair a malformed value of another property.
     return not IN_COMMIT_TIMESTAMPS.value_in(snapshot.metadata.configuration)
 
 

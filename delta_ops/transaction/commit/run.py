@@ -192,7 +192,7 @@ class CommitRun:
     def _on_loop_event(self, event: Event) -> None:
         self.on_event(event)
         if isinstance(event, CommitAttempted):
-            # Until the loop reports otherwise: an interrupt can come while the file is created.
+            # Stays True until the outcome is known: an interrupt may come during the creation.
             self.may_be_committed = True
 
     def _join_created_table(self) -> bool:
@@ -219,13 +219,13 @@ class CommitRun:
 
 
 def _is_same_table(ours: TableDefinition, created: TableDefinition) -> bool:
-    """Whether files written for one fit the other."""
+    """Whether files that were written for our definition fit the created table."""
     our_rules, their_rules = _rules(ours), _rules(created)
     return (
         ours.schema == created.schema
         and ours.partition_columns == created.partition_columns
         and their_rules <= our_rules
-        # Both would count from the start of the column.
+        # Two writers of a new identity column would assign the same values.
         and not any(isinstance(rule, Identity) for rule in our_rules)
     )
 
@@ -244,7 +244,7 @@ def _validate_joinable(log: DeltaLog, created: Snapshot, ours: Footprint) -> Non
     if len(commits) <= created.version:
         raise CommitConflictError(log.uri, created.version, "a commit before it was cleaned up")
     for commit in commits:
-        # `_is_same_table` has compared the definition that the commits lead to.
+        # `_is_same_table` has already compared the resulting definition.
         changes = replace(commit, protocol=None, metadata=None)
         if conflict := find_conflict(changes, ours, created):
             raise conflict_error(conflict, log.uri)

@@ -32,7 +32,7 @@ _LOOKED_AT = 20
 
 
 class LoggedVacuum(NamedTuple):
-    """A vacuum of ours, as the table's history reports it."""
+    """One of our vacuum runs, as the table's txns record it."""
 
     slot: int
     version: int
