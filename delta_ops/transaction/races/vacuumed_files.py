@@ -1,4 +1,4 @@
-"""Files deleted meanwhile: files that disappear shortly before or after the commit that adds them.
+"""Vacuumed files: files that disappear shortly before or after the commit that adds them.
 
 A vacuum may take them for orphans. Or somebody deletes a table's directory while another writer
 creates a new table in it.
