@@ -18,7 +18,7 @@ from delta_ops.storage.parquet_ranges import read_footer, validate_chunks
 _BATCH_FILES = 1000
 
 Described = AddFile | str | None
-"""A file with statistics; a sentence where its footer cannot be read; None if nothing is new."""
+"""A file with statistics; a sentence if its footer cannot be read; None if nothing is new."""
 
 
 def describe_files(

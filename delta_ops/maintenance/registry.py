@@ -1,4 +1,4 @@
-"""Registry of the maintenance operations, in the order in which they run.
+"""Registry of the maintenance operations, in the order of execution.
 
 Registering an operation here is enough: jobs, sensors, checks, the terminal and pages follow.
 

@@ -96,7 +96,7 @@ class Facts:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HealthThresholds:
-    """Thresholds at which a measure is not "ok".
+    """Limits for measures; a measure beyond its limit is not "ok".
 
     Raises:
         InvalidRequestError: A threshold is negative or has the wrong type.
@@ -125,7 +125,7 @@ class HealthThresholds:
     stats_coverage: float = 0.95
     """Due if a smaller share of the files has statistics."""
     promised_time_travel_ms: int = 7 * DAY_MS
-    """Reported if the retention promises versions for less."""
+    """Reported if the retention promises time travel for less time."""
 
     def __post_init__(self) -> None:
         for each in fields(self):
@@ -157,7 +157,7 @@ class Finding:
     operation: str | None
     """Name of the operation that cures a due finding."""
     advice: str
-    """What to do, in one sentence; "" if there is nothing to do."""
+    """The next step in one sentence; "" if there is nothing to do."""
 
 
 def due_finding(

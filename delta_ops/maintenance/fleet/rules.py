@@ -17,7 +17,7 @@ class MaintenanceRules:
     """Thresholds of a table, and the operations that may run, with their options."""
 
     thresholds: HealthThresholds = DEFAULT_THRESHOLDS
-    """Values at which an operation is due."""
+    """Limits that make an operation due."""
     operations: Sequence[Operation] | None = None
     """Operations that may run when they are due; None: all of them."""
     options: Mapping[Operation, Mapping[str, Any]] = field(default_factory=dict)

@@ -1,1 +1,1 @@
-"""Health: `figures` are measured in one pass over the log, `act` judges them by thresholds."""
+"""Health: `figures` measures a table by its log, `findings` compares figures with thresholds."""

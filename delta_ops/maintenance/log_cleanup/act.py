@@ -73,7 +73,7 @@ class LogCleanupResult:
     earliest_version: int | None
     """The first readable version after the clean-up; all later versions are readable, too."""
     needed_after_all: int = 0
-    """Sidecars of the plan that stayed, because a checkpoint names them since it was made."""
+    """Sidecars of the plan that stayed, because a new checkpoint names them."""
 
 
 def load_log_cleanup_plan(

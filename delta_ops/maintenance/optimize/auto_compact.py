@@ -34,7 +34,7 @@ from delta_ops.transaction.rewrite_group import Rewriter
 Partition = frozenset[tuple[str, str | None]]
 MAX_BYTES = 256 << 20
 MIN_FILES = 50
-"""The same as in Delta Lake."""
+"""Delta Lake has the same defaults."""
 
 
 def auto_compact(

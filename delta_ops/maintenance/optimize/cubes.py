@@ -5,8 +5,8 @@ continue each other's layouts. Source: PROTOCOL.md, "Writer Requirements for Clu
 
 Delta Lake writes the names of columns that users see, even if column mapping allows renames, and
 treats a file whose tag has other names as laid out in another order. We write its tag the same way.
-We also write our own tag with the physical names, which decides if it exists: a renamed column is
-still the same, and a column with the former name of another is not.
+We also write our own tag with the physical names, which decides if it exists: it still matches a
+renamed column, and it does not match another column that took the old name.
 """
 
 from __future__ import annotations

@@ -157,7 +157,7 @@ def _outputs(planned: Planned, rates: Rates) -> list[_Outputs]:
 
 
 def _draft(group: RewriteGroup, size: int) -> AddFile:
-    """A stand-in for an output, newer than all files."""
+    """A placeholder for an output; newer than all files."""
     path = f"expected/{group.files[0].path}"
     add = replace(group.files[0], path=path, size=size, modification_time=_LATEST)
     return replace(add, stats=None, deletion_vector=None)

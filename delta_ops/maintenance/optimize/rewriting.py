@@ -210,7 +210,7 @@ class Rewriting:
             return 1
         if isinstance(self._engine, ParallelRewriter):
             num_at_once = self._engine.num_at_once
-            # Threads of that number belong to the stores, and long calls would block them.
+            # The stores share the thread pool of that size, and long calls would block it.
             return num_at_once - 1 if num_at_once == MAX_CONCURRENCY else num_at_once
         return LOCAL_WRITES if self._engine is rewrite else 1
 

@@ -43,7 +43,7 @@ class RepairPlan:
     """The faults that were found."""
 
     version: int
-    """The version of the plan."""
+    """The version that the plan is based on."""
     num_files: int
     """Live files that were checked."""
     missing: tuple[AddFile, ...] = ()

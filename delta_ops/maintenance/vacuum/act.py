@@ -92,8 +92,8 @@ def vacuum(
         keep: Files and directories that always stay, relative to the table, decoded. Read again
             before every batch of deletions, as is `keep_versions`.
         keep_versions: Versions that stay readable at any age.
-        keep_last: How many of the last versions stay readable, if they are readable before.
-            Versions that change no files, such as those of vacuums, do not count.
+        keep_last: How many of the last versions stay readable, except unreadable versions.
+            Versions that change no files, such as commits of vacuums, do not count.
         log_commits: Commit VACUUM START and VACUUM END around deletions; if None, the table
             property `delta_ops.vacuum.logging` decides, which is true by default.
         batch_files: How many files are deleted before the log is read again.
@@ -229,7 +229,7 @@ class VacuumRun:
             )
 
     def _save_progress(self, result: VacuumResult) -> None:
-        """Record the version from which the next lite vacuum starts."""
+        """Record the last version that the next lite vacuum can skip."""
         is_waiting = self.request.mode == "lite" and result.plan.kept.get("young", 0) > 0
         is_complete = not (result.failures or result.needed_after_all or is_waiting)
         if not (is_complete and self.request.covers_whole_table):

@@ -31,7 +31,7 @@ class Look:
     kept_versions: frozenset[int]
     """Versions whose files are needed at any age."""
     needed: Set[str]
-    """Decoded paths of the needed files. A later look has only files that are new since the last.
+    """Decoded paths of the needed files. A later look has only files that the last look may lack.
     """
 
 

@@ -205,7 +205,7 @@ def certain_reasons(facts: VacuumFacts) -> ReasonOf:
 
 
 def is_among(path: str, places: Collection[str]) -> bool:
-    """Whether the places have a path or a directory above it."""
+    """Whether the path, or a directory above it, is in `places`."""
     while places and path:
         if path in places:
             return True
