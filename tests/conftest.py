@@ -51,7 +51,7 @@ _STARTED = pytest.StashKey[float]()
 
 
 def pytest_xdist_make_scheduler(config: pytest.Config, log: Producer) -> LoadFileScheduling:
-    """Send a whole file to one process, and all files that share a JVM to the same one."""
+    """Send a whole file to one process, and all files that share a JVM to the same process."""
     return _OneJvmPerProcess(config, log)
 
 

@@ -9,7 +9,7 @@ from delta_ops.arrow.read import file_rows
 
 
 def code_all(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Let texts come coded of every file that has them in a dictionary."""
+    """Make every file with a dictionary deliver its texts as dictionary codes."""
 
     def texts_in(metadata: pq.FileMetaData, *_: object) -> list[int]:
         columns = [metadata.schema.column(i) for i in range(metadata.num_columns)]

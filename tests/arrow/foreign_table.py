@@ -1,4 +1,4 @@
-"""Test double: tables whose data files another writer left, in whatever form."""
+"""Test double: tables with data files from another writer, in any form."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def create(
     partition_by: tuple[str, ...] = (),
     features: tuple[str, ...] = READER_FEATURES,
 ) -> DeltaLog:
-    """A table that may use every feature of readers, unless they are given."""
+    """A table with every reader feature, unless a test passes its own features."""
     log = DeltaLog(root)
     protocol = Protocol(
         min_reader_version=3,
@@ -91,7 +91,7 @@ def inline_vector(rows: Iterable[int]) -> DeletionVector:
 
 
 def stored_vector(root: Path, rows: Iterable[int], prefix: str = "") -> DeletionVector:
-    """A vector in the file of its kind that all have in common, behind those that are there."""
+    """Append a deletion vector to the shared vector file."""
     bitmap = BitMap64(rows)
     data = _data(bitmap)
     place = vector_file(root, prefix)

@@ -1,4 +1,4 @@
-"""What the Arrow engine writes, read back by it and by others."""
+"""Files of the Arrow engine, read back by it and by other readers."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ PARTITION_VALUES: dict[str, pa.Array] = {
     "bytes": pa.array([b"\x01\x02", b"abc", None]),
     "dates": pa.array([date(1, 1, 1), date(9999, 12, 31), None]),
     "booleans": pa.array([True, False, None]),
-    # deltalake's Arrow reader cannot read negative decimals back, whoever wrote them.
+    # deltalake's Arrow reader cannot read negative decimals back, from any writer.
     "decimals": pa.array([Decimal("1.20"), Decimal("0.05"), None], pa.decimal128(10, 2)),
     "doubles": pa.array([1.5, -0.25, None]),
     "timestamps": pa.array(
@@ -102,7 +102,7 @@ def test_rows_outside_of_what_is_replaced_are_refused_and_nothing_is_left(tmp_pa
 def test_a_row_that_is_stored_outside_of_what_is_replaced_is_refused(
     tmp_path: Path, empty: str | bytes, is_partition: bool
 ) -> None:
-    """As a partition value it is null, and each rerun would add it once more."""
+    """The value is null as a partition value, and each rerun would append the row again."""
     data = pa.table({"id": [1], "p": [empty]})
     da.write(tmp_path, data, partition_by=["p"] if is_partition else None)
     if is_partition:
@@ -350,7 +350,7 @@ def test_every_codec_of_the_table_property_is_written(tmp_path: Path, codec: str
 def test_a_batch_with_other_columns_than_its_stream_is_refused(
     tmp_path: Path, second: dict[str, list[Any]], says: str
 ) -> None:
-    """Columns of a stream are taken by their places: those of such a batch would be exchanged."""
+    """Stream columns are matched by position, so such a batch would swap two columns."""
     batches = [pa.record_batch({"a": [1], "b": [2]}), pa.record_batch(second)]
     reader = pa.RecordBatchReader.from_batches(batches[0].schema, iter(batches))
     with pytest.raises(InvalidRequestError, match=says):

@@ -1,4 +1,4 @@
-"""Ranks of values among those of a sample."""
+"""Ranks of values within a sample."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Data and definitions that cannot be right: refused with the column, before a file is written."""
+"""Invalid data and definitions: rejected with the column name before a file is written."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Batches in bounded memory: tables go by that are ten times as large as what they take."""
+"""Streaming in bounded memory: tables ten times larger than the memory in use."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How data are fitted to a table: which columns and which values are taken, and which refused."""
+"""Casting of data to a table: accepted columns and values, and rejected ones."""
 
 from __future__ import annotations
 

@@ -81,7 +81,7 @@ TOLD: dict[Change, list[tuple[int, str, str]]] = {
         (9, "new", "insert"),
     ],
 }
-"""Changes of `table`, each with what the feed tells of it."""
+"""The changes of `table`, each with the columns that the feed adds."""
 
 
 @pytest.fixture(params=["name", pytest.param("id", marks=pytest.mark.full)])

@@ -1,4 +1,4 @@
-"""The change data feed: which rows each commit changed, and when that cannot be told."""
+"""The change data feed: changed rows of each commit, and errors where they are unknown."""
 
 from __future__ import annotations
 

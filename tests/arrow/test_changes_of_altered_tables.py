@@ -85,7 +85,7 @@ PARTITIONED_ANEW = StructType((StructField("ID", LONG), StructField("p", STRING)
 
 
 def partitioned_anew(root: Path) -> DeltaLog:
-    """Rows by `p`, replaced by rows by `id`, and those by rows by `ID`, and then by none."""
+    """Rows partitioned by `p`, replaced by rows partitioned by `id`, then by `ID`, then removed."""
 
     def rows(name: str, column: str, value: Any, **partition: str) -> Any:
         return data_file(root, name, pa.table({column: [value]}), partition_values=partition)

@@ -1,4 +1,4 @@
-"""CHAR columns: padded to readers, whatever their writer left out."""
+"""CHAR columns: readers get padded values even if the writer did not pad."""
 
 from __future__ import annotations
 

@@ -47,7 +47,7 @@ def all_coded(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_a_tidy_dictionary_has_each_text_of_the_rows_once(
     dictionary: list[str | None], chunks: list[list[int | None]]
 ) -> None:
-    """Whatever a dictionary had before: texts twice, null, or such as no row has."""
+    """The dictionary may hold repeated texts, null, and texts without a row."""
     before = pa.array(dictionary, pa.string())
     codes = [pa.array(each, pa.int32()) for each in chunks]
     column = pa.chunked_array([pa.DictionaryArray.from_arrays(each, before) for each in codes])
@@ -110,7 +110,7 @@ def merge_by_text(path: Path) -> Any:
 
 
 def merge_of_all(path: Path) -> Any:
-    """Every row gets a value of its own old ones."""
+    """Update every row from its own old values."""
     merge = da.merge(path, pa.table({"id": [1]}), "target.id = source.id")
     merge = merge.when_matched_update({"t": "upper(target.t)"})
     return merge.when_not_matched_by_source_update({"t": "concat(target.t, target.p)"}).execute()
@@ -236,7 +236,7 @@ def check_changes(data: list[tuple[str | None, str | None, int]], bound: int) ->
 
 
 def test_no_text_of_a_deleted_row_is_left_in_a_file(tmp_path: Path, all_coded: None) -> None:
-    """Who deletes a person's rows, and vacuums, has deleted the name."""
+    """After a delete and a vacuum, a person's name is in no file."""
     rows_of_all = pa.table({"id": range(100), "name": [f"person {i % 10}" for i in range(100)]})
     da.write(tmp_path, rows_of_all)
     da.delete(tmp_path, "id % 10 = 3")
@@ -290,7 +290,7 @@ def test_rules_are_kept_by_coded_texts(tmp_path: Path, all_coded: None) -> None:
 def test_categories_of_other_writers_are_plain_texts(
     tmp_path: Path, index: pa.DataType, ordered: bool
 ) -> None:
-    """Their files ask for dictionaries of a kind of their own."""
+    """Their files request other dictionary types."""
     codes = pa.array([0, 1, 2, None, 0, 1] * 10, index)
     texts = pa.DictionaryArray.from_arrays(codes, pa.array(["lo", "mid", "hi"]), ordered=ordered)
     for name in ("a", "b"):

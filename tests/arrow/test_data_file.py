@@ -61,7 +61,7 @@ def test_rows_that_arrow_cannot_go_on_with_are_refused_and_nothing_is_left(tmp_p
 
 
 class InterruptedStorage:
-    """A storage in which the creation of the second data file is interrupted."""
+    """A storage that is interrupted while it creates the second data file."""
 
     def __init__(self, inner: Storage) -> None:
         self._inner = inner

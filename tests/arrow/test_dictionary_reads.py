@@ -1,4 +1,4 @@
-"""Texts that stand in dictionaries of a file, read by their numbers, are the texts they were."""
+"""Texts read as dictionary codes equal the original texts."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ def test_texts_that_repeat_are_chosen_and_no_others(tmp_path: Path) -> None:
 
 
 def test_dictionaries_of_other_writers_are_read_as_texts(tmp_path: Path) -> None:
-    """They may have a value twice, by which Arrow's numbers go wrong."""
+    """Such dictionaries may repeat a value, so Arrow's codes are not unique."""
     rows = pa.table({"few": [f"value {i % 10}" for i in range(ROWS)]})
     log = table_of(tmp_path, rows)
     place = tmp_path / "a.parquet"
@@ -119,7 +119,7 @@ def test_texts_that_swell_come_in_small_batches(tmp_path: Path) -> None:
 
 
 def test_a_damaged_footer_is_an_error_and_no_end_of_the_process(tmp_path: Path) -> None:
-    """Arrow aborts where it is asked about a column of a footer that contradicts itself."""
+    """Arrow aborts the process when it reads a column of an inconsistent footer."""
     rows = pa.table({"few": [f"value {i % 50}" for i in range(ROWS)], "number": list(range(ROWS))})
     log = table_of(tmp_path, rows)
     place = tmp_path / "a.parquet"

@@ -18,7 +18,7 @@ FEED = {"delta.enableChangeDataFeed": "true"}
 
 @pytest.fixture(scope="module")
 def table(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A table of more files than are read at once, of which the last one is gone."""
+    """A table with more files than are read at once; its last file is missing."""
     root = tmp_path_factory.mktemp("stream") / "t"
     da.write(root, pa.table({"id": [0]}), configuration=FEED)
     transaction = begin(DeltaLog(root))

@@ -1,4 +1,4 @@
-"""Features that ask something of writers of rows, by the engine that needs no JVM."""
+"""Features with rules for row writers, in the Arrow engine."""
 
 from __future__ import annotations
 

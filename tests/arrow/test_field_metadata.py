@@ -1,4 +1,4 @@
-"""What the metadata of Arrow fields say is said by the columns of the table, or refused."""
+"""Metadata of Arrow fields: applied to the table's columns, or rejected."""
 
 from __future__ import annotations
 

@@ -28,7 +28,7 @@ def mapped(name: str, physical: str, data_type: DataType, *, nullable: bool = Tr
 
 
 def read(stored: pa.Array, column: StructField, mode: str = "name") -> list[Any]:
-    """What the column of a table is where its file has this as `c`."""
+    """Read the stored column `c` as the given table column."""
     columns = FileColumns(schema=StructType((column,)), mode=mode)
     batch = pa.record_batch({"c": stored})
     (found,) = columns.converter(batch.schema)(batch.columns, len(batch))

@@ -1,4 +1,4 @@
-"""A write for which there is no room: one sentence, and the table as it was."""
+"""A write to a full disk: one clear error, and the table is unchanged."""
 
 from __future__ import annotations
 

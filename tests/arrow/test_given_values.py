@@ -1,4 +1,4 @@
-"""Python values that an update, a merge or a predicate is given are kept, or refused."""
+"""Python values in updates, merges and predicates are kept or rejected."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A change that is killed at any storage call is made or not, and once when it is run again."""
+"""A change killed at any storage call is done or not done, and done once after a rerun."""
 
 from __future__ import annotations
 
@@ -70,7 +70,7 @@ def assert_ids_are_told(log: DeltaLog) -> None:
 
 
 def assert_told_once(log: DeltaLog, after: Rows) -> None:
-    """The feed of all versions comes to the rows that are there."""
+    """The feed of all versions adds up to the current rows."""
     told = rows(pa.table(da.read_changes(log, 0)))
     came, gone = ("insert", "update_postimage"), ("delete", "update_preimage")
     counts: dict[tuple[int, str], int] = {}

@@ -48,7 +48,7 @@ def julian_day(year: int, month: int, day: int) -> int:
 
 
 OLD, OLD_JULIAN = date(1200, 1, 1), julian_day(1200, 1, 1)
-"""The date, and the day on which it was in the Julian calendar."""
+"""The date, and its day number in the Julian calendar."""
 
 
 @given(st.dates(date(1, 1, 1), date(1582, 10, 4)))

@@ -46,7 +46,7 @@ def wide_rows(num_rows: int, seed: int) -> pa.Table:
 
 
 def large_table(root: Path, *, num_bytes: int, file_bytes: int, distinct: int) -> DeltaLog:
-    """Files of wide rows, of which many have the rows of another, under a name of their own."""
+    """Files of wide rows. Many are hard links to another file under their own name."""
     root.mkdir()
     schema = None
     for number in range(distinct):

@@ -1,4 +1,4 @@
-"""The pool from which Arrow takes memory, while rows are written again and after it."""
+"""Arrow's memory pool during a rewrite and after it."""
 
 from __future__ import annotations
 

@@ -153,7 +153,7 @@ def meets(target: Row, source: Row, on: Condition) -> bool:
 def model(
     targets: Sequence[Row], sources: Sequence[Row], on: Condition, clauses: Sequence[Clause]
 ) -> list[Row]:
-    """What a merge comes to, row by row."""
+    """Model of a merge, row by row."""
 
     def first(kinds: tuple[str, ...], target: Row | None, source: Row | None) -> Clause | None:
         fitting = (c for c in clauses if c.kind in kinds)
@@ -229,7 +229,7 @@ def check_merge(
         for listed in files:
             da.write(root, table_of(listed), partition_by=partition_by, configuration=properties)
         before = [row for each in files for row in each]
-        if has_vectors:  # rows are numbered with those that are gone
+        if has_vectors:  # rows are numbered with the deleted rows included
             da.delete(root, col("n") == 3)
             before = [row for row in before if row["n"] != 3]
         version = DeltaLog(root).snapshot().version
@@ -256,7 +256,7 @@ def check_merge(
 
 
 def assert_told(root: str, result: CommitResult, before: pa.Table, after: Sequence[Row]) -> None:
-    """The feed makes of the rows before those after, and tells as many as the metrics."""
+    """Assert that the feed turns the old rows into the new rows, and matches the metrics."""
     assert result.version is not None
     told: dict[str, list[Row]] = {}
     columns = [*SCHEMA.names, "_change_type"]

@@ -134,7 +134,7 @@ def test_by_two_columns_files_are_narrow_in_both(
 def test_rows_of_equal_ranks_are_in_one_file_where_that_is_not_far_too_large(
     tmp_path: Path,
 ) -> None:
-    # In no order: files are then about as large for each row as those that they are made of.
+    # Without an order, files have about as many bytes per row as their source files.
     others = random.Random(1).choices(range(1 << 60), k=7_000)
     da.write(tmp_path, pa.table({"day": [n % 7 for n in range(7_000)], "x": others}))
     staged = put_in_order(tmp_path, ["day"], files=6, memory_bytes=1 << 20)

@@ -132,7 +132,7 @@ def test_deltalake_reads_the_same_rows(tmp_path: Path) -> None:
     da.write(source, data, partition_by=["p"])
     clone = DeltaLog(tmp_path / "clone")
     shallow_clone(source.snapshot(), clone, prefix_naming(f"file://{tmp_path}/source"))
-    # Its other readers take absolute paths for relative ones.
+    # Its other readers treat absolute paths as relative paths.
     theirs = QueryBuilder().register("t", DeltaTable(clone.uri)).execute("select * from t")
     assert rows(pa.table(theirs.read_all())) == rows(da.to_table(clone)) == rows(data)
 
@@ -149,7 +149,7 @@ def test_a_file_that_is_gone_is_named(tmp_path: Path, naming: Callable[[Path], N
 
 @pytest.mark.parametrize("kind", ["a data file", "a vector"])
 def test_what_is_no_file_is_not_waited_for(tmp_path: Path, kind: str) -> None:
-    """A log may name any place of a disk, and who opens a pipe waits for its writer."""
+    """A log may name any path on the disk, and opening a pipe blocks until it has a writer."""
     pipe = tmp_path / "pipe"
     os.mkfifo(pipe)
     data = data_file(tmp_path / "t", "x", pa.table({"id": pa.array([1, 2], pa.int64())}))

@@ -1,4 +1,4 @@
-"""How rows are told apart by partition."""
+"""Splitting of rows by partition."""
 
 from __future__ import annotations
 

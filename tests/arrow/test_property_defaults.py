@@ -1,4 +1,4 @@
-"""Each default that `delta-ops properties` shows is what is done where a table says nothing."""
+"""Each default in `delta-ops properties` is the behaviour of a table without that property."""
 
 from __future__ import annotations
 
@@ -108,7 +108,7 @@ def log_clean_up(table: Path) -> str:
 
 
 def protected_before(table: Path) -> str:
-    """The version before which a clean-up leaves commits: those of a checkpoint go, one by one."""
+    """The first version that a clean-up keeps; it deletes a checkpoint's commits one by one."""
     for _ in range(3):
         da.write(table, ROWS)
     maintenance.create_checkpoint(table)
@@ -187,7 +187,7 @@ OBSERVED: Mapping[str, Observe] = {
     "delta.rowTrackingSuspended": suspended_ids,
     "delta_ops.recordReads": recorded_reads,
 }
-"""What a table does of which nothing is said, by property."""
+"""Behaviour of a table without the property, by property."""
 
 
 @pytest.fixture

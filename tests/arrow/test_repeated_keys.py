@@ -1,4 +1,4 @@
-"""Merges by keys that stand several times in the source, in the table, or in both."""
+"""Merges with repeated keys in the source, in the table, or in both."""
 
 from __future__ import annotations
 
@@ -157,7 +157,7 @@ assert da.to_table(folder).num_rows == 0
     ],
 )
 def test_memory_does_not_grow_with_the_pairs_of_rows(tmp_path: Path, key: str) -> None:
-    """The numbers of 40 million pairs take 600 MB, and those of 100 million 1.5 GB."""
+    """The row numbers of 40 million pairs take 600 MB, of 100 million pairs 1.5 GB."""
     call = [sys.executable, "-c", CHILD, str(tmp_path / "table"), key]
     done = subprocess.run(call, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr

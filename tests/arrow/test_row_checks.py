@@ -1,4 +1,4 @@
-"""NOT NULL at every depth: the values are asked, not the nullability of the Arrow types."""
+"""NOT NULL at every depth: checks read the values, not the nullability of Arrow types."""
 
 from __future__ import annotations
 

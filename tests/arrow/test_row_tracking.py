@@ -1,4 +1,4 @@
-"""Rows keep their ids, and the versions that changed them last, whatever becomes of their files."""
+"""Row ids and row commit versions survive every rewrite of the files."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ def table(request: pytest.FixtureRequest, tmp_path: Path) -> Path:
 
 @pytest.fixture
 def any_table(tmp_path: Path) -> Path:
-    """A table for claims on which its layout has no influence."""
+    """A table for claims that do not depend on its layout."""
     return create(tmp_path, {"delta.enableDeletionVectors": "true"}, None)
 
 
@@ -211,7 +211,7 @@ def test_rows_without_ids_are_not_tracked(tmp_path: Path) -> None:
 
 
 def test_rows_that_somebody_adds_while_tracking_begins_are_a_conflict(tmp_path: Path) -> None:
-    """Nobody may have told their writer to give them ids."""
+    """Their writer may not know that it has to assign row ids."""
     da.write(tmp_path, data(1).slice(0, 0))
     begun = begin(DeltaLog(tmp_path))
     begun.set_properties(TRACKED)

@@ -1,4 +1,4 @@
-"""What it takes to read rows from an object store: requests, as its server sees them."""
+"""Requests that reading rows sends to an object store, as its server records them."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def snapshot(log: DeltaLog) -> Snapshot:
 
 
 def bytes_of(requests: list[Request]) -> int:
-    """The bytes that the requests, which all have a range, ask for."""
+    """The number of bytes that the requests cover; every request has a range."""
     bounds = [request.byte_range.removeprefix("bytes=").split("-") for request in requests]
     return sum(int(last) - int(first) + 1 for first, last in bounds)
 

@@ -1,4 +1,4 @@
-"""Which rows a scan finds, in which order, and how much of them is in memory."""
+"""Scans: the rows they find, their order, and the memory they use."""
 
 from __future__ import annotations
 
@@ -164,7 +164,7 @@ def test_an_abandoned_scan_reads_no_further(
     next(batches)
     del batches
     gc.collect()
-    # Whatever is read now comes after what was left over.
+    # Reads that start from here on follow the leftover reads.
     assert da.to_table(log).num_rows == 1000
     assert len(begun) < 50 + 100
 

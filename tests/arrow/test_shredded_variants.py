@@ -90,7 +90,7 @@ def event(event_type: Any = None, event_ts: Any = None) -> dict[str, Any]:
 
 
 def others(value: Any) -> bytes:
-    """What of an event has no columns."""
+    """The fields of an event without columns of their own."""
     return encode(value, field_names(EVENT_NAMES))
 
 

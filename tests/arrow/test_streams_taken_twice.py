@@ -1,4 +1,4 @@
-"""Readers, which have their rows once, given to a second operation."""
+"""Readers, which yield their rows once, passed to a second operation."""
 
 from __future__ import annotations
 

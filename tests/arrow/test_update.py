@@ -30,7 +30,7 @@ from tests.support.tables import live_paths, rows, rows_by_deltalake
 
 @st.composite
 def assignments(draw: st.DrawFn) -> tuple[dict[str, Any], dict[str, Any]]:
-    """What to give to `update`, and by column a function of the old row or a value."""
+    """Arguments of `update`, and for each column a function of the old row or a value."""
     by_expression = {
         "i": (parse_expression("coalesce(tiny, small, 7)"), lambda r: first(r, "tiny", "small", 7)),
         "n": (parse_expression("CASE WHEN flag THEN tiny ELSE n END"), by_flag),

@@ -1,4 +1,4 @@
-"""Columns of variants: wherever they stand in a table, by whatever names, whatever is in them."""
+"""Variant columns at any place in a table, with any names and any values."""
 
 from __future__ import annotations
 
@@ -307,7 +307,7 @@ def shred(value: Any, typed: pa.DataType | None, names: FieldNames) -> dict[str,
 
 
 def type_of(part: pa.StructType) -> pa.DataType | None:
-    """What has columns of its own in a field or an element."""
+    """The type of the shredded columns of a field or an element, if any."""
     return part.field("typed_value").type if part.num_fields > 1 else None
 
 
@@ -393,7 +393,7 @@ def test_a_file_that_another_writer_shredded(tmp_path: Path) -> None:
 
 @needs_shared
 def test_a_table_that_may_have_shredded_variants() -> None:
-    """The values of its rows are those of its numbers, by the decoder of its writer."""
+    """Its values match its row numbers, by its own writer's decoder."""
     table = da.to_table(
         DeltaLog(SHARED / "data/tables/delta_rs/spark-shredded-variant-preview-delta")
     )

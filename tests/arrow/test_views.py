@@ -67,5 +67,5 @@ def test_a_table_that_polars_wrote_is_changed_by_vectors(tmp_path: Path) -> None
 def test_types_without_views_are_told_apart() -> None:
     for data_type in (pa.string(), pa.list_view(pa.int32()), pa.json_(), pa.null(), pa.uuid()):
         assert not has_views(data_type)
-    # Of a dictionary Arrow takes the numbers.
+    # Arrow looks only at the index type of a dictionary.
     assert not has_views(pa.dictionary(pa.int32(), VIEW))

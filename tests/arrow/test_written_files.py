@@ -1,4 +1,4 @@
-"""Written files stay all of them or none, whichever thread is still at work when one fails."""
+"""Either all written files stay or none, even if other threads still run when one fails."""
 
 from __future__ import annotations
 

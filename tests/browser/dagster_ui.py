@@ -1,6 +1,6 @@
-"""Dagster's UI as a user has it: `dagster dev` on a free port of this machine, and Chromium.
+"""Dagster's UI in Chromium, served by `dagster dev` on a free port.
 
-What is clicked is clicked in the browser. GraphQL prepares and asserts.
+Actions under test are clicks in the browser. GraphQL only prepares and asserts.
 """
 
 from __future__ import annotations
@@ -57,7 +57,7 @@ class DagsterUI:
 
     @contextmanager
     def serving(self) -> Iterator[None]:
-        """Within it the processes run, in a group of their own."""
+        """Run `dagster dev` within the block, in its own process group."""
         command = [str(Path(sys.executable).parent / "dagster"), "dev", "-h", "127.0.0.1"]
         with (self.home / "dagster.log").open("a") as output:
             process = subprocess.Popen(
@@ -72,7 +72,7 @@ class DagsterUI:
             yield
         finally:
             os.killpg(process.pid, signal.SIGTERM)
-            # It ends its parts by an interrupt, which background jobs of a shell ignore.
+            # An interrupt stops its parts; background jobs of a shell ignore interrupts.
             with suppress(subprocess.TimeoutExpired):
                 process.wait(END_S)
             with suppress(ProcessLookupError):  # what is left of the group
@@ -80,14 +80,14 @@ class DagsterUI:
             process.wait()
 
     def wait_until(self, is_so: Callable[[], object]) -> None:
-        """Ask again and again; fails with the end of the log."""
+        """Poll until the condition holds; a timeout fails with the end of the log."""
         ends = time.monotonic() + PATIENCE_S
         while not is_so():
             assert time.monotonic() < ends, (self.home / "dagster.log").read_text()[-5000:]
             time.sleep(0.1)
 
     def is_up(self) -> bool:
-        """Whether Dagster has said at which address it serves, and the code location is loaded."""
+        """Whether Dagster has logged its address and loaded the code location."""
         address = _ADDRESS.search((self.home / "dagster.log").read_text())
         if address is None:
             return False
@@ -99,7 +99,7 @@ class DagsterUI:
         return bool(answer["repositoriesOrError"].get("nodes"))
 
     def ask(self, query: str, **variables: Any) -> Mapping[str, Any]:
-        """What GraphQL answers."""
+        """Run a GraphQL query and return its data."""
         request = urllib.request.Request(
             f"{self.url}/graphql",
             data=json.dumps({"query": query, "variables": variables}).encode(),

@@ -1,4 +1,4 @@
-"""The code location that the browser opens: two assets by pyarrow, and what looks after them."""
+"""The code location of the browser tests: two pyarrow assets and their maintenance."""
 
 import os
 
@@ -24,7 +24,7 @@ def orders() -> pa.Table:
 
 @dg.asset(kinds={"deltalake"}, group_name="shop")
 def revenue(orders: pa.Table) -> pa.Table:
-    """What the orders of each country come to."""
+    """Revenue by country."""
     return orders.group_by("country").aggregate([("amount", "sum")])
 
 

@@ -1,7 +1,6 @@
-"""What a user sees and clicks in Dagster's UI, in a real browser.
+"""Dagster's UI as a user sees and clicks it, in a real browser.
 
-Screenshots are test output: the folder that SCREENSHOTS names has them afterwards, else the test's
-own.
+Screenshots go to the folder in the environment variable SCREENSHOTS, else to the test's own folder.
 """
 
 from __future__ import annotations
@@ -195,7 +194,7 @@ def sensor_cursor(ui: DagsterUI, name: str) -> str | None:
 
 
 def newest_version(ui: DagsterUI) -> int | None:
-    """The version that the newest materialization tells of."""
+    """The version of the newest materialization."""
     (event,) = ui.ask(NEWEST)["assetOrError"]["assetMaterializations"]
     values = {each["label"]: each.get("intValue") for each in event["metadataEntries"]}
     version: int | None = values["delta/version"]

@@ -1,4 +1,4 @@
-"""Tables in which every name, value and text would do something to a terminal."""
+"""Tables with control characters and markup in every name, value and text."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ marks that cannot be seen, and a letter that is to be seen."""
 TEXT = f"{NAME}\x1b]0;title\x07\n\r\t\u2028"
 """The name, the title of the window, and ends of lines."""
 SHOWN = r"\x1b[2J\x9b7m\x7f\u202e\u200b\u034f[red]x[/]é"
-"""What is to be seen of the name."""
+"""How the name must be shown."""
 PLACE = f"t{NAME.replace('/', '')}"
 """A directory's name has no slash."""
 

@@ -22,10 +22,10 @@ def text_shown(
     status: int | None = 0,
     errors: bool = True,
 ) -> str:
-    """Run a command in this process, and return what a terminal is sent.
+    """Run a command in this process, and return the text sent to a terminal.
 
     Args:
-        arguments: What follows `delta-ops`.
+        arguments: The arguments after `delta-ops`.
         columns: Width of the terminal.
         lines: Height of the terminal.
         status: The exit code that the command must have; None for any.
@@ -50,7 +50,7 @@ def text_shown(
 
 
 def text_sent(command: Sequence[str], environment: Mapping[str, str]) -> str:
-    """Run a command as a process, and return what a terminal is sent on both streams."""
+    """Run a command in its own process, and return the text sent to a terminal."""
     ours, theirs = pty.openpty()
     process = subprocess.Popen(command, stdin=theirs, stdout=theirs, stderr=theirs, env=environment)
     os.close(theirs)

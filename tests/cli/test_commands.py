@@ -57,7 +57,7 @@ def run(*arguments: str | Path) -> Result:
 
 
 def output(*arguments: str | Path) -> Any:
-    """What a command prints as JSON."""
+    """Run a command with `--json` and return its parsed output."""
     result = run(*arguments, "--json")
     assert (result.exit_code, result.stderr) == (0, "")
     lines = result.stdout.splitlines()

@@ -1,4 +1,4 @@
-"""What commands print of a table without columns."""
+"""Output of commands for a table without columns."""
 
 from __future__ import annotations
 

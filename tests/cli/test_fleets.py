@@ -1,4 +1,4 @@
-"""`health` and `maintain`: what they print, and the codes that schedulers go by."""
+"""`health` and `maintain`: their output, and their exit codes for schedulers."""
 
 from __future__ import annotations
 

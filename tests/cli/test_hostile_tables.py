@@ -1,4 +1,4 @@
-"""What commands print of tables that would do something to a terminal or have no words in JSON."""
+"""Output of commands for tables with control characters or values without a JSON form."""
 
 from __future__ import annotations
 
@@ -221,7 +221,7 @@ def test_a_terminal_is_sent_nothing_that_a_table_holds(table: Path) -> None:
         for command, *options in COMMANDS.values()
     )
     assert sent.count(SHOWN) > 10
-    # What is left without the bold face, the colours and the cursor of the program's own.
+    # The output without the program's own bold face, colours and cursor moves.
     rest = re.sub(r"\x1b\[(?:\d+(?:;\d+)*m|\?25[lh]|2K|1A)", "", sent)
     assert is_harmless(rest.replace("\r", ""))
 
@@ -259,11 +259,11 @@ VALUES = {
     "long": "x" * 100_000,
     "none": None,
 }
-"""The values of `odd_rows` in JSON. The far ones are Java's own texts of the same numbers."""
+"""The values of `odd_rows` in JSON. Very large ones have Java's text of the same number."""
 
 
 def write_unchecked(root: Path, rows: pa.Table) -> None:
-    """Commit rows as a writer does that does not look whether text is text."""
+    """Commit rows as a writer does that does not validate texts."""
     da.write(root, rows.schema.empty_table())
     pq.write_table(rows, root / "other.parquet")
     log = DeltaLog(root)

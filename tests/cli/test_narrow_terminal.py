@@ -1,4 +1,4 @@
-"""What a person sees on a terminal of 80 columns."""
+"""Output on a terminal of 80 columns."""
 
 from __future__ import annotations
 

@@ -36,7 +36,7 @@ def table(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def long_names(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A table of which each listing is longer than what a pipe holds."""
+    """A table with listings longer than a pipe's buffer."""
     root = tmp_path_factory.mktemp("tables") / "t"
     rows = pa.table({"id": range(400), "p": [f"{number:0250d}" for number in range(400)]})
     da.write(root, rows, partition_by=["p"])

@@ -1,4 +1,4 @@
-"""`delta-ops properties`: what is in force is shown, and changed in one commit."""
+"""`delta-ops properties` shows the effective values, and changes them in one commit."""
 
 from __future__ import annotations
 
@@ -100,6 +100,6 @@ def test_unknown_properties_are_kept_and_not_heeded(table: Path) -> None:
     text = run("properties", table).stdout
     assert "delta.strange\t1\tkept, not heeded\t\n" in text
     assert "Table property delta.checkpointInterval is 'maybe'" in text
-    # What is wrong can be put right.
+    # Invalid values can be corrected.
     assert run("properties", table, "--set", "delta.checkpointInterval=3").exit_code == 0
     assert shown(table)["delta.strange"]["value"] == "1"

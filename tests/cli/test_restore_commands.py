@@ -30,7 +30,7 @@ def lost(log: DeltaLog, value: int) -> str:
 
 
 def failed(result: Result, code: int = 1) -> str:
-    """What it says on standard error, in one sentence and without a traceback."""
+    """The error of a failed command: one sentence on standard error, without a traceback."""
     assert result.exit_code == code
     assert "Traceback" not in result.output
     return result.stderr

@@ -1,4 +1,4 @@
-"""Components in Dagster's own daemon: what a project of YAML alone is told of its tables."""
+"""YAML components in Dagster's own daemon: the events that it records for tables."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What people read of the components: schemas with words for every attribute, a page that holds."""
+"""Documentation of the components: a description for every attribute, and a correct page."""
 
 from __future__ import annotations
 

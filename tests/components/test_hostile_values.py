@@ -1,6 +1,6 @@
-"""Hostile values in the YAML of components: each is an error that names file and attribute.
+"""Invalid values in the YAML of components: each error names the file and the attribute.
 
-Nothing hostile is taken for something else, and nothing ends in an error of Python.
+No value is silently reinterpreted, and none causes an unhandled Python exception.
 """
 
 from __future__ import annotations
@@ -127,7 +127,7 @@ def in_tiers() -> Iterator[Any]:
 
 
 def causes(error: BaseException) -> Iterator[BaseException]:
-    """The error and those that it comes from."""
+    """The error, followed by its causes."""
     found: BaseException | None = error
     while found is not None:
         yield found

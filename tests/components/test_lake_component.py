@@ -27,7 +27,7 @@ ROWS = pa.table({"id": [1, 2], "day": ["a", "b"]})
 
 
 def lake_defs(component: DeltaLakeComponent, state: Path | None, **more: Any) -> dg.Definitions:
-    """What the component defines by its state, beside other definitions."""
+    """The component's definitions for a saved state, merged with other definitions."""
     context = dg.ComponentTree.for_test().load_context
     built = component.build_defs_from_state(context, state)
     return dg.Definitions.merge(built, dg.Definitions(**more)) if more else built
@@ -41,7 +41,7 @@ def refreshed(component: DeltaLakeComponent, folder: Path) -> Path:
 
 @pytest.fixture
 def lake(tmp_path: Path) -> Path:
-    """A lake of two tables, one of which needs care."""
+    """A lake of two tables; one needs maintenance."""
     root = tmp_path / "lake"
     for _ in range(12):
         da.write(root / "sales" / "orders", ROWS)

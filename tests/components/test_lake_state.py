@@ -1,4 +1,4 @@
-"""What is found below a prefix, and kept."""
+"""Discovery of tables below a prefix, and its saved state."""
 
 from __future__ import annotations
 

@@ -155,5 +155,5 @@ def test_a_table_with_times_for_its_check_and_its_maintenance_makes_a_location_t
         maintained = delta_ops_definitions(
             DeltaLogResource(root="s3://lake"), [dg.AssetSpec(key.split("/"))]
         )
-        # What `dg check defs` and a code server do: every job, with the names of its ops.
+        # The check of `dg check defs` and a code server: every job, with the names of its ops.
         dg.Definitions.validate_loadable(dg.Definitions.merge(defs, maintained))

@@ -1,4 +1,4 @@
-"""A table demands something of its rows only once the rows that are there keep it."""
+"""A table gets a constraint only if its existing rows satisfy it."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ from tests.support.tables import rows_by_deltalake
 
 @pytest.fixture
 def log(tmp_path: Path) -> DeltaLog:
-    """Two files of rows 1 to 4, in the second of which p is null once."""
+    """Two files with rows 1 to 4; the second file has one null in p."""
     da.write(tmp_path, pa.table({"id": [1, 2], "p": ["a", "b"]}))
     da.write(tmp_path, pa.table({"id": [3, 4], "p": ["c", None]}))
     return DeltaLog(tmp_path)

@@ -65,7 +65,7 @@ def parameters(log: DeltaLog) -> tuple[str | None, dict[str, Any]]:
 
 
 def same_rows(log: DeltaLog) -> list[dict[str, Any]]:
-    """The rows by us, which are those by deltalake."""
+    """Our rows, checked against the rows that deltalake reads."""
     ours: list[dict[str, Any]] = da.to_table(log).to_pylist()
     found = QueryBuilder().register("t", DeltaTable(log.uri)).execute("SELECT * FROM t")
     assert pa.table(found).to_pylist() == ours
@@ -244,7 +244,7 @@ def test_an_append_that_was_prepared_before_is_refused_and_one_after_goes_on(log
 
 @pytest.fixture(params=["name", "id"])
 def mapped(log: DeltaLog, request: pytest.FixtureRequest) -> DeltaLog:
-    """The table, mapped since its files were written: their names are the physical ones."""
+    """The table, mapped after its files were written: their column names are the physical names."""
     mode: Literal["name", "id"] = request.param
     snapshot = log.snapshot()
     schema, last = _map_by_own_names(snapshot.schema)

@@ -1,4 +1,4 @@
-"""A dropped table is gone with all of its files, and a half dropped one passes for no table."""
+"""A dropped table loses all its files, and a half dropped table is not a table."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ ROW = pa.table({"id": [9], "p": [1]})
 
 @pytest.fixture
 def root(tmp_path: Path) -> Path:
-    """A table with a checkpoint, commits after it, partitions and a file that no version names."""
+    """A table with a checkpoint, later commits, partitions and a file of no version."""
     place = tmp_path / "lake" / "orders"
     for number in range(4):
         da.write(place, pa.table({"id": [number], "p": [number % 2]}), partition_by=["p"])
@@ -194,7 +194,7 @@ def test_a_kill_leaves_the_table_as_it_was_or_none_that_can_be_opened(
         try:
             drop_by(left, resume=True)
         except TableNotFoundError:
-            # At most the claim is left, which does not disturb another table.
+            # At most the claim is left. It does not affect another table.
             assert {each.parent.name for each in files(place)} <= {"drops"}, where
             da.write(log, ROW)
             drop_by(left)
@@ -233,7 +233,7 @@ def drop_beside(place: Path, number: int, act: Callable[[], None]) -> str:
 def test_of_two_drops_at_once_one_stops_and_no_new_table_loses_a_file(
     root: Path, tmp_path: Path
 ) -> None:
-    """The second drop runs before each call of the first one, and a new table follows it."""
+    """The second drop runs before each call of the first drop, and creates a new table."""
     outcomes = set()
     for number in calls_of_a_drop(root, tmp_path):
         place = shutil.copytree(root, tmp_path / str(number) / "orders")
@@ -254,9 +254,9 @@ def test_of_two_drops_at_once_one_stops_and_no_new_table_loses_a_file(
             assert rows_by_deltalake(place) == [{"new": 1}], number
         outcomes.add((first, *second))
     assert outcomes == {
-        ("dropped", "TableBusyError"),  # the first one has its claim
-        ("TableReplacedError", "dropped"),  # the second one was quicker
-        ("dropped", "TableNotFoundError"),  # the first one has only its claim to release
+        ("dropped", "TableBusyError"),  # the first drop has its claim
+        ("TableReplacedError", "dropped"),  # the second drop was quicker
+        ("dropped", "TableNotFoundError"),  # the first drop has only its claim to release
     }
 
 

@@ -33,7 +33,7 @@ def load_definitions(
 def evaluate(
     location: Any, instance: dg.DagsterInstance, name: str, cursor: str | None = None
 ) -> tuple[list[dg.RunRequest], str | None, str | None]:
-    """What a sensor asks for, why it asks for nothing, and its cursor from then on."""
+    """The run requests of a sensor, its skip reason, and its new cursor."""
     resources = {"delta_log": location.lake, "flights_input": demo.input_of(location)}
     with dg.build_sensor_context(
         instance=instance,

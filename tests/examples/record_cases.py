@@ -1,7 +1,7 @@
-"""Records and what the contract says of them, for whoever judges flight records.
+"""Records, each with the contract's verdict on it, for tests of flight records.
 
-Each case is (claim, line, reason); a valid record has the reason None. The file that holds the
-line arrived on `ARRIVAL_DAY`.
+Each case is (claim, line, reason); a valid record has the reason None. The file with the line
+arrived on `ARRIVAL_DAY`.
 """
 
 from __future__ import annotations

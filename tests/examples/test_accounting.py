@@ -128,7 +128,7 @@ def delays(day: date, origin: str, flights: int, mean: float, most: int, late: i
 
 
 def right_rows() -> Rows:
-    """What the pipeline should make of `INPUTS`, worked out by hand."""
+    """The expected rows for `INPUTS`, worked out by hand."""
     return {
         "flights_raw": [
             *(raw("a.jsonl", NEW_YEAR) for _ in range(4)),
@@ -173,7 +173,7 @@ def write_inputs(folder: Path) -> Path:
 
 
 def account_with(tmp_path: Path, change: Callable[[Rows], object]) -> Account:
-    """The account of `INPUTS` against the right tables, but for one change."""
+    """The account of `INPUTS` for the right tables with one change."""
     rows = right_rows()
     change(rows)
     return account(write_inputs(tmp_path / "in"), write_lake(tmp_path / "lake", rows))

@@ -1,4 +1,4 @@
-"""What a user of the demo reads when the input is wrong: one sentence, and a non-zero exit."""
+"""Errors of the demo for wrong input: one sentence and a non-zero exit code."""
 
 import os
 import subprocess

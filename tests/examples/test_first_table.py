@@ -1,4 +1,4 @@
-"""The five minutes of docs/first-table.md, as they stand there."""
+"""The first steps of docs/first-table.md, as printed."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ PROJECT = Path(__file__).resolve().parents[2]
 PAGE = (PROJECT / "docs" / "first-table.md").read_text()
 _BLOCK = re.compile(r"^(?P<indent> *)```(?P<language>\w+)\n(?P<code>.*?)^ *```", re.M | re.S)
 _NOT_RUN = ("python3 -m venv", "dagster dev")
-"""What installs and what goes on; tests/browser has the second."""
+"""Commands for installation, and commands that keep running; tests/browser runs the latter."""
 
 
 def test_the_page_does_what_it_says(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,4 +1,4 @@
-"""What the sensors of the flights say, and what the demo leaves behind, without a JVM."""
+"""Messages of the flights' sensors, and the files that the demo leaves, without a JVM."""
 
 from __future__ import annotations
 

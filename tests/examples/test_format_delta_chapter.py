@@ -1,4 +1,4 @@
-"""The example of docs/format-delta.md, as it stands there."""
+"""The example of docs/format-delta.md, as printed."""
 
 from __future__ import annotations
 

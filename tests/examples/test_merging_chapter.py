@@ -1,4 +1,4 @@
-"""The examples of docs/merging.md, as they stand there, and the same merge of rows of Spark."""
+"""The examples of docs/merging.md, as printed, and the same merge with Spark rows."""
 
 from __future__ import annotations
 

@@ -54,7 +54,7 @@ class Pipeline:
 
 
 def lineage(asset: str) -> dict[str, set[str]]:
-    """The columns of which each column was made, as Dagster shows them."""
+    """The input columns of each column of an asset, as Dagster shows them."""
     with dg.DagsterInstance.get() as instance:
         event = instance.get_latest_materialization_event(dg.AssetKey(asset))
     assert event is not None
@@ -169,7 +169,7 @@ class Sensors:
         self.cursors: dict[str, str | None] = {}
 
     def tick(self, name: str) -> list[str]:
-        """Evaluate and run what is asked for: a line for each run, or the reason for none."""
+        """Evaluate a sensor and run its requests: a line for each run, or the skip reason."""
         requests, reason, self.cursors[name] = evaluate(
             self.pipeline.definitions, self.instance, name, self.cursors.get(name)
         )

@@ -69,7 +69,7 @@ IN_A_PROJECT = [each for each in EXAMPLES if each.section not in ABOUT_THE_CHECK
 
 
 def run(command: list[str], folder: Path, settings: dict[str, str]) -> str:
-    """What a command that succeeds prints, errors and warnings too."""
+    """Run a command that must succeed; return its output, with errors and warnings."""
     tools = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
     done = subprocess.run(
         command,
@@ -133,7 +133,7 @@ def checkout(tmp_path: Path) -> Path:
 
 def test_the_two_commands_are_there(checkout: Path) -> None:
     (commands,) = (each.code for each in EXAMPLES if each.section == "Two commands")
-    # Make says what it would do and does nothing.
+    # Make with -n prints the commands and does not run them.
     shown = run(["bash", "-euc", commands], checkout, {"MAKEFLAGS": "n"})
     assert "examples.flights.demo" in shown
     assert "pytest" in shown

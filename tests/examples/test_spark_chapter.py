@@ -1,4 +1,4 @@
-"""The examples of docs/spark.md, as they stand there."""
+"""The examples of docs/spark.md, as printed."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The checkout as a location: `dg` and `dagster -w workspace.yaml` show the same."""
+"""The checkout as a code location: `dg` and `dagster -w workspace.yaml` show the same."""
 
 from __future__ import annotations
 

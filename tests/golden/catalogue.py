@@ -1,8 +1,8 @@
-"""Every table by other writers that we have, and what reading its rows comes to.
+"""Every table from other writers in our data, and the expected rows.
 
-`EXPECTED` stands for the rows that Spark wrote beside the table. Where there are none,
-`SECOND_OPINION` stands for those that deltalake reads. What only one of us can read, and what
-nobody can, says why.
+`EXPECTED` compares with the rows that Spark wrote beside the table. Without such rows,
+`SECOND_OPINION` compares with the rows that deltalake reads. Entries for tables that only one
+reader, or no reader, can read give the reason.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ class Refused(NamedTuple):
 
 
 class Alone(NamedTuple):
-    """Rows that deltalake cannot read, or reads otherwise."""
+    """Rows that deltalake cannot read, or reads differently."""
 
     why: str
 

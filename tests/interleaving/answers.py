@@ -27,7 +27,7 @@ from tests.interleaving.readers import commit_differences
 
 
 def untrue_answers(case: Case) -> Iterator[str]:
-    """A sentence for each answer that is not true; who was killed gave none."""
+    """A sentence for each untrue answer; a killed operation gave no answer."""
     for name, outcome in case.run.outcomes.items():
         if outcome.error is None:
             yield from _untrue_result(case, name, outcome.value)
@@ -117,8 +117,8 @@ def _is_provoked(case: Case, name: str, error: DeltaOpsError) -> bool:
         case InvalidRequestError():
             return bool(others) or len(case.scene.versions) <= 2 or "old commits" in taken
         case LogCorruptError():
-            # What a log is that shows a version, and not yet the one before; or whose whole
-            # checkpoint has gone for its parts while it was read.
+            # A log may show a version before the previous version; or a whole checkpoint may be
+            # replaced by its parts during a read.
             return case.order.lag > 0 or _is_split(case, name)
         case StorageError() | CommitStateUnknownError():
             return case.order.lost is not None and case.order.lost[0] == name

@@ -1,4 +1,4 @@
-"""Calls of a storage as values: what each touches, and so whether two of them may change places."""
+"""Storage calls as values: the paths they touch, and whether two calls can be swapped."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ class Call:
     reads: frozenset[str] = frozenset()
     """Paths of files."""
     writes: frozenset[str] = frozenset()
-    """Paths of files that it may create, replace or delete."""
+    """Paths of files that the call may create, replace or delete."""
     lists: frozenset[str] = frozenset()
-    """Directories of which it sees what is directly in them."""
+    """Directories whose direct entries the call lists."""
     trees: frozenset[str] = frozenset()
-    """Directories of which it sees all that is below them; "" is the root."""
+    """Directories whose whole trees the call lists; "" is the root."""
 
     def __str__(self) -> str:
         trees = (f"{directory}/**" for directory in self.trees)
@@ -25,7 +25,7 @@ class Call:
         return f"{self.method} {', '.join(touched)}"
 
     def sees(self, path: str) -> bool:
-        """Whether its answer may depend on that file."""
+        """Whether the call's answer may depend on that file."""
         return (
             path in self.reads
             or path in self.writes
@@ -35,5 +35,5 @@ class Call:
 
 
 def may_swap(one: Call, other: Call) -> bool:
-    """Whether the two come to the same in either order."""
+    """Whether both orders of the two calls have the same effect."""
     return not (any(map(other.sees, one.writes)) or any(map(one.sees, other.writes)))

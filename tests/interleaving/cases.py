@@ -1,4 +1,4 @@
-"""Cases: an order that was run, and what can be told of it from its calls."""
+"""Cases: an executed order, and the facts that its calls prove."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ class Created:
 
 @dataclass(frozen=True, slots=True)
 class Case:
-    """An order that was run."""
+    """An executed order."""
 
     scene: Scene
     root: Path
@@ -77,7 +77,7 @@ class Case:
         return [c for c in self.created() if c.version is not None and who in ("", c.who)]
 
     def left(self) -> dict[str, Created]:
-        """What is there at the end of what was created, by path."""
+        """The created files that exist at the end, by path."""
         last = {created.path: created for created in self.created()}
         return {path: each for path, each in last.items() if (self.root / path).exists()}
 
@@ -86,7 +86,7 @@ class Case:
         return {c.version: c for c in self.left().values() if c.version is not None}
 
     def has_touched(self, version: int) -> bool:
-        """Whether a file of the log was written or deleted by which the version is read."""
+        """Whether a log file needed to read the version was written or deleted."""
         names = (path.rpartition("/")[2] for path in self._touched() if path.startswith(_LOG))
         return any(not name[:20].isdigit() or int(name[:20]) <= version for name in names)
 
@@ -120,7 +120,7 @@ class Case:
         return next((at for at in looks if _sees(self.run.steps[at])), len(self.run.steps))
 
     def has_read(self, who: str, path: str, places: range) -> bool:
-        """Whether one of the steps at these places is its reading of the file."""
+        """Whether one of the steps at these places reads the file."""
         steps = (self.run.steps[at] for at in places)
         return any(step.who == who and path in step.call.reads for step in steps)
 
@@ -128,7 +128,7 @@ class Case:
         return self.run.outcomes[created.who]
 
     def takes(self) -> set[str]:
-        """What the operations had the right to delete."""
+        """The kinds of files that the operations may delete."""
         return {self.actors[name].operation.takes for name in self.run.outcomes}
 
 

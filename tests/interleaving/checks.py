@@ -20,7 +20,7 @@ from tests.interleaving.scenes import Rows, paths_in, rows_in, sort_rows
 
 
 def complaints(case: Case) -> list[str]:
-    """What does not hold, a sentence each."""
+    """Broken promises of a case, a sentence each."""
     found: list[str] = []
     deleted_at = case.deleted_at
     try:
@@ -65,7 +65,7 @@ def _broken_promises(case: Case) -> Iterator[str]:
 
 
 def _lost_versions(case: Case, log: DeltaLog) -> Iterator[str]:
-    """Versions that nobody had the right to take, and that are not what they were."""
+    """Versions that no operation may delete and that have changed."""
     scene, left, taken = case.scene, case.left_commits(), case.takes()
     number = len(scene.versions)
     first = max(
@@ -89,7 +89,7 @@ def _lost_versions(case: Case, log: DeltaLog) -> Iterator[str]:
 
 
 def serial_outcomes(case: Case) -> list[Rows]:
-    """What the operations that committed, or found nothing to do, come to one after the other."""
+    """The rows after the committed and idle operations, for each possible serial order."""
     makers = [commit.who for commit in case.left_commits().values()]
     idle = [
         name
@@ -116,10 +116,10 @@ def _one_after_the_other(case: Case, names: Sequence[str], idle: Sequence[str]) 
 
 
 def _is_possible(case: Case, names: Sequence[str], idle: Sequence[str]) -> bool:
-    """Whether no operation comes before one that had ended when it began.
+    """Whether each operation comes after all operations that ended before it began.
 
-    One that has found nothing to do by a late listing may come before what that did not show. Who
-    commits is told by the store.
+    An operation that found no work in a late listing may come before the changes that the listing
+    did not show. The store knows the order of commits.
     """
     spans = [case.span(name) for name in names]
     lags = [case.order.lag if name in idle else 0 for name in names]

@@ -1,10 +1,10 @@
-"""Dropped tables: what must hold where a table was deleted and another one made in its place.
+"""Dropped tables: promises where a table was deleted and another table took its place.
 
-Whoever began on the old table leaves nothing in the log of the new one, and is not told that it
-has committed. One thing nobody can prevent, since no store makes a file on a condition of another
-one: that the table is replaced between the last look of an operation and its write. Then a commit
-may stay, of which its writer is told by an error; and what a killed one wrote stays, and a
-checkpoint that another has read and committed on before its writer could look again.
+An operation that began on the old table leaves no file in the new table's log, and does not report
+a commit. One case cannot be prevented, because no store creates a file on the condition that
+another file exists: the table is replaced between an operation's last check and its write. Then a
+commit may stay, and its writer gets an error. The files of a killed writer also stay, and so does a
+checkpoint that another operation read and committed on before its writer could check again.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ def broken_promises(case: Case, deleted_at: int) -> Iterator[str]:
 
 
 def _is_made_again(case: Case) -> bool:
-    """Whether who deleted the table came to its end, or ran again and did."""
+    """Whether the operation that deleted the table completed, at once or in a rerun."""
     return any(
         outcome.error is None and case.actors[name].operation.takes == "the table"
         for name, outcome in case.run.outcomes.items()
@@ -45,7 +45,7 @@ def _is_made_again(case: Case) -> bool:
 
 
 def _is_stray(case: Case, created: Created, deleted_at: int) -> bool:
-    """Whether it was made by what was seen of the old table."""
+    """Whether the file was created from what its writer saw of the old table."""
     last_look = case.last_look_before(created, lists_log=True)
     return last_look < deleted_at < created.at
 
@@ -58,7 +58,7 @@ def _is_excused(case: Case, created: Created, deleted_at: int) -> bool:
 
 
 def _is_built_on(case: Case, created: Created) -> bool:
-    """Whether another has read the file, and committed before its writer could look again."""
+    """Whether another operation read the file and committed before its writer could check again."""
     return any(
         commit.who != created.who
         and created.at < commit.at < case.next_look_after(created)
@@ -68,7 +68,8 @@ def _is_built_on(case: Case, created: Created) -> bool:
 
 
 def _follows(case: Case, created: Created, excused: list[Created]) -> bool:
-    """Whether a killed one wrote it after a commit that may stay, before it could look again."""
+    """Whether a killed writer created it after a commit that may stay, before it could check
+    again."""
     is_before = any(
         each.version is not None and each.who == created.who and each.at < created.at
         for each in excused
@@ -93,12 +94,12 @@ def _new_table_differences(case: Case) -> Iterator[str]:
         yield f"the new table holds {rows_in(table)}, not {expected}"
     validate_checksum(latest)
     yield from deltalake_differences(case, table)
-    with suppress(DeltaOpsError):  # which is the answer to a table that was replaced
+    with suppress(DeltaOpsError):  # the answer to a replaced table
         yield from held_snapshot_differences(case, latest, log)
 
 
 def _rows_of(case: Case, makers: list[str]) -> Rows:
-    """What the commits come to, by who made them."""
+    """The rows that the commits of these makers produce."""
     scene = replace(case.scene, versions=(NEW[:1], NEW))
     rows: Rows = ()
     made: Counter[str] = Counter()

@@ -1,7 +1,8 @@
-"""Enumeration: which orders of two operations are run, and which are known to come to the same.
+"""Enumeration: selects the orders of two operations to run, and skips equivalent orders.
 
-Two orders come to the same if one is made from the other by exchanging neighbouring calls of which
-neither sees what the other writes. Of such orders one is run, where all of a kind are asked for.
+Two orders are equivalent if swaps of neighbouring calls turn one into the other, and neither
+swapped call sees the other's write. When all orders of a kind are requested, one of each
+equivalence class runs.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ from tests.interleaving.turns import Run
 AGAIN = " again"
 """After the name of an operation: its rerun, after it was killed."""
 NEVER = 1_000_000
-"""Calls after which a listing shows what it did not show: more than there are."""
+"""A lag in calls longer than any run: listings never show the change."""
 _KILL, _LOST_ANSWER, _LATE = 0.25, 0.2, 0.15
 """How often a random order has one."""
 
@@ -42,7 +43,7 @@ class Counts:
 
 @dataclass(frozen=True, slots=True)
 class _Cell:
-    """What the two call, in an order."""
+    """The calls of the two operations in an order."""
 
     first: Sequence[Call]
     second: Sequence[Call]
@@ -60,7 +61,7 @@ class _Grid:
     order: Callable[[int, int], Order]
     run: RunOrder
     then: str = ""
-    """Who runs right after the first."""
+    """The operation that runs right after the first."""
     cells: dict[tuple[int, int], _Cell] = field(default_factory=dict)
     counts: Counts = field(default_factory=Counts)
 
@@ -78,7 +79,8 @@ class _Grid:
         return cell
 
     def fill_row(self, i: int) -> list[_Cell]:
-        """Orders in which the first makes i calls first, up to that in which the second ends."""
+        """Orders with i calls of the first operation first, up to the order that ends the
+        second."""
         row: list[_Cell] = []
         for j in count(1):
             row.append(self.fill(i, j))
@@ -87,7 +89,7 @@ class _Grid:
         return row
 
     def _known(self, i: int, j: int) -> _Cell | None:
-        """The calls of an order that comes to the same."""
+        """The calls of an equivalent order."""
         cell = self.cells.get((i, j - 1))
         if cell and len(cell.second) >= j and _may_pass(cell.second[j - 1], cell.first[i:]):
             return cell
@@ -100,13 +102,13 @@ class _Grid:
 def two_changes(
     first: str, second: str, run: RunOrder, *, lag: int = 0, is_symmetric: bool = False
 ) -> Counts:
-    """All orders in which the turn changes up to twice before one of the two has ended.
+    """All orders with up to two changes of turn before one operation has ended.
 
-    One makes i calls, the other j calls, the first runs to its end, then the other.
+    The first makes i calls, the second j calls, the first runs to its end, then the second.
 
     Args:
-        lag: For so many calls listings do not show what the other has changed.
-        is_symmetric: The two are alike, so that it does not matter which is the first.
+        lag: For this many calls, listings do not show the other operation's changes.
+        is_symmetric: The two operations are alike, so only one of them is tried as the first.
     """
     grid = _grid(first, second, run, lag=lag)
     exchanged = _grid(second, first, run, lag=lag)
@@ -206,7 +208,7 @@ def random_order(lengths: Mapping[str, int], chance: Random) -> Order:
 
 
 def _add_kill(turns: Sequence[Turn], at: int) -> list[Turn]:
-    """Who has the turn is killed at its end, or soon in its last one, and is run again at last."""
+    """Kill the operation of a turn at the turn's end, or soon in its last turn; rerun it last."""
     who, start, end, _ = turns[at]
     death = Turn(who, start, start + 5 if end is None else end, dies=True)
     others = [turn for turn in turns[at + 1 :] if turn.who != who]

@@ -1,7 +1,7 @@
-"""Listings that are late: they show what another operation did only some calls later.
+"""Late listings: they show another operation's changes only some calls later.
 
-Reads by name are not late. No store that is asked for by the storage contract lists like this; it
-is simulated to tell which promises rest on listings.
+Reads by name are not late. No store that meets the storage contract lists like this. The tests
+simulate it to find the promises that depend on listings.
 """
 
 from __future__ import annotations
@@ -22,12 +22,12 @@ class Change(NamedTuple):
     at: int
     path: str
     before: FileInfo | None
-    """None: it was not there."""
+    """None if the file did not exist."""
 
 
 @dataclass(slots=True)
 class History:
-    """What all operations have changed, and how many calls they have made."""
+    """The changes of all operations, and their number of calls."""
 
     now: int = 0
     changes: list[Change] = field(default_factory=list)
@@ -35,10 +35,10 @@ class History:
 
 @dataclass(frozen=True, slots=True)
 class LateView:
-    """What a listing shows of files in place of what they are."""
+    """Files that a late listing shows differently from their current state."""
 
     shown: Mapping[str, FileInfo | None]
-    """None: not yet."""
+    """None if the listing does not show the file yet."""
 
     def only_shown(self, wanted: Wanted) -> Wanted:
         def chosen(paths: Sequence[str]) -> Collection[str]:
@@ -75,10 +75,10 @@ class LateView:
 
 
 class Journal:
-    """Notes what one operation changes, and tells what it sees of the others' changes.
+    """Records one operation's changes, and computes its view of the others' changes.
 
     Args:
-        lag: For how many calls, of all operations, a listing does not show a change of another.
+        lag: For this many calls, of all operations, a listing does not show another's change.
     """
 
     def __init__(self, history: History, who: str, inner: Storage, lag: int) -> None:
@@ -94,7 +94,7 @@ class Journal:
         self._history.changes.append(Change(self._who, self._history.now, path, before))
 
     def late(self) -> LateView:
-        """The earliest of the late changes of a file tells what it was before them."""
+        """The state of each file before its earliest late change."""
         shown: dict[str, FileInfo | None] = {}
         for change in self._history.changes:
             if change.who == self._who:

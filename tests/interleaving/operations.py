@@ -1,4 +1,4 @@
-"""Operations: how each is run, what it makes of rows, and what it has the right to delete."""
+"""Operations: how each runs, its effect on rows, and the files it may delete."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ from tests.interleaving.stepped_storage import SteppedStorage
 Role = int
 """0 or 1: of two operations that are alike, which; they write other rows."""
 Effect = Callable[[Rows, Scene, Role], Rows | None]
-"""What becomes of rows; None: it cannot have been done after what was done before."""
+"""The effect on rows; None if it cannot follow the earlier operations."""
 Takes = Literal["nothing", "old files", "removed files", "old commits", "the table"]
 
 
@@ -43,14 +43,14 @@ class Operation:
     run: Callable[[DeltaLog, Scene, Role], object]
     effect: Effect = lambda rows, _scene, _role: rows
     scene: str = ""
-    """The only one on which it means anything; "": any."""
+    """The only scene that suits the operation; "" for any scene."""
     takes: Takes = "nothing"
-    """What it has the right to delete."""
+    """What the operation may delete."""
     commits: bool = True
     """Whether it may leave a commit."""
     always_commits: bool = False
     is_many: bool = False
-    """Whether it may leave several, of which its answer names none or the last."""
+    """Whether it may leave several commits, while its answer names the last one or none."""
 
 
 NEW: Rows = ((90, "n"), (91, "n"))
@@ -106,7 +106,7 @@ def _merge_rows(log: DeltaLog, scene: Scene, role: Role) -> CommitResult:
 
 
 def merged_rows(role: Role) -> Rows:
-    """One that is there, with another partition, and a new one."""
+    """One existing row, moved to another partition, and a new row."""
     return ((3 - role, "c"), (70 + role, "c"))
 
 
@@ -171,7 +171,7 @@ def _create(log: DeltaLog, scene: Scene, role: Role) -> CommitResult:
 
 
 def _drop_and_create(log: DeltaLog, scene: Scene, _role: Role) -> CommitResult:
-    """The new table has other columns, and as many versions as the old one."""
+    """Drop the table; create one with other columns and the same number of versions."""
     _drop(log)
     for number, _ in NEW[:-1]:
         da.write(begin(log, clock=scene.clock), pa.table({"number": [number]}))
@@ -185,7 +185,7 @@ def _drop_and_create_shorter(log: DeltaLog, scene: Scene, _role: Role) -> Commit
 
 
 def _drop(log: DeltaLog) -> None:
-    """As one moves a directory away; what comes to be there meanwhile too."""
+    """Delete the directory as a move would, with files that appear meanwhile."""
     assert isinstance(log.storage, SteppedStorage)
     while paths := [info.path for info in log.storage.list_tree("")]:
         log.storage.delete_at_once(paths)

@@ -1,4 +1,4 @@
-"""Readers: deltalake, whoever holds a snapshot from before, and whoever reads compactions."""
+"""Readers: deltalake, holders of an older snapshot, and readers of compactions."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def deltalake_differences(case: Case, table: pa.Table) -> Iterator[str]:
 
 
 def held_snapshot_differences(case: Case, latest: Snapshot, log: DeltaLog) -> Iterator[str]:
-    """A sentence if a snapshot from before both operations becomes another one than the latest."""
+    """A sentence if an older snapshot refreshes to another version than the latest."""
     if case.scene.held is None:
         return
     refreshed = replace(case.scene.held, storage=log.storage).refresh()
@@ -50,7 +50,7 @@ def commit_differences(root: Path, start: int, end: int) -> Iterator[str]:
 
 
 def _last_of_files(places: Iterable[Path]) -> dict[str, str]:
-    """The last that is said of each file: add or remove, by path."""
+    """The last action of each file: add or remove, by path."""
     said: dict[str, str] = {}
     for place in places:
         for line in place.read_text().splitlines():

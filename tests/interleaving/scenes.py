@@ -1,7 +1,7 @@
-"""Scenes: tables on which operations meet, and what each of their versions is.
+"""Scenes: tables on which operations meet, with the rows of each version.
 
-All time stands still but for what a clock is given: files and commits are as old as a scene makes
-them, and what operations write is younger than all of it, so that nothing in flight is ever old.
+The clock is fixed except where a test sets it: a scene sets the age of files and commits, and
+operations write younger files, so no file in flight is ever old.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ class Scene:
     held: Snapshot | None
     """The latest version, opened before."""
     old: int = 0
-    """What is needed by versions before it only was removed more than a week ago."""
+    """Versions below this one need files that were removed more than a week ago."""
     cleaned: int = 0
     """A clean-up of the log may take the versions before it."""
     restored: tuple[int, int] = (0, 0)
@@ -57,11 +57,11 @@ class Scene:
         return self.now_ms
 
     def late_clock(self) -> int:
-        """For a vacuum: what is removed while the clock stands still is older than its now."""
+        """The clock of a vacuum: later than every removal at the fixed time."""
         return self.now_ms + HOUR_MS
 
     def copy(self, root: Path) -> None:
-        """Files under other names; nobody changes a file, but in its place another."""
+        """Copies of the files; operations replace files and never change them in place."""
         for directory, _, names in os.walk(self.root):
             place = root / Path(directory).relative_to(self.root)
             place.mkdir()

@@ -1,8 +1,8 @@
-"""Orders: who makes how many storage calls, in which sequence, and what goes wrong meanwhile.
+"""Orders: which operation makes how many storage calls, in which sequence, and what fails.
 
-As text, an order is what can be run again: `restore[0:7] vacuum[0:12] restore[7:] vacuum[12:]`.
-`append[0:5!]` is killed before its call 5; `lost append:5` is the answer to its call 5, which the
-store has carried out; `late 8` are listings that show changes of another operation after 8 calls.
+An order has a text form that can be run again: `restore[0:7] vacuum[0:12] restore[7:] vacuum[12:]`.
+`append[0:5!]` is killed before its call 5; `lost append:5` loses the answer to its call 5, although
+the store carried it out; with `late 8`, listings show another operation's changes after 8 calls.
 """
 
 from __future__ import annotations

@@ -62,7 +62,7 @@ class Meeting:
 
     @property
     def names(self) -> tuple[str, ...]:
-        """As they stand in orders: those of the same kind differ."""
+        """The operations' names in orders; repeated kinds get distinct names."""
         before = (self.kinds[:number] for number in range(len(self.kinds)))
         return tuple(
             kind + "'" * kinds.count(kind) for kind, kinds in zip(self.kinds, before, strict=True)
@@ -104,11 +104,11 @@ def covering_pairs(distance: int) -> list[Meeting]:
 
 
 def can_meet(kinds: Collection[str]) -> bool:
-    """Whether there is a table on which all mean something, and one at most deletes it.
+    """Whether a table exists that suits all operations, and at most one of them deletes it.
 
-    Of two that delete the table, each deletes what the other is about to commit. Where there is no
-    table yet, what a revert undoes or a restore goes back to are commits of the others, which rows
-    alone do not tell.
+    Of two operations that delete the table, each deletes what the other is about to commit. Before
+    the table exists, a revert or a restore goes back to the others' commits, and rows alone do not
+    show those commits.
     """
     operations = [OPERATIONS[kind] for kind in kinds]
     return (
@@ -136,7 +136,7 @@ class Failure:
 
     @property
     def kind(self) -> str:
-        """What is wrong, whatever the names are."""
+        """The kind of failure, without varying names."""
         return re.sub(r"[0-9a-f-]{8,}|\d+", "", self.complaints[0])
 
     def __str__(self) -> str:
@@ -147,7 +147,7 @@ class Failure:
 
 @dataclass(slots=True)
 class Search:
-    """Runs orders in a place of its own."""
+    """Runs orders in a directory of its own."""
 
     place: Path
     operations: Mapping[str, Operation] = field(default_factory=lambda: OPERATIONS)
@@ -156,7 +156,7 @@ class Search:
     _scenes: dict[str, Scene] = field(default_factory=dict)
 
     def run(self, meeting: Meeting, order: Order) -> Run:
-        """Run an order on a fresh copy of a scene, and note what does not hold."""
+        """Run an order on a fresh copy of a scene, and record broken promises."""
         operations = [self.operations[kind] for kind in meeting.kinds]
         scene = self._scene(max(operation.scene for operation in operations) or "aged")
         root = self.place / "table"
@@ -205,7 +205,7 @@ class Search:
         return Counts(orders=number + 2, run=number + 2)
 
     def _is_dropped(self, meeting: Meeting) -> bool:
-        """Whether the table may be deleted, for which one goes by a listing that must be right."""
+        """Whether the table may be deleted; deletion relies on a listing that is not late."""
         return any(self.operations[kind].takes == "the table" for kind in meeting.kinds)
 
     def _scene(self, name: str) -> Scene:
@@ -219,7 +219,7 @@ class Search:
         return f"Orders of {what}: {counts}{waits}"
 
     def verdict(self) -> str:
-        """For each way in which a pair fails, how many orders do, and the shortest of them."""
+        """For each kind of failure of a pair, the number of orders and the shortest order."""
         alike: dict[tuple[Meeting, str], list[Failure]] = {}
         for failure in self.failures:
             alike.setdefault((failure.meeting, failure.kind), []).append(failure)
@@ -244,12 +244,12 @@ def searching() -> Iterator[Search]:
 
 
 def replay(text: str, *in_places: str) -> str:
-    """What is wrong with an order, and its calls.
+    """Report the broken promises of an order, and its calls.
 
     Args:
         text: The order.
-        in_places: The kinds of the operations by their places in the meeting, by which some choose
-            their rows. Without them: as `OPERATIONS` has them.
+        in_places: The kinds of the operations by their places in the meeting; some operations
+            choose their rows by place. Default: in the order of `OPERATIONS`.
     """
     order = Order.from_text(text)
     names = {turn.who.removesuffix(AGAIN) for turn in order.turns}

@@ -1,8 +1,8 @@
-"""A test double: the storage of an operation that waits for its turn before each call.
+"""A test double: an operation's storage that waits for its turn before each call.
 
-A file that is streamed is made before it is created, so that the calls of whoever makes it come
-first. Several files are deleted one after the other, each in a call of its own: no store deletes
-them at one moment.
+A streamed file is produced before it is created, so its producer's calls come first. Several files
+are deleted one after the other, each in a call of its own, because no store deletes them
+atomically.
 """
 
 from __future__ import annotations
@@ -26,11 +26,11 @@ Turn = Callable[[Call], AbstractContextManager[None]]
 
 
 class SteppedStorage:
-    """`inner`, of one operation.
+    """`inner`, for one operation.
 
     Args:
-        turn: Around each call.
-        journal: Where changes are noted, by which listings may be late.
+        turn: Wraps each call.
+        journal: Records changes, so that listings may be late.
     """
 
     def __init__(self, inner: Storage, turn: Turn, journal: Journal) -> None:
@@ -146,7 +146,7 @@ class SteppedStorage:
         return failed
 
     def delete_at_once(self, paths: Iterable[str]) -> None:
-        """As who moves a directory away, which no store can."""
+        """Delete as a move of the directory would; no store offers this call."""
         named = frozenset(paths)
         with self._turn(Call(method="delete_at_once", writes=named)):
             for path in sorted(named):
@@ -169,7 +169,7 @@ def _copy(content: bytes, stream: IO[bytes]) -> None:
 
 
 class _Kept(io.BytesIO):
-    """What was written, also after it was closed."""
+    """A buffer that keeps its content after it is closed."""
 
     content = b""
 

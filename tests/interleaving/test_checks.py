@@ -1,4 +1,4 @@
-"""What the checks find: operations that are broken on purpose, on real tables."""
+"""Findings of the checks: operations that are broken on purpose, on real tables."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def search() -> Iterator[Search]:
 
 
 def commit(log: DeltaLog, version: int, *actions: Action) -> CommitResult:
-    """Without a look at anything."""
+    """Commits without reading the table."""
     try:
         create_commit(log.storage, log.log_directory, version, actions)
     except FileExistsError as error:
@@ -40,7 +40,7 @@ def commit(log: DeltaLog, version: int, *actions: Action) -> CommitResult:
 
 
 def careless_restore(log: DeltaLog, scene: Scene, _role: int) -> CommitResult:
-    """Looks which files are there, and commits."""
+    """Lists the files, and commits."""
     latest, wanted = log.snapshot(), log.snapshot(scene.restored[0])
     plan = plan_restore(latest, wanted)
     for add in plan.adds:
@@ -50,7 +50,7 @@ def careless_restore(log: DeltaLog, scene: Scene, _role: int) -> CommitResult:
 
 
 def careless_append(log: DeltaLog, scene: Scene, _role: int) -> CommitResult:
-    """Commits what fits the table that it has seen."""
+    """Commits changes for the table state that it read."""
     transaction = begin(log, clock=scene.clock)
     assert transaction.snapshot
     staged = da.stage_write(transaction, rows_of((10, "b")))
@@ -58,7 +58,7 @@ def careless_append(log: DeltaLog, scene: Scene, _role: int) -> CommitResult:
 
 
 def careless_overwrite(log: DeltaLog, scene: Scene, _role: int) -> CommitResult:
-    """Removes what it has seen, after whatever came since."""
+    """Removes the files that it read, even after later commits."""
     transaction = begin(log, clock=scene.clock)
     assert transaction.snapshot
     live = transaction.snapshot.add_files()

@@ -25,7 +25,7 @@ DANGEROUS = [
 
 # The end of one vacuum says nothing of another one.
 VACUUMS = Meeting(("vacuum-retaining", "vacuum", "restore-other"))
-# A rewrite that loses one group to another writer commits those that are as they were.
+# A rewrite that loses one group to another writer commits the groups without a conflict.
 LOST_GROUP = Meeting(("delete-row", "optimize", "delete-partition"))
 
 

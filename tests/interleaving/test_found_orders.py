@@ -1,4 +1,4 @@
-"""Orders that were drawn once, and in which something was left to a table that it is not about."""
+"""Orders, found by random search, that left files in the wrong table."""
 
 from __future__ import annotations
 

@@ -144,7 +144,7 @@ def test_all_orders_with_two_changes_are_run_where_no_two_come_to_the_same(
 
 
 def random_operation(seed: int) -> Operate:
-    """Looks and writes; what it writes, and under which name, depends on what it has seen."""
+    """Lists and writes; the name and content of its writes depend on its reads."""
 
     def run(storage: Storage) -> int:
         chance = seeded(seed)
@@ -195,7 +195,7 @@ def test_the_orders_that_are_left_out_come_to_what_others_come_to(fresh: Fresh, 
 
 
 def look_then_act(name: str) -> Operate:
-    """Takes the number of a file and adds one to it: broken, since nobody else is kept away."""
+    """Reads a number from a file and adds one: broken, because nothing excludes other writers."""
 
     def run(storage: Storage) -> None:
         number = int(storage.read("number"))

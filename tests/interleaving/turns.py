@@ -1,12 +1,11 @@
-"""Turns: operations that run one storage call at a time, in an order that is given.
+"""Turns: operations run one storage call at a time, in a given order.
 
-1. Each operation has a thread and a storage of its own; at most one of them is between two stops.
-   What it does from one call to the next is its own affair, so that the order of the calls
-   determines a run.
-2. What an operation would do in parallel, it does in sequence.
-3. One that does not come to its next stop waits for another operation. The turn goes on to that
-   one, call by call, and comes back; it is counted.
-4. One that is killed calls nothing any more.
+1. Each operation has its own thread and storage. At most one operation is between two stops. Its
+   work between two calls touches no shared state, so the order of the calls determines a run.
+2. Parallel work of an operation runs in sequence.
+3. An operation that does not reach its next stop waits for another operation. The turn goes to
+   that operation, call by call, and comes back. The wait is counted.
+4. A killed operation makes no more calls.
 """
 
 from __future__ import annotations
@@ -61,7 +60,7 @@ class Outcome:
 
 @dataclass(frozen=True, slots=True)
 class Run:
-    """What came of an order."""
+    """The result of an order."""
 
     steps: list[Step]
     outcomes: dict[str, Outcome]
@@ -105,7 +104,7 @@ class _Actor:
     pending: Call | None = None
     is_started: bool = False
     is_waited_for: bool = False
-    """It has been let go, and has not reported yet."""
+    """It may run, and has not reported yet."""
     is_done: bool = False
     is_dead: bool = False
     num_calls: int = 0
@@ -151,7 +150,8 @@ class _Scheduler:
             self._advance(actor)
 
     def _advance(self, actor: _Actor) -> None:
-        """Let it make its next call, and come to the one after; the first time, to the first."""
+        """Let the operation make its next call and reach the one after; at first, its first
+        call."""
         self._let_go(actor)
         self._await(actor)
 

@@ -26,13 +26,13 @@ class Seen:
     version: int
     rows: list[dict[str, Any]]
     transactions: dict[str, int]
-    """The applications, among those asked for, that the table holds."""
+    """The versions of the requested applications in the table."""
     operations: list[str]
     """Newest first."""
 
 
 class Engine(Protocol):
-    """What every engine can do to a table with the partition column `p`."""
+    """The operations of every engine on a table with the partition column `p`."""
 
     def append(
         self, table: Path, data: pa.Table, txn: Txn | None = None, partition_by: Sequence[str] = ()
@@ -137,7 +137,7 @@ class Deltalake:
 
 
 class ByDeltaSpark:
-    """delta-spark, which must open the table without a warning."""
+    """delta-spark; it must open the table without a warning."""
 
     def __init__(self, peer: DeltaSpark) -> None:
         self._peer = peer

@@ -91,7 +91,7 @@ def test_delta_spark_reads_it_skips_by_it_and_goes_on(
 def test_delta_spark_reads_the_table_at_every_moment_of_a_checkpoint_of_parts(
     delta_spark: DeltaSpark, tmp_path: Path
 ) -> None:
-    """A whole file stands beside the parts until all of them are there."""
+    """A whole checkpoint file exists beside the parts until all parts exist."""
     template = tmp_path / "template"
     for number in range(6):
         da.write(template, pa.table({"id": [number]}))

@@ -1,6 +1,6 @@
-"""Operations by delta-spark and by us: their commits, field by field.
+"""The same operations by delta-spark and by us: their commits, field by field.
 
-Actions stand in the same order with the same fields of the same JSON types, but for `DIFFERENCES`.
+Actions have the same order and the same fields with the same JSON types, except for `DIFFERENCES`.
 """
 
 from __future__ import annotations
@@ -67,9 +67,9 @@ DIFFERENCES: dict[str, tuple[set[str], set[str]]] = {
         {"commitInfo.operationParameters.targetSize"}
         | {f"commitInfo.operationMetrics.{n}" for n in ("numFiles", "numOutputRows")}
         | {"commitInfo.operationMetrics.numOutputBytes"}
-        # What the next dry run tells its seconds by.
+        # The next dry run estimates its seconds from this.
         | {"commitInfo.operationMetrics.executionTimeMs"}
-        # What makes a rerun find its work done.
+        # With this a rerun finds its work done.
         | {"txn", "txn.appId", "txn.lastUpdated", "txn.version"},
     ),
     "replace a partition": (REPLACE_METRICS_OF_SPARK | {"remove.stats"}, set()),

@@ -1,4 +1,4 @@
-"""What we write as delta-spark reads it, and what it writes as we read it."""
+"""delta-spark reads our tables, and we read its tables."""
 
 from __future__ import annotations
 
@@ -71,7 +71,7 @@ def every_partition() -> pa.Table:
 
 
 def partition_texts(table: Path, version: int) -> list[dict[str, str | None]]:
-    """What the adds of a commit say, in an order of their own."""
+    """Partition values of a commit's adds, in a fixed order."""
     commit = (table / "_delta_log" / f"{version:020}.json").read_text().splitlines()
     adds = [action["add"] for line in commit if "add" in (action := json.loads(line))]
     return sorted(

@@ -1,4 +1,4 @@
-"""What we write as deltalake reads it, and what it writes as we read it."""
+"""deltalake reads our tables, and we read its tables."""
 
 from __future__ import annotations
 

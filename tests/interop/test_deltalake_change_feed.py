@@ -34,7 +34,7 @@ def data(*values: int, p: str = "a") -> pa.Table:
 
 @pytest.fixture
 def table(tmp_path: Path) -> Path:
-    """Changed in every way that it has; each commit at a time that the log tells too."""
+    """A table changed in every way that deltalake offers; the log gives each commit's time too."""
     place = tmp_path / "t"
     write_deltalake(place, data(1, 2, 3, 4), partition_by=["p"], configuration=FEED)
     write_deltalake(place, data(5, 6, p="b"), mode="append")
