@@ -1,4 +1,4 @@
-"""Maintenance: keep tables fast and cheap. `plan_x` decides and touches nothing, `x` acts.
+"""Maintenance: keep tables fast and cheap. `plan_x` decides and changes nothing, `x` acts.
 
 Every operation takes `dry_run`, and one that finds nothing to do commits nothing.
 """

@@ -1,4 +1,4 @@
-"""Finds faults in the files of a table from its log and a listing. No I/O.
+"""Finds faults in the files of a table from its log and a listing. Writes nothing.
 
 Source: PROTOCOL.md, "Action Reconciliation", "Per-file Statistics".
 

@@ -1,4 +1,4 @@
-"""Plans the commit of a restore from two versions of a table. No I/O.
+"""Plans the commit of a restore from two versions of a table. Writes nothing.
 
 Source: PROTOCOL.md, "Action Reconciliation", "Transaction Identifiers", "Requirements for Writers";
 the rules of Delta Lake where the protocol is silent.

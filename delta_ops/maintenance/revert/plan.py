@@ -1,4 +1,4 @@
-"""Plans the revert of one commit from three versions and the later commits. No I/O.
+"""Plans the revert of one commit from three versions and the later commits. Writes nothing.
 
 Source: PROTOCOL.md, "Action Reconciliation".
 

@@ -356,8 +356,8 @@ def _removes_of_commits(
 def _validate_remembered(snapshot: Snapshot, horizon_ms: int, now_ms: int) -> None:
     """Reject a retention if the log has lost commits that it needs.
 
-    A commit may have been lost while the log was read. If no commit within the retention is needed,
-    the checkpoint alone counts.
+    A commit may also be lost while the log is read. A retention up to the table's own needs no
+    commits: the checkpoint has all removes of that time.
     """
     times = latest_times(list_log(snapshot.storage, snapshot.log_directory), now_ms)
     first = snapshot.version + 1
