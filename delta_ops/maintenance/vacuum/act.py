@@ -172,7 +172,7 @@ class VacuumRun:
         self.facts = facts_since(self.facts, self.listing, needed=self.look.needed, keep=kept)
 
     def _refresh(self, plan: VacuumPlan) -> None:
-        """Read the log just before a deletion; commit START if none is in force, then read again."""
+        """Read the log just before a deletion, and again after START if it has to be committed."""
         validate_format(self.look.snapshot)
         self._look_again(self.request.kept_paths())
         if self.commits is not None and self.commits.begin(self.look.snapshot, plan):
