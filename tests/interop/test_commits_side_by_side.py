@@ -1,4 +1,4 @@
-"""The same operations by delta-spark and by us: their commits, field by field.
+"""Compare the commits of delta-spark and delta_ops for the same operations, field by field.
 
 Actions have the same order and the same fields with the same JSON types, except for `DIFFERENCES`.
 """

@@ -34,7 +34,7 @@ from tests.support.tables import rows, rows_by_deltalake
 pytestmark = [pytest.mark.spark, pytest.mark.usefixtures("way_of_writing")]
 
 MEGABYTE = 1024 * 1024
-OWN_MODULE = sys.modules["delta_ops.spark.rewrite"]  # the package has a function of that name
+OWN_MODULE = sys.modules["delta_ops.spark.rewrite.rewrite"]  # not the function
 
 
 def write_small_files(root: Path, value: str | None) -> pa.Table:
