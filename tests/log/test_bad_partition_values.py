@@ -1,4 +1,4 @@
-"""Partition values that are none of their column's type: named with the file and its place."""
+"""Partition values that do not fit their column's type: the error names file and place."""
 
 from __future__ import annotations
 

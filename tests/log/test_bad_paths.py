@@ -1,4 +1,4 @@
-"""Paths in the log that no file may have: named with the file and the line that they stand in."""
+"""Invalid file paths in the log: the error names the file and its line."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A log that goes on from a version of another one."""
+"""A log that continues from a version of another log."""
 
 from __future__ import annotations
 

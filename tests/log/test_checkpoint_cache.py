@@ -1,6 +1,6 @@
-"""A checkpoint that a process has read is not asked for again by the next one, if that is wanted.
+"""A cached checkpoint is not requested again by the next process, if the cache is on.
 
-Requests are counted as the server of the store sees them, or as its client is called.
+Requests are counted at the store's server, or as calls of the store's client.
 """
 
 from __future__ import annotations
@@ -60,7 +60,7 @@ def large(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def uploaded(server: S3Server, root: Path) -> str:
-    """The address of a table like the one on the disk."""
+    """The address of an uploaded copy of a table."""
     bucket = server.new_bucket()
     files = (path for path in root.rglob("*") if path.is_file() and path.suffix != ".crc")
     server.put(bucket, {f"t/{path.relative_to(root)}": path.read_bytes() for path in files})
@@ -162,7 +162,7 @@ def place(
 
 
 def calls_to_list(uri: str, options: dict[str, object], cache: RangeCache) -> tuple[int, list[str]]:
-    """How many files the table has, and what was asked of the store to tell."""
+    """The number of files in the table, and the store calls needed to list them."""
     calls: list[str] = []
     inner = open_storage(uri, options, cache=cache)
     storage = CountingStorage(
@@ -228,7 +228,7 @@ def test_damaged_entries_are_read_anew(s3_server: S3Server, large: Path, cache: 
 def test_what_cannot_be_decoded_is_not_kept(
     s3_server: S3Server, tmp_path: Path, cache: RangeCache, make: object
 ) -> None:
-    """However it came in: a store may send something else once."""
+    """The cache may hold a damaged range, as a store may once have sent one."""
     root = tmp_path / "t"
     live = live_paths(table(root))
     if callable(make):

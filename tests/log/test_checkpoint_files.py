@@ -206,7 +206,7 @@ YEAR_1, YEAR_10000 = -719_162 * DAY_US, 2_932_897 * DAY_US
 
 
 def with_parsed_stats(log: DeltaLog, low: Any, data_type: pa.DataType) -> dict[str, Any]:
-    """What is read of statistics that are only there as a struct."""
+    """The statistics read from a checkpoint that stores them only as a struct."""
     table = pq.read_table(checkpoint(log))
     adds = table["add"].combine_chunks()
     bounds = pa.struct([("id", pa.int64()), ("odd", data_type)])

@@ -1,4 +1,4 @@
-"""Checkpoints of every kind hold what replay makes of the commits, for us and for deltalake."""
+"""Checkpoints of every kind hold the replayed state, for us and for deltalake."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ STRUCTS = {
 
 
 def table(root: Path, commits: list[list[Any]], kind: Kind, **properties: str) -> DeltaLog:
-    """A log that asks for this kind of checkpoint."""
+    """A log whose properties require this kind of checkpoint."""
     protocol, asked, _ = kind
     log = DeltaLog(root)
     for version, actions in enumerate(commits):
@@ -106,13 +106,13 @@ def busy(kind: Kind, root: Path, **properties: str) -> DeltaLog:
 
 
 def state(snapshot: Snapshot) -> dict[str, Any]:
-    """Everything that a version is, in an order of its own."""
+    """The complete state of a version, in a fixed order."""
     columns = ["path", "log_path", "size", "modification_time", "partition_values", "tags"]
     files = snapshot.files([*columns, "stats", "deletion_vector"]).to_pylist()
     for file in files:
         file["stats"] = json.loads(file["stats"]) if file["stats"] else None
         if file["stats"] is not None:
-            file["stats"].pop("tightBounds", None)  # true where it is not said
+            file["stats"].pop("tightBounds", None)  # the default is true
     removes = snapshot.tombstones().drop_columns(["tags", "stats"]).to_pylist()
     return {
         "files": sorted(files, key=lambda file: file["path"]),

@@ -59,7 +59,7 @@ def counted(root: Path) -> DeltaLog:
 
 
 def put(log: DeltaLog, version: int, **changes: Any) -> None:
-    """A checksum of the version that is right but for the changes."""
+    """Write a checksum of the version with the given changes."""
     body = {
         "tableSizeBytes": version + 1,
         "numFiles": version + 1,

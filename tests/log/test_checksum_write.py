@@ -1,4 +1,4 @@
-"""Checksums that are written: right, or not there."""
+"""Checksums that we write are correct or absent."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ DOMAINS = Protocol(min_reader_version=1, min_writer_version=7, writer_features=(
 
 
 class Table:
-    """A log to which commits are written with what the hook does after them."""
+    """A log; commits run the checksum hook."""
 
     def __init__(self, root: Path, first: Sequence[Action] = (PROTOCOL, metadata())) -> None:
         self.calls: list[tuple[str, str]] = []
@@ -169,7 +169,7 @@ def test_a_large_table_gets_a_checksum_where_it_follows(
 @pytest.mark.usefixtures("large")
 def test_an_append_reads_no_checkpoint_for_it(table: Table) -> None:
     assert table.commit(NEW)
-    # What it follows from was read when the table was opened.
+    # The base of the checksum was read when the table was opened.
     assert table.calls == [("create", checksum_name(3))]
 
 
@@ -195,7 +195,7 @@ def test_a_file_is_new_if_it_is_younger_than_the_checkpoint(
 def test_a_live_file_is_not_new_beside_a_checkpoint_of_a_clock_that_was_set_back(
     table: Table,
 ) -> None:
-    """What is said of it anew counts it once more, by a checkpoint that looks older."""
+    """A checkpoint that looks older would make a repeated action count a second time."""
     (checkpoint,) = (table.root / "_delta_log").glob("*.parquet")
     os.utime(checkpoint, (5, 5))
     assert not table.commit(add("old", size=10, modification_time=FUTURE, data_change=False))

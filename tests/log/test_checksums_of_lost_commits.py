@@ -1,4 +1,4 @@
-"""Tables of which a commit was replaced after its checksum was written: nobody goes by that."""
+"""Tables with a commit that was replaced after its checksum: readers ignore the checksum."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def lose(log: DeltaLog) -> int:
     version = commit_to_be_lost(log)
     checksum = Path(log.uri) / "_delta_log" / checksum_name(version)
     said = json.loads(checksum.read_text())
-    # What no commit of ours would change.
+    # A value that no commit of ours would change.
     said["protocol"] = {"minReaderVersion": 1, "minWriterVersion": 4}
     checksum.write_text(json.dumps(said))
     replace_commit(log, version, THEIRS)

@@ -1,4 +1,4 @@
-"""Files of a mapped table: stored by physical names, seen by logical ones."""
+"""Files of a mapped table: stored with physical names, read with logical names."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Rows and files of commits, as their writers say them."""
+"""Row and file counts of commits, from their writers' metrics."""
 
 from pathlib import Path
 

@@ -58,7 +58,7 @@ def read_all(log: DeltaLog) -> None:
 
 
 def field_as(action: str, name: str, values: Any, kind: pa.DataType) -> Change:
-    """The field with one value in all rows in which the action is."""
+    """Set the field to one value in every row that has the action."""
 
     def change(table: pa.Table) -> pa.Table:
         column = table[action].combine_chunks()

@@ -24,7 +24,7 @@ LIVE = {"1", "2", "3", "4", "5"}
 
 @pytest.fixture
 def directory(tmp_path: Path) -> Path:
-    """The log of six versions, each of which adds a file; the fourth removes the first's."""
+    """The log of six versions that each add a file; the fourth removes the first file."""
     commits = [[add(str(version))] for version in range(VERSIONS)]
     log = write_log(tmp_path, [*commits[:3], [*commits[3], remove("0")], *commits[4:]])
     for version in (2, 4):

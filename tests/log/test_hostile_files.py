@@ -1,6 +1,6 @@
-"""Files of a table that were made to break who reads them: right answers, or errors of our own.
+"""Files made to break their readers: right answers, or errors of delta_ops.
 
-The counterpart for rows that need more memory than there is: `tests/arrow/test_swelling_files.py`.
+The counterpart for rows that exceed the memory: `tests/arrow/test_swelling_files.py`.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ MAX_INT = 2**31 - 1
 
 
 def use(root: Path) -> int:
-    """What reads the log, its files and the rows; how many rows there are."""
+    """Read the log, its files and the rows; return the number of rows."""
     log = DeltaLog(root)
     list(log.history())
     health(log)
@@ -115,13 +115,13 @@ def varint(value: int) -> bytes:
 
 
 def absurd_schema(footer: bytes) -> bytes:
-    """As many columns as a list can have, where a few follow."""
+    """A schema of the largest number of columns, with only a few defined."""
     at = footer.index(b"\x19", 2)
     return footer[: at + 1] + b"\xfc" + varint(MAX_INT) + footer[at + 2 :]
 
 
 def with_rows(num_rows: int) -> Callable[[bytes], bytes]:
-    """The number of rows that stands before the list of the one row group."""
+    """Change the row count before the list of the one row group."""
 
     def change(footer: bytes) -> bytes:
         end = footer.index(b"\x19\x1c", footer.index(b"\x16"))

@@ -1,4 +1,4 @@
-"""The hint where to begin listing."""
+"""The hint that says where a listing begins."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ SAMPLE = (
     b'{"k0":"\'v 0\'", "checksum": "adsaskfljadfkjadfkj", "k1":{"k2": 2, "k3": ["v3", [1, 2], '
     b'{"k4": "v4", "k5": ["v5", "v6", "v7"]}]}}'
 )
-"""By the protocol, "JSON checksum"."""
+"""As in PROTOCOL.md, "JSON checksum"."""
 TABLES = SHARED / "data" / "tables"
 
 

@@ -1,4 +1,4 @@
-"""Values that are computed when they are first asked for: nobody waits for another's."""
+"""Lazy values: one thread never waits for another value's computation."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ def table(folder: Path) -> DeltaLog:
 
 
 def opened(folder: Path, gate: Gate, owner: type) -> Any:
-    """A snapshot or content of which nothing is known yet, with the gate before all it needs."""
+    """A snapshot or content without computed values, with the gate before all its sources."""
     snapshot = DeltaLog(folder).snapshot()
     gated = replace(
         snapshot,

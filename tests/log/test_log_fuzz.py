@@ -1,4 +1,4 @@
-"""Damaged files of a log: what is read is right, or there is an error of our own."""
+"""Damaged files of a log: reads are right, or raise an error of delta_ops."""
 
 from __future__ import annotations
 

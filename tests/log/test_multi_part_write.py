@@ -1,6 +1,5 @@
-"""Multi-part checkpoints: equal parts in every attempt, never a mixture of two writers', and a
-whole file beside them until they are all there.
-"""
+"""Multi-part checkpoints: the same parts in every attempt, no mixture of two writers' parts, and a
+whole file beside them until all parts exist."""
 
 from __future__ import annotations
 
@@ -71,7 +70,7 @@ def test_a_file_is_in_the_part_that_its_path_says(tmp_path: Path) -> None:
 def test_parts_that_are_there_are_left_alone_and_there_is_one_part_more(
     tmp_path: Path, numbers: tuple[int, ...]
 ) -> None:
-    """Whoever clusters otherwise has other files in them."""
+    """A writer that clusters differently has other files in its parts."""
     whole = written(tmp_path)
     log = DeltaLog(tmp_path)
     expected, foreign = state(log.snapshot()), by_deltalake(tmp_path)

@@ -1,4 +1,4 @@
-"""What it takes to read a table on an object store: requests, as the server of the store sees them.
+"""Requests for reading a table on an object store, as its server records them.
 
 Tables are made on the local disk and uploaded.
 """
@@ -115,7 +115,7 @@ def test_of_each_row_group_only_the_columns_without_files_are_read_to_open_a_tab
     with s3_server.recording() as requests:
         snapshot = log.snapshot()
     assert snapshot.transactions()["a"].version == 7
-    # What holds no files lies before and after the columns of files: neighbours are one range.
+    # Other actions surround the file columns; neighbouring columns are one range.
     hint, footer, ranges = 1, 1, 4 + 1
     assert kinds(requests)["GET"] == hint + footer + ranges
 
@@ -187,7 +187,7 @@ def test_what_is_opened_pickles_and_shows_no_credential(
 
 @pytest.fixture
 def in_memory(tmp_path: Path) -> Iterator[Callable[[bytes], DeltaLog]]:
-    """Puts a checkpoint into a table in memory, which is read as an object store is."""
+    """Puts a checkpoint into an in-memory table, which is read like an object store."""
     log = DeltaLog(f"memory://{tmp_path.name}/t")
 
     def put(checkpoint: bytes) -> DeltaLog:
@@ -247,7 +247,7 @@ def test_a_damaged_checkpoint_is_an_error_that_names_it(
 
 
 def v2_checkpoint(sidecar: bytes, size: int) -> dict[str, bytes]:
-    """A V2 checkpoint by the name of its files, with a sidecar of a size that may be a lie."""
+    """A V2 checkpoint by file name, with a sidecar whose declared size may be wrong."""
     schema = '{"type":"struct","fields":[]}'
     top = [
         {"checkpointMetadata": {"version": 0}},

@@ -1,4 +1,4 @@
-"""Which files outside of a table are read, and what is shown of the rules."""
+"""Outside files: which of them are read, and how the rules are shown."""
 
 from __future__ import annotations
 

@@ -83,7 +83,7 @@ def key_of(action: FileAction) -> Key:
 
 
 def model(commits: list[list[FileAction]]) -> tuple[dict[Key, int], set[Key]]:
-    """Live files with their sizes, and removed ones, by replaying oldest first."""
+    """Live files with their sizes, and removed files, by replay oldest first."""
     live: dict[Key, int] = {}
     gone: set[Key] = set()
     for action in chain.from_iterable(commits):
@@ -97,7 +97,7 @@ def model(commits: list[list[FileAction]]) -> tuple[dict[Key, int], set[Key]]:
 
 
 def replayed(snapshot: Snapshot) -> tuple[dict[Key, int], set[Key]]:
-    """What the snapshot has of it."""
+    """The same from a snapshot."""
     adds = snapshot.add_files()
     removes = remove_files(snapshot.tombstones())
     live = {key_of(each): each.size for each in adds}

@@ -155,7 +155,7 @@ def test_a_checkpoint_in_parts_is_read(tmp_path: Path) -> None:
     write_checkpoint(log.snapshot(4), now_ms=0)
     write_checkpoint(log.snapshot(3), now_ms=0)
     directory = tmp_path / "_delta_log"
-    # Two parts that overlap show the same files twice as often; paths tell whether both were read.
+    # Two overlapping parts repeat the same files; paths show whether both were read.
     (directory / f"{4:020d}.checkpoint.parquet").rename(
         directory / f"{5:020d}.checkpoint.0000000001.0000000002.parquet"
     )

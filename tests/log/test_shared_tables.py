@@ -1,4 +1,4 @@
-"""Tables by other writers, at every version: opened, or refused as the protocol asks."""
+"""Tables from other writers, at every version: opened, or rejected as the protocol requires."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from tests.support.tables import SHARED, needs_shared
 TABLES = SHARED / "data" / "tables"
 FOUND = sorted(str(p.parent.relative_to(TABLES)) for p in TABLES.rglob("_delta_log"))
 REFUSED = {
-    # By another implementation's test of unknown features, and a reader version of the future.
+    # From another implementation's test of unknown features, and a future reader version.
     "delta_rs/simple_table_features": UnsupportedFeatureError,
     # No metadata was ever committed.
     "golden/data-reader-absolute-paths-escaped-chars/delta": LogCorruptError,

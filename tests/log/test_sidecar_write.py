@@ -1,4 +1,4 @@
-"""Sidecars: which stay from one checkpoint to the next, and that what stays is still true."""
+"""Sidecars: which sidecars a new checkpoint keeps, and whether they are still right."""
 
 from __future__ import annotations
 
@@ -73,7 +73,7 @@ def again(
 
 
 def named(snapshot: Any) -> set[str]:
-    """The sidecars of the checkpoint that a version was read from."""
+    """The sidecars of a version's checkpoint."""
     assert snapshot.opened_checkpoint is not None
     return {info.path.rpartition("/")[2] for info in snapshot.opened_checkpoint.files}
 

@@ -1,4 +1,4 @@
-"""Which version a time stands for."""
+"""Time travel: the version for a time."""
 
 from __future__ import annotations
 

@@ -30,7 +30,7 @@ Make = Callable[[Path], Path]
 
 
 def table(root: Path) -> DeltaLog:
-    """Four files of which one is removed; the checkpoint of version 1 is classic."""
+    """Four files, one of them removed; the checkpoint of version 1 is classic."""
     log = DeltaLog(root)
     txn = SetTransaction(app_id="a", version=3, last_updated=1)
     adds = [add(f"{i}.parquet", stats='{"numRecords":1}') for i in range(4)]

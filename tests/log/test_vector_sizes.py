@@ -1,4 +1,4 @@
-"""A deletion vector that claims more than its data file can need is refused before it is read."""
+"""A deletion vector larger than its data file can need is rejected before it is read."""
 
 from __future__ import annotations
 

@@ -1,9 +1,9 @@
-"""Run by the proof of random kills: goes on with the commits of a table until it is killed.
+"""Run by the test of random kills: continues a table's commits until it is killed.
 
     python mortal_writer.py TABLE COMMITS
 
 Commit n has the txn ("mortal", n) and appends the rows n/0, n/1 and n/2; every fifth overwrites the
-partition "last" by its number. Prints n once it was told that n is committed.
+partition "last" with its number. Prints n once commit n is acknowledged.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ def main(table: str, commits: int) -> None:
     log = DeltaLog(table)
     print("started", flush=True)
     done = log.snapshot().transactions().get(APP_ID) if log.exists() else None
-    # The last commit is written again: whoever was killed does not know that it is there.
+    # Writes the last commit again: a killed writer does not know that it exists.
     for number in range(done.version if done else 0, commits):
         write(log, number)
         print(number, flush=True)

@@ -1,4 +1,4 @@
-"""Eight processes, fifty commits each, on stores of which each tenth call goes wrong."""
+"""Eight processes with fifty commits each, on stores where every tenth call fails."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The memory of a snapshot goes with the live files, not with the log."""
+"""A snapshot's memory grows with the live files, not with the log."""
 
 from __future__ import annotations
 

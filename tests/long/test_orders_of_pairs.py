@@ -1,8 +1,7 @@
 """All orders of pairs of operations: two changes of turn, a kill, a lost answer, late listings.
 
-All pairs take hours. So each kind of order takes pairs that together have each operation once, and
-each kind takes other pairs. `tests/interleaving/test_dangerous_pairs.py` has those with most to
-lose.
+All pairs take hours. So each kind of order runs other pairs, and its pairs have each operation
+once. `tests/interleaving/test_dangerous_pairs.py` has the pairs with the highest risk.
 """
 
 from __future__ import annotations

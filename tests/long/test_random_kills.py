@@ -29,7 +29,7 @@ SEED = 7
 
 
 def run_until_killed(table: Path, life_s: float) -> list[int]:
-    """The commits that the process was told of in its lifetime."""
+    """The commits that the process saw acknowledged before it was killed."""
     with subprocess.Popen(
         [sys.executable, "-m", "tests.long.mortal_writer", str(table), "1000000"],
         stdout=subprocess.PIPE,

@@ -1,4 +1,4 @@
-"""A step of the multiprocess executor that is killed once, before, while or after it commits."""
+"""A step of the multiprocess executor, killed once before, during or after its commit."""
 
 from __future__ import annotations
 

@@ -1,8 +1,8 @@
-"""Run by the long proof: one process that writes to, or maintains, a table that others write to.
+"""Run by the long tests: one process that writes to or maintains a shared table.
 
     python writer_process.py TABLE ROLE NUMBER COMMITS
 
-Prints the ids of the rows it was told were committed, one a line.
+Prints the ids of the rows whose commit was acknowledged, one a line.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ def foreign(table: str, number: int, commits: int) -> None:
         while True:
             try:
                 write_deltalake(table, rows, mode="append")
-            except CommitFailedError:  # it takes concurrent deletes for conflicts of an append
+            except CommitFailedError:  # it treats concurrent deletes as conflicts of an append
                 continue
             break
         print(f"{number}/{i}")

@@ -1,4 +1,4 @@
-"""Real tables whose commits and files are as old as a test wants them."""
+"""Real tables with commits and files of a chosen age."""
 
 from __future__ import annotations
 
@@ -19,11 +19,11 @@ from tests.support.built_once import built_once
 from tests.support.tables import rows
 
 NOW = 1_600_000_000_000
-"""Long before the tests run, so that what they write is told from what was given an age."""
+"""Long before the test run, so that aged files differ from new files."""
 
 
 class Table:
-    """A table with a time of its own, which passes when told to."""
+    """A table with its own clock, which a test advances."""
 
     def __init__(self, root: Path, *, now_ms: int = NOW) -> None:
         self.root, self.now_ms = root, now_ms
@@ -62,7 +62,7 @@ class Table:
         return place
 
     def date(self) -> None:
-        """Give every file that has no age yet the present one."""
+        """Set the current time on every file without an age."""
         for place in self.root.rglob("*"):
             if place.is_file() and place.stat().st_mtime > (NOW + 1_500 * DAY_MS) / 1000:
                 os.utime(place, (self.now_ms / 1000, self.now_ms / 1000))

@@ -1,15 +1,15 @@
-"""The state machine of maintenance with deltalake in it: it writes and maintains as well.
+"""The state machine of maintenance with deltalake, which also writes and maintains.
 
-What it is known to do wrong is kept from it where it would, and nowhere else:
+The machine avoids the known faults of deltalake, and only those:
 
-- its clean-up of the log takes a part of a checkpoint for a whole one, and what it leaves behind
-  cannot be read (`_cleans_up`); its vacuum and optimize clean up even where they are told not to;
-- it goes by the age of each commit alone, so that versions within the retention of the log are
-  lost to it (`others_may_have_cleaned_up`);
-- its vacuum goes by any time at which a file was removed, so that one which was restored and
-  removed again is not kept from then on (`deltalake_may_have_vacuumed`);
-- its log compaction loses removes, so that it is not asked for any;
-- of a table with deletion vectors it deletes the live ones, so that it only reads those.
+- its clean-up of the log treats a part of a checkpoint as a whole checkpoint and leaves an
+  unreadable log (`_cleans_up`); its vacuum and optimize clean up even if that is switched off;
+- it judges each commit by its own age, so versions within the log retention are lost
+  (`others_may_have_cleaned_up`);
+- its vacuum uses any removal time of a file, so it may delete a file that was restored and removed
+  again (`deltalake_may_have_vacuumed`);
+- its log compaction loses removes, so the machine never runs it;
+- it deletes live deletion vectors, so it only reads tables with vectors.
 """
 
 from __future__ import annotations
@@ -73,7 +73,7 @@ class MachineWithDeltalake(MaintenanceMachine):
     @precondition(lambda self: not self.has_vectors)
     @rule(rows=some_rows)
     def deltalake_merges(self, rows: Rows) -> None:
-        """What is there goes, what is not comes."""
+        """Delete the rows that exist, insert the others."""
         with self.table.step():
             (
                 DeltaTable(self.table.root)

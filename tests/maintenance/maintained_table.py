@@ -1,8 +1,8 @@
-"""A table under everybody's maintenance, and what each of its versions must still be.
+"""A table under everybody's maintenance, and the rows that each version must still have.
 
-A version is promised until a vacuum had the right to delete one of its files, or a clean-up its
-log. Whoever writes or maintains runs by the machine's clock, as foreign engines do; what passes
-when a test says so are the days by which commits and files are old.
+A version is promised until a vacuum may delete one of its files, or a clean-up its log. Writers and
+maintenance use the machine's clock, as foreign engines do; a test passes time by making commits and
+files older.
 """
 
 from __future__ import annotations
@@ -35,12 +35,12 @@ _PART = re.compile(r"(\d{20}\.checkpoint)\.\d{10}\.(\d{10})\.parquet")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class State:
-    """What can be seen of a version."""
+    """The visible state of a version."""
 
     rows: tuple[Row, ...]
     """In order."""
     txns: Mapping[str, int] = field(default_factory=dict)
-    """Txns of applications, without those of maintenance."""
+    """Txns of applications, except those of maintenance."""
     retention_ms: int
     """`delta.deletedFileRetentionDuration`."""
 
@@ -52,13 +52,14 @@ class MaintainedTable:
         self.root = root
         self.log = DeltaLog(root)
         self.states: list[State] = []
-        """What each version holds."""
+        """The state of each version."""
         self._removing: list[int | None] = []
-        """For each version, when the step began that committed its removes; None if none."""
+        """For each version, the start of the step that committed its removes; None without
+        removes."""
         self._first_removed_ms: dict[str, int] = {}
-        """By path: when the step began that removed it first, whether it came back or not."""
+        """By path: the start of the step that first removed the file, even if it was restored."""
         self._committed_ms: list[int] = []
-        """By the files of the commits, which age."""
+        """By the commit files' times, which a test makes older."""
         self._unpromised: set[int] = set()
         self._forgotten: set[int] = set()
         """Versions whose removed files a checkpoint may have forgotten."""
@@ -80,14 +81,15 @@ class MaintainedTable:
 
     @contextmanager
     def step(self) -> Iterator[None]:
-        """Around whatever may commit; `becomes` says what it came to."""
+        """Wrap a step that may commit; `becomes` records the result."""
         self._began_ms = system_clock()
         yield
         assert self._num_new() == 0, "a commit that nobody told of"
         self._forget()
 
     def becomes(self, state: State) -> None:
-        """Note the versions since the last look; without any, nothing may have changed."""
+        """Record the versions since the last check; without new versions the table must be
+        unchanged."""
         num_new = self._num_new()
         assert num_new or not self.states or state == self.state, "it should have committed"
         for version in range(len(self.states), len(self.states) + num_new):
@@ -104,17 +106,17 @@ class MaintainedTable:
     def may_have_vacuumed(
         self, retention_ms: int, keep: Collection[int] = (), *, now_ms: int | None = None
     ) -> None:
-        """Somebody had the right to delete what was removed so long before now."""
+        """Somebody was allowed to delete files removed before this time."""
         self._forget()  # by a checkpoint that a commit of the vacuum caused, before the listing
         horizon_ms = (system_clock() if now_ms is None else now_ms) - retention_ms
         self._unpromised |= (self._removed_before(horizon_ms) | self._forgotten) - set(keep)
         for place, modified_ms in self._orphans.items():
             assert modified_ms < horizon_ms or place.exists(), f"{place} was too young to go"
-        # One that went by right is not looked for after a vacuum with a longer retention.
+        # A file deleted by right is not expected after a vacuum with a longer retention.
         self._orphans = {place: each for place, each in self._orphans.items() if place.exists()}
 
     def deltalake_may_have_vacuumed(self, retention_ms: int, keep: Collection[int] = ()) -> None:
-        """A file that came back and was removed again goes by the first time it was removed."""
+        """A file that was restored and removed again counts from its first removal."""
         self.may_have_vacuumed(retention_ms, keep)
         horizon_ms = system_clock() - retention_ms
         old = {path for path, ms in self._first_removed_ms.items() if ms < horizon_ms}
@@ -124,17 +126,18 @@ class MaintainedTable:
                 self._unpromised.add(version)
 
     def may_have_cleaned_up(self) -> None:
-        """We had the right to delete what was superseded before the log's retention began."""
+        """We were allowed to delete versions that were superseded before the log's retention
+        began."""
         cutoff_ms = (system_clock() - LOG_RETENTION_MS) // DAY_MS * DAY_MS
         for version, until_ms in enumerate(self._committed_ms[1:]):
             if until_ms <= cutoff_ms:
                 self._unpromised.add(version)
 
     def others_may_have_cleaned_up(self) -> None:
-        """deltalake and delta-spark go by the age of each commit below the newest checkpoint.
+        """deltalake and delta-spark judge each commit below the newest checkpoint by its age.
 
-        So a version goes that was the latest a moment ago, if its own commit is old; and one whose
-        commit is young, if an older one is needed to get there.
+        So a version is lost that was the latest until now, if its own commit is old; and a version
+        with a young commit is lost, if reading it needs an older commit.
         """
         cutoff_ms = system_clock() - LOG_RETENTION_MS
         if any(committed_ms <= cutoff_ms for committed_ms in self._committed_ms):
@@ -143,7 +146,7 @@ class MaintainedTable:
             self._unpromised |= set(range(newest))
 
     def rows_without(self, file: AddFile) -> list[Row]:
-        """What the latest version holds."""
+        """The rows of the latest version without one file."""
         left = [add for add in self.log.snapshot().add_files() if add.path != file.path]
         tables = read_files(self.log.snapshot(), left, ["id", "p"])
         return [row for table in tables for row in rows_in(table)]
@@ -157,11 +160,11 @@ class MaintainedTable:
         (self.root / path).unlink()
 
     def removed_ms(self, version: int) -> int:
-        """The earliest time at which a file of the version may have been removed; now if none."""
+        """The earliest removal of a file of the version; now if no file was removed."""
         return min(self._removals_after(version), default=system_clock())
 
     def ages(self, days: int) -> None:
-        """Every file, and so every commit, becomes so much older."""
+        """Make every file, and so every commit, older."""
         past_ms = days * DAY_MS
         for place in self.root.rglob("*"):
             if place.is_file():
@@ -178,7 +181,7 @@ class MaintainedTable:
         self._orphans[place] = place.stat().st_mtime_ns // 1_000_000
 
     def has_incomplete_checkpoint(self) -> bool:
-        """Whether parts are there of a checkpoint whose others are not, nor one that is whole."""
+        """Whether an incomplete multi-part checkpoint exists without a whole checkpoint."""
         names = {place.name for place in (self.root / "_delta_log").iterdir()}
         found = [match.groups() for match in map(_PART.fullmatch, names) if match]
         whole = {checkpoint for checkpoint, n in found if found.count((checkpoint, n)) == int(n)}
@@ -186,7 +189,7 @@ class MaintainedTable:
         return any(checkpoint not in whole for checkpoint, _ in found)
 
     def files(self) -> set[str]:
-        """All that there are; none of them ever changes but the hint."""
+        """All existing log files; only the hint ever changes."""
         return {str(place) for place in self.root.rglob("*") if place.is_file()}
 
     def check(self) -> None:
@@ -206,7 +209,7 @@ class MaintainedTable:
             assert tuple(sorted(found)) == expected, f"version {version} by deltalake"
 
     def num_committed(self) -> int:
-        """Versions that there are, those included that nobody has told of."""
+        """The number of existing versions, with commits that nobody reported."""
         number = len(self.states)
         while self._commit(number).exists():
             number += 1
@@ -223,7 +226,7 @@ class MaintainedTable:
         self._forgotten |= self._removed_before(system_clock() - self.state.retention_ms)
 
     def _removed_before(self, horizon_ms: int) -> set[int]:
-        """Versions of which a file was removed before the horizon."""
+        """Versions with a file that was removed before the horizon."""
         versions = range(self.latest)
         return {v for v in versions if any(ms < horizon_ms for ms in self._removals_after(v))}
 

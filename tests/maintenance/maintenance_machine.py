@@ -1,11 +1,11 @@
 """A state machine of our writers and our maintenance on one table, against a model of it.
 
-After each step every version that is still promised is read, by us and by deltalake. Maintenance
-may be killed at any of its storage calls.
+After each step, we and deltalake read every version that is still promised. Maintenance may be
+killed at any of its storage calls.
 
-What a table is like depends on how long its history took, and what is drawn must not, or else no
-history can be played again. So a rule draws numbers, which stand for versions and files once it
-runs; and where the table is not fit for it, it returns. (`assume` would end the history there.)
+A table depends on how long its history took, but drawn values must not, or no history could be
+replayed. So a rule draws numbers, and maps them to versions and files when it runs; if the table
+does not suit a rule, the rule returns. (`assume` would end the history there.)
 """
 
 from __future__ import annotations
@@ -85,11 +85,11 @@ apps = st.sampled_from(["writer 0", "writer 1"])
 any_version = st.integers(0, 99)
 """A promised version, counted from the oldest and round again."""
 kills = st.none() | st.integers(1, 40)
-"""The storage call at which a process is killed."""
+"""The storage call that kills a process."""
 
 
 class MaintenanceMachine(RuleBasedStateMachine):
-    """A rule of tables that we create, or of any that `create_empty` and `write` are for."""
+    """A rule for tables that we create, or for any table."""
 
     kinds: tuple[Kind, ...] = ("classic", "v2", "vectors", "vectors and v2")
 
@@ -204,7 +204,7 @@ class MaintenanceMachine(RuleBasedStateMachine):
     def changes_rows(
         self, run: Callable[[DeltaLog], object], after: list[Row], kill: int | None
     ) -> None:
-        """A change of rows, of which there is no commit where it changes none or is killed."""
+        """A change of rows. It may leave no commit if it changes no row or is killed."""
         before = self.table.num_committed()
         with self.table.step():
             self.killed_at(kill, run)
@@ -214,7 +214,7 @@ class MaintenanceMachine(RuleBasedStateMachine):
     @precondition(lambda self: self.is_ours)
     @rule(owner=st.sampled_from(["me", "you"]), kill=kills)
     def alter(self, owner: str, kill: int | None) -> None:
-        """A change of what the table is, which leaves its rows."""
+        """A change of the table's definition that keeps its rows."""
         self.changes_rows(lambda log: set_properties(log, {"owner": owner}), [*self.rows], kill)
 
     @precondition(lambda self: self.is_ours)
@@ -248,7 +248,8 @@ class MaintenanceMachine(RuleBasedStateMachine):
     def vacuum_back_to(
         self, back_to: int, keep: int, keep_last: int, is_lite: bool, kill: int | None
     ) -> None:
-        """With the shortest retention that leaves a version whole, and some to be kept beside."""
+        """Vacuum with the shortest retention that keeps a version whole, and some extra
+        versions."""
         kept = self.chosen(keep)
         last = range(self.table.latest - keep_last + 1, self.table.latest + 1)
         horizon_ms = self.table.removed_ms(self.chosen(back_to))
@@ -275,7 +276,8 @@ class MaintenanceMachine(RuleBasedStateMachine):
     @precondition(lambda self: self.kind == "classic")
     @rule()
     def leave_a_part_of_a_checkpoint(self) -> None:
-        """As another engine does that dies meanwhile: without a whole file beside it."""
+        """Write a checkpoint as another engine that dies meanwhile: without a whole file beside
+        it."""
         parts: list[str] = []
 
         def die(_number: int, method: str, path: str, when: str) -> None:
@@ -305,7 +307,7 @@ class MaintenanceMachine(RuleBasedStateMachine):
 
     @rule(kill=kills)
     def revert(self, kill: int | None) -> None:
-        """The last commit, if nobody has the right to have deleted what was before it."""
+        """The last commit, if nobody may have deleted the files before it."""
         if self.table.promised[-2:] != [self.table.latest - 1, self.table.latest]:
             return
         before, now = self.table.states[-2:]
@@ -322,7 +324,7 @@ class MaintenanceMachine(RuleBasedStateMachine):
                 self.table.becomes(replace(now, rows=before.rows, txns=txns))
 
     def bring_back(self, kill: int | None, run: Callable[..., object]) -> None:
-        """Without a word of the vacuum that was killed, as long as that is not asked for."""
+        """Do not mention the killed vacuum unless the operation requires it."""
         try:
             self.killed_at(kill, run)
         except CommitConflictError as error:
@@ -353,9 +355,9 @@ class MaintenanceMachine(RuleBasedStateMachine):
 
 
 def many_histories(number: int, steps: int) -> settings:
-    """For a long run, which does not look for a shorter history of a fault it has found.
+    """A setting for long runs: do not shrink the history of a failure.
 
-    That would take an hour, and a shorter one takes other times and is another one.
+    Shrinking would take an hour, and a shorter history has other times, so it is another history.
     """
     return settings(
         max_examples=number,
@@ -368,7 +370,7 @@ def many_histories(number: int, steps: int) -> settings:
 
 
 def merge_rows(rows: Rows, source: Rows) -> list[Row]:
-    """What `source` has goes from `rows`, and comes where it was not."""
+    """Rows of `source` are deleted if they exist, and inserted otherwise."""
     left = [row for row in rows if row not in source]
     return [*left, *(row for row in source if row not in rows)]
 
@@ -388,7 +390,7 @@ def _inventory(root: Path) -> pa.Table:
 
 
 def _unless_refused(run: Callable[..., object], log: DeltaLog, **options: object) -> object:
-    """A vacuum by the log is refused where the log does not tell enough."""
+    """Run a vacuum by the log, which may be rejected if the log is incomplete."""
     try:
         return run(log, **options)
     except InvalidRequestError as error:

@@ -30,7 +30,7 @@ VECTORS = Protocol(
 
 
 def writer_protocol(*names: str) -> Protocol:
-    """What tables of ours have from the start, and these."""
+    """The protocol of our new tables, with these features."""
     features = ("appendOnly", "invariants", *names)
     return Protocol(min_reader_version=1, min_writer_version=7, writer_features=features)
 
@@ -92,7 +92,7 @@ def describe_files(snapshot: Snapshot) -> list[AddFile]:
 
 
 def actions(log: DeltaLog, version: int, kind: str) -> list[dict[str, Any]]:
-    """The actions of one kind in a commit, as another reader parses them."""
+    """The live files with everything in the log except the data change flag."""
     text = log.storage.read(f"{log.log_directory}/{version:020}.json").decode()
     return [action[kind] for line in text.splitlines() if kind in (action := json.loads(line))]
 

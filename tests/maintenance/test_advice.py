@@ -1,4 +1,4 @@
-"""Advice on layout: what it promises of an order is what reads gain by it."""
+"""Layout advice: the promised effect of an order is the effect on reads."""
 
 from __future__ import annotations
 
@@ -76,7 +76,7 @@ def write_shuffled(root: Path, configuration: Mapping[str, str], **options: Any)
 
 
 def read(log: DeltaLog, predicates: Iterable[Predicate]) -> list[Predicate]:
-    """What is recorded of reads by these predicates: some slots are drawn more than once."""
+    """Predicates recorded from these reads; some slots are drawn more than once."""
     snapshot = log.snapshot()
     for each in predicates:
         record_read(snapshot, each)

@@ -1,4 +1,4 @@
-"""Small files put together by whoever writes."""
+"""Writers that compact small files."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Statistics that the log lacks come from the footers; what it says stays."""
+"""Missing statistics are taken from footers; existing statistics stay."""
 
 from __future__ import annotations
 
@@ -74,7 +74,7 @@ def _names(place: Path) -> dict[str, str]:
 
 
 def _by_name(stats: dict[str, Any], names: dict[str, str]) -> dict[str, Any]:
-    """Bounds and counts of columns, whose values are told by logical names at the top."""
+    """Bounds and counts of columns by logical name at the top level."""
     return {
         part: {
             names[name]: list(value.values()) if isinstance(value, dict) else value

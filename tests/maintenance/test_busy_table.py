@@ -1,4 +1,4 @@
-"""A restore or a revert of a table to which others commit all the time."""
+"""A restore or a revert of a table with constant commits by others."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ def test_a_restore_tries_again_until_its_time_is_over(tmp_path: Path) -> None:
 
     assert result.version == 8
     assert ids(log) == [0, 1]
-    assert ids(log, 7) == [9, 10, 11, 11, 11]  # nothing is lost to whoever wants it back
+    assert ids(log, 7) == [9, 10, 11, 11, 11]  # nothing is lost that a user may want back
 
 
 def test_a_restore_that_never_wins_says_how_often_it_tried(tmp_path: Path) -> None:

@@ -1,6 +1,6 @@
-"""What deltalake's clean-up of the log loses by a checkpoint that nobody finished, and what not.
+"""Losses by deltalake's clean-up of the log when a checkpoint is incomplete.
 
-It takes any file of a checkpoint for a whole one and deletes the commits below it.
+It treats any file of a checkpoint as a whole checkpoint, and deletes the commits below it.
 """
 
 from __future__ import annotations
@@ -128,7 +128,7 @@ def test_nor_does_it_after_whatever_we_do_next(
 
 @pytest.mark.parametrize("left", [(1,), (1, 3)], ids=str)
 def test_without_us_another_clean_up_loses_the_table(table: Table, left: tuple[int, ...]) -> None:
-    """Why all this is done; where this test fails, deltalake has learnt better."""
+    """The reason for these precautions; if this test fails, deltalake has fixed the fault."""
     leave(table, *left, days=0)
     deltalake_cleans_up(table.root)
     assert rows_by_deltalake(table.root) == [

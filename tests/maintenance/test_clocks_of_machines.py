@@ -1,4 +1,4 @@
-"""Clocks that are set back or ahead: nothing goes that is needed, and nothing breaks."""
+"""Clocks that are set back or ahead: no needed file is deleted, and nothing breaks."""
 
 from __future__ import annotations
 
@@ -84,7 +84,7 @@ FUTURE_MS = [
 
 
 def table_from_the_future(root: Path, time_ms: int) -> DeltaLog:
-    """Its writer's clock was ahead when it removed a file and told of its run."""
+    """Its writer's clock was ahead when it removed a file and committed a txn."""
     configuration = {"delta.setTransactionRetentionDuration": "interval 1 day"}
     txn = SetTransaction(app_id="a", version=1, last_updated=time_ms)
     of_table = metadata(configuration=configuration)

@@ -1,7 +1,7 @@
-"""A clock that was set back by a month and put right: what was removed meanwhile is kept as long.
+"""A clock that was set back by a month and corrected: files removed meanwhile are kept as long.
 
-The times of the removal are those of its writer. On a disk the store has no other clock than that
-of the machine, so that the files of that time are a month old as well.
+The removal times come from the writer. On a disk the store has the machine's clock, so files
+written in that time are a month old as well.
 """
 
 from __future__ import annotations
@@ -39,11 +39,11 @@ def clock_set_back(table: Table, *, of_store: bool) -> Iterator[None]:
 def removed_by_a_clock_set_back(
     root: Path, *, of_store: bool, log_retention: str = "interval 30 days"
 ) -> Table:
-    """Its two files were removed a minute ago, by a writer who takes that for a month."""
+    """Its two files were removed a minute ago, by a writer whose clock says a month ago."""
     table = Table(root)
     table.write([1], configuration={"delta.logRetentionDuration": log_retention})
     table.pass_time(days=25)
-    table.write([0])  # else nobody could tell that a clock was set back
+    table.write([0])  # otherwise the clock change would be undetectable
     table.pass_time(days=20)
     with clock_set_back(table, of_store=of_store):
         table.write([2], mode="overwrite")
@@ -73,7 +73,7 @@ PAIRS = [
     ("lite", False, True, True),
     ("full", True, False, False),
 ]
-"""Cases in which each two of mode, store, checkpoint and later write meet in every way."""
+"""Cases that cover all pairs of mode, store, checkpoint and later write."""
 
 
 @pytest.mark.parametrize(

@@ -1,4 +1,4 @@
-"""Maintenance of shallow clones: what lies outside of the table is looked at and left as it is."""
+"""Maintenance of shallow clones: files outside of the table are read and never changed."""
 
 from __future__ import annotations
 
@@ -112,7 +112,7 @@ OF_TABLES_WITHOUT_VECTORS = [
 
 
 def with_namings(acts: Sequence[ParameterSet]) -> Iterator[ParameterSet]:
-    """Each act with one of the namings, by turns, and with the other one in `make test-all`."""
+    """Each act with the two namings in turn; `make test-all` also runs the other combinations."""
     namings = [("absolute", absolute), ("by steps up", by_steps)]
     for number, act in enumerate(acts):
         for turn, (name, naming) in enumerate(namings):
@@ -156,7 +156,7 @@ def test_vacuum_keeps_every_row_of_a_clone(tmp_path: Path, naming: Naming) -> No
 def test_a_vacuum_keeps_a_file_of_the_table_that_a_clone_of_steps_may_mean(
     tmp_path: Path, naming: Naming
 ) -> None:
-    """By way of a link beside the table, a path that leads out of it leads into it."""
+    """Through a link beside the table, a path that leads out of it leads back into it."""
     table = DeltaLog(tmp_path / "t")
     write(table, [1])
     (add,) = table.snapshot().add_files()

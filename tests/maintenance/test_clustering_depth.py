@@ -21,7 +21,7 @@ from delta_ops.maintenance.optimize.depth import max_depth
 from delta_ops.maintenance.optimize.overlaps import Ranges
 
 Box = list[tuple[Any, Any]]
-"""Its least and its greatest value on each axis; None: none that is known."""
+"""The least and the greatest value on each axis; None if no value is known."""
 
 bound = st.none() | st.integers(0, 6)
 

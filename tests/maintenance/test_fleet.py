@@ -195,7 +195,7 @@ def test_a_table_below_a_directory_without_a_name_is_reported(s3_server: S3Serve
 
 
 def broken_tables(root: Path, monkeypatch: pytest.MonkeyPatch) -> dict[str, str]:
-    """Tables that cannot be looked at, each in another way, with a word of what is said of it."""
+    """Tables that cannot be examined, each for another reason, with a word of the message."""
     damaged = table_at(root / "damaged")
     commit = Path(damaged.uri) / "_delta_log" / f"{0:020d}.json"
     commit.write_text('{"add":')

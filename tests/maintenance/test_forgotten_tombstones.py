@@ -1,4 +1,4 @@
-"""Vacuum, and tombstones that are gone or tell a wrong time: the commits know what was removed."""
+"""Vacuum with lost tombstones or wrong removal times: the commits know the removed files."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def replaced(root: Path, retention: str | None, *, days_ago: int = 20) -> Table:
 def test_a_retention_that_the_writer_of_the_checkpoint_took_for_the_default(
     tmp_path: Path,
 ) -> None:
-    table = replaced(tmp_path, "30 days")  # which deltalake takes for a week
+    table = replaced(tmp_path, "30 days")  # which deltalake reads as a week
     DeltaTable(str(tmp_path)).create_checkpoint()
     table.date()
     rows = table.rows(0)
@@ -109,7 +109,7 @@ def test_a_longer_retention_is_refused_where_the_log_has_a_hole(tmp_path: Path) 
     table = replaced(tmp_path, None)
     create_checkpoint(table.log, clock=table.clock)
     table.date()
-    # Whoever cleans up by the times of files may leave the oldest ones.
+    # A clean-up by file times may leave the oldest commits.
     (tmp_path / "_delta_log" / commit_name(1)).unlink()
     before = table.data_files()
     with pytest.raises(InvalidRequestError, match="remembers removed files for 168 hours"):

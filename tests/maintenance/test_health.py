@@ -1,4 +1,4 @@
-"""Health: each verdict with a table that earns it and one that does not."""
+"""Health: for each verdict, a table that causes it and a table that does not."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ def finding(log: DeltaLog, measure: Measure, now_ms: int = NOW, **limits: Any) -
 
 
 def calls_of(log: DeltaLog) -> list[tuple[str, str]]:
-    """Method and path of each call to the store that a look at the table takes."""
+    """Method and path of each store call of a health check."""
     calls: list[tuple[str, str]] = []
 
     def on_call(_number: int, method: str, path: str, when: str) -> None:
@@ -474,7 +474,7 @@ def test_log_files_that_clean_up_would_leave_are_not_due(tmp_path: Path) -> None
     table.write([2])
     create_checkpoint(table.log, clock=table.clock)
     for place in (tmp_path / "_delta_log").iterdir():
-        os.utime(place, (1, 1))  # as a copy may be; the commits say when they were made
+        os.utime(place, (1, 1))  # times as in a copy of the table; the commits have the real times
     table.pass_time(days=20)
     assert clean_up_log(table.log, dry_run=True, clock=table.clock).plan.files == ()
     assert finding(table.log, "expired_log_files", table.now_ms).verdict == "ok"

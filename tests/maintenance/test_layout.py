@@ -24,7 +24,7 @@ FILE = 4_000
 
 
 def scattered(root: Path, commits: int = 6, **options: Any) -> DeltaLog:
-    """Files each of which has values from everywhere."""
+    """Files with values from the whole range."""
     numbers = random.Random(1).sample(range(1_000 * commits), 1_000 * commits)
     for part in range(commits):
         ids = numbers[part::commits]

@@ -1,4 +1,4 @@
-"""Random tables laid out anew: vectors, mapping, nested types, nulls, files of several schemas."""
+"""Layout of random tables: vectors, mapping, nested types, nulls, files of several schemas."""
 
 from __future__ import annotations
 
@@ -30,15 +30,16 @@ OPERATIONS: dict[str, Callable[[DeltaLog], OptimizeResult]] = {
 
 
 class Writable(Drawn):
-    """What every engine can write."""
+    """Random tables that every engine can write."""
 
     types = COMPARABLE
     separators = "-é_"
 
 
 def random_table(root: Path, seed: int, mode: str) -> DeltaLog:
-    """Files of three schemas, each with more columns than the one before, and deleted rows; of a
-    mapped table, by vectors.
+    """Files of three schemas, each with more columns than the previous one, and deleted rows.
+
+    A mapped table deletes rows by deletion vectors.
     """
     drawn = Writable(seed, is_mapped=False)
     fields = [KEY, StructField("second", LONG)]

@@ -1,4 +1,4 @@
-"""Links within a table: a file that the log names by way of one is needed by its own name too."""
+"""Links within a table: a linked file in the log keeps its target file too."""
 
 from __future__ import annotations
 
@@ -140,7 +140,7 @@ def test_a_file_that_is_committed_meanwhile_stays(tmp_path: Path) -> None:
     told: list[Event] = []
 
     def commit_late(event: Event) -> None:
-        if isinstance(event, Committed) and not told:  # VACUUM START: what goes has been chosen
+        if isinstance(event, Committed) and not told:  # VACUUM START: files are chosen
             told.append(event)
             late = add("p=a/late", partition_values={"p": "a"})
             create_commit(table.log.storage, table.log.log_directory, event.version + 1, [late])

@@ -43,7 +43,7 @@ def old_table(template: Table, tmp_path: Path) -> Table:
 
 
 def set_property(table: Table, name: str, value: str) -> None:
-    """Change what the first commit says, as no writer of ours would let us."""
+    """Change the first commit in a way that our writers do not allow."""
     place = table.root / "_delta_log" / commit_name(0)
     lines = [json.loads(line) for line in place.read_text().splitlines()]
     for line in lines:
@@ -107,7 +107,7 @@ def test_a_kept_version_stays_readable(old_table: Table) -> None:
 
 
 class Pins(list[int]):
-    """Versions of which one more is pinned each time somebody looks."""
+    """A list of pinned versions that grows by one with each iteration."""
 
     def __iter__(self) -> Iterator[int]:
         self.append(11 - len(self))

@@ -173,7 +173,7 @@ def test_what_an_interrupted_clean_up_left_goes_with_the_next() -> None:
 
 @st.composite
 def logs(draw: st.DrawFn) -> list[FileInfo]:
-    """A log in which commits and checkpoints may be missing, with times in any order."""
+    """A log with missing commits and checkpoints, and with times in any order."""
     count = draw(st.integers(1, 12))
     ages = st.floats(0, 60)
     files = [file(commit_name(v), draw(ages)) for v in range(count)]

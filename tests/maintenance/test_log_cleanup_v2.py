@@ -1,4 +1,4 @@
-"""Log clean-up where checkpoints are of the V2 kind: sidecars, and what older readers see."""
+"""Log clean-up with V2 checkpoints: sidecars, and the view of older readers."""
 
 from __future__ import annotations
 

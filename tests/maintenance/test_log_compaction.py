@@ -1,4 +1,4 @@
-"""Log compaction files: what is in them, and that they are written once."""
+"""Log compaction files: their content, and that each is written once."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def domain(name: str, *, removed: bool = False) -> DomainMetadata:
 
 
 def a_log(root: Path) -> DeltaLog:
-    """Six versions, the first two of which are in a checkpoint."""
+    """Six versions; a checkpoint holds the first two."""
     log = write_log(
         root,
         [

@@ -1,9 +1,9 @@
-"""The reference's retention cases, a line each: what stays of a log after a clean-up.
+"""The reference's log retention cases, a line each: the files left after a clean-up.
 
-Other than the reference, a commit that is older than one before it counts by the time of the next.
+Unlike in the reference, a commit older than its predecessor has the predecessor's time.
 
-A log is told by its commits' days, versions counting from 0, and by its checkpoints; the day of
-today and the retention say where the cutoff is.
+A case gives the days of the commits, from version 0 on, and the checkpoints; today's day and the
+retention give the cutoff.
 """
 
 from __future__ import annotations
@@ -69,7 +69,7 @@ def v2(version: int) -> str:
 
 
 def days(groups: Mapping[float, int]) -> list[float]:
-    """How many commits there are on each day."""
+    """The number of commits on each day."""
     return [day for day, count in groups.items() for _ in range(count)]
 
 

@@ -35,7 +35,7 @@ def with_orphan(root: Path) -> Table:
 
 
 def with_old_log(root: Path) -> Table:
-    """Ten old commits, three checkpoints, and a hint that is behind."""
+    """Ten old commits, three checkpoints, and an outdated hint."""
     table = Table(root)
     for number in range(10):
         table.write([number], configuration={"delta.checkpointInterval": "3"})
@@ -46,7 +46,7 @@ def with_old_log(root: Path) -> Table:
 
 
 def with_vectors(root: Path) -> Table:
-    """Three files, of two of which rows are deleted."""
+    """Three files; two of them have deleted rows."""
     table = Table(root)
     for first in (0, 10, 20):
         ids = range(first, first + 5)
@@ -65,9 +65,9 @@ def with_large_files(root: Path) -> Table:
 
 
 def shape(table: Table) -> list[str]:
-    """Commits and checkpoints, and the number of live files, whose names differ.
+    """Commits and checkpoints, and the number of live files, because file names differ.
 
-    Neither hint nor checksums: who dies before the checksum of his commit leaves none behind.
+    Hint and checksums are excluded: a process that dies before its checksum leaves none.
     """
     names = sorted(
         path
@@ -134,7 +134,7 @@ def test_killed_at_any_storage_call_and_run_again_it_leaves_the_same(
         seen.add(left)
         assert table.rows() == rows, call
         operation(table.log, clock=table.clock)
-        if operation is vacuum:  # its run that was killed has left a START, which stays
+        if operation is vacuum:  # its killed run left a START, which stays
             assert table.data_files() == whole.data_files(), call
         else:
             assert shape(table) == shape(whole), call

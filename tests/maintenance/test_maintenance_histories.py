@@ -53,14 +53,14 @@ class History:
         self.record()
 
     def record(self) -> None:
-        """Note the version that was just committed, if there is a new one."""
+        """Record the version of the last commit, if there is a new version."""
         version = self.table.log.snapshot().version
         if version not in self.rows:
             self.rows[version] = self.table.rows()
             self.superseded_ms[version - 1] = self.table.now_ms
 
     def record_all(self) -> None:
-        """Note the versions of a vacuum's own commits, which change no row."""
+        """Record the versions of a vacuum's own commits, which change no row."""
         for version in range(max(self.rows) + 1, self.table.log.snapshot().version + 1):
             self.rows[version] = self.rows[version - 1]
             self.superseded_ms[version - 1] = self.table.now_ms
@@ -96,7 +96,7 @@ class History:
         table.date()
 
     def must_be_readable(self, version: int) -> bool:
-        """Whether no vacuum and no clean-up has had the right to touch it."""
+        """Whether no vacuum and no clean-up was allowed to touch the version."""
         until_ms = self.superseded_ms.get(version)
         if until_ms is None:
             return True

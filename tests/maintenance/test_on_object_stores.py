@@ -65,7 +65,7 @@ def ids(log: DeltaLog) -> list[int]:
 
 
 def theirs(server: S3Server) -> dict[str, str]:
-    """The server, as deltalake is told of it."""
+    """The server's options for deltalake."""
     return {
         "AWS_ENDPOINT_URL": server.url,
         "AWS_ALLOW_HTTP": "true",

@@ -1,4 +1,4 @@
-"""The page of operations is the one that the registry makes."""
+"""The page of operations matches the registry's output."""
 
 from __future__ import annotations
 

@@ -431,12 +431,12 @@ def changed_rows(change: int) -> Callable[[Snapshot, RewriteGroup], Staged]:
 
 
 def without_row(snapshot: Snapshot, group: RewriteGroup) -> Staged:
-    """Loses a file's rows without a word."""
+    """Silently loses a file's rows."""
     return da.rewrite(snapshot, replace(group, files=group.files[1:]))
 
 
 def without_counting(snapshot: Snapshot, group: RewriteGroup) -> Staged:
-    """Loses a file's rows and says that it has them."""
+    """Loses a file's rows and reports them as written."""
     whole, staged = da.rewrite(snapshot, group), without_row(snapshot, group)
     snapshot.storage.delete_many(canonical_path(a.path, snapshot.uri) for a in whole.adds)
     return replace(staged, num_rows=whole.num_rows)
@@ -462,7 +462,7 @@ def test_an_engine_that_does_not_keep_the_rows_is_found_out(
 
 
 def one_each(snapshot: Snapshot, group: RewriteGroup) -> Staged:
-    """Writes as many files as it was given."""
+    """Writes one output file per input file."""
     return da.rewrite(snapshot, replace(group, target_size_bytes=1))
 
 
@@ -474,7 +474,7 @@ def test_an_engine_that_makes_no_fewer_files_changes_nothing(tmp_path: Path) -> 
 
 
 def pairs(snapshot: Snapshot, group: RewriteGroup) -> Staged:
-    """Writes a file for every two."""
+    """Writes one output file for two input files."""
     target = group.files[0].size * 2 + 100
     return da.rewrite(snapshot, replace(group, target_size_bytes=target))
 
@@ -492,7 +492,7 @@ def test_an_engine_that_makes_several_files_of_a_group_is_taken_at_its_word(
 
 
 class LostAnswer:
-    """A storage whose first commit lands late, and that does not know of it in the meantime."""
+    """A storage whose first commit appears late and is invisible until then."""
 
     def __init__(self, inner: Any) -> None:
         self._inner = inner

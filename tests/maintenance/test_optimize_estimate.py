@@ -1,4 +1,4 @@
-"""What a dry run expects, beside what a run comes to."""
+"""The estimate of a dry run, compared with the real run."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def scattered(root: Path, commits: int, **options: Any) -> DeltaLog:
 
 
 def ticking() -> Clock:
-    """A clock on which ten seconds go by from one look to the next."""
+    """A clock that advances by ten seconds with each reading."""
     times = iter(range(1_700_000_000_000, 2_000_000_000_000, 10_000))
     return lambda: next(times)
 

@@ -1,4 +1,4 @@
-"""Optimize in several commits: what was planned first is done, whatever comes in between."""
+"""Optimize in several commits: the first plan is completed despite other commits."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def reopened(built: tuple[DeltaLog, int], root: Path) -> tuple[DeltaLog, int]:
 
 @built_once(reopened)
 def of_small_files(root: Path, /, num_files: int = 24, **options: Any) -> tuple[DeltaLog, int]:
-    """A table, and a target that takes in six of its files."""
+    """A table, and a target size that fits six of its files."""
     for number in range(num_files):
         da.write(root, pa.table({"id": range(number * 50, number * 50 + 50)}), **options)
     log = DeltaLog(root)
@@ -33,7 +33,7 @@ def of_small_files(root: Path, /, num_files: int = 24, **options: Any) -> tuple[
 
 
 def before_group(number: int, act: Callable[[], object]) -> Callable[..., Staged]:
-    """An engine, and what somebody else does before one of its groups."""
+    """An engine, and an action of another writer before one of its groups."""
     groups: list[RewriteGroup] = []
 
     def engine(snapshot: Snapshot, group: RewriteGroup) -> Staged:

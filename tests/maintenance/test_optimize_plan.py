@@ -1,4 +1,4 @@
-"""Which files are put together: the plan, without a table."""
+"""Which files are combined: the plan, without a table."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which laid-out files are rewritten with new ones, by ranges alone."""
+"""Which laid-out files are rewritten together with new files, from ranges alone."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from delta_ops.maintenance.optimize.overlaps import (
 )
 
 File = tuple[int, int, int, bool]
-"""Its least and greatest value, its bytes, and whether it is rewritten anyway."""
+"""Its least and greatest value, its bytes, and whether it is rewritten in any case."""
 
 
 @st.composite
@@ -45,13 +45,13 @@ def most_bytes(given: Sequence[File]) -> float:
 
 
 def depths(given: Sequence[File], chosen: Sequence[int]) -> list[int]:
-    """How many files hold each value, and what lies between it and the next one."""
+    """The number of files at each value, and between neighbouring values."""
     together = [file for number, file in enumerate(given) if file[3] or number in chosen]
     kept = [file for number, file in enumerate(given) if not file[3] and number not in chosen]
     first, last = min(low for low, *_ in together), max(high for _, high, *_ in together)
 
     def is_around(low: int, high: int, place: float) -> bool:
-        # Files that only meet at a value are not both counted there, unless one has no other.
+        # Two files that share only an end point count once there, unless a file is a single point.
         return low <= place < high or low == place == high
 
     places = [number / 2 for number in range(26)]

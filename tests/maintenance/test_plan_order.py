@@ -1,4 +1,4 @@
-"""What an order chooses, from the columns of files, is what it says of files one by one."""
+"""The choice of an order is the same by file columns and file by file."""
 
 from __future__ import annotations
 

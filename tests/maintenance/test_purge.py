@@ -23,7 +23,7 @@ PROPERTIES = {"delta.enableDeletionVectors": "true"}
 
 
 def marked(root: Path) -> DeltaLog:
-    """Three files: of one no row is deleted, of one a tenth, of one most."""
+    """Three files: one without deleted rows, one with a tenth deleted, one with most deleted."""
     for first in (0, 100, 200):
         da.write(root, pa.table({"id": range(first, first + 100)}), configuration=PROPERTIES)
     da.delete(root, (col("id") >= 190) & (col("id") < 290))
@@ -155,7 +155,7 @@ def tmp_path_of_rows(root: Path) -> Path:
 
 
 def rewrite_size(root: Path, size: int) -> None:
-    """Let the log say of its file what is so."""
+    """Write the file's real statistics to the log."""
     commit = root / "_delta_log" / f"{0:020d}.json"
     lines = [json.loads(line) for line in commit.read_text().splitlines()]
     for line in lines:

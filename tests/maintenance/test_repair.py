@@ -1,4 +1,4 @@
-"""Repair: what the store does not bear out of the log is found, and cured on request."""
+"""Repair: differences between log and store are found, and fixed on request."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ from tests.support.tables import rows, rows_by_deltalake
 
 
 def later() -> int:
-    """A month from now, when what nobody has committed is an orphan."""
+    """A month from now, when uncommitted files are orphans."""
     return system_clock() + 30 * DAY_MS
 
 
@@ -54,7 +54,7 @@ def lose(log: DeltaLog, value: int) -> str:
 
 
 def without_statistics(root: Path, stats: str | None = None) -> DeltaLog:
-    """A table of which no file has statistics."""
+    """A table without file statistics."""
     log = history(root)
     commit(log, *(replace(add, stats=stats) for add in log.snapshot().add_files()))
     return log
@@ -326,7 +326,7 @@ def test_vacuum_and_optimize_go_on_after_it(tmp_path: Path) -> None:
 
 
 def lose_by_name(log: DeltaLog) -> str:
-    """Delete the file of the id 10, of which no statistics tell."""
+    """Delete the file of id 10 when no statistics exist to find it."""
     (add,) = log.snapshot(4).add_files(col("id") == 10)
     (Path(log.uri) / add.path).unlink()
     return add.path

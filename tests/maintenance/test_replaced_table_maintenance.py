@@ -1,4 +1,4 @@
-"""Maintenance of a table that is deleted and made again while it goes on."""
+"""Maintenance of a table that is deleted and created again meanwhile."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from tests.support.tables import rows, rows_by_deltalake
 
 OTHER = pa.table({"name": ["a", "b"]})
 _IRREVOCABLE = ("delete_many",)
-"""Between the last look at the log and a deletion of its files nobody can look again."""
+"""Between the last check of the log and the deletion of its files, no check is possible."""
 
 Act = Callable[[DeltaLog, Table], object]
 

@@ -1,4 +1,4 @@
-"""Restore: the older version's files, metadata and txns in a commit of its own, or a refusal."""
+"""Restore: a commit with the older version's files, metadata and txns, or an error."""
 
 from __future__ import annotations
 

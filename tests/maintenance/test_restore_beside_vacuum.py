@@ -1,4 +1,4 @@
-"""Restore and revert bring back files that were removed, which is what a vacuum deletes."""
+"""Restore and revert bring back removed files, and a vacuum may delete them."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ def _vacuum(log: DeltaLog, *, log_commits: bool | None = None) -> object:
 
 
 def _during(log: DeltaLog, call: int, act: Callable[[], object]) -> tuple[DeltaLog, list[str]]:
-    """The table; `act` happens before the call of that number of whoever uses the handle."""
+    """The table; `act` runs before the storage call of this number."""
     done: list[str] = []
 
     def on_call(number: int, method: str, _path: str, when: Literal["before", "after"]) -> None:
@@ -208,7 +208,7 @@ def test_a_vacuum_that_begins_while_a_restore_commits_wins(
 def _during_commit(
     log: DeltaLog, act: Callable[[], object], *after: Callable[[], object]
 ) -> DeltaLog:
-    """The table, on which `act` happens before version 3 is created, and `after` just after it."""
+    """The table; `act` runs before version 3 is created, and `after` just after it."""
 
     def on_call(_number: int, method: str, path: str, when: Literal["before", "after"]) -> None:
         if method == "create" and path.endswith("3.json"):
@@ -234,7 +234,7 @@ def test_files_that_a_vacuum_without_a_sign_deleted_are_taken_out_at_once(
     assert (raised.value.version, raised.value.undone_by) == (3, 4)
     _assert_whole(log, restored=False, place="after the undo")
     with pytest.raises((DataFileError, InvalidRequestError), match=r"is gone|cannot be reverted"):
-        bring_back(log)  # it is not taken for done
+        bring_back(log)  # it does not count as done
     assert log.snapshot().version == 4
 
 
@@ -290,7 +290,7 @@ def test_a_vacuum_by_deltalake_leaves_a_history_that_restores_go_by(log: DeltaLo
 
 
 def _kill_vacuum(log: DeltaLog) -> None:
-    """A vacuum that committed its start, and died before it deleted anything."""
+    """A vacuum that committed its START and died before any deletion."""
     for call in range(1, 1000):
         try:
             _vacuum(DeltaLog(log.uri, storage=MortalStorage(log.storage, call, "before")))

@@ -53,7 +53,7 @@ OPERATIONS: dict[str, tuple[Callable[[Path], DeltaLog], Operation, list[int]]] =
 def killed(
     template: DeltaLog, tmp_path: Path, operate: Operation
 ) -> Iterator[tuple[str, Path, DeltaLog]]:
-    """Copies of a table on which the operation was killed: where, the place, and the table."""
+    """Copies of a table with a killed operation: the place of the kill, the path, and the table."""
     numbers = count()
     places: list[Path] = []
 

@@ -1,4 +1,4 @@
-"""Revert: what one commit did is undone, what came after stays, or it is refused with evidence."""
+"""Revert: undoes one commit and keeps later commits, or is rejected with evidence."""
 
 from __future__ import annotations
 

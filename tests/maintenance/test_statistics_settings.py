@@ -1,4 +1,4 @@
-"""Table properties about statistics reach everything that makes statistics in this process."""
+"""Table properties about statistics apply to all code that computes statistics here."""
 
 from __future__ import annotations
 

@@ -1,8 +1,8 @@
-"""A state machine: two writers of ours and a foreign one on one table, against a model of its rows.
+"""A state machine: our two writers and a foreign writer on one table, against a model of its rows.
 
-Each writer may begin a transaction at one step and commit it at a later one, when the table has
-moved on. The rows of the latest version are read after each step, those of every version after some
-steps and at the end, by us and by deltalake; they must be what the model says.
+Each writer may begin a transaction at one step and commit it at a later step, after other commits.
+The rows of the latest version are read after each step, and the rows of every version after some
+steps and at the end, by us and by deltalake. They must match the model.
 """
 
 from __future__ import annotations
@@ -79,7 +79,7 @@ class Pending(NamedTuple):
     operation: Operation
     transaction: Transaction
     version: int
-    """The version that it was begun on."""
+    """The version that the transaction began on."""
 
 
 class Written(NamedTuple):
@@ -98,7 +98,7 @@ class TableMachine(RuleBasedStateMachine):
         self.pending: dict[int, Pending] = {}
         self.states: list[State] = []
         self.causes: list[Operation | None] = []
-        """The operation of each version; None for those of others and for rearrangements."""
+        """The operation of each version; None for foreign commits and rearrangements."""
         self.written: list[Written] = []
         self.num_steps = 0
 
@@ -162,7 +162,7 @@ class TableMachine(RuleBasedStateMachine):
 
     @rule(writer=writers, operation=operations)
     def do(self, writer: int, operation: Operation) -> None:
-        """Begin and commit at once, with another handle than what may be waiting."""
+        """Begin and commit at once, with another handle than a waiting transaction."""
         waiting = dict(self.pending)
         if self.prepare(writer, operation):
             assert self.pending[writer].transaction.commit(operation="WRITE").attempts == 1
@@ -211,12 +211,12 @@ class TableMachine(RuleBasedStateMachine):
 
     @rule(rows=some_rows, is_stale=st.booleans())
     def foreign_append(self, rows: tuple[Row, ...], is_stale: bool) -> None:
-        """With a handle that was opened before, or a new one."""
+        """Append with an older handle, or with a new handle."""
         if not is_stale:
             self.foreign = DeltaTable(self.table)
         try:
             write_deltalake(self.foreign, table_of(rows), mode="append")
-        except CommitFailedError:  # it takes concurrent deletes for conflicts of an append
+        except CommitFailedError:  # it treats concurrent deletes as conflicts of an append
             assert is_stale
             self.foreign = DeltaTable(self.table)
         else:

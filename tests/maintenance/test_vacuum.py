@@ -211,7 +211,7 @@ def test_tombstones(tmp_path: Path, deletion_timestamp: int | None, stays: bool)
 
 
 class Meddling(CountingStorage):
-    """Lets a test do something when vacuum has listed, or is about to delete."""
+    """Lets a test act when vacuum has listed files or is about to delete them."""
 
     def __init__(self, inner: Any, meddle: Callable[[str], None]) -> None:
         super().__init__(

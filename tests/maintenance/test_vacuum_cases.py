@@ -1,7 +1,7 @@
-"""The vacuum cases of the reference's suite, in words of our own: a line each, for both modes.
+"""The vacuum cases of the reference's tests, a line each, for both modes.
 
-A line says which files there are, how long ago each was written and removed, and which of them go
-by a full vacuum and by a lite one. The retention is a week.
+A case lists the files, when each was written and removed, and which of them a full vacuum and a
+lite vacuum delete. The retention is a week.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ def change(written: float = 30) -> File:
 
 
 def build(root: Path, files: Mapping[str, File], partition_columns: tuple[str, ...] = ()) -> Table:
-    """The table at version 2: version 0 adds, version 1 removes what was removed, 2 is recent."""
+    """The table at version 2: version 0 adds files, 1 removes the removed files, 2 is recent."""
     table = Table(root, now_ms=NOW)
     values = dict.fromkeys(partition_columns, "1")
     first: list[Action] = [

@@ -1,4 +1,4 @@
-"""What a vacuum leaves in the history: START and END, once for each run that had work."""
+"""The commits of a vacuum: one START and one END for each run with work."""
 
 from __future__ import annotations
 
@@ -145,7 +145,7 @@ def test_of_two_vacuums_at_a_time_each_tells_of_itself(tmp_path: Path) -> None:
     assert vacuum(log, clock=table.clock).failures == ()
     assert others == [2]
     assert [name for name, *_ in vacuums(table)] == [*["VACUUM START"] * 2, *["VACUUM END"] * 2]
-    # The end of the second does not end the first, which is about to delete.
+    # The END of the second vacuum does not end the first, which is about to delete.
     assert seen == [[LoggedVacuum(0, 2)]] * 2
     assert runs_open_in(table) == []
 

@@ -58,7 +58,7 @@ def test_killed_at_any_storage_call_it_is_ended_by_the_next_run(
     vacuum(whole.log, clock=whole.clock, batch_files=1, **options(whole))
     run_as_a_whole = told(whole)
     start = run_as_a_whole[1:]
-    # The START of the killed run stays, beside the next run if that one found work.
+    # The killed run's START stays, beside the next run's commits if that run found work.
     may_tell = (run_as_a_whole, run_as_a_whole + start, start)
     tables: list[Table] = []
 

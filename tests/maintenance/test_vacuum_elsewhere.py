@@ -74,7 +74,7 @@ def write_log_to(log: DeltaLog) -> DeltaLog:
 
 
 def listings_in(requests: list[Request]) -> set[str]:
-    """What was listed; a busy server is asked again by its client."""
+    """The listings among the requests, without repeats: clients retry when a server is busy."""
     return {request.query for request in requests if request.kind == "LIST"}
 
 

@@ -1,4 +1,4 @@
-"""Facts of a vacuum: what each adds to the reasons for which files stay."""
+"""Facts of a vacuum: how each fact affects which files stay."""
 
 from __future__ import annotations
 

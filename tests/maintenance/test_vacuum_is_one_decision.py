@@ -1,4 +1,4 @@
-"""One decision tells which files may go: to vacuum, to the maintenance plan, and to repair."""
+"""One decision selects deletable files for vacuum, the maintenance plan and repair."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ def gone(path: str) -> Action:
 
 
 def removed(root: Path, path: str, **options: Any) -> Table:
-    """A table of one file that was removed long ago and is there."""
+    """A table with one file that was removed long ago and still exists."""
     return table_of(root, [live(path)], [gone(path)], files=(path,), **options)
 
 
@@ -165,7 +165,7 @@ def test_a_removed_file_of_a_name_that_no_store_has_does_not_make_it_due(tmp_pat
 
 
 def stray_of(root: Path, path: str, **options: Any) -> Table:
-    """A table of one live file, and one that the log does not name."""
+    """A table of one live file, and one file outside the log."""
     return table_of(root, [live("live")], files=("live", path), **options)
 
 
@@ -187,7 +187,7 @@ def stray_shared_with_iceberg(root: Path) -> Table:
 
 
 def forgotten_by_a_checkpoint(root: Path) -> Table:
-    """The checkpoint was written by a clock far ahead, and lacks the tombstone."""
+    """A checkpoint, written with a clock far ahead, lacks the tombstone."""
     table = table_of(root, [live("x"), live("live")], [gone("x")], files=("live", "x"), days=1)
     create_checkpoint(table.log, clock=lambda: table.now_ms + 10**11)
     table.date()

@@ -1,4 +1,4 @@
-"""The pre-filter of a listing changes no plan, whatever is listed, and in whatever order."""
+"""A listing's pre-filter never changes the plan, for any files in any order."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ LINKS = st.dictionaries(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Known:
-    """What is known besides the listing."""
+    """The facts besides the listing."""
 
     links: Mapping[str, str | None]
     needed: Set[str]
@@ -97,7 +97,7 @@ def all_listed(listed: Sequence[FileInfo], known: Known) -> TableListing:
 
 
 def listed_with_a_pre_filter(listed: Sequence[FileInfo], known: Known) -> TableListing:
-    """As a storage's `list_tree` asks: the files of a directory together, empty ones alone."""
+    """List as `list_tree` does: the files of a directory together, empty directories alone."""
     pre_filter = PreFilter(facts_of(NOTHING_LISTED, known))
     wanted: set[str] = set()
     for key, some in groupby(listed, key=lambda info: info.path.rpartition("/")[0]):

@@ -1,4 +1,4 @@
-"""Where vacuum looks: the log (lite), an inventory; and which versions are kept on request."""
+"""Sources of a vacuum: the log (lite) or an inventory; and versions kept on request."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Old tables, and what is left on them of checkpoints of parts that nobody finished."""
+"""Old tables with files of incomplete multi-part checkpoints."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def part(number: int, of: int = 3, version: int = LATEST) -> str:
 
 
 def leave(table: Table, *numbers: int, days: float, version: int = LATEST) -> None:
-    """These parts of three, as another engine leaves them that was killed so many days ago."""
+    """These parts of three, left by another engine that was killed this many days ago."""
     template = table.root.parent / f"parts of {table.root.name}"
     shutil.copytree(table.root, template)
     for name in checkpoint_files(template):

@@ -51,7 +51,7 @@ class V2Log:
         self.date()
 
     def sidecar(self, name: str, *versions: int) -> str:
-        """One with the files of some versions."""
+        """A sidecar with the files of some versions."""
         directory = self.place / "_sidecars"
         directory.mkdir(exist_ok=True)
         same = {"partitionValues": [], "size": 1, "modificationTime": 0, "dataChange": False}
@@ -62,7 +62,7 @@ class V2Log:
         return name
 
     def checkpoint(self, version: int, *sidecars: str) -> Path:
-        """A V2 one of JSON, named by its version."""
+        """A V2 checkpoint in JSON, named by its version."""
         lines: list[dict[str, Any]] = [
             {"checkpointMetadata": {"version": version}},
             {"protocol": json_body(V2)},
@@ -79,7 +79,7 @@ class V2Log:
         return top
 
     def checkpointed(self, version: int) -> None:
-        """Commit, and a checkpoint of one sidecar that others have too, and one of its own."""
+        """Commit, and write a checkpoint with one shared sidecar and one of its own."""
         self.commit(version)
         own = self.sidecar(f"own{version}.parquet", *range(1, version + 1))
         self.checkpoint(version, f"shared{version % 2}.parquet", own)

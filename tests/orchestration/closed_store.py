@@ -1,4 +1,4 @@
-"""An S3 that lets nobody in."""
+"""An S3 server that rejects all credentials."""
 
 from __future__ import annotations
 

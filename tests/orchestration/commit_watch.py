@@ -16,7 +16,7 @@ ROWS = pa.table({"x": [1, 2, 3]})
 
 
 class Watch:
-    """A sensor and what its ticks came to, logged as Dagster's daemon does."""
+    """A sensor and the results of its ticks, logged as Dagster's daemon does."""
 
     def __init__(
         self,
@@ -31,7 +31,7 @@ class Watch:
         self.reason = ""
 
     def look(self) -> list[Any]:
-        """A tick's events, which are not logged."""
+        """A tick's events, without logging them."""
         context = dg.build_sensor_context(
             self.instance, cursor=self.cursor, definitions=self.definitions
         )

@@ -12,7 +12,7 @@ from tests.support.instances import new_instance
 
 @pytest.fixture(scope="session")
 def instance_in_memory() -> Iterator[dg.DagsterInstance]:
-    """An instance that tests share: to make its tables takes longer than most tests."""
+    """An instance that tests share, because creating its tables takes longer than most tests."""
     with dg.DagsterInstance.ephemeral() as real:
         yield real
 

@@ -20,8 +20,8 @@ class DaemonHome:
     Args:
         root: The folder.
         definitions: The code of the location.
-        settings: The instance's.
-        variables: What the location finds in its environment.
+        settings: The instance's settings.
+        variables: Environment variables of the location.
     """
 
     def __init__(
@@ -34,17 +34,17 @@ class DaemonHome:
         self.environment = {**os.environ, "DAGSTER_HOME": str(root), **variables}
 
     def command(self, program: str, *arguments: str) -> list[str]:
-        """A command of Dagster's about the location."""
+        """A Dagster command for the location."""
         return [str(Path(sys.executable).parent / program), *arguments, "-f", str(self.code)]
 
     def run(self, *arguments: str) -> None:
-        """Run such a command to its end."""
+        """Run such a command to completion."""
         command = self.command("dagster", *arguments)
         subprocess.run(command, env=self.environment, check=True, capture_output=True)
 
     @contextmanager
     def daemon(self) -> Iterator[None]:
-        """A daemon that runs within it, with its code server and runs in a group of its own."""
+        """Run a daemon within the block; its code server and runs share its process group."""
         with (self.root / "daemon.log").open("a") as output:
             process = subprocess.Popen(
                 self.command("dagster-daemon", "run"),
@@ -60,7 +60,7 @@ class DaemonHome:
             process.wait(PATIENCE_S)
 
     def wait_until(self, is_so: Callable[[], object]) -> None:
-        """Ask again and again; fails with the end of the daemon's log."""
+        """Poll until the condition holds; a timeout fails with the end of the daemon's log."""
         ends = time.monotonic() + PATIENCE_S
         while not is_so():
             assert time.monotonic() < ends, (self.root / "daemon.log").read_text()[-5000:]

@@ -1,4 +1,4 @@
-"""The code location that the test of Dagster's daemon opens; its job is killed once by itself."""
+"""The code location of the daemon test; its job kills itself once."""
 
 import dagster as dg
 

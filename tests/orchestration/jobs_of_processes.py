@@ -1,4 +1,4 @@
-"""Jobs that tests run in several processes, each of which imports them by this module's name."""
+"""Jobs that tests run in several processes; each process imports them from this module."""
 
 from __future__ import annotations
 
@@ -20,8 +20,8 @@ from delta_ops.orchestration import (
 from tests.support.instances import new_instance
 
 LAKE, KILLED = "DELTA_OPS_TEST_LAKE", "DELTA_OPS_TEST_KILLED"
-"""Variables of the environment: where the tables are, and a file: while it is there, the step of an
-asset ends between its commit and its event."""
+"""Environment variables: the folder of the tables, and a marker file. While the marker exists, the
+step of an asset ends between its commit and its event."""
 
 
 def fleet_in_processes() -> dg.JobDefinition:
@@ -32,7 +32,7 @@ def fleet_in_processes() -> dg.JobDefinition:
 
 
 class KilledAfterItsCommit(DeltaIOManager):
-    """Ends a step that has committed, and its process if it has one, while a file is there."""
+    """Ends a step after its commit, and its process if it has one, while a marker file exists."""
 
     def handle_output(self, context: dg.OutputContext, obj: Any) -> None:
         super().handle_output(context, obj)
@@ -48,7 +48,7 @@ def orders() -> pa.Table:
 
 
 def orders_in_processes() -> dg.JobDefinition:
-    """The asset `orders`, whose step is killed after its commit, in a process of its own or not."""
+    """The asset `orders`; its step is killed after its commit, in its own process or not."""
     defs = dg.Definitions(
         assets=[orders],
         jobs=[dg.define_asset_job("write_orders", executor_def=dg.multi_or_in_process_executor)],
@@ -58,7 +58,7 @@ def orders_in_processes() -> dg.JobDefinition:
 
 
 def maintain_side_by_side(uris: Sequence[str]) -> list[tuple[bool, str]]:
-    """Whether each run succeeded and what it said, of two that begin on a table at once."""
+    """The success and the messages of two runs that start on a table at once."""
     context = multiprocessing.get_context("spawn")
     barrier, said = context.Barrier(2), context.Queue()
     processes = [context.Process(target=_maintain_each, args=(uris, barrier, said)) for _ in "ab"]

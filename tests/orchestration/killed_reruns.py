@@ -1,8 +1,8 @@
 """Run by the test of killed reruns: assets, one for each way to write, whose steps die once.
 
-Tags of the run say where (`test/kill_at`) and which code it runs (`test/code`), since a step of a
-fork server has the environment of the first one. The kills are counted by files in the lake. A step
-in a process of its own is killed; a step in the process of the test fails at the same point.
+Run tags name the place of the kill (`test/kill_at`) and the code to run (`test/code`), because
+steps of a fork server share the environment of the first step. Kills are counted by files in the
+lake. A step in its own process is killed; a step in the test's process fails at the same point.
 """
 
 import multiprocessing
@@ -42,11 +42,11 @@ WAYS: dict[str, dict[str, Any]] = {
 
 
 class StepKilledError(Exception):
-    """Ends a step that shares its process with the test."""
+    """Raised by a step that shares its process with the test."""
 
 
 def die_once(lake: str, name: str, tags: Any, point: str) -> None:
-    """End this step, if it is where the run is to die and has not yet."""
+    """End this step if the run must die here and has not died yet."""
     marker = Path(lake) / f"{name}.killed"
     if tags.get("test/kill_at") == point and not marker.exists():
         marker.touch()
@@ -126,7 +126,7 @@ PARTITIONED_WAYS: dict[str, dict[str, Any]] = {
         ],
     },
 }
-"""An append and a merge that counts are wrong when they are done twice."""
+"""An append and a counting merge: both are wrong when done twice."""
 
 
 def partitioned_asset(
@@ -177,10 +177,10 @@ def write_regions() -> dg.JobDefinition:
 
 
 def write_all() -> dg.JobDefinition:
-    """The job, for a process that makes it anew."""
+    """The job, for a process that builds it again."""
     return job_of(None)
 
 
 def write_all_with_retries() -> dg.JobDefinition:
-    """The job whose ops are tried a second time, for a process that makes it anew."""
+    """The job with retried ops, for a process that builds it again."""
     return job_of(dg.RetryPolicy(max_retries=1))

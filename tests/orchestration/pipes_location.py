@@ -61,7 +61,7 @@ def follower(appended: pa.Table) -> pa.Table:
 
 
 def resources(root: str) -> dict[str, Any]:
-    """What the assets need, with our IO manager as the default."""
+    """Resources of the assets, with our IO manager as the default."""
     lake = DeltaLogResource(root=root)
     return {
         "io_manager": DeltaIOManager(lake=lake),
@@ -74,7 +74,7 @@ def resources(root: str) -> dict[str, Any]:
 
 
 def write_by_script() -> dg.JobDefinition:
-    """The job of the asset that a script appends to, and of the one that reads it."""
+    """The job with the script's appended asset and its reader."""
     return dg.Definitions(
         assets=[appended, follower],
         jobs=[dg.define_asset_job("write_by_script", executor_def=dg.multi_or_in_process_executor)],

@@ -1,5 +1,5 @@
-"""A script that a run starts: writes the assets that its session names, and may die before it has
-reported the first of them."""
+"""A script that a run starts: writes the assets of its session, and may die before it has reported
+the first of them."""
 
 import os
 import signal

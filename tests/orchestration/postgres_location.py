@@ -1,9 +1,8 @@
-"""The code location of the tests with Postgres: two assets of one pool, and all that looks after
-their tables.
+"""The code location of the tests with Postgres: two assets in one pool, with their maintenance.
 
-Variables of the environment say where the lake is, on S3 with the secrets of further ones, and how
-a step of `orders` ends between its commit and its event, once: alone, or with its run's process. It
-fails where it shares its process with a test.
+Environment variables name the lake on S3, with the names of further secrets, and how a step of
+`orders` ends once between its commit and its event: alone, or with its run's process. It raises if
+it shares its process with a test.
 """
 
 import multiprocessing
@@ -20,7 +19,7 @@ from delta_ops.orchestration import DeltaIOManager, DeltaLogResource, delta_ops_
 
 LAKE, MARKER, KILLED = "TEST_LAKE", "TEST_MARKER", "TEST_KILLED"
 STEP, RUN = "step", "run"
-"""What is killed."""
+"""What the test kills."""
 POOL = "writers"
 S3_OPTIONS = {
     "key": dg.EnvVar("TEST_S3_KEY"),
@@ -30,7 +29,7 @@ S3_OPTIONS = {
 
 
 class FatalIOManager(DeltaIOManager):
-    """The IO manager, which ends processes that have committed, once."""
+    """The IO manager; it ends its process once after a commit."""
 
     def handle_output(self, context: dg.OutputContext, obj: Any) -> None:
         super().handle_output(context, obj)
@@ -45,7 +44,7 @@ class FatalIOManager(DeltaIOManager):
 
 
 def rows_of_run(context: dg.AssetExecutionContext) -> pa.Table:
-    time.sleep(0.5)  # so that two steps at once would be seen to be
+    time.sleep(0.5)  # so that two steps at once would be visible
     return pa.table({"run": [context.run.run_id]})
 
 
@@ -60,7 +59,7 @@ def returns(context: dg.AssetExecutionContext) -> pa.Table:
 
 
 root = os.environ.get(LAKE, ".")
-# Of the environment at the time of a run: Dagster remembers a job for as long as its process lasts.
+# Dagster resolves the environment at run time: it keeps a job as long as its process.
 lake = DeltaLogResource(
     root=dg.EnvVar(LAKE) if root != "." else root,
     storage_options=S3_OPTIONS if "://" in root else {},
@@ -76,5 +75,5 @@ defs = dg.Definitions.merge(
 
 
 def write_all() -> dg.JobDefinition:
-    """The job, for a process that makes it anew."""
+    """The job, for a process that builds it again."""
     return defs.resolve_job_def("write_all")

@@ -9,7 +9,7 @@ from markdown_it.token import Token
 
 
 class _Reader(MarkdownIt):
-    """Reads links to anywhere: bad ones are to be seen."""
+    """Accepts links to any address, so that tests see the bad links."""
 
     def validateLink(self, url: str) -> bool:  # noqa: N802 - the reader's own name
         return bool(url)
@@ -49,7 +49,7 @@ def cells(text: str) -> list[list[str]]:
 
 
 def plain_words(text: str) -> str | None:
-    """What is shown of a text that is one paragraph without any markup; None of any other."""
+    """The shown text if it is one paragraph without markup; None otherwise."""
     found = list(tokens(text))
     if [each.type for each in found if each.block] != [
         "paragraph_open",

@@ -1,4 +1,4 @@
-"""A code location whose tables lie on S3, with secrets that only variables hold."""
+"""A code location with tables on S3; only environment variables hold its secrets."""
 
 import dagster as dg
 import pyarrow as pa

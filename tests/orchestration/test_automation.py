@@ -1,4 +1,4 @@
-"""Automation by table versions: what changes rows starts a run, what rearranges them does not."""
+"""Automation by table versions: changed rows start a run, rearranged rows do not."""
 
 from __future__ import annotations
 
@@ -53,8 +53,7 @@ class Location:
         self._cursor: Any = None
 
     def tick(self) -> list[str | None]:
-        """A tick of the sensor, then one of the automation; the follower's partitions that it asks
-        for are materialized."""
+        """Tick the sensor, then the automation; materialize the partitions that it requests."""
         self.watch.tick()
         result = evaluate(self.defs, self.instance, self._cursor)
         self._cursor = result.cursor

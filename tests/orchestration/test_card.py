@@ -1,4 +1,4 @@
-"""The card of a table: what it says, its pictures, and tables in which every text is hostile."""
+"""The card of a table: its texts, its pictures, and tables with hostile texts."""
 
 from __future__ import annotations
 

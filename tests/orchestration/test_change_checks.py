@@ -44,7 +44,7 @@ def instance() -> Iterator[dg.DagsterInstance]:
 
 
 class Look:
-    """Looks of the checks at one table, one after the other, each a run."""
+    """Evaluations of the checks for one table, one after the other, each in a run."""
 
     def __init__(
         self, root: Path, instance: dg.DagsterInstance, checks: Any, **options: Any
@@ -61,7 +61,7 @@ class Look:
         ).resolve_job_def("look")
 
     def write(self, rows: pa.Table, **options: Any) -> None:
-        """Another writer's overwrite, of which Dagster has no event."""
+        """An overwrite by another writer; Dagster has no event for it."""
         write_deltalake(self.uri, rows, mode="overwrite", schema_mode="overwrite", **options)
 
     def evaluation(self) -> dg.AssetCheckEvaluation:
@@ -70,7 +70,7 @@ class Look:
 
 
 def rename_column(place: Path, version: int, old: str, new: str) -> None:
-    """Commit a version in which a column has a name that no engine would let pass."""
+    """Commit a version with a column name that no engine accepts."""
     log = place / "_delta_log"
     before = (log / f"{version - 1:020d}.json").read_text()
     lines = [json.loads(line) for line in before.splitlines()]

@@ -1,4 +1,4 @@
-"""What the maintenance sensor tells the health checks, without runs."""
+"""Check evaluations that the maintenance sensor reports without runs."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def definitions(table: TableRef, **settings: Any) -> dg.Definitions:
 
 
 def tick(table: TableRef, instance: dg.DagsterInstance, **settings: Any) -> dict[str, bool]:
-    """Look at the table, and let Dagster have the evaluations, as its daemon does."""
+    """Evaluate the sensor, and report the evaluations to Dagster as its daemon does."""
     sensor = definitions(table, **settings).resolve_sensor_def("delta_maintenance_sensor")
     found = sensor.evaluate_tick(dg.build_sensor_context(instance))
     told = {}

@@ -1,4 +1,4 @@
-"""The commit sensor on partitioned assets: the partitions that any writer changed are told."""
+"""The commit sensor on partitioned assets: it reports the partitions that any writer changed."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ def by_day(root: Path, expression: Any = "day", partitions: Any = DAYS) -> Table
 
 
 def started(instance: dg.DagsterInstance, table: TableRef, **settings: Any) -> Watch:
-    """A sensor that has told of the table as it stands."""
+    """A sensor that has reported the current version of the table."""
     watch = Watch(instance, table, **settings)
     watch.tick()
     return watch
@@ -86,7 +86,7 @@ def test_deletes_touch_and_compactions_do_not(tmp_path: Path, instance: dg.Dagst
     DeltaTable(table.uri).optimize.compact()
     (optimized,) = watch.tick()
     assert isinstance(optimized, dg.AssetObservation)
-    # Its rows are those of the version before.
+    # Its rows equal the rows of the previous version.
     assert optimized.tags["dagster/data_version"].endswith("@2")
     DeltaTable(table.uri).delete("day = '2026-01-01'")
     assert partitions(watch.tick()) == ["2026-01-01"]

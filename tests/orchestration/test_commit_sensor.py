@@ -1,4 +1,4 @@
-"""The commit sensor: each commit of any writer is told once, whatever happens in between."""
+"""The commit sensor: reports each commit of any writer once, in every case."""
 
 from __future__ import annotations
 
@@ -52,8 +52,8 @@ def orders(tmp_path: Path) -> TableRef:
 
 
 def watch_cleaned_up(instance: dg.DagsterInstance, orders: TableRef, versions: range) -> Watch:
-    """A sensor that has seen version 0 of a table which since was written to, has a checkpoint of
-    version 9 and its last version 11, and lost the commits of some versions."""
+    """A sensor that reported version 0 of a table. The table then got a checkpoint of version 9 and
+    its last version 11, and lost the commits of some versions."""
     watch = Watch(instance, orders)
     watch.tick()
     append(orders, 9)
@@ -244,7 +244,7 @@ def test_a_killed_run_is_told_though_another_of_its_origin_has_told_of_itself(
 
 
 def written_by(run_id: str, *, at_ms: int | None = None) -> Callable[[TableRef], None]:
-    """A commit that says it is of a run, at a time of now or as given."""
+    """A commit with a run's id in it, with the current or a given time."""
 
     def write(table: TableRef) -> None:
         append(table, user_metadata=json.dumps({"dagster/run_id": run_id}))
@@ -327,7 +327,7 @@ def test_a_run_that_goes_on_for_long_does_not_keep_others_from_being_told(
     instance.report_run_failed(run)
     (late,) = watch.tick()
     assert late.metadata["delta/version"].value == 1
-    # A data version that went back would show readers the rows of before.
+    # A data version that went back would show readers the older rows.
     assert late.tags["dagster/data_version"].endswith("@2")
     assert watch.tick() == []
 

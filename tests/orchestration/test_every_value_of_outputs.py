@@ -36,7 +36,7 @@ PACKAGES: dict[str, Callable[[Any], Any]] = {"pandas": pd.DataFrame}
 
 @cache
 def frames_of(package: str) -> tuple[tuple[Any, Any], ...]:
-    """A frame for each value that the package takes, and what the frame says that it holds."""
+    """A frame for each supported value, and the value that the frame reports."""
     return tuple(_make_frames(PACKAGES[package]))
 
 

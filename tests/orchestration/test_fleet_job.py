@@ -30,7 +30,7 @@ def table(root: Path, *, files: int = 4) -> Path:
 
 @pytest.fixture
 def lake(tmp_path: Path) -> Path:
-    """Five tables, of which two have small files."""
+    """Five tables; two of them have small files."""
     for number in range(5):
         table(tmp_path / f"t{number}", files=4 if number < 2 else 1)
     return tmp_path

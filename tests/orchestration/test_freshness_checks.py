@@ -38,7 +38,7 @@ def first_ms(place: Path) -> int:
 def look(
     place: Path, instance: dg.DagsterInstance, since_ms: int, after: timedelta
 ) -> dg.AssetCheckEvaluation:
-    """What the check comes to so long after a time."""
+    """The check's evaluation this long after a given time."""
     ref = TableRef(asset_key=dg.AssetKey("t"), uri=str(place))
     now_ms = since_ms + after // timedelta(milliseconds=1)
     checks = build_freshness_checks(

@@ -1,4 +1,4 @@
-"""Checks of a table's health: one for each measure, with its figure and its limit."""
+"""Checks of a table's health: one per measure, with its figure and its limit."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ def location(ref: TableRef, **options: Any) -> dg.Definitions:
 def evaluations(
     instance: dg.DagsterInstance, ref: TableRef, *names: str, **options: Any
 ) -> dict[str, dg.AssetCheckEvaluation]:
-    """What the checks came to, by name; those that are named, or those of health."""
+    """Evaluations by name, of the named checks or of all health checks."""
     keys = [dg.AssetCheckKey(ref.asset_key, name) for name in names or MEASURES]
     look = dg.define_asset_job("look", selection=dg.AssetSelection.checks(*keys))
     job = dg.Definitions.merge(location(ref, **options), dg.Definitions(jobs=[look]))
@@ -109,7 +109,7 @@ def test_of_a_table_that_cannot_be_read_every_check_is_an_error(
 
 
 def linked(evaluation: dg.AssetCheckEvaluation) -> tuple[str, Any]:
-    """Where the only link of a check leads: the path, and the config that it fills in."""
+    """The target of a check's only link: its path, and the config that it fills in."""
     (link,) = links(str(evaluation.description))
     parts = urlsplit(link)
     return parts.path, yaml.safe_load(parse_qs(parts.query)["config"][0])
@@ -138,7 +138,7 @@ def test_the_link_names_the_code_location_of_the_run(
 ) -> None:
     ref = table(tmp_path, 4)
     job = location(ref).resolve_implicit_global_asset_job_def()
-    # As the web server creates a run that it launches.
+    # As the web server creates a run before the launch.
     place = RemoteRepositoryOrigin(RegisteredCodeLocationOrigin("my lake"), "__repository__")
     run = instance.create_run_for_job(job, remote_job_origin=place.get_job_origin(job.name))
     assert execute_run(InMemoryJob(job), run, instance).success

@@ -1,4 +1,4 @@
-"""What the metadata of an input choose, and what they cannot."""
+"""Metadata of an input: supported settings, and rejected settings."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The version at which an input is read, after maintenance and after going back."""
+"""The version that an input reads, after maintenance and after a restore."""
 
 import logging
 from collections.abc import Callable
@@ -54,7 +54,7 @@ class Assets:
         )
 
     def read(self, day: str) -> list[int]:
-        """What the asset downstream finds of a day."""
+        """The values that the downstream asset reads for a day."""
         self.done = done = dg.materialize(
             [self.up, self.down],
             selection=["down"],
@@ -67,14 +67,14 @@ class Assets:
         return [row["v"] for row in found if row["day"] == day]
 
     def said(self) -> tuple[dict[str, Any], list[str]]:
-        """What the last run of the asset downstream said of its input: metadata and warnings."""
+        """Metadata and warnings about the input from the last run of the downstream asset."""
         (event,) = self.done.asset_materializations_for_node("down")
         told = {n: m.value for n, m in event.metadata.items() if n.endswith("/up")}
         entries = self.instance.all_logs(self.done.run_id)
         return told, [each.user_message for each in entries if each.level == logging.WARNING]
 
     def table(self, *, tells_layout: bool) -> TableRef:
-        """The table; of what its reference does not tell, a run asks its location, if any."""
+        """The table; a run gets missing layout from its code location, if any."""
         table = self.lake.table("up")
         return replace(table, partitions_def=DAYS, partition_expr="day") if tells_layout else table
 

@@ -1,4 +1,4 @@
-"""The settings of an instance that we give people are settings that Dagster takes."""
+"""The instance settings in our docs are valid settings of Dagster."""
 
 import re
 from pathlib import Path

@@ -320,7 +320,7 @@ def rerun(
 
 
 def lines(fails: Iterator[bool]) -> dg.AssetsDefinition:
-    """An asset that appends a row; a check after the write fails its run as often as asked."""
+    """An asset that appends a row; after the write its run fails if `fails` says so."""
 
     @dg.multi_asset(
         outs={"log_lines": dg.AssetOut(metadata={"delta/mode": "append"})},
@@ -433,7 +433,7 @@ def test_what_follows_a_re_execution_on_purpose_continues_that_one(
 
 
 def ranged(values: Iterator[Any]) -> dg.AssetsDefinition:
-    """An asset of daily partitions, all of a range in one run; a value that is no text fails it."""
+    """An asset of daily partitions, a whole range in one run; a value other than text fails it."""
 
     @dg.asset(
         partitions_def=DAYS,

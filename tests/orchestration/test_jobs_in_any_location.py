@@ -28,7 +28,7 @@ from tests.orchestration.jobs_of_processes import fleet_in_processes
 
 
 class BrokenIOManager(dg.ConfigurableIOManager):
-    """Fails at whatever it is asked for."""
+    """Fails on every call."""
 
     why: str = "it is no business of this job"
 

@@ -1,7 +1,7 @@
 """Backfills whose runs are killed around a commit, and executed again by hand.
 
-Each partition must hold its row once, with the number 1: an append that is done twice has two rows,
-a merge that counts has the number 2.
+Each partition must hold its row once, with the number 1: a repeated append would leave two rows, a
+repeated counting merge the number 2.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ BACKFILL_AGAIN = {
 
 
 def tags_of(keys: Sequence[str]) -> dict[str, str]:
-    """The tags by which Dagster says which partitions a run is about."""
+    """The tags that name the partitions of a run."""
     if len(keys) > 1:
         return {
             "dagster/asset_partition_range_start": keys[0],
@@ -67,7 +67,7 @@ class Lake:
         tags: Mapping[str, str] = BACKFILL,
         again: dg.ReexecutionOptions | None = None,
     ) -> tuple[str, bool]:
-        """Write partitions; each asset dies once if it is to."""
+        """Write partitions; each asset dies once if the test wants it to."""
         for marker in self.root.glob("*.killed"):
             marker.unlink()
         config = {"lake": str(self.root), "code": "any", "kill_at": kill_at}

@@ -30,7 +30,7 @@ AFTERWARDS = {
 
 
 def rows_afterwards(of_columns: Sequence[Sequence[str]]) -> dict[str, Sequence[str]]:
-    """What each way leaves: merges leave what others do, which is what the docs say of them."""
+    """The result of each way: merges end like the other modes, as the docs say."""
     rows = dict(zip(COLUMNS, of_columns, strict=True))
     by_clauses = JOINED if rows["append"] == BOTH else rows["append"]
     return {**rows, "merge": rows["overwrite"], "merge_by_clauses": by_clauses}
@@ -43,7 +43,7 @@ CELLS = [
 ]
 LIKE_A_FIRST_RUN = [(rerun, BEFORE) for rerun in AFTERWARDS if "retry" not in rerun]
 CELLS_OF_PROCESSES = [
-    # The commit is there and Dagster does not know of it: that is what most can go wrong about.
+    # The commit exists and Dagster has no event for it: the riskiest case.
     pytest.param(*cell, id=name, marks=pytest.mark.full if BETWEEN in cell else pytest.mark.long)
     for cell, _, name in CELLS
 ]
@@ -129,7 +129,7 @@ def check_cell(
 @pytest.mark.parametrize(
     ("rerun", "point", "rows"),
     [
-        # Nothing was committed: reruns of any kind write as a first run does.
+        # Before a commit, reruns of any kind write like a first run.
         pytest.param(*cell, id=name, marks=pytest.mark.full if cell[:2] in LIKE_A_FIRST_RUN else ())
         for cell, _, name in CELLS
     ],

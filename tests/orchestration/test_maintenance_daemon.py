@@ -1,5 +1,5 @@
-"""Maintenance by Dagster's own daemon: a queue that nobody empties loses nothing, and the sensor
-asks for the runs that are missing, and for no other, and tells the checks what it found."""
+"""Maintenance by Dagster's own daemon: an unprocessed queue loses nothing. The sensor requests only
+the missing runs, and reports its findings to the checks."""
 
 from __future__ import annotations
 
@@ -49,8 +49,8 @@ run_coordinator:
 
 @pytest.fixture
 def lake(tmp_path: Path) -> Path:
-    """Tables with ten small files, with a log without a checkpoint, one that needs nothing, and one
-    that names its policy."""
+    """Tables with ten small files, with a log without a checkpoint, without need of maintenance,
+    and with a policy of its own."""
     for _ in range(10):
         da.write(tmp_path / "files", ROWS)
     for _ in range(3):

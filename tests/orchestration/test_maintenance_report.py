@@ -1,4 +1,4 @@
-"""The observation of a maintenance run: numbers for plots, what was done, and nothing else."""
+"""The observation of a maintenance run: numbers for plots and the completed work only."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ SERIES = {
 def observations(
     root: Path, instance: dg.DagsterInstance, commits: int, *configs: dict[str, Any]
 ) -> list[dg.AssetObservation]:
-    """What runs of the job tell of a table of so many small commits, one run after the other."""
+    """Observations of the job's runs, one after the other, for a table of small commits."""
     for _ in range(commits):
         da.write(root / "t", pa.table({"x": [1, 2, 3]}))
     job = build_maintenance_job([TableRef(asset_key=dg.AssetKey("t"), uri=str(root / "t"))])

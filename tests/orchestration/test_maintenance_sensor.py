@@ -1,4 +1,4 @@
-"""The maintenance sensor: which runs it asks for, and how it goes on from tick to tick."""
+"""The maintenance sensor: the runs that it requests, and its cursor from tick to tick."""
 
 from __future__ import annotations
 
@@ -155,7 +155,7 @@ def test_a_tick_asks_for_so_many_runs_at_most(tmp_path: Path, instance: dg.Dagst
     assert [tables_in(each) for each in first.run_requests] == [["t0"], ["t1"]]
     assert first.cursor == "t2"
     second = tick(tables[:2], instance, first.cursor, max_runs=2)
-    assert len(second.run_requests) == 2  # the table that came first is no more
+    assert len(second.run_requests) == 2  # the first table no longer exists
 
 
 @pytest.mark.parametrize(

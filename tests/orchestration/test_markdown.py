@@ -1,4 +1,4 @@
-"""Texts of others that stay text in the UI's Markdown, and links that lead where they should."""
+"""Foreign texts stay plain text in the UI's Markdown, and links have the right target."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""delta/mode merge: the rows of an output meet those of its table, by either engine."""
+"""delta/mode merge: an output is merged into its table, by either engine."""
 
 from __future__ import annotations
 

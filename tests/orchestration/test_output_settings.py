@@ -1,4 +1,4 @@
-"""Where an output's settings stand: the Output before the asset before the IO manager."""
+"""Precedence of output settings: the Output, then the asset, then the IO manager."""
 
 import json
 from pathlib import Path

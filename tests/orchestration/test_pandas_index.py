@@ -1,4 +1,4 @@
-"""The index of a pandas frame: a column where it has a name or the table has it, else a warning."""
+"""The index of a pandas frame: a column if it has a name or the table has it, else a warning."""
 
 from __future__ import annotations
 

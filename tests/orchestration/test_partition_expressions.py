@@ -136,7 +136,7 @@ def test_one_column_cannot_stand_for_several_dimensions(
 
 
 def late_files(partitions: dg.PartitionsDefinition[Any] | None) -> dg.AssetsDefinition:
-    """Rows of three days, of which one came with the file of another day."""
+    """Rows of three days; one row arrived with another day's file."""
 
     @dg.asset(
         partitions_def=partitions,

@@ -1,4 +1,4 @@
-"""From values back to partition keys: whatever a partition's predicate takes has its key."""
+"""From values back to partition keys: every row in a partition's predicate gets its key."""
 
 from __future__ import annotations
 

@@ -78,7 +78,7 @@ def test_a_script_that_is_killed_after_its_commit_is_adopted_by_the_rerun(
     assert (shown.tags or {})["dagster/data_version"] == data_version(table.snapshot(1))
     # Read at the version that the script has reported.
     assert len(rows_by_deltalake(lake / "public/follower")) == 2
-    # The commit of the killed run is told of, that of the other writer is not yet.
+    # The killed run's commit has an event; the other writer's commit has none yet.
     assert look_for_commits(instance, table, cursor)[0] == [2]
 
 
@@ -116,7 +116,7 @@ def test_each_partition_and_each_asset_of_a_step_has_its_own_write(
 
 
 class Reported(SimpleNamespace):
-    """Stands for a session, without a process: what it sends, and what is reported to it."""
+    """Stands for a session, without a process: the messages it sends and receives."""
 
     def report_asset_materialization(self, **reported: Any) -> None:
         self.reported = reported

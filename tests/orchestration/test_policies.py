@@ -1,4 +1,4 @@
-"""Policies: which one a table is looked after by, and what it decides."""
+"""Policies: which policy applies to a table, and what it decides."""
 
 from __future__ import annotations
 
@@ -178,7 +178,7 @@ def test_the_job_of_logs_rewrites_nothing(tmp_path: Path, instance: dg.DagsterIn
     assert job.execute_in_process(instance=instance).success
     assert table.log().snapshot().version == 3
     run_config = {"ops": {"maintain_tables": {"config": {"operations": ["optimize"]}}}}
-    # Either Dagster or the config class looks first.
+    # Either Dagster or the config class rejects it first.
     with pytest.raises((dg.DagsterInvalidConfigError, ValidationError), match="optimize"):
         job.execute_in_process(instance=instance, run_config=run_config)
 

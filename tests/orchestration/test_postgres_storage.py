@@ -46,7 +46,7 @@ def settings(postgres_server: PostgresServer, database: str) -> str:
 
 
 def told(instance: dg.DagsterInstance, key: dg.AssetKey) -> list[tuple[str, int]]:
-    """What events say of a table, oldest first: what each is, and a version."""
+    """The events of a table, oldest first: the kind and the version of each."""
     records = [
         record
         for fetch in (instance.fetch_materializations, instance.fetch_observations)
@@ -129,7 +129,7 @@ def test_reruns_sensor_and_maintenance_go_by_what_postgres_keeps(
         for event in events:
             instance.report_runless_asset_event(event)
         assert told(instance, ORDERS)[1:] == [("AssetMaterialization", 1)]
-        # Its cursor was lost, and the events say as much.
+        # Its cursor was lost, and the events hold the same information.
         assert not sensor.evaluate_tick(dg.build_sensor_context(instance)).asset_events
 
         maintenance = location.defs.resolve_job_def("delta_maintenance")

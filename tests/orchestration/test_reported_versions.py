@@ -1,4 +1,4 @@
-"""What a materialization says of its commit: which version, and how many rows of each partition."""
+"""A materialization's report of its commit: the version, and the rows of each partition."""
 
 from collections.abc import Mapping
 from datetime import date
@@ -18,7 +18,7 @@ NO_TAGS: Mapping[str, str] = {}
 
 
 class FailingIOManager(DeltaIOManager):
-    """The IO manager, which fails between the commit and the event of a run that is to."""
+    """The IO manager; it fails between commit and event of runs with the tag."""
 
     def handle_output(self, context: dg.OutputContext, obj: Any) -> None:
         super().handle_output(context, obj)
@@ -131,7 +131,7 @@ def test_each_event_of_a_range_has_the_rows_of_its_partition(
     counts = [e.metadata.get("dagster/partition_row_count") for e in events(instance, asset)]
     expected: list[int | None] = [3, 0, 5] * 2
     if mode == "append":
-        # Where files have rows of several partitions, their statistics do not tell how many.
+        # Statistics of files with several partitions do not give rows per partition.
         expected = [3, 0, 5, 6, 0, 10] if layout else [None] * 6
     assert [count.value if count else None for count in counts] == expected
 

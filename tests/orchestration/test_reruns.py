@@ -1,4 +1,4 @@
-"""Reruns that Dagster tells little of: of deleted runs, and in backfills that are run again."""
+"""Reruns with little information from Dagster: deleted runs, and repeated backfills."""
 
 import os
 from collections.abc import Iterator, Sequence
@@ -64,7 +64,7 @@ def job_of(asset: dg.AssetsDefinition, lake: Path) -> dg.JobDefinition:
 def execute(
     job: dg.JobDefinition, instance: dg.DagsterInstance, again: Sequence[str] = ()
 ) -> dg.ExecuteInProcessResult:
-    """Run the job; as the re-execution of the last of `again`, the first of which is the root."""
+    """Run the job, as a re-execution of the last run in `again`; the first one is the root run."""
     ids = {"dagster/root_run_id": again[0], "dagster/parent_run_id": again[-1]} if again else {}
     return job.execute_in_process(instance=instance, tags=ids, raise_on_error=False)
 
@@ -136,7 +136,7 @@ def test_a_run_that_is_deleted_while_it_retries_does_not_append_twice(
 
 @dg.multi_asset(outs={"numbers": dg.AssetOut(metadata={"delta/mode": "append"})})
 def numbers(context: dg.AssetExecutionContext) -> Iterator[dg.Output[pa.Table]]:
-    """An append that fails after its commit, and when it goes on deletes the run that failed."""
+    """An append that fails after its commit, and deletes the failed run when it is continued."""
     parent_id = context.run.parent_run_id
     if parent_id is not None:
         context.instance.delete_run(parent_id)

@@ -1,4 +1,4 @@
-"""Resources: what `DeltaLog` takes beside a place is an option of each of them."""
+"""Resources: each option of `DeltaLog` is an option of each resource."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Restore, revert and repair as jobs: what they did is an event of the table's asset."""
+"""Restore, revert and repair as jobs: each is an event of the table's asset."""
 
 import os
 from collections.abc import Callable, Sequence

@@ -1,5 +1,5 @@
-"""The commit sensor in Dagster's own daemon: commits of others become events, also those that were
-made while it was off, and each once; those that changed rows start a run of what follows them."""
+"""The commit sensor in Dagster's own daemon: each foreign commit becomes one event, even a commit
+from before the start; commits that changed rows start a run of the downstream assets."""
 
 from __future__ import annotations
 
@@ -97,7 +97,7 @@ def test_commits_of_others_become_events_and_runs(tmp_path: Path, is_restarted: 
             home.wait_until(lambda: told() == [0])
             wait_for_evaluations()
             home.wait_until(all_have_ended)
-            before = num_runs()  # one, if the automation looked before the sensor had told of 0
+            before = num_runs()  # 1 if the automation ran before the sensor reported version 0
             write_deltalake(table, ROWS, mode="append")
             home.wait_until(lambda: told() == [0, 1])
             home.wait_until(lambda: num_runs() == before + 1 and all_have_ended())

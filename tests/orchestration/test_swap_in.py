@@ -28,7 +28,7 @@ class Run(NamedTuple):
 
 
 class Example(NamedTuple):
-    """Code as somebody has it, and what its tables hold after these runs."""
+    """A user's code, and the rows of its tables after these runs."""
 
     code: str
     runs: Sequence[Run]

@@ -1,6 +1,6 @@
-"""Partitions that other integrations lose or fail on: they have to come out right here.
+"""Partitions that other integrations lose or fail on: they must be right here.
 
-Each asset is written and read by the class that took the place of the other one's.
+Each asset is written and read by the replacement of the other integration's class.
 """
 
 from collections.abc import Iterator, Sequence

@@ -1,4 +1,4 @@
-"""What other integrations are told and is not done here is refused, never left out in silence."""
+"""Unsupported settings of other integrations are rejected and never silently ignored."""
 
 import importlib
 from collections.abc import Callable, Iterator, Mapping

@@ -239,7 +239,7 @@ def test_every_word_of_a_swap_in_is_listed() -> None:
         assert isinstance(make, type)
         manager: Any = make
         listed = {word.key for word in ASSETS[package]}
-        if package != "dagster-deltalake":  # whose words are some of those of its fork
+        if package != "dagster-deltalake":  # it shares some words with its fork
             assert set(manager.output_translations) <= listed
             assert set(manager.input_translations) <= {word.key for word in INPUTS[package]}
             assert set(manager.field_translations) <= {word.key for word in FIELDS[package]}

@@ -1,4 +1,4 @@
-"""What Dagster is told of a table: version, columns, rows, place, and the lineage of columns."""
+"""Table facts in Dagster: version, columns, rows, place, and column lineage."""
 
 from __future__ import annotations
 
@@ -187,7 +187,7 @@ def test_the_data_version_is_the_last_that_changed_rows(
 
     @dg.asset
     def orders() -> Snapshot:
-        """An asset that finds its table written by somebody."""
+        """An asset that finds its table already written by another writer."""
         return DeltaLog(place).snapshot()
 
     small_files(place)

@@ -1,4 +1,4 @@
-"""Dagster without Spark: the extra does not install it, and only asking for it imports it."""
+"""Dagster without Spark: the extra does not install it, and it is imported on use only."""
 
 from __future__ import annotations
 
