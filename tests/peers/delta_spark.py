@@ -29,16 +29,16 @@ _OURS = ("PYTHON", "PYSPARK", "SPARK")
 
 
 class DeltaSparkError(Exception):
-    """delta-spark refused, or failed; the text is its own."""
+    """An error of delta-spark, with its own text."""
 
 
 class DeltaSpark:
-    """What the tests ask of it. Every call opens the table from its files."""
+    """A delta-spark process. Every call opens the table from its files."""
 
     def __init__(self, process: subprocess.Popen[str], folder: Path) -> None:
         self._process, self._folder = process, folder
         self.warnings = ""
-        """What it logged, as a warning or worse, during the last call."""
+        """Warnings and errors that it logged during the last call."""
 
     def read(self, table: Path, version: int | None = None) -> pa.Table:
         """The rows, in any order."""
@@ -48,7 +48,7 @@ class DeltaSpark:
         return pq.ParquetDataset(into).read()
 
     def changes(self, table: Path, **options: str) -> pa.Table:
-        """The change data feed, in any order; `options` are those of the reader."""
+        """Read the change data feed, in any order; `options` are reader options."""
         into = self._new_path()
         feed = {"readChangeFeed": "true", **options}
         self._ask("read", table=str(table), into=str(into), options=feed)
@@ -63,7 +63,7 @@ class DeltaSpark:
         partition_by: Sequence[str] = (),
         **options: str,
     ) -> None:
-        """Commit rows as `df.write.format("delta")` does; `options` are those of the writer."""
+        """Commit rows as `df.write.format("delta")` does; `options` are writer options."""
         source = self._new_path()
         pq.write_table(rows, source)
         self._ask(
@@ -76,7 +76,7 @@ class DeltaSpark:
         )
 
     def append_meanwhile(self, table: Path, rows: pa.Table, act: Callable[[], T]) -> T:
-        """Append rows, and `act` after the last look at the version's name, before the rename."""
+        """Append rows; `act` runs after the last check of the version's name, before the rename."""
         source, pause = self._new_path(), self._new_path()
         pause.mkdir()
         pq.write_table(rows, source)
@@ -105,7 +105,7 @@ class DeltaSpark:
         self._ask("stream", **places, options=options)
 
     def sql(self, text: str) -> list[dict[str, Any]]:
-        """The rows of a statement; what JSON has no type for is text."""
+        """The rows of a statement; values without a JSON type become text."""
         done: list[dict[str, Any]] = self._ask("sql", text=text)
         return done
 
@@ -118,7 +118,7 @@ class DeltaSpark:
         self._ask("checkpoint", table=str(table))
 
     def validate(self, table: Path) -> dict[str, Any]:
-        """The state that it replays from the files, found equal to `.crc` where there is one."""
+        """Its replayed state, after a comparison with the `.crc` file if one exists."""
         done: dict[str, Any] = self._ask("validate", table=str(table))
         return done
 

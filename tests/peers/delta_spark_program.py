@@ -1,10 +1,11 @@
-"""The peer: a process with delta-spark in it, that does what the lines of its input ask for.
+"""The peer: a process with delta-spark that runs the requests on its standard input.
 
     python delta_spark_program.py JARS FOLDER
 
-A line of input is `{"do": NAME, ...}`, one of output `{"done": RESULT}` or `{"failed": TEXT}`, each
-with `"warnings"`: what delta-spark logged meanwhile. Every request opens its table anew, from its
-files. Rows come and go as Parquet files, which keep their types. Runs on PySpark alone.
+A line of input is `{"do": NAME, ...}`, a line of output `{"done": RESULT}` or `{"failed": TEXT}`,
+each with `"warnings"`: the messages that delta-spark logged meanwhile. Every request opens its
+table again from its files. Rows travel as Parquet files, which keep their types. Runs on PySpark
+alone.
 """
 
 from __future__ import annotations
@@ -20,11 +21,11 @@ from pyspark.sql import SparkSession
 
 _HERE = Path(__file__).resolve().parent
 _DISK = "fs.AbstractFileSystem.file.impl"
-"""What Hadoop uses of a disk, by its setting's name."""
+"""Hadoop's file system class for the local disk, by setting name."""
 
 STRICT = {
-    # After each commit, the state that delta-spark derived from the previous checksum is compared
-    # with the one that it replays, ...
+    # After each commit, delta-spark compares the state from the previous checksum with the replayed
+    # state, ...
     "spark.databricks.delta.incremental.commit.verify": "true",
     # ... a checksum that does not agree is an error, and so is a checkpoint that fails.
     "spark.databricks.delta.checksum.mismatch.fatal": "true",
@@ -35,7 +36,7 @@ STRICT = {
 
 
 def session(jars: str, folder: Path) -> SparkSession:
-    """A session in which `delta` is the reference implementation's."""
+    """A Spark session whose `delta` format is the reference implementation."""
     logging = (_HERE / "log4j2.properties").as_uri()
     java = f"-Dlog4j2.configurationFile={logging} -Dpeer.warnings={folder / 'warnings.txt'}"
     builder = SparkSession.builder.master("local[2]").appName("delta-spark peer")
@@ -43,7 +44,7 @@ def session(jars: str, folder: Path) -> SparkSession:
         "spark.jars": jars,
         "spark.sql.extensions": "io.delta.sql.DeltaSparkSessionExtension",
         "spark.sql.catalog.spark_catalog": "org.apache.spark.sql.delta.catalog.DeltaCatalog",
-        # Tables of tests are small: what compiles code and spreads work costs more than it saves.
+        # Tables of tests are small: compiled code and parallel work would cost more than they save.
         "spark.sql.adaptive.enabled": "false",
         "spark.sql.codegen.factoryMode": "NO_CODEGEN",
         "spark.sql.codegen.wholeStage": "false",
@@ -67,7 +68,7 @@ def session(jars: str, folder: Path) -> SparkSession:
 
 
 class Peer:
-    """What can be asked for."""
+    """The requests that the peer supports."""
 
     def __init__(self, spark: SparkSession) -> None:
         self._spark = spark
@@ -97,7 +98,7 @@ class Peer:
         (writer.partitionBy(*partition_by) if partition_by else writer).save(table)
 
     def write_paused(self, pause: str, **request: Any) -> None:
-        """`write`, held up once between its last look at the version and its rename."""
+        """Run `write`; pause it once between its last check of the version and its rename."""
         conf = self._spark.sparkContext._jsc.hadoopConfiguration()
         loader, disk = conf.getClassLoader(), conf.get(_DISK)
         compiler = self._spark._jvm.org.codehaus.janino.SimpleCompiler()  # type: ignore[union-attr]
@@ -116,9 +117,9 @@ class Peer:
         self._log(table).checkpoint()
 
     def validate(self, table: str) -> dict[str, Any]:
-        """The state as replayed from the files, compared with the version's `.crc` if it has one.
+        """The replayed state, compared with the version's `.crc` if it has one.
 
-        A checksum that does not agree raises, by the settings above.
+        A wrong checksum raises, because of the settings above.
         """
         log = self._log(table)
         snapshot = log.update(False, self._none(), self._none())
@@ -159,7 +160,7 @@ def serve(peer: Peer, warnings: Path, requests: Any, answers: Any) -> None:
             peer.forget()
             verb: Callable[..., Any] = getattr(peer, request.pop("do"))
             answer: dict[str, Any] = {"done": verb(**request)}
-        except Exception as error:  # the test says whether it was to be expected
+        except Exception as error:  # the test decides whether it was expected
             said = [line for line in str(error).splitlines() if not line.startswith("\t")]
             answer = {"failed": "\n".join([type(error).__name__, *said])}
         with warnings.open(encoding="utf-8") as logged:
@@ -170,7 +171,7 @@ def serve(peer: Peer, warnings: Path, requests: Any, answers: Any) -> None:
 
 
 if __name__ == "__main__":
-    # Whatever Spark prints must not stand between the answers.
+    # Spark's own output must not mix with the answers.
     answers = os.fdopen(os.dup(1), "w", encoding="utf-8")
     os.dup2(2, 1)
     where = Path(sys.argv[2])

@@ -21,7 +21,8 @@ PEERS = _HERE.parents[1] / ".peers"
 _PINS = (_HERE / "pom.xml", _HERE / "constraints.txt")
 _LONGEST_STEP_S = 1200
 _NO_REPOSITORY = re.compile(r"Could not transfer (?!.*[Cc]hecksum)|in offline mode")
-"""What Maven says where it reaches no repository; what a repository lacks, it "could not find"."""
+"""Maven's message when it reaches no repository; for a missing artifact it says "could not
+find"."""
 
 
 class MavenMissingError(Exception):
@@ -30,18 +31,18 @@ class MavenMissingError(Exception):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DeltaSparkEnvironment:
-    """What a delta-spark process is started with."""
+    """The Python and the jars of a delta-spark process."""
 
     python: Path
     jars: tuple[Path, ...]
 
 
 def ensure_delta_spark(peers: Path = PEERS) -> DeltaSparkEnvironment:
-    """The environment in a folder of `peers`; made if it is not there.
+    """The environment in a folder of `peers`; created on first use.
 
     Raises:
-        MavenMissingError: With what is missing.
-        RuntimeError: A step failed; with the end of what it said.
+        MavenMissingError: A tool is missing; the text names it.
+        RuntimeError: A step failed; the text has the end of its output.
     """
     pins = hashlib.sha256(b"".join(pin.read_bytes() for pin in _PINS)).hexdigest()[:12]
     folder = peers / f"delta-spark-{pins}"
@@ -60,11 +61,11 @@ def ensure_delta_spark(peers: Path = PEERS) -> DeltaSparkEnvironment:
 
 
 def copy_jars(pom: Path, into: Path) -> None:
-    """Copy what a pom depends on into a folder.
+    """Copy the dependencies of a pom into a folder.
 
     Raises:
-        MavenMissingError: With what is missing.
-        RuntimeError: Maven failed; with the end of what it said.
+        MavenMissingError: A tool is missing; the text names it.
+        RuntimeError: Maven failed; the text has the end of its output.
     """
     maven = shutil.which("mvn")
     if maven is None:

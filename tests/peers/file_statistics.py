@@ -1,8 +1,8 @@
-"""Statistics of files in the log, by value: what they say of each column, and of what rows.
+"""File statistics in the log, by value: bounds and counts of each column, and their rows.
 
-What means the same by another text is the same here: numbers are compared as numbers, floats as
-floats of 32 bits, times as moments, in whichever zone and however precise they are written.
-Where the others say something else, `in_our_form` and `is_same_by_deltalake` have the rules.
+Different texts of the same value are equal: numbers compare as numbers, floats as 32-bit floats,
+times as instants, in any zone and precision. Where the other writers store different values,
+`in_our_form` and `is_same_by_deltalake` have the rules.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ _LOCAL_MEAN_TIME = timedelta(hours=-4, minutes=-56)
 
 
 class Bound(NamedTuple):
-    """What one file's statistics say of one column, and the values that the column has there."""
+    """One file's statistics of one column, and the column's values in that file."""
 
     kind: str
     path: ColumnPath
@@ -62,11 +62,11 @@ class Bound(NamedTuple):
 def bounds_of(
     table: Path, rows: list[dict[str, Any]], partition: str | None
 ) -> Mapping[tuple[str, ...], Bound]:
-    """What the log says of each file's columns; by partition, kind and path.
+    """The statistics of each file's columns in the log, by partition, kind and path.
 
     Args:
-        rows: Rows that vectors delete are among them.
-        partition: The only column that the table is partitioned by, whose files are one each.
+        rows: All rows, with those deleted by vectors.
+        partition: The only partition column; each partition has one file.
     """
     return {
         (repr(value), each.kind, *each.path): each
@@ -107,7 +107,7 @@ def value_at(row: Any, path: ColumnPath) -> Any:
 
 
 def is_equal(one: Any, other: Any) -> bool:
-    """Whether two values are one in SQL, null aside: NaN is equal to itself."""
+    """Whether two non-null values are equal in SQL: NaN equals itself."""
     return bool(one == other or (is_nan(one) and is_nan(other)))
 
 
@@ -136,9 +136,9 @@ def typed(said: Any, data_type: DataType) -> Any:
 
 
 def _moment(said: str) -> datetime:
-    """A moment; delta-spark writes the time of day of its zone, and the zone without seconds."""
+    """A moment; delta-spark writes local time, with the zone offset cut to minutes."""
     if said.startswith("0000-12-31T19:03:58"):
-        # Year 1 begins at that time in New York, in a year that Python has not.
+        # Year 1 begins at that instant in New York, in a year before Python's first.
         return datetime(1, 1, 1, tzinfo=UTC) + timedelta(seconds=float("0" + said[19:23]))
     moment = datetime.fromisoformat(said)
     if moment.utcoffset() == _LOCAL_MEAN_TIME:
@@ -147,17 +147,17 @@ def _moment(said: str) -> datetime:
 
 
 def in_our_form(theirs: Bound) -> Any:
-    """What we say where the reference says this: the same, or what is safe for every reader."""
+    """Our bound for the reference's bound: the same, or a bound that is safe for every reader."""
     data_type, values = theirs.data_type, theirs.values
     if theirs.kind == "nullCount":
-        # A footer tells of a list's elements, not of the list.
+        # A footer counts the nulls of a list's elements, not of the list.
         return None if isinstance(data_type, ArrayType | MapType) else theirs.said
     is_lower = theirs.kind == "minValues"
     bound = typed(theirs.said, data_type)
     if isinstance(bound, float):
         if isnan(bound) or bound in (float("inf"), float("-inf")):
             return None  # JSON has no such numbers; the reference writes texts
-        # Who compares bits would miss -0.0 above 0.0.
+        # A reader that compares bits would miss -0.0 above 0.0.
         return bound or (-0.0 if is_lower else 0.0)
     if isinstance(bound, datetime) and not is_lower and max(values).microsecond % 1000:
         # The reference cuts to milliseconds and adds one when it reads; others do not.
@@ -173,7 +173,7 @@ def is_same(ours: Bound, theirs: Bound) -> bool:
     if ours.said is None and theirs.said is None:
         return True
     if ours.said is None and ours.data_type == STRING and ours.kind != "nullCount":
-        # Arrow's footers tell no bounds where a text is larger.
+        # Arrow's footers have no bounds for larger texts.
         return any(len(each.encode()) > _FOOTER_BYTES for each in theirs.values)
     if ours.kind == "maxValues" and ours.data_type == STRING and theirs.values:
         greatest = max(theirs.values)
@@ -185,7 +185,7 @@ def is_same(ours: Bound, theirs: Bound) -> bool:
 
 
 def _is_cut_above(said: str | None, greatest: str) -> bool:
-    """Whether it is the shortest that we find; the reference counts UTF-16 units here."""
+    """Whether it is the shortest such text; the reference counts UTF-16 units here."""
     if said is None:
         return set(greatest[CUT : 2 * CUT]) == {LAST} and len(greatest) > 2 * CUT
     if len(greatest) <= CUT:
@@ -194,7 +194,7 @@ def _is_cut_above(said: str | None, greatest: str) -> bool:
 
 
 def is_same_by_deltalake(ours: Bound, theirs: Bound) -> bool:
-    """Whether deltalake's bound is what it makes of the rows where we say this."""
+    """Whether deltalake's bound is its own form of our bound for the rows."""
     data_type, values = ours.data_type, ours.values
     if data_type == BINARY or isinstance(data_type, ArrayType | MapType):
         return theirs.said is None  # we count nulls of bytes
@@ -207,7 +207,7 @@ def is_same_by_deltalake(ours: Bound, theirs: Bound) -> bool:
     if end is None:
         return one is None and other is None
     if data_type == BOOLEAN:
-        return one is None and other is end  # nobody else has bounds of these
+        return one is None and other is end  # no other writer has bounds of these
     if data_type == STRING:
         return _is_cut_by_deltalake(other, end, is_lower)
     if isinstance(data_type, DecimalType) and data_type.scale:
@@ -221,7 +221,7 @@ def is_same_by_deltalake(ours: Bound, theirs: Bound) -> bool:
 
 
 def _is_cut_by_deltalake(said: str, end: str, is_lower: bool) -> bool:
-    """Whether it is the text, or, where that has more bytes than Arrow leaves, one at its side."""
+    """Whether it is the text, or, for a text longer than Arrow's limit, a text just beside it."""
     if len(end.encode()) <= _BYTES_OF_DELTALAKE:
         return said == end
     if is_lower:
@@ -236,7 +236,7 @@ def _key(value: Any) -> Any:
 
 
 def holds(bound: Bound) -> bool:
-    """Whether no value of the file is outside, however its reader compares."""
+    """Whether the bounds include every value of the file, for any way of comparing."""
     if bound.kind == "nullCount":
         return True
     said = typed(bound.said, bound.data_type)

@@ -1,4 +1,4 @@
-"""Fields of structs that get new values: what delta-spark makes of the same statements."""
+"""Assignments to struct fields: the same statements in delta-spark."""
 
 from __future__ import annotations
 

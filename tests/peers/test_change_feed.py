@@ -1,7 +1,7 @@
-"""The change data feed, row by row as delta-spark reads it from tables that it changed.
+"""The change data feed, row by row as delta-spark reads it from its own tables.
 
-In tables without column mapping delta-spark gives a range the columns of the latest version, and we
-those of the last version of the range, as both do in tables with mapping.
+In tables without column mapping, delta-spark gives a range the columns of the latest version. We
+give it the columns of the last version of the range, as both do in tables with mapping.
 """
 
 from __future__ import annotations
@@ -227,7 +227,7 @@ def test_what_it_refuses_is_refused(delta_spark: DeltaSpark, tmp_path: Path) -> 
 def test_changes_pass_through_renamed_and_dropped_columns(
     delta_spark: DeltaSpark, spark: SparkSession, tmp_path: Path, mode: str
 ) -> None:
-    """delta-spark refuses ranges in which a column got another name, or was dropped."""
+    """delta-spark rejects ranges in which a column was renamed or dropped."""
     table = tmp_path / "t"
     properties = f"{FEED}, {VECTORS}, 'delta.columnMapping.mode' = '{mode}'"
     run(

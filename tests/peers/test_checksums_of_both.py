@@ -1,4 +1,4 @@
-"""Version checksums that we write beside those of delta-spark, field by field."""
+"""Version checksums written by us and by delta-spark, field by field."""
 
 from __future__ import annotations
 

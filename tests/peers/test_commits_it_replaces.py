@@ -1,8 +1,8 @@
-"""delta-spark's writers on a plain disk, beside others: a rename that replaces what it did not see.
+"""delta-spark's writers on a plain disk, beside others: a rename replaces an unseen file.
 
-Its log store looks whether a version is there, and renames its file then; on a disk a rename
-replaces what has come in between. If a version of delta-spark makes these fail, it has closed that
-gap, and the warnings in `docs/limits.md` and in 012 are not for it.
+Its log store checks whether a version exists, and then renames its file; on a disk a rename
+replaces a file that appeared in between. If a version of delta-spark makes these tests fail, it has
+closed that gap, and the warnings in `docs/limits.md` and in 012 do not apply to it.
 """
 
 from __future__ import annotations

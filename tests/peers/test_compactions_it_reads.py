@@ -1,4 +1,4 @@
-"""Log compactions of ours, read by engines that read them in place of the commits."""
+"""Our log compactions, read by engines that read them in place of the commits."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def test_delta_spark_and_deltalake_read_the_same_table_afterwards(
 def test_delta_spark_does_read_it_in_place_of_the_commits(
     delta_spark: DeltaSpark, tmp_path: Path
 ) -> None:
-    """Else the test above would prove nothing: a commit that it stands for cannot be read."""
+    """Control for the test above: a commit covered by the compaction is unreadable."""
     root = tmp_path / "t"
     log = written(root)
     for checksum in (root / "_delta_log").glob("*.crc"):

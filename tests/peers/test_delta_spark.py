@@ -1,4 +1,4 @@
-"""The peer says so when a log is not as it should be: else its silence would prove nothing."""
+"""The peer reports a damaged log; otherwise its silence would prove nothing."""
 
 from __future__ import annotations
 

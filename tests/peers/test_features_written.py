@@ -1,6 +1,5 @@
-"""Tables with features that the Arrow engine writes: one made here is gone on with by delta-spark,
-and one made there by us, several times in turn; what both make alike says the same in its log.
-"""
+"""Tables with features that the Arrow engine writes: delta-spark continues them, and we continue
+its tables, in several turns. Equal operations have equal entries in the log."""
 
 from __future__ import annotations
 
@@ -66,7 +65,7 @@ def names_of(root: Path) -> dict[str, str]:
 
 
 def told(root: Path, version: int) -> dict[str, Any]:
-    """What a commit says of columns, with the names of columns for those of files."""
+    """A commit's entries about columns, with logical names in place of physical names."""
     names = names_of(root)
 
     def rename(value: Any) -> Any:
@@ -91,7 +90,7 @@ def told(root: Path, version: int) -> dict[str, Any]:
 
 
 def _without_counts_of_lists(stats: dict[str, Any]) -> dict[str, Any]:
-    """Footers do not tell how many lists are null, so our statistics do not, either."""
+    """Footers do not count null lists, so our statistics omit that count."""
     counts = {name: value for name, value in stats["nullCount"].items() if name != "s"}
     return {**stats, "nullCount": counts, "tightBounds": True}
 
@@ -108,7 +107,7 @@ def protocol_of(root: Path) -> tuple[int, int, set[str], set[str]]:
 
 
 def same_rows(delta_spark: DeltaSpark, root: Path) -> list[dict[str, Any]]:
-    """The rows, which both readers find."""
+    """The rows, which must be the same for both readers."""
     assert delta_spark.validate(root)
     found = rows(da.to_table(root))
     assert rows(delta_spark.read(root)) == found
@@ -303,7 +302,7 @@ def test_changes_of_columns_say_what_the_reference_says(
 
 
 def told_without_ids(root: Path, version: int) -> tuple[Any, Any]:
-    """Operation and parameters of a commit, but for what is drawn for each table."""
+    """Operation and parameters of a commit, without values that are random for each table."""
     entry = next(each for each in DeltaLog(root).history() if each.version == version)
     said = json.dumps(entry.operation_parameters, sort_keys=True)
     return entry.operation, _PHYSICAL.sub("col", said)

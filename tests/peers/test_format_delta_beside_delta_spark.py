@@ -76,7 +76,7 @@ def test_the_same_calls_make_the_same_table(
 
 
 def commit_of(table: Path) -> dict[str, Any]:
-    """What the last commit says of the table and of itself."""
+    """The table's definition, and the commit info of the last commit."""
     snapshot = DeltaLog(table).snapshot()
     entry = next(iter(DeltaLog(table).history()))
     info = entry.commit_info or {}

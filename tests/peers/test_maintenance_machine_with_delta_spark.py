@@ -35,9 +35,9 @@ pytestmark = pytest.mark.long
 
 EXAMPLES, STEPS = 5, 14
 SETTINGS = {
-    # Else a retention that is not 0 is taken for the table's property, ...
+    # Otherwise a retention other than 0 becomes the table's property, ...
     "spark.databricks.delta.vacuum.retentionWindowIgnore.enabled": "false",
-    # ... and a version that is older than that is refused, whether its files are there or not.
+    # ... and an older version is rejected, even if its files exist.
     "spark.databricks.delta.vacuum.enforceTimeTravelWithinDeletedFileRetentionDuration": "false",
 }
 REWRITES = ("OPTIMIZE {}", "OPTIMIZE {} ZORDER BY (id)", "REORG TABLE {} APPLY (PURGE)")
@@ -55,7 +55,7 @@ def peer(delta_spark: DeltaSpark) -> Iterator[DeltaSpark]:
 
 class MachineWithDeltaSpark(MachineWithDeltalake):
     peer: ClassVar[DeltaSpark]
-    """Set before a run, for Hypothesis makes the instances."""
+    """Set before a run, because Hypothesis creates the instances."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -86,7 +86,7 @@ class MachineWithDeltaSpark(MachineWithDeltalake):
             self.peer.write(self.table.root, table_of(rows))
 
     def did(self, rows: Rows | list[tuple[int, str]], **txns: int) -> None:
-        """A commit, and what comes after it: a checkpoint, and with that a clean-up."""
+        """A commit, then its hooks: a checkpoint, and a clean-up with it."""
         self.becomes(rows, **txns)
         self.table.others_may_have_cleaned_up()
 
@@ -146,7 +146,7 @@ class MachineWithDeltaSpark(MachineWithDeltalake):
 
     @rule(back_to=any_version, is_lite=st.booleans())
     def spark_vacuums_back_to(self, back_to: int, is_lite: bool) -> None:
-        """With about the shortest retention that leaves a version whole; it rounds to hours."""
+        """With about the shortest retention that keeps a version whole; it rounds to hours."""
         slack_ms = 3000
         horizon_ms = self.table.removed_ms(self.chosen(back_to))
         hours = -(-(system_clock() - horizon_ms + slack_ms) // HOUR_MS)

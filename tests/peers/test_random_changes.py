@@ -1,6 +1,6 @@
 """Deletes, updates and merges of random rows, by us and by delta-spark on a copy of the table.
 
-Rows, what the change data feed tells and how many rows the metrics count are the same.
+The rows, the change data feed and the row counts in the metrics are equal.
 """
 
 from __future__ import annotations
@@ -77,7 +77,7 @@ OCCASIONS = {
 
 
 class Drawn:
-    """A table twice, and what a seed draws of its rows."""
+    """Two copies of a table, and random choices of its rows by a seed."""
 
     def __init__(self, seed: int, folder: Path) -> None:
         self.random = seeded(seed)
@@ -115,7 +115,7 @@ class Drawn:
 
 
 def assert_same(drawn: Drawn, delta_spark: DeltaSpark) -> None:
-    """Both tables are the same, and so is what they tell of the change, if there was one."""
+    """Assert that both tables and their changes, if any, are equal."""
     found = rows(da.to_table(drawn.ours))
     assert found == rows(da.to_table(drawn.theirs))
     assert found == rows(delta_spark.read(drawn.ours))
@@ -133,14 +133,14 @@ def assert_same(drawn: Drawn, delta_spark: DeltaSpark) -> None:
     assert rows(pa.table(da.read_changes(drawn.ours, int(first))).select(TOLD)) == told
     assert rows(delta_spark.changes(drawn.ours, startingVersion=first).select(TOLD)) == told
     said, expected = (counts_of_rows(each.operation_metrics or {}) for each in (of_ours, of_theirs))
-    # Of a file in which rows match and none changes, the reference writes every row again.
+    # The reference rewrites every row of a file with matching rows, even if none changes.
     assert said.pop(COPIED, 0) <= expected.pop(COPIED, 0)
     assert expected
     assert {name: said.get(name) for name in expected} == expected
 
 
 def counts_of_rows(metrics: Mapping[str, str]) -> dict[str, int]:
-    """Numbers of rows; of those that were written, without those that were only copied."""
+    """Row counts of the metrics; the written rows exclude copied rows."""
     found = {n: int(v) for n, v in metrics.items() if n.startswith("num") and "Row" in n}
     if WRITTEN in found:
         found[WRITTEN] -= found.get(COPIED, 0)
@@ -179,9 +179,9 @@ def test_a_merge_is_the_references(tmp_path: Path, delta_spark: DeltaSpark, seed
 def is_refused_by_reference_alone(
     targets: Sequence[Row], sources: Sequence[Row], on: Condition, clauses: Sequence[Clause]
 ) -> bool:
-    """Whether several rows of the source match one, of which no clause says anything.
+    """Whether several source rows match one target row, and no clause covers matched rows.
 
-    Nothing is ambiguous then, but the reference looks for clauses about other rows, too.
+    Nothing is ambiguous then, but the reference also checks clauses for other rows.
     """
     kinds = {clause.kind for clause in clauses}
     is_silent = kinds.isdisjoint(MATCHED) and not kinds.isdisjoint(OCCASIONS[BY_SOURCE])
@@ -211,7 +211,7 @@ def test_an_update_is_the_references(tmp_path: Path, delta_spark: DeltaSpark, se
 
 
 def merge_text(table: Path, source: Path, on: Condition, clauses: Sequence[Clause]) -> str:
-    """The merge as SQL, in which only the last clause of an occasion may have no condition."""
+    """The merge as SQL: only the last clause of an occasion may omit its condition."""
     text = f"MERGE INTO delta.`{table}` AS target USING parquet.`{source}` AS source ON {on.text}"
     for occasion, kinds in OCCASIONS.items():
         among = [clause for clause in clauses if clause.kind in kinds]

@@ -1,13 +1,13 @@
-"""Tables drawn at random, written by each engine and read by each: equal rows, equal statistics.
+"""Random tables, written by each engine and read by each: equal rows, equal statistics.
 
-The sessions of Spark, ours and delta-spark's, are in New York, where times of day come twice.
+The sessions of Spark, ours and delta-spark's, are in New York, where one hour in autumn repeats.
 
-Left out, since one engine or another cannot write them:
+Left out, because some engine cannot write them:
 
 - columns of type void and variant, which deltalake and our engines do not write;
-- column mapping and deletion vectors, which delta-spark alone writes: all others read them;
-- years before 1 and past 9999, which rows in Python cannot have;
-- as values of partitions, what `is_for_partitions` and `is_for_deltalake` leave out.
+- column mapping and deletion vectors, which only delta-spark writes: all others read them;
+- years before 1 and after 9999, which Python cannot represent;
+- partition values that `is_for_partitions` and `is_for_deltalake` exclude.
 """
 
 from __future__ import annotations
@@ -106,7 +106,7 @@ def read_by_deltalake(table: Path) -> Rows:
 def draw_table(
     drawn: DrawnAtEdges, *, is_partitioned: bool, counts: Sequence[int] = (1, 4, 40)
 ) -> Table:
-    """A table with a column of every type, and nested ones; of one of so many rows."""
+    """A table with one column of every type and nested columns, with one of these row counts."""
     fields = [drawn.field(each) for each in COMPARABLE]
     fields += [drawn.field(drawn.type(3)) for _ in range(8)]
     fields += [drawn.field(drawn.struct(2)) for _ in range(2)]
@@ -125,12 +125,12 @@ def draw_table(
 
 
 def is_for_partitions(value: Any) -> bool:
-    """Whether every engine can name a directory by a value and find the value again.
+    """Whether every engine can use a value in a directory name and read it back.
 
-    Names of files have 255 bytes; bytes that are no text, and the character NUL, are refused by
-    Spark; an empty text is null to all but deltalake; zero has one sign there; NaN we refuse.
-    delta-spark writes a moment by the clock of its session, on which one hour in autumn is there
-    twice.
+    File names have at most 255 bytes. Spark rejects bytes that are not text, and the character NUL.
+    An empty text is null to all engines except deltalake. Partition values have no negative zero,
+    and we reject NaN. delta-spark writes an instant in its session's time zone, where one hour in
+    autumn repeats.
     """
     match value:
         case datetime(tzinfo=tzinfo) if tzinfo is not None and 1900 < value.year < 2100:
@@ -145,16 +145,16 @@ def is_for_partitions(value: Any) -> bool:
 
 
 def is_for_deltalake(table: Table) -> bool:
-    """Whether deltalake can write and read values of partitions as these.
+    """Whether deltalake can write and read these partition values.
 
-    It writes the digits of negative decimals, of large doubles and bytes in a way of its own.
+    It has its own text form for negative decimals, large doubles and bytes.
     """
     partitions = [each.data_type for each in table.fields if each.name in table.partition_by]
     return not any(each in (BINARY, DOUBLE) or isinstance(each, DecimalType) for each in partitions)
 
 
 def texts(rows: Rows) -> list[str]:
-    """Rows to compare, whatever the names of their columns and of fields inside of them."""
+    """Rows to compare, independent of the names of columns and struct fields."""
     return sorted_texts(map(_without_names, rows))
 
 
@@ -170,7 +170,7 @@ def _without_names(value: Any) -> Any:
 
 
 def assert_no_row_is_lost(table: Path, rows: Rows) -> None:
-    """The rows of the greatest and the least value of each column are found by that value."""
+    """A filter by each column's greatest and least value finds those rows."""
     log = DeltaLog(table)
     for path, data_type in leaves(log.snapshot().schema):
         if isinstance(data_type, ArrayType | MapType):
@@ -244,7 +244,7 @@ def test_renames_and_vectors_leave_our_statistics_equal_to_the_references(
     readers: Readers,
     seed: int,
 ) -> None:
-    """Columns are renamed, and rows deleted, by delta-spark in files of each engine."""
+    """delta-spark renames columns and deletes rows in files of each engine."""
     drawn, peer = DrawnAtEdges(seed + 2000), in_their_new_york
     table = draw_table(drawn, is_partitioned=False, counts=(40,))
     given, indexed = table.data(), {"delta.dataSkippingNumIndexedCols": "-1"}
@@ -283,7 +283,7 @@ def test_statistics_of_deltalake_are_ours_but_for_rules_of_its_own(
     if not is_for_deltalake(table):
         table = draw_table(DrawnAtEdges(seed), is_partitioned=False)
     given, by = table.data(), table.partition_by
-    # Of fewer columns it takes the first, structs whole, where others count fields of structs.
+    # With a limit it counts whole structs as columns, while others count struct fields.
     indexed = {"delta.dataSkippingNumIndexedCols": "-1"}
     da.write(tmp_path / "ours", given, partition_by=by or None, configuration=indexed)
     write_deltalake(
@@ -330,7 +330,7 @@ def test_rows_of_renamed_columns_and_vectors_are_the_same(
 
 
 def rename_some(peer: DeltaSpark, place: Path, table: Table) -> Table:
-    """The table with other names of columns and of fields of structs, swapped ones among them."""
+    """The table after renames of columns and struct fields, with some names swapped."""
     fields, columns = [*table.fields], [*table.columns]
 
     def rename(*path: str, to: str) -> None:

@@ -1,4 +1,4 @@
-"""Restore beside the reference's own on copies of one table; its view of our other repairs."""
+"""Restore, compared with the reference on copies of one table; it also reads our repairs."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ SAID = (
 
 @pytest.fixture(scope="module")
 def by_spark(delta_spark: DeltaSpark, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """1 inserts ten rows, 2 and 3 delete from them by vectors, 4 adds a column, 5 a row."""
+    """1 inserts ten rows, 2 and 3 delete some by vectors, 4 adds a column, 5 a row."""
     table = tmp_path_factory.mktemp("history") / "t"
     name = f"delta.`{table}`"
     for statement in (

@@ -1,4 +1,4 @@
-"""The rows of tables that delta-spark wrote, at every version, as it reads them itself."""
+"""Rows that delta-spark wrote, at every version, compared with its own read."""
 
 from __future__ import annotations
 
@@ -206,7 +206,7 @@ def _parsed(row: dict[str, Any]) -> tuple[Any, ...]:
 
 
 def _decimal(text: str) -> tuple[int, bytes]:
-    """As `decode` has a decimal of at most 9 digits: what it is, then its scale and its digits."""
+    """A decimal of at most 9 digits as in `decode`: its header, its scale, and its digits."""
     whole, _, fraction = text.partition(".")
     return 8, bytes([len(fraction)]) + int(whole + fraction).to_bytes(4, "little", signed=True)
 

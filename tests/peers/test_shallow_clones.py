@@ -1,4 +1,4 @@
-"""Shallow clones that delta-spark makes, and clones of ours as it reads them."""
+"""Shallow clones made by delta-spark, and our clones read by delta-spark."""
 
 from __future__ import annotations
 

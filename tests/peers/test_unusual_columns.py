@@ -1,4 +1,4 @@
-"""Columns and histories that are easily read otherwise than delta-spark reads them."""
+"""Columns and histories that are easily read differently than delta-spark reads them."""
 
 from __future__ import annotations
 
@@ -24,12 +24,12 @@ pytestmark = pytest.mark.full
 REBASE = "spark.sql.parquet.datetimeRebaseModeInWrite"
 REBASE_96 = "spark.sql.parquet.int96RebaseModeInWrite"
 TYPE_CHECK = "spark.databricks.delta.schema.typeCheck.enabled"
-"""Without it delta-spark refuses tables with collations."""
+"""Without this setting delta-spark rejects tables with collations."""
 TIMESTAMPS_AS = "spark.sql.parquet.outputTimestampType"
 
 
 def assert_same_ids(delta_spark: DeltaSpark, table: Path, *conditions: str) -> None:
-    """Rows that each condition chooses; both engines read the condition as text."""
+    """Rows that each condition selects; both engines parse the condition's text."""
     for condition in conditions:
         theirs = delta_spark.sql(f"SELECT id FROM delta.`{table}` WHERE {condition}")
         found = da.to_table(DeltaLog(table), ["id"], parse_predicate(condition))
@@ -189,7 +189,7 @@ def test_changes_of_before_a_field_was_added_have_it_as_null(
 def test_an_empty_partition_value_is_null_but_where_deltalake_wrote_it(
     delta_spark: DeltaSpark, spark: SparkSession, tmp_path: Path
 ) -> None:
-    """delta-spark writes null, and shows the text of a log where the protocol says null."""
+    """delta-spark writes null, and shows the log's text where the protocol says null."""
     data = pa.table({"id": [1, 2], "p": ["", "a"]})
     delta_spark.write(tmp_path / "t", data, partition_by=["p"])
     assert_same_rows(delta_spark, spark, tmp_path / "t", 0)

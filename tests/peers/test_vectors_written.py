@@ -1,4 +1,4 @@
-"""Deletion vectors that we write beside those of delta-spark: field by field, and by turns."""
+"""Deletion vectors written by us and by delta-spark: field by field, and in turns."""
 
 from __future__ import annotations
 

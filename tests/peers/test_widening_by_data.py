@@ -1,4 +1,4 @@
-"""Types that become wider by the data of a write or a merge: as by delta-spark."""
+"""Types widened by the data of a write or a merge, as in delta-spark."""
 
 from __future__ import annotations
 

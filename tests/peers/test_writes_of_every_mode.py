@@ -1,4 +1,4 @@
-"""What a write does to a table, beside what delta-spark does with the same rows and options."""
+"""Write modes, compared with delta-spark for the same rows and options."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ FrameOf = Callable[[pa.Table], DataFrame]
 
 @pytest.fixture
 def frame_of(spark: SparkSession, tmp_path: Path) -> FrameOf:
-    """Rows as a DataFrame of one task, with the types that Parquet says."""
+    """Rows as a DataFrame of one task, with the types of the Parquet file."""
 
     def make(table: pa.Table) -> DataFrame:
         path = tmp_path / f"rows-{len(list(tmp_path.glob('rows-*')))}"
@@ -40,7 +40,7 @@ def frame_of(spark: SparkSession, tmp_path: Path) -> FrameOf:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Write:
-    """One write, in the words of both."""
+    """One write, by both engines."""
 
     data: pa.Table
     mode: Any = "append"
@@ -54,7 +54,7 @@ def data(*ids: int, **columns: Any) -> pa.Table:
 
 
 def overwrite(table: pa.Table, partition_by: tuple[str, ...] | None = None, **both: Any) -> Write:
-    """An overwrite with the reference's options by our names."""
+    """An overwrite with the reference's options, under our names."""
     theirs = {
         "partition_overwrite_mode": "partitionOverwriteMode",
         "merge_schema": "mergeSchema",
@@ -144,9 +144,9 @@ def schema_of(table: Path) -> StructType:
 
 
 def parameters_of(table: Path) -> list[Mapping[str, Any]]:
-    """What each commit says that it was asked for."""
+    """The operation parameters of each commit."""
     history = [entry.operation_parameters for entry in DeltaLog(table).history()]
-    # The text of a predicate is Catalyst's there, and the partitioning only that which was given.
+    # The reference prints predicates as Catalyst does, and records only an explicit partitioning.
     return [{**said, "partitionBy": "", "predicate": "predicate" in said} for said in history]
 
 
@@ -170,7 +170,7 @@ def test_the_same_writes_make_the_same_table(
         assert schema_of(table) == schema_of(theirs)
         columns = DeltaLog(table).snapshot().partition_columns
         assert columns == DeltaLog(theirs).snapshot().partition_columns
-    # The reference commits nothing where there is nothing to do.
+    # The reference commits nothing if there is no work.
     assert parameters_of(ours)[-len(parameters_of(theirs)) :] == parameters_of(theirs)
 
 
@@ -222,7 +222,7 @@ def test_constraints_are_kept_by_both(
 def test_invariants_are_kept_by_both(
     tmp_path: Path, delta_spark: DeltaSpark, frame_of: FrameOf, spark: SparkSession
 ) -> None:
-    """The reference takes them from a column's metadata, and has no other way to make one."""
+    """The reference takes identity columns only from a column's metadata."""
     table = tmp_path / "t"
     told = {"delta.invariants": json.dumps({"expression": {"expression": "id > 3"}})}
     table.mkdir()
@@ -304,24 +304,25 @@ DESCRIBED = pa.table(
 
 LAST = "\U0010ffff"
 DIFFERENCES: Mapping[tuple[str, str], tuple[Any, Any]] = {
-    # JSON has no such numbers. The reference writes texts, which others take for damage.
+    # JSON has no such numbers. The reference writes texts, which other readers treat as damage.
     ("minValues", "infinite"): ("-Infinity", None),
     ("maxValues", "infinite"): ("Infinity", None),
     ("maxValues", "nan"): ("NaN", None),
-    # Who compares bits would miss -0.0 above 0.0.
+    # A reader that compares bits would miss -0.0 above 0.0.
     ("minValues", "zero"): (0.0, -0.0),
     ("minValues", "negative_zero"): (0.0, -0.0),
-    # The same number; the reference writes the digits of a float, and we those of its double.
+    # The same number; the reference writes the digits of the float, and we write those of its
+    # double.
     ("maxValues", "float"): (0.1, 0.10000000149011612),
     # The reference counts UTF-16 units here, and a pair for each of these.
     ("maxValues", "emoji"): ("😀" * 16 + LAST, "😀" * 32 + LAST),
-    # Nothing is above the last character: no bound, or the text itself.
+    # No character is above the last one: no bound, or the text itself.
     ("maxValues", "the_last_character"): (None, LAST * 40),
     # The reference cuts to milliseconds and adds one when it reads; others do not.
     ("maxValues", "micros"): ("1969-12-31T23:59:59.999Z", "1970-01-01T00:00:00.000Z"),
     ("maxValues", "the_last_moment"): ("9999-12-31T23:59:59.999Z", None),
     ("maxValues", "local_micros"): ("2024-01-01T00:00:00.000", "2024-01-01T00:00:00.001"),
-    # A footer tells of a list's elements, not of the list.
+    # A footer counts the nulls of a list's elements, not of the list.
     ("nullCount", "list"): (1, None),
     ("nullCount", "map"): (1, None),
     ("nullCount", "inner_list"): ({"l": 2}, None),
@@ -343,7 +344,7 @@ def differences(theirs: Mapping[str, Any], ours: Mapping[str, Any]) -> Iterator[
 
 
 def same_decimal(first: Any, second: Any) -> bool:
-    """As 1E+300 and 1.0E300 are, but not the two zeros."""
+    """Compares equal numbers such as 1E+300 and 1.0E300, but separates the two zeros."""
     return isinstance(first, Decimal) and isinstance(second, Decimal) and bool(first == second != 0)
 
 

@@ -1,4 +1,4 @@
-"""Which files the keys of a source are likely to meet, by statistics."""
+"""Files that a source's keys probably match, by statistics."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Reads that leave their predicate for advice on layout."""
+"""Reads record their predicate for layout advice."""
 
 from __future__ import annotations
 

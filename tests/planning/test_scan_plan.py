@@ -1,4 +1,4 @@
-"""Which files a read opens: never fewer than hold a matching row, and alike in both forms."""
+"""Files that a read opens: all files with a matching row, and the same in both forms."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Slices of versions: whatever the limits are, each file once and in order."""
+"""Slices of versions: with any limits, each file once and in order."""
 
 from __future__ import annotations
 

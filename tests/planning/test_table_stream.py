@@ -69,7 +69,7 @@ class Model:
         self.live_at.append(list(self.live.values()))
 
     def expect(self, begin: int | None, first: int) -> list[str]:
-        """All that a stream reads which began with a version, or with the snapshot of one."""
+        """All files of a stream that began with a version, or with its snapshot."""
         if begin is not None:
             return [path for paths in self.read_of[begin:] for path in paths]
         live = sorted(self.live_at[first], key=lambda each: (each.modification_time, each.path))
@@ -80,7 +80,7 @@ class Model:
 def drive(
     stream: TableStream, start: StreamOffset | None, limits: SliceLimits
 ) -> tuple[list[str], StreamOffset | None]:
-    """One slice, read twice, as after a kill."""
+    """One slice, read twice, as after a killed process."""
     end = stream.end_after(start, limits)
     if end is None or end == start:
         return [], start

@@ -209,7 +209,7 @@ TEXTS = (
     "flag IS NOT FALSE",
     "i IS DISTINCT FROM n",
 )
-"""Texts that are supported; some have no value for some rows, where Spark has none either."""
+"""Supported texts. For some rows they have no value, and Spark has none either."""
 
 REFUSED = (
     ("rand()", "is not supported"),
@@ -260,4 +260,4 @@ REFUSED = (
     ("datediff(day, s)", "of a value of type string"),
     ("date_add(day, n)", "of a value of type long"),
 )
-"""Texts that are none of ours, and what is said of them."""
+"""Unsupported texts, and a word of each error."""

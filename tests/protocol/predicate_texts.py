@@ -1,4 +1,4 @@
-"""Predicates as texts of Spark SQL, each time in another of the ways to write them."""
+"""Predicates as Spark SQL texts, each time in another spelling."""
 
 from __future__ import annotations
 
@@ -22,14 +22,14 @@ from delta_ops.protocol.predicate import (
 from delta_ops.protocol.schema import DATE, INTEGER_RANGES, DataType, DecimalType
 
 _ATOM, _NOT, _AND, _OR = range(4)
-"""How loosely a text binds."""
+"""The binding strength of a text's outermost operator."""
 _OPERATORS = {"==": ("=", "=="), "!=": ("!=", "<>")}
 _MIRRORED = {"<": ">", "<=": ">=", ">": "<", ">=": "<="}
 _SUFFIXES = {"byte": "Y", "short": "S", "integer": "", "long": "L"}
 
 
 def sql_of(predicate: Predicate, types: Mapping[tuple[str, ...], DataType], random: Random) -> str:
-    """A text that means the predicate, with few parentheses or with more."""
+    """A text of the predicate, with few parentheses or with more."""
     return _Writer(types, random).write(predicate, _OR)
 
 

@@ -1,4 +1,4 @@
-"""The lengths of CHAR types, as a column's metadata tell them."""
+"""The lengths of CHAR types, from a column's metadata."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Clustering columns as the log tells them."""
+"""Clustering columns in the log."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Damaged commits: what is decoded of many together is what each of their lines says by itself."""
+"""Damaged commits: decoding many commits at once equals decoding line by line."""
 
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ def commit(rnd: random.Random) -> bytes:
 
 
 def said(table: pa.Table, schema: pa.Schema) -> list[dict[str, Any]]:
-    """The rows; a key without a value is as good as none."""
+    """The rows; a key without a value equals a missing key."""
     rows: list[dict[str, Any]] = table.select(schema.names).to_pylist()
     for row in rows:
         for name in ("partitionValues", "tags"):
@@ -79,7 +79,7 @@ Outcome = tuple[list[dict[str, Any]], list[dict[str, Any]], list[str]]
 
 
 def decoded(commits: Sequence[bytes]) -> list[Outcome] | tuple[int, int]:
-    """Adds, removes and other actions of each commit, or which line of which is wrong."""
+    """Adds, removes and other actions of each commit, or the commit and line of the error."""
     try:
         return [
             (said(each.adds, ADD), said(each.removes, REMOVE), list(map(repr, each.others)))
@@ -90,8 +90,8 @@ def decoded(commits: Sequence[bytes]) -> list[Outcome] | tuple[int, int]:
 
 
 def decoded_line(text: bytes) -> Outcome | None:
-    """What one line says by itself; None if it is wrong."""
-    # It is not the first, where it might begin with a BOM.
+    """The decoded form of one line; None if it is invalid."""
+    # A BOM would be allowed on the first line, so this is the second.
     found = decoded([b"\n" + text])
     return found[0] if isinstance(found, list) else None
 
@@ -102,7 +102,7 @@ def lines_of(data: bytes) -> list[bytes]:
 
 
 def line_by_line(data: bytes) -> Outcome | None:
-    """What the lines of a commit say, each by itself; None if one is wrong."""
+    """The lines of a commit, each decoded alone; None if one is invalid."""
     adds, removes, others = [], [], []
     for text in lines_of(data):
         found = decoded_line(text)
@@ -116,7 +116,7 @@ def line_by_line(data: bytes) -> Outcome | None:
 
 
 def assert_as_said(text: bytes, found: Outcome) -> None:
-    """A line that was read says what the standard library's parser reads in it."""
+    """Assert that a decoded line equals the standard library's result."""
     if not text.strip():
         assert found == ([], [], [])
         return
@@ -135,7 +135,7 @@ def assert_as_said(text: bytes, found: Outcome) -> None:
 
 
 def check_codec(seed: int, cases: int) -> None:
-    """Raises AssertionError where many commits together say something else than their lines."""
+    """Raises AssertionError if many commits together decode differently than line by line."""
     rnd = seeded(seed)
     many = b"\n".join([line(rnd) for _ in range(200)])
     of_many = line_by_line(many)

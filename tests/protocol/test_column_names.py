@@ -1,4 +1,4 @@
-"""How a text names a column: a dot leads to a field, and backticks quote."""
+"""Column names in text: a dot selects a field, and backticks quote."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What of a table rests on a column."""
+"""Uses of a column by a table's definition."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A date against a time: the date's midnight is compared, as Spark does it."""
+"""Comparison of a date with a time: uses the date's midnight, as Spark does."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ def is_true(day: date, op: str, time: datetime) -> bool:
 
 
 def values_of(predicate: Any) -> list[bool | None]:
-    """What the predicate comes to for each of `DAYS`, and for null."""
+    """The predicate's result for each of `DAYS` and for null."""
     rows = pa.table({"day": pa.array([*DAYS, None], pa.date32())})
     found = [
         rows.filter(to_arrow(each, SCHEMA))["day"].to_pylist() for each in (predicate, ~predicate)

@@ -1,4 +1,4 @@
-"""Deletion vectors: what is decoded is what was encoded, or it is refused."""
+"""Deletion vectors: decoding restores the encoded rows, or rejects the bytes."""
 
 from __future__ import annotations
 
@@ -89,7 +89,7 @@ def test_a_vector_in_a_file_is_what_was_written(numbers: set[int]) -> None:
 
 
 def padded_text_of(data: bytes) -> str:
-    """As the z85 library of Rust has it: `#` at the beginning of a group for each byte it lacks."""
+    """The encoding of Rust's z85 library: a `#` at a group's start for each missing byte."""
     lacking = -len(data) % 4
     whole = len(data) - len(data) % 4
     if not lacking:
@@ -108,7 +108,7 @@ def test_a_vector_with_the_padding_of_rust_is_what_was_written(numbers: set[int]
 @pytest.mark.parametrize("lacking", [1, 2, 3])
 def test_the_padding_of_rust_stands_for_the_bytes_that_the_last_group_lacks(lacking: int) -> None:
     data = data_of(BitMap64([3]))
-    data += bytes((-len(data) - lacking) % 4)  # what follows a bitmap is passed over
+    data += bytes((-len(data) - lacking) % 4)  # bytes after a bitmap are skipped
     vector = DeletionVector(
         storage_type="i",
         path_or_inline_dv=padded_text_of(data),

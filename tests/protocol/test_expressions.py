@@ -1,4 +1,4 @@
-"""Expressions as values: parsing, what they imply of files, and their errors."""
+"""Expressions as values: parsing, their implications for files, and their errors."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What is refused, by name."""
+"""Rejected protocols and features, with the feature's name."""
 
 from __future__ import annotations
 

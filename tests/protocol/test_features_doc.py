@@ -1,4 +1,4 @@
-"""The page of features is the one that the code makes."""
+"""The page of features matches the script's output."""
 
 from __future__ import annotations
 

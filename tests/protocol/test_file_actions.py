@@ -1,4 +1,4 @@
-"""Adds and removes: values like all others, though they are no dataclasses."""
+"""Adds and removes behave like all values, though they are no dataclasses."""
 
 from __future__ import annotations
 

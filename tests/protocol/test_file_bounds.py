@@ -1,4 +1,4 @@
-"""What statistics of any writer prove."""
+"""Guarantees from statistics of any writer."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Paths as the log spells them, and the one key of each file."""
+"""Path spellings in the log, and the one key of each file."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Histograms of file sizes: the bins of the reference, counted at once and one by one."""
+"""Histograms of file sizes: the reference's bins, counted in bulk and one by one."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from delta_ops.protocol.stats.file_size_histogram import (
 )
 from tests.support.tables import SHARED, needs_shared
 
-# So few that their sum is a number of 64 bits, as the log has it.
+# So few that their sum fits in 64 bits, as in the log.
 SIZES = st.lists(st.one_of(st.integers(0, 2**58), st.sampled_from(BOUNDARIES)), max_size=15)
 
 

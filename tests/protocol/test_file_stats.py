@@ -174,7 +174,7 @@ def footer_of(
     *,
     instead: Mapping[float, float] | None = None,
 ) -> pq.FileMetaData:
-    """The footer of another writer: with its name, and with other bounds than pyarrow writes."""
+    """The footer of another writer: with its name, and with other bounds than pyarrow's."""
     file = io.BytesIO()
     with pq.ParquetWriter(file, pa.schema([("a", pa.float64())])) as writer:
         for values in row_groups:
@@ -433,7 +433,7 @@ def test_bounds_hold_for_every_value(
 
 
 def _files() -> list[tuple[Path, StructType, tuple[str, ...], str, Path]]:
-    """Files of the tables of others with statistics, where column names are those in the files."""
+    """Files with statistics in foreign tables whose files use the logical column names."""
     found = []
     for log in sorted(Path(SHARED, "data/tables").glob("**/_delta_log")):
         metadata: Any = None

@@ -1,4 +1,4 @@
-"""Lines of a commit that no writer should have written."""
+"""Invalid lines of a commit."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Lines on files give what the standard library's parser gives."""
+"""Decoded lines equal the standard library's result."""
 
 from __future__ import annotations
 
@@ -111,7 +111,7 @@ MANY = encode_commit(
 
 
 def decoded_among_many(*lines: bytes) -> CommitActions:
-    """The actions of a commit that is large enough for the bulk, with these lines in its middle."""
+    """The actions of a commit large enough for bulk decoding, with these lines in its middle."""
     before, after = (b"\n".join(part) for part in (MANY[:50], MANY[50:]))
     (decoded,) = decode_commits([b"\n".join([before, *lines, after])])
     return decoded

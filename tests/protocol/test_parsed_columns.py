@@ -1,4 +1,4 @@
-"""Typed statistics: each type, what does not fit it, and the way back to JSON."""
+"""Typed statistics: each type, values that do not fit, and the way back to JSON."""
 
 from __future__ import annotations
 

@@ -306,7 +306,7 @@ def test_parse_array_reads_and_refuses_hostile_texts_as_parse_does(
     data: st.DataObject, data_type: DataType, zone: str
 ) -> None:
     written = VALUES[data_type].map(lambda value: serialize(value, data_type))
-    # Often one text alone: one that Arrow does not read keeps the others from being read by it.
+    # Often one text alone, because one text that Arrow cannot parse stops the others.
     texts = data.draw(st.lists(st.none() | _HOSTILE_TEXTS | written, min_size=1, max_size=3))
     _assert_parsed_alike(texts, data_type, zone)
 

@@ -1,4 +1,4 @@
-"""Predicates: building, resolving, and what files they leave out."""
+"""Predicates: building, resolving, and the files that they skip."""
 
 from __future__ import annotations
 
@@ -288,7 +288,7 @@ def judge(
 
 
 def as_json(stats: FileStats) -> str:
-    """As writers put them into the log."""
+    """In the form of the log."""
     parts = {
         "numRecords": stats.num_records,
         "minValues": stats.min_values,

@@ -1,6 +1,6 @@
-"""No file that holds a matching row is left out, and none is claimed to hold nothing else.
+"""A file with a matching row is never skipped, and a full match is never claimed wrongly.
 
-Whatever its writer made of the statistics.
+This holds for statistics of any writer.
 """
 
 from __future__ import annotations
@@ -61,7 +61,7 @@ DATA_TYPES: Mapping[tuple[str, ...], DataType] = {
     path: data_type for path, data_type in TYPES.items() if path[0] not in PARTITION_COLUMNS
 }
 Judged = tuple["File", str | None]
-"""Rows, and what the log says of them."""
+"""Rows, and their statistics in the log."""
 
 
 class File:
@@ -89,7 +89,7 @@ class File:
         )
 
     def loosest_stats(self, prefix_length: int = 3) -> str:
-        """As the writers do that round where we must not rely on them."""
+        """Rounded bounds, as of writers whose statistics we must not trust."""
         low: dict[str, Any] = {}
         high: dict[str, Any] = {}
         nulls: dict[str, Any] = {}
@@ -128,7 +128,7 @@ def loose(value: Any, prefix_length: int, *, is_high: bool) -> Any:
 
 
 def cut_by_utf16(text: str, length: int) -> str:
-    """As older versions of the reference do: in UTF-16, with U+FFFD as a tie-breaker."""
+    """Bounds as of older versions of the reference: in UTF-16, with U+FFFD as a tie-breaker."""
     data = text.encode("utf-16-le")
     units = [int.from_bytes(data[i : i + 2], "little") for i in range(0, len(data), 2)]
     if len(units) <= length:
@@ -219,11 +219,11 @@ def judged_files(draw: st.DrawFn) -> Judged:
 
 
 ODD = st.sampled_from([None, {}, [], "", "x", "NaN", True, {"x": None}, [1]])
-"""What no bound and no count of any type is; but a boolean, of the column that has no other."""
+"""Invalid as a bound and as a count, for any type; True is valid for the boolean column only."""
 
 
 def swap(low: dict[str, Any], high: dict[str, Any]) -> None:
-    """Exchange the bounds of a column where both are there and it can be noticed."""
+    """Swap the bounds of a column if both exist and the swap can be detected."""
     for name in low.keys() & high.keys():
         if isinstance(low[name], dict):
             swap(low[name], high[name])
@@ -232,7 +232,7 @@ def swap(low: dict[str, Any], high: dict[str, Any]) -> None:
 
 
 def damage(draw: st.DrawFn, parts: dict[str, Any], values: st.SearchStrategy[Any]) -> None:
-    """Put other values in places, or nothing."""
+    """Replace or remove values in some places."""
     for name in draw(st.sets(st.sampled_from(sorted(parts)))):
         place = parts[name]
         if not isinstance(place, dict) or draw(st.integers(0, 9)) == 0:
@@ -269,13 +269,13 @@ def test_statistics_say_the_same_read_at_once_as_one_by_one(judged: list[Judged]
         assert domain.has_nulls.equals(expected.has_nulls)
         assert domain.has_values.equals(expected.has_values)
         assert domain.low.equals(expected.low)
-        # Python knows no time after the year 9999, and so no bound there.
+        # Python has no time after the year 9999, so it has no bound there.
         high = pc.if_else(expected.high.is_null(), None, domain.high)
         assert (high if path in (("ts",), ("ntz",)) else domain.high).equals(expected.high)
 
 
 def test_files_are_compared_with_very_many_values() -> None:
-    """One by one, they would take minutes, and memory for each value and file."""
+    """Checked one by one, they would take minutes, and memory for each value and file."""
     asked = set(range(0, 40_000, 7))
     predicate = resolve(In(("i",), tuple(asked)), SCHEMA)
     bounds = [(low, low + width) for low in range(-9, 2_000) for width in (0, 2)]
@@ -333,7 +333,7 @@ def test_a_bound_that_is_none_of_its_type_leaves_out_no_file(column: str, bound:
 
 @pytest.mark.parametrize("text", ["0.7", "-0.7", "0.1", "-0.1", "3.4028235e38", "1e-45", "1e308"])
 def test_a_column_that_was_float_has_bounds_in_the_digits_of_one(text: str) -> None:
-    """Type widening leaves the statistics as they are, and its rows are read as doubles."""
+    """Type widening keeps the old statistics, while rows are read as doubles."""
     path, written = ("d",), float(text)
     value = round_to_float(written) if written < 1e300 else written
     parts = f'"minValues":{{"d":{text}}},"maxValues":{{"d":{text}}},"nullCount":{{"d":0}}'
@@ -351,7 +351,7 @@ def test_a_column_that_was_float_has_bounds_in_the_digits_of_one(text: str) -> N
 @pytest.mark.parametrize("value", ["x" * 40, "é" * 40, "😀" * 40, "x" * 31 + "éé"])
 @pytest.mark.parametrize("length", [32, 33, 64])
 def test_strings_that_were_cut_and_nothing_else_are_bounds(value: str, length: int) -> None:
-    """As do writers that cut by characters or bytes and do not raise the maximum."""
+    """Bounds of writers that cut by characters or bytes and do not raise the maximum."""
     file = File([row_with(("s",), value)])
     for cut in (value[:length], value.encode()[:length].decode(errors="ignore")):
         if len(cut.encode()) < 32:

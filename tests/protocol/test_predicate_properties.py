@@ -109,7 +109,7 @@ KINDS = st.sampled_from(["leaf", "leaf", "constant", "not", "and", "or"])
 
 @st.composite
 def predicates(draw: st.DrawFn) -> Predicate:
-    """Over a few columns, so that several parts speak of the same one."""
+    """Predicates over a few columns, so that several parts use the same column."""
     chosen = draw(CHOSEN)
 
     def build(depth: int) -> Predicate:
@@ -136,14 +136,14 @@ def every_leaf(path: tuple[str, ...]) -> list[Predicate]:
 
 
 def row_with(path: tuple[str, ...], value: Any) -> Row:
-    """A row of nulls but for one value."""
+    """A row of nulls with one value."""
     inner = {"x": None, "y": None}
     row: dict[str, Any] = {each[0]: None for each in TYPES}
     return {**row, "st": {**inner, path[1]: value}} if len(path) > 1 else {**row, path[0]: value}
 
 
 def evaluate(predicate: Predicate, row: Row) -> bool | None:
-    """What the predicate is for a row."""
+    """The predicate's result for a row."""
     match predicate:
         case Comparison(path, operator, literal):
             return compare(value_at(path, row), operator, literal)
@@ -192,7 +192,7 @@ def negate(outcome: bool | None) -> bool | None:
 
 
 def outcomes_in_arrow(predicate: Predicate, listed: Sequence[Row]) -> list[bool | None]:
-    """What the predicate's expression gives for each row."""
+    """The result of the predicate's expression for each row."""
     table = pa.Table.from_pylist(list(listed), schema=arrow_schema_from_schema(SCHEMA))
     computed = ds.dataset(table).to_table(columns={"outcome": to_arrow(predicate, SCHEMA)})
     outcomes: list[bool | None] = computed["outcome"].to_pylist()

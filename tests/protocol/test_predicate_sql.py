@@ -1,4 +1,4 @@
-"""Predicates from text: what is understood and what is refused; `tests/spark` asks Spark."""
+"""Predicates from text: supported and rejected texts; `tests/spark` compares with Spark."""
 
 from __future__ import annotations
 
@@ -271,7 +271,7 @@ def test_where_spark_would_compare_otherwise_the_literal_is_refused(text: str, s
 
 
 def resolved(predicate: Predicate) -> str:
-    """What it comes to; SQL knows no negative zero that is no DOUBLE."""
+    """The resolved predicate; SQL has a negative zero only for DOUBLE."""
     return re.sub(r"-0\.0\b(?!\d)", "0.0", repr(resolve(predicate, SCHEMA)))
 
 

@@ -1,4 +1,4 @@
-"""What counts in a table: properties that are set, defaults, older names, and what nobody heeds."""
+"""Effective properties: set values, defaults, older names, and unsupported properties."""
 
 from __future__ import annotations
 

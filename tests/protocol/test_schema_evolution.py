@@ -1,4 +1,4 @@
-"""The schema of a table that takes in the columns of data."""
+"""The schema of a table after it takes in the columns of data."""
 
 from __future__ import annotations
 

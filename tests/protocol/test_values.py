@@ -1,4 +1,4 @@
-"""A value that a user gives is the same value of a Delta type, or it is refused."""
+"""A user's value becomes the same value of a Delta type, or is rejected."""
 
 from __future__ import annotations
 
@@ -49,13 +49,13 @@ Point = namedtuple("Point", "a b")
 
 
 class State(str, Enum):  # noqa: UP042
-    """Texts, as people had them before StrEnum."""
+    """Texts in the style from before StrEnum."""
 
     NEW = "new"
 
 
 class Loud(str):
-    """A text that shows itself otherwise."""
+    """A text with another string form."""
 
     def __str__(self) -> str:
         return self.upper()

@@ -1,4 +1,4 @@
-"""Variants: values that another decoder understands, and bytes that are none."""
+"""Variants: values that another decoder reads equally, and invalid bytes."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Strategies: values of every type, with the ones that go wrong."""
+"""Strategies: values of every type, with the critical values."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The comparison of test suites: mutants are real changes, and verdicts are what tests say."""
+"""The comparison of test suites: mutants are real changes, and verdicts are the tests' results."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Tables of every kind whose rows are changed by both engines, and all that can be seen of them."""
+"""Tables of every kind that both engines change, and everything visible in them."""
 
 from __future__ import annotations
 
@@ -80,7 +80,7 @@ def data(*given: tuple[int, str | None, int | None]) -> pa.Table:
 
 
 def make(root: Path, kind: str, *, partitioned: bool) -> None:
-    """Three files of a few rows, one of which is deleted, and rules."""
+    """Three files of a few rows with one deleted row, and rules."""
     transaction = begin(DeltaLog(root))
     by = ["p"] if partitioned else []
     transaction.create_table(SCHEMA, partition_by=by, configuration=KINDS[kind])
@@ -101,7 +101,7 @@ def twins(folder: Path, kind: str, *, partitioned: bool) -> tuple[Path, Path]:
 
 
 def seen(root: Path) -> dict[str, Any]:
-    """What a table is: rows, ids of rows, changes of the last version and its metrics."""
+    """The visible state of a table: rows, row ids, changes of the last version, and its metrics."""
     snapshot = DeltaLog(root).snapshot()
     validate_checksum(snapshot)
     entry = next(iter(DeltaLog(root).history(limit=1)))
@@ -129,7 +129,7 @@ def seen(root: Path) -> dict[str, Any]:
         found["versions"] = {row["id"]: row[names.commit_version] for row in kept}
         ids = {row["id"]: row[names.row_id] for row in kept}
         assert len(set(ids.values())) == len(ids)
-        # Which of two new rows gets the first id is nobody's business.
+        # The order of ids among new rows is not defined.
         found["ids"] = {number: ids[number] for number in ids if number < 11}
     try:
         changes = da.read_changes(root, snapshot.version).read_all()
@@ -145,7 +145,7 @@ def by_id(table: pa.Table) -> list[dict[str, Any]]:
 
 
 def rows_changed(root: Path, version: int | None, change: str) -> list[dict[str, Any]]:
-    """The rows that a version tells of one kind of change, by their ids."""
+    """The rows of one kind of change in a version, sorted by id."""
     assert version is not None
     told = da.read_changes(DeltaLog(root), version, version).read_all()
     chosen = told.filter(pc.field("_change_type") == change)

@@ -2,10 +2,10 @@
 
     python -m tests.spark.cluster_changes MASTER FOLDER KIND MOMENTS
 
-Each command is done to a copy of one table by the cluster, and to another copy by the Arrow engine;
-both must then have the same rows. MOMENTS, as JSON, are parts of the time that a command takes: at
-each, an executor is killed while the command runs anew. It must then have been done, or be refused
-with the table as it was, and be done when it is given again. What became of each is printed.
+The cluster runs each command on a copy of one table, and the Arrow engine on another copy; both
+copies must then have the same rows. MOMENTS, as JSON, are fractions of the time that a command
+takes: at each, an executor is killed while the command runs again. The command must then be done,
+or be rejected with an unchanged table and succeed in a second run. The outcome of each is printed.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ def upsert(merge: Merge) -> Merge:
 
 
 def sync(merge: Merge) -> Merge:
-    """By conditions, and of rows that none meets."""
+    """Deletes by conditions, and of rows that match none."""
     return (
         merge.when_matched_delete("source.v > 90")
         .when_matched_update({"v": "target.v + source.v"})
@@ -107,7 +107,7 @@ def make_table(table: Path, properties: Mapping[str, str]) -> None:
 
 
 def contents(table: Path) -> list[Any]:
-    """The rows, and those of the newest version's changes where the table has the feed."""
+    """The rows, and the newest version's changes if the table has the feed."""
     log = DeltaLog(table)
     found = [da.to_table(log).sort_by([("id", "ascending")])]
     snapshot = log.snapshot()
@@ -126,7 +126,7 @@ def executors(spark: SparkSession) -> list[int]:
         if place.name.isdigit():
             try:
                 words = (place / "cmdline").read_bytes().split(b"\0")
-            except OSError:  # it has ended
+            except OSError:  # the process has ended
                 continue
             if application in words and any(b"CoarseGrainedExecutor" in each for each in words):
                 found.append(int(place.name))
@@ -149,7 +149,7 @@ def wait_for_executors(spark: SparkSession, number: int) -> None:
     while len(executors(spark)) < number:
         assert time.monotonic() < deadline
         time.sleep(0.05)
-    # A task for each, so that all are known to the driver.
+    # A task for each executor, so that the driver knows all of them.
     spark.range(0, 100, 1, 2 * number).selectExpr("sum(id)").collect()
 
 

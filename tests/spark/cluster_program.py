@@ -2,8 +2,8 @@
 
     python -m tests.spark.cluster_program MASTER FOLDER STEP...
 
-Executors have the folder in common with the driver, and no delta_ops. Each step writes one table
-below it; NUM_ROWS rows, of which each is to be there once. What a task did for the worse is marked
+Executors share the folder with the driver, and have no delta_ops. Each step writes one table below
+the folder, with NUM_ROWS rows that must each exist once. A task that fails on purpose leaves a mark
 in `FOLDER/marks`.
 """
 
@@ -34,7 +34,7 @@ from tests.arrow.foreign_table import create, data_file, inline_vector
 NUM_ROWS = 400_000
 SPLITS = 8
 DEATHS = ("WriteStarted", "a task at work", "DataFilesStaged", "CommitAttempted", "Committed")
-"""Points at which the driver is killed in turn, while it writes one batch again and again."""
+"""Events at which the driver is killed in turn, while it writes one batch again and again."""
 Place = Literal["before its file", "in its file", "after its rows"]
 EXECUTOR_DEATHS: Mapping[str, tuple[Place, int, int]] = {
     "before a file": ("before its file", 1, 1),
@@ -43,7 +43,7 @@ EXECUTOR_DEATHS: Mapping[str, tuple[Place, int, int]] = {
     "after other files": ("in its file", SPLITS - 2, 1),
     "twice in one split": ("in its file", 1, 2),
 }
-"""Points at which an executor is killed: where in a task, of which split, in how many attempts."""
+"""Kills of executors: the place within a task, the task's split, and the number of attempts."""
 SPECULATE, FULL = "speculate", "full disk"
 SOON_S = 60
 
@@ -61,7 +61,7 @@ def main(master: str, folder: str, steps: list[str]) -> None:
 
 
 class Complaints(logging.Handler):
-    """Warnings; there is one where the commit protocol could not be used."""
+    """Warnings; there is one if the commit protocol is unavailable."""
 
     def __init__(self) -> None:
         super().__init__(logging.WARNING)
@@ -73,7 +73,7 @@ class Complaints(logging.Handler):
 
 
 def session_builder(master: str, cores: int) -> SparkSession.Builder:
-    """What sessions on the cluster have in common."""
+    """The common settings of sessions on the cluster."""
     return (
         SparkSession.builder.master(master)
         .appName("delta_ops tests on a cluster")
@@ -87,7 +87,7 @@ def session_builder(master: str, cores: int) -> SparkSession.Builder:
 
 
 def start_session(master: str, steps: list[str]) -> SparkSession:
-    """A session that retries, and that speculates where a step is about that, at once.
+    """A session with retries, and with speculation for the steps that need it.
 
     Each core is an executor.
     """
@@ -112,7 +112,7 @@ def numbers(spark: SparkSession) -> DataFrame:
 
 
 def write_plain(spark: SparkSession, folder: Path) -> None:
-    """Nothing goes wrong."""
+    """Write without faults."""
     ds.write(numbers(spark), folder / "plain")
     assert_no_garbage(folder / "plain")
 
@@ -130,7 +130,7 @@ def read_vectors(spark: SparkSession, folder: Path) -> None:
 
 
 def write_partitions(spark: SparkSession, folder: Path) -> None:
-    """Nothing goes wrong with partitions."""
+    """Write partitions without faults."""
     ds.write(numbers(spark), folder / "partitions", partition_by=["p"])
     assert_no_garbage(folder / "partitions")
 
@@ -147,14 +147,14 @@ def retry(spark: SparkSession, folder: Path) -> None:
 
 
 def speculate(spark: SparkSession, folder: Path) -> None:
-    """One task does not go on, and a second attempt is started beside it."""
+    """One task hangs, and a second attempt starts beside it."""
 
     def hang(attempt: int) -> None:
         if attempt == 0:
             time.sleep(600)
 
     write_disturbed(spark, folder, SPECULATE, hang)
-    # Of another split both attempts may have ended, so that one left a whole file.
+    # Of another split both attempts may have completed, and one of them left a whole file.
     assert_no_garbage(folder / SPECULATE, "part-00001-*")
 
 
@@ -180,7 +180,8 @@ def executor_step(point: str) -> str:
 
 
 def fill_disks(spark: SparkSession, folder: Path) -> None:
-    """Workers may not write a file whole; where all may not, the write fails in one sentence."""
+    """Workers may not write a whole file; if no worker may, the write fails with one clear
+    error."""
     table = folder / FULL
     try:
         ds.write(numbers(spark).coalesce(2), table)  # few files, so that each is large
@@ -194,7 +195,7 @@ def fill_disks(spark: SparkSession, folder: Path) -> None:
 
 
 def die(point: str) -> Callable[[SparkSession, Path], None]:
-    """Write a batch as one transaction of an application, and be killed at the point."""
+    """Write a batch as one transaction of an application, and be killed at the event."""
 
     def write_and_die(spark: SparkSession, folder: Path) -> None:
         def wait(attempt: int) -> None:
@@ -228,7 +229,7 @@ def killer(spark: SparkSession, point: str) -> OnEvent:
 
 
 def kill_driver(spark: SparkSession) -> None:
-    """End this process and its JVM as a lack of power does."""
+    """End this process and its JVM like a power failure."""
     jvm: Any = spark.sparkContext._jvm
     os.kill(jvm.java.lang.ProcessHandle.current().pid(), signal.SIGKILL)
     os.kill(os.getpid(), signal.SIGKILL)
@@ -244,7 +245,7 @@ def write_disturbed(
     txn: tuple[str, int] | None = None,
     on_event: OnEvent = ignore,
 ) -> None:
-    """Write the numbers; the task of a split calls `disturb` with its attempt at that place."""
+    """Write the numbers; the task of a split calls `disturb` with its attempt at that point."""
     table = folder / step
 
     def disturb_at(here: Place, context: TaskContext) -> None:
@@ -276,7 +277,7 @@ def write_disturbed(
 
 
 def assert_no_garbage(table: Path, name: str = "*") -> None:
-    """What failed attempts wrote is gone, soon after; looked at in files with such names."""
+    """Assert that files of failed attempts are deleted soon, for files with such names."""
     paths = DeltaLog(table).snapshot().files(["path"])["path"].to_pylist()
     live = {path for path in paths if PurePath(path).match(name)}
     deadline = time.monotonic() + SOON_S

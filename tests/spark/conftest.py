@@ -1,4 +1,4 @@
-"""The two ways in which Spark reads a table."""
+"""The two ways of Spark to read a table."""
 
 from __future__ import annotations
 

@@ -1,7 +1,8 @@
-"""Checks on a session of Spark Connect, run by the test of Connect in a process of their own.
+"""Checks on a session of Spark Connect; the test of Connect runs them in their own process.
 
-The server is PySpark's, started for them; a process has sessions of one kind only. `make test` runs
-the checks of what is different on a client: reads, writes, changes of rows, streams, a store.
+The server is PySpark's and starts for them, because a process has sessions of one kind only. `make
+test` runs the checks of all differences on a client: reads, writes, row changes, streams, and a
+store.
 """
 
 from __future__ import annotations
@@ -48,7 +49,7 @@ N = StructType((StructField("n", LONG), StructField("p", STRING)))
 
 @pytest.fixture(scope="module")
 def unreached(s3_server: S3Server) -> str:
-    """A bucket of which the session's server has another address, where nobody answers."""
+    """A bucket for which the session's server has an address without a listener."""
     return s3_server.new_bucket()
 
 
@@ -72,7 +73,7 @@ def remote(s3_server: S3Server, unreached: str) -> Iterator[SparkSession]:
         .config(f"spark.hadoop.fs.s3a.bucket.{unreached}.endpoint", "http://127.0.0.1:9")
     )
     with warnings.catch_warnings(), connectors_on_class_path():
-        # The server starts with all of them, and then says of some that they cannot change.
+        # The server starts with all settings, and then reports some of them as unchangeable.
         warnings.simplefilter("ignore", UserWarning)
         session = builder.getOrCreate()
     yield session
@@ -434,7 +435,7 @@ def test_tables_are_spoken_of_as_by_delta_spark(tmp_path: Path, remote: SparkSes
     )
     assert [tuple(row) for row in done.collect()] == [(2, 1, 0, 1)]
     assert sorted(tuple(row) for row in table.toDF().collect()) == [("a", 25), ("c", 6)]
-    # As text of the session's zone, in which the text is taken; Python shows its own zone.
+    # As text in the session's zone, which also parses the text; Python shows its own zone.
     newest = table.history(1).selectExpr("operation", "version", "string(timestamp) AS at").first()
     assert newest
     assert (newest["operation"], newest["version"]) == ("MERGE", 3)

@@ -2,7 +2,7 @@
 
     python -m tests.spark.dead_jvm LAKE kill|live
 
-Prints what the run failed with, or nothing.
+Prints the error of the run, or nothing.
 """
 
 import os

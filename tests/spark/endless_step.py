@@ -1,4 +1,4 @@
-"""Run by the test of terminated steps: a job whose step writes rows without an end."""
+"""Run by the test of terminated steps: a job whose step writes rows endlessly."""
 
 import os
 
@@ -34,7 +34,7 @@ defs = dg.Definitions(
 
 
 def write() -> dg.JobDefinition:
-    """The job, for a process that makes it anew."""
+    """The job, for a process that builds it again."""
     return defs.resolve_job_def("write")
 
 

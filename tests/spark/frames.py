@@ -22,7 +22,8 @@ def rows_of(frame: DataFrame) -> list[dict[str, Any]]:
     if is_connect(frame.sparkSession):
         table = frame.toArrow()
     else:
-        # What `toArrow` does before it casts, which fails where a variant is null inside of others.
+        # The first half of `toArrow`; its cast fails for a variant that is null inside another
+        # variant.
         collect: Any = frame._collect_as_arrow
         table = pa.Table.from_batches(collect(empty_list_if_zero_records=False))
     schema = pa.schema([(each.name, _to_utc_type(each.type)) for each in table.schema])
@@ -39,7 +40,7 @@ def rows_of_each(frames: Sequence[DataFrame]) -> list[list[dict[str, Any]]]:
 
 
 def sorted_texts(found: Iterable[Any]) -> list[str]:
-    """Rows as texts to compare, in whatever order structs have their fields."""
+    """Rows as texts to compare, independent of the order of struct fields."""
     return sorted(repr(_in_order(row)) for row in found)
 
 
@@ -49,13 +50,13 @@ def plan_of(frame: DataFrame) -> str:
 
 
 def files_under(root: Path) -> set[str]:
-    """Every file there, whoever wrote it; a directory may be deleted meanwhile."""
+    """Every existing file, from any writer; directories may be deleted meanwhile."""
     found = (Path(folder, name) for folder, _, names in os.walk(root) for name in names)
     return {str(path.relative_to(root)) for path in found}
 
 
 def make_nan(root: Path, column: str, text: str) -> None:
-    """Make a partition of the first commit one of NaN, as only other engines write it."""
+    """Turn a partition of the first commit into NaN, as only other engines write it."""
     for directory in [*root.rglob(f"{column}={text}")]:
         directory.rename(directory.with_name(f"{column}=NaN"))
     commit = root / "_delta_log" / f"{0:020}.json"
@@ -66,7 +67,7 @@ def make_nan(root: Path, column: str, text: str) -> None:
 
 
 def _to_utc_type(data_type: pa.DataType) -> pa.DataType:
-    """The type with its times in UTC, and null where Spark says that nothing is."""
+    """The type with UTC times, and null types as Spark has them."""
     if pt.is_struct(data_type):
         return pa.struct([(each.name, _to_utc_type(each.type)) for each in data_type])
     if pt.is_map(data_type):

@@ -1,6 +1,6 @@
 """Run by the test of killed merges: assets that Spark merges, whose steps die once.
 
-Tags of the run say where, and which code it runs, as those of `killed_reruns` do.
+Run tags name the place of the kill and the code to run, as in `killed_reruns`.
 """
 
 from collections.abc import Iterator
@@ -54,10 +54,10 @@ def job_of(spark_config: dict[str, Any]) -> dg.JobDefinition:
 
 
 def merge_all() -> dg.JobDefinition:
-    """The job, for a process that makes it anew."""
+    """The job, for a process that builds it again."""
     return job_of(ONE_CORE)
 
 
 def merge_by_clauses_here() -> dg.JobDefinition:
-    """The job of the merge that a careless rerun would do twice, in a process with a session."""
+    """The job of the merge that a careless rerun would repeat, in a process with a session."""
     return job_of({}).get_subset(asset_selection={dg.AssetKey("merge_by_clauses")})

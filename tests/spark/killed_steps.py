@@ -1,7 +1,7 @@
 """Run by the test of killed steps: a job whose step process dies at each of five events of a write.
 
-LAKE is the folder of the tables. The step dies once at each event of KILL_AT (all, if not given): a
-marker in LAKE takes its re-execution on to the next.
+LAKE is the folder of the tables. The step dies once at each event in KILL_AT (default: all); a
+marker in LAKE makes its re-execution die at the next event.
 """
 
 import os
@@ -37,7 +37,7 @@ class FatalIOManager(DeltaIOManager):
     metadata={"delta/mode": "append", "delta/configuration": {"delta.checkpointInterval": "1"}}
 )
 def lines(spark: LazyPySparkResource) -> DataFrame:
-    """An append, which a careless rerun would double."""
+    """An append, which a careless rerun would repeat."""
     rows: DataFrame = spark.spark_session.range(10).withColumnRenamed("id", "x")
     return rows
 
@@ -60,5 +60,5 @@ defs = dg.Definitions(
 
 
 def write_lines() -> dg.JobDefinition:
-    """The job, for a process that makes it anew."""
+    """The job, for a process that builds it again."""
     return defs.resolve_job_def("write_lines")

@@ -2,8 +2,8 @@
 
     python -m tests.spark.killed_streams FOLDER EVENT COUNT
 
-The process and its JVM are killed at the event of that name in the batch of that number, counted
-from 1; "" lets them live until the query has read all.
+The process and its JVM are killed at the named event in batch COUNT, counted from 1; with "" the
+query runs to completion.
 """
 
 from __future__ import annotations

@@ -2,8 +2,8 @@
 
     python -m tests.spark.killed_writers URI OPTIONS EVENT
 
-The process and its JVM are killed at the event of that name, or when it is "a file is there", as
-soon as a data file is; "" lets them live.
+The process and its JVM are killed at the named event, or with "a file is there" as soon as a data
+file exists; with "" the write completes.
 """
 
 from __future__ import annotations

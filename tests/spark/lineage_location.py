@@ -33,7 +33,7 @@ def countries() -> pa.Table:
     metadata={"partition_expr": "day"},
 )
 def totals(orders: DataFrame, countries: DataFrame) -> DataFrame:
-    """What a country ordered on a day."""
+    """Total price and number of orders, by country and day."""
     joined = orders.join(countries, orders["country"] == countries["code"])
     total = sf.sum(orders["price"] * orders["pieces"]).alias("total")
     return joined.groupBy("day", "name").agg(total, sf.count("*").alias("number"))

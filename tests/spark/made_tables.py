@@ -1,4 +1,4 @@
-"""Tables of one feature each, as other writers make them."""
+"""Tables of one feature each, in the form of other writers."""
 
 from __future__ import annotations
 
@@ -91,7 +91,7 @@ def partitions_of_one_directory(root: Path) -> Made:
 
 
 def column_by_sparks_name(root: Path) -> Made:
-    """Spark calls its own column of file names and row numbers `_metadata`."""
+    """Spark's own metadata column has the name `_metadata`."""
     row = StructType((StructField("row_index", LONG), StructField("file_path", STRING)))
     data = pa.table({"_metadata": [{"row_index": 2 - i, "file_path": "x"} for i in range(3)]})
     add = data_file(
@@ -117,7 +117,7 @@ def mapped(name: str, physical: str, number: int, data_type: object = LONG) -> S
 POINT = StructType((mapped("x", "col-x", 11), mapped("y", "col-y", 12)))
 MAPPED = StructType(
     (
-        mapped("a", "b", 1),  # each has the other's name in files
+        mapped("a", "b", 1),  # the two columns have each other's name in files
         mapped("b", "a", 2),
         mapped("point", "col-p", 3, POINT),
         mapped("points", "col-ps", 4, ArrayType(POINT, True)),
@@ -134,7 +134,7 @@ STORED_POINT = pa.struct(
 
 
 def stored(names: dict[str, str]) -> pa.Table:
-    """Rows with ids in all columns, which are called as `names` says."""
+    """Rows with ids in all columns, named by `names`."""
     types = {
         "b": (1, pa.int64(), [1, 2, None]),
         "a": (2, pa.int64(), [10, 20, 30]),
@@ -155,7 +155,7 @@ def stored(names: dict[str, str]) -> pa.Table:
 
 
 def mapped_columns(root: Path, mode: str) -> Made:
-    # By id another program may have called its columns as it likes.
+    # With ids, another program may use any names in its files.
     names = {"a": "b", "b": "a", "col-p": "odd"} if mode == "id" else {}
     add = data_file(root, "f.parquet", stored(names), partition_values={"col-part": "north"})
     late = data_file(

@@ -1,4 +1,4 @@
-"""Streaming queries for tests: run to their end, with what they read."""
+"""Streaming queries for tests: run to completion, with the rows that they read."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from tests.spark.frames import rows_of
 
 
 def read_available(stream: DataFrame, checkpoint: Path) -> list[list[dict[str, Any]]]:
-    """The rows of each batch of a query that reads what is there, and ends."""
+    """The rows of each batch of a query that reads the existing data and ends."""
     batches: list[list[dict[str, Any]]] = []
     writer = stream.writeStream.option("checkpointLocation", str(checkpoint))
     writer = writer.foreachBatch(lambda batch, _: batches.append(rows_of(batch)))

@@ -1,4 +1,4 @@
-"""PySpark keeps call sites of the user's steps, and none of ours."""
+"""PySpark keeps call sites of the user's code and none of ours."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ pytestmark = pytest.mark.spark
 
 
 def is_told(spark: SparkSession) -> bool:
-    """Whether PySpark says of a step that fails that it was taken here."""
+    """Whether PySpark reports this file as the place of a failed step."""
     frame = spark.range(1).select(sf.col("id") / sf.lit(0))
     with pytest.raises(Exception, match="DIVIDE_BY_ZERO") as raised:
         frame.collect()
@@ -78,7 +78,7 @@ def test_a_merge_is_spared_a_third_of_its_calls_and_more(
 
     def count(connection: ClientServerConnection, command: str) -> Any:
         nonlocal num_calls
-        # Those of a merge's own threads too, and none of the one that asks how far jobs are.
+        # Counts calls of a merge's own threads too, and none of the thread that polls job progress.
         thread = threading.current_thread()
         is_merging = thread is threading.main_thread() or thread.name.startswith("delta_ops-")
         num_calls += is_merging
@@ -93,7 +93,7 @@ def test_a_merge_is_spared_a_third_of_its_calls_and_more(
 
     monkeypatch.setattr(ClientServerConnection, "send_command", count)
     omitted = calls_of_a_merge(tmp_path / "omitted")
-    # A version that remembers nothing is left alone, and so keeps them.
+    # A PySpark version without remembered call sites is left unchanged.
     monkeypatch.setattr("delta_ops.spark.session.call_sites.REMEMBERED", "no name that it has")
     assert is_debugging_enabled()
     assert 3 * omitted < 2 * calls_of_a_merge(tmp_path / "kept")

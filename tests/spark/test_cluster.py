@@ -1,4 +1,4 @@
-"""Writes by executors in processes of their own, some of which are killed."""
+"""Writes by executors in processes of their own, with some executors killed."""
 
 from __future__ import annotations
 
@@ -38,9 +38,9 @@ START_S = 300
 PROGRAM_S = 600
 CHANGES_S = 1200
 SMALL = 400_000
-"""Bytes: less than a data file has, more than all else that executors write."""
+"""Bytes: less than a data file, more than all other files that executors write."""
 HOSTS = ("127.0.0.1", "127.0.0.2")
-"""Two, since Spark speculates on another host only."""
+"""Two, because Spark speculates only on another host."""
 
 
 class Cluster(NamedTuple):
@@ -92,17 +92,17 @@ def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
 
 
 class Outcome(NamedTuple):
-    """What became of a command."""
+    """The outcome of a command."""
 
     command: str
     moment: float | None
-    """When an executor was killed, as a part of the time that the command takes; None: it lived."""
+    """When an executor was killed, as a fraction of the command's time; None if no executor was."""
     refused: str
-    """Why it was not done at once; "" if it was."""
+    """The error of the first attempt; "" if it succeeded."""
 
 
 def end(process: subprocess.Popen[bytes]) -> None:
-    """Wait for a process that was told to end, and kill it if it does not."""
+    """Wait for a process that got a signal to end, and kill it if it does not."""
     try:
         process.wait(START_S)
     except subprocess.TimeoutExpired:
@@ -130,7 +130,7 @@ def wait_for_text(log: Path, text: str, times: int) -> None:
 
 
 def run_driver(master: str, folder: Path, *steps: str) -> int:
-    """How the program of these steps ended."""
+    """The result of the program with these steps."""
     (folder / "marks").mkdir(exist_ok=True)
     program = [sys.executable, "-m", "tests.spark.cluster_program", master, str(folder), *steps]
     environment = {**os.environ, "PYTHONPATH": str(PROJECT), "PYSPARK_PYTHON": sys.executable}
@@ -141,7 +141,7 @@ def run_driver(master: str, folder: Path, *steps: str) -> int:
 
 
 def change_rows(master: str, folder: Path, kind: str, moments: Sequence[float]) -> list[Outcome]:
-    """What became of each command of the program of changes."""
+    """The outcome of each command of the program of changes."""
     arguments = [master, str(folder), kind, json.dumps(list(moments))]
     done = subprocess.run(
         [sys.executable, "-m", "tests.spark.cluster_changes", *arguments],
@@ -250,7 +250,7 @@ def test_workers_that_can_write_no_file_whole_leave_nothing(
         for worker in full:
             resource.prlimit(worker.pid, resource.RLIMIT_FSIZE, without)
     mark = tmp_path / "marks" / FULL
-    # Where one of two can write, Spark may give it what the other could not.
+    # If one of two workers can write, Spark may move the failed task to it.
     assert mark.exists() or num_full == 1
     if mark.exists():
         assert "larger than the file system, or a limit of the process, allows" in mark.read_text()

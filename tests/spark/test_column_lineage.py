@@ -1,4 +1,4 @@
-"""Column lineage by Spark's plan: what each kind of node tells, and what is left out."""
+"""Column lineage from Spark's plan: the inputs for each kind of node, and omissions."""
 
 from __future__ import annotations
 
@@ -276,7 +276,7 @@ def test_the_plan_is_asked_for_by_as_many_calls_however_large_it_is(
     send, sent = client.send_command, []
 
     def count(command: str, *args: Any, **options: Any) -> Any:
-        if not command.startswith("m\nd"):  # Python frees objects when it likes
+        if not command.startswith("m\nd"):  # Python frees objects at any time
             sent.append(command)
         return send(command, *args, **options)
 

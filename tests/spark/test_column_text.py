@@ -1,4 +1,4 @@
-"""Column text: what a Column of Spark's says, as a text of SQL."""
+"""Column text: a Spark Column as a SQL text."""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""What the commit protocol asks of storage, leaves behind, and does to others in its session."""
+"""The commit protocol: its storage calls, its files, and its effect on other writes of a
+session."""
 
 from __future__ import annotations
 

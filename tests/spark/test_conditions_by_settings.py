@@ -1,4 +1,4 @@
-"""Conditions of which a session's settings make something else: the rows that Spark means."""
+"""Conditions whose meaning depends on session settings: the same rows as in Spark."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def texts(in_each_run: str) -> pytest.MarkDecorator:
 
 @pytest.fixture
 def text(request: pytest.FixtureRequest, spark: SparkSession) -> Iterator[str]:
-    """SQL that Spark reads by a setting."""
+    """SQL whose meaning depends on a setting."""
     setting, value, text = CASES[request.param]
     before = spark.conf.get(setting, None)
     spark.conf.set(setting, value)
@@ -56,7 +56,7 @@ def text(request: pytest.FixtureRequest, spark: SparkSession) -> Iterator[str]:
 
 @pytest.fixture
 def day(text: str, spark: SparkSession) -> str:
-    """The value that Spark makes of it."""
+    """Spark's value for it."""
     found = spark.sql(f"SELECT {text} AS it FROM VALUES ('d2') AS t (same)").first()
     assert found is not None
     return str(found.it)

@@ -1,6 +1,6 @@
-"""Whatever is in a log or a file, a call of the Spark engine raises errors of delta_ops.
+"""For any damage to a log or a file, calls of the Spark engine raise errors of delta_ops.
 
-What is wrong with a file may be found when a DataFrame is computed; that error is Spark's.
+A damaged file may be detected only when a DataFrame is computed; that error is Spark's.
 """
 
 from __future__ import annotations
@@ -59,7 +59,7 @@ OF_DELTA_SPARK: Mapping[str, Call] = {
     "delete by its API": lambda spark, t: DeltaTable.forPath(spark, str(t)).delete("id = 2"),
     "format": lambda spark, t: spark.read.format("delta").load(str(t)),
 }
-"""Calls that may raise what delta-spark raises."""
+"""Calls that may raise delta-spark's errors."""
 DAMAGES = (
     "an intact table",
     "a vector with a name that is not Z85",
@@ -109,7 +109,7 @@ def intact(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def errors_of(spark: SparkSession, intact: Path, damage: str, name: str) -> list[str]:
-    """What a call raises of a table with this damage that is no error of delta_ops."""
+    """Errors other than delta_ops errors, raised by a call for a table with this damage."""
     parent = intact.parent.with_name("damaged")
     shutil.rmtree(parent, ignore_errors=True)
     table = Path(shutil.copytree(intact, parent / "t"))

@@ -1,4 +1,4 @@
-"""A JVM that ends in the middle of a write: a sentence on the run, and no row in the table."""
+"""A JVM that dies during a write: a clear error in the run, and no row in the table."""
 
 import os
 import subprocess

@@ -1,4 +1,4 @@
-"""DeltaTable: tables opened, changed and described in the words of delta-spark."""
+"""DeltaTable: opens, changes and describes tables with delta-spark's API."""
 
 from __future__ import annotations
 

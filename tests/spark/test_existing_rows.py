@@ -1,4 +1,4 @@
-"""New rules, held by Spark against the rows that are there."""
+"""New rules, which Spark checks against the existing rows."""
 
 from __future__ import annotations
 

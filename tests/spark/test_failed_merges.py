@@ -1,4 +1,4 @@
-"""A merge by Spark whose step fails behind the commit, and is run again in the same session."""
+"""A merge by Spark whose step fails after the commit, and runs again in the same session."""
 
 from __future__ import annotations
 

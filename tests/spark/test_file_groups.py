@@ -1,4 +1,4 @@
-"""Groups of files as columns, and what Spark lists of them."""
+"""Groups of files as columns, and the files that Spark lists for them."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ from delta_ops.spark.read.file_index import (
 )
 
 MANY = 1_010
-"""Partitions: more than are looked at before a scan."""
+"""More partitions than are examined before a scan."""
 VALUES: dict[pa.DataType, tuple[Any, ...]] = {
     pa.int8(): (None, -1, 0),
     pa.int64(): (None, -(2**63), 1),

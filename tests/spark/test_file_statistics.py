@@ -1,4 +1,4 @@
-"""Statistics of files from their rows, by Spark, where footers tell less."""
+"""File statistics computed from rows by Spark, where footers have no bounds."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def stats_of(place: Path) -> list[dict[str, Any]]:
 
 @pytest.fixture
 def converted(spark: SparkSession, tmp_path: Path) -> Path:
-    """Two files with times as INT96, of which footers tell no bounds."""
+    """Two files with INT96 times, so their footers have no bounds."""
     writer = spark.sql(ROWS).repartitionByRange(2, "id").write
     writer.option("spark.sql.parquet.outputTimestampType", "INT96").parquet(str(tmp_path / "t"))
     da.convert(tmp_path / "t")
@@ -76,7 +76,7 @@ def test_rows_tell_what_footers_tell(spark: SparkSession, tmp_path: Path) -> Non
             text = text.replace(name, str(number))
         stats.append(json.loads(text))
     for part in ("maxValues", "minValues"):
-        for each in stats:  # of a Parquet file that Spark wrote, footers tell no bounds of NaN
+        for each in stats:  # Spark's Parquet footers have no bounds for NaN
             each[part].pop("2", None)
     assert stats[0] == stats[1]
 

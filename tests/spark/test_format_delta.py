@@ -1,4 +1,4 @@
-"""`format("delta")`: Spark's readers and writers, led to delta_ops for this one format."""
+"""`format("delta")`: Spark's readers and writers use delta_ops for this format only."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ pytestmark = pytest.mark.spark
 
 @pytest.fixture
 def delta(spark: SparkSession) -> Iterator[SparkSession]:
-    """A session whose settings are its own, while the format is ours."""
+    """A session with its own settings; its `delta` format is ours."""
     ds.register(spark)
     yield spark.newSession()
     ds.unregister(spark)

@@ -1,4 +1,4 @@
-"""The options of `format("delta")`, and the page that tells of them."""
+"""The options of `format("delta")`, and the page that lists them."""
 
 from __future__ import annotations
 

@@ -24,7 +24,7 @@ WITHOUT_BRACES = re.compile(r"^\s*(?:\} )?(?:if|else|for|while)\b.*;\s*(?://.*)?
 
 
 def faults_of(line: str) -> Iterator[str]:
-    """What is wrong with the format of a line."""
+    """The format errors of a line."""
     text = line.lstrip(" ")
     if "\t" in line:
         yield "a tab"

@@ -1,4 +1,4 @@
-"""A snapshot that is read time and again: its files are handed to Spark once."""
+"""A snapshot that is read several times: its files are sent to Spark once."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ ROWS = pa.table({"p": ["a", "b"], "x": [1, 2]})
 
 @pytest.fixture
 def log(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> DeltaLog:
-    """A table whose files go to Spark by a temporary file."""
+    """A table that sends its files to Spark through a temporary file."""
     monkeypatch.setattr(file_index, "SENT_BYTES", 0)
     da.write(tmp_path / "t", ROWS, partition_by=["p"])
     return DeltaLog(tmp_path / "t")

@@ -1,6 +1,7 @@
 """Merges by Spark in steps of the multiprocess executor, killed around their commit and run again.
 
-`docs/reruns.md` says what they leave: by keys only as an overwrite, else as an append.
+`docs/reruns.md` has the results: a merge by keys only ends like an overwrite, others like an
+append.
 """
 
 from __future__ import annotations
@@ -48,7 +49,7 @@ def codes(lake: Path, way: str) -> dict[str, str]:
 
 
 def codes_afterwards(rerun: str, point: str) -> dict[str, str]:
-    """What the merged row holds in the end, by the cells of that table."""
+    """The final value of the merged row, from the cells of that table."""
     if point == BEFORE:
         return {"merge": "second", "merge_by_clauses": "made second"}
     between, after = AFTERWARDS[rerun]
@@ -80,7 +81,7 @@ def kill_and_run_again(
     assert run("second", again=again)[1]
 
 
-# All pairs: each point with each kind of rerun, and each of both with each way to change rows.
+# All pairs: each point with each kind of rerun, and each way to change rows with both.
 @pytest.mark.parametrize(
     ("point", "rerun", "by_vectors"),
     [

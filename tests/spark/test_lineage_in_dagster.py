@@ -1,4 +1,4 @@
-"""Column lineage in Dagster, where Spark's plan tells it and nobody declares it."""
+"""Column lineage in Dagster: taken from Spark's plan if it is not declared."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def totals(orders: DataFrame) -> DataFrame:
 def materialize(
     asset: dg.AssetsDefinition, lake: Path, instance: dg.DagsterInstance
 ) -> tuple[Mapping[str, Any], list[str]]:
-    """The metadata of an asset that reads `orders`, and what the run said."""
+    """The metadata of an asset that reads `orders`, and the messages of its run."""
     manager = DeltaIOManager(root=str(lake), spark=LazyPySparkResource(spark_config={}))
     result = dg.materialize(
         [orders, asset], instance=instance, resources={"io_manager": manager}, raise_on_error=False

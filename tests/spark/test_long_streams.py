@@ -1,4 +1,4 @@
-"""Streams for a long time, with kills, restarts and other writers: each row once."""
+"""Long streams with kills, restarts and other writers: each row once."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ _STOPPED = "changes the table's columns"
 
 
 class Source:
-    """A table that is appended to, compacted, deleted from and widened while it is read."""
+    """A table with appends, compactions, deletes and type changes while it is read."""
 
     def __init__(self, root: Path, chance: random.Random) -> None:
         self.log, self._chance = DeltaLog(root), chance
@@ -85,7 +85,7 @@ def test_each_row_is_written_once_through_thousands_of_batches(
     batches = kills = stops = 0
 
     def run(point: str | None, after: int, *, widens: bool = False) -> str:
-        """What the query failed with; "" where it came to its end."""
+        """The error of the query; "" if it completed."""
         left = after
 
         def on_event(event: Event) -> None:
@@ -127,7 +127,7 @@ def test_each_row_is_written_once_through_thousands_of_batches(
         assert not failure or "KilledError" in failure or _STOPPED in failure, failure
         if chance.random() < 0.1:
             optimize(target)
-    # A query that is killed may not come as far as the new column: this one does.
+    # A killed query may not reach the new column; this one does.
     failure, stops = run(None, 0, widens=True), stops + 1
     assert _STOPPED in failure
     while failure := run(None, 0):

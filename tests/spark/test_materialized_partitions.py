@@ -1,4 +1,4 @@
-"""Tables whose data files hold the partition columns too, as both engines write them."""
+"""Tables whose data files also hold the partition columns, written by both engines."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Merges that write files again at once: the same as those that look for pairs first."""
+"""Merges that rewrite files in one pass: same result as merges that look for pairs first."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ CLAUSES: dict[str, Callable[[Merge], Merge]] = {
 
 
 class Passes:
-    """Whether what each pass has written stood, and how often pairs were looked for."""
+    """Whether each pass kept its files, and the number of searches for pairs."""
 
     def __init__(self) -> None:
         self.stood: list[bool] = []
@@ -68,7 +68,7 @@ def passes(monkeypatch: pytest.MonkeyPatch) -> Passes:
 
 @pytest.fixture
 def eager(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Tables of a few rows are tried too."""
+    """Use the single pass for small tables too."""
     monkeypatch.setattr(merge_in_one_pass, "LEAST_HITS", 0)
 
 
@@ -85,7 +85,7 @@ def values(root: Path) -> dict[int | None, int]:
 
 
 def assert_nothing_else_is_there(root: Path) -> None:
-    """No data file is there that the log does not name."""
+    """Assert that the log names every data file."""
     gone = DeltaLog(root).snapshot().tombstones(["path"])["path"].to_pylist()
     found = {str(each.relative_to(root)) for each in root.rglob("*.parquet")}
     assert {each for each in found if "_delta_log" not in each} == live_paths(DeltaLog(root)) | {
@@ -211,7 +211,7 @@ def test_a_row_that_many_meet_does_not_stand_for_others(
     "num_tasks",
     [
         pytest.param(1, marks=pytest.mark.full),
-        20,  # some of which have no row
+        20,  # some of them have no row
     ],
 )
 def test_rows_of_the_source_in_many_blocks_and_tasks_are_told_apart(

@@ -1,4 +1,4 @@
-"""Files of tables that ask for optimised writes."""
+"""Files of tables with optimized writes enabled."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""Tables drawn at random, of every type at every depth, read by Spark and by Arrow: equal rows.
+"""Random tables with every type at every depth, read by Spark and by Arrow: equal rows.
 
-The session is in a time zone of its own. Columns have other names in files, come later and were
-dropped; some have no type; rows are deleted by vectors, and what commits did to them is compared as
+The session has its own time zone. Columns have other names in files, were added later or were
+dropped; some have no type; rows are deleted by vectors. The changes of each commit are compared as
 well.
 """
 

@@ -1,7 +1,7 @@
-"""The equality matrix: tables by ways to read. The rows that Spark reads are Arrow's.
+"""The equality matrix, tables by ways to read: Spark reads the same rows as Arrow.
 
-`make test` has each table once, and each way with each kind of feature. What Spark makes of a table
-by each command is compared with Arrow in the tests of the commands.
+`make test` has each table once, and each way with each kind of feature. The tests of the commands
+compare Spark's result of each command with Arrow's.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ BY_LIST = (
     "delta_rs/checkpoint_with_partitions",  # whose files are gone
     "delta_rs/delta-0.8-empty",
     "delta_rs/delta-0.8.0-special-partition",
-    "delta_rs/simple_table_features",  # of a feature that nobody knows
+    "delta_rs/simple_table_features",  # with an unknown feature
     "delta_rs/spark-shredded-variant-preview-delta",
     "golden/data-reader-escaped-chars",
     "golden/data-reader-timestamp_ntz-name-mode",
@@ -46,12 +46,12 @@ BY_LIST = (
     "kernel/v2-checkpoints-json-with-sidecars",
     "kernel/void-column",
 )
-"""A table of each kind, which `make test` reads by the file list."""
+"""A table of each kind, for `make test` to read by the file list."""
 
 
 @pytest.fixture
 def by_ids(spark: SparkSession, way: str) -> Iterator[SparkSession]:
-    """The session; columns that go by ids need a setting where files are listed."""
+    """The session; columns matched by ids need a setting when files are listed."""
     spark.conf.set(IDS, str(way == LIST).lower())
     yield spark
     spark.conf.unset(IDS)
@@ -78,7 +78,7 @@ def test_tables_by_other_writers_have_the_rows_of_arrow(by_ids: SparkSession, na
     try:
         by_arrow = da.to_table(DeltaLog(table))
     except DeltaOpsError as error:
-        # Spark tells by errors of its own of files that are gone.
+        # Spark reports missing files by its own errors.
         told = Exception if isinstance(error, DataFileError) else type(error)
         with pytest.raises(told):
             ds.read(by_ids, table).collect()

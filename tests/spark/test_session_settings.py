@@ -1,4 +1,4 @@
-"""Session settings of the reference."""
+"""Session settings of delta-spark."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ pytestmark = pytest.mark.spark
 
 @pytest.fixture
 def conf(spark: SparkSession) -> Iterator[Any]:
-    """The session's settings, as they were again afterwards."""
+    """The session's settings, restored afterwards."""
     before = set(spark.conf.getAll)
     yield spark.conf
     for name in set(spark.conf.getAll) - before:

@@ -25,7 +25,7 @@ from tests.spark.frames import rows_of
 from tests.support.tables import rows
 
 VARIABLE, HELD = "${x}", "a${x}b"
-"""Names of columns, the first one that of another column where Spark replaces it."""
+"""Column names; Spark would replace the first by the name of another column."""
 
 
 @pytest.fixture
@@ -125,7 +125,7 @@ def test_a_value_is_no_variable(session: SparkSession, tmp_path: Path) -> None:
     assert da.to_table(tmp_path).to_pylist() == [{"id": 1, "s": VARIABLE, "g": "${x}${env}"}]
     with pytest.raises(InvalidRequestError, match="is not true"):
         ds.update(session, tmp_path, {"s": lit("${env}")})
-    ds.update(session, tmp_path, {"s": "'${env}'"}, "s = '${x}'")  # of a text Spark replaces them
+    ds.update(session, tmp_path, {"s": "'${env}'"}, "s = '${x}'")  # in a text Spark replaces them
     assert da.to_table(tmp_path)["s"].to_pylist() == [VARIABLE]
     ds.delete(session, tmp_path, col("s") == VARIABLE)
     assert len(da.to_table(tmp_path)) == 0

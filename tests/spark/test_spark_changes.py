@@ -1,4 +1,4 @@
-"""The change data feed as Spark reads it: the rows and the errors of the Arrow engine, natively."""
+"""The change data feed in Spark: the rows and errors of the Arrow engine, read natively."""
 
 from __future__ import annotations
 
@@ -96,7 +96,7 @@ def is_readable_from(log: DeltaLog, version: int) -> bool:
 
 
 def of_every_kind(root: Path) -> DeltaLog:
-    """Files added, removed, with change data; vectors that come, grow, shrink and go."""
+    """Files added, removed, with change data; vectors that appear, grow, shrink and disappear."""
     whole = file(root, "x", *range(70_000))
     other = file(root, "y", 1, 2, 3, partition_values={"p": None})
     deleted = (None, [1, 40_000, 69_999], [1, 40_000], [2], [2, 3], None)

@@ -1,4 +1,4 @@
-"""Row changes by Spark that a compaction overtakes: they are made again on its files."""
+"""Row changes by Spark that conflict with a compaction: they rerun on the new files."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def update(spark: SparkSession, root: Path, on_event: OnEvent) -> CommitResult:
 
 
 def merge(spark: SparkSession, root: Path, on_event: OnEvent) -> CommitResult:
-    # A source that is never the same is taken once, however often the merge is made.
+    # A nondeterministic source is computed once, however often the merge runs.
     source = spark.sql(
         "SELECT id, concat('x', string(rand() < 2)) AS v FROM VALUES (2L), (9L) AS t(id)"
     )

@@ -1,4 +1,4 @@
-"""CHAR and VARCHAR columns in Spark: compared with their padding, written no longer than said."""
+"""CHAR and VARCHAR columns in Spark: compared with padding, and limited to their length."""
 
 from __future__ import annotations
 

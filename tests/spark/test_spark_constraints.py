@@ -1,4 +1,4 @@
-"""CHECK constraints and column invariants, checked in the pass in which Spark writes."""
+"""CHECK constraints and column invariants, checked in Spark's write pass."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Rows deleted and updated by Spark: what the Arrow engine makes of the same table."""
+"""Deletes and updates by Spark: same result as the Arrow engine on the same table."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ CONDITIONS: dict[str, tuple[Predicate | None, Any]] = {
 
 
 def made(given: Any) -> Any:
-    """A column of Spark's needs a session."""
+    """A Spark Column needs a session."""
     return given() if callable(given) else given
 
 
@@ -70,7 +70,7 @@ ASSIGNMENTS: dict[str, tuple[str, dict[str, Any], dict[str, Any]]] = {
     ),
     "a key": ("a null", {"id": "id + 100"}, {"id": lambda: sf.col("id") + 100}),
 }
-"""The rows that are updated, by a name of `CONDITIONS`; values for Arrow; the same for Spark."""
+"""A name in `CONDITIONS` for the updated rows; the new values for Arrow; and for Spark."""
 
 
 @cases(
@@ -133,14 +133,14 @@ def test_a_rerun_does_nothing(spark: SparkSession, tmp_path: Path) -> None:
 
 @pytest.fixture(scope="module")
 def unchanged(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A table for calls that are refused."""
+    """A table for calls that must be rejected."""
     table = tmp_path_factory.mktemp("unchanged")
     make(table, "files", partitioned=False)
     return table
 
 
 def refuses(run: Callable[[], object], path: Path, said: str) -> None:
-    """Nothing is committed, and no file is left."""
+    """Assert that the call is rejected, commits nothing and leaves no file."""
     before = sorted(str(each) for each in path.rglob("*"))
     with pytest.raises(InvalidRequestError, match=said):
         run()
@@ -226,7 +226,7 @@ def test_nan_is_found_whatever_statistics_say(spark: SparkSession, tmp_path: Pat
 
 
 def test_rows_of_one_file_are_changed_by_two_at_once(spark: SparkSession, tmp_path: Path) -> None:
-    """The later one unites its vector with that of the other."""
+    """The later commit merges its vector with the earlier commit's vector."""
     make(tmp_path, "vectors", partitioned=False)
     transaction = DeltaLog(tmp_path).snapshot()
     assert transaction
@@ -275,7 +275,7 @@ def test_changes_of_properties_are_heeded(spark: SparkSession, tmp_path: Path) -
 
 
 def test_a_column_is_not_read_by_how_it_is_shown(spark: SparkSession, tmp_path: Path) -> None:
-    """Its text `NULL` is shown as a null is."""
+    """The text `NULL` is shown like a null."""
     ds.write(spark.sql("SELECT 1L AS id, 'NULL' AS s"), tmp_path)
     ds.delete(spark, tmp_path, sf.col("s") == "NULL")
     assert da.to_table(tmp_path).num_rows == 0

@@ -92,7 +92,7 @@ MEETING: dict[str, Callable[[], Any]] = {
     ),
     "without aliases": lambda: "id = n AND concat(p, '') <=> concat(q, '')",
 }
-"""Conditions by which an empty text meets an empty text, and null does not."""
+"""Conditions that match two empty texts, but not two nulls."""
 
 
 @pytest.mark.parametrize("said", MEETING)

@@ -1,7 +1,8 @@
-"""For types, depths and values on each surface of Spark: what is stored was given, or an error.
+"""Types, depths and values on each surface of Spark: the stored value equals the input, or an
+error.
 
 `make test` takes a sample by a fixed seed, `make test-all` all pairs of types and more values. For
-the values by themselves see `tests/arrow/test_every_value.py`.
+the values themselves see `tests/arrow/test_every_value.py`.
 """
 
 from __future__ import annotations
@@ -51,7 +52,7 @@ pytestmark = pytest.mark.spark
 
 FULL = pytest.mark.full
 Given = Mapping[str, tuple[DataType, Any, Any, str]]
-"""By column: its type, the value, what is given, and at which depth."""
+"""By column: its type, the value, the input, and its depth."""
 
 
 def columns_of(depths: list[str], most: int, seed: int) -> Given:
@@ -87,7 +88,7 @@ def test_what_an_operation_is_given_is_read(
     fields = [StructField(name, data_type) for name, (data_type, *_) in columns.items()]
     create_table(tmp_path, StructType((StructField("id", LONG), *fields)))
     da.write(tmp_path, pa.table({"id": [1]}))
-    # A text by itself would be an expression of SQL.
+    # A bare text would be a SQL expression.
     values = {
         name: pa.scalar(given) if isinstance(given, str) else given
         for name, (_, _, given, _) in columns.items()
@@ -205,7 +206,7 @@ def test_a_partition_has_the_value_that_was_given(
 ) -> None:
     array = values_of(data_type)
     values = [each for each in array.to_pylist() if can_partition(each)]
-    values = [each for each in values if not isinstance(each, str) or "\0" not in each]  # refused
+    values = [each for each in values if not isinstance(each, str) or "\0" not in each]  # rejected
     given = pa.array(values, array.type)
     rows = pa.table({"n": range(len(given)), "p": given})
     ds.write(spark.createDataFrame(rows).coalesce(1), tmp_path, partition_by=["p"])

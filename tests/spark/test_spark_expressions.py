@@ -41,7 +41,7 @@ def fails(spark: SparkSession, text: str, row: Row) -> bool:
 
 
 def judged(text: str, listed: Sequence[Row]) -> tuple[list[Row], list[Row]]:
-    """The rows for which there is a value, and those for which there is none."""
+    """The rows with a value, and the rows without a value."""
     fine, broken = [], []
     for row in listed:
         try:
@@ -54,7 +54,7 @@ def judged(text: str, listed: Sequence[Row]) -> tuple[list[Row], list[Row]]:
 
 
 def shown(values: Sequence[Any]) -> list[str]:
-    """Values with NaN and the sign of zero told."""
+    """Values as texts that show NaN and the sign of zero."""
     return [repr(math.nan if isinstance(v, float) and math.isnan(v) else v) for v in values]
 
 
@@ -69,7 +69,7 @@ def test_expressions_come_to_what_spark_makes_of_them(spark: SparkSession) -> No
     for text, (fine, broken) in judgements.items():
         of_spark = by_spark[text] if text in by_spark else in_spark(spark, text, fine)
         ours = outcome(text, fine)
-        if not pa.types.is_timestamp(ours.type):  # whose zone is the session's
+        if not pa.types.is_timestamp(ours.type):  # its zone is the session's
             assert (text, ours.type) == (text, of_spark.type)
         assert (text, shown(ours.to_pylist())) == (text, shown(of_spark.to_pylist()))
         if broken:

@@ -1,4 +1,4 @@
-"""What Spark raises becomes a sentence; needs no session."""
+"""Spark's exceptions become clear errors; needs no session."""
 
 import pytest
 from py4j.protocol import Py4JNetworkError

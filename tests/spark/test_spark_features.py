@@ -1,4 +1,4 @@
-"""Tables with features of readers as Spark reads them: natively, or not at all."""
+"""Tables with reader features in Spark: read natively, or rejected."""
 
 from __future__ import annotations
 
@@ -107,7 +107,7 @@ def test_a_field_of_no_type_is_null_at_every_depth(tmp_path: Path, spark: SparkS
 
 @pytest.fixture
 def shredded(tmp_path: Path) -> DeltaLog:
-    """Variants of which numbers, and two fields of objects, have columns of their own."""
+    """Variants with shredded numbers and two shredded object fields."""
     known = field_names(dictionary(["a", "b", "c"]))
     names = dictionary(["a", "b", "c"])
     number = [variants.row(5), variants.row(None, encode("x", known), names), None]
@@ -140,7 +140,7 @@ SAID = [
 
 
 def say(found: list[dict[str, Any]]) -> list[Any]:
-    """What the variants say, as JSON has it."""
+    """The variants' values, as JSON has them."""
     return [
         [each and variants.decode(each["value"], each["metadata"]) for each in row.values()]
         for row in found

@@ -1,4 +1,4 @@
-"""Generated columns, made and checked in the pass in which Spark writes."""
+"""Generated columns, computed and checked in Spark's write pass."""
 
 from __future__ import annotations
 

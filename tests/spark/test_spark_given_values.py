@@ -1,4 +1,4 @@
-"""Values and metadata that Spark is given are kept, or refused."""
+"""Values and metadata for Spark are kept or rejected."""
 
 from __future__ import annotations
 
@@ -186,7 +186,7 @@ QUOTED_DEFAULTS = {
     '"${env} \\t`k`"': "${env} \t`k`",
     'concat("a${", "b}")': "a${b}",
 }
-"""Defaults that are texts in double quotes to Spark, and what they say."""
+"""Defaults in double quotes, which are texts to Spark, and their values."""
 
 
 def create_with_defaults(root: Path, *defaults: str) -> None:
@@ -223,7 +223,7 @@ WHERE = [
     (col("price") == np.float32(1.5), [1]),
     (col("flag") == np.bool_(False), [2]),
 ]
-"""Predicates of values of NumPy, pandas and enums, and the rows for which they are true."""
+"""Predicates with values of NumPy, pandas and enums, and the matching rows."""
 
 
 @pytest.fixture(scope="module")

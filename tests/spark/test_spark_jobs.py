@@ -26,7 +26,7 @@ from tests.support.tables import rows_by_deltalake
 pytestmark = pytest.mark.spark
 
 SOON_S = 120
-"""A cancelled job ends in less than a second; the endless one never would."""
+"""Seconds: a cancelled job ends sooner; the endless job never would."""
 
 
 def endless(spark: SparkSession) -> DataFrame:
@@ -38,7 +38,7 @@ def endless(spark: SparkSession) -> DataFrame:
 def interrupted_at_a_job(
     spark: SparkSession, error: type[BaseException], num_jobs: int = 1
 ) -> Iterator[Callable[[], float]]:
-    """Raise the error in this thread, by a signal, when jobs are at work; seconds since then."""
+    """Raise the error in this thread by a signal while jobs run; return the seconds since then."""
     sent_at: list[float] = []
     left = threading.Event()
 

@@ -29,7 +29,7 @@ ROWS = 40_000
 
 
 def shuffled(root: Path, **options: object) -> DeltaLog:
-    """Files each of which has values from everywhere."""
+    """Files with values from the whole range."""
     chance = np.random.default_rng(1)
     for part in range(4):
         data = pa.table(
@@ -44,7 +44,7 @@ def shuffled(root: Path, **options: object) -> DeltaLog:
 
 
 def opened(log: DeltaLog) -> int:
-    """How many files are opened for a hundred ranges of each column."""
+    """The number of opened files for a hundred ranges of each column."""
     chance = random.Random(2)
     snapshot, count = log.snapshot(), 0
     for column, most in (("a", ROWS), ("b", 1_000_000)):
@@ -100,7 +100,7 @@ def test_every_kind_of_value_has_its_place(spark: SparkSession, tmp_path: Path, 
     before, size = shown(log), log.snapshot().size_bytes
     optimize(log, engine=ds.rewrite(spark), zorder_by=["v"], target_size=size // 3)
     assert shown(log) == before
-    if kind not in ("bytes", "truths"):  # which have no bounds in the log
+    if kind not in ("bytes", "truths"):  # the log has no bounds for these
         smallest = min(each for each in VALUES[kind] if each is not None and not _is_nan(each))
         assert len(log.snapshot().add_files(col("v") == smallest)) == 1
     optimize(log, engine=ds.rewrite(spark), zorder_by=["w", "v"], target_size=size // 3)
@@ -185,7 +185,7 @@ def id_column(log: DeltaLog) -> str:
 
 
 def shown(log: DeltaLog) -> list[str]:
-    """The rows as texts, in which NaN equals NaN."""
+    """The rows as texts, so NaN equals NaN."""
     return sorted(map(repr, rows(da.to_table(log))))
 
 
@@ -226,7 +226,7 @@ def test_partitions_ids_of_rows_and_fields_of_structs_are_kept(
 
 
 def everything(log: DeltaLog) -> list[dict[str, object]]:
-    """The rows, with their ids and the versions that changed them last."""
+    """The rows, with their ids and row commit versions."""
     snapshot = log.snapshot()
     return rows(pa.Table.from_batches(read_kept(snapshot, snapshot.add_files())))
 

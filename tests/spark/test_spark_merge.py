@@ -1,4 +1,4 @@
-"""Rows merged by Spark: what the Arrow engine makes of the same table and source."""
+"""Merges by Spark: same result as the Arrow engine on the same table and source."""
 
 from __future__ import annotations
 
@@ -303,7 +303,7 @@ KEYS = {
     "text": "lpad(id, 7, '0')",
 }
 AS_VALUES, AS_RANGES, IN_ONE_JOB = 100, 2, 1000
-"""Thresholds by which keys of 50 rows in each of two tasks are looked at in three ways."""
+"""Thresholds that send the keys of 50 rows in each of two tasks down three code paths."""
 
 
 @pytest.mark.parametrize(
@@ -419,7 +419,7 @@ def test_a_rerun_does_nothing(spark: SparkSession, tmp_path: Path) -> None:
 
 @pytest.fixture(scope="module")
 def unchanged(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A table for merges that are refused."""
+    """A table for merges that must be rejected."""
     table = tmp_path_factory.mktemp("unchanged")
     make(table, "vectors", partitioned=False)
     return table
@@ -529,7 +529,7 @@ def test_a_struct_without_some_fields_takes_no_values_from_rows(
     with pytest.raises(InvalidRequestError, match=r"lack the field l\.element\.b"):
         merge(lists).when_matched_update({"l": "source.l"}).execute()
     assert da.to_table(tmp_path).to_pylist() == [kept]
-    # New rows have nothing to lose.
+    # Inserts alone have nothing to lose.
     merge(less).when_not_matched_insert({"id": "source.id", "st": "source.st"}).execute()
     added = {"id": 2, "st": {"a": 2, "b": None}, "l": None}
     assert by_id(da.to_table(tmp_path)) == by_id(pa.Table.from_pylist([kept, added]))

@@ -1,6 +1,6 @@
-"""Tables on S3 and Azure as Spark reads and writes them: by servers that say what they were asked.
+"""Tables on S3 and Azure, read and written by Spark; the servers record every request.
 
-Nothing of Google's: Hadoop's connector goes to Google's own service and to no other.
+Google Cloud Storage is missing: Hadoop's connector supports only Google's own service.
 """
 
 from __future__ import annotations
@@ -83,7 +83,7 @@ def of_data(requests: Iterable[Request]) -> list[Request]:
 
 
 def variables_of(error: BaseException) -> str:
-    """A traceback as services for errors show it, but for the frame of the test."""
+    """A traceback with local variables, as error services show it, without the test's own frame."""
     assert error.__traceback__
     below = error.__traceback__.tb_next
     found = traceback.TracebackException(type(error), error, below, capture_locals=True)
@@ -297,7 +297,7 @@ def test_a_client_that_another_application_left_is_let_go_of(
     log = table_on_s3(s3_server)
     da.write(log, DATA)
     ds.read(store_spark, log)
-    # As if the session were one of another application; what this one knows is there again later.
+    # As a session of another application would; this session gets its state back later.
     monkeypatch.setattr(stores, "known_by_context", WeakKeyDictionary())
     configuration = store_spark._jsc.hadoopConfiguration()
     prefix = f"fs.s3a.bucket.{log.uri.split('/')[2]}"
@@ -311,7 +311,8 @@ def test_a_client_that_another_application_left_is_let_go_of(
 def test_credentials_that_options_no_longer_give_are_those_of_all_buckets(
     store_spark: SparkSession, s3_server: S3Server
 ) -> None:
-    """The options of one bucket first name a key, and then leave it to whom the session has."""
+    """The options first name a bucket's key, and then leave the bucket to the session's
+    settings."""
     uri, general = f"s3://{s3_server.new_bucket()}/t", "fs.s3a.aws.credentials.provider"
     configuration = store_spark._jsc.hadoopConfiguration()
     bucket = f"fs.s3a.bucket.{uri.split('/')[2]}.aws.credentials.provider"
@@ -370,8 +371,8 @@ def test_what_is_wrong_is_one_sentence(
     assert str(failed.value).startswith(f"s3://{bucket}/t could not be reached by Spark: ")
     assert SECRET_KEY not in str(failed.value)
     assert "\n" not in str(failed.value)
-    assert len(requests) <= 4  # it does not try again and again
-    if bucket != "no-such-bucket":  # once it is right, the session goes on
+    assert len(requests) <= 4  # it does not retry
+    if bucket != "no-such-bucket":  # with the right options the session works again
         places.reach(store_spark, open_storage(f"s3://{bucket}/t", s3_server.storage_options))
 
 
@@ -584,7 +585,7 @@ def test_a_session_without_the_right_connector_is_told_which(
 ) -> None:
     (jar,) = (jar for jar in connector_jars() if jar.name.startswith("hadoop-aws-"))
     of_another_hadoop = tmp_path / "hadoop-aws-3.4.1.jar"
-    shutil.copy(jar, of_another_hadoop)  # Java looks where a link leads
+    shutil.copy(jar, of_another_hadoop)  # Java follows a link
     others = [each for each in connector_jars() if "hadoop" not in each.name]
     ran = subprocess.run(
         [sys.executable, "-c", CONNECTORS, os.pathsep.join(map(str, [of_another_hadoop, *others]))],

@@ -1,4 +1,4 @@
-"""Partition values that Spark writes, as Spark, Arrow and other engines read them."""
+"""Partition values written by Spark, read by Spark, Arrow and other engines."""
 
 from __future__ import annotations
 
@@ -98,7 +98,7 @@ def test_partition_values_of_every_type_come_back_in_every_engine(
 
 
 def assert_texts_are_those_of_arrow(root: Path) -> None:
-    """The log has the texts that the Arrow engine writes for these values."""
+    """The log has the Arrow engine's texts for these values."""
     snapshot = DeltaLog(root).snapshot()
     data_type = find_field(snapshot.schema, "p").data_type
     texts = {serialize(row["p"], data_type) for row in da.to_table(snapshot).to_pylist()}
@@ -136,7 +136,7 @@ def test_nan_is_refused_as_a_partition_that_rows_move_to(
         )
         merge.when_not_matched_insert_all().execute()
     assert files_under(tmp_path) == before
-    # Rows of such a partition that is there are changed and leave it.
+    # Rows of such an existing partition are changed and leave the partition.
     ds.update(spark, tmp_path, {"id": "id + 7"}, "p = double('NaN')")
     ds.update(spark, tmp_path, {"p": "3D"}, "id = 7")
     assert rows_of(ds.read(spark, tmp_path)) == [{"id": 1, "p": 1.0}, {"id": 7, "p": 3.0}]

@@ -42,7 +42,7 @@ IN_EACH_RUN = (LONG, DOUBLE, STRING, TIMESTAMP)
 def outcomes_in_spark(
     spark: SparkSession, expressions: Sequence[Column], listed: Sequence[Row]
 ) -> list[Outcomes]:
-    """What each expression gives for each row."""
+    """The result of each expression for each row."""
     table = pa.Table.from_pylist(list(listed), schema=arrow_schema_from_schema(SCHEMA))
     frame = spark.createDataFrame(table, schema=spark_schema_from_schema(SCHEMA))
     computed = frame.select(*(each.alias(f"c{i}") for i, each in enumerate(expressions))).toArrow()

@@ -1,4 +1,4 @@
-"""How far Spark's tasks are, told while a call waits."""
+"""Progress of Spark's tasks, reported while a call waits."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ class Terminal(io.StringIO):
 
 
 def slow_count(spark: SparkSession, num_tasks: int = 12) -> int:
-    """Counts by tasks that take so long that Spark tells of those that ended before them."""
+    """Count with slow tasks, so that Spark reports the completed tasks before the end."""
 
     slowly = sf.udf(lambda x: (threading.Event().wait(0.4), x)[1], "long", useArrow=False)
     return spark.range(0, num_tasks, 1, num_tasks).filter(slowly("id") >= 0).count()
@@ -74,7 +74,7 @@ def test_progress_of_a_read_is_told_to_a_listener(spark: SparkSession) -> None:
     assert all(isinstance(event, Progress) for event in events)
     done = [event.done for event in events if isinstance(event, Progress)]
     assert done == sorted(done)
-    assert len(events) == len(set(map(str, events)))  # told once each
+    assert len(events) == len(set(map(str, events)))  # reported once each
     count = len(events)
     slow_count(spark, 1)
     assert len(events) == count

@@ -401,7 +401,7 @@ def test_a_file_of_no_size_has_the_rows_that_are_in_it(
 
 @pytest.fixture
 def telling_case(spark: SparkSession) -> Iterator[SparkSession]:
-    """The session, to which names that differ in case are two names."""
+    """The session with case-sensitive column names."""
     spark.conf.set(CASE_SENSITIVE, "true")
     yield spark
     spark.conf.unset(CASE_SENSITIVE)
@@ -695,7 +695,7 @@ def write_values(root: Path) -> tuple[DeltaLog, StructType]:
 
 
 def test_an_index_makes_the_map_of_its_partitions_once(spark: SparkSession) -> None:
-    # Spark asks for it once for each partition: made anew, it took 98 s for 20,000 of them.
+    # Spark requests it once per partition; rebuilt each time, it took 98 s for 20,000 partitions.
     partitions = spark_types.StructType().add("p", "long")
     data = spark_types.StructType().add("x", "long")
     groups = [FileGroup(values=(str(i),), files=[(f"file:/t/{i}", 1, 0)]) for i in range(3)]

@@ -178,7 +178,7 @@ def test_where_one_of_several_groups_fails_none_stays(
 
 
 class Ended(BaseException):
-    """As an orchestrator ends a step: not by a signal."""
+    """End a step as an orchestrator does: without a signal."""
 
 
 def end_when_told(event: Event) -> None:
@@ -238,7 +238,7 @@ def test_an_interrupt_ends_all_groups_that_are_under_way(
     deadline, tracker = time.monotonic() + 60, spark.sparkContext.statusTracker()
     while has_written_files(tmp_path) or tracker.getActiveStageIds():
         assert time.monotonic() < deadline
-        time.sleep(0.1)  # what was under way is deleted by whoever wrote it
+        time.sleep(0.1)  # each writer deletes its own unfinished files
     assert files_under(tmp_path) == before
     monkeypatch.undo()
     optimize(DeltaLog(tmp_path), engine=ds.rewrite(spark))

@@ -1,4 +1,4 @@
-"""Starting Spark, and settings that hold for one call."""
+"""Starting Spark, and settings that apply to one call."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def run(code: str, *arguments: str, **environment: str) -> subprocess.CompletedP
 
 
 def fake_java(folder: Path, version: str) -> Path:
-    """A Java that says it is of this version."""
+    """A Java that reports this version."""
     java = folder / "bin" / "java"
     java.parent.mkdir(parents=True)
     java.write_text(f"#!/bin/sh\necho 'openjdk version \"{version}\"' >&2\n")
@@ -117,7 +117,7 @@ def test_overlapping_calls_leave_a_setting_as_it_was(spark: SparkSession) -> Non
 
 
 def session_of(settings: dict[str, str]) -> SparkSession:
-    """A session that has settings only."""
+    """A session with settings only."""
     conf = SimpleNamespace(
         get=settings.get, set=settings.__setitem__, unset=lambda name: settings.pop(name, None)
     )

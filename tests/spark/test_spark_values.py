@@ -1,4 +1,4 @@
-"""Spark DataFrames as values of assets, by annotations that say more than their class."""
+"""Spark DataFrames as asset values, with annotations more specific than their class."""
 
 from pathlib import Path
 from typing import Any, Optional

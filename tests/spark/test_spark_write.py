@@ -1,4 +1,4 @@
-"""What the Spark engine writes, read back by it and by others."""
+"""Files of the Spark engine, read back by it and by other readers."""
 
 from __future__ import annotations
 
@@ -235,7 +235,7 @@ def test_rows_outside_of_what_is_replaced_are_refused_and_nothing_is_left(
 def test_a_row_that_is_stored_outside_of_what_is_replaced_is_refused(
     tmp_path: Path, spark: SparkSession
 ) -> None:
-    """As a partition value it is null, and each rerun would add it once more."""
+    """The value is null as a partition value, and each rerun would append the row again."""
     data = spark.sql("SELECT 1L AS id, '' AS p")
     ds.write(data, tmp_path, partition_by=["p"])
     with pytest.raises(InvalidRequestError, match=r"is not true, which .*rows: 1"):
@@ -469,7 +469,7 @@ BROKEN = {
     "d.element.y": ("d", "array(null, named_struct('y', cast(null as int)))"),
     "k.key.x": ("k", "map(named_struct('x', cast(null as int)), 1)"),
 }
-"""By the path that must not be null: a column, and a value that breaks its rule."""
+"""By the path that must not be null: a column, and a value that violates its rule."""
 
 
 @pytest.mark.parametrize(

@@ -213,7 +213,7 @@ def test_a_table_can_be_overwritten_from_itself_with_another_schema(
 
 @pytest.fixture(scope="module")
 def by_letter(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A table for writes that are refused."""
+    """A table for writes that must be rejected."""
     table = tmp_path_factory.mktemp("by letter")
     ds.write(spark.sql(LETTERS), table, partition_by=["p"])
     return table

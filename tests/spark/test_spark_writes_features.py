@@ -1,4 +1,4 @@
-"""Tables with features that ask something of a writer, as Spark writes them."""
+"""Tables with writer features, written by Spark."""
 
 from __future__ import annotations
 
@@ -303,7 +303,7 @@ def test_defaults_that_are_not_the_same_everywhere_are_refused(
     tmp_path: Path, spark: SparkSession, text: str
 ) -> None:
     default = StructField("d", LONG, metadata={"CURRENT_DEFAULT": text})
-    # That it refers to a column is seen when the table is made, and the rest when Spark is asked.
+    # A reference to a column is detected when the table is created, and other errors by Spark.
 
     def make_and_write() -> None:
         create(tmp_path, StructField("id", LONG), default)

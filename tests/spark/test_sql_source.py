@@ -1,4 +1,4 @@
-"""SQL of Spark's: tables by the provider "delta", read by names and views."""
+"""Spark SQL: tables of the provider "delta", read by names and views."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ pytestmark = pytest.mark.spark
 
 @pytest.fixture
 def delta(spark: SparkSession) -> Iterator[SparkSession]:
-    """A session whose views are its own, while the format is ours."""
+    """A session with its own views; its `delta` format is ours."""
     ds.register(spark)
     yield spark.newSession()
     for name in ("items", "other"):
@@ -34,7 +34,7 @@ def delta(spark: SparkSession) -> Iterator[SparkSession]:
 
 @pytest.fixture(scope="module")
 def made(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Rows 0 to 9 but 4, of two partitions, with a vector and a renamed column."""
+    """Rows 0 to 9 without 4, in two partitions, with a vector and a renamed column."""
     root = tmp_path_factory.mktemp("made") / "t"
     rows = spark.sql("SELECT id, id % 2 AS p, named_struct('s', string(id)) AS t FROM range(10)")
     properties = {"delta.enableDeletionVectors": "true", "delta.columnMapping.mode": "name"}

@@ -1,4 +1,4 @@
-"""A step that writes by Spark: what Dagster's log says meanwhile, and what a termination leaves."""
+"""A step that writes by Spark: its messages in Dagster's log, and the state after termination."""
 
 from __future__ import annotations
 
@@ -81,7 +81,7 @@ def _descendants(pid: int) -> list[int]:
 
 
 def _command(pid: int) -> str:
-    """What the process runs; nothing if it has ended."""
+    """The command line of a process; "" if it has ended."""
     try:
         return Path(f"/proc/{pid}/cmdline").read_text()
     except OSError:

@@ -1,4 +1,4 @@
-"""Streams of tables on Spark: each row once, as the table has it."""
+"""Streams of tables on Spark: each row once, as in the table."""
 
 from __future__ import annotations
 
@@ -87,7 +87,7 @@ def test_a_commit_that_deletes_stops_the_query_behind_what_came_before(
     with pytest.raises(StreamingQueryException, match=r"version 2 deletes rows \(DELETE"):
         read_available(stream, checkpoint)
 
-    # The batch before it was read, and is not read again.
+    # The batch before it was read and is not read again.
     passing = ds.read_stream(spark, table, ignore_deletes=True)
     assert numbers(read_available(passing, checkpoint)) == [[3]]
 

@@ -1,4 +1,4 @@
-"""Rows that deletion vectors name, looked up by Spark's own code and by a join."""
+"""Rows of deletion vectors, filtered by Spark's own code and by a join."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ EDGES = (0, 63, 64, 65_535, 65_536, 2**31 - 1, 2**31, 2**32 - 1, 2**32, 2**32 + 
 
 @pytest.fixture(params=["in Spark's code", "by a join"])
 def lookup(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
-    """Each of the two ways to look rows up."""
+    """Each of the two ways to filter rows."""
     if request.param == "by a join":
         refuse(monkeypatch, vector_filter, "is_named", FilterUnavailableError)
     return str(request.param)

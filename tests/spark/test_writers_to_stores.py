@@ -1,4 +1,4 @@
-"""Writes by Spark to S3 and Azure that are killed, and that meet each other."""
+"""Writes by Spark to S3 and Azure: killed writes, and concurrent writes."""
 
 from __future__ import annotations
 
@@ -73,7 +73,7 @@ def test_a_batch_is_there_once_whenever_its_writer_is_killed(
     assert (len(ids), pc.count_distinct(ids).as_py()) == (NUM_ROWS, NUM_ROWS)
     left = {file.path for file in log.storage.list_tree("") if file.path.endswith(".parquet")}
     live = set(log.snapshot().files(["path"])["path"].to_pylist())
-    assert left > live  # what the killed ones wrote
+    assert left > live  # files of the killed writers
     vacuum(log, clock=lambda: system_clock() + 10 * DAY_MS)
     left = {file.path for file in log.storage.list_tree("") if file.path.endswith(".parquet")}
     assert left == live

@@ -1,7 +1,7 @@
-"""The two ways in which Spark writes data files, as a fixture.
+"""The two ways of Spark to write data files, as a fixture.
 
-The one that lists what was written is for sessions that cannot have the other; the checks on Spark
-Connect go it each time, all tests of both ways only in the long proofs.
+The way that lists the written files is for sessions without the commit protocol. The checks on
+Spark Connect always use it; only the long tests run all tests both ways.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ PROTOCOL, LISTING = "commit protocol", "listing"
 
 @pytest.fixture(params=[PROTOCOL, pytest.param(LISTING, marks=pytest.mark.long)])
 def way_of_writing(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
-    """Each of the two ways to write; the other one is not to be had."""
+    """Each of the two ways to write; the other way is disabled."""
     from delta_ops.spark.write import data_files
     from delta_ops.spark.write.commit_protocol import ProtocolUnavailableError, write_parquet
 
