@@ -10,7 +10,7 @@ import pytest
 
 import delta_ops.arrow as da
 from delta_ops import DeltaLog, begin
-from delta_ops.arrow.read.reading import _SOON_FILES
+from delta_ops.arrow.read.reading import SOON_FILES
 from delta_ops.errors import DataFileError
 
 FEED = {"delta.enableChangeDataFeed": "true"}
@@ -22,7 +22,7 @@ def table(tmp_path_factory: pytest.TempPathFactory) -> Path:
     root = tmp_path_factory.mktemp("stream") / "t"
     da.write(root, pa.table({"id": [0]}), configuration=FEED)
     transaction = begin(DeltaLog(root))
-    for number in range(_SOON_FILES + 2):
+    for number in range(SOON_FILES + 2):
         transaction.stage(da.stage_write(root, pa.table({"id": [number]})))
     transaction.commit(operation="WRITE")
     (commit,) = DeltaLog(root).commits(1, 1)

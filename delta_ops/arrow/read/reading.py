@@ -45,7 +45,7 @@ _LOCAL_READ_BYTES = 1 << 20
 """Total size of these files."""
 _SOON_BYTES = 8 << 20
 """Total size of the files that are read before the stream is returned."""
-_SOON_FILES = 64
+SOON_FILES = 64
 _GATHERED_ROWS = 1 << 13
 _HELD_BYTES = 512 << 20
 """Total bytes that the calls of `go_through` may hold at once."""
@@ -93,7 +93,7 @@ def read_soon(
     size = 0
     for each in rest:
         size += each[1].size
-        if size > _SOON_BYTES or len(first) == _SOON_FILES:
+        if size > _SOON_BYTES or len(first) == SOON_FILES:
             rest = chain([each], rest)
             break
         first.append(each)
