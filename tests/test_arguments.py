@@ -1,4 +1,4 @@
-"""Arguments of the wrong type: one sentence of every public function, before anything is done."""
+"""Arguments of the wrong type: every public function rejects them before any work."""
 
 from __future__ import annotations
 
@@ -37,11 +37,11 @@ def public_functions(*engines: ModuleType) -> Iterator[Callable[..., Any]]:
 
 
 def typed_parameters(function: Callable[..., Any]) -> list[str]:
-    """Parameters that the function checks by its annotations."""
+    """Parameters that the function validates against its annotations."""
     return [
         name
         for name, parameter in inspect.signature(function).parameters.items()
-        # What a list of arguments holds, the function looks at itself.
+        # The function itself validates the items of a list of arguments.
         if name != "self"
         and parameter.kind is not inspect.Parameter.VAR_POSITIONAL
         and parameter.annotation not in ("Any", "Storage | None")
@@ -50,7 +50,7 @@ def typed_parameters(function: Callable[..., Any]) -> list[str]:
 
 @pytest.fixture(scope="module")
 def fitting(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
-    """An argument for every parameter that has no default, by its name."""
+    """An argument for every parameter without a default, by name."""
     root = tmp_path_factory.mktemp("table")
     da.write(root, pa.table({"id": [1]}))
     log = DeltaLog(root)
@@ -191,7 +191,7 @@ def test_both_engines_show_the_same_options(name: str) -> None:
         {n: p.default for n, p in each.items() if n not in own and p.default is not p.empty}
         for each in (of_arrow, of_spark)
     ]
-    if name == "merge":  # whose target_alias both engines have
+    if name == "merge":  # both engines have its target_alias
         assert of_arrow["target_alias"].default == of_spark["target_alias"].default == "target"
     assert shared[0] == shared[1] != {}
     assert not [p for p in of_arrow.values() if p.kind is inspect.Parameter.VAR_KEYWORD]

@@ -1,4 +1,4 @@
-"""Texts of errors: one line of bounded length, whatever a log, a file or a user puts into them."""
+"""Error texts: one line of bounded length, for any log, file or user text in them."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def error_classes(of: type[DeltaOpsError] = DeltaOpsError) -> Iterator[type[Delt
 
 
 def made(kind: type[DeltaOpsError], text: str) -> DeltaOpsError:
-    """An error of which every text is this one."""
+    """An error with this text in every text parameter."""
     parameters = inspect.signature(kind.__init__).parameters.values()
     values: list[Any] = []
     for each in list(parameters)[1:]:

@@ -1,6 +1,6 @@
-"""The lists of docs/extending.md are complete: each file that would have to be touched is there.
+"""The lists of docs/extending.md are complete: they name every file to change.
 
-An operation and what it needs is made up here, and is run and shown by all without their knowing.
+The test adds a made-up operation with its parts. All other code runs and shows it unchanged.
 """
 
 from __future__ import annotations
@@ -46,9 +46,9 @@ from delta_ops.protocol.features import FEATURES
 ROOT = Path(__file__).resolve().parents[1]
 PAGE = (ROOT / "docs" / "extending.md").read_text()
 
-# These are names of actions and of fields, too.
+# These are also names of actions and of fields.
 FEATURE_NAMES = {each.name for each in FEATURES} - {"domainMetadata", "inCommitTimestamp"}
-# The others are words of other things, too. What names both knows of operations.
+# The other names also mean other things. Code that uses both of these is specific to operations.
 OPERATION_NAMES = {"clean_up_log", "compact_log"}
 SCHEMES = {"s3a", "gs", "az"}
 
@@ -66,7 +66,7 @@ def _forget_nodes() -> Iterator[None]:
 
 
 def texts_in(path: Path) -> Iterator[str]:
-    """The texts of a module, but for those that are its documentation."""
+    """The texts of a module, without its documentation."""
     documentation = {id(node.value) for node in nodes_of(path) if isinstance(node, ast.Expr)}
     for node in nodes_of(path):
         if isinstance(node, ast.Constant) and id(node) not in documentation:
@@ -147,16 +147,16 @@ ABOUT_LISTS = {
     "protocol/features.py",
     "protocol/table_definition.py",
     "protocol/protocol_upgrade.py",
-    "log/checksum.py",  # whether two protocols are the same
+    "log/checksum.py",  # whether two protocols are equal
     "ddl/features.py",
-    "ddl/drop.py",  # a protocol that nobody supports
+    "ddl/drop.py",  # an unsupported protocol
     "cli/show.py",
     "tables/frames.py",
 }
 
 
 def test_only_what_is_about_the_lists_of_a_protocol_looks_at_them() -> None:
-    """Everybody else asks the table's definition whether a feature is in force."""
+    """All other code uses the table's definition to check a feature."""
     package = ROOT / "delta_ops"
     found = {
         path.relative_to(package).as_posix()
@@ -190,7 +190,7 @@ def test_an_operation_takes_what_its_entry_gives(entry: OperationEntry[Any]) -> 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Sorted:
-    """What `sort` did."""
+    """The result of `sort`."""
 
     dry_run: bool
     files: int
@@ -201,7 +201,7 @@ SORT = "sort"
 
 
 def sort(log: DeltaLog, *, dry_run: bool = False, by: str = "size") -> Sorted:
-    """An operation that there is not: sorts the files of a table that has three."""
+    """A made-up operation: sorts the files of a table with three files."""
     return Sorted(dry_run=dry_run, files=0 if dry_run else log.snapshot().num_files, by=by)
 
 
@@ -237,7 +237,7 @@ ENTRY = OperationEntry(
 
 @pytest.fixture
 def table(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> DeltaLog:
-    """A table of three files, where there is one operation more."""
+    """A table of three files, with one more registered operation."""
     monkeypatch.setattr(registry, "OPERATIONS", (*OPERATIONS, ENTRY))
     for number in range(3):
         da.write(tmp_path, pa.table({"id": [number]}))
@@ -247,7 +247,7 @@ def table(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> DeltaLog:
 def test_a_new_operation_runs_when_it_is_due(table: DeltaLog) -> None:
     result = maintain(table)
     assert result.plan.operations == ("optimize", "sort")
-    assert result.figures["sorted_files"] == 1  # what optimize has left
+    assert result.figures["sorted_files"] == 1  # the files after optimize
     assert maintain(table).plan.operations == ()
 
 
@@ -437,7 +437,7 @@ def test_a_new_command_has_help_json_and_errors(
 
 @dataclass
 class Ids:
-    """A type that there is not."""
+    """A made-up type."""
 
     ids: list[int]
 

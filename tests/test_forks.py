@@ -1,7 +1,7 @@
-"""Processes that begin as copies of one that uses a table, and processes that are handed one.
+"""Processes forked from a process that uses a table, and processes that get a table.
 
-The threads, event loop and connections of the parent do not exist in a child; whatever they held
-when it was forked, nobody gives back.
+A child lacks the threads, event loop and connections of the parent; the locks that they held at the
+fork are never released.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from tests.support.servers.azure import AzureServer
 from tests.support.servers.gcs import GcsServer
 from tests.support.servers.s3 import S3Server
 
-# From Python 3.12 on. These parents have threads, as that of a user may.
+# Since Python 3.12. These parent processes have threads, as a user's process may.
 pytestmark = pytest.mark.filterwarnings(
     "ignore:This process .* is multi-threaded:DeprecationWarning"
 )
@@ -30,7 +30,7 @@ WORKERS = 2
 
 
 def log_at(place: str, folder: Path, request: pytest.FixtureRequest) -> DeltaLog:
-    """A table that is not there yet."""
+    """A table that does not exist yet."""
     match place:
         case "on S3":
             s3: S3Server = request.getfixturevalue("s3_server")
@@ -45,7 +45,7 @@ def log_at(place: str, folder: Path, request: pytest.FixtureRequest) -> DeltaLog
 
 
 def use(log: DeltaLog, number: int) -> int:
-    """Read and commit; how many rows there were."""
+    """Read and commit; return the number of rows read."""
     num_rows: int = da.to_table(log).num_rows
     look(log.snapshot())
     append(log, number)
@@ -70,7 +70,7 @@ def test_a_child_reads_and_commits_and_so_does_its_parent_after_it(
 
 
 FULL = [("forkserver", "on S3"), ("spawn", "on S3")]
-"""Each of their parts is in another case."""
+"""Each of their parts is in a different state."""
 
 
 @pytest.mark.parametrize(

@@ -1,8 +1,8 @@
-"""Twice the table takes twice the work at most: nothing is done for each file about every file.
+"""Twice the table takes at most twice the work: no step per file depends on all files.
 
 Work is counted, not timed: calls and bytes at the store, and the bytes that Arrow allocates, which
-tell of tables that are joined or looked up again and again. Names and numbers are of one width, so
-that what is stored of each file is.
+reveal repeated joins or lookups of whole tables. Names and numbers have a fixed width, so each file
+takes the same stored bytes.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ ROW = pa.table({"id": [1], "p": ["a"]})
 
 
 class WeighingStorage(CountingStorage):
-    """Counts the calls of each method, and what comes and goes by them."""
+    """Counts the calls of each method, and their bytes in both directions."""
 
     def __init__(self, inner: Storage) -> None:
         self.work: Counter[str] = Counter()
@@ -42,7 +42,7 @@ class WeighingStorage(CountingStorage):
 
     @property
     def has_native_input(self) -> bool:
-        return False  # so that no byte goes past `read_ranges`
+        return False  # so that every byte goes through `read_ranges`
 
     def list_from(self, directory: str, start: str) -> Iterator[FileInfo]:
         listed = list(super().list_from(directory, start))

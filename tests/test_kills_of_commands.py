@@ -1,4 +1,4 @@
-"""Every command that is killed at any storage call is done or not, and is done once when rerun."""
+"""Every command killed at any storage call is done or not, and done once after a rerun."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ def test_no_command_is_left_out() -> None:
 
 
 def state(log: DeltaLog) -> Any:
-    """All that a table is, but for what is drawn by lot; None if there is none."""
+    """The complete state of a table, without random values; None without a table."""
     snapshot = log.snapshot_if_exists()
     if snapshot is None:
         return None
@@ -136,7 +136,7 @@ def test_a_kill_leaves_the_command_done_or_not(tmp_path: Path, name: str) -> Non
 def check_crash(command: Command, left: Any, before: Any, after: Any) -> None:
     log = DeltaLog("", storage=left)
     found = state(log)
-    if command.function is ddl.generate_manifest:  # each list is whole, and nothing but lists
+    if command.function is ddl.generate_manifest:  # each manifest is whole, and nothing else exists
         assert found[:4] == before[:4]
         assert found[4].items() <= after[4].items()
     else:

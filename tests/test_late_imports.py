@@ -1,4 +1,4 @@
-"""Packages that are imported by one thread while another one forks."""
+"""Packages that one thread imports while another thread forks."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The page on layers shows what the import linter holds, and every room of the package."""
+"""The page on layers shows the contracts of the import linter, and every folder of the package."""
 
 from __future__ import annotations
 

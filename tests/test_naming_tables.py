@@ -63,7 +63,7 @@ def table(tmp_path: Path) -> Path:
 
 
 def called(function: Callable[..., Any], place: Any, folder: Path) -> Any:
-    """What the function returns for a table; rows and reports, if it gives them one by one."""
+    """The function's result for a table; a generator as a list."""
     first, *others = inspect.signature(function).parameters
     arguments = {first: [place] if first == "tables" else place}
     arguments |= {"data": pa.table({"id": [9]})} if "data" in others else {}

@@ -1,4 +1,4 @@
-"""The package as others meet it: what an import costs, and a wheel installed elsewhere."""
+"""The package as users get it: the cost of an import, and a wheel in another environment."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ PROJECT = Path(__file__).resolve().parents[1]
 
 
 def printed(code: str) -> str:
-    """What a new process prints that runs the code."""
+    """The output of a new process that runs the code."""
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     return done.stdout
 
@@ -132,7 +132,7 @@ print([4, 9] if json.loads(shown.output)["num_files"] == 1 else shown.output)
 def test_what_is_installed_with_an_extra_is_all_that_it_needs(
     extras: list[str], program: str, tmp_path: Path
 ) -> None:
-    """Packages that nothing of it requires are there, and cannot be imported."""
+    """Installed packages that the distribution does not require, made unimportable."""
     required = distributions_for("delta_ops", extras)
     owners = packages_distributions()
     other = [name for name, by in owners.items() if required.isdisjoint(map(canonical_name, by))]
@@ -147,7 +147,7 @@ def test_what_is_installed_with_an_extra_is_all_that_it_needs(
 
 
 def distributions_for(name: str, extras: Iterable[str] = ()) -> set[str]:
-    """The names of a distribution and of all that it requires."""
+    """The names of a distribution and of all its requirements."""
     found: set[tuple[str, str]] = set()
     todo = [(canonical_name(name), extra) for extra in ("", *extras)]
     while todo:
@@ -208,7 +208,7 @@ def test_the_wheel_tells_dagster_of_its_components(wheel: Path) -> None:
 
 @pytest.fixture(scope="module")
 def site(wheel: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A folder in which the wheel is installed."""
+    """A folder with the installed wheel."""
     folder = tmp_path_factory.mktemp("site")
     pip = [sys.executable, "-m", "pip", "install", "--quiet", "--no-deps", "--no-compile"]
     subprocess.run([*pip, "--target", str(folder), str(wheel)], check=True)
@@ -245,7 +245,7 @@ def test_a_wheel_installed_elsewhere_finds_its_java_sources(site: Path, tmp_path
 
 
 def test_without_its_extra_the_command_says_what_to_install(site: Path, tmp_path: Path) -> None:
-    # Modules that cannot be imported stand for packages that are not installed.
+    # Modules that fail on import simulate packages that are not installed.
     for name in ("click", "rich"):
         module = tmp_path / f"{name}.py"
         module.write_text(f"raise ModuleNotFoundError('no {name}', name='{name}')")

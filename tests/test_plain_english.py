@@ -17,13 +17,13 @@ PAGE_WORDS = 800
 PLACES = [PACKAGE, *(PROJECT / each for each in ("benchmarks", "examples", "scripts"))]
 TESTS = PROJECT / "tests"
 
-# A reader of such a docstring must look for its subject above it.
+# Such a docstring hides its subject.
 _MIDDLE = r"(?:Of|That|Those|So many|The same)\b"
 _BEGINS_IN_THE_MIDDLE = re.compile(rf"(?:\A\s*|^ +[a-z_]+: ){_MIDDLE}.*", re.MULTILINE)
 _MAY_BEGIN_IN_THE_MIDDLE = re.compile(rf"""(?:["']\s*|^ +[a-z_]+: ){_MIDDLE}""", re.MULTILINE)
-"""Matches the source of each such docstring; to search is faster than to parse."""
+"""Matches the source of each such docstring; a search is faster than parsing."""
 _BEGINS_WITHOUT_SUBJECT = re.compile(r"(?:As|By|From|In|Only|To be|With) .*|Nothing: .*")
-"""Fields and constants may begin so, since their name is the subject."""
+"""Fields and constants may begin this way, because their name is the subject."""
 
 
 @cache
@@ -165,10 +165,11 @@ def _is(words: re.Pattern[str], word: str) -> bool:
 
 
 def says_what_it_does(name: str) -> bool:
-    """Whether a function's name is a verb or a noun, as far as its words tell.
+    """Whether a function's name is a verb or a noun, judged by its words.
 
-    A participle or an adjective needs its noun (`deleted_files`), a preposition makes none; but
-    `on_event` is what a listener is called, and an in-commit timestamp a noun of the protocol.
+    A participle or an adjective needs a noun (`deleted_files`), and a preposition cannot begin a
+    name. Exceptions: `on_event` is the usual name of a listener, and an in-commit timestamp is a
+    noun of the protocol.
     """
 
     def is_quality(word: str) -> bool:
@@ -185,7 +186,7 @@ def says_what_it_does(name: str) -> bool:
 
 
 def misnamed_in(source: str) -> list[str]:
-    """Functions that are no verb and no noun; a property holds a value and may be either."""
+    """Functions with a name that is no verb and no noun; a property may be either."""
     return [
         f"line {node.lineno}: {node.name}"
         for node in ast.walk(parse(source))

@@ -1,4 +1,4 @@
-"""Tests rest on what modules offer: they import, patch and look at no private name of delta_ops."""
+"""Tests use public names only: they import, patch and read no private name of delta_ops."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ _PRIVATE = re.compile(r"(?:^|\.)_(?!_)\w+")
 _MAY_BE_PRIVATE = re.compile(
     r"""(?<!self)\._(?!_)\w|["']_(?!_)\w|from delta_ops\S* import (?:\([^)]*|.*)\b_(?!_)\w"""
 )
-"""Matches each source that uses a private name; to search is faster than to parse."""
+"""Matches each source that uses a private name; a search is faster than parsing."""
 
 
 def private_names_in(source: str) -> list[str]:
-    """Private names of the package, by the line on which they are used."""
+    """Private names of the package, each with its line."""
     if not _MAY_BE_PRIVATE.search(source):
         return []
     tree = ast.parse(source)
@@ -50,7 +50,7 @@ def _is_ours(module: str) -> bool:
 
 
 def _names_of_package(tree: ast.AST) -> Iterator[str]:
-    """The names by which a module knows what it imports of the package."""
+    """The names under which a module imports parts of the package."""
     for node in ast.walk(tree):
         match node:
             case ast.Import(names=names):

@@ -1,4 +1,4 @@
-"""What a run selects: the shards are the whole, and a seed decides what random tests draw."""
+"""Selection of a run: the shards cover everything, and a seed fixes the random tests."""
 
 from __future__ import annotations
 

@@ -44,15 +44,15 @@ class Surface(NamedTuple):
 
     name: str
     give: Callable[[Path, str, Any], object]
-    """Gives a setting by its name and value, for tables in a folder."""
+    """Gives a setting by name and value, for tables in a folder."""
     misspelt: Mapping[str, Any]
-    """Settings that are nearly one of ours."""
+    """Settings with a name close to a valid one."""
     unusable: Mapping[str, Any] = {}
-    """Settings of ours, with a value or in a place that nothing can use."""
+    """Valid settings with an unusable value, or in an unusable place."""
 
 
 def write(root: Path, **given: Any) -> None:
-    """Write an asset by a context as Dagster makes it."""
+    """Write an asset with a context as Dagster creates it."""
     metadata = given.pop("definition_metadata", {})
     tags = given.pop("tags", {})
 
@@ -99,14 +99,14 @@ def of_spark(use: Use) -> Callable[[Path, str, Any], object]:
 
 
 def is_unusable(option: Option, use: Use) -> bool:
-    """Whether the option is refused; a reader passes over those of a writer with a warning."""
+    """Whether the option is rejected; a reader skips a writer's options with a warning."""
     is_of_others = bool(option.used_by) and use not in option.used_by
     is_writer = use in (Use.WRITE, Use.STREAM_WRITE)
     return use in option.refused_by or (is_of_others and is_writer)
 
 
 def of_command(root: Path, name: str, value: Any) -> None:
-    """Give an option to a command; a command that rejects it ends with another code than 0."""
+    """Give an option to a command; a rejected option gives an exit code other than 0."""
     da.write(root / "t", ROWS)
     found = CliRunner().invoke(cli, ["show", str(root / "t"), f"--{name}", str(value)])
     if found.exit_code != 0:
@@ -238,7 +238,7 @@ def settings() -> Iterator[Any]:
 def test_a_setting_that_nothing_can_use_is_rejected(
     tmp_path: Path, surface: Surface, name: str, value: Any
 ) -> None:
-    # Python, pydantic and Dagster reject arguments and fields by errors of their own.
+    # Python, pydantic and Dagster reject arguments and fields by their own errors.
     with pytest.raises(Exception, match=r"(?s)\S") as rejected:
         surface.give(tmp_path, name, value)
     assert not isinstance(rejected.value, KeyError | AttributeError | AssertionError)

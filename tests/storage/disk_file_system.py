@@ -1,4 +1,4 @@
-"""A store for the tests: a disk behind fsspec, whose files can be renamed but not created alone."""
+"""A store for the tests: a disk behind fsspec with renames and without exclusive creates."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from tests.support.file_lock import FileLock
 
 
 class DiskFileSystem(LocalFileSystem):  # type: ignore[misc]
-    """Addresses are disk:///absolute/path."""
+    """Addresses have the form disk:///absolute/path."""
 
     protocol = "disk"
 
@@ -21,7 +21,7 @@ class DiskFileSystem(LocalFileSystem):  # type: ignore[misc]
         return str(super()._strip_protocol(path.removeprefix("disk://")))
 
     def pipe_file(self, path: str, value: bytes, mode: str = "overwrite", **options: Any) -> None:
-        """In two steps, so that a part of the file can be seen."""
+        """Write in two steps, so that readers can see a partial file."""
         with open(self._strip_protocol(path), "wb") as file:
             file.write(value[: len(value) // 2])
             file.flush()
@@ -29,6 +29,6 @@ class DiskFileSystem(LocalFileSystem):  # type: ignore[misc]
 
 
 def open_disk(directory: str, lock: FileLock | None) -> Storage:
-    """The storage at a directory, in whatever process."""
+    """The storage at a directory, usable in any process."""
     fsspec.register_implementation("disk", DiskFileSystem, clobber=True)
     return open_storage(f"disk://{directory}", lock=lock)

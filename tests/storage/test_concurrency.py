@@ -1,4 +1,4 @@
-"""One pool for all I/O: in order, bounded, without a way to wait for itself or for another's."""
+"""One pool for all I/O: results in order, bounded reads ahead, and no deadlock."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from tests.support.gate import PATIENCE_S, Gate, call_in_thread
 
 
 class Busy:
-    """Counts how many calls are under way at once."""
+    """Counts concurrent calls."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
@@ -76,15 +76,15 @@ def test_reads_come_in_their_order_and_are_bounded(sizes: list[int]) -> None:
     for size in run_ahead(reads_of(sizes, under_way), max_bytes=10):
         found.append(under_way.pop(0))
         assert found[-1] == size
-        ahead = under_way[:-1]  # the last one has been asked for, and waits
+        ahead = under_way[:-1]  # the last read is requested, and waits
         assert len(ahead) <= MAX_CONCURRENCY
         assert sum(ahead) <= 10 or len(ahead) <= 1
     assert found == sizes
 
 
 def test_the_next_read_is_under_way_before_the_last_one_is_used() -> None:
-    # No other test has threads of this number. What one has offered to the others may fill their
-    # queue for a moment, and then no thread is asked.
+    # No other test uses this number of threads. Leftover offers of another test may fill the pool's
+    # queue for a moment, and then no thread joins.
     num_threads = 3
     second_began = threading.Event()
     reads = run_ahead([(100, lambda: None), (100, second_began.set)], 1, num_threads)
@@ -127,7 +127,7 @@ ways = pytest.mark.parametrize(
 
 
 def all_threads(num_threads: int) -> Callable[[list[str]], bool]:
-    """Whether all threads of a pool are held."""
+    """Whether all threads of a pool are held at the gate."""
     return lambda held: sum(name.startswith("delta_ops") for name in held) == num_threads
 
 

@@ -1,4 +1,4 @@
-"""Footers of Parquet files that contradict themselves end no process."""
+"""Inconsistent footers of Parquet files never end the process."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ print(refused)
 
 @pytest.mark.parametrize("changes", [(1, 255), (2, 128)])
 def test_no_byte_of_a_footer_ends_the_process_that_reads_it(changes: tuple[int, int]) -> None:
-    """In a process of its own, which Arrow would abort."""
+    """Runs in its own process, because Arrow would abort it."""
     program = textwrap.dedent(CHANGES_EACH_BYTE).replace("CHANGES:", f"{changes}:")
     done = subprocess.run(
         [sys.executable, "-c", program], capture_output=True, text=True, check=False, timeout=300

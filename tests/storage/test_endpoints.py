@@ -1,4 +1,4 @@
-"""Credentials in the address of a store's service: what is sent of them, and where they stand."""
+"""Credentials in the address of a store's service: how they are sent, and where they appear."""
 
 from __future__ import annotations
 
@@ -30,12 +30,12 @@ USER, PASSWORD = "a-user", "pass word@1"
 USER_INFO = "a-user:pass%20word%401"
 BASIC = b64encode(f"{USER}:{PASSWORD}".encode()).decode()
 FORMS = (PASSWORD, "pass%20word", BASIC)
-"""All ways in which the password can stand somewhere."""
+"""All forms in which the password can appear."""
 SIGNED = {"key": "some-access-key", "secret": "some-secret-key"}
 
 
 class Everything(logging.Handler):
-    """Keeps all that is logged, by whatever logger."""
+    """Keeps all records of all loggers."""
 
     def __init__(self) -> None:
         super().__init__(level=1)
@@ -64,12 +64,12 @@ def with_password(address: str) -> str:
 
 
 def stands_in(*texts: str) -> list[str]:
-    """The texts in which the password stands, in whatever form."""
+    """The texts that contain the password in any form."""
     return [text for text in texts if any(form in text for form in FORMS)]
 
 
 def write_and_read(uri: str, options: Mapping[str, Any]) -> list[str]:
-    """Write and read a table by handles of their own; all that may show the options."""
+    """Write and read a table by separate handles; return every text that may show the options."""
     written = DeltaLog(uri, options)
     assert da.write(written, pa.table({"a": [1]})).version == 0
     read = DeltaLog(uri, options)

@@ -1,4 +1,4 @@
-"""What the answers of a store to a conditional write mean; how they look is proved by a server."""
+"""Answers of a store to conditional writes: their meaning; a server proves their form."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ both_sizes = pytest.mark.parametrize(
 
 @pytest.fixture(scope="module")
 def bucket(s3_server: S3Server) -> str:
-    """Probed, so that requests are those of the test."""
+    """A probed bucket, so that the recorded requests are the test's own."""
     name = s3_server.new_bucket()
     open_storage(f"s3://{name}", s3_server.storage_options).create_from_stream("a", write_large)
     return name
@@ -99,7 +99,7 @@ def test_a_conflict_that_does_not_end_is_neither_success_nor_an_existing_file(
 def test_an_answer_that_does_not_name_the_condition_is_understood(
     impatient: Storage, s3_server: S3Server
 ) -> None:
-    """As other stores than AWS give it."""
+    """Answers of stores other than AWS."""
     with s3_server.failing(Failure(412, "PreconditionFailed")), pytest.raises(FileExistsError):
         impatient.create(PATH, b"ours")
 
@@ -112,7 +112,7 @@ FAILURES = {
     "forbidden": Failure(403, "AccessDenied"),
 }
 OF_PARTS = ("throttled", "forbidden")
-"""One failure that is sent again and one that is not; the others of parts are `full`."""
+"""One failure that is retried and one that is not; the others of parts are `full`."""
 
 
 @pytest.mark.parametrize(
@@ -140,7 +140,7 @@ def test_a_store_that_fails_is_a_storage_error_and_nothing_is_there(
 
 
 def test_a_refusal_says_that_nothing_was_created(impatient: Storage, s3_server: S3Server) -> None:
-    """By the number that the commit loop looks for."""
+    """Found by the version that the commit loop looks for."""
     with (
         s3_server.failing(Failure(403, "AccessDenied")),
         pytest.raises(StorageError, match="access is denied") as caught,
@@ -172,7 +172,7 @@ def test_a_throttled_request_is_sent_again(patient: Storage, s3_server: S3Server
 def test_a_client_that_sends_a_lost_request_again_is_told_of_its_own_file(
     patient: Storage, s3_server: S3Server
 ) -> None:
-    """A commit is known again by its `txnId`; so `create` spares the loser of a race a look."""
+    """`txnId` identifies a commit, so `create` saves the loser of a race a lookup."""
     with (
         s3_server.failing(Failure(500, "InternalError", lands=True)),
         pytest.raises(FileExistsError),
@@ -227,7 +227,7 @@ def finished(way: Way, fs: Any, path: str, mark: str) -> None:
 def test_a_file_is_known_again_by_its_mark(
     request: pytest.FixtureRequest, store: str, way: Way
 ) -> None:
-    """By whoever sent the request twice, and is told of an existing file."""
+    """A client that repeats a request and finds the file existing recognizes its own file."""
     server = request.getfixturevalue(f"{store}_server")
     place = server.new_container() if store == "azure" else server.new_bucket()
     protocol = {"gcs": "gs", "azure": "az"}.get(store, store)
@@ -286,7 +286,7 @@ def on_azure(azure_server: AzureServer) -> Storage:
 
 
 def test_blocks_of_two_writers_do_not_mix(on_azure: Storage) -> None:
-    """They lie beside each other under one name until one of the writers lists its own."""
+    """Staged blocks of both writers share one name until one writer commits its list."""
 
     def write_while_another_does(stream: IO[bytes]) -> None:
         stream.write(b"o" * 2 * PART_BYTES)
@@ -299,7 +299,7 @@ def test_blocks_of_two_writers_do_not_mix(on_azure: Storage) -> None:
 
 
 def test_an_upload_that_is_under_way_is_no_existing_file(on_azure: Storage) -> None:
-    """Azurite refuses a blob where there are blocks without a list, and shows none."""
+    """Azurite rejects a blob that has uncommitted blocks, and does not list it."""
 
     def write_while_another_does(stream: IO[bytes]) -> None:
         stream.write(b"o" * 2 * PART_BYTES)

@@ -1,6 +1,6 @@
-"""What fsspec storage adds to the contract: stores that cache, fail, or cannot be committed to.
+"""fsspec storage beyond the contract: stores that cache, fail, or do not support commits.
 
-The stores are file systems of fsspec, made for the test and registered under schemes of their own.
+The stores are file systems of fsspec, made for the test and registered under their own schemes.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ SECRET = "sig-0123456789"
 
 
 class ShelfFileSystem(MemoryFileSystem):  # type: ignore[misc]
-    """A store that is known neither for exclusive creates nor for atomic uploads."""
+    """A store without known exclusive creates and atomic uploads."""
 
     protocol = "shelf"
     store: ClassVar[dict[str, Any]] = {}
@@ -46,7 +46,7 @@ class ShelfFileSystem(MemoryFileSystem):  # type: ignore[misc]
 
 
 class StaleFileSystem(ShelfFileSystem):
-    """Keeps each listing until told otherwise, whatever it was asked for when opened."""
+    """Keeps each listing until its cache is cleared, whatever its options say."""
 
     protocol = "stale"
     store: ClassVar[dict[str, Any]] = {}
@@ -66,7 +66,7 @@ class StaleFileSystem(ShelfFileSystem):
 
 
 class ObedientFileSystem(StaleFileSystem):
-    """Keeps each listing for good, unless it is opened without a cache."""
+    """Keeps each listing forever, unless it is opened without a cache."""
 
     protocol = "obedient"
     store: ClassVar[dict[str, Any]] = {}
@@ -82,7 +82,7 @@ class ObedientFileSystem(StaleFileSystem):
 
 
 class SlowFileSystem(MemoryFileSystem):  # type: ignore[misc]
-    """A store in memory that lists nothing until its gate is open."""
+    """An in-memory store whose listings wait for its gate."""
 
     protocol = ("slow", "memory")
     store: ClassVar[dict[str, Any]] = {}
@@ -99,7 +99,7 @@ class SlowFileSystem(MemoryFileSystem):  # type: ignore[misc]
 
 
 class BrokenFileSystem(ShelfFileSystem):
-    """Answers everything with one error."""
+    """Raises one error for every call."""
 
     protocol = "broken"
 
@@ -314,7 +314,7 @@ def test_what_is_no_file_below_the_root_is_not_listed(monkeypatch: pytest.Monkey
 
 @pytest.fixture
 def busy_threads() -> Iterator[None]:
-    """Threads take turns at nearly every instruction, so that a race shows."""
+    """Threads switch at nearly every instruction, so that a race shows."""
     interval = sys.getswitchinterval()
     sys.setswitchinterval(1e-6)
     yield
@@ -323,7 +323,7 @@ def busy_threads() -> Iterator[None]:
 
 @pytest.mark.usefixtures("busy_threads")
 def test_exactly_one_of_many_creates_in_memory_succeeds() -> None:
-    """fsspec itself looks first and creates then."""
+    """fsspec itself checks first and creates then."""
     storage, callers, rounds = open_storage("memory://race"), 8, 100
     barrier = threading.Barrier(callers)
 
@@ -343,7 +343,7 @@ def test_exactly_one_of_many_creates_in_memory_succeeds() -> None:
 
 @pytest.mark.usefixtures("busy_threads")
 def test_listing_memory_while_others_delete_raises_nothing() -> None:
-    """fsspec itself looks up each name that it has listed, and finds some gone."""
+    """fsspec itself looks up each listed name, and some names are gone."""
     storage = open_storage("memory://vanishing")
     paths = [f"{number}" for number in range(300)]
     for _ in range(15):
@@ -426,9 +426,9 @@ def test_a_child_forked_while_the_event_loop_is_started_starts_its_own(
 
 @needs_fork
 def test_a_child_closes_nothing_that_its_parent_has_open() -> None:
-    """A client that closes its connections waits for the event loop, which is not there."""
+    """A client that closes its connections waits for the event loop, which the child lacks."""
     closed: list[str] = []
-    gc.freeze()  # the child looks through what this test makes, not through the whole process
+    gc.freeze()  # the child collects the garbage of this test, not of the whole process
     storage = open_storage("shelf://t", {"name": "of the parent"})
     fs = fsspec.filesystem("shelf", name="of the parent", use_listings_cache=False)
     weakref.finalize(fs, closed.append, "closed")
@@ -446,7 +446,7 @@ def test_a_child_closes_nothing_that_its_parent_has_open() -> None:
 
 
 def test_a_directory_that_cannot_be_listed_is_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
-    """fsspec's own walk would leave out its files as if they were gone."""
+    """fsspec's own walk would silently omit its files."""
     list_of_fs = ShelfFileSystem.ls
 
     def ls(self: ShelfFileSystem, path: str, **options: Any) -> Any:
@@ -470,7 +470,7 @@ def test_a_directory_of_azure_is_listed_once_where_an_object_stands_for_it(
     container = azure_server.new_container()
     storage = open_storage(f"az://{container}/t", options)
     with BlobServiceClient.from_connection_string(options["connection_string"]) as client:
-        for directory in ("t", "t/a", "t/a/b"):  # as Hadoop's connector makes them
+        for directory in ("t", "t/a", "t/a/b"):  # as Hadoop's connector creates them
             client.get_container_client(container).upload_blob(
                 directory, b"", metadata={"hdi_isfolder": "true"}
             )

@@ -1,4 +1,4 @@
-"""Settings of Hadoop given as options open the store that they open in Spark, or are refused."""
+"""Hadoop settings as options open the same store as in Spark, or are rejected."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Options of a store as settings of Hadoop; none is lost, and none of their values is shown."""
+"""Store options as Hadoop settings: none is lost, and no value is shown."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def store_of(
 
 
 def short(store: HadoopStore) -> dict[str, str]:
-    """Settings by their names without the bucket or account."""
+    """Settings by name, without the bucket or account."""
     bucket = store.root.partition("://")[2].rpartition("@")[2]
     return {
         name.replace(f"fs.s3a.bucket.{bucket}.", "").removesuffix(f".{bucket}"): value
@@ -361,7 +361,7 @@ def test_what_a_session_says_of_a_bucket_is_told_by_its_names(
         uri.replace("bucket", "bucket2"),
         {**options, "account_name": "acc2"} if "az:" in uri else options,
     )
-    if "gs:" not in uri:  # of which all buckets have the same
+    if "gs:" not in uri:  # all its buckets share the settings
         assert not any(pattern.search(name) for name in of_another.settings)
 
 

@@ -1,4 +1,4 @@
-"""A disk is listed and deleted from alike where the system has no descriptors of directories."""
+"""A disk without directory descriptors lists and deletes in the same way."""
 
 from __future__ import annotations
 

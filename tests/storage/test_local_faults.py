@@ -23,7 +23,7 @@ pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="limits and sign
 
 
 def run(program: str, *arguments: object, within: list[str] | None = None) -> Any:
-    """What `program` prints as JSON, run in a process of its own, where it may set limits."""
+    """The parsed JSON output of `program`, run in its own process, where it may set limits."""
     command = [*(within or []), sys.executable, "-c", textwrap.dedent(program)]
     done = subprocess.run(
         [*command, *map(str, arguments)], capture_output=True, text=True, check=False
@@ -67,7 +67,7 @@ def said_of(root: Path, reason: str) -> list[list[str]]:
 def test_a_file_past_the_size_limit_is_an_error_and_nothing_is_half_written(
     tmp_path: Path,
 ) -> None:
-    """While it is written, and when the last buffer is."""
+    """During the write, and when the last buffer is written."""
     open_storage(tmp_path).create("log/old", b"old")
     results = run(
         TRY_ALL_WRITES
@@ -88,7 +88,7 @@ print(json.dumps([try_all(sys.argv[1], bytes(size)) for size in (3_000_000, 300_
 
 
 def in_a_mount_namespace() -> list[str] | None:
-    """How to run a program that may mount file systems for itself; None where that is denied."""
+    """A command prefix that allows a program to mount file systems; None where that is denied."""
     if not shutil.which("unshare"):
         return None
     command = ["unshare", "--user", "--map-root-user", "--mount"]
@@ -97,8 +97,8 @@ def in_a_mount_namespace() -> list[str] | None:
     return command if permitted else None
 
 
-# A file system of one's own is more than some machines grant. There the limit on file sizes above
-# and the errors that are put into each step below say the same with less of the real thing.
+# Some machines do not allow a private file system. There the limit on file sizes above and the
+# injected errors below cover the same cases.
 NAMESPACE = in_a_mount_namespace()
 
 ON_SMALL_DISKS = (
@@ -235,7 +235,7 @@ print(json.dumps([said_by(call) for call in CALLS]))
 
 
 def test_access_denied_is_a_storage_error() -> None:
-    with tempfile.TemporaryDirectory() as root:  # pytest's own is closed to other users
+    with tempfile.TemporaryDirectory() as root:  # pytest's own folder is closed to other users
         result = run(AS_NOBODY, root)
         assert result == [*["permission is denied"] * 7, ["log/old"]]
         assert (Path(root) / "log" / "old").stat().st_size == 3
@@ -308,7 +308,8 @@ print(json.dumps(kill_at_each_step(sys.argv[1], sys.argv[2], sys.argv[3].encode(
 def test_a_write_killed_at_any_step_is_there_whole_or_not_at_all(
     tmp_path: Path, way: str, old: str, least_steps: int
 ) -> None:
-    """Every step is one that Python's audit hooks report, such as opening, linking or removing."""
+    """Steps are the calls that Python's audit hooks report, such as opening, linking or
+    removing."""
     outcomes = run(KILL_AT_EACH_STEP, way, tmp_path, old)
     seen = [outcome for outcome, _, _ in outcomes]
     first_whole = seen.index("whole")

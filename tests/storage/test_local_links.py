@@ -26,7 +26,7 @@ def storage(root: Path) -> Storage:
 
 
 def files_in(directory: Path) -> list[str]:
-    """Everything that is there, by the operating system's own word."""
+    """Every existing path, listed by the operating system."""
     return sorted(
         str(path.relative_to(directory)) for path in directory.rglob("*") if not path.is_dir()
     )

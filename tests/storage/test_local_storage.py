@@ -1,4 +1,4 @@
-"""What local storage adds to the contract: checksums of Hadoop, other processes, durability."""
+"""Local storage beyond the contract: Hadoop's checksums, other processes, durability."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def storage(root: Path) -> Storage:
 
 
 def files_in(directory: Path) -> list[str]:
-    """Everything that is there, by the operating system's own word."""
+    """Every existing path, listed by the operating system."""
     return sorted(
         str(path.relative_to(directory)) for path in directory.rglob("*") if not path.is_dir()
     )
@@ -99,7 +99,7 @@ def test_nothing_staged_is_left_behind(storage: Storage, root: Path) -> None:
 
 
 def test_the_stream_of_a_write_that_failed_is_closed(storage: Storage) -> None:
-    """What it still holds must not end up in a file that is given its number later."""
+    """Its buffered bytes must not reach a file that later gets the same descriptor number."""
     streams: list[IO[bytes]] = []
 
     def write(stream: IO[bytes]) -> None:
@@ -149,7 +149,7 @@ def test_who_loses_a_create_leaves_the_checksum_of_the_winner(storage: Storage, 
 
 
 def test_a_checksum_is_gone_before_the_new_file_is_there(storage: Storage, root: Path) -> None:
-    """Else Spark, reading in between, takes the new file for a damaged one."""
+    """Otherwise Spark, reading in between, would report the new file as damaged."""
     contradicted: list[str] = []
     done = threading.Event()
 
@@ -189,7 +189,7 @@ def test_names_that_no_log_can_contain_are_not_listed(storage: Storage, root: Pa
 
 @pytest.fixture
 def steps(monkeypatch: pytest.MonkeyPatch) -> list[str | int]:
-    """What reaches the disk or gets its name, in order; a file or directory by its inode."""
+    """Steps that write to the disk or create a name, in order; files are given by inode."""
     taken: list[str | int] = []
     real = {name: getattr(os, name) for name in ["fsync", "link", "replace", "mkdir"]}
 
@@ -280,7 +280,7 @@ def test_files_that_are_made_durable_together_wait_for_the_disk_only_then(
     storage = open_storage(table)
     for path in ["p=1/a", "p=1/b", "p=2/c"]:
         storage.create_from_stream(path, lambda sink: None, is_durable=False)
-    # What is above the table is durable at once: `persist` goes no further up than its parent.
+    # Directories above the table are durable at once: `persist` goes up to the table's parent only.
     assert steps[:4] == ["mkdir", *inodes(tmp_path), "mkdir", *inodes(table.parent)]
     assert steps[4:] == ["mkdir", "mkdir"]
     steps.clear()
@@ -364,7 +364,7 @@ def test_a_file_system_without_hard_links_is_refused(
 def test_a_link_whose_answer_was_lost_counts_as_made(
     storage: Storage, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """NFS sends the request again, which then meets the link that the first one made."""
+    """NFS repeats the request, and the repeated request finds the link of the first."""
     link = os.link
 
     def link_twice(source: str, target: str) -> None:
@@ -379,7 +379,7 @@ def test_a_link_whose_answer_was_lost_counts_as_made(
 def test_whose_file_another_renames_over_before_it_is_durable_is_told_that_one_exists(
     storage: Storage, root: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """As a writer does that looks whether a name is free, and renames over it then."""
+    """As a writer does that checks whether a name is free, and then renames over it."""
     link = os.link
 
     def link_and_be_late(source: str, target: str) -> None:
@@ -410,7 +410,7 @@ def test_whose_file_another_deletes_before_it_is_durable_has_created_it(
 def test_a_directory_that_cannot_be_listed_is_an_error(
     storage: Storage, root: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Left out, its files would look as if they were gone."""
+    """If it were skipped, its files would look missing."""
     list_place = os.scandir
 
     def listed(path: str) -> object:

@@ -1,4 +1,4 @@
-"""A tree of a disk is listed by one thread, and by several where the disk is slow to answer."""
+"""Listing of a disk's tree: one thread, or several if the disk is slow to answer."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A lock of the user's own, as the way out where a store cannot create exclusively by itself."""
+"""A user's own lock, for stores that cannot create exclusively."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def create_each(opened: Open, caller: int, started: Path) -> list[str]:
 
 
 def raced(opened: Open, started: Path) -> list[list[str]]:
-    """Which paths each of several processes created, that began together."""
+    """The paths that each of several concurrent processes created."""
     started.mkdir()
     with ProcessPoolExecutor(CALLERS, multiprocessing.get_context("spawn")) as pool:
         racing = [pool.submit(create_each, opened, each, started) for each in range(CALLERS)]
@@ -86,7 +86,7 @@ def test_exactly_one_of_several_processes_creates_within_the_lock(
 
 
 def test_without_the_lock_such_a_store_lets_two_create(s3_server: S3Server) -> None:
-    """What the test above would not notice if the server did not do it."""
+    """Control for the test above: without the lock the server accepts both writes."""
     bucket = s3_server.new_bucket("careless-")
     fs = fsspec.filesystem("s3", **s3_server.storage_options)
     for data in (b"1", b"2"):
@@ -151,7 +151,7 @@ def test_a_store_that_can_neither_upload_nor_rename_at_once_is_refused_with_a_lo
 def test_a_rename_that_is_refused_with_success_is_no_success(
     lock: FileLock, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """As WebHDFS answers where the name is taken."""
+    """As WebHDFS answers for an existing name."""
     storage = open_disk(str(tmp_path / "t"), lock)
     monkeypatch.setattr("tests.storage.disk_file_system.DiskFileSystem.mv", lambda *_: None)
     with pytest.raises(FileExistsError):

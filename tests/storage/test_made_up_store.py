@@ -1,4 +1,4 @@
-"""A made-up store is this one file: its file system, its backend, and what all code makes of it."""
+"""A made-up store in this one file: its file system, its backend, and its behaviour everywhere."""
 
 from __future__ import annotations
 

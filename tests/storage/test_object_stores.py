@@ -1,4 +1,4 @@
-"""Listings that begin at a name, as each object store is asked for them."""
+"""Listings that begin at a name, as each object store receives them."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ def test_gcs_is_asked_from_the_name_on(
     options = gcs_server.storage_options
     storage = open_storage(f"gs://{bucket}/t", options)
     storage.replace("d/1", b"")
-    fs = fsspec.filesystem("gs", **options, use_listings_cache=False)  # the very same
+    fs = fsspec.filesystem("gs", **options, use_listings_cache=False)  # the same object
     call, asked = fs.call, []
 
     def recorded(*args: object, **request: object) -> object:
@@ -88,7 +88,7 @@ def test_ranges_are_read_at_the_same_time(s3_server: S3Server) -> None:
 
 
 def test_the_requests_of_a_table_keep_none_of_another_waiting(s3_server: S3Server) -> None:
-    """Tables of the same options have one client of the store, and so its connections."""
+    """Tables with the same options share one client of the store, and so its connections."""
     tables, each = 2, 16
 
     def read(number: int) -> bytes:
@@ -109,7 +109,7 @@ def test_a_store_that_cannot_be_reached_is_an_error_without_credentials(
 ) -> None:
     options = {
         **s3_server.storage_options,
-        "endpoint_url": "http://127.0.0.1:9",  # of a service that nobody runs
+        "endpoint_url": "http://127.0.0.1:9",  # of a service that does not exist
         "config_kwargs": {"retries": {"max_attempts": 0}},
     }
     storage = open_storage("s3://bucket/t", options)
@@ -185,7 +185,7 @@ def test_what_s3_does_not_delete_in_bulk_is_not_taken_for_deleted(
 
 
 def opened_with(server: S3Server) -> dict[str, Any]:
-    """What makes fsspec give the very file system of a storage."""
+    """The options with which fsspec returns a storage's own file system."""
     file_system = fsspec.get_filesystem_class("s3")
     options = S3.options_to_open(server.storage_options, file_system)
     return {**options, "use_listings_cache": False}

@@ -1,4 +1,4 @@
-"""All objects below a prefix, by few listings: over a model of a store with small pages."""
+"""All objects below a prefix with few listings: over a model of a store with small pages."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from tests.support.servers.s3 import S3Server, kinds
 
 
 class Store:
-    """Lists names as S3 does, a few of them at a time, and notes what it is asked."""
+    """Lists names as S3 does, in small pages, and records its requests."""
 
     def __init__(self, names: Iterable[str], of_a_page: int) -> None:
         self._names, self._of_a_page = dict.fromkeys(sorted(names)), of_a_page

@@ -1,4 +1,4 @@
-"""Option names: those of the environment and of object_store open the store that they mean."""
+"""Option names: names of the environment and of object_store open the right store."""
 
 from __future__ import annotations
 

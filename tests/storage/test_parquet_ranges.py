@@ -1,4 +1,4 @@
-"""Reading columns of a Parquet file by ranges comes to what Arrow reads of the whole file."""
+"""Columns of a Parquet file read by ranges equal Arrow's read of the whole file."""
 
 from __future__ import annotations
 
@@ -67,7 +67,7 @@ def leaves_of(footer: Footer, *columns: str) -> list[int]:
 def read(
     storage: Storage, footer: Footer, columns: Sequence[str], groups: Sequence[int], max_bytes: int
 ) -> tuple[pa.Table, int]:
-    """The columns of the row groups, and in how many windows they came."""
+    """The columns of the row groups, and the number of windows."""
     tables = []
     leaves = leaves_of(footer, *columns)
     for window in plan_windows(footer, leaves, groups, max_bytes):

@@ -1,4 +1,4 @@
-"""The probe: stores that we do not know are asked once whether they honour a condition."""
+"""The probe: an unknown store is tested once for conditional writes."""
 
 from __future__ import annotations
 
@@ -132,7 +132,7 @@ def test_a_failure_to_ask_is_no_verdict(s3_server: S3Server) -> None:
 
 
 def test_a_probe_whose_answer_was_lost_is_a_probe_all_the_same(s3_server: S3Server) -> None:
-    """The client sends it again, and is told that it is there."""
+    """The client repeats the request, and the store reports an existing file."""
     storage = opened(s3_server)
     with s3_server.failing(Failure(500, "InternalError", lands=True)):
         storage.create(PATH, b"")

@@ -1,4 +1,4 @@
-"""What is kept of files on this machine: bounded, checked when it is read, never in the way."""
+"""The cache of file ranges on this machine: bounded, verified on read, and never an obstacle."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ A_FILE: tuple[str | int, ...] = ("store", "a", 7, "etag 1")
 
 
 def bytes_on_disk(directory: Path) -> int:
-    """By whole blocks."""
+    """In whole blocks."""
     sizes = (path.stat().st_size for path in directory.iterdir())
     return sum(-(-size // BLOCK) * BLOCK for size in sizes)
 
@@ -307,17 +307,17 @@ def test_processes_at_once_never_exceed_the_bound_or_read_what_is_not_so(directo
     bound = 40 * BLOCK
     processes = [run(HAMMER, directory, bound, seed, 600) for seed in range(2)]
     most, are_running = 0, True
-    while are_running:  # once more when they have ended
+    while are_running:  # once more after they have ended
         are_running = any(process.poll() is None for process in processes)
         found = files_now(directory)
-        if found == files_now(directory):  # so all of them were there at one moment
+        if found == files_now(directory):  # so all of them existed at one moment
             most = max(most, sum(-(-size // BLOCK) * BLOCK for *_, size in found))
     assert [process.wait() for process in processes] == [0, 0]
     assert bound / 2 < most <= bound
 
 
 def files_now(directory: Path) -> set[tuple[str, int, int, int]]:
-    """Name, inode, time and size; of files that others write and delete meanwhile."""
+    """Name, inode, time and size of files that others write and delete meanwhile."""
     found = set()
     for path in directory.iterdir() if directory.exists() else []:
         with contextlib.suppress(FileNotFoundError):

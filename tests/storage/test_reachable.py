@@ -1,4 +1,4 @@
-"""A store that cannot be reached is named within seconds."""
+"""The error for an unreachable store names it within seconds."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def no_settings_of_the_machine(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @contextmanager
 def unused_port() -> Iterator[int]:
-    """A port where nobody listens; nobody else is given it meanwhile."""
+    """A port without a listener; no other process gets it meanwhile."""
     with socket.socket() as kept:
         kept.bind(("127.0.0.1", 0))
         yield kept.getsockname()[1]

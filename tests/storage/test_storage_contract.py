@@ -1,4 +1,4 @@
-"""What every storage guarantees, whatever holds the bytes.
+"""The contract of every storage, for every backend.
 
 To add a backend, write a fixture `<name>_storage` that yields an empty storage, and add the name to
 the parameters of `storage`.
@@ -67,7 +67,7 @@ def storage(request: pytest.FixtureRequest) -> Storage:
 
 
 with_directories = pytest.mark.parametrize("storage", ["local", "memory"], indirect=True)
-"""Stores where a file and a directory of one name exclude each other."""
+"""Stores that do not allow a file and a directory of one name."""
 
 
 def names(storage: Storage, directory: str = "") -> list[str]:
@@ -135,7 +135,7 @@ def create_each(storage: Storage, caller: int, paths: list[str]) -> list[str]:
 
 @pytest.fixture(scope="module")
 def two_processes() -> Iterator[ProcessPoolExecutor]:
-    """Processes that begin each task together: the first waits until the second has one, too."""
+    """Processes that begin each task together: the first waits until the second has a task, too."""
     context = multiprocessing.get_context("spawn")
     barrier = context.Barrier(2)
     with ProcessPoolExecutor(2, context, initializer=set_barrier, initargs=(barrier,)) as pool:
@@ -155,7 +155,7 @@ def create_each_together(storage: Storage, caller: int, paths: list[str]) -> lis
     return create_each(storage, caller, paths)
 
 
-# `test_local_storage.py` has the same of the local one.
+# `test_local_storage.py` has the same test for local storage.
 @pytest.mark.parametrize("storage", ["s3", "gcs", "azure"], indirect=True)
 def test_exactly_one_of_several_processes_succeeds_and_the_next_listing_shows_it(
     storage: Storage, two_processes: ProcessPoolExecutor
@@ -239,7 +239,7 @@ def test_no_part_of_a_file_is_visible_while_it_is_written(storage: Storage) -> N
     def write(stream: IO[bytes]) -> None:
         for number in range(num_chunks):
             stream.write(chunk)
-            if number % 10 == 9:  # the first time it may be a poll that began before the write
+            if number % 10 == 9:  # the first poll may have begun before the write
                 polled.clear()
                 assert polled.wait(PATIENCE_S)
 
@@ -283,7 +283,7 @@ def test_a_file_has_its_size_and_the_time_of_its_creation(storage: Storage) -> N
     storage.replace("p=1/a", b"12345")
     info = storage.stat("p=1/a")
     assert (info.path, info.size) == ("p=1/a", 5)
-    a_second = 1_000  # more is not promised: S3 leaves out the rest
+    a_second = 1_000  # more is not guaranteed: S3 omits the rest
     assert before_ms - a_second <= info.modified_ms <= time.time_ns() // 1_000_000 + a_second
 
 
@@ -479,7 +479,7 @@ def test_deleting_what_is_no_file_changes_nothing(storage: Storage) -> None:
 
 
 def test_delete_many_deletes_what_is_there(storage: Storage) -> None:
-    # S3 takes 1,000 by one request, Azure 256, GCS 100.
+    # One request deletes 1,000 files on S3, 256 on Azure, 100 on GCS.
     num_paths = 300 if storage.uri.startswith(("az:", "gs:")) else 1_050
     paths = [f"p={number % 3}/{number}" for number in range(num_paths)]
     for path in paths[:50]:
@@ -514,7 +514,7 @@ NAMES = [
 
 
 def test_a_name_means_itself(storage: Storage) -> None:
-    # The client of Azure takes what follows a question mark for a query.
+    # Azure's client treats the part after a question mark as a query.
     named = NAMES if storage.uri.startswith("az:") else [*NAMES, "a?"]
     storage.replace("d/ab", b"")
     for name in named:
@@ -557,7 +557,7 @@ TAKE_PATHS: dict[str, Callable[[Storage, str], object]] = {
     "list_from": lambda storage, path: list(storage.list_from(path, "")),
     "list_tree": lambda storage, path: list(storage.list_tree(path)),
 }
-"""What a storage does with a path. `test_storage_paths.py` has the paths that are refused."""
+"""What a storage does with a valid path. `test_storage_paths.py` has the rejected paths."""
 
 
 def test_a_path_that_could_leave_the_root_is_refused(storage: Storage) -> None:

@@ -1,4 +1,4 @@
-"""What the cache lacks is read from the store, and only that."""
+"""Ranges missing from the cache are read from the store, and only those ranges."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ FILE = FileInfo("a", len(CONTENT), 0)
 
 
 class CachedStorage(CountingStorage):
-    """A store with a cache, and the ranges that it was asked for; None is all of a file."""
+    """A store with a cache, and the ranges read from the store; None for a whole file."""
 
     def __init__(self, inner: Storage, cache: RangeCache) -> None:
         super().__init__(inner, lambda *_: None)

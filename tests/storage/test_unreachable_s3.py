@@ -1,4 +1,4 @@
-"""An S3 that cannot be reached: said soon, by its name, with few attempts to connect."""
+"""An unreachable S3: reported soon, by name, after few connection attempts."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ KEYS = {"key": "access", "secret": "of-the-test"}
 
 
 class Listener:
-    """A port of this machine behind which there is no store; counts who connects."""
+    """A port of this machine without a store; counts connections."""
 
     def __init__(self, *, answers: bool) -> None:
         self._attempts = 0
@@ -46,7 +46,7 @@ class Listener:
                     self._kept.append(connection)
 
     def wait_for_attempts(self, number: int) -> int:
-        """Wait until so many have connected; return how many have."""
+        """Wait for this many connections; return their number."""
         with self._changes:
             self._changes.wait_for(lambda: self._attempts >= number, PATIENCE_S)
             return self._attempts
@@ -114,7 +114,7 @@ def test_nobody_waits_long_for_a_store_that_does_not_answer() -> None:
         with pytest.raises(StorageError):
             ask({"endpoint_url": nobody.url})
         passed = time.monotonic() - begun
-        # Two attempts of two seconds each, and the pause. The limit has room for a busy machine.
+        # Two attempts of two seconds each, and the pause. The limit allows for a busy machine.
         assert (nobody.wait_for_attempts(2), passed < 45) == (2, True)
 
 

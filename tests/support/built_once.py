@@ -1,4 +1,4 @@
-"""Builders of tables that build once in a process, and make copies from then on."""
+"""Builders of tables that build once per process, and then make copies."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ P = ParamSpec("P")
 def built_once(
     reopen: Callable[[T, Path], T],
 ) -> Callable[[Callable[Concatenate[Path, P], T]], Callable[Concatenate[Path, P], T]]:
-    """Let a builder build once for each set of its arguments, and copy what it built.
+    """Let a builder build once for each set of its arguments, and copy the result.
 
     Times of files are copied, too.
 
     Args:
-        reopen: Takes what was built and the place of a copy, and returns the same for the copy.
+        reopen: Takes the built value and the place of a copy, and returns the value for the copy.
     """
 
     def decorate(build: Callable[Concatenate[Path, P], T]) -> Callable[Concatenate[Path, P], T]:
@@ -45,7 +45,7 @@ def built_once(
 
 @cache
 def _folder() -> str:
-    """A folder that lives as long as the process."""
+    """A folder that exists as long as the process."""
     folder = tempfile.mkdtemp()
     atexit.register(shutil.rmtree, folder, ignore_errors=True)
     return folder

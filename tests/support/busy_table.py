@@ -1,4 +1,4 @@
-"""A table that threads of this process read and commit to, one after another, all the time."""
+"""A table that threads of this process constantly read and commit to."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ CONFIGURATION = {"delta.checkpointInterval": "5"}
 
 
 class BusyTable:
-    """Its threads share each snapshot, with each other and with the children of the process."""
+    """Its threads share each snapshot, with each other and with child processes."""
 
     def __init__(self, log: DeltaLog) -> None:
         self.log = log
@@ -28,7 +28,7 @@ class BusyTable:
 
     @contextmanager
     def used(self) -> Iterator[None]:
-        """By threads that open it, read what they opened, read rows, and commit; none may fail."""
+        """Threads open the table, use open snapshots, read rows, and commit; none may fail."""
         calls = (self._open, self._look, self._look, self._read_rows, self._commit)
         threads = [threading.Thread(target=self._repeat, args=[call]) for call in calls]
         for thread in threads:
@@ -42,7 +42,7 @@ class BusyTable:
         assert self._errors == []
 
     def use(self) -> bool:
-        """What a child does with it: read what is being read, open, read rows, commit."""
+        """Use the table in a child: use the open snapshot, open, read rows, commit."""
         look(self.latest)
         rows: int = da.to_table(self.log).num_rows
         append(self.log, rows)
@@ -77,7 +77,7 @@ def append(log: DeltaLog, number: int) -> None:
 
 
 def look(snapshot: Snapshot) -> None:
-    """Ask for what a snapshot computes when it is asked."""
+    """Use the lazy values of a snapshot."""
     assert snapshot.num_files > 0
     assert snapshot.state.protocol is not None
     assert snapshot.arrow_schema.names == ["id"]

@@ -87,7 +87,7 @@ def ensure_class_archive(python: Path = Path(sys.executable)) -> None:
 
 
 def _archive(python: Path) -> Path | None:
-    """Where the archive of an environment is or would be; None without Java or Spark."""
+    """Path of an environment's archive, which may not exist; None without Java or Spark."""
     home = os.environ.get("JAVA_HOME")
     java = shutil.which(Path(home, "bin/java") if home else "java")
     jars = next(python.parents[1].glob("lib/python*/site-packages/pyspark/jars"), None)

@@ -15,7 +15,7 @@ from delta_ops.protocol.deletion_vectors import stored_path
 from delta_ops.protocol.file_paths import encode_path
 
 Naming = Callable[[str], str]
-"""Takes the path of a file in the source as its log has it; how the clone names it."""
+"""Takes a file's path in the source's log; returns its path in the clone's log."""
 
 
 def prefix_naming(prefix: str) -> Naming:
@@ -40,7 +40,7 @@ def _rename(add: AddFile, source: Snapshot, name: Naming) -> AddFile:
 
 
 def content_of(root: Path) -> dict[str, str]:
-    """Every file below a directory, by a hash of what is in it, with its time."""
+    """Hash and time of every file below a directory."""
     return {
         str(path.relative_to(root)): (
             hashlib.sha256(path.read_bytes()).hexdigest() + str(path.stat().st_mtime_ns)

@@ -18,7 +18,7 @@ _FEED = {"delta.enableChangeDataFeed": "true"}
 
 
 def create_without_columns(root: Path, num_rows: int) -> Path:
-    """The table, whose rows are of a file that has a column which the table has not."""
+    """The table; its data file has a column that the table does not have."""
     log = DeltaLog(root)
     actions: list[Action] = [
         _PROTOCOL,

@@ -1,4 +1,4 @@
-"""Every command that changes a table, as it can be killed and run again."""
+"""Every command that changes a table, as an operation to kill and rerun."""
 
 from __future__ import annotations
 
@@ -23,26 +23,26 @@ _MAPPED = {"delta.columnMapping.mode": "name"}
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Command:
-    """A command, and the table that it is run on; run again, it does nothing more."""
+    """A command, and the table that it runs on; a rerun does nothing more."""
 
     function: Callable[..., Any]
     run: Callable[[DeltaLog], Any]
     properties: Mapping[str, str] = field(default_factory=dict)
-    """Properties of the table that is there, where every second commit makes a checkpoint due."""
+    """Properties of the existing table, where every second commit makes a checkpoint due."""
     prepare: Callable[[DeltaLog], Any] | None = None
-    """What is done to that table of two commits first."""
+    """Prepares that table of two commits."""
     is_new: bool = False
-    """Whether there is no table before it."""
+    """Whether it starts without a table."""
     deltalake: bool = True
     """Whether deltalake can read the table, before and after."""
     is_slow: bool = False
-    """Whether its search is for the long proofs."""
+    """Whether only the long tests search its crash points."""
     reads_files: bool = False
     """Whether it needs the list of the table's files, or their rows."""
 
 
 def rows_from(first: int, count: int = 2, **more: Any) -> pa.Table:
-    """Rows of the table, two of them or more, each of a partition of its own."""
+    """Two or more rows of the table, each in its own partition."""
     ids = pa.array(range(first, first + count), pa.int64())
     of_struct = pa.struct([("x", pa.int64()), ("y", pa.string())])
     struct = pa.array([{"x": 1, "y": "a"}] * count, of_struct)
@@ -52,12 +52,12 @@ def rows_from(first: int, count: int = 2, **more: Any) -> pa.Table:
 
 
 def prepared(root: Path, command: Command, *, interval: str = "2", count: int = 2) -> Path:
-    """A directory with the table on which a command is run.
+    """Create the table for a command.
 
     Args:
-        root: Where it shall be.
+        root: A directory to create.
         command: The command.
-        interval: After how many commits there is a checkpoint.
+        interval: Number of commits between checkpoints.
         count: Files of each of its two commits.
     """
     root.mkdir()
@@ -72,7 +72,7 @@ def prepared(root: Path, command: Command, *, interval: str = "2", count: int = 
 
 
 def age_log(log: DeltaLog, days: float) -> None:
-    """Make the files of a log on disk as if they were older."""
+    """Set older times on the files of a log on disk."""
     then = time.time() - days * _DAY_S
     for place in (Path(log.uri) / "_delta_log").iterdir():
         os.utime(place, (then, then))
@@ -285,4 +285,4 @@ COMMANDS: Mapping[str, Command] = {
         is_new=True,
     ),
 }
-"""By what they do; `test_kills_of_commands` names those that have a test of their own."""
+"""The commands by their effect; `test_kills_of_commands` names commands with tests of their own."""

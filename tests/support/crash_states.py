@@ -1,4 +1,4 @@
-"""The states of a table that a killed operation can leave, each of them once."""
+"""The distinct states of a table that a killed operation can leave."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ _UUID = re.compile(r"[0-9a-f]{8}-?([0-9a-f]{4}-?){3}[0-9a-f]{12}")
 def crash_states(
     fresh: Callable[[], Storage], run: Callable[[Storage], object]
 ) -> Iterator[tuple[str, Storage]]:
-    """Run an operation killed before and after each of its calls; yield each state that this left.
+    """Run an operation killed before and after each of its calls; yield each distinct state.
 
-    Most calls only read, so that many kills leave the same files. Of these the first is yielded.
+    Most calls only read, so many kills leave the same files. Only the first such state is yielded.
 
     Args:
-        fresh: A storage in the state to begin with, anew for each run.
+        fresh: Makes a storage in the initial state for each run.
         run: The operation.
     """
     seen = set()
@@ -31,7 +31,7 @@ def crash_states(
 
 
 def files_left(storage: Storage) -> tuple[tuple[str, int, bytes], ...]:
-    """Names but for their UUIDs, sizes, and the hint, which keeps its size when it changes."""
+    """Names without UUIDs, sizes, and the hint's content, whose size does not change."""
     return tuple(
         sorted(
             (

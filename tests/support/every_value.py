@@ -1,6 +1,6 @@
-"""Values of every kind that a user can give, and whether a stored value means the same.
+"""Values of every kind that a user can give, and whether a stored value is equal.
 
-What means the same is worked out by exact numbers and nanoseconds, apart from the code under test.
+Equality uses exact numbers and nanoseconds, independent of the code under test.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ NOON = datetime(2026, 1, 31, 12)
 
 
 class Text(str, Enum):  # noqa: UP042  # as users have it
-    """Texts that show themselves otherwise."""
+    """Texts with another string form."""
 
     NEW = "new"
     ONE = "1"
@@ -76,7 +76,7 @@ DEPTHS: Mapping[str, tuple[Callable[[DataType], DataType], Callable[[Any], Any]]
         lambda v: [None, {"k": {"x": [None, v]}}],
     ),
 }
-"""Types around a type, and values around a value."""
+"""Nested types around a type, and nested values around a value."""
 
 _NUMBERS = (
     0, -1, 1, 127, 128, 2**15, 2**31 - 1, 2**31, 2**53 + 1, 2**63 - 1, 2**63, -(2**63),
@@ -122,19 +122,19 @@ _OTHERS = (
 VALUES: tuple[Any, ...] = (
     *_NUMBERS, *_DECIMALS, *_TIMES, *_OF_NUMPY, *_OF_PANDAS, *_OF_ARROW, *_OTHERS
 )  # fmt: skip
-"""Values of Python, NumPy, pandas and Arrow, of which most fit few types."""
+"""Values of Python, NumPy, pandas and Arrow; most of them fit few types."""
 
 Meaning = tuple[str, Any]
 
 
 @cache
 def kept(data_type: DataType) -> tuple[Any, ...]:
-    """The values that a type keeps, as they are given."""
+    """The values that a type keeps, as the user gives them."""
     return tuple(each for each in VALUES if is_kept(each, data_type))
 
 
 def is_kept(value: Any, data_type: DataType) -> bool:
-    """Whether a type keeps a value, by the rule for what users give."""
+    """Whether a type keeps a user's value, by the rule for user values."""
     try:
         value_of_type(value, StructField("v", data_type), "t")
     except InvalidRequestError:
@@ -143,7 +143,7 @@ def is_kept(value: Any, data_type: DataType) -> bool:
 
 
 def leaves_of(array: Any, *, of_keys: bool = False) -> Iterator[Any]:
-    """The values at the bottom of a nested array, without nulls; of maps the keys or the values."""
+    """The innermost values of a nested array, without nulls; of maps the keys or the values."""
     if pa.types.is_map(array.type):
         yield from leaves_of(array.keys if of_keys else array.items)
     elif pa.types.is_list(array.type):
@@ -155,18 +155,18 @@ def leaves_of(array: Any, *, of_keys: bool = False) -> Iterator[Any]:
 
 
 def is_found(value: Any, stored: Any, data_type: DataType) -> bool:
-    """Whether a row of a value is one with a value that a predicate takes."""
-    if data_type in (FLOAT, DOUBLE):  # which are compared in double precision
+    """Whether a row with a value equals a row with a value that a predicate supports."""
+    if data_type in (FLOAT, DOUBLE):  # compared in double precision
         number = float(value.as_py() if isinstance(value, pa.Scalar) else value)
         return number == stored or (isnan(number) and isnan(stored))
-    if data_type == DATE and not is_kept(value, data_type):  # which is its midnight
+    if data_type == DATE and not is_kept(value, data_type):  # compared as its midnight
         midnight = datetime.combine(stored, time()).replace(tzinfo=UTC)
         return bool(meaning(midnight)[1] == meaning(value)[1])
     return bool(stored == value_of_type(value, StructField("v", data_type), "t"))
 
 
 def can_partition(value: Any) -> bool:
-    """Whether a path of a partition can say a stored value: no NaN, nothing empty, and text."""
+    """Whether a partition path can hold a stored value: not NaN, not empty, and valid text."""
     match value:
         case float():
             return not isnan(value)
@@ -178,7 +178,7 @@ def can_partition(value: Any) -> bool:
 
 
 def means_same(given: Any, stored: Any) -> bool:
-    """Whether a stored value is the one that was given: as it is, or by the digits of a float.
+    """Whether a stored value equals the given value, exactly or by a float's digits.
 
     Args:
         given: One of `VALUES`.
@@ -195,7 +195,7 @@ def means_same(given: Any, stored: Any) -> bool:
 
 
 def _is_short(given: Any, stored: Any) -> bool:
-    """Whether a float of 16 or 32 bits is what the stored number is in so many bits."""
+    """Whether a float of 16 or 32 bits equals the stored number rounded to that width."""
     if isinstance(given, pa.Scalar) and given.type in (pa.float16(), pa.float32()):
         given = (np.float16 if given.type == pa.float16() else np.float32)(given.as_py())
     is_short = isinstance(given, np.float16 | np.float32)
@@ -203,7 +203,7 @@ def _is_short(given: Any, stored: Any) -> bool:
 
 
 def meaning(value: Any) -> Meaning:
-    """What a value is, apart from the class that it has."""
+    """A value's kind and content, independent of its class."""
     if isinstance(value, pa.Scalar):
         return _meaning_of_scalar(value)
     match value:
@@ -258,7 +258,7 @@ def _meaning_of_scalar(value: Any) -> Meaning:
 
 
 def _digits(value: Any) -> set[Fraction]:
-    """The number, and if it is a float the number that its shortest digits say."""
+    """The number, and for a float also the number of its shortest digits."""
     if isinstance(value, pa.Scalar):
         return _digits(np.float32(value.as_py()) if value.type == pa.float32() else value.as_py())
     if isinstance(value, float | np.floating) and not isnan(value) and not isinf(value):

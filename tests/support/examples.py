@@ -24,5 +24,5 @@ def few_or_many(few: int, many: int) -> pytest.MarkDecorator:
 def check_examples(
     num_examples: int, check: Callable[..., None], *strategies: SearchStrategy[Any]
 ) -> None:
-    """Call `check` with values of the strategies, in their order."""
+    """Call `check` with values of the strategies, in the order of the strategies."""
     settings(max_examples=num_examples, deadline=None)(given(*strategies)(check))()

@@ -24,20 +24,20 @@ Moment = Literal["before", "after"]
 WRITES = frozenset(
     {"create", "create_from_stream", "replace", "persist", "delete", "delete_many", "delete_empty"}
 )
-"""What changes the store: an answer that is lost then leaves the change."""
+"""Methods that change the store: if their answer is lost, the change stays."""
 
 _TRIES_OF_A_READ = 3
 
 
 class Killed(BaseException):
-    """Stands for SIGKILL: whatever catches it has made the crash unlike a real one."""
+    """Stands for SIGKILL: code that catches it would make the crash unrealistic."""
 
 
 class MortalStorage(CountingStorage):
     """The storage of a process that is killed before or after its `call`th call.
 
-    A dead process calls nothing: what code does on its way out, such as deleting what it wrote,
-    does not reach the store. What other threads have begun does.
+    A dead process makes no calls: cleanup code, such as the deletion of its files, does not reach
+    the store. Calls that other threads have begun do.
     """
 
     def __init__(self, inner: Storage, call: int, moment: Moment) -> None:
@@ -48,7 +48,7 @@ class MortalStorage(CountingStorage):
         self._changes = threading.Condition()
 
     def settle(self) -> None:
-        """Wait until no call is under way any more."""
+        """Wait until no call is under way."""
         with self._changes:
             self._changes.wait_for(lambda: not self._under_way)
 
@@ -65,7 +65,7 @@ class MortalStorage(CountingStorage):
 
 
 def copies_of(root: Path, folder: Path) -> Callable[[], Storage]:
-    """Makes a copy of a directory each time it is called, below a folder; for `crashes`."""
+    """Makes a copy of a directory on each call, below a folder; for `crashes`."""
     numbers = count()
 
     def fresh() -> Storage:
@@ -77,12 +77,12 @@ def copies_of(root: Path, folder: Path) -> Callable[[], Storage]:
 def crashes(
     fresh: Callable[[], Storage], run: Callable[[Storage], object]
 ) -> Iterator[tuple[str, Storage]]:
-    """Run an operation killed before and after each of its calls; where, and what that left.
+    """Run an operation killed before and after each of its calls; yield the place and the state.
 
-    It ends with a run that outlives its last call, which finds out how many calls there are.
+    The last run is not killed, and counts the calls.
 
     Args:
-        fresh: A storage in the state to begin with, anew for each run.
+        fresh: Makes a storage in the initial state for each run.
         run: The operation.
     """
     moments: tuple[Moment, ...] = ("before", "after")
@@ -102,26 +102,26 @@ def crashes(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Faults:
-    """How often a call goes wrong; each from 0 to 1."""
+    """Probabilities of faults, each from 0 to 1."""
 
     lost_requests: float = 0.0
-    """The store never hears of the call."""
+    """The request does not reach the store."""
     lost_answers: float = 0.0
-    """The store does what it was told, and the caller gets an error."""
+    """The store carries out the request, and the caller gets an error."""
     resent_creates: float = 0.0
-    """A fault of `create`: the answer is lost, the client sends the request again, and hears that
-    the file exists."""
+    """A fault of `create`: the answer is lost, the client repeats the request, and the store
+    reports an existing file."""
     late_requests: float = 0.0
-    """A fault of `create`: the caller gets an error, and the store does it some time later."""
+    """A fault of `create`: the caller gets an error, and the store creates the file later."""
     delays: float = 0.0
     longest_delay_s: float = 0.02
 
 
 class FaultyStorage(CountingStorage):
-    """`inner`, whose calls fail by chance, the same way each time for one seed and one thread.
+    """`inner`, with random faults that are the same for one seed and one thread.
 
-    `faults` are of calls that change the store. A call that reads loses requests as often, but is
-    sent again as every client of a store does, and fails where that was in vain too.
+    `faults` apply to calls that change the store. Reads lose requests at the same rate, but are
+    retried as every client does, and fail if the retry fails too.
     """
 
     def __init__(self, inner: Storage, faults: Faults, seed: int) -> None:
@@ -140,7 +140,7 @@ class FaultyStorage(CountingStorage):
             raise FileExistsError(errno.EEXIST, os.strerror(errno.EEXIST), path)
 
     def settle(self) -> None:
-        """Wait until no request is under way any more."""
+        """Wait until no request is under way."""
         for thread in self._late:
             thread.join()
 

@@ -1,4 +1,4 @@
-"""A lock of the tests' own, for processes of one machine: one file for a whole table."""
+"""A lock for processes of one machine: one file for a whole table."""
 
 from __future__ import annotations
 

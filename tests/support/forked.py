@@ -1,4 +1,4 @@
-"""A child of a fork, which is killed where it does not end by itself."""
+"""A forked child process, killed if it does not end by itself."""
 
 from __future__ import annotations
 
@@ -18,16 +18,16 @@ import pytest
 T = TypeVar("T")
 
 PATIENCE_S = 300
-"""Far more than a child needs: one that takes longer hangs."""
+"""Seconds; far more than a child needs, so a longer run hangs."""
 
 needs_fork = pytest.mark.skipif(not hasattr(os, "fork"), reason="this system does not fork")
 
 
 def call_in_child(call: Callable[[], T]) -> T:
-    """What the call returns in a forked child; the test fails if it raises there, or hangs."""
+    """The result of the call in a forked child; fails if the call raises or hangs."""
     reading, writing = os.pipe()
     with tempfile.TemporaryFile() as stacks, open(reading, "rb") as pipe:
-        faulthandler.cancel_dump_traceback_later()  # by a thread that a child of a child lacks
+        faulthandler.cancel_dump_traceback_later()  # a child of a child lacks its thread
         child = _fork()
         if not child:
             _answer(call, writing, stacks)
@@ -51,7 +51,7 @@ def call_in_child(call: Callable[[], T]) -> T:
 
 def _fork() -> int:
     with warnings.catch_warnings():
-        # From Python 3.12 on. The parent of these tests has threads, as that of a user may.
+        # Since Python 3.12. The tests' parent process has threads, as a user's process may.
         warnings.filterwarnings("ignore", "This process .* is multi-threaded", DeprecationWarning)
         return os.fork()
 

@@ -1,4 +1,4 @@
-"""A gate: holds up the threads that come by, in this process and not in a child of it."""
+"""A gate: holds the threads that reach it, in this process but not in its children."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from contextlib import contextmanager
 from typing import Any, Literal
 
 PATIENCE_S = 300
-"""Far more than a thread needs to come by: one that takes longer is held up elsewhere."""
+"""Seconds; far more than a thread needs to reach the gate, so it hangs elsewhere."""
 READS = ("read", "read_ranges", "open_input")
 
 
@@ -25,7 +25,7 @@ class Gate:
         self._held: list[str] = []
 
     def pass_by(self) -> None:
-        """Wait until the gate is open; a child of a fork does not."""
+        """Wait until the gate is open; a forked child does not wait."""
         if os.getpid() != self._process or self._is_open.is_set():
             return
         with self._changed:
@@ -35,19 +35,19 @@ class Gate:
             self._is_open.set()
 
     def open(self) -> None:
-        """Let everybody go on."""
+        """Release all threads."""
         self._is_open.set()
 
     def on_call(
         self, number: int, method: str, path: str, moment: Literal["before", "after"]
     ) -> None:
-        """For a `CountingStorage`: reads pass by the gate."""
+        """For a `CountingStorage`: reads pass through the gate."""
         if method in READS and moment == "before":
             self.pass_by()
 
     @contextmanager
     def closed(self) -> Iterator[None]:
-        """Whoever comes by is held up until the end."""
+        """Hold all arriving threads until the end of the block."""
         self._is_open.clear()
         try:
             yield
@@ -56,7 +56,7 @@ class Gate:
             self._held.clear()
 
     def wait_until(self, enough: Callable[[list[str]], bool]) -> None:
-        """Wait until enough threads are held; it takes their names."""
+        """Wait until the held threads' names satisfy the condition."""
         with self._changed:
             assert self._changed.wait_for(lambda: enough(self._held), PATIENCE_S), [*self._held]
 
@@ -66,7 +66,7 @@ class Gate:
         calls: Sequence[Callable[[], object]],
         until: Callable[[list[str]], bool] = bool,
     ) -> Iterator[None]:
-        """Let threads make the calls, and be held; at the end they go on, and end.
+        """Let threads make the calls and be held; at the end they continue and finish.
 
         Args:
             calls: One for each thread.
@@ -85,7 +85,7 @@ class Gate:
 
 
 def call_in_thread(call: Callable[[], Any]) -> Future[Any]:
-    """What the call returns in a thread that nobody waits for."""
+    """The result of the call in a thread, as a future."""
     outcome: Future[Any] = Future()
 
     def make() -> None:
@@ -99,7 +99,7 @@ def call_in_thread(call: Callable[[], Any]) -> Future[Any]:
 
 
 class Gated:
-    """`inner`, with a gate before whatever is asked of it."""
+    """`inner`, with a gate before every attribute."""
 
     def __init__(self, inner: object, gate: Gate) -> None:
         self._inner, self._gate = inner, gate

@@ -1,4 +1,4 @@
-"""Values that users give for columns of every type, and values that no column can keep."""
+"""Users' values for columns of every type, and values that no column can keep."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ SCHEMA = pa.schema(
 
 
 class State(str, Enum):  # noqa: UP042  # as users have it
-    """Texts that show themselves otherwise."""
+    """Texts with another string form."""
 
     NEW = "new"
 
@@ -96,7 +96,7 @@ KEPT: Mapping[str, tuple[Mapping[str, Any], Mapping[str, Any]]] = {
         {"deep": [[("k", READ_DEEP), ("", None)], None, []]},
     ),
 }
-"""What is given, and what is read."""
+"""The given value, and the value read back."""
 
 REFUSED: Mapping[str, tuple[Mapping[str, Any], str]] = {
     "a struct that lacks a field": ({"s": {"a": 5}}, "column s .*lacks the field 'b'"),
@@ -130,17 +130,17 @@ def read_row(root: Path, number: int) -> dict[str, Any]:
 
 
 Give = Callable[[Path, Mapping[str, Any]], object]
-"""Gives values to the columns of a row of a table."""
+"""Sets values in a row of a table."""
 Clause = Callable[[Merge, Mapping[str, Any]], object]
-"""Gives values by a clause of a merge, and runs it."""
+"""Sets values by a merge clause, and runs the merge."""
 
 
 def keeps_values(give: Give, root: Path, number: int, names: Iterable[str] = KEPT) -> None:
-    """Each value is read as it was given.
+    """Assert that each value is read back as given.
 
     Args:
         number: The id of the row that gets them.
-        names: Keys of `KEPT`, whose values are given together.
+        names: Keys of `KEPT`; their values are set together.
     """
     given, stored = ({k: v for name in names for k, v in KEPT[name][i].items()} for i in (0, 1))
     give(make_table(root), given)
@@ -149,7 +149,7 @@ def keeps_values(give: Give, root: Path, number: int, names: Iterable[str] = KEP
 
 
 def refuses_values(give: Give, root: Path) -> None:
-    """Each value is refused, and nothing is written."""
+    """Assert that each value is rejected, and nothing is written."""
     make_table(root)
     before = sorted(each for each in root.rglob("*") if each.is_file())
     for given, said in REFUSED.values():
@@ -160,15 +160,15 @@ def refuses_values(give: Give, root: Path) -> None:
 
 
 def update_matched(merge: Merge, given: Mapping[str, Any]) -> object:
-    """Give values to rows that meet one of the source."""
+    """Set values in matched rows."""
     return merge.when_matched_update(given).execute()
 
 
 def update_others(merge: Merge, given: Mapping[str, Any]) -> object:
-    """Give values to rows that meet none."""
+    """Set values in rows that the source does not match."""
     return merge.when_not_matched_by_source_update(given).execute()
 
 
 def insert(merge: Merge, given: Mapping[str, Any]) -> object:
-    """Give values to a new row."""
+    """Set values in an inserted row."""
     return merge.when_not_matched_insert({"id": 2, **given}).execute()

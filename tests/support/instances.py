@@ -1,4 +1,4 @@
-"""Instances of Dagster for tests: each its own, on SQLite as a user's is by default."""
+"""Dagster instances for tests: each separate, on SQLite as by default."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ import dagster as dg
 
 @contextmanager
 def new_instance() -> Iterator[dg.DagsterInstance]:
-    """An instance that nobody has used; its tables are copied, since to make them takes long."""
+    """An unused instance; its tables are copied, because creating them is slow."""
     with TemporaryDirectory(prefix="dagster-") as folder:
         home = Path(folder) / "home"
         shutil.copytree(_unused_home().name, home)
@@ -26,7 +26,7 @@ def new_instance() -> Iterator[dg.DagsterInstance]:
 def _unused_home() -> TemporaryDirectory[str]:
     folder = TemporaryDirectory(prefix="dagster-")
     with dg.instance_for_test(temp_dir=folder.name) as instance:
-        # Each makes the tables that it reads.
+        # Each call creates the tables that it reads.
         instance.get_runs(limit=1)
         instance.fetch_materializations(dg.AssetKey("none"), limit=1)
         instance.all_instigator_state()

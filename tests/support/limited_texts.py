@@ -1,4 +1,4 @@
-"""A table whose texts are declared CHAR(3) and VARCHAR(3), at every depth."""
+"""A table with texts of types CHAR(3) and VARCHAR(3), at every depth."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ LONGER: dict[str, object] = {
     "m.key": [("abcd", "x")],
     "m.value": [("abc", "xxxx")],
 }
-"""By the path that is named, the value of the column."""
+"""By the path in the error, the value of the column."""
 
 
 def rows_of(*wanted: dict[str, object]) -> pa.Table:
@@ -52,7 +52,7 @@ def rows_of(*wanted: dict[str, object]) -> pa.Table:
 
 
 def create_limited(root: Path) -> DeltaLog:
-    """A table of two rows, the second with nothing but its id."""
+    """A table of two rows; the second has only its id."""
     log = create(root, LENGTHS)
     da.write(log, rows_of(FULL, {"id": 2}))
     return log

@@ -1,4 +1,4 @@
-"""Logs with a commit that was acknowledged and replaced, as a rename over its file does."""
+"""Logs with an acknowledged commit that was replaced, as by a rename over its file."""
 
 from __future__ import annotations
 
@@ -20,14 +20,14 @@ SPARK = "Apache-Spark/4.2.0 Delta-Lake/4.4.0"
 
 
 def append(log: DeltaLog, path: str, **options: Any) -> None:
-    """Append a file of a byte, with all that a commit of ours leaves."""
+    """Append a file of one byte, with everything that our commits leave."""
     txn = begin(log, **options)
     txn.stage(stage_files(add(path, modification_time=FUTURE)))
     assert txn.commit(operation="WRITE").failed_hooks == ()
 
 
 def commit_to_be_lost(log: DeltaLog) -> int:
-    """A commit whose checksum says much that is true of it alone; its version."""
+    """Commit a version whose checksum has facts of this commit only; return the version."""
     txn = begin(log)
     txn.stage(stage_files(add("lost", size=7, modification_time=FUTURE)))
     txn.set_properties({"lost": "true"})
@@ -38,7 +38,7 @@ def commit_to_be_lost(log: DeltaLog) -> int:
 
 
 def replace_commit(log: DeltaLog, version: int, *actions: Action, **info: Any) -> str:
-    """Put another's commit in the place of a version's; its `txnId`."""
+    """Replace a version's commit by another writer's commit; return its `txnId`."""
     txn_id = str(uuid.uuid4())
     values = {"timestamp": 0, "operation": "WRITE", "engineInfo": SPARK, "txnId": txn_id, **info}
     body = {name: value for name, value in values.items() if value is not None}

@@ -1,4 +1,4 @@
-"""Memory limits that the kernel sets: programs run in a control group of their own."""
+"""Memory limits of the kernel: programs run in a control group of their own."""
 
 from __future__ import annotations
 
@@ -14,15 +14,16 @@ _ROOT = Path("/sys/fs/cgroup")
 
 
 class NoLimitError(Exception):
-    """Nobody lets us make a control group here."""
+    """Control groups cannot be created here."""
 
 
 @contextmanager
 def memory_limit(num_bytes: int) -> Iterator[Path]:
-    """A control group of so much memory, below our own; no swap. Files that are cached count, too.
+    """A control group with this memory limit below our own group, without swap. Cached files count,
+    too.
 
     Raises:
-        NoLimitError: There is none to be had.
+        NoLimitError: No control group can be created.
     """
     group = _make_group(num_bytes)
     try:
@@ -32,7 +33,7 @@ def memory_limit(num_bytes: int) -> Iterator[Path]:
 
 
 def run_within(group: Path, program: str, *arguments: str) -> subprocess.CompletedProcess[str]:
-    """What a program of Python makes of it; killed by the kernel if it needs more."""
+    """The result of a Python program; the kernel kills it above the limit."""
     enter = f'echo $$ > {group}/cgroup.procs && exec "$@"'
     command = [sys.executable, "-c", program, *arguments]
     return subprocess.run(
@@ -61,7 +62,7 @@ def _make_group(num_bytes: int) -> Path:
 
 
 def _places() -> Iterator[tuple[Path, Sequence[tuple[str, int | None]]]]:
-    """Groups below which there may be others, with the files that limit these; None: the limit."""
+    """Possible parent groups, with the files that limit their children; None means the limit."""
     for line in Path("/proc/self/cgroup").read_text().splitlines() if os.name == "posix" else ():
         _, controllers, path = line.split(":", 2)
         inside = path.lstrip("/")

@@ -1,4 +1,4 @@
-"""Damage for fuzz tests: bits, bytes and fragments that have broken readers before."""
+"""Damage for fuzz tests: bits, bytes and fragments that have broken readers."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ FRAGMENTS = [
 
 
 def mutate(data: bytes, rnd: random.Random, *, times: int = 3) -> bytes:
-    """The data, damaged in up to so many places."""
+    """The data, damaged in at most this many places."""
     for _ in range(rnd.randint(0, times)):
         if data:
             data = rnd.choice(_WAYS)(data, rnd)
@@ -37,37 +37,37 @@ def mutate(data: bytes, rnd: random.Random, *, times: int = 3) -> bytes:
 
 
 def flip(data: bytes, rnd: random.Random) -> bytes:
-    """One bit is another."""
+    """Flip one bit."""
     at = rnd.randrange(len(data))
     return data[:at] + bytes([data[at] ^ 1 << rnd.randrange(8)]) + data[at + 1 :]
 
 
 def truncate(data: bytes, rnd: random.Random) -> bytes:
-    """The end is gone."""
+    """Cut the end."""
     return data[: rnd.randrange(len(data))]
 
 
 def cut_gap(data: bytes, rnd: random.Random) -> bytes:
-    """A few bytes are gone."""
+    """Remove a few bytes."""
     at = rnd.randrange(len(data))
     return data[:at] + data[at + rnd.randint(1, 8) :]
 
 
 def repeat_piece(data: bytes, rnd: random.Random) -> bytes:
-    """A piece stands somewhere else as well."""
+    """Copy a piece to another place."""
     at, to = rnd.randrange(len(data)), rnd.randrange(len(data))
     return data[:to] + data[at : at + rnd.randint(1, 40)] + data[to:]
 
 
 def insert_fragment(data: bytes, rnd: random.Random) -> bytes:
-    """A fragment stands where a name or a value could."""
+    """Insert a fragment at the place of a name or a value."""
     places = [i + 1 for i, byte in enumerate(data) if byte in b"{,:"] or [0]
     at = rnd.choice(places)
     return data[:at] + rnd.choice(FRAGMENTS) + data[at:]
 
 
 def replace_value(data: bytes, rnd: random.Random) -> bytes:
-    """A fragment stands in the place of a value."""
+    """Replace a value by a fragment."""
     places = [i + 1 for i, byte in enumerate(data) if byte == ord(":")] or [0]
     at = rnd.choice(places)
     ends = [end for end in (data.find(b",", at), data.find(b"}", at)) if end >= 0]

@@ -1,7 +1,7 @@
-"""Prepare what tests need beside Python packages: delta-spark, connectors, Azurite, archives.
+"""Prepare non-Python tools for the tests: delta-spark, connectors, Azurite, archives.
 
-`make test` runs it first, so that no test waits for a download. What cannot be installed is named;
-its tests skip.
+`make test` runs it first, so that no test waits for a download. It names the tools that it cannot
+install; their tests skip.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from tests.support.class_archive import ensure_class_archive
 from tests.support.servers.azure import AzuriteMissingError, ensure_azurite
 from tests.support.servers.connectors import connector_jars
 
-# Two processes of Maven at once could spoil the folder in which it keeps what it has downloaded.
+# Two concurrent processes of Maven could damage its download folder.
 _SIDE_BY_SIDE: tuple[Sequence[Callable[[], object]], ...] = (
     (connector_jars, lambda: ensure_class_archive(ensure_delta_spark().python)),
     (ensure_azurite, ensure_class_archive),
@@ -22,7 +22,7 @@ _SIDE_BY_SIDE: tuple[Sequence[Callable[[], object]], ...] = (
 
 
 def _obstacle(installs: Sequence[Callable[[], object]]) -> str | None:
-    """Why a tool cannot be installed; None if all are there."""
+    """The reason why a tool cannot be installed; None if all tools exist."""
     try:
         for install in installs:
             install()
@@ -32,7 +32,7 @@ def _obstacle(installs: Sequence[Callable[[], object]]) -> str | None:
 
 
 def main() -> None:
-    """Install all tools, and name what cannot be had."""
+    """Install all tools, and name the tools that cannot be installed."""
     with ThreadPoolExecutor() as threads:
         for obstacle in threads.map(_obstacle, _SIDE_BY_SIDE):
             if obstacle:

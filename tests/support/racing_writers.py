@@ -1,7 +1,7 @@
-"""Processes that append to one table over a store that fails by chance, and what must come of it.
+"""Processes that append to one table over a faulty store, and checks of the result.
 
 `python -m tests.support.racing_writers` runs one writer, with its `Task` as JSON in stdin. It
-prints a line of JSON for each commit, and at last the faults that happened on purpose.
+prints a line of JSON for each commit, and at last the injected faults.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ TEN_PERCENT = Faults(lost_requests=0.1, lost_answers=0.1, late_requests=0.1, del
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Task:
-    """What one process is to do."""
+    """The task of one process."""
 
     uri: str
     storage_options: Mapping[str, Any] = field(default_factory=dict)
@@ -54,23 +54,23 @@ class Task:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Told:
-    """What a writer was told of one commit."""
+    """The outcome of one commit, as its writer saw it."""
 
     writer: int
     number: int
     is_acknowledged: bool
-    """If not, the writer was told that the outcome is unknown, and left it at that."""
+    """False if the writer got an unknown outcome and did not retry."""
     attempts: int
-    """Commit files tried by the write that was acknowledged."""
+    """Commit files tried by the acknowledged write."""
     tries: int
-    """Writes, of which all but the last failed."""
+    """Writes; all of them failed except the last."""
     seconds: float
-    """From the first try to the last."""
+    """From the first write to the last."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Race:
-    """How a race went."""
+    """The outcome of a race."""
 
     told: Sequence[Told]
     injected: Counter[str]
@@ -98,7 +98,7 @@ def race(
     faults: Faults = TEN_PERCENT,
     seed: int,
 ) -> Race:
-    """Let so many processes append so many times each."""
+    """Let processes append to the table, each this many times."""
     started = time.perf_counter()
     processes = [
         subprocess.Popen(
@@ -137,7 +137,7 @@ def race(
 
 
 def check(race: Race, log: DeltaLog) -> None:
-    """What was acknowledged is there once, what is unknown at most once, and nothing else is."""
+    """Assert that acknowledged commits exist once, unknown ones at most once, and no others."""
     acknowledged = {(t.writer, t.number) for t in race.told if t.is_acknowledged}
     unknown = {(t.writer, t.number) for t in race.told if not t.is_acknowledged}
     latest = log.snapshot().version
@@ -160,9 +160,9 @@ def rows_of(writer: int, number: int) -> list[str]:
 
 
 def write(log: DeltaLog, task: Task, number: int, chance: random.Random) -> Told:
-    """Write until it is acknowledged; half of the unknown outcomes are left unknown.
+    """Write until the commit is acknowledged; leave half of the unknown outcomes unknown.
 
-    Every other write is impatient: it tries one version once, which leaves more of them unknown.
+    Every other write is impatient: it tries one version once, so more outcomes are unknown.
     """
     started = time.perf_counter()
     tries, attempts, is_acknowledged = 0, 0, False

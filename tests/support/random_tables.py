@@ -1,4 +1,4 @@
-"""What a seed draws for tables of tests: types, and values and stored forms of them."""
+"""Random tables for tests, by a seed: types, values and their stored forms."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ DAYS = (date(9999, 12, 30) - FIRST.date()).days
 
 
 class Drawn:
-    """What a seed draws: types, and values and stored forms of them."""
+    """Random types, values and stored forms, drawn by a seed."""
 
     types: Sequence[DataType] = (*COMPARABLE, VOID, VARIANT)
     """Types that are not nested."""
@@ -88,7 +88,8 @@ class Drawn:
         )
 
     def stored(self, data_type: DataType) -> DataType | None:
-        """The type as a file may have it: without fields that came later, with others; or none."""
+        """A type that a file may have for this type: without later fields, with other fields; or
+        none."""
         match data_type:
             case StructType(fields=fields):
                 kept = [
@@ -152,7 +153,7 @@ class Drawn:
         return made[data_type]
 
     def rows(self, schema: StructType, count: int) -> pa.Table:
-        """A table as a file may have it."""
+        """A table in a possible form of a file."""
         stored = self.stored(schema)
         if not isinstance(stored, StructType):
             return pa.table({"none of the table's": [0] * count})
@@ -165,7 +166,7 @@ class Drawn:
 
 
 class DrawnAtEdges(Drawn):
-    """What a seed draws for tables that every engine can write, of values at the edges of types."""
+    """Random tables that every engine can write, with values at the edges of types."""
 
     types = COMPARABLE
     separators = ".-é_"
@@ -176,25 +177,25 @@ class DrawnAtEdges(Drawn):
         self._nulls = 0.0
 
     def value(self, data_type: DataType, nullable: bool = True) -> Any:
-        """A value; of the few that the column has."""
+        """A value; one of the column's few values."""
         if nullable and self.random.random() < self._nulls:
             return None
         return super().value(data_type, False)
 
     def column(self, data_type: DataType, count: int) -> list[Any]:
-        """Values of a column, which has some edges only, and some nulls, no others, or none."""
+        """Values of a column that has only some edges, with some nulls, only nulls, or none."""
         self._chosen = [self.random.randrange(60) for _ in range(self.random.choice((1, 2, 9)))]
         self._nulls = self.random.choice((0, 0.2, 0.5, 1))
         return [self.value(data_type) for _ in range(count)]
 
     def leaf(self, data_type: DataType) -> Any:
-        """One of the values at the type's edges that the column has."""
+        """One of the edge values that the column uses."""
         edges = edges_of(data_type)
         return edges[self.random.choice(self._chosen) % len(edges)]
 
 
 def edges_of(data_type: DataType) -> Sequence[Any]:
-    """Values that are easily stored, compared or described wrongly."""
+    """Values that are often stored, compared or described wrongly."""
     if data_type in INTEGER_RANGES:
         least, most = INTEGER_RANGES[data_type]
         return (least, least + 1, -1, 0, 7, most - 1, most)

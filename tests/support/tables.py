@@ -18,7 +18,7 @@ from delta_ops.protocol.table_definition import TableDefinition
 from delta_ops.transaction import Staged
 
 SHARED = Path(__file__).resolve().parents[3] / "shared"
-"""Tables by other writers and real records; only where they lie beside the project."""
+"""Tables by other writers and real records; present only beside the project."""
 
 needs_shared = pytest.mark.skipif(not SHARED.exists(), reason="../shared is absent")
 
@@ -37,7 +37,7 @@ def metadata(**changes: Any) -> Metadata:
 def define(
     schema: StructType, partition_by: Sequence[str] = (), **configuration: str
 ) -> TableDefinition:
-    """A table with properties by their names without `delta.`."""
+    """A table with properties; their names omit `delta.`."""
     return TableDefinition(
         protocol=Protocol(min_reader_version=2, min_writer_version=5),
         metadata=metadata(
@@ -49,7 +49,7 @@ def define(
 
 
 def add(path: str, **changes: Any) -> AddFile:
-    """An add that differs from others by its path."""
+    """An add with this path."""
     values: dict[str, Any] = {"size": 1, "partition_values": {}, "modification_time": 0}
     return AddFile(path=path, **{**values, **changes})
 
@@ -60,13 +60,13 @@ def remove(path: str, **changes: Any) -> RemoveFile:
 
 
 def stage_files(*adds: AddFile) -> Staged:
-    """Files as an engine would hand them to a transaction."""
+    """Files as an engine hands them to a transaction."""
     schema = schema_from_json(SCHEMA)
     return Staged(adds=adds, schema=schema, partition_columns=(), num_rows=len(adds))
 
 
 def write_log(root: Path, commits: Iterable[Iterable[Action]]) -> DeltaLog:
-    """A log of these commits; the first gets protocol and metadata before it."""
+    """A log of these commits; the first one also gets protocol and metadata."""
     log = DeltaLog(root)
     for version, actions in enumerate(commits):
         first: list[Action] = [PROTOCOL, metadata()] if version == 0 else []
@@ -75,7 +75,7 @@ def write_log(root: Path, commits: Iterable[Iterable[Action]]) -> DeltaLog:
 
 
 def clean_up(log: DeltaLog, before: int = 1) -> None:
-    """Delete the commits below a version: damage of the checkpoint cannot be made good then."""
+    """Delete the commits below a version, so that they cannot replace a damaged checkpoint."""
     for version in range(before):
         log.storage.delete(f"{log.log_directory}/{commit_name(version)}")
 
@@ -86,12 +86,12 @@ def live_paths(log: DeltaLog, version: int | None = None) -> set[str]:
 
 
 def rows(table: pa.Table) -> list[dict[str, Any]]:
-    """Rows in an order of their own, to compare tables as sets of rows."""
+    """Rows in a fixed order, to compare tables as sets of rows."""
     return sorted(table.to_pylist(), key=lambda row: [repr(row[name]) for name in sorted(row)])
 
 
 def rows_by_deltalake(path: Path, version: int | None = None) -> list[dict[str, Any]]:
-    """The rows as the `deltalake` package reads them; of the latest version if None."""
+    """The rows of a version, by default the latest, as the `deltalake` package reads them."""
     from deltalake import DeltaTable
     from pyarrow.fs import LocalFileSystem, SubTreeFileSystem
 

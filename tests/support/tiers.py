@@ -1,4 +1,4 @@
-"""Shards and seeds: which tests a run selects, and what its random tests draw.
+"""Shards and seeds: the tests of a run, and the values of its random tests.
 
 Nothing here depends on the date, on the machine or on chance, except `SEED=random`.
 """
@@ -15,7 +15,7 @@ import pytest
 
 SEED, DEFAULT_SEED = "SEED", "0"
 JVM_FOLDERS = tuple(f"tests/{name}/" for name in ("examples", "interop", "peers", "spark"))
-"""Folders whose tests share a JVM, which takes long to start."""
+"""Folders whose tests share a JVM, because it starts slowly."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -50,10 +50,10 @@ def parse_shard(text: str) -> Shard:
 
 
 def parse_seed(text: str) -> int:
-    """Parse the seed of a run: a whole number, or `random` for a new one.
+    """Parse the seed of a run: a whole number, or `random` for a new seed.
 
     Raises:
-        pytest.UsageError: The text is neither.
+        pytest.UsageError: The text is not a seed.
     """
     if text == "random":
         return secrets.randbelow(2**31)
@@ -66,7 +66,7 @@ def seeded(number: int) -> random.Random:
     """Random numbers of one test case, by the seed of the run.
 
     Args:
-        number: Tells the cases of a run apart. The same number and seed give the same values.
+        number: Distinguishes the cases of a run. The same number and seed give the same values.
     """
     seed = os.environ.get(SEED, DEFAULT_SEED)  # the environment reaches processes of tests, too
     return random.Random(number if seed == DEFAULT_SEED else f"{seed}/{number}")

@@ -1,4 +1,4 @@
-"""Variants for tests: their bytes, what bytes say, and tables that store parts of them apart."""
+"""Variants for tests: encoding, decoding, and tables with shredded variants."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ _PROTOCOL = Protocol(
 
 
 def dictionary(names: Iterable[str], width: int = 4) -> bytes:
-    """The bytes of a dictionary with these names in their order, numbers in so many bytes."""
+    """The bytes of a dictionary with these names in this order, and numbers of this width."""
     texts = [name.encode() for name in names]
     numbers = [len(texts), *accumulate(map(len, texts), initial=0)]
     packed = [each.to_bytes(width, "little") for each in numbers]
@@ -95,9 +95,9 @@ def encode(value: Any, names: FieldNames) -> bytes:
 
 
 def decode(value: bytes, metadata: bytes) -> Any:
-    """What valid bytes say, read the short way: members end where the next of them starts.
+    """Decode valid bytes by the short rule: a member ends at the start of the next member.
 
-    Types that JSON lacks are their header and their bytes.
+    Types without a JSON form become their header and their bytes.
     """
     return _decode(value, field_names(metadata).names)
 
@@ -160,7 +160,7 @@ def fields(**types: pa.DataType) -> pa.StructType:
 
 
 def shredded_type(typed: pa.DataType) -> pa.StructType:
-    """A variant of which a part has columns of its own."""
+    """The type of a shredded variant."""
     metadata = pa.field("metadata", pa.binary(), nullable=False)
     return pa.struct([metadata, _BINARY, pa.field("typed_value", typed)])
 
@@ -178,7 +178,7 @@ def write(root: Path, stored: pa.Table, schema: StructType, mode: str = "none") 
 
 
 def write_log(root: Path, schema: StructType, mode: str = "none") -> DeltaLog:
-    """A table of the file that is there already."""
+    """A table of an existing file."""
     log = DeltaLog(root)
     metadata = Metadata(
         id="0" * 36,
@@ -194,7 +194,7 @@ def write_log(root: Path, schema: StructType, mode: str = "none") -> DeltaLog:
 
 
 def read(root: Path, stored: pa.Array) -> pa.Array:
-    """The column v of a table whose file has this."""
+    """The column v of a table whose file has this column."""
     log = write(root, pa.table({"v": stored}), StructType((StructField("v", VARIANT),)))
     column = da.to_table(log)["v"].combine_chunks()
     column.validate(full=True)
@@ -203,7 +203,7 @@ def read(root: Path, stored: pa.Array) -> pa.Array:
 
 
 def says(column: pa.Array) -> list[Any]:
-    """What the variants of a column say; "SQL NULL" is none at all."""
+    """The decoded variants of a column; "SQL NULL" for a missing variant."""
     return [
         decode(each["value"], each["metadata"]) if each else "SQL NULL"
         for each in column.to_pylist()

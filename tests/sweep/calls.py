@@ -58,7 +58,7 @@ def _convert(table: Path) -> None:
 
 
 def _read_by_others(table: Path) -> None:
-    """Changes by Arrow's C interface, which has a limit of its own: schemas of 64 levels."""
+    """Read changes by Arrow's C interface, which limits schemas to 64 levels."""
     reader = da.read_changes(table, 0)
     try:
         pa.table(reader)
@@ -127,7 +127,7 @@ READS: Mapping[str, Call] = {
     "row_count": lambda t: row_count(DeltaLog(t).snapshot()),
     "changed_values": lambda t: changed_values(t, "p", 0),
 }
-"""Calls that leave the table as it is."""
+"""Calls that do not change the table."""
 
 
 def _all_of(snapshot: Snapshot) -> None:
@@ -203,7 +203,7 @@ WRITES: Mapping[str, Call] = {
 REFUSED = frozenset(
     {"advise", "cluster_by", "drop_feature", "generate_manifest", "snapshot of a time"}
 )
-"""Calls that are refused of an intact table too, after a look at it."""
+"""Calls that are rejected for an intact table too, after opening it."""
 
 VALUES = frozenset(
     {
@@ -211,7 +211,7 @@ VALUES = frozenset(
         *("__version__", "col", "lit", "parse_expression", "parse_predicate", "open_storage"),
         *("assess", "health_json", "plan_clean_up_log", "plan_compact_log", "plan_optimize"),
         *("plan_purge", "plan_repair", "plan_revert", "plan_vacuum"),
-        # Hooks and what jobs call; each is reached by the calls above.
+        # Hooks, and functions that jobs call; the calls above reach each of them.
         *("checkpoint_if_due", "write_checksum"),
     }
 )

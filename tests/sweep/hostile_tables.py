@@ -1,4 +1,4 @@
-"""Logs and files that no writer should leave: one table, damaged in many ways, one at a time."""
+"""Invalid logs and files: one table, damaged in many ways, one at a time."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ STRUCTS = '{"type":"struct","fields":[{"name":"a","nullable":true,"metadata":{},
 
 
 def create_table(root: Path) -> None:
-    """Rows in two partitions and an unnamed one, a deletion vector, changes, and a checkpoint."""
+    """Rows in two partitions and a null partition, a deletion vector, changes, and a checkpoint."""
     da.write(root, ROWS, partition_by=["p"], configuration=PROPERTIES)
     ddl.add_constraint(root, "positive", "id > 0")
     da.write(root, ROWS.slice(0, 2))
@@ -62,19 +62,19 @@ def actions_of(root: Path, version: int) -> list[Json]:
 
 
 def set_actions(root: Path, version: int, actions: Iterable[Json | str]) -> None:
-    """Replace a commit; a text is a line as it is."""
+    """Replace a commit; a text becomes a line unchanged."""
     lines = (each if isinstance(each, str) else json.dumps(each) for each in actions)
     log_file(root, commit_name(version)).write_text("\n".join(lines) + "\n")
     log_file(root, checksum_name(version)).unlink(missing_ok=True)
 
 
 def commit(*actions: Json | str) -> Damage:
-    """One more commit, of these actions."""
+    """One more commit with these actions."""
     return lambda root: set_actions(root, LATEST + 1, actions)
 
 
 def with_fields(kind: str, **fields: Any) -> Damage:
-    """The last action of this kind, committed once more with other fields; `...` leaves one out."""
+    """Commit the last action of this kind again with other fields; `...` omits a field."""
 
     def damage(root: Path) -> None:
         versions = range(LATEST, -1, -1)
@@ -87,7 +87,7 @@ def with_fields(kind: str, **fields: Any) -> Damage:
 
 
 def with_vector(**fields: Any) -> Damage:
-    """A file whose deletion vector is described in another way."""
+    """A file with another descriptor of its deletion vector."""
 
     def damage(root: Path) -> None:
         adds = [a["add"] for v in range(LATEST + 1) for a in actions_of(root, v) if "add" in a]
@@ -100,13 +100,13 @@ def with_vector(**fields: Any) -> Damage:
 
 
 def with_properties(**properties: Any) -> Damage:
-    """Properties in the metadata, added to those of the table; their names have __ for a dot."""
+    """Properties in the metadata, added to the table's; their names have __ for a dot."""
     named = {name.replace("__", "."): value for name, value in properties.items()}
     return with_fields("metaData", configuration={**PROPERTIES, **named})
 
 
 def with_schema(text: Any) -> Damage:
-    """A schema as the log has it, in a table without partitions."""
+    """A schema in the form of the log, in a table without partitions."""
     return with_fields("metaData", schemaString=text, partitionColumns=[])
 
 
@@ -158,7 +158,7 @@ def write_parquet(table: pa.Table) -> Callable[[Path], None]:
 
 
 def nested(levels: int) -> pa.Table:
-    """A column of structs within structs."""
+    """A column of structs nested in structs."""
     data_type = pa.int32()
     for _ in range(levels):
         data_type = pa.struct([("a", data_type)])
@@ -166,7 +166,7 @@ def nested(levels: int) -> pa.Table:
 
 
 def write_nested(levels: int) -> Callable[[Path], None]:
-    """A file of more levels than its reader takes."""
+    """A file with more levels than its reader supports."""
     return lambda place: pq.write_table(nested(levels), place)
 
 
@@ -175,7 +175,7 @@ def nested_schema(levels: int) -> str:
 
 
 def change_checkpoint(change: Callable[[pa.Table], pa.Table]) -> Damage:
-    """Another checkpoint, without the commits that it stands for."""
+    """Change the checkpoint, and delete the commits that it covers."""
 
     def damage(root: Path) -> None:
         place = log_file(root, checkpoint_name(CHECKPOINT))
@@ -192,7 +192,7 @@ def _drop_commits(root: Path) -> None:
 
 
 def damaged_checkpoint(change: Callable[[Path], None]) -> Damage:
-    """A damaged checkpoint, without the commits that it stands for."""
+    """Damage the checkpoint, and delete the commits that it covers."""
 
     def damage(root: Path) -> None:
         _drop_commits(root)
@@ -220,7 +220,7 @@ def empty_log(root: Path) -> None:
 
 
 def add_odd_names(root: Path) -> None:
-    """Names in the log that are nearly those of its files."""
+    """Add log files with names similar to valid names."""
     for name in (
         "9" * 25 + ".json",
         "-1.json",
@@ -297,7 +297,7 @@ PATHS: Mapping[str, Any] = {
     "a directory": "p=a",
     "a slash at the end": "x/",
 }
-"""No path of a store that has to be reached through a network."""
+"""Paths exclude stores on a network."""
 
 HOSTILE: dict[str, Damage] = {
     "an intact table": lambda root: None,
@@ -636,4 +636,4 @@ HOSTILE: dict[str, Damage] = {
     "a log that is a file": replace_log_by_file,
     "no table": shutil.rmtree,
 }
-"""Each damage by what it leaves."""
+"""The damages, each by its result."""

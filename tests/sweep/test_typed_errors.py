@@ -1,4 +1,4 @@
-"""Whatever is in a log or a file, a public function raises errors of delta_ops and no others."""
+"""For any damage to a log or a file, public functions raise only errors of delta_ops."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ KNOWN = [
     pytest.param("a column of type struct of no field", "export_schema", id="an empty struct"),
 ]
 SOME = 5
-"""`make test` takes one damage of this many, with one call that reads and one that changes."""
+"""`make test` takes one in this many damages, with one reading and one changing call."""
 
 
 @pytest.fixture(scope="module")
@@ -56,7 +56,7 @@ def damaged(intact: Path, name: str, number: int = 0) -> Path:
 
 
 def untyped_errors(root: Path, calls: Iterator[str] | list[str]) -> Iterator[str]:
-    """What the calls raise that is no error of delta_ops."""
+    """The errors of the calls that are not errors of delta_ops."""
     for name in calls:
         try:
             with suppress(DeltaOpsError):

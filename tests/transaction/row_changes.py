@@ -1,7 +1,7 @@
-"""A model of transactions as changes of rows, to tell what concurrent ones may come to.
+"""A model of transactions as changes of rows, with the possible results of concurrent ones.
 
-Every operation has three faces: what it does to any rows (`apply`), what it reads, removes and adds
-on the first rows (`footprint`), and how it is done with a transaction (`stage`).
+Every operation has three forms: its effect on any rows (`apply`), its reads, removes and adds on
+the first rows (`footprint`), and its execution in a transaction (`stage`).
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from delta_ops.transaction.replacement import plan_replacement
 Row = tuple[int, str]
 """Rows of id and p."""
 File = frozenset[Row]
-"""No two files of the model hold the same rows."""
+"""Files are compared by rows: no two files of the model have the same rows."""
 Matches = Callable[[Row], bool]
 
 FIRST: tuple[File, ...] = tuple(
@@ -34,12 +34,12 @@ FIRST: tuple[File, ...] = tuple(
         ("c", (20,)),
     )
 )
-"""The files of the table before."""
+"""The initial files of the table."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class State:
-    """What can be seen of a table."""
+    """The visible state of a table."""
 
     rows: tuple[Row, ...]
     """In order."""
@@ -49,7 +49,7 @@ class State:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Footprint:
-    """What an operation does, when it finds the first files."""
+    """The effect of an operation on the first files."""
 
     reads: Matches | None = None
     removed: frozenset[File] = frozenset()
@@ -78,7 +78,7 @@ class Append:
 
 @dataclass(frozen=True, slots=True)
 class Replace:
-    """Replace the rows that match; without new ones a delete."""
+    """Replace the matching rows; without new rows a delete."""
 
     predicate: Predicate
     matches: Matches
@@ -105,7 +105,7 @@ class Replace:
 
 @dataclass(frozen=True, slots=True)
 class Rearrange:
-    """Put the files of a partition together."""
+    """Combine the files of a partition."""
 
     partition: str
 
@@ -128,7 +128,7 @@ class Rearrange:
 
 @dataclass(frozen=True, slots=True)
 class Summarise:
-    """Append to one partition what another comes to: a write that depends on what it read."""
+    """Append one partition's sum to another: a write that depends on its reads."""
 
     source: str
     target: str
@@ -169,9 +169,9 @@ Operation = Append | Replace | Rearrange | Summarise | ChangeProperty
 
 
 def overlaps(winner: Operation, ours: Operation, level: str) -> bool:
-    """Whether the winner, prepared on the same rows, may rightly invalidate ours.
+    """Whether the winner, prepared on the same rows, may invalidate our transaction.
 
-    Changes of metadata are documented to conflict with everything that follows them.
+    By the docs, changes of metadata conflict with everything that follows them.
     """
     won, own = winner.footprint(), ours.footprint()
     if won.changes_metadata or won.removed & own.removed:

@@ -1,4 +1,4 @@
-"""Random histories of writes: a checksum equals the replay of the log, or is not there."""
+"""Random histories of writes: a checksum equals the replay of the log, or is absent."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ STEPS = st.sampled_from(
 
 
 class History:
-    """A table, and what is done to it."""
+    """A table, and operations on it."""
 
     def __init__(self, root: Path, interval: int, seed: int) -> None:
         self.root, self.random = root, seeded(seed)
@@ -102,7 +102,7 @@ class History:
         self.by_hand(
             AddFile(
                 path=row["path"],
-                size=place.stat().st_size,  # deltalake reads the file by it
+                size=place.stat().st_size,  # deltalake opens the file under this name
                 partition_values=dict(row["partitionValues"] or [("p", None)]),
                 modification_time=0,
             )
@@ -160,7 +160,7 @@ class History:
         return (tombstone(add, 1, data_change=True) for add in self.some_files())
 
     def by_hand(self, actions: Any) -> None:
-        """A commit with what our hook does after one."""
+        """A commit with our hook after it."""
         before = self.log.snapshot()
         actions = [CommitInfo(values={"txnId": str(before.version)}), *actions]
         self.foreign(actions)
@@ -174,7 +174,7 @@ class History:
         create_commit(self.log.storage, self.log.log_directory, version, all_actions)
 
     def check(self) -> int:
-        """Compare each checksum with the log; how many there are."""
+        """Compare each checksum with the log; return the number of checksums."""
         checked = 0
         for version in range(self.log.snapshot().version + 1):
             place = self.root / "_delta_log" / checksum_name(version)
@@ -187,7 +187,7 @@ class History:
 
 
 def replayed(root: Path, version: int) -> dict[str, Any]:
-    """What a checksum has to say, by the log's text from its beginning."""
+    """The expected checksum, from the log's text from its beginning."""
     sizes: dict[str, int] = {}
     last: dict[str, Any] = {"txn": {}, "domainMetadata": {}}
     for number in range(version + 1):

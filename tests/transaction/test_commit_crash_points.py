@@ -1,7 +1,7 @@
 """Commits killed before and after each of their storage calls: nothing is lost, doubled or torn.
 
-What a kill left is met by a reader, by a rerun, by a foreign writer before a rerun, and by vacuum;
-once, where several kills left the same files.
+Each state after a kill meets a reader, a rerun, a foreign writer before a rerun, and a vacuum;
+equal states are tested once.
 """
 
 from __future__ import annotations
@@ -41,13 +41,13 @@ RIVAL = (77, "a")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Scenario:
-    """An operation that may be killed and run again, and what it does to the rows."""
+    """An operation to kill and rerun, and its effect on the rows."""
 
     operate: Callable[[DeltaLog], object]
-    """Idempotent by its txn, or by finding nothing left to do."""
+    """Idempotent by its txn, or because a rerun finds no work."""
     change: Callable[[Rows], Rows]
     commits: int = 2
-    """Before the operation, each of two files of two rows."""
+    """Before the operation, the rows of two files, two rows each."""
     by_others: tuple[tuple[int, str], ...] = ()
     """Rows that appear during the operation."""
 
@@ -97,7 +97,7 @@ def append_after_a_rival(log: DeltaLog) -> None:
 
 
 def outside(log: DeltaLog) -> DeltaLog:
-    """The table, for a process that lives on."""
+    """The table, for a process that is not killed."""
     return DeltaLog("", storage=log.storage.inner if hasattr(log.storage, "inner") else log.storage)
 
 
@@ -135,7 +135,7 @@ SCENARIOS = {
 
 
 class Places:
-    """Where copies of a table go: folders of a disk, or roots in memory."""
+    """The places of copies of a table: folders of a disk, or roots in memory."""
 
     def __init__(self, folder: Path, kind: str) -> None:
         self.folder, self.kind, self._numbers = folder, kind, count()
@@ -193,7 +193,7 @@ def pairs(found: Sequence[dict[str, object]]) -> Rows:
 
 
 def versions(storage: Storage) -> list[int]:
-    """The contents of the commit files; each of them is whole."""
+    """The contents of the commit files; each file is whole."""
     names = [info.path for info in storage.list_from("_delta_log", "0")]
     commits = [name for name in names if name.endswith(".json")]
     for name in commits:
@@ -202,7 +202,7 @@ def versions(storage: Storage) -> list[int]:
 
 
 def check_contiguous(storage: Storage) -> None:
-    """No version is missing, and none has a checksum that is not its own."""
+    """Assert that no version is missing and each checksum belongs to its version."""
     found = versions(storage)
     assert found == list(range(len(found)))
     for version in found:
@@ -210,7 +210,7 @@ def check_contiguous(storage: Storage) -> None:
 
 
 def check_swept(storage: Storage) -> None:
-    """Vacuum leaves the live files and the log, whatever was killed."""
+    """Assert that vacuum keeps the live files and the log, whatever was killed."""
     log = DeltaLog("", storage=storage)
     vacuum(log, clock=lambda: system_clock() + 10 * DAY_MS)
     paths = [info.path for info in storage.list_tree("")]
@@ -220,7 +220,7 @@ def check_swept(storage: Storage) -> None:
 
 
 def check_crash(places: Places, scenario: Scenario, before: list[Rows], left: Storage) -> bool:
-    """Whether the operation was committed by the time of the crash."""
+    """Whether the operation was committed at the time of the crash."""
     old = before[-1] if before else []
     with_others = sorted([*old, *scenario.by_others])
     new = scenario.change(with_others)
@@ -230,7 +230,7 @@ def check_crash(places: Places, scenario: Scenario, before: list[Rows], left: St
     for version, rows_then in enumerate(before):
         assert rows_of(left, version) == rows_then
 
-    # A foreign writer goes on, and then the operation is run again.
+    # A foreign writer commits, and then the operation runs again.
     foreign_root = places.on_disk(left)
     if found or before:
         assert pairs(rows_by_deltalake(foreign_root)) == found
@@ -249,7 +249,7 @@ def check_crash(places: Places, scenario: Scenario, before: list[Rows], left: St
     assert pairs(rows_by_deltalake(foreign_root)) == expected
     check_contiguous(foreign)
 
-    # Nobody else comes, and the operation is run again, twice.
+    # No other writer commits, and the operation runs again, twice.
     scenario.operate(DeltaLog("", storage=left))
     count_before = len(versions(left))
     scenario.operate(DeltaLog("", storage=left))
@@ -267,7 +267,7 @@ def carries_txn(storage: Storage) -> bool:
 
 
 def files_of(storage: Storage) -> tuple[tuple[str, int], ...]:
-    """Names but for their UUIDs, and sizes."""
+    """Names without UUIDs, and sizes."""
     return tuple(sorted((_UUID.sub("*", info.path), info.size) for info in storage.list_tree("")))
 
 
@@ -279,7 +279,7 @@ CASES = {
 }
 """Places and scenarios of `make test`: each place, and each kind of commit."""
 IN_MEMORY_TOO = ("the append that creates the table", "an overwrite of a partition", "optimize")
-"""Scenarios that are also searched in memory, where the store has no staged files."""
+"""Scenarios that also run in memory, where the store has no staged files."""
 
 
 @pytest.mark.parametrize(

@@ -1,9 +1,9 @@
-"""The commits of three sequences of writes, as a document of 2019 shows them from the reference.
+"""The commits of three sequences of writes, as a document of 2019 shows them for the reference.
 
 The document is parsed, not copied. Values differ from ours (ids, sizes, times); the order of the
-actions, the names of their fields and the JSON types of the values do not, but for what the
-reference writes otherwise since: `SINCE` and `metaData` before `protocol`. That the reference of
-today writes just this is asked of itself in `tests/interop/test_commits_side_by_side.py`.
+actions, the names of their fields and the JSON types of the values are equal, except for later
+changes of the reference: `SINCE`, and `metaData` before `protocol`.
+`tests/interop/test_commits_side_by_side.py` compares with the current reference.
 """
 
 from __future__ import annotations
@@ -31,8 +31,8 @@ COLUMN = pa.schema([("value", pa.int32())])
 Json = dict[str, Any]
 
 SINCE: dict[str, Json] = {
-    # The isolation that the commit was checked for, whether it read nothing, what it did in
-    # numbers, by whom, and which attempt it was.
+    # The checked isolation level, whether it read nothing, its metrics, its writer, and the number
+    # of the attempt.
     "commitInfo": {
         "isolationLevel": "str",
         "isBlindAppend": "bool",
@@ -42,7 +42,7 @@ SINCE: dict[str, Json] = {
     },
     # For data skipping.
     "add": {"stats": "str"},
-    # So that a tombstone says as much of the file as its add did.
+    # So that a tombstone describes the file as fully as its add.
     "remove": {"extendedFileMetadata": "bool", "partitionValues": {}, "size": "int"},
 }
 METRICS_OF_OVERWRITE = {"numRemovedFiles": "str", "numRemovedBytes": "str"}
@@ -64,7 +64,7 @@ def documented() -> list[list[list[Json]]]:
 
 
 def written(root: Path, mode: Mode) -> list[list[Json]]:
-    """The sequence by us: one row, two files of one row each, two files of three rows."""
+    """Our sequence: one row, two files of one row each, two files of three rows."""
     da.write(root, table(1))
     write_two_files(root, [[2], [3]], mode)
     write_two_files(root, [[4], [5, 6]], mode)
@@ -92,7 +92,7 @@ def shape(value: Any) -> Any:
 
 
 def expected(action: Json, *, removes: bool) -> Json:
-    """The shape of a documented action, with what has come since."""
+    """The shape of a documented action, with later additions."""
     ((kind, body),) = action.items()
     since = dict(SINCE.get(kind, {}))
     if kind == "commitInfo" and removes:

@@ -1,4 +1,4 @@
-"""The five cases of the commit loop, with a store that fails on purpose."""
+"""The five cases of the commit loop, on a store that fails on purpose."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ WITHOUT_WAITING = Pace(sleep=lambda _: None)
 
 
 class FaultyStorage:
-    """A storage whose `create` and `read` go through a function of the test's."""
+    """A storage whose `create` and `read` call a function of the test."""
 
     def __init__(self, inner: Storage, create: Callable[..., None]) -> None:
         self._inner, self._create = inner, create
@@ -231,7 +231,7 @@ def test_without_a_race_no_time_is_needed(tmp_path: Path) -> None:
 def test_a_store_that_refuses_after_it_was_silent_leaves_the_outcome_unknown(
     tmp_path: Path,
 ) -> None:
-    """The request that got no answer may still be carried out."""
+    """A request without an answer may still be carried out."""
     answers = iter([lost_request])
 
     def create(inner: Storage, path: str, data: bytes) -> None:
@@ -334,7 +334,7 @@ def test_commit_info_says_what_was_done(tmp_path: Path) -> None:
 
 
 def overtaken_and_cleaned_up(log: DeltaLog) -> None:
-    """Let others commit up to a checkpoint, and clean up all that is before it."""
+    """Let others commit up to a checkpoint, and clean up all earlier log files."""
     for i in range(12):
         prepared(log, f"{i}.parquet").commit(operation="WRITE")
     clean_up_log(log, clock=lambda: system_clock() + 60 * DAY_MS)
@@ -343,7 +343,7 @@ def overtaken_and_cleaned_up(log: DeltaLog) -> None:
 
 @pytest.mark.parametrize("is_table_there", [True, False])
 def test_a_version_that_was_cleaned_up_is_not_free(tmp_path: Path, is_table_there: bool) -> None:
-    """A commit there would be acknowledged, and nobody would ever read it."""
+    """A commit there would be acknowledged, but no reader would ever see it."""
     log = table(tmp_path)[0] if is_table_there else DeltaLog(tmp_path)
     time_ms = system_clock()
     slow = begin(log, pace=WITHOUT_WAITING, clock=lambda: time_ms)
@@ -371,7 +371,7 @@ def test_a_long_transaction_that_nothing_was_cleaned_up_beneath_commits(tmp_path
 
 
 def test_a_long_transaction_whose_outcome_is_unknown_keeps_its_files(tmp_path: Path) -> None:
-    """Whatever else fails: an attempt that got no answer may still land."""
+    """After any other failure, an attempt without an answer may still succeed."""
     log, storage = table(tmp_path, lost_request)
     time_ms = system_clock()
     slow = begin(log, pace=WITHOUT_WAITING, clock=lambda: time_ms)

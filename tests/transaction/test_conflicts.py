@@ -1,4 +1,4 @@
-"""What a commit that came first can invalidate."""
+"""Conflicts: changes in an earlier commit that invalidate a transaction."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def ids(*values: int) -> pa.Table:
 
 
 def copied(log: DeltaLog, *values: int) -> None:
-    """Commit rows that were made from the rows with a small id."""
+    """Commit rows that were derived from the rows with a small id."""
     txn = begin(log)
     txn.read(col("id") <= 3)
     txn.stage(da.stage_write(txn, ids(*values)))
@@ -175,7 +175,7 @@ def test_a_change_of_the_protocol_invalidates_whatever_was_prepared_before(tmp_p
 
 
 def test_an_earlier_write_of_the_same_application_invalidates_a_later_one(tmp_path: Path) -> None:
-    """It was not there when the later one was prepared."""
+    """It did not exist when the later transaction was prepared."""
     log = write_log(tmp_path, [[]])
     first, second, other = begin(log), begin(log), begin(log)
     for txn, identity in ((first, ("A", 1)), (second, ("A", 2)), (other, ("B", 1))):
@@ -267,7 +267,7 @@ def test_what_is_named_again_must_be_as_it_was(
     tmp_path: Path, data_change: bool, winner: list[AddFile | RemoveFile], conflicts: bool
 ) -> None:
     log = write_log(tmp_path, [[add("a"), add("c")]])
-    (tmp_path / "a").touch()  # it is looked for after the commit
+    (tmp_path / "a").touch()  # the lookup comes after the commit
     txn = begin(log)
     again = (add("a", data_change=data_change),)
     txn.apply(PutBack(files=again) if data_change else Describe(files=again))

@@ -1,6 +1,6 @@
-"""Claims about every operation of the Arrow engine, DDL and maintenance that commits.
+"""Claims about every committing operation of the Arrow engine, DDL and maintenance.
 
-The commit says what it did, a second run does nothing, and an append-only table loses no row.
+The commit describes its work, a rerun does nothing, and an append-only table loses no row.
 """
 
 from __future__ import annotations
@@ -421,7 +421,7 @@ SAID: Mapping[str, Json] = {
     ),
 }
 REARRANGE = ("backfill statistics", "optimize", "optimize, Z-order", "purge", "vacuum")
-"""Operations that conflict with no append, at any isolation level."""
+"""Operations that never conflict with an append, at any isolation level."""
 OWN_TXNS = {
     "backfill statistics": "delta_ops:backfill-statistics:",
     "optimize": "delta_ops:optimize:",
@@ -431,7 +431,7 @@ OWN_TXNS = {
     "restore": "delta_ops:restore:",
     "revert": "delta_ops:revert:",
 }
-"""Beginnings of the application ids of maintenance; the version is the one that it read."""
+"""Prefixes of the application ids of maintenance; the txn version is the version read."""
 BLIND = (
     "convert",
     "vacuum",
@@ -439,7 +439,7 @@ BLIND = (
     "write, mode append and merge of the schema",
     "write, mode error",
     "write, mode ignore",
-    # All of DDL, except what looks at files or rows.
+    # All of DDL, except operations that read files or rows.
     *(
         name
         for name, operation in COMMANDS.items()
@@ -459,7 +459,7 @@ SIZES_OF_FILES = {
 
 
 def table_of(root: Path, name: str) -> DeltaLog:
-    """A table on which the operation can run; it has no checkpoint."""
+    """A table for the operation, without a checkpoint."""
     return DeltaLog(prepared(root / "table", OPERATIONS[name], interval="100"))
 
 
@@ -521,7 +521,7 @@ def test_the_commit_says_what_it_did(tmp_path: Path, name: str) -> None:
 
 
 def check_metrics(metrics: Json, actions: list[Json], name: str) -> None:
-    """The metrics of a commit are those of its actions."""
+    """Assert that a commit's metrics match its actions."""
     adds = {each["add"]["path"]: each["add"]["size"] for each in actions if "add" in each}
     removes = {
         each["remove"]["path"]: each["remove"]["size"] for each in actions if "remove" in each

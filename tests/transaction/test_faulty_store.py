@@ -1,4 +1,4 @@
-"""Processes racing on a store that loses requests and answers; the long proof has more of them."""
+"""Processes that race on a store with lost requests and answers; the long tests have more."""
 
 from __future__ import annotations
 

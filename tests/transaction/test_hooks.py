@@ -1,4 +1,4 @@
-"""What happens after a commit: checksums and checkpoints, and nothing that can undo it."""
+"""Hooks after a commit: checksums and checkpoints, and no failure that undoes the commit."""
 
 from __future__ import annotations
 
@@ -116,11 +116,11 @@ def test_an_append_costs_one_more_call_than_it_did_and_reads_no_checkpoint(root:
     calls.clear()
     append(log, "7")
     assert [call for call in calls if call[1].endswith((".crc", ".parquet"))] == [
-        ("read", checksum_name(6)),  # when the table is opened, in place of the checkpoint
+        ("read", checksum_name(6)),  # when the table is opened, instead of the checkpoint
         ("create", checksum_name(7)),
     ]
     before, create_of_commit, create_of_checksum, after = calls[-4:]
-    assert before == after == ("stat", f"{6:020d}.json")  # whether the table is still the same
+    assert before == after == ("stat", f"{6:020d}.json")  # a check that the table is still the same
     assert create_of_commit == ("create", f"{7:020d}.json")
     assert create_of_checksum[0] == "create"
 
@@ -201,7 +201,7 @@ def test_no_storage_call_of_a_hook_that_fails_fails_the_commit(
         txn = prepared(calls.log(table), "6", on_event=events.append)
         result = txn.commit(operation="WRITE")
         assert result.version == 6
-        # Nothing can be done about it, and nothing is to be done.
+        # The failure has no remedy, and needs none.
         told = [event.hook for event in events if isinstance(event, HookFailed)]
         assert len(told) == len(result.failed_hooks) <= 1
         assert_whole(table)
@@ -229,7 +229,7 @@ def test_an_interrupt_in_a_hook_says_that_the_commit_stands(
 
 
 def hook_calls(root: Path) -> list[tuple[int, Path]]:
-    """The numbers of the storage calls of the hooks of an append, each with a table for it."""
+    """The numbers of the storage calls of an append's hooks, each with a table for it."""
 
     def copy(name: str) -> Path:
         return Path(shutil.copytree(root, root.parent / f"{root.name}-{name}"))
@@ -242,7 +242,7 @@ def hook_calls(root: Path) -> list[tuple[int, Path]]:
 
 
 def assert_whole(table: Path) -> None:
-    """The version is there for everybody, and the next one follows."""
+    """Assert that all readers see the version, and that a next commit succeeds."""
     log = DeltaLog(table)
     expected = {str(n) for n in range(7)}
     assert live_paths(log) == expected

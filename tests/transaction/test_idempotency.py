@@ -24,7 +24,7 @@ def with_txns(log: DeltaLog, *txns: Txn | tuple[str, int]) -> Transaction:
 
 
 def day(name: str, run: int) -> Txn:
-    """An overwrite of a day by a run."""
+    """An overwrite of a day, identified by a run."""
     return Txn(app_id=name, version=run, newer_is_stale=True)
 
 
@@ -120,7 +120,7 @@ def test_of_a_txn_in_the_newest_commit_one_commit_is_read(log: DeltaLog) -> None
     "pair", [("a", True), ("a", 1.0), ("a", "1"), (5, 1), ("", 1), ("a", 2**63), ("a", 1, 2), "ab"]
 )
 def test_what_is_no_txn_never_comes_into_the_log(log: DeltaLog, pair: Any) -> None:
-    """One that nobody could read would take the whole table with it."""
+    """An unreadable txn would make the whole table unreadable."""
     with pytest.raises(InvalidRequestError, match="is no txn"):
         begin(log).set_transaction(pair)
 

@@ -1,4 +1,4 @@
-"""In-commit timestamps: each commit's own time, later than that of the one before."""
+"""In-commit timestamps: each commit's own time, later than its predecessor's."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ def test_times_grow_whatever_the_clock_says(tmp_path: Path) -> None:
 
 
 def slow_append(root: Path) -> tuple[Transaction, int]:
-    """An append to a table of one version by a clock that stands, and the time of that version."""
+    """An append with a stopped clock to a table of one version, and that version's time."""
     da.write(root, ids(1), configuration=ENABLED)
     (first,) = times(root)
     slow = begin(DeltaLog(root), clock=lambda: 0)

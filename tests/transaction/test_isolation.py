@@ -1,4 +1,4 @@
-"""Isolation levels: which commits that came first a commit tolerates."""
+"""Isolation levels: the earlier commits that a commit tolerates."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def table(root: Path, level: str) -> DeltaLog:
 
 
 def overwriting(log: DeltaLog) -> Transaction:
-    """What read all rows and replaces them by one."""
+    """A transaction that reads all rows and replaces them by one row."""
     txn = begin(log)
     assert txn.snapshot
     txn.read(TRUE)
@@ -60,7 +60,7 @@ def dependent_append(log: DeltaLog) -> None:
 
 
 def rewrite_first_line(log: DeltaLog, **changes: object) -> None:
-    """Let the latest commit say other things of itself."""
+    """Change the commit info of the latest commit."""
     path = Path(log.uri) / "_delta_log" / f"{log.snapshot().version:020d}.json"
     lines = [json.loads(line) for line in path.read_text().splitlines()]
     lines[0]["commitInfo"] |= changes
@@ -68,19 +68,19 @@ def rewrite_first_line(log: DeltaLog, **changes: object) -> None:
 
 
 def silent_append(log: DeltaLog) -> None:
-    """An append by a writer that does not say whether it is blind, as deltalake's."""
+    """An append by a writer that does not record isBlindAppend, such as deltalake."""
     da.write(log, ids(2))
     rewrite_first_line(log, isBlindAppend=None)
 
 
 def lying_append(log: DeltaLog) -> None:
-    """An append that calls itself blind, in a word that is not one."""
+    """An append whose isBlindAppend is not a boolean."""
     da.write(log, ids(2))
     rewrite_first_line(log, isBlindAppend="false")
 
 
 def lying_overwrite(log: DeltaLog) -> None:
-    """What calls itself a blind append, and has removed what there was."""
+    """An overwrite that records isBlindAppend although it removed files."""
     da.write(log, ids(2), mode="overwrite")
     rewrite_first_line(log, isBlindAppend=True)
 

@@ -78,11 +78,11 @@ HALF_DONE = [
     CHANGES["drop table"],
     CHANGES["manifest"],
 ]
-"""What leaves neither the old rows and manifests nor the new ones where it fails."""
+"""Operations that leave neither the old nor the new rows and manifests when they fail."""
 
 
 def state(root: Path) -> Any:
-    """The rows of a table and its manifests, or why it has none."""
+    """The rows of a table and its manifests, or the error of opening it."""
     manifests = {
         str(each.relative_to(root)): len(each.read_text().splitlines())
         for each in root.glob("_symlink_format_manifest/**/manifest")
@@ -94,7 +94,7 @@ def state(root: Path) -> Any:
 
 
 def run(root: Path, command: Command, faults: Faults, seed: int) -> DeltaOpsError | None:
-    """Run a command on a faulty store; its error, which must be a typed one."""
+    """Run a command on a faulty store; return its error, which must be typed."""
     storage = FaultyStorage(open_storage(root), faults, seed)
     try:
         command.run(DeltaLog("", storage=storage))
@@ -105,7 +105,7 @@ def run(root: Path, command: Command, faults: Faults, seed: int) -> DeltaOpsErro
 
 @pytest.fixture(params=CHANGES)
 def case(request: pytest.FixtureRequest, tmp_path: Path) -> tuple[Command, Callable[[], Path]]:
-    """A command, and what makes a copy of the table on which it can run."""
+    """A command, and a function that copies a table for it."""
     command = CHANGES[request.param]
     root = prepared(tmp_path / "table", command, interval="100")
     numbers = iter(range(1_000))

@@ -1,4 +1,4 @@
-"""What a write leaves behind when it fails half-way, and what its result knows."""
+"""A write: its files after a failure half-way, and the facts in its result."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from tests.support.tables import rows
 
 
 class Interrupted(Transaction):
-    """A transaction that is interrupted when it is given the files of the surviving rows."""
+    """A transaction that is interrupted when it gets the files of the surviving rows."""
 
     num_staged = 0
 

@@ -99,7 +99,7 @@ def test_a_table_is_created_once(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("what", ["name", "description"])
 def test_what_a_table_is_called_is_a_text(tmp_path: Path, what: str) -> None:
-    """The log could not be read with anything else."""
+    """Any other value would make the log unreadable."""
     schema = StructType((StructField("id", LONG),))
     named: dict[str, Any] = {what: 5}
     with pytest.raises(InvalidRequestError, match=f"the table's {what} is 5"):

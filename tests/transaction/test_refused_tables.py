@@ -1,4 +1,4 @@
-"""Tables that we cannot write are refused before anything is written to disk."""
+"""Tables that we cannot write are rejected before any file is written."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A table that is deleted, and perhaps made again, under a handle that is open."""
+"""A table that is deleted, and perhaps created again, under an open handle."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ def log(tmp_path: Path) -> DeltaLog:
 def test_a_commit_begun_on_a_table_is_none_of_the_one_in_its_place(
     log: DeltaLog, stage: Callable[[Transaction], None], versions: int
 ) -> None:
-    da.write(log, OLD)  # so that the other may have fewer versions, as many, or more
+    da.write(log, OLD)  # so that the new table may have fewer versions, equally many, or more
     transaction = begin(log)
     replace_by(*[NEW] * versions)(log)
     stage(transaction)
@@ -113,7 +113,7 @@ def test_a_table_replaced_at_the_moment_of_a_commit_is_told(
         transaction.commit(operation="WRITE")
 
     assert done
-    assert transaction.may_be_committed  # so that nobody deletes files that a version may name
+    assert transaction.may_be_committed  # so that no files are deleted that a version may name
 
 
 @pytest.mark.parametrize("versions", [1, 2, 3], ids=lambda n: f"of {n} versions")
@@ -213,7 +213,7 @@ def test_an_interrupt_after_a_commit_says_that_it_stands(log: DeltaLog) -> None:
 
 
 def _failing_after_commit(log: DeltaLog, error: BaseException) -> DeltaLog:
-    """The table, where every question for a file fails once version 1 is there."""
+    """The table; every check for a file fails once version 1 exists."""
     commits: list[str] = []
 
     def on_call(_number: int, method: str, path: str, when: Literal["before", "after"]) -> None:

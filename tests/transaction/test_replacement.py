@@ -1,4 +1,4 @@
-"""Which files an overwrite by predicate concerns, where a partition value names no zone."""
+"""The files of an overwrite by predicate, for partition values without a time zone."""
 
 from __future__ import annotations
 

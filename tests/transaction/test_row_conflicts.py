@@ -33,7 +33,7 @@ def table(root: Path, *names: str) -> DeltaLog:
 def deleting(
     log: DeltaLog, name: str, rows: Collection[int], read: Predicate = TRUE, *, all_changed: bool
 ) -> Transaction:
-    """A transaction that deletes rows of a file, beside those that are deleted already."""
+    """A transaction that deletes rows of a file in addition to its deleted rows."""
     txn = begin(log, operation="restore")
     assert txn.snapshot
     file = next(file for file in txn.snapshot.add_files() if file.path == name)
@@ -64,7 +64,7 @@ def test_rows_that_differ_are_deleted_by_both(tmp_path: Path) -> None:
     assert versions == [3, 4, 5]
     assert deleted_rows(log) == {"a": [1, 2, 3, 4, 5, 6], "b": []}
     assert live_paths(log) == {"a", "b"}
-    # Each commit removes the file as the one before it left it.
+    # Each commit removes the file in the state that the previous commit left.
     gone = {str(each["deletionVector"]) for each in log.snapshot().tombstones().to_pylist()}
     assert len(gone) == 4
 

@@ -1,7 +1,7 @@
-"""Deletes and updates by deletion vectors among other transactions that begin together.
+"""Deletes and updates by deletion vectors among other concurrent transactions.
 
-Whatever commits comes to what a serial order of it gives; of two that change different rows of a
-file by vectors, none is refused.
+The committed transactions give the result of a serial order; two transactions that change different
+rows of a file by vectors both commit.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ ENABLED = {"delta.enableDeletionVectors": "true"}
 
 
 class Delete:
-    """Delete the rows that match."""
+    """Delete the matching rows."""
 
     def __init__(self, predicate: Predicate, matches: Matches) -> None:
         self.predicate, self.matches = predicate, matches
@@ -38,7 +38,7 @@ class Delete:
 
 
 class Update:
-    """Move the rows that match to another partition."""
+    """Move the matching rows to another partition."""
 
     def __init__(self, predicate: Predicate, matches: Matches, partition: str) -> None:
         self.predicate, self.matches, self.partition = predicate, matches, partition
@@ -51,7 +51,7 @@ class Update:
 
 
 class Write:
-    """Append rows, or overwrite a partition by them."""
+    """Append rows, or overwrite a partition with them."""
 
     def __init__(self, rows: Rows, partition: str | None = None) -> None:
         self.rows, self.partition = rows, partition
@@ -124,7 +124,7 @@ def commits(operation: Operation, transaction: Transaction) -> bool:
 
 
 def run(template: DeltaLog, names: Sequence[str]) -> list[str]:
-    """Commit these together; the ones that were not refused."""
+    """Commit these together; return the committed transactions."""
     log = copy(template)
     transactions = [begin(log) for _ in names]
     committed = [

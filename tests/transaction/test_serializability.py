@@ -1,7 +1,7 @@
-"""Transactions that begin together and commit one after the other, against a model of their rows.
+"""Transactions that begin together and commit in sequence, against a model of their rows.
 
-What comes of them is what some serial order of those that committed gives (under `Serializable`,
-that of their commits), and each that is refused overlaps with one that committed.
+The result is that of some serial order of the committed transactions (under `Serializable`, the
+order of their commits), and each rejected transaction overlaps with a committed one.
 """
 
 from __future__ import annotations
@@ -105,7 +105,7 @@ def commits(transaction: Transaction) -> bool:
 
 
 def check(template: DeltaLog, names: Sequence[str]) -> int:
-    """Commit these together; how many were refused."""
+    """Commit these together; return the number of rejected transactions."""
     log = copy(template)
     level = log.snapshot().properties.isolation_level
     operations = [OPERATIONS[name] for name in names]
@@ -156,7 +156,7 @@ def test_triples_come_to_what_a_serial_order_gives(template: DeltaLog) -> None:
 
 
 def check_overtaken(template: DeltaLog, late: str, others: Sequence[str]) -> bool:
-    """Commit one after others that began after it, each on what the one before it has left."""
+    """Commit a transaction after later ones that each build on the previous commit."""
     log = copy(template)
     transaction = begin(log)
     OPERATIONS[late].stage(transaction)
@@ -185,7 +185,8 @@ def check_overtaken(template: DeltaLog, late: str, others: Sequence[str]) -> boo
 def test_who_is_overtaken_by_several_comes_after_what_it_has_to(
     template: DeltaLog, names: Sequence[str]
 ) -> None:
-    # Who builds on a blind append that ours passes over leaves no order under WriteSerializable.
+    # If a transaction builds on a blind append that ours does not see, WriteSerializable has no
+    # order.
     is_strict = template.snapshot().properties.isolation_level == "Serializable"
     between = ["rearrange a", "append to a and b"] if is_strict else ["rearrange a"]
     one_by_one = list(product(names, between, names))

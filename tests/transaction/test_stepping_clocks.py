@@ -43,7 +43,7 @@ def clock_of(times: Iterator[int], last: int) -> int:
 
 
 def append(root: Path, value: int, *, begun_ms: int, committed_ms: int) -> None:
-    """An append by a clock that was set between its begin and its commit."""
+    """An append whose clock was changed between its begin and its commit."""
     times = iter([begun_ms])
     txn = begin(DeltaLog(root), clock=lambda: clock_of(times, committed_ms))
     txn.stage(da.stage_write(txn, ids(value)))
@@ -161,7 +161,7 @@ def test_times_of_files_that_go_back_find_the_versions_in_their_order(tmp_path: 
 def test_a_clock_set_back_does_not_hide_that_the_log_was_cleaned_up(
     tmp_path: Path, step_ms: int
 ) -> None:
-    """Else a commit would stand below a checkpoint that lacks it: written, and never read."""
+    """Otherwise a commit would be below a checkpoint that lacks it: written, and never read."""
     da.write(tmp_path, ids(0), configuration={"delta.logRetentionDuration": "interval 1 day"})
     times = iter([NOW])
     slow = begin(DeltaLog(tmp_path), clock=lambda: clock_of(times, NOW + step_ms))
@@ -196,7 +196,8 @@ def test_a_vacuum_of_another_engine_that_began_in_the_future_is_open(tmp_path: P
 
 
 def staged_long_ago(txn: Transaction, value: int, days: int) -> Staged:
-    """Files that the store dates so many days back: its clock was behind, or the writer is slow."""
+    """Files whose store time is days earlier: the store's clock was behind, or the writer is
+    slow."""
     staged = da.stage_write(txn, ids(value))
     time_ms = system_clock() - days * DAY_MS
     for add in staged.adds:
@@ -209,7 +210,7 @@ def staged_long_ago(txn: Transaction, value: int, days: int) -> Staged:
 def test_staged_files_that_a_vacuum_took_for_leftovers_are_not_committed(
     tmp_path: Path,
 ) -> None:
-    """Else the table would name files that are gone."""
+    """Otherwise the table would name deleted files."""
     da.write(tmp_path, ids(0))
     txn = begin(DeltaLog(tmp_path))
     txn.stage(da.stage_write(txn, ids(1)))

@@ -1,4 +1,4 @@
-"""The next commit tells of one that was lost, and reads no more where none can be."""
+"""The next commit reports a lost commit, and reads nothing extra where no commit can be lost."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def lose(log: DeltaLog) -> int:
 
 
 def told_by_append(log: DeltaLog, path: str) -> list[int]:
-    """The versions that an append tells of as lost."""
+    """The lost versions that an append reports."""
     events: list[Event] = []
     append(log, path, on_event=events.append)
     return [event.version for event in events if isinstance(event, CommitLost)]
@@ -180,7 +180,7 @@ def test_a_store_that_fails_meanwhile_does_not_fail_the_commit(log: DeltaLog) ->
 
 
 def test_who_meets_the_checksum_of_another_commit_says_so(log: DeltaLog) -> None:
-    """As who is slow to write its own, and was replaced before."""
+    """A writer that is slow to write its checksum, and was replaced first."""
     place = Path(log.uri) / "_delta_log" / checksum_name(2)
     place.write_text(json.dumps({"txnId": "theirs"}))
     txn = begin(log)

@@ -1,4 +1,4 @@
-"""Modes of a write and changes of the schema, by the engine that needs no JVM."""
+"""Write modes and schema changes in the Arrow engine."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def data(*ids: int, p: str | None = "a") -> pa.Table:
 
 
 def before_the_commit(act: Callable[[], object]) -> OnEvent:
-    """Let others act when the files are written and the commit is not tried."""
+    """Let others act after the files are written and before the commit."""
     pending = [act]
 
     def on_event(event: Event) -> None:

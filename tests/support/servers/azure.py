@@ -1,4 +1,4 @@
-"""An Azure Blob Storage of the test's own: Azurite, from npm, in a folder of the checkout."""
+"""An Azure Blob Storage for tests: Azurite, from npm, in a folder of the checkout."""
 
 from __future__ import annotations
 
@@ -21,11 +21,11 @@ _LISTENS = re.compile(rb"listens on http://[^:]*:([0-9]+)")
 _ACCOUNT = "devstoreaccount1"
 OTHER_ACCOUNT = "otheraccount1"
 _KEY = "Eby8vdM02xNOcqFlqUwJPLlmEtlCDXJ1OUzFT50uSRZ6IFsuFq2UVErCz4I6tq/K1SZFPTOtr/KBHBeksoGMGw=="
-"""The key of every Azurite, by its documentation."""
+"""The documented key of every Azurite."""
 
 
 class AzuriteMissingError(Exception):
-    """There is no Node.js, or its registry does not have Azurite."""
+    """Node.js is missing, or its registry does not have Azurite."""
 
 
 class AzureServer:
@@ -71,14 +71,14 @@ def azure_server() -> Iterator[AzureServer]:
             ports = (_LISTENS.search(line) for line in process.stdout)
             yield AzureServer(int(next(found[1] for found in ports if found)))
         finally:
-            process.kill()  # it may have inherited that other signals are ignored
+            process.kill()  # the process may have inherited ignored signals
 
 
 def ensure_azurite() -> Path:
-    """The program of Azurite; installed if it is not there.
+    """The program of Azurite; installed on first use.
 
     Raises:
-        AzuriteMissingError: There is no Node.js, or npm cannot install Azurite.
+        AzuriteMissingError: Node.js is missing, or npm cannot install Azurite.
     """
     npm = shutil.which("npm")
     if npm is None or shutil.which("node") is None:
@@ -100,7 +100,7 @@ def _install(npm: str) -> None:
         if done.returncode:
             said = done.stderr.decode(errors="replace")
             raise AzuriteMissingError(f"npm cannot install Azurite: {said[-300:]}")
-        with contextlib.suppress(OSError):  # of another run that was quicker
+        with contextlib.suppress(OSError):  # another run was faster
             os.replace(folder, _FOLDER)
     finally:
         shutil.rmtree(folder, ignore_errors=True)

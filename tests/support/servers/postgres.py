@@ -1,4 +1,4 @@
-"""A Postgres of the test's own: the machine's programs, in a temporary folder, on loopback."""
+"""A Postgres for tests: the machine's programs, in a temporary folder, on loopback."""
 
 from __future__ import annotations
 
@@ -25,14 +25,14 @@ _LONGEST_START_S = 300.0
 
 
 class PostgresServer:
-    """A server in a process of its own, which asks for a password and loses all at its end."""
+    """A server in its own process; it requires a password, and its data is temporary."""
 
     def __init__(self, port: int, password: str) -> None:
         self.port, self.password = port, password
 
     @property
     def environment(self) -> dict[str, str]:
-        """The variables that docs/production.md names."""
+        """The environment variables in docs/production.md."""
         return {
             "DAGSTER_PG_HOST": "127.0.0.1",
             "DAGSTER_PG_USER": USER,
@@ -45,14 +45,14 @@ class PostgresServer:
         return name
 
     def ask(self, database: str, query: str, *values: object) -> list[tuple[Any, ...]]:
-        """The rows that answer a query, which is committed; none if it has no rows."""
+        """Run and commit a query; return its rows, if it has any."""
         import psycopg2
 
         place = {"host": "127.0.0.1", "port": self.port, "dbname": database}
         with closing(
             psycopg2.connect(user=USER, password=self.password, connect_timeout=60, **place)
         ) as connection:
-            connection.autocommit = True  # of which CREATE DATABASE cannot do without
+            connection.autocommit = True  # CREATE DATABASE requires it
             with connection.cursor() as cursor:
                 cursor.execute(query, values or None)
                 return [] if cursor.description is None else cursor.fetchall()
@@ -63,7 +63,7 @@ def postgres_server() -> Iterator[PostgresServer]:
     programs = _programs()
     if programs is None:
         pytest.skip("this machine has no Postgres (initdb and postgres)")
-    # Not pytest's folder, which nobody but its owner may enter: Postgres refuses to run as root.
+    # Not pytest's folder, which only its owner may enter: Postgres refuses to run as root.
     folder = Path(tempfile.mkdtemp(prefix="postgres-of-the-test-"))
     try:
         yield from _serve(programs, folder, _ordinary_user(folder))
@@ -108,11 +108,11 @@ def _serve(programs: Path, folder: Path, run_as: dict[str, Any]) -> Iterator[Pos
             _wait_until_it_answers(process, server, folder / "log")
             yield server
         finally:
-            process.send_signal(signal.SIGQUIT)  # it ends its own processes, and waits for nobody
+            process.send_signal(signal.SIGQUIT)  # ends its processes without waiting for clients
 
 
 def _programs() -> Path | None:
-    """The folder of the newest Postgres; Debian has none of them on the path."""
+    """The folder of the newest Postgres; Debian does not put it on the path."""
     on_path = [Path(found).parent for found in [shutil.which("initdb")] if found]
     packaged = Path("/usr/lib/postgresql").glob("*/bin")
     for folder in (*on_path, *sorted(packaged, key=lambda path: path.parent.name, reverse=True)):
@@ -122,7 +122,7 @@ def _programs() -> Path | None:
 
 
 def _ordinary_user(folder: Path) -> dict[str, Any]:
-    """As whom the programs run: whoever runs the tests, but not root."""
+    """The user of the programs: the user of the tests, except root."""
     if os.getuid() != 0:
         return {}
     nobody = pwd.getpwnam("nobody")

@@ -1,4 +1,4 @@
-"""An S3 server of the test's own, and what it was asked."""
+"""An S3 server for tests, and its recorded requests."""
 
 from __future__ import annotations
 
@@ -24,23 +24,23 @@ class Request(NamedTuple):
     """A request as the server saw it."""
 
     kind: str
-    """LIST, or the HTTP method; with BUCKET before it where it asks about one."""
+    """LIST, or the HTTP method; with BUCKET before it for requests about a bucket."""
     path: str
     """Bucket and key."""
     query: str
     byte_range: str
-    """As in its header; "" asks for all."""
+    """As in its header; "" for the whole object."""
     authorization: str
     """As in its header."""
 
 
 class Failure(NamedTuple):
-    """How a conditional write is answered."""
+    """The answer to a conditional write."""
 
     status: int
     code: str
     lands: bool = False
-    """Whether it is carried out all the same, so that its answer is what gets lost."""
+    """Whether the write still happens, so that only its answer is lost."""
 
 
 class S3Server:
@@ -55,7 +55,7 @@ class S3Server:
 
     @property
     def environment(self) -> dict[str, str]:
-        """Variables by which clients find the server."""
+        """Environment variables with the server's address and credentials."""
         return {
             "AWS_ENDPOINT_URL": self.url,
             "AWS_ACCESS_KEY_ID": ACCESS_KEY,
@@ -64,7 +64,7 @@ class S3Server:
         }
 
     def new_bucket(self, prefix: str = "") -> str:
-        """An empty bucket; `s3_program` tells what "careless-" and "half-careless-" do."""
+        """An empty bucket; for "careless-" and "half-careless-" see `s3_program`."""
         name = f"{prefix}bucket-{uuid.uuid4().hex}"
         self.make_bucket(name)
         return name
@@ -73,14 +73,14 @@ class S3Server:
         self._ask("PUT", f"/{name}", b"")
 
     def put(self, bucket: str, objects: Mapping[str, bytes]) -> None:
-        """Objects by key, in one request."""
+        """Put objects by key, in one request."""
         encoded = {key: b64encode(data).decode() for key, data in objects.items()}
         body = json.dumps({"bucket": bucket, "objects": encoded}).encode()
         self._ask("PUT", "/_objects", body)
 
     @contextmanager
     def recording(self) -> Iterator[list[Request]]:
-        """The requests during the context, in the order of their arrival; filled at its end."""
+        """The requests during the context, in order of arrival; filled at its end."""
         found: list[Request] = []
         self._ask("DELETE", "/_requests")
         yield found
@@ -88,21 +88,21 @@ class S3Server:
 
     @contextmanager
     def failing(self, *failures: Failure) -> Iterator[None]:
-        """The next conditional writes fail one after another, those after them do not."""
+        """Let the next conditional writes fail one after another; later writes succeed."""
         self._ask("PUT", "/_answers", json.dumps([each._asdict() for each in failures]).encode())
         yield
         self._ask("PUT", "/_answers", b"[]")
 
     @contextmanager
     def holding(self, until: int, *, lists: bool = False) -> Iterator[None]:
-        """GETs of objects, or listings, wait for one another, until so many are under way."""
+        """Hold GETs of objects, or listings, until this many are concurrent."""
         self._ask("PUT", "/_hold_lists" if lists else "/_hold", str(until).encode())
         yield
         self._ask("PUT", "/_hold", b"0")
 
     @property
     def most_held(self) -> int:
-        """The most of those under way at once since `holding` began."""
+        """The most concurrent requests of that kind since `holding` began."""
         return int(self._ask("GET", "/_hold"))
 
     def _ask(self, method: str, path: str, body: bytes | None = None) -> bytes:
@@ -112,7 +112,7 @@ class S3Server:
 
 
 def kinds(requests: list[Request]) -> Counter[str]:
-    """How many requests there were of each kind."""
+    """The number of requests of each kind."""
     return Counter(request.kind for request in requests)
 
 
@@ -136,4 +136,4 @@ def s3_server() -> Iterator[S3Server]:
             assert process.stdout is not None
             yield S3Server(int(process.stdout.readline()))
         finally:
-            process.kill()  # it may have inherited that other signals are ignored
+            process.kill()  # the process may have inherited ignored signals

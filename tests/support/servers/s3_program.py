@@ -1,15 +1,15 @@
-"""A program: moto's S3 server on a free port of loopback, which notes what it is asked.
+"""A program: moto's S3 server on a free port of loopback, which records its requests.
 
-Prints its port. Beside S3 it answers requests of the tests: GET /_requests are the requests since
-the last DELETE of it, PUT /_objects puts many objects at once, PUT /_hold holds back each GET of an
-object until so many are under way or a second has passed, PUT /_hold_lists does so with listings,
-and PUT /_answers says how the next conditional writes fail.
+Prints its port. Besides S3 it answers requests of the tests: GET /_requests returns the requests
+since the last DELETE of it, PUT /_objects puts many objects at once, PUT /_hold holds each GET of
+an object until this many are concurrent or a second has passed, PUT /_hold_lists does so with
+listings, and PUT /_answers sets how the next conditional writes fail.
 
-An access key that begins with "wrong-" is refused; any other is known to moto.
+An access key that begins with "wrong-" is rejected; moto knows any other key.
 
-moto looks first and writes then, so conditional writes are let through one by one. To a bucket
-whose name begins with "careless-" they are made unconditional, and with "half-careless-" only those
-that complete an upload in parts.
+moto checks first and writes then, so conditional writes run one by one. In a bucket whose name
+begins with "careless-" they are made unconditional, and with "half-careless-" only the writes that
+complete an upload in parts.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ _LONGEST_HOLD_S = 1.0
 
 
 class RecordingApp:
-    """moto's WSGI application behind one that notes each request."""
+    """moto's WSGI application behind an application that records each request."""
 
     def __init__(self) -> None:
         self._s3 = DomainDispatcherApplication(create_backend_app)
@@ -132,12 +132,12 @@ def _answer(start_response: Any, status: str, code: str) -> Iterable[bytes]:
 
 
 class QuietHandler(MotoRequestHandler):
-    """Keeps connections open, and keeps to itself what it serves."""
+    """Keeps connections open, and logs nothing."""
 
     protocol_version = "HTTP/1.1"
 
     def log(self, type: str, message: str, *args: object) -> None:  # noqa: A002
-        """Nothing: what counts is asked for by request."""
+        """Log no requests: a request of the tests returns them."""
 
 
 def main() -> None:

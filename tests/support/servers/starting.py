@@ -30,7 +30,7 @@ def wait_until_it_answers(process: subprocess.Popen[bytes], url: str) -> None:
     """Return once `url` gives any answer.
 
     Raises:
-        RuntimeError: The process ended before, or took too long.
+        RuntimeError: The process ended first, or took too long.
     """
     deadline = time.monotonic() + _LONGEST_START_S
     while time.monotonic() < deadline and process.poll() is None:
