@@ -1,1 +1,1 @@
-"""Benchmarks: each beside a peer on the same input in the same run; reports lie beside them."""
+"""Benchmarks, each with a peer on the same input in the same run; reports are beside them."""

@@ -1,4 +1,4 @@
-"""Run every benchmark, or those that are named, and keep the reports beside: `make bench`."""
+"""Run every benchmark, or the named benchmarks, and store the reports here: `make bench`."""
 
 from __future__ import annotations
 

@@ -1,13 +1,13 @@
-"""Rows written from this process, beside plain Parquet and deltalake, each in a process of its own.
+"""Rows written from this process, beside plain Parquet and deltalake, each in its own process.
 
     python -m benchmarks.arrow_writes [--rows 10000000] [--rounds 3] [--only TEXT] [--folder DIR]
 
-The rows come as batches of 65,536 from a file of Arrow's, as a query would deliver them, in no
-order of the partitions. All files are compressed by zstd, which is our default, but for a second
-turn of deltalake by snappy, which is its own. What counts is from the opening of that file to the
-commit; imports do not count. CPU is what all threads took, which says more where other work runs
-beside it. Plain Parquet is `ParquetWriter`, and `pyarrow.dataset.write_dataset` for partitions.
-Peak memory is the process's with its imports; written is the size of the data files.
+The rows are read as batches of 65,536 from an Arrow file, as a query would deliver them, and are
+not ordered by partition. All files are compressed by zstd, our default; a second run of deltalake
+uses snappy, its own default. The time is from the opening of that file to the commit, without
+imports. CPU is the time of all threads, which is more exact when other work runs. Plain Parquet is
+`ParquetWriter`, and `pyarrow.dataset.write_dataset` for partitions. Peak memory is the process's
+with its imports; written is the size of the data files.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ BY_PARTITION = """
     )
 """
 TIMED = "began = time.process_time()\n{work}\nnumber = time.process_time() - began"
-"""What is reported as number is the CPU time."""
+"""The reported number is the CPU time."""
 CASES: Mapping[str, tuple[int, str, str]] = {
     "one directory": (1, "", ONE_FILE),
     "30 partitions": (30, ", partition_by=['p']", BY_PARTITION),
@@ -113,7 +113,7 @@ def measure(root: Path, name: str, case: tuple[int, str, str], given: argparse.N
 
 
 def write_source(path: Path, rows: int, num_partitions: int) -> None:
-    """`id` ascends, `k` is one of a thousand numbers, `p` tells the partition, in no order."""
+    """`id` ascends, `k` is one of a thousand numbers, `p` is the partition, in no order."""
     chance = np.random.default_rng(0)
     names = pa.array([f"name {number}" for number in range(1000)])
     with pa.OSFile(str(path), "wb") as file:

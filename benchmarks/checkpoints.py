@@ -1,12 +1,12 @@
-"""Writing checkpoints, beside deltalake on the same logs, each in a process of its own.
+"""Writing checkpoints, beside deltalake on the same logs, each in its own process.
 
     python -m benchmarks.checkpoints [--files 1000000] [--large 5000000] [--rounds 5]
 
 Classic: open a table of 100 commits and write its checkpoint, by `DeltaLog(path).snapshot()` and
-`write_checkpoint`, and by `DeltaTable(path)` and `create_checkpoint()`. Imports do not count; the
-peak of memory counts all. The large table is ours alone, once, for its memory.
-V2: a thousand new files on a table that has a V2 checkpoint, against the classic checkpoint of the
-same version of the same table, both ours; from the call that opens the table on.
+`write_checkpoint`, and by `DeltaTable(path)` and `create_checkpoint()`. Times exclude imports; the
+peak of memory includes them. Only we run the large table, once, for its memory. V2: a thousand new
+files on a table that has a V2 checkpoint, against the classic checkpoint of the same version of the
+same table, both ours; timed from the call that opens the table.
 """
 
 from __future__ import annotations
@@ -58,7 +58,7 @@ print(json.dumps([seconds, int(peak) / 1024, num_files]))
 
 
 class Run(NamedTuple):
-    """What one process took."""
+    """The time and memory of one process."""
 
     seconds: float
     peak_mb: float
@@ -95,9 +95,9 @@ def main() -> None:
 
 
 def make_v2(table: Path, folder: Path, files: int) -> tuple[Path, Path]:
-    """The table with the V2 kind, its checkpoint, and then a thousand files; as such and classic.
+    """The table with a V2 checkpoint and then a thousand files: a V2 copy and a classic copy.
 
-    Both rest on the same V2 checkpoint, and differ in what the property asks for next.
+    Both have the same V2 checkpoint, and differ in the property for the next checkpoint.
     """
     forget_checkpoints(table)
     log = DeltaLog(table)
@@ -123,7 +123,7 @@ def make_v2(table: Path, folder: Path, files: int) -> tuple[Path, Path]:
 
 
 def forget_checkpoints(*tables: Path, at: int = COMMITS - 1) -> None:
-    """Delete the checkpoints of a version; the hint goes back to one version before it."""
+    """Delete the checkpoints of a version; the hint goes back by one version."""
     for table in tables:
         log = table / "_delta_log"
         for path in log.glob(f"{at:020d}.checkpoint*"):
@@ -134,7 +134,7 @@ def forget_checkpoints(*tables: Path, at: int = COMMITS - 1) -> None:
 def rounds(
     sides: dict[str, Callable[[], Run]], number: int, prepare: Callable[[], None]
 ) -> tuple[Run, Run]:
-    """The medians of both sides, which take turns."""
+    """The medians of both sides, run alternately."""
     found: dict[str, list[Run]] = {name: [] for name in sides}
     for i in range(number):
         for name in sides if i % 2 else reversed(sides):

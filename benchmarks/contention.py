@@ -2,11 +2,11 @@
 
     python -m benchmarks.contention [--writers 8] [--commits 50] [--rounds 5] [--json]
 
-Each writer is a process that appends a small table again and again; what counts begins when all of
-them have been told to go, and ends with the last. Peer: `write_deltalake(table, rows,
-mode="append")` with as many retries as it wants, which it counts in its commits. Both tables get a
-checkpoint every tenth version. Ours makes every file durable before it goes on; the peer leaves
-that to the operating system.
+Each writer is a process that appends a small table repeatedly; the time is from the common start
+signal to the end of the last writer. Peer: `write_deltalake(table, rows, mode="append")` with its
+own number of retries, which it counts in its commits. Both tables get a checkpoint every tenth
+version. Ours makes every file durable before it continues; the peer leaves that to the operating
+system.
 """
 
 from __future__ import annotations
@@ -120,7 +120,7 @@ def create(name: str, table: Path) -> None:
 
 
 def check(table: Path, commits: int) -> None:
-    """Every commit is there, with all its rows."""
+    """Assert that every commit exists, with all its rows."""
     from delta_ops import DeltaLog
 
     snapshot = DeltaLog(table).snapshot()

@@ -1,14 +1,14 @@
-"""A fleet of tables in Dagster: how long its location loads, a tick takes, and its runs take.
+"""A fleet of tables in Dagster: load time of its location, and time of a tick and of its runs.
 
     python -m benchmarks.dagster_fleet [--tables 1000] [--s3] [--no-runs] [--folder DIR]
 
 Each table is an asset of a location with `delta_ops_definitions`, checks included. One in ten needs
 work: half of these have 12 small files, half a log of 12 commits without a checkpoint. Loading is
 `dagster definitions validate`, from the start of its process to its end. A tick is the sensor's
-evaluation, in this process; then Dagster's daemon runs with a new home on SQLite, until all that
-its sensor asked for is done. Events are those of all runs; the megabytes are the growth of the
-home, run by run in a file of its own and an index. With --s3 the tables are on moto's server on
-loopback, which is one process of Python; its requests share the two cores.
+evaluation, in this process; then Dagster's daemon runs with a new home on SQLite, until all
+requested runs are done. Events are the events of all runs; the megabytes are the growth of the
+home: a file for each run, and an index. With --s3 the tables are on moto's server on loopback, a
+single Python process; its requests share the two cores.
 """
 
 from __future__ import annotations
@@ -71,7 +71,7 @@ def main() -> None:
         if given.s3:
             server = stack.enter_context(s3_server())
             lake, options = put_fleet(server, root, given.tables), server.storage_options
-            # What is written out is refused; the daemon's processes have them in the environment.
+            # Literal secrets are rejected; the daemon's processes have them in the environment.
             os.environ.update(FLEET_KEY=options["key"], FLEET_SECRET=options["secret"])
             options |= {"key": {"env": "FLEET_KEY"}, "secret": {"env": "FLEET_SECRET"}}
         else:
@@ -85,7 +85,7 @@ def main() -> None:
 
 
 def needy(tables: int) -> dict[int, str]:
-    """The tables that need work, with the name of the template that they are copies of."""
+    """The tables that need work, with the name of their template."""
     numbers = range(0, tables, 10)
     return {number: ("files", "log")[place % 2] for place, number in enumerate(numbers)}
 
@@ -147,7 +147,7 @@ def measure(
 
 
 def run_all(home: Path, instance: dg.DagsterInstance, requests: int) -> dict[str, float]:
-    """What the daemon's sensor asked for, done."""
+    """Let the daemon complete the requested runs; return their figures."""
     empty_bytes = size_bytes(home)
     command(home, "dagster", "sensor", "start", SENSOR)
     began = time.perf_counter()

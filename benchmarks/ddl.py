@@ -1,11 +1,11 @@
-"""Changes of what a table is, of a million files and of a thousand: calls of the store and bytes.
+"""Changes of a table's definition, with a million files and a thousand: store calls and bytes.
 
     python -m benchmarks.ddl [--files 1000000] [--folder DIR]
 
-A log without data: the files stand in one classic checkpoint, in the worst case without a checksum
-beside it. Calls are those of our storage layer, from the call that opens the table to the end of
-the commit and its hooks; bytes read are those of whole files and of ranges. Peer: deltalake's own
-call of the same, of which only the time is known.
+A log without data: one classic checkpoint holds the files; the worst case has no checksum beside
+it. Calls are the calls of our storage layer, from the call that opens the table to the end of the
+commit and its hooks; bytes read cover whole files and ranges. Peer: deltalake's own call for the
+same change; only its time is known.
 """
 
 from __future__ import annotations
@@ -57,7 +57,7 @@ PEERS: Mapping[str, Callable[[str], Any]] = {
 
 
 class Cost(NamedTuple):
-    """What a change took."""
+    """The cost of a change."""
 
     calls: int
     bytes_read: int
@@ -66,7 +66,7 @@ class Cost(NamedTuple):
 
 
 class MeteredStorage(CountingStorage):
-    """Counts calls and the bytes that come back."""
+    """Counts calls and the returned bytes."""
 
     def __init__(self, inner: Storage) -> None:
         super().__init__(inner, lambda *_: None)
@@ -84,7 +84,7 @@ class MeteredStorage(CountingStorage):
 
     @property
     def has_native_input(self) -> bool:
-        """False: what Arrow reads of a file by itself is not counted."""
+        """False, because Arrow's own reads would not be counted."""
         return False
 
     def open_input(self, path: str) -> pa.NativeFile:

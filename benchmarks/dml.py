@@ -1,15 +1,14 @@
-"""Delete, update and merge beside deltalake, each in a process of its own on a copy of the table.
+"""Delete, update and merge beside deltalake, each in its own process on a copy of the table.
 
     python -m benchmarks.dml [--rows 10000000] [--files 100] [--changed 100000] [--rounds 3]
                              [--only TEXT]
 
-What counts is from the call that opens the table to the commit; imports, that of the parser of SQL
-among them, and the making of the source do not count. CPU is what all threads took, which says more
-where other work runs beside it. Peak memory is the process's with its imports; written is what the
-table's folder has grown by. deltalake writes no vectors: both ways of ours are held against its
-rewriting. Where a row changes in every file, it is told too what pyarrow alone takes to read all
-files and write them again, as many at once as there are processors. Ratios below one are in our
-favour.
+The time is from the call that opens the table to the commit. It excludes imports (also of the SQL
+parser) and the creation of the source. CPU is the time of all threads, which is more exact when
+other work runs. Peak memory is the process's with its imports; written is the growth of the table's
+folder. deltalake writes no vectors: both our ways are compared with its rewriting. For a change in
+every file, the report also has the time of pyarrow alone to read all files and write them again, in
+parallel on all processors. Ratios below one are in our favour.
 """
 
 from __future__ import annotations
@@ -33,7 +32,7 @@ from delta_ops.ddl import set_properties
 from delta_ops.protocol.schema.arrow_types import schema_from_arrow
 
 PLAIN, MARKED = "plain", "with vectors"
-"""The table, and the same with deletion vectors enabled."""
+"""The table, and a copy with deletion vectors enabled."""
 OURS = """
     import glob, os
     from concurrent.futures import ThreadPoolExecutor
@@ -69,7 +68,7 @@ PEER = """
 """
 UPSERT = ("upsert()", "upsert()")
 TIMED = "began = time.process_time(); {call}; number = time.process_time() - began"
-"""What is reported as number is the CPU time."""
+"""The reported number is the CPU time."""
 CASES: Mapping[str, tuple[str, str, str]] = {
     "merge, changed rows in 1% of the files": ("near", *UPSERT),
     "merge, changed rows in all files": ("far", *UPSERT),
@@ -149,10 +148,10 @@ def source_of(kind: str, rows: int, files: int, changed: int) -> pa.Table:
 
     Args:
         kind: "near": in a hundredth of the files; "far": in all; "new": a hundredth of the keys
-            that the table does not have, the others are there.
-        rows: How many the table has.
-        files: How many the table has.
-        changed: How many rows.
+            are not in the table, the others are.
+        rows: Number of rows of the table.
+        files: Number of files of the table.
+        changed: Number of rows of the source.
     """
     chance = np.random.default_rng(0)
     within = max(rows // 100, rows // files) if kind == "near" else rows
@@ -182,7 +181,7 @@ def report(
     for _ in range(given.rounds):
         for way, (table_name, setup, call) in ways.items():
             shutil.rmtree(copy, ignore_errors=True)
-            # No engine writes into a file that is there.
+            # No engine writes into an existing file.
             shutil.copytree(root / table_name, copy, copy_function=os.link)
             before = size_of(copy)
             imports = setup.replace("{source}", str(bool(source)))

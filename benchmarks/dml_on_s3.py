@@ -1,12 +1,11 @@
-"""Delete, update and merge on an S3 server, beside deltalake: what each asks the store.
+"""Delete, update and merge on an S3 server, beside deltalake: the requests of each.
 
     python -m benchmarks.dml_on_s3 [--rows 1000000] [--files 20] [--changed 100000] [--only TEXT]
 
-The server is moto's on loopback, in a process of its own; it counts the requests. They are the same
-each time, so that each call is made once, on a copy of the table, from the call that opens it to
-the commit and what follows it. Bytes are those of the objects that were added. Times say nothing of
-a store that is far away. deltalake writes no vectors: both ways of ours are held against its
-rewriting.
+The server is moto's on loopback, in its own process; it counts the requests. The requests are the
+same each time, so each call is made once, on a copy of the table, from the call that opens it to
+the commit and its hooks. Bytes are the sizes of the added objects. Times do not apply to a remote
+store. deltalake writes no vectors: both our ways are compared with its rewriting.
 """
 
 from __future__ import annotations
@@ -100,7 +99,7 @@ def size_of(server: S3Server, place: str) -> int:
 
 
 def run(call: str, table: str, source: pa.Table | None, *, is_peer: bool) -> float:
-    """Make a call of `benchmarks.dml`; the seconds that it took."""
+    """Make a call of `benchmarks.dml`; return its seconds."""
 
     def merge() -> Any:
         assert source is not None

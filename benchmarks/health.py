@@ -1,11 +1,11 @@
-"""Health of a fleet, beside deltalake on the same tables, each in a process of its own.
+"""Health of a fleet, beside deltalake on the same tables, each in its own process.
 
     python -m benchmarks.health [--tables 1000] [--rounds 5] [--folder DIR]
 
-Tables of 20 commits after the first, which deltalake writes, with a checkpoint at version 10. Ours:
-`find_tables(prefix)` and `fleet_health(tables)`, which come to every verdict. The peer's:
-`DeltaTable(path)` and `get_add_actions()` of each, which does not look at tombstones, at the log's
-files or at retentions. Imports do not count; peak memory is the process's, with its imports.
+Tables of 20 commits after the first, written by deltalake, with a checkpoint at version 10. Ours:
+`find_tables(prefix)` and `fleet_health(tables)`, with every verdict. The peer's: `DeltaTable(path)`
+and `get_add_actions()` of each, which does not read tombstones, the log's files or retentions.
+Times exclude imports; peak memory is the process's, with its imports.
 """
 
 from __future__ import annotations
@@ -64,7 +64,7 @@ def main() -> None:
 
 
 def make_fleet(folder: Path, tables: int) -> None:
-    """Copies of one table: what is read of each is the same."""
+    """Copies of one table, so that each read is the same."""
     from deltalake import DeltaTable, write_deltalake
 
     first = folder / "t0"

@@ -1,15 +1,15 @@
-"""Tables that are large in one way, beside deltalake, each step in a process of its own.
+"""Tables that are large in one way, beside deltalake, each step in its own process.
 
     python -m benchmarks.large_tables [--partitions 100000] [--commits 20000] [--columns 5000]
         [--removes 300000] [--rounds 1] [--growth-rounds 1] [--only commits] [--folder DIR] [--json]
 
-Partitions: a file in each. Commits: of one file each, without a checkpoint. Columns: with
-statistics of all. Removes: a table of so many files, in a checkpoint, is overwritten by one row.
-Each side takes a table of its own, made in the same way, through the steps in their order; the
-sides take turns, and medians count. What counts is from the call that opens the table to the
-answer; imports do not count. Peak memory is the process's, with its imports.
-Growth is that of our CPU seconds, from a quarter to half of the number, and from half of it to
-all: 2 is in proportion, 4 would be quadratic. One round of all takes half an hour.
+Partitions: a file in each. Commits: of one file each, without a checkpoint. Columns: all have
+statistics. Removes: a table with this many files in a checkpoint is overwritten by one row. Each
+side runs the steps in order on its own table, created in the same way; the sides alternate, and
+figures are medians. The time is from the call that opens the table to the answer, without imports.
+Peak memory is the process's, with its imports. Growth compares our CPU seconds at a quarter and
+half of the number, and at half and all of it: 2 is linear, 4 would be quadratic. One round of all
+takes half an hour.
 """
 
 from __future__ import annotations
@@ -66,18 +66,18 @@ os._exit(0)  # the peer's threads now and then abort an exiting process
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Step:
-    """What both sides do, and come to the same answer."""
+    """A step of both sides with the same answer."""
 
     name: str
     ours: str
     peer: str
     prepare: str = ""
-    """What both need, before the clock starts."""
+    """Set-up for both sides, before the clock starts."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Scenario:
-    """A table and what is done with it."""
+    """A table and its steps."""
 
     make: Callable[[Path, int], None]
     steps: Sequence[Step]
@@ -109,7 +109,7 @@ PARTITIONS = (
         ours="answer = da.write(path, data, partition_by=['p']).version",
         peer="write_deltalake(path, data, partition_by=['p']); answer = 0",
     ),
-    # The peer makes nothing durable: its own way is what the work itself can be compared by.
+    # The peer makes no file durable; with the same setting the work itself is comparable.
     Step(
         name="write it, files left to the system",
         prepare="from delta_ops.storage.local.storage import LocalStorage\n"
@@ -295,7 +295,7 @@ def actions_without_checkpoints(version: int) -> Iterator[Action]:
 
 
 def make_files(root: Path, number: int) -> None:
-    """Empty files, in one commit; of a checkpoint."""
+    """Empty files, in one commit, for a checkpoint."""
     log = DeltaLog(root)
     days = [f"2026-{1 + i // 28:02d}-{1 + i % 28:02d}" for i in range(FOLDERS)]
     files = [
@@ -353,10 +353,10 @@ def measure(
 
 
 def run_steps(scenario: Scenario, who: str, number: int, folder: Path) -> list[Run]:
-    """One side takes a new table through all steps, and leaves it.
+    """Take a new table through all steps of one side, and keep it.
 
-    Deleted here, it would cost whoever is next: ext4 passes by inodes that were just set free, and
-    makes a file in two to five times the time.
+    Deletion here would slow down the next run: ext4 skips recently freed inodes, and then creates a
+    file in two to five times the time.
     """
     root = Path(tempfile.mkdtemp(dir=folder))
     scenario.make(root, number)

@@ -1,11 +1,11 @@
-"""Z-order of a table far larger than its memory, under a limit that the kernel sets.
+"""Z-order of a table far larger than its memory, under a limit of the kernel.
 
     python -m benchmarks.large_zorder [--rows 100000000] [--memory-mb 1024] [--minutes 30]
         [--folder DIR]
 
-A tenth of the rows is laid out first, and then all of them, each by two columns in a process of its
-own within a control group of the memory. The same is asked of deltalake, which is given so many
-minutes. Files that the kernel caches count for the limit, too.
+First a tenth of the rows is laid out, and then all of them, each by two columns in its own process
+within a control group of this memory. deltalake does the same, with this many minutes. Files in the
+kernel's cache count for the limit, too.
 """
 
 from __future__ import annotations
@@ -57,7 +57,7 @@ def main() -> None:
 def run(
     table: Path, side: tuple[str, str], limit: int, timeout_s: float, num_rows: int
 ) -> float | str:
-    """Seconds; or what became of it."""
+    """Seconds, or the reason of the failure."""
     imports, work = side
     copy = table.with_name("copy")
     shutil.copytree(table, copy)
@@ -75,7 +75,7 @@ def run(
             process.kill()
             output = "late"
         process.wait()
-        time.sleep(1)  # until the kernel has forgotten the process
+        time.sleep(1)  # until the kernel has removed the process
     if output == "late":
         found: float | str = f"not done in {timeout_s / 60:g} minutes"
     elif process.returncode:

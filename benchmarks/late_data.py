@@ -1,8 +1,8 @@
-"""How often rows are written again where data come late, and how many files hold a value.
+"""How often late data causes rewrites of rows, and how many files hold a value.
 
 A table is clustered by one column, along which it grows: 1,000 commits of 200 rows, laid out after
 each tenth. A share of the rows is late, anywhere in the past or mostly by few commits. Bytes are
-counted, and files by their statistics; no time is taken.
+counted, and files by their statistics; no time is measured.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ def main() -> None:
 
 
 def grow(root: Path, share: float, commits_late: int | None, target_size: int) -> tuple[float, int]:
-    """Bytes written again for each that was appended, and the most files to a value."""
+    """Bytes rewritten per appended byte, and the most files with one value."""
     chance, log = random.Random(1), DeltaLog(root)
     appended = rewritten = deepest = 0
     for number in range(COMMITS):
@@ -69,7 +69,7 @@ def grow(root: Path, share: float, commits_late: int | None, target_size: int) -
 
 
 def late_value(chance: random.Random, first: int, commits_late: int | None) -> int:
-    """A value of the past; of a few commits before, or of any."""
+    """A past value, from any commit or from a few commits before."""
     if commits_late is None:
         return chance.randrange(first + SPAN)
     return max(0, first - int(chance.expovariate(1 / (SPAN * commits_late))))

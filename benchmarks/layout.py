@@ -1,13 +1,13 @@
-"""Compaction and Z-order, beside deltalake on copies of one table, each in a process of its own.
+"""Compaction and Z-order, beside deltalake on copies of one table, each in its own process.
 
     python -m benchmarks.layout [--rows 10000000] [--files 1000] [--target-mb 8] [--rounds 1]
         [--folder DIR] [--json]
 
 The peer's calls are `DeltaTable(path).optimize.compact(target_size=...)` and
-`.optimize.z_order([...], target_size=...)`. What counts is from opening the table to the end;
-imports do not. Peak memory is the process's, with its imports. Afterwards 100 filters, half for a
-point of both columns and half for a range of one, are held against the statistics of each table:
-how many files they leave, and what share that is of the files there are.
+`.optimize.z_order([...], target_size=...)`. The time is from opening the table to the end, without
+imports. Peak memory is the process's, with its imports. Afterwards 100 filters, half for a point of
+both columns and half for a range of one column, are applied to the statistics of each table: the
+report has the number of files that they keep, and its share of all files.
 """
 
 from __future__ import annotations
@@ -66,14 +66,14 @@ WORK = {
 
 
 class Run(NamedTuple):
-    """One run, and the table after it."""
+    """One run, and its resulting table."""
 
     seconds: float
     peak_mb: float
     files: float
     megabytes: float
     files_read: float
-    """By 100 filters together."""
+    """Total of 100 filters."""
 
 
 def main() -> None:
@@ -98,7 +98,7 @@ def main() -> None:
 
 
 def make_table(root: Path, num_rows: int, num_files: int) -> None:
-    """A table of small files, each with values from everywhere, in one commit."""
+    """A table of small files in one commit; each file has values from the whole range."""
     numbers = np.random.default_rng(1)
     count = num_rows // num_files
     txn = None
@@ -149,7 +149,7 @@ def run(table: Path, side: tuple[str, str], target: int) -> Run:
 
 
 def filters() -> list[Predicate]:
-    """Filters, equal in each run."""
+    """Filters, the same in each run."""
     numbers = random.Random(7)
     found: list[Predicate] = []
     for _ in range(50):

@@ -1,11 +1,11 @@
-"""What a run of layout does before it reads a row, beside the opening of the snapshot.
+"""The planning of a layout run before it reads a row, beside the opening of the snapshot.
 
     python -m benchmarks.layout_plan [--files 1000000] [--rounds 3] [--folder DIR]
 
-A clustered table of that many files in cubes of a thousand, of a checkpoint; and the same with 50
-new files. Opening counts the files. A plan is what a run makes first; a dry run adds what is
-expected of it, with the depth of the table afterwards. Each is done in a process of its own;
-imports do not count.
+A clustered table of that many files in cubes of a thousand, in a checkpoint; and the same table
+with 50 new files. Opening counts the files. A plan is the first step of a run; a dry run adds its
+estimate, with the depth of the table afterwards. Each is done in its own process; times exclude
+imports.
 """
 
 from __future__ import annotations
@@ -67,7 +67,7 @@ def main() -> None:
 
 
 def make_table(root: Path, num_files: int, num_new: int, columns: list[str]) -> None:
-    """Files that are not there, which nobody asks for."""
+    """Write a log of files that do not exist; no step opens them."""
     da.write(root, pa.table({"id": pa.array([], pa.int64()), "b": pa.array([], pa.int64())}))
     cluster_by(root, columns)
     log = DeltaLog(root)

@@ -1,12 +1,12 @@
-"""Clean up a log of many old commits, beside deltalake on a copy of it, each in a fresh process.
+"""Clean up a log of many old commits, beside deltalake on a copy, each in a new process.
 
     python -m benchmarks.log_cleanup [--commits 10000] [--rounds 5]
 
 Each commit adds a file; the last has a checkpoint that the hint names, so that both sides delete
 all the others. Ours is `clean_up_log(DeltaLog(path))`, the peer's
-`DeltaTable(path).cleanup_metadata()`: from the call that opens the table on; imports do not count.
-Ours reads the boundary checkpoint before anything goes, which is in its time. Beside them stands
-what the deletions alone take, by `os.unlink` one after the other.
+`DeltaTable(path).cleanup_metadata()`: timed from the call that opens the table, without imports.
+Our time includes reading the boundary checkpoint before any deletion. For comparison, the report
+has the time of the deletions alone, by `os.unlink` one after the other.
 """
 
 from __future__ import annotations
@@ -84,7 +84,7 @@ def main() -> None:
 
 
 def make_table(root: Path, commits: int) -> None:
-    """Commits as a writer of small appends leaves them, of long ago."""
+    """Commits of small appends, from long ago."""
     from delta_ops import DeltaLog
     from delta_ops.log.commit_file import create_commit
     from delta_ops.maintenance import create_checkpoint
@@ -111,7 +111,7 @@ def make_table(root: Path, commits: int) -> None:
 
 
 def clean_up(name: str, made: Path, table: Path) -> Run:
-    """On a copy, of which the same is left whoever did it."""
+    """Clean up a copy; both sides must leave the same files."""
     shutil.copytree(made, table)
     command = [sys.executable, "-c", CHILD.format(side=SIDES[name]), str(table)]
     shown = subprocess.run(command, check=True, stdout=subprocess.PIPE, text=True)

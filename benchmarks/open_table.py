@@ -1,9 +1,9 @@
-"""Opening tables of many files, beside deltalake on the same log, each in a process of its own.
+"""Opening tables of many files, beside deltalake on the same log, each in its own process.
 
     python benchmarks/open_table.py [--files 1000000] [--rounds 5] [--folder DIR] [--json]
 
-What counts is from the call that opens the table to the list of its live files with path, size and
-partition values; imports do not count. Peers: `DeltaTable(path)` with `get_add_actions()`, and
+The time is from the call that opens the table to the list of its live files with path, size and
+partition values, without imports. Peers: `DeltaTable(path)` with `get_add_actions()`, and
 `to_pyarrow_dataset()` with `get_fragments(filter)` for pruning. Peak memory is the process's, with
 its imports.
 """
@@ -115,7 +115,7 @@ def cases(files: int) -> list[Case]:
             name=f"list {files // 10:,} files of 1,000 commits",
             make=lambda root: make_table(root, commits=1000, files=small),
         ),
-        # A tenth: the peer takes minutes and a gigabyte for that already.
+        # A tenth of the files: even for these the peer takes minutes and a gigabyte.
         Case(
             name=f"prune {files // 10:,} files of one checkpoint",
             make=lambda root: make_table(root, commits=10, files=files // 100, checkpoint=True),
@@ -126,7 +126,7 @@ def cases(files: int) -> list[Case]:
 
 
 def make_table(root: Path, *, commits: int, files: int, checkpoint: bool = False) -> None:
-    """A log without data: the rows of a file are known from its statistics only."""
+    """A log without data: only statistics describe the rows of a file."""
     log = DeltaLog(root)
     for version in range(commits):
         create_commit(

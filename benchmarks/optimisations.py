@@ -1,10 +1,10 @@
-"""What each optimisation that costs clarity saves: the same call with it and without it.
+"""The gain of each optimisation that costs clarity: the same call with it and without it.
 
     python benchmarks/optimisations.py [--rounds 5] [--engine arrow|spark] [--only TEXT]
         [--folder DIR] [--json]
 
-Without it, one function is replaced by the plain way. Rounds alternate between both; the first one
-warms up and does not count. Figures are medians. `docs/decisions/076` has a verdict for each.
+Without it, one function is replaced by the plain way. Rounds alternate between both; the first
+round warms up and does not count. Figures are medians. `docs/decisions/076` has a verdict for each.
 """
 
 from __future__ import annotations
@@ -42,12 +42,12 @@ VECTORS = {"delta.enableDeletionVectors": "true"}
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Case:
-    """One call, and what is replaced to do without the optimisation."""
+    """One call, and the replacement that disables the optimisation."""
 
     name: str
     call: Callable[[], object]
     prepare: Callable[[], object] = lambda: None
-    """Called before each call, outside of the measured time."""
+    """Called before each call, outside the measured time."""
     replaced: object
     """A module."""
     attribute: str

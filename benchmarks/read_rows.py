@@ -1,12 +1,12 @@
-"""Rows read into this process, beside deltalake on the same table, each in a process of its own.
+"""Rows read into this process, beside deltalake on the same table, each in its own process.
 
     python -m benchmarks.read_rows [--files 1000] [--rows 10000] [--rounds 5] [--only TEXT]
 
-What counts is from the call that opens the table to the last row as an Arrow table, or as batches
-that are counted and dropped; imports do not count. Peers: `QueryBuilder`, and
-`DeltaTable.to_pyarrow_table`, which reads no deletion vectors. A ratio is that to the better of the
-two, of time and of peak memory, which is the process's with its imports. The rows deleted by
-vectors are those of a tenth as many files, ten times as large: on a thousand files with a vector
+The time is from the call that opens the table to the last row, as an Arrow table or as batches that
+are counted and dropped; imports are excluded. Peers: `QueryBuilder`, and
+`DeltaTable.to_pyarrow_table`, which reads no deletion vectors. A ratio compares with the better of
+the two, for time and for peak memory, which is the process's with its imports. The table for rows
+deleted by vectors has a tenth of the files, ten times as large: on a thousand files with a vector
 each, `QueryBuilder` never ends.
 """
 
@@ -130,12 +130,12 @@ def rows_of(number: int, rows: int) -> pa.Table:
 
 
 def delete_rows(root: Path, rows: int, one_of: int = 10, max_files: int | None = None) -> None:
-    """A part of each file, by vectors that lie in one file as the reference puts them there.
+    """Delete a part of each file by vectors in one file, as the reference stores them.
 
     Args:
-        rows: How many a file has.
+        rows: Number of rows of a file.
         one_of: A tenth for 10.
-        max_files: Leaves the other files as they are.
+        max_files: Leaves the other files unchanged.
     """
     log = DeltaLog(root)
     chance = random.Random(0)

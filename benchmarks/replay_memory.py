@@ -1,10 +1,10 @@
-"""Peak memory of opening a table whose files were added again and again, without a checkpoint.
+"""Peak memory of opening a table whose files were added many times, without a checkpoint.
 
     python -m benchmarks.replay_memory [--files 1000000] [--rounds 1 10 100] [--folder DIR]
 
-Each round adds the same files again, so that only the last one's adds are live. What counts is the
-peak of a process that opens the latest version and lists its files: it must go with the live files,
-not with the log. The commits of all rounds are links to those of one.
+Each round adds the same files again, so that only the last round's adds are live. The figure is the
+peak of a process that opens the latest version and lists its files: it must grow with the live
+files, not with the log. The commits of all rounds are hard links to the commits of one round.
 """
 
 from __future__ import annotations

@@ -1,12 +1,12 @@
-"""Small commits, beside deltalake on tables of the same making, each in a process of its own.
+"""Small commits, beside deltalake on tables created in the same way, each in its own process.
 
     python -m benchmarks.small_appends [--appends 1000] [--files 1000000] [--rounds 5]
 
 Appends: one row each, by `da.write(path, data)` and `write_deltalake(path, data, mode="append")`,
-which open the table anew each time; a checkpoint every tenth version on both sides. The appends
-that write one are told apart.
-A property: `begin`, `set_properties`, `commit`, and `alter.set_table_properties`, on a table of so
-many files in one checkpoint; from the call that opens the table on. Imports do not count.
+which open the table again each time; both sides write a checkpoint every tenth version. Appends
+with a checkpoint are reported separately. A property: `begin`, `set_properties`, `commit`, and
+`alter.set_table_properties`, on a table with this many files in one checkpoint; timed from the call
+that opens the table, without imports.
 """
 
 from __future__ import annotations

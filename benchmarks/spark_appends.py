@@ -3,8 +3,8 @@
     python benchmarks/spark_appends.py [--rows 20000000] [--rounds 5] [--folder DIR] [--json]
 
 Peer: `df.write.mode("append").parquet`, with `partitionBy` for the partitioned case; the table and
-the directory are there and empty. In each round every case runs once, ours and the peer's in turn;
-the first round warms up and does not count. The last case is of skewed partitions (nine rows of ten
+the directory exist and are empty. In each round every case runs once, alternating with the peer;
+the first round warms up and does not count. The last case has skewed partitions (nine rows of ten
 in one) with `delta.autoOptimize.optimizeWrite`, beside a repartition by the partition's column.
 """
 
@@ -103,7 +103,7 @@ def compare_optimized(rows: DataFrame, folder: Path) -> Pair:
 
 
 def largest_files(folder: Path) -> list[float]:
-    """Megabytes of the four largest."""
+    """Total megabytes of the four largest files."""
     sizes = sorted((path.stat().st_size for path in folder.rglob("*.parquet")), reverse=True)
     return [round(size / 2**20, 1) for size in sizes[:4]]
 

@@ -2,9 +2,9 @@
 
     python benchmarks/spark_appends_s3.py [--rows 5000000] [--rounds 3] [--json]
 
-The server is moto's on loopback, in a process of its own; the connector comes by Maven. Requests
-are counted by the server, all of them: ours are those of the connector and of our own log. In each
-round every case runs once, ours and the peer's in turn; the first round warms up.
+The server is moto's on loopback, in its own process; Maven provides the connector. The server
+counts all requests: ours include the connector's requests and our own log's. In each round every
+case runs once, alternating with the peer; the first round warms up.
 """
 
 from __future__ import annotations
@@ -58,7 +58,7 @@ def measure(server: S3Server, class_path: str, rows: int, rounds: int) -> dict[s
             sides = (_ours(server, source, place, by), _peer(source, place, by))
             for side in (0, 1) if number % 2 else (1, 0):
                 if side == 0 or number == 0:
-                    # A table that is there and empty; the peer's directory is made by its write.
+                    # An existing empty table; the peer's directory is created by its write.
                     ds.write(
                         source.limit(0),
                         f"s3://{place}-ours",

@@ -3,14 +3,15 @@
     python benchmarks/spark_beside_delta.py [--rows 20000000] [--rounds 5] [--files 100000]
         [--folder DIR] [--json]
 
-Each side is a process with a session of its own, delta-spark's with the newest PySpark that it
-takes; both have two cores and 4 GB. delta-spark keeps what it knows of a table between reads, and
-delta_ops opens the table anew for each, but for the last case. In each round every case runs once
-on both sides, one after the other; the first round warms up and does not count. The table of many
+Each side is a process with its own session, delta-spark's with the newest PySpark that it supports;
+both have two cores and 4 GB. delta-spark keeps its snapshot of a table between reads, and delta_ops
+opens the table again for each read, except in the last case. In each round every case runs once on
+both sides, one after the other; the first round warms up and does not count. The table of many
 files is written by delta_ops.arrow, a file in each partition, and read by both, in three cases: "as
-predicate" gives the filter to `delta_ops.spark.read` as its predicate, "of the DataFrame" calls
-`.filter` on what it returns without one, and "of a kept snapshot" does so too, reading a snapshot
-that it refreshes each time; delta-spark's side calls `.filter` on its DataFrame in all three.
+predicate" passes the filter to `delta_ops.spark.read` as its predicate, "of the DataFrame" calls
+`.filter` on the result of a read without a predicate, and "of a kept snapshot" does the same with a
+snapshot that it refreshes each time; delta-spark's side calls `.filter` on its DataFrame in all
+three.
 """
 
 from __future__ import annotations
@@ -101,7 +102,7 @@ def measure(folder: Path, rows: int, rounds: int, files: int) -> dict[str, Any]:
 
 @contextlib.contextmanager
 def side(name: str, program: Path, *given: str) -> Iterator[subprocess.Popen[str]]:
-    """A process that does cases."""
+    """A process that runs cases."""
     environment, jars, python = dict(os.environ), "", Path(sys.executable)
     if name == "delta":
         peer = ensure_delta_spark()
@@ -120,7 +121,7 @@ def side(name: str, program: Path, *given: str) -> Iterator[subprocess.Popen[str
 
 
 def ask(process: subprocess.Popen[str], case: str) -> float:
-    """The seconds that a case took."""
+    """The seconds of a case."""
     assert process.stdin
     assert process.stdout
     process.stdin.write(f"{case}\n")

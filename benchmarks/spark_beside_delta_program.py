@@ -1,9 +1,9 @@
-"""One side of `spark_beside_delta`: a session that does each case it is told of, and times it.
+"""One side of `spark_beside_delta`: a session that runs and times each requested case.
 
     python spark_beside_delta_program.py SIDE JARS FOLDER ROWS
 
-SIDE is "delta_ops" or "delta". A line of input is the name of a case, one of output its seconds.
-Runs on PySpark alone where the side is "delta".
+SIDE is "delta_ops" or "delta". A line of input is the name of a case, a line of output its seconds.
+Runs on PySpark alone when the side is "delta".
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ def main(side: str, jars: str, folder: str, rows: int) -> None:
 
 
 def session(side: str, jars: str) -> SparkSession:
-    """A session in which both sides have the same cores and memory."""
+    """A session with the same cores and memory for both sides."""
     builder = (
         SparkSession.builder.master("local[2]")
         .config("spark.ui.enabled", "false")
@@ -67,7 +67,7 @@ def session(side: str, jars: str) -> SparkSession:
 def cases_of(
     spark: SparkSession, side: str, source: DataFrame, folder: str, rows: int
 ) -> dict[str, Callable[[], object]]:
-    """What each case does; both sides read the tables that this side wrote."""
+    """The calls of each case; both sides read the tables that this side wrote."""
     write, read, read_where, read_kept = (_delta if side == "delta" else _delta_ops)(spark)
     flat, by_day, many = f"{folder}/{side}-flat", f"{folder}/{side}-by_day", f"{folder}/many"
     total = "sum(id), sum(x), max(s), max(day)"

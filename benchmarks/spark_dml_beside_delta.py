@@ -3,10 +3,10 @@
     python benchmarks/spark_dml_beside_delta.py [--rows 10000000] [--files 100] [--rounds 3]
         [--only TEXT] [--folder DIR] [--json]
 
-Sessions as in `spark_beside_delta`. Before each case its table is made anew, of files that lie side
-by side in the key. A merge changes a row in a hundred and brings a tenth of that number anew,
-behind the last key of the table, or before its first one where the keys shall be a tenth of all.
-The first round warms up and does not count.
+Sessions as in `spark_beside_delta`. Each case starts with a new table whose files do not overlap in
+the key. A merge updates one row in a hundred, and inserts a tenth of that number after the table's
+last key, or before its first key in the case where the keys are a tenth of all. The first round
+warms up and does not count.
 """
 
 from __future__ import annotations

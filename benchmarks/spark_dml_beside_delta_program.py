@@ -1,9 +1,9 @@
-"""One side of `spark_dml_beside_delta`: a session that does each case it is told of, and times it.
+"""One side of `spark_dml_beside_delta`: a session that runs and times each requested case.
 
     python spark_dml_beside_delta_program.py SIDE JARS FOLDER ROWS FILES
 
-SIDE is "delta_ops" or "delta". A line of input is the name of a case, one of output the seconds of
-its command; the table is made anew before. Runs on PySpark alone where the side is "delta".
+SIDE is "delta_ops" or "delta". A line of input is the name of a case, a line of output the seconds
+of its command; each case starts with a new table. Runs on PySpark alone when the side is "delta".
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ def main(side: str, jars: str, folder: str, rows: int, files: int) -> None:
 def _case(
     spark: SparkSession, name: str, rows: int, files: int, commands: Any, table: str
 ) -> Callable[[], object]:
-    """What a case does; its source is there before."""
+    """The call of a case; its source is created first."""
     delete, merge = commands
 
     def source(first: int, step: int, number: int) -> DataFrame:
@@ -96,7 +96,7 @@ def _case(
 
 
 def _write(side: str, rows: DataFrame, table: str, has_vectors: bool) -> None:
-    """The table before a case."""
+    """Create the table for a case."""
     value = str(has_vectors).lower()
     if side == "delta":
         rows.write.format("delta").option(VECTORS, value).save(table)

@@ -4,7 +4,7 @@
         [--target-mb 8] [--rounds 2] [--folder DIR] [--json]
 
 Sessions as in `spark_beside_delta`; the first round warms up and does not count. Afterwards 100
-filters, as in `layout`, are held against the statistics of each table.
+filters, as in `layout`, are applied to the statistics of each table.
 """
 
 from __future__ import annotations
@@ -73,7 +73,7 @@ def measure(folder: Path, rows: int, files: int, target: int, rounds: int) -> di
 
 
 def reading(table: Path) -> list[float]:
-    """How many files there are, and how many are read by the filters together."""
+    """The number of files, and the total number of files that the filters read."""
     snapshot = DeltaLog(table).snapshot()
     return [snapshot.num_files, sum(len(snapshot.add_files(each)) for each in filters())]
 

@@ -1,10 +1,10 @@
-"""One side of `spark_layout_beside_delta`: a session that does each case, and times it.
+"""One side of `spark_layout_beside_delta`: a session that runs and times each case.
 
     python spark_layout_beside_delta_program.py SIDE JARS FOLDER TABLE TARGET
 
-SIDE is "delta_ops" or "delta". A line of input is the name of a case, one of output the seconds of
-its command, by which FOLDER/SIDE-table is laid out, a copy of TABLE. Runs on PySpark alone where
-the side is "delta".
+SIDE is "delta_ops" or "delta". A line of input is the name of a case, a line of output the seconds
+of its command, which lays out FOLDER/SIDE-table, a copy of TABLE. Runs on PySpark alone when the
+side is "delta".
 """
 
 from __future__ import annotations

@@ -3,9 +3,9 @@
     python benchmarks/spark_read_write.py [--rows 5000000] [--rounds 9] [--folder DIR] [--json]
 
 Peers: `df.write.parquet` (with `partitionBy` for the partitioned case) and
-`spark.read.schema(...).parquet` of the very files that the table has. In each round every mode runs
-once, ours and the peer's in turn; the first round warms up and does not count.
-The source lies in memory where that fits, so that reading it weighs on both sides alike and little.
+`spark.read.schema(...).parquet` of the table's own files. In each round every mode runs once,
+alternating with the peer; the first round warms up and does not count. The source is cached in
+memory if it fits, so that reading it costs both sides equally little.
 """
 
 from __future__ import annotations
@@ -92,7 +92,7 @@ def session(**settings: str) -> SparkSession:
 
 
 def cached_rows(spark: SparkSession, rows: int) -> DataFrame:
-    """The rows that are written, in memory already."""
+    """The rows to write, cached in memory."""
     made = spark.range(0, rows, 1, 4).selectExpr(
         "id",
         "rand(1) AS x",
@@ -185,7 +185,7 @@ def jvm_pid(spark: SparkSession) -> int:
 
 
 def peak_mb(pid: int) -> int | None:
-    """The largest resident memory that the process has had; None where the system does not say."""
+    """The peak resident memory of the process; None if the system does not report it."""
     status = Path(f"/proc/{pid}/status")
     if not status.exists():
         return None

@@ -3,11 +3,11 @@
     python benchmarks/spark_streams_beside_delta.py [--commits 1000] [--batches 200] [--rounds 3]
         [--only TEXT] [--folder DIR] [--json]
 
-Sessions as in `spark_beside_delta`. The table that is read has a small file in each commit, and no
-checkpoint behind the hundredth commit from its end; both sides read the same one, into nowhere. The
-batches that are written are files of Parquet, one each, which Spark's own source reads. Each query
-runs available-now with a checkpoint of its own, from its start to its end; the first round warms up
-and does not count.
+Sessions as in `spark_beside_delta`. The source table has a small file in each commit, and no
+checkpoint after the hundredth commit from its end; both sides read this table, without a sink. The
+written batches are Parquet files, one each, which Spark's own source reads. Each query runs
+available-now with its own checkpoint, from its start to its end; the first round warms up and does
+not count.
 """
 
 from __future__ import annotations
@@ -77,7 +77,7 @@ def measure(folder: Path, commits: int, batches: int, rounds: int, only: str) ->
 
 
 def make_inputs(folder: Path, commits: int, batches: int) -> None:
-    """The table that is read, and the files that are written."""
+    """The source table, and the files to write."""
     log = DeltaLog(folder / "source")
     for number in range(commits):
         da.write(log, _rows(number, 10), hooks=())

@@ -1,9 +1,9 @@
-"""One side of `spark_streams_beside_delta`: a session that runs each query it is told of.
+"""One side of `spark_streams_beside_delta`: a session that runs each requested query.
 
     python spark_streams_beside_delta_program.py SIDE JARS FOLDER
 
-SIDE is "delta_ops" or "delta". A line of input is the name of a case, one of output the seconds
-that its query took. Runs on PySpark alone where the side is "delta".
+SIDE is "delta_ops" or "delta". A line of input is the name of a case, a line of output the seconds
+of its query. Runs on PySpark alone when the side is "delta".
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ def main(side: str, jars: str, folder: str) -> None:
 def _query(
     spark: SparkSession, side: str, name: str, folder: str, place: str
 ) -> Callable[[], object]:
-    """What a case does, with a checkpoint and a target in an empty folder."""
+    """The query of a case, with a checkpoint and a target in an empty folder."""
     source, checkpoint, target = f"{folder}/source", f"{place}/checkpoint", f"{place}/target"
     what, _, rest = name.partition(", ")
     if what == "write the batches":

@@ -2,8 +2,8 @@
 
     python -m benchmarks.spark_vectors [--rows 1000000] [--rounds 7] [--folder DIR]
 
-Eight files. The peer is the version before the vectors came, read by the same function. In each
-round every case runs once, in turn with its peer; the first round warms up and does not count.
+Eight files. The peer is the version before the vectors, read by the same function. In each round
+every case runs once, alternating with its peer; the first round warms up and does not count.
 """
 
 from __future__ import annotations

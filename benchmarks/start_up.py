@@ -1,10 +1,10 @@
-"""What a user waits for before the first row: imports, the code location, the demo.
+"""A user's wait before the first row: imports, the code location, the demo.
 
     python benchmarks/start_up.py [--rounds 5] [--json]
 
-Fresh processes, median of the rounds. The peer of an import is `import deltalake`; that of the code
-location is `import dagster`, of which it cannot be less. The demo runs twice in an empty folder:
-first it ingests the generated month, then it finds nothing to do.
+New processes, median of the rounds. The peer of an import is `import deltalake`; the peer of the
+code location is `import dagster`, its lower limit. The demo runs twice in an empty folder: first it
+ingests the generated month, then it finds no work.
 """
 
 from __future__ import annotations

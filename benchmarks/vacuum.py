@@ -1,15 +1,14 @@
-"""Vacuum dry runs, beside deltalake on the same table, each in a process of its own.
+"""Vacuum dry runs, beside deltalake on the same table, each in its own process.
 
     python -m benchmarks.vacuum [--files 200000] [--folders 200] [--rounds 5] [--folder DIR]
         [--s3-files 20000] [--only disk] [--json]
 
-Half of the files are live, the others are old and belong to nobody. What counts is from opening the
-table to the list of the files that would be deleted; imports do not count. The peer is
-`DeltaTable(path).vacuum(full=True, dry_run=True)`. Peak memory is the process's, with its imports.
-On the S3 server (moto, a process of this machine) there are fewer files: it looks at every object
-it has for each page of a listing, so that the time of a listing of all grows with their square.
-Runs that are not timed count the requests of each side, and in one of ours how many listings are
-under way at once: each is held back until eight are, or for a second.
+Half of the files are live, the others are old orphans. The time is from opening the table to the
+list of the files to delete, without imports. The peer is `DeltaTable(path).vacuum(full=True,
+dry_run=True)`. Peak memory is the process's, with its imports. The S3 server (moto, a process of
+this machine) gets fewer files: it scans all its objects for each page of a listing, so the time of
+a full listing grows with their square. Untimed runs count the requests of each side, and in one of
+ours the number of concurrent listings: each is held until eight are concurrent, or for a second.
 """
 
 from __future__ import annotations
@@ -45,7 +44,7 @@ OURS = """
 PEER = "from deltalake import DeltaTable"
 ON_DISK_OURS = "num_files = len(vacuum(DeltaLog(address), dry_run=True).plan.files)"
 ON_DISK_PEER = "num_files = len(DeltaTable(address).vacuum(full=True, dry_run=True))"
-# What the server holds was written a moment ago; the peer has no clock to set forward.
+# The server's files were written a moment ago, and the peer has no clock option.
 ON_S3_OURS = """
     plan = vacuum(
         DeltaLog(address, options), dry_run=True, retention=timedelta(0), enforce_retention=False
@@ -115,7 +114,7 @@ def main() -> None:
 
 
 def paths(files: int, folders: int) -> tuple[list[str], list[str]]:
-    """The paths of live files, and those of the others."""
+    """The paths of live files, and the paths of orphans."""
     names = [
         f"day=2026-{number % folders:03d}/part-{number // folders:05d}-"
         f"c2f3-4b1a-9d35-{number:012x}-c000.snappy.parquet"
@@ -175,7 +174,7 @@ def measure_s3(server: S3Server, root: Path, names: list[str], rounds: int) -> d
         "AWS_SECRET_ACCESS_KEY": SECRET_KEY,
     }
     address = f"s3://{bucket}/t"
-    # Its client is imported when a table is opened, the peer's is a part of the peer.
+    # Its client is imported when a table is opened; the peer contains its own client.
     ours = (f"{OURS}    import s3fs\n", ON_S3_OURS, address, server.storage_options)
     peers = (PEER, ON_S3_PEER, address, theirs)
     found = measure((ours, peers), rounds)

@@ -1,1 +1,1 @@
-"""Pipelines to read and to copy from; they are no part of the package."""
+"""Example pipelines to read and to copy from; the package does not contain them."""

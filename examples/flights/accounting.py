@@ -1,10 +1,10 @@
 """Accounting: every record of the inputs is a row of `flights`, a duplicate, or quarantined.
 
 The check is independent: it reads the inputs with plain Python and the tables with delta-rs, and
-shares no code with what wrote them. Which inputs and records count, and what makes a record bad,
-is written down in `contract`.
+shares no code with the pipeline. `contract` defines the inputs and records that count, and the
+reasons that make a record bad.
 
-Tables, under `<lake>/<name>`; one that does not exist counts as empty:
+Tables, under `<lake>/<name>`; a missing table counts as empty:
 
     flights_raw         a row for each record of the current generation of each input
     flights             a row for each different valid record; `departed_at` is its minute as UTC
@@ -12,14 +12,14 @@ Tables, under `<lake>/<name>`; one that does not exist counts as empty:
     delay_by_origin     for each flight day and origin of `flights`: rows, mean and greatest
                         delay, rows with a delay greater than 15
 
-For each flight day, and for records without one:
+For each flight day, and for records without a day:
 
     records = rows of flights + duplicates + rows of flights_quarantine = rows of flights_raw
 
-Beyond the numbers, the rows of `flights` are compared with the valid records field by field, and
-those of `flights_raw` and `flights_quarantine` by file, generation, flight day and reason.
-Not checked: the columns joined from the airports, which of several equal records was kept
-(`flights.source_file`), and the texts that `flights_raw` and `flights_quarantine` hold.
+Besides these counts, the rows of `flights` are compared with the valid records field by field, and
+the rows of `flights_raw` and `flights_quarantine` by file, generation, flight day and reason. Not
+checked: the columns joined from the airports, the choice among equal records
+(`flights.source_file`), and the texts in `flights_raw` and `flights_quarantine`.
 """
 
 from __future__ import annotations
@@ -84,23 +84,26 @@ _Row = tuple[Any, ...]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DayBalance:
-    """What came in for one flight day and where it went."""
+    """The records of one flight day, and the tables that hold them."""
 
     flight_day: date | None
     """None: records without a usable date; in `Account.total`: all days."""
     records: int
     """In the inputs."""
     duplicates: int
-    """Records that are valid, and equal to one that is counted already."""
+    """Valid records that equal a record counted before."""
     bad: int
-    """Records that are not valid."""
+    """Invalid records."""
     raw_rows: int
     flights_rows: int
     quarantine_rows: int
 
     @property
     def balanced(self) -> bool:
-        """Every record is in `flights_raw`, and in `flights`, in quarantine or a duplicate."""
+        """Whether every record is accounted for.
+
+        Each record is in `flights_raw`, and in `flights`, in quarantine or a duplicate.
+        """
         return (
             self.raw_rows == self.records
             and self.quarantine_rows == self.bad
@@ -110,16 +113,16 @@ class DayBalance:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Account:
-    """The inputs against the tables."""
+    """The inputs, compared with the tables."""
 
     days: list[DayBalance]
-    """By flight day; the one without a day last."""
+    """By flight day; records without a day come last."""
     total: DayBalance
     problems: list[str]
 
     @property
     def balanced(self) -> bool:
-        """Nothing is lost, doubled or invented, and the aggregate is right."""
+        """Whether nothing is lost, doubled or invented, and the aggregate is right."""
         return not self.problems
 
     def table(self) -> str:
@@ -139,10 +142,10 @@ def account(inputs: Path, lake: str | Path, first_day: date = EARLIEST_DAY) -> A
     """Compare the current input files with the tables under `lake`, a folder or an address.
 
     Args:
-        first_day: The pipeline's; records of earlier flights are out of range.
+        first_day: The pipeline's first day; records of earlier flights are out of range.
 
     Raises:
-        AccountError: An input or a table cannot be read, or there is no folder `lake`.
+        AccountError: An input or a table cannot be read, or the folder `lake` does not exist.
     """
     if not _is_remote(lake) and not Path(lake).is_dir():
         raise AccountError(str(lake), "there is no such folder")
@@ -154,7 +157,7 @@ def account(inputs: Path, lake: str | Path, first_day: date = EARLIEST_DAY) -> A
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Print the account; 0 when it balances, 1 when not, 2 when it cannot be drawn up."""
+    """Print the account; return 0 if it balances, 1 if not, 2 if it cannot be computed."""
     parser = argparse.ArgumentParser(prog="python -m examples.flights.accounting")
     parser.add_argument("inputs", type=Path, help="an input file or the folder of input files")
     parser.add_argument("lake", help="the folder that holds the tables, or its address")
@@ -185,7 +188,7 @@ def _read_tables(lake: str | Path) -> _Tables:
 
 
 def _rows(location: str, columns: tuple[str, ...]) -> list[_Row]:
-    # Refused otherwise, though the environment has named the endpoint.
+    # Required by delta-rs, although the environment names the endpoint.
     options = {"allow_http": "true"} if _is_remote(location) else None
     if not DeltaTable.is_deltatable(location, options):
         return []
@@ -212,7 +215,7 @@ def _file_system(location: str) -> FileSystem:
 
 def _cells(column: pa.ChunkedArray) -> list[Any]:
     if pa.types.is_timestamp(column.type):
-        column = column.cast(pa.timestamp("us"))  # drops the zone: the contract's minutes have none
+        column = column.cast(pa.timestamp("us"))  # the contract's minutes have no zone
     cells: list[Any] = column.to_pylist()
     return cells
 
@@ -297,7 +300,7 @@ def _imbalance(day: DayBalance) -> str:
 def _differences(
     table: str, *, expected: Counter[_Row], actual: Counter[_Row], key: str
 ) -> list[str]:
-    """A sentence for each row that is not there as often as it should be."""
+    """A sentence for each row with a wrong count."""
     different = (expected - actual) + (actual - expected)
     return _shorten(
         table,
@@ -327,7 +330,7 @@ def _delays(flights: list[_Row]) -> Iterator[_Row]:
 
 
 def _round_mean(row: _Row) -> _Row:
-    """A mean may be off in its last digits, by the order in which it was summed."""
+    """Round the mean: its last digits depend on the order of the sum."""
     day, origin, flights, mean, *rest = row
     return (day, origin, flights, None if mean is None else round(mean, 6), *rest)
 

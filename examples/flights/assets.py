@@ -21,10 +21,10 @@ from examples.flights.settings import FlightsInput, first_day
 
 START = first_day()
 days = dg.DailyPartitionsDefinition(start_date=START.isoformat(), end_offset=2)
-"""From the pipeline's first day to tomorrow: a record may be of a time zone that is ahead."""
+"""From the pipeline's first day to tomorrow: a record may be from a time zone that is ahead."""
 
 single_run = dg.BackfillPolicy.single_run()
-# Dagster calls the parameter beta; it has been there for years and is the only way to say this.
+# Dagster calls the parameter beta; it has existed for years and has no alternative.
 warnings.filterwarnings("ignore", message="Parameter `backfill_policy`", category=dg.BetaWarning)
 
 
@@ -62,7 +62,7 @@ def flights_raw(
     kinds={"deltalake", "pyspark"},
     group_name="flights",
     ins={
-        # A flight may be in any file: of all the rows those whose flight day is asked for.
+        # Any file may hold a flight: read all rows whose flight day is in the run's partitions.
         "flights_raw": dg.AssetIn(
             partition_mapping=dg.AllPartitionMapping(), metadata={"partition_expr": "flight_day"}
         )
@@ -76,7 +76,7 @@ def flights_raw(
 def flights(
     flights_raw: DataFrame, spark: LazyPySparkResource, flights_input: FlightsInput
 ) -> DataFrame:
-    """The flights of a day, from whatever file brought them, each once, with their airports."""
+    """The flights of a day, from all files, each once, with their airports."""
     valid = classify(flights_raw, START).where("reason IS NULL")
     typed = [
         "flight_day",
@@ -117,7 +117,7 @@ def flights(
     },
 )
 def delay_by_origin(flights: DataFrame) -> DataFrame:
-    """How late the flights of a day left, by origin."""
+    """Departure delays of a day, by origin."""
     return flights.groupBy("flight_day", "origin").agg(
         F.count("*").alias("flights"),
         F.avg("delay_minutes").alias("mean_delay_minutes"),
@@ -132,8 +132,8 @@ def delay_by_origin(flights: DataFrame) -> DataFrame:
     kinds={"deltalake", "pyspark"},
     group_name="flights",
     ins={
-        # A corrected file takes its records out of the day on which it arrived before: the rows are
-        # those of the newest version that any day has, not of the day's own.
+        # A corrected file removes its records from the day of its earlier arrival: read the newest
+        # version of any day, not the version of the run's own day.
         "flights_raw": dg.AssetIn(
             partition_mapping=dg.AllPartitionMapping(), metadata={"partition_expr": "arrival_day"}
         )

@@ -1,36 +1,36 @@
 r"""Contract: what a record is, when it is valid, and the reason when it is not.
 
-The code below is the contract in plain Python, for `accounting`. The pipeline keeps to the same
-text with code of its own; sharing this one would make the account agree with itself.
+The code below is the contract in plain Python, for `accounting`. The pipeline implements the same
+text with its own code; with shared code the account would only agree with itself.
 
 Inputs
   A file, or each file directly inside a folder whose name does not begin with "." or "_" and is
   not `airports.csv`. A file's arrival day is the UTC day of its modification time, its generation
   that time in microseconds. `.jsonl` and `.ndjson` are JSON lines, `.csv` is CSV; `.json` is one
-  JSON array when its first character that is no white space is "[", else JSON lines. Text is
-  UTF-8; bytes that are not are replaced by U+FFFD.
+  JSON array when its first character other than white space is "[", else JSON lines. Text is
+  UTF-8; invalid bytes are replaced by U+FFFD.
   LF ends a line. Carriage returns at its end and a byte order mark at its start are not part of
-  it. A line is blank when it is white space only (Unicode's, as `str.strip` knows it).
+  it. A line is blank when it is white space only (Unicode's, as in `str.strip`).
 
 Records
   JSON lines: each line that is not blank. JSON array: each element. CSV: each line that is not
-  blank but the first such, which is the header.
+  blank, except the first such line, which is the header.
 
-Fields: date, delay, distance, origin, destination. Others are ignored, and do not tell records
-apart. A field is a text, or missing:
+Fields: date, delay, distance, origin, destination. Others are ignored, and do not make records
+different. A field is a text, or missing:
   JSON    A record is one JSON object: RFC 8259, so double quotes, no comments, no NaN, no comma
-          before a bracket, nothing but white space around it. Names match exactly; the last of
+          before a bracket, only white space around it. Names match exactly; the last of
           equal names counts. A string is its characters; a number is its text in the file (12.0,
-          1e3, -0); true, false, an array and an object are malformed in any field; null and a
-          name that is not there are missing. Nesting deeper than 900 levels is outside this
-          contract.
-  CSV     One line, split at commas. A field is free of double quotes, or it begins and ends with
-          one and in between holds commas as they are and each double quote twice. No white space
-          is trimmed. The header names each of the five once, in any order. A line whose quotes
-          break this rule, or with more or fewer fields than the header (N), is "not N fields".
+          1e3, -0); true, false, an array and an object are malformed in any field; null and an
+          absent name are missing. Nesting deeper than 900 levels is outside this contract.
+  CSV     One line, split at commas. A field has no double quotes, or it begins and ends with
+          a double quote; inside, commas are literal and each double quote is doubled. No white
+          space is trimmed. The header names each of the five once, in any order. A line whose
+          quotes break this rule, or with more or fewer fields than the header (N), is "not N
+          fields".
   The empty text is missing.
 
-Checks, in this order; the first that fails is the reason. A pattern matches the whole text, and
+Checks, in this order; the first failed check is the reason. A pattern matches the whole text, and
 [0-9] is ASCII (for Spark: rlike with \A and \z, as $ matches before a line end, too).
   not a JSON object   (CSV: not N fields)
   date is missing
@@ -47,11 +47,10 @@ Checks, in this order; the first that fails is the reason. A pattern matches the
   destination is missing
   destination is malformed   not [A-Z0-9]{3}
 
-A record's flight day is its date's day, in range or not; null when there is no date to be had: the
-record is not an object or not N fields, or its date is missing or malformed.
-Two valid records are equal when minute, delay and distance as numbers, origin and destination are
-(so "+5" equals 5), whatever file, line or format they stand in. One of them is a row of `flights`;
-the others are duplicates.
+A record's flight day is its date's day, in range or not. It is null without a valid date: the
+record is not an object or not N fields, or its date is missing or malformed. Two valid records are
+equal when minute, delay and distance as numbers, origin and destination are equal (so "+5" equals
+5), in any file, line or format. One of them is a row of `flights`; the others are duplicates.
 """
 
 from __future__ import annotations
@@ -65,7 +64,7 @@ from typing import Any, NamedTuple, NoReturn
 
 _FIELDS = ("date", "delay", "distance", "origin", "destination")
 EARLIEST_DAY = date(1987, 10, 1)
-"""From when on records of flights were kept: the first day, unless a pipeline has a later one."""
+"""The first day with flight records: the default first day of a pipeline."""
 _MINUTE = re.compile(r"[0-9]{4}/[0-9]{2}/[0-9]{2} [0-9]{2}:[0-9]{2}")
 _PATTERNS = {
     "delay": re.compile(r"[+-]?[0-9]{1,6}"),
@@ -73,12 +72,12 @@ _PATTERNS = {
     "origin": re.compile(r"[A-Z0-9]{3}"),
     "destination": re.compile(r"[A-Z0-9]{3}"),
 }
-_MALFORMED = "\0"  # fails every pattern
+_MALFORMED = "\0"  # matches no pattern
 _CSV_FIELD = r'("[^"]*+(?:""[^"]*+)*+"|[^",]*+),'
 
 
 class AccountError(Exception):
-    """The inputs or the tables cannot be read, so nothing can be said about the balance."""
+    """The inputs or the tables cannot be read, so the balance is unknown."""
 
     def __init__(self, path: str, reason: str) -> None:
         super().__init__(path, reason)
@@ -96,11 +95,11 @@ class Source(NamedTuple):
     generation: int
     arrival_day: date
     first_day: date = EARLIEST_DAY
-    """The day on which the pipeline begins: records of earlier flights are out of range."""
+    """The pipeline's first day: records of earlier flights are out of range."""
 
 
 class Flight(NamedTuple):
-    """What tells one valid record from another."""
+    """The identity of a valid record."""
 
     departed_at: datetime
     """UTC, without a zone."""
@@ -111,7 +110,7 @@ class Flight(NamedTuple):
 
 
 class Record(NamedTuple):
-    """A record and the judgement on it: it has either a flight or a reason."""
+    """A record and its verdict: either a flight or a reason."""
 
     source: str
     """The file's name."""
@@ -121,10 +120,10 @@ class Record(NamedTuple):
 
 
 def read_sources(inputs: Path, first_day: date = EARLIEST_DAY) -> list[Source]:
-    """The input files, by name.
+    """List the input files by name.
 
     Raises:
-        AccountError: They cannot be listed.
+        AccountError: The files cannot be listed.
     """
     try:
         paths = sorted(inputs.iterdir()) if inputs.is_dir() else [inputs]
@@ -135,11 +134,11 @@ def read_sources(inputs: Path, first_day: date = EARLIEST_DAY) -> list[Source]:
 
 
 def read_records(source: Source) -> list[Record]:
-    """Every record of a file, judged, in the order of the file.
+    """Judge every record of a file, in the order of the file.
 
     Raises:
-        AccountError: The file cannot be read, is of no known format, or is a JSON array that is
-            not valid or a CSV file without the columns.
+        AccountError: The file cannot be read, has an unknown format, or is an invalid JSON array
+            or a CSV file without the columns.
     """
     try:
         text = source.path.read_bytes().decode("utf-8", "replace").removeprefix("\ufeff")
@@ -219,7 +218,7 @@ def _record_of_csv_line(source: Source, names: list[str], line: str) -> Record:
 
 
 def _csv_fields(line: str) -> list[str]:
-    """The fields of a line; none when its quotes break the contract."""
+    """The fields of a line; empty if its quotes break the contract."""
     if not re.fullmatch(f"(?:{_CSV_FIELD})+", line + ","):
         return []
     fields: list[str] = re.findall(_CSV_FIELD, line + ",")

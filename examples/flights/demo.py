@@ -1,8 +1,8 @@
-"""Demo: the pipeline run headless through Dagster, and what came of it.
+"""Demo: runs the pipeline headless through Dagster, and prints the result.
 
-Asks the same questions as the sensors of `jobs`, runs what they would request in this process, then
-maintains the tables and accounts for every input record. Run again, it finds nothing to do. One
-more table is left in need of maintenance, so that there is something to look at in the UI.
+Uses the checks of the sensors in `jobs`, executes the runs that they would request in this process,
+then maintains the tables and accounts for every input record. A second run finds no work. One more
+table still needs maintenance, as an example for the UI.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ class DemoError(Exception):
 
 
 def main() -> int:
-    """Run the pipeline until nothing is left to do; the exit code."""
+    """Run the pipeline until no work is left; return the exit code."""
     started = time.monotonic()
     try:
         import definitions
@@ -60,7 +60,7 @@ def main() -> int:
 
 
 def run_pipeline(definitions: Any) -> int:
-    """Ingest what is pending and refresh what that changed; the number of runs."""
+    """Ingest pending files and refresh the changed days; return the number of runs."""
     raw = log_of(definitions, "flights_raw")
     files = input_of(definitions).files()
     console.print(f"Input: {definitions.INPUT} ({len(files)} files); tables: {definitions.LAKE}")
@@ -75,7 +75,8 @@ def run_pipeline(definitions: Any) -> int:
 
 
 def waves(pending: list[InputFile], *, generated: bool) -> list[list[InputFile]]:
-    """The generated month in two deliveries, so that late records meet days that are done."""
+    """Ingest the generated month in two deliveries, so that late records meet finished
+    days."""
     if not generated or not pending:
         return [pending] if pending else []
     arrivals = sorted({file.arrival_day for file in pending})
@@ -85,7 +86,7 @@ def waves(pending: list[InputFile], *, generated: bool) -> list[list[InputFile]]
 
 
 def refresh(definitions: Any) -> int:
-    """Run what changed rows ask for; the number of runs."""
+    """Execute the runs that changed rows require; return the number of runs."""
     with dg.DagsterInstance.get() as instance:
         runs, _ = refresh_runs(instance, definitions.lake, {})
     for run in runs:
@@ -127,7 +128,7 @@ def execute_job(
 
 
 def first_cause(result: dg.ExecuteInProcessResult) -> str:
-    """The sentence of the error that made a run fail; not Dagster's own, nor what caused it."""
+    """The error of the step that made a run fail, without Dagster's text and without causes."""
     for event in result.all_events:
         failure = event.event_specific_data
         error = getattr(failure, "error", None)
@@ -139,7 +140,7 @@ def first_cause(result: dg.ExecuteInProcessResult) -> str:
 
 
 def maintain(definitions: Any) -> list[str]:
-    """Run the maintenance job over the tables of the pipeline; a sentence for each."""
+    """Run the maintenance job over the pipeline's tables; return a sentence for each table."""
     names = [table.name for table in definitions.TABLES]
     result = execute_job(
         definitions,
@@ -157,7 +158,7 @@ def maintain(definitions: Any) -> list[str]:
 
 
 def report(definitions: Any, maintenance: list[str]) -> bool:
-    """Print the tables, what maintenance did, and the account; whether it balances."""
+    """Print the tables, the maintenance, and the account; return whether it balances."""
     shown = Table(title="Tables", title_justify="left")
     for column in ("table", "version", "rows", "files", "MB", "checkpoint", "due"):
         shown.add_column(column, justify="left" if column in ("table", "due") else "right")
@@ -195,7 +196,7 @@ def report(definitions: Any, maintenance: list[str]) -> bool:
 
 
 def show_next_steps(definitions: Any) -> None:
-    """Print where things are, and what to look at in the UI."""
+    """Print the locations, and suggestions for the UI."""
     lines = ["", f"Input folder: {definitions.INPUT}", f"Tables: {definitions.LAKE}"]
     due = ", ".join(plan_maintenance(definitions.WEATHER.log()).operations)
     if due:

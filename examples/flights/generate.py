@@ -1,15 +1,14 @@
-"""Generate: a month of made-up flights in daily files, with all that goes wrong in real ones.
+"""Generate: a month of made-up flights in daily files, with the faults of real feeds.
 
 The same arguments give the same bytes. `flights-<day>.jsonl` (`.csv` for one day in seven) holds
-the flights of its day and, as such feeds do,
+the flights of its day and, as in real feeds,
 
-- late arrivals: a few flights of up to three days before, though never of before the first day;
-- exact repeats, within the file and of the file of the day before;
+- late arrivals: a few flights of the three days before, but never from before the first day;
+- exact repeats, within the file and from the previous day's file;
 - bad records of every kind in `_SPOIL_JSON` and `_SPOIL_CSV`, in turn.
 
-A file carries the modification time at which it would have arrived: 06:00 UTC of the day after.
-A file that is there already stays as it is, so a month can be generated again, or extended,
-without any file becoming a new generation.
+A file's modification time is its time of arrival: 06:00 UTC of the next day. An existing file stays
+unchanged, so a month can be generated again, or extended, and no file becomes a new generation.
 
 The airports are real; flights, delays and the weights of airports are not.
 """
@@ -74,11 +73,11 @@ def generate_month(
     """Write the daily files that `folder` does not have yet.
 
     Args:
-        folder: Created where it does not exist.
-        seed: Another seed, other flights.
+        folder: Created if it does not exist.
+        seed: Another seed gives other flights.
         first_day: The day of the first file.
-        days: How many files; the first ones are the same for every number.
-        flights_per_day: Flights of the day itself in a file; a fifth less on Saturdays.
+        days: Number of files; the first files are the same for every number.
+        flights_per_day: A file's flights of its own day; a fifth less on Saturdays.
     """
     folder.mkdir(parents=True, exist_ok=True)
     airports = _load_airports()
@@ -109,14 +108,14 @@ def _load_airports() -> list[_Airport]:
 
 
 def _flights_of(day: date, count: int, airports: list[_Airport], rng: Random) -> list[_Flight]:
-    """Flights of one day by time of departure."""
+    """Generate the flights of one day by time of departure."""
     return sorted(_flight_on(day, airports, rng) for _ in range(count))
 
 
 def _late_flights(
     day: date, days_back: int, airports: list[_Airport], rng: Random
 ) -> list[_Flight]:
-    """The older, the fewer: three flights of yesterday, two and one of the days before."""
+    """Fewer for older days: three flights of yesterday, then two, then one."""
     return [
         flight
         for back in range(1, days_back + 1)
@@ -145,7 +144,7 @@ def _flight_on(day: date, airports: list[_Airport], rng: Random) -> _Flight:
 
 
 def _delay_minutes(origin: str, rng: Random) -> int:
-    """Two flights in three leave up to twelve minutes early, the rest late with a long tail."""
+    """Two flights in three leave up to twelve minutes early, the others late with a long tail."""
     if rng.random() < 0.65:
         return -int(rng.random() * 13)
     lateness = -math.log(1 - rng.random()) * _MEAN_LATENESS.get(origin, 21.0)
@@ -174,7 +173,7 @@ def _scatter(extra: list[str], lines: list[str], rng: Random) -> None:
 
 
 def _spoilt_lines(form: _Form, flights: list[_Flight], *, turn: int) -> list[str]:
-    """One bad line for each flight; the kinds come round from turn to turn."""
+    """One bad line per flight; the kinds rotate."""
     return [
         form.spoil[(turn * _SPOILT + i) % len(form.spoil)](flight)
         for i, flight in enumerate(flights)

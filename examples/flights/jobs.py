@@ -1,10 +1,10 @@
-"""When the pipeline runs: files that arrived start the ingestion, changed rows start what follows.
+"""When the pipeline runs: arrived files start the ingestion, and changed rows start the refresh.
 
-Both questions are put to the tables and to what Dagster tells of them, not to a memory of what was
-asked for: a file is pending while `flights_raw` does not hold its generation, and a day is late
-where rows of it changed after they were last read. So it does not matter who did the work: the
-sensors, the demo, a backfill, a re-execution. A run is asked for once; one that failed waits for a
-person to re-execute it, or for the next change.
+Both checks read the tables and Dagster's events, not a memory of earlier requests: a file is
+pending while `flights_raw` does not hold its generation, and a day is late if its rows changed
+after they were last read. So all ways to run are equal: the sensors, the demo, a backfill, a
+re-execution. A run is requested once; a failed run waits for a manual re-execution, or for the next
+change.
 """
 
 import json
@@ -28,7 +28,7 @@ from examples.flights.assets import (
 from examples.flights.settings import FlightsInput, flights_path
 from examples.flights.sources import InputError, InputFile
 
-# A run whose process died is started again; `dagster.yaml` says that errors of steps are not.
+# A run whose process died is retried; `dagster.yaml` disables retries of step errors.
 _TAGS = {"dagster/max_retries": "2"}
 ingest_job = dg.define_asset_job("ingest_flights", [flights_raw, flights_quarantine], tags=_TAGS)
 refresh_job = dg.define_asset_job("refresh_flights", [flights, delay_by_origin], tags=_TAGS)
@@ -46,13 +46,13 @@ _PAGE = 1000
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Follower:
-    """An asset, each day of which follows the rows of an upstream."""
+    """An asset whose days each depend on rows of an upstream table."""
 
     job: str
     asset: dg.AssetKey
     upstream: dg.AssetKey
     column: str
-    """The column of the upstream's table that has the day to which a row belongs."""
+    """The upstream table's column with the day of a row."""
 
 
 FOLLOWERS = [
@@ -73,7 +73,7 @@ FOLLOWERS = [
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DayRun:
-    """A run of a job over days in a row."""
+    """A run of a job over consecutive days."""
 
     job: str
     first: date
@@ -81,7 +81,7 @@ class DayRun:
 
     @property
     def tags(self) -> Mapping[str, str]:
-        """The tags by which Dagster runs a range of partitions as one run."""
+        """Dagster's tags for one run over a range of partitions."""
         return {
             "dagster/asset_partition_range_start": self.first.isoformat(),
             "dagster/asset_partition_range_end": self.last.isoformat(),
@@ -94,7 +94,7 @@ class DayRun:
 
 
 def pending_files(log: DeltaLog, files: Iterable[InputFile]) -> list[InputFile]:
-    """The files whose generation `flights_raw` does not hold."""
+    """The files whose generation is not in `flights_raw`."""
     snapshot = log.snapshot_if_exists()
     done = snapshot.transactions() if snapshot is not None else {}
     pending = []
@@ -106,10 +106,10 @@ def pending_files(log: DeltaLog, files: Iterable[InputFile]) -> list[InputFile]:
 
 
 def ingest_runs(files: Iterable[InputFile]) -> list[DayRun]:
-    """The runs that bring these files in.
+    """The runs that ingest these files.
 
     Raises:
-        InputError: There is no partition for the day on which a file arrived.
+        InputError: The arrival day of a file has no partition.
     """
     arrived = {file.arrival_day: file for file in files}
     for day, file in arrived.items():
@@ -125,10 +125,10 @@ def ingest_runs(files: Iterable[InputFile]) -> list[DayRun]:
 def refresh_runs(
     instance: dg.DagsterInstance, tables: DeltaLogResource, known: Mapping[str, int]
 ) -> tuple[list[DayRun], dict[str, int]]:
-    """The runs over days that are late, and the versions of the tables for which that is so.
+    """The runs over late days, and the table versions used to find them.
 
     Args:
-        known: The versions at which no day was late, as returned, to look at later commits only.
+        known: Returned versions without late days; only later commits are read.
     """
     versions: dict[str, int] = {}
     late = defaultdict[str, set[date]](set)
@@ -150,7 +150,7 @@ def refresh_runs(
 def arrivals(
     context: dg.SensorEvaluationContext, delta_log: DeltaLogResource, flights_input: FlightsInput
 ) -> dg.SensorResult:
-    """Asks for the ingestion of files that arrived."""
+    """Requests the ingestion of arrived files."""
     pending = pending_files(delta_log.log(flights_raw.key), flights_input.files())
     requests, notes = [], []
     for run in ingest_runs(pending):
@@ -169,7 +169,7 @@ def arrivals(
 def late_records(
     context: dg.SensorEvaluationContext, delta_log: DeltaLogResource
 ) -> dg.SensorResult:
-    """Materialises again the days that new or corrected records belong to."""
+    """Materializes again the days of new or corrected records."""
     jobs = {ingest_job.name, refresh_job.name, quarantine_job.name}
     for record in context.instance.get_run_records(dg.RunsFilter(statuses=UNFINISHED)):
         if record.dagster_run.job_name in jobs:
@@ -180,7 +180,8 @@ def late_records(
         return dg.SensorResult(cursor=json.dumps(versions), skip_reason="no day is late")
     requests, notes = [], []
     for run in runs:
-        # Of flights_raw alone: a run changes flights itself, and would be asked for without end.
+        # The key names only flights_raw: a run changes flights itself, and would be requested
+        # endlessly.
         key = f"{run.job}:{run.first}:{run.last}@{versions['flights_raw']}"
         asked = _find_run(context.instance, run, key)
         if asked is None:
@@ -195,10 +196,10 @@ def late_records(
 def _late_days(
     instance: dg.DagsterInstance, log: DeltaLog, follower: Follower, after_version: int | None
 ) -> tuple[set[date], int]:
-    """The days with rows that changed after the follower read them, and up to which version."""
+    """The days with rows changed after the follower read them, and the checked version."""
     changed = changed_values(log, follower.column, after_version)
     late = {day for day in changed.values if days.has_partition_key(day.isoformat())}
-    # All rows of a day may be gone: then the table no longer names it, only its follower does.
+    # A day may have lost all its rows: then only its follower still has the day.
     wanted = None if after_version is None else late
     for version, read in _read_days(instance, follower, wanted).items():
         again = read & set(changed_values(log, follower.column, version).values)
@@ -209,10 +210,10 @@ def _late_days(
 def _read_days(
     instance: dg.DagsterInstance, follower: Follower, wanted: set[date] | None
 ) -> Mapping[int, set[date]]:
-    """Days by the version of the upstream's table at which they were last read.
+    """The days, by the upstream version of their last read.
 
     Args:
-        wanted: None for all that were.
+        wanted: None for all days that were read.
     """
     name = f"delta/read/{follower.upstream.to_user_string()}"
     keys = None if wanted is None else sorted(day.isoformat() for day in wanted)
@@ -235,7 +236,7 @@ def _read_days(
 
 
 def _find_run(instance: dg.DagsterInstance, run: DayRun, key: str) -> dg.RunRecord | None:
-    """The newest run that was asked for by this key."""
+    """The newest run with this run key."""
     asked = dg.RunsFilter(job_name=run.job, tags={"dagster/run_key": key})
     return next(iter(instance.get_run_records(asked, limit=1)), None)
 
@@ -249,7 +250,7 @@ def _status(record: dg.RunRecord) -> str:
 
 
 def _runs(job: str, wanted: set[date]) -> Iterator[DayRun]:
-    """Runs over the longest ranges of days in a row."""
+    """Runs over the longest ranges of consecutive days."""
     ordered = sorted(wanted)
     first = 0
     for i, day in enumerate(ordered):

@@ -1,8 +1,7 @@
-"""Flight records: from the text of an input file to typed columns, or to the reason why not.
+"""Flight records: from the text of an input file to typed columns, or to a reason for rejection.
 
-The text is taken apart in Spark's Python workers (`parse`), the fields are judged in Spark
-(`classify`). What a record must look like is written down in `contract`, whose own code counts the
-same records for `accounting`.
+Spark's Python workers split the text (`parse`), and Spark judges the fields (`classify`).
+`contract` defines a valid record; its own code counts the same records for `accounting`.
 """
 
 from __future__ import annotations
@@ -19,7 +18,7 @@ from pyspark.sql import functions as F  # noqa: N812  (the name that Spark users
 from examples.flights.sources import FIELDS, InputFile, csv_fields
 
 _Row = tuple[str | None, ...]
-"""By `_COLUMNS`."""
+"""The columns are `_COLUMNS`."""
 
 _COLUMNS = ("record", *FIELDS, "problem")
 _ROWS = f"array<struct<{', '.join(f'{name} string' for name in _COLUMNS)}>>"
@@ -27,13 +26,14 @@ _GLOB = re.compile(r"([\\*?\[\]{}])")
 
 
 def raw_records(spark: SparkSession, file: InputFile) -> DataFrame:
-    """The rows of `flights_raw` that one input file holds."""
-    # Spark takes a path as a pattern.
+    """The rows of `flights_raw` from one input file."""
+    # Spark treats a path as a pattern.
     path = _GLOB.sub(r"\\\1", file.path)
     if file.format == "json_lines":
         texts = spark.read.text(path, lineSep="\n")
     else:
-        # An array has no lines, and a line of CSV no meaning without the header: one task, whole.
+        # An array has no lines, and a CSV line means nothing without the header: one task reads the
+        # whole file.
         texts = spark.read.text(path, wholetext=True)
     rows = F.udf(_PARSERS[file.format], _ROWS, useArrow=False)
     parsed = texts.select(F.inline(rows(F.make_valid_utf8("value"))))
@@ -49,10 +49,10 @@ def raw_records(spark: SparkSession, file: InputFile) -> DataFrame:
 
 
 def classify(raw: DataFrame, first_day: date) -> DataFrame:
-    """`flights_raw` rows with typed columns and `reason`, which is null for a valid record.
+    """Add typed columns and `reason` to `flights_raw` rows; `reason` is null for a valid record.
 
     Args:
-        first_day: The pipeline's; records of earlier flights are out of range.
+        first_day: The pipeline's first day; records of earlier flights are out of range.
     """
     return raw.select(
         "*",
@@ -146,7 +146,7 @@ def _row(
 
 
 def _loads(text: str) -> Any:
-    """JSON with the numbers' own text, so that 12.0 and 1e3 stay what they are."""
+    """Parse JSON and keep the text of numbers, so that 12.0 and 1e3 stay unchanged."""
     return json.loads(text, parse_int=str, parse_float=str, parse_constant=_refuse)
 
 
@@ -163,7 +163,7 @@ def _field(value: Any) -> str | None:
 
 
 def _replace_surrogates(text: str | None) -> str | None:
-    """The text with half surrogate pairs, which JSON can escape and UTF-8 not, replaced."""
+    """Replace half surrogate pairs, which JSON can escape and UTF-8 cannot store."""
     if text is None:
         return None
     return text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")

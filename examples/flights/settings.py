@@ -1,12 +1,11 @@
-"""Where the pipeline reads and writes, from the environment.
+"""Input and output locations of the pipeline, from the environment.
 
-FLIGHTS     a file of flight records, or a folder of daily ones; a generated month if unset
+FLIGHTS     a file of flight records, or a folder of daily files; if unset, a generated month
 FIRST_DAY   of the pipeline, as 2001-01-01: its partitions begin there, and records of earlier
-            flights are out of range; if unset that of the generated month, and of a given input
-            1987-10-01, from when on such records were kept
+            flights are out of range; if unset, the first day of the generated month, and for a
+            given input 1987-10-01, when such records began
 LAKE        the folder of the tables, or its address in an object store, such as s3://bucket/lake,
-            for which credentials are taken from the environment; one under `.lake/` for each input
-            if unset
+            with credentials from the environment; if unset, a folder under `.lake/` for each input
 """
 
 import hashlib
@@ -40,23 +39,23 @@ class FlightsInput(dg.ConfigurableResource[None]):
     """The input files and the airports."""
 
     path: str
-    """A file or folder; where it is the generated month's, that is made on first use."""
+    """A file or folder; the generated month's folder is created on first use."""
     generated: bool
 
     def files(self) -> list[InputFile]:
-        """The files as they are now."""
+        """The current files."""
         if self.generated:
             generate_month(Path(self.path))
         return list_inputs(Path(self.path))
 
     def airports(self, spark: SparkSession) -> DataFrame:
-        """One row an airport code."""
+        """One row per airport code."""
         airports = spark.read.csv(str(airports_path(Path(self.path))), header=True)
         return airports.dropDuplicates(["iata"])
 
 
 def flights_path() -> tuple[Path, bool]:
-    """The input, and whether it is the generated one."""
+    """The input, and whether it is generated."""
     given = os.environ.get("FLIGHTS", "")
     if given:
         return Path(given).expanduser().resolve(), False
@@ -64,7 +63,7 @@ def flights_path() -> tuple[Path, bool]:
 
 
 def first_day() -> date:
-    """The first day that the pipeline has partitions for.
+    """The pipeline's first partition day.
 
     Raises:
         InputError: FIRST_DAY is no date.
@@ -92,7 +91,7 @@ def lake_address() -> str:
 
 
 def connectors(lake: str) -> Mapping[str, str]:
-    """Settings by which Spark gets what it needs to reach the tables."""
+    """Spark settings that install the connector for the tables' store."""
     scheme = lake.partition("://")[0] if "://" in lake else ""
     store = _STORES.get(scheme)
     return {} if store is None else packages(store)

@@ -1,25 +1,24 @@
-"""Sources: which input files there are, and which generation of each.
+"""Sources: the input files, and the generation of each.
 
-An input is one file, or every file directly inside a folder. Subfolders, names that begin with
-"." or "_" (files still being written, marker files) and `airports.csv` are no inputs. A file with
-any other name that cannot be read as flights is an error, never skipped: a record that is lost
-without a word is worse than a run that stops.
+An input is one file, or every file directly inside a folder. Subfolders, names that begin with "."
+or "_" (incomplete files, marker files) and `airports.csv` are no inputs. A file with any other name
+that cannot be read as flights is an error and never skipped: a silently lost record is worse than a
+stopped run.
 
-A file is known by its name; each modification time is a generation of it. A corrected file is a
-new generation when its modification time is later: generations must only grow. A file put back
-with an old time (`cp -p`, `rsync -t`, an unpacked archive) looks older than what was ingested;
-`touch` it. Write a file under a hidden name and rename it, so that no half of it is ever listed.
+The name identifies a file; each modification time is a generation of it. A corrected file is a new
+generation when its modification time is later: generations must only grow. A file restored with an
+old time (`cp -p`, `rsync -t`, an unpacked archive) looks older than the ingested file; `touch` it.
+Write a file under a hidden name and rename it, so that it is never listed half-written.
 
-The format follows from the name and the first byte that is no white space:
+The format follows from the name and the first byte other than white space:
 
     .jsonl .ndjson    json_lines
     .csv              csv
     .json             json_array when it begins with "[", json_lines when with "{"
-    any of these      json_lines when the file holds nothing but white space: it has no records
+    any of these      json_lines when the file holds only white space: it has no records
 
-What a record is, and when it is valid, is written down in `contract`. Nothing here judges
-records; but a JSON array can only be read whole and a CSV file only by its header, so both are
-checked here.
+`contract` defines records and their validity. This module judges no records, except that it
+validates the JSON of an array and the header of a CSV file, because the whole file depends on them.
 """
 
 from __future__ import annotations
@@ -65,7 +64,7 @@ class InputFile:
     path: str
     """Absolute."""
     name: str
-    """The file's own name: what identifies it from one generation to the next."""
+    """The file's own name: it identifies the file across generations."""
     generation: int
     """Modification time in microseconds since the Unix epoch."""
     arrival_day: date
@@ -79,18 +78,18 @@ def list_inputs(flights: Path) -> list[InputFile]:
     """List the input files, oldest generation first.
 
     Raises:
-        InputError: There is nothing at `flights`; or a file cannot be read, has no known format,
-            is a JSON array that is not valid JSON, or is a CSV file without the five columns.
+        InputError: `flights` does not exist; or a file cannot be read, has no known format, is an
+            invalid JSON array, or is a CSV file without the five columns.
     """
     files = [_describe(path) for path in _paths(Path(os.path.abspath(flights)))]
     return sorted(files, key=lambda file: (file.generation, file.name))
 
 
 def airports_path(flights: Path | None) -> Path:
-    """The airports that belong to these flights.
+    """The airports for these flights.
 
-    `airports.csv` in the input folder, or beside the input file; the packaged list of big US
-    airports where there is none.
+    `airports.csv` in the input folder, or beside the input file; otherwise the packaged list of big
+    US airports.
     """
     if flights is not None:
         folder = flights if flights.is_dir() else flights.parent
@@ -175,7 +174,7 @@ def _detect(path: Path, status: os.stat_result) -> Format:
 
 
 def _first_line(path: Path) -> str:
-    """The first line that is not blank, without its end; cut when it is very long."""
+    """The first line that is not blank, without its line end; cut when it is very long."""
     with path.open(encoding="utf-8", errors="replace", newline="\n") as file:
         for line in iter(lambda: file.readline(_LONGEST_HEADER), ""):
             text = line.removeprefix(_BYTE_ORDER_MARK)
@@ -194,7 +193,7 @@ def _validate_header(path: Path, header: str) -> None:
         )
 
 
-@lru_cache(maxsize=4096)  # a sensor lists again and again; a generation is parsed once
+@lru_cache(maxsize=4096)  # a sensor lists repeatedly; each generation is parsed once
 def _validate_array(path: Path, modified_ns: int, size: int) -> None:  # noqa: ARG001
     try:
         text = path.read_bytes().decode("utf-8", "replace").removeprefix(_BYTE_ORDER_MARK)

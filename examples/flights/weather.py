@@ -1,8 +1,8 @@
-"""Weather: a table that another program appends to, and that nobody looks after.
+"""Weather: a table that another program appends to, without any maintenance.
 
-Each hour is a commit with one small file, as a feed writes it that keeps nothing back: soon there
-are too many of both. The demo leaves the table so; the job of maintenance puts it right.
-`python -m examples.flights.weather` appends one more hour, as that other program would.
+Each hour is a commit with one small file, as an unbuffered feed writes it, so both soon become too
+many. The demo leaves the table so; the maintenance job compacts it. `python -m
+examples.flights.weather` appends one more hour, as that other program would.
 """
 
 from __future__ import annotations
@@ -19,8 +19,8 @@ _AIRPORTS = ("ATL", "DFW", "DEN", "ORD", "LAX")
 
 
 def append_hours(table: str, hours: int) -> None:
-    """Append so many hours after those that the table has, each in a commit of its own."""
-    # Refused otherwise, though the environment has named the endpoint.
+    """Append this many hours after the table's last hour, each in a commit of its own."""
+    # Required by delta-rs, although the environment names the endpoint.
     options = {"allow_http": "true"} if "://" in table else None
     is_there = DeltaTable.is_deltatable(table, options)
     first = DeltaTable(table, storage_options=options).version() + 1 if is_there else 0

@@ -24,15 +24,15 @@ _START_SECONDS = 90.0
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Verdict:
-    """What became of a mutant."""
+    """The outcome of a mutant."""
 
     mutant: Mutant
     status: str
-    """`killed`, `survived` (all tests tried), `unknown` (time was over) or `uncovered`."""
+    """`killed`, `survived` (all tests ran), `unknown` (out of time) or `uncovered`."""
     killer: str | None = None
-    """Node id of the test that failed, or of the first of a batch that did not end."""
+    """Node id of the failed test, or of the first test of a batch that did not end."""
     num_tests: int = 0
-    """How many tests cover the line."""
+    """Number of tests that cover the line."""
 
 
 def judge(
@@ -120,7 +120,7 @@ def judge_all(
 ) -> None:
     """Judge mutants one after the other, and append each verdict to a file of JSON lines.
 
-    Mutants that the file has already are left out, so a run that was stopped goes on.
+    Mutants in the file are skipped, so a stopped run continues.
     """
     done = {verdict.mutant for verdict in read_verdicts(results)}
     left = [mutant for mutant in mutants if mutant not in done]
@@ -142,7 +142,7 @@ def judge_all(
 
 
 def read_verdicts(results: Path) -> list[Verdict]:
-    """The verdicts of a file that `judge_all` wrote; none if there is no file."""
+    """The verdicts in a file of `judge_all`; empty without a file."""
     lines = results.read_text(encoding="utf-8").splitlines() if results.exists() else []
     return [
         Verdict(**{**fields, "mutant": Mutant(**fields["mutant"])})

@@ -156,7 +156,7 @@ def record_suite(checkout: Path, folder: Path, options: Iterable[str]) -> int:
         cwd=checkout,
         env={
             **suite_environment(checkout),
-            # coverage installs a .pth file, by which each Python process obeys this variable
+            # coverage installs a .pth file; through it each Python process reads this variable
             "COVERAGE_PROCESS_START": str(settings),
             OUTCOMES: str(folder / "outcomes.jsonl"),
         },
