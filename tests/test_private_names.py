@@ -50,7 +50,7 @@ def _is_ours(module: str) -> bool:
 
 
 def _names_of_package(tree: ast.AST) -> Iterator[str]:
-    """The names under which a module imports parts of the package."""
+    """The local names of a module for its imports from the package."""
     for node in ast.walk(tree):
         match node:
             case ast.Import(names=names):

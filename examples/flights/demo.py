@@ -75,8 +75,7 @@ def run_pipeline(definitions: Any) -> int:
 
 
 def waves(pending: list[InputFile], *, generated: bool) -> list[list[InputFile]]:
-    """Ingest the generated month in two deliveries, so that late records meet finished
-    days."""
+    """Split the generated month into two deliveries, so late records meet finished days."""
     if not generated or not pending:
         return [pending] if pending else []
     arrivals = sorted({file.arrival_day for file in pending})

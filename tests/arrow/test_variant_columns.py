@@ -278,7 +278,7 @@ types = st.recursive(
     ),
     max_leaves=6,
 )
-"""What may have columns of its own; None: nothing."""
+"""The parts with columns of their own, if any."""
 
 
 def part_type(typed: pa.DataType | None) -> pa.StructType:

@@ -259,7 +259,7 @@ VALUES = {
     "long": "x" * 100_000,
     "none": None,
 }
-"""The values of `odd_rows` in JSON. Very large ones have Java's text of the same number."""
+"""The values of `odd_rows` in JSON. A very large number has Java's text of the same number."""
 
 
 def write_unchecked(root: Path, rows: pa.Table) -> None:

@@ -68,8 +68,7 @@ def _is_built_on(case: Case, created: Created) -> bool:
 
 
 def _follows(case: Case, created: Created, excused: list[Created]) -> bool:
-    """Whether a killed writer created it after a commit that may stay, before it could check
-    again."""
+    """Whether a killed writer created it after a commit that may stay, without a check."""
     is_before = any(
         each.version is not None and each.who == created.who and each.at < created.at
         for each in excused

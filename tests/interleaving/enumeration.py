@@ -79,8 +79,7 @@ class _Grid:
         return cell
 
     def fill_row(self, i: int) -> list[_Cell]:
-        """Orders with i calls of the first operation first, up to the order that ends the
-        second."""
+        """Orders that begin with i calls of the first operation."""
         row: list[_Cell] = []
         for j in count(1):
             row.append(self.fill(i, j))

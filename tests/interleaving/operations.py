@@ -45,12 +45,12 @@ class Operation:
     scene: str = ""
     """The only scene that suits the operation; "" for any scene."""
     takes: Takes = "nothing"
-    """What the operation may delete."""
+    """The files that the operation may delete."""
     commits: bool = True
     """Whether it may leave a commit."""
     always_commits: bool = False
     is_many: bool = False
-    """Whether it may leave several commits, while its answer names the last one or none."""
+    """Whether it may leave several commits, while its answer names the last commit or none."""
 
 
 NEW: Rows = ((90, "n"), (91, "n"))

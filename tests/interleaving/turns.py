@@ -150,8 +150,7 @@ class _Scheduler:
             self._advance(actor)
 
     def _advance(self, actor: _Actor) -> None:
-        """Let the operation make its next call and reach the one after; at first, its first
-        call."""
+        """Let the operation make its next call; a new operation runs up to its first call."""
         self._let_go(actor)
         self._await(actor)
 

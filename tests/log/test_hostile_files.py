@@ -121,7 +121,7 @@ def absurd_schema(footer: bytes) -> bytes:
 
 
 def with_rows(num_rows: int) -> Callable[[bytes], bytes]:
-    """Change the row count before the list of the one row group."""
+    """Change the row count before the list of the only row group."""
 
     def change(footer: bytes) -> bytes:
         end = footer.index(b"\x19\x1c", footer.index(b"\x16"))

@@ -97,7 +97,7 @@ def model(commits: list[list[FileAction]]) -> tuple[dict[Key, int], set[Key]]:
 
 
 def replayed(snapshot: Snapshot) -> tuple[dict[Key, int], set[Key]]:
-    """The same from a snapshot."""
+    """Live files with their sizes, and removed files, from a snapshot."""
     adds = snapshot.add_files()
     removes = remove_files(snapshot.tombstones())
     live = {key_of(each): each.size for each in adds}

@@ -40,7 +40,7 @@ class State:
     rows: tuple[Row, ...]
     """In order."""
     txns: Mapping[str, int] = field(default_factory=dict)
-    """Txns of applications, except those of maintenance."""
+    """Txns of applications, without maintenance txns."""
     retention_ms: int
     """`delta.deletedFileRetentionDuration`."""
 
@@ -54,8 +54,7 @@ class MaintainedTable:
         self.states: list[State] = []
         """The state of each version."""
         self._removing: list[int | None] = []
-        """For each version, the start of the step that committed its removes; None without
-        removes."""
+        """By version: start of the step that committed its removes; None without removes."""
         self._first_removed_ms: dict[str, int] = {}
         """By path: the start of the step that first removed the file, even if it was restored."""
         self._committed_ms: list[int] = []
@@ -88,8 +87,7 @@ class MaintainedTable:
         self._forget()
 
     def becomes(self, state: State) -> None:
-        """Record the versions since the last check; without new versions the table must be
-        unchanged."""
+        """Record new versions; without new versions the table must be unchanged."""
         num_new = self._num_new()
         assert num_new or not self.states or state == self.state, "it should have committed"
         for version in range(len(self.states), len(self.states) + num_new):
@@ -126,8 +124,7 @@ class MaintainedTable:
                 self._unpromised.add(version)
 
     def may_have_cleaned_up(self) -> None:
-        """We were allowed to delete versions that were superseded before the log's retention
-        began."""
+        """We were allowed to delete versions superseded before the log's retention."""
         cutoff_ms = (system_clock() - LOG_RETENTION_MS) // DAY_MS * DAY_MS
         for version, until_ms in enumerate(self._committed_ms[1:]):
             if until_ms <= cutoff_ms:

@@ -248,8 +248,7 @@ class MaintenanceMachine(RuleBasedStateMachine):
     def vacuum_back_to(
         self, back_to: int, keep: int, keep_last: int, is_lite: bool, kill: int | None
     ) -> None:
-        """Vacuum with the shortest retention that keeps a version whole, and some extra
-        versions."""
+        """Vacuum with the shortest retention that keeps a version whole."""
         kept = self.chosen(keep)
         last = range(self.table.latest - keep_last + 1, self.table.latest + 1)
         horizon_ms = self.table.removed_ms(self.chosen(back_to))
@@ -276,8 +275,7 @@ class MaintenanceMachine(RuleBasedStateMachine):
     @precondition(lambda self: self.kind == "classic")
     @rule()
     def leave_a_part_of_a_checkpoint(self) -> None:
-        """Write a checkpoint as another engine that dies meanwhile: without a whole file beside
-        it."""
+        """Leave an incomplete multi-part checkpoint, as a killed engine does."""
         parts: list[str] = []
 
         def die(_number: int, method: str, path: str, when: str) -> None:

@@ -103,7 +103,7 @@ def test_beside_the_checkpoint_of_its_version_it_stays_and_is_no_work(tmp_path: 
 def test_below_what_a_clean_up_keeps_it_goes_once(tmp_path: Path) -> None:
     table = aged(tmp_path / "t")
     leave(table, 1, 2, days=2, version=4)
-    create_checkpoint(table.log, clock=lambda: 0)  # by which no file is old
+    create_checkpoint(table.log, clock=lambda: 0)  # at this time no file is old
     result = clean_up_log(table.log)
     assert len(result.plan.incomplete) == 2
     assert result.deleted_files == len({each.path for each in result.plan.files})

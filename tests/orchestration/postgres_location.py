@@ -19,7 +19,7 @@ from delta_ops.orchestration import DeltaIOManager, DeltaLogResource, delta_ops_
 
 LAKE, MARKER, KILLED = "TEST_LAKE", "TEST_MARKER", "TEST_KILLED"
 STEP, RUN = "step", "run"
-"""What the test kills."""
+"""The process that the test kills."""
 POOL = "writers"
 S3_OPTIONS = {
     "key": dg.EnvVar("TEST_S3_KEY"),

@@ -64,7 +64,7 @@ def job_of(asset: dg.AssetsDefinition, lake: Path) -> dg.JobDefinition:
 def execute(
     job: dg.JobDefinition, instance: dg.DagsterInstance, again: Sequence[str] = ()
 ) -> dg.ExecuteInProcessResult:
-    """Run the job, as a re-execution of the last run in `again`; the first one is the root run."""
+    """Run the job, as a re-execution of the last run in `again`; the first run is the root run."""
     ids = {"dagster/root_run_id": again[0], "dagster/parent_run_id": again[-1]} if again else {}
     return job.execute_in_process(instance=instance, tags=ids, raise_on_error=False)
 

@@ -21,8 +21,7 @@ PEERS = _HERE.parents[1] / ".peers"
 _PINS = (_HERE / "pom.xml", _HERE / "constraints.txt")
 _LONGEST_STEP_S = 1200
 _NO_REPOSITORY = re.compile(r"Could not transfer (?!.*[Cc]hecksum)|in offline mode")
-"""Maven's message when it reaches no repository; for a missing artifact it says "could not
-find"."""
+"""Maven's message for an unreachable repository; a missing artifact says "could not find"."""
 
 
 class MavenMissingError(Exception):

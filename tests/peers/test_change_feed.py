@@ -227,7 +227,7 @@ def test_what_it_refuses_is_refused(delta_spark: DeltaSpark, tmp_path: Path) -> 
 def test_changes_pass_through_renamed_and_dropped_columns(
     delta_spark: DeltaSpark, spark: SparkSession, tmp_path: Path, mode: str
 ) -> None:
-    """delta-spark rejects ranges in which a column was renamed or dropped."""
+    """delta-spark rejects ranges with a renamed or dropped column."""
     table = tmp_path / "t"
     properties = f"{FEED}, {VECTORS}, 'delta.columnMapping.mode' = '{mode}'"
     run(

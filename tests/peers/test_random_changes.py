@@ -181,7 +181,7 @@ def is_refused_by_reference_alone(
 ) -> bool:
     """Whether several source rows match one target row, and no clause covers matched rows.
 
-    Nothing is ambiguous then, but the reference also checks clauses for other rows.
+    The merge is unambiguous then, but the reference also checks clauses for other rows.
     """
     kinds = {clause.kind for clause in clauses}
     is_silent = kinds.isdisjoint(MATCHED) and not kinds.isdisjoint(OCCASIONS[BY_SOURCE])

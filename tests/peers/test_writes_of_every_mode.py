@@ -316,7 +316,7 @@ DIFFERENCES: Mapping[tuple[str, str], tuple[Any, Any]] = {
     ("maxValues", "float"): (0.1, 0.10000000149011612),
     # The reference counts UTF-16 units here, and a pair for each of these.
     ("maxValues", "emoji"): ("😀" * 16 + LAST, "😀" * 32 + LAST),
-    # No character is above the last one: no bound, or the text itself.
+    # No character is above the last character: no bound, or the text itself.
     ("maxValues", "the_last_character"): (None, LAST * 40),
     # The reference cuts to milliseconds and adds one when it reads; others do not.
     ("maxValues", "micros"): ("1969-12-31T23:59:59.999Z", "1970-01-01T00:00:00.000Z"),

@@ -1,4 +1,4 @@
-"""Path spellings in the log, and the one key of each file."""
+"""Path spellings in the log, and the single key of each file."""
 
 from __future__ import annotations
 

@@ -34,7 +34,7 @@ from tests.arrow.foreign_table import create, data_file, inline_vector
 NUM_ROWS = 400_000
 SPLITS = 8
 DEATHS = ("WriteStarted", "a task at work", "DataFilesStaged", "CommitAttempted", "Committed")
-"""Events at which the driver is killed in turn, while it writes one batch again and again."""
+"""Events that kill the driver in turn, while it writes one batch repeatedly."""
 Place = Literal["before its file", "in its file", "after its rows"]
 EXECUTOR_DEATHS: Mapping[str, tuple[Place, int, int]] = {
     "before a file": ("before its file", 1, 1),
@@ -154,7 +154,7 @@ def speculate(spark: SparkSession, folder: Path) -> None:
             time.sleep(600)
 
     write_disturbed(spark, folder, SPECULATE, hang)
-    # Of another split both attempts may have completed, and one of them left a whole file.
+    # For another split both attempts may have completed, so one of them left a whole file.
     assert_no_garbage(folder / SPECULATE, "part-00001-*")
 
 
@@ -180,8 +180,7 @@ def executor_step(point: str) -> str:
 
 
 def fill_disks(spark: SparkSession, folder: Path) -> None:
-    """Workers may not write a whole file; if no worker may, the write fails with one clear
-    error."""
+    """Some workers cannot write a whole file; if none can, the write fails clearly."""
     table = folder / FULL
     try:
         ds.write(numbers(spark).coalesce(2), table)  # few files, so that each is large

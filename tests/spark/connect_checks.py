@@ -49,7 +49,7 @@ N = StructType((StructField("n", LONG), StructField("p", STRING)))
 
 @pytest.fixture(scope="module")
 def unreached(s3_server: S3Server) -> str:
-    """A bucket for which the session's server has an address without a listener."""
+    """A bucket whose configured address has no listener."""
     return s3_server.new_bucket()
 
 

@@ -1,5 +1,4 @@
-"""The commit protocol: its storage calls, its files, and its effect on other writes of a
-session."""
+"""The commit protocol: its storage calls, its files, and other writes of its session."""
 
 from __future__ import annotations
 

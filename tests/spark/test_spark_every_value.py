@@ -1,5 +1,4 @@
-"""Types, depths and values on each surface of Spark: the stored value equals the input, or an
-error.
+"""Every type, depth and value in Spark: the stored value equals the input, or an error.
 
 `make test` takes a sample by a fixed seed, `make test-all` all pairs of types and more values. For
 the values themselves see `tests/arrow/test_every_value.py`.

@@ -311,8 +311,7 @@ def test_a_client_that_another_application_left_is_let_go_of(
 def test_credentials_that_options_no_longer_give_are_those_of_all_buckets(
     store_spark: SparkSession, s3_server: S3Server
 ) -> None:
-    """The options first name a bucket's key, and then leave the bucket to the session's
-    settings."""
+    """The options first name a bucket's key; then the session's settings apply."""
     uri, general = f"s3://{s3_server.new_bucket()}/t", "fs.s3a.aws.credentials.provider"
     configuration = store_spark._jsc.hadoopConfiguration()
     bucket = f"fs.s3a.bucket.{uri.split('/')[2]}.aws.credentials.provider"

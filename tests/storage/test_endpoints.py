@@ -30,7 +30,7 @@ USER, PASSWORD = "a-user", "pass word@1"
 USER_INFO = "a-user:pass%20word%401"
 BASIC = b64encode(f"{USER}:{PASSWORD}".encode()).decode()
 FORMS = (PASSWORD, "pass%20word", BASIC)
-"""All forms in which the password can appear."""
+"""All forms that the password can take."""
 SIGNED = {"key": "some-access-key", "secret": "some-secret-key"}
 
 

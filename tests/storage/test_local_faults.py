@@ -308,8 +308,7 @@ print(json.dumps(kill_at_each_step(sys.argv[1], sys.argv[2], sys.argv[3].encode(
 def test_a_write_killed_at_any_step_is_there_whole_or_not_at_all(
     tmp_path: Path, way: str, old: str, least_steps: int
 ) -> None:
-    """Steps are the calls that Python's audit hooks report, such as opening, linking or
-    removing."""
+    """Steps are calls that Python's audit hooks report, such as open, link or remove."""
     outcomes = run(KILL_AT_EACH_STEP, way, tmp_path, old)
     seen = [outcome for outcome, _, _ in outcomes]
     first_whole = seen.index("whole")

@@ -185,7 +185,7 @@ def test_what_s3_does_not_delete_in_bulk_is_not_taken_for_deleted(
 
 
 def opened_with(server: S3Server) -> dict[str, Any]:
-    """The options with which fsspec returns a storage's own file system."""
+    """Options that make fsspec return a storage's own file system."""
     file_system = fsspec.get_filesystem_class("s3")
     options = S3.options_to_open(server.storage_options, file_system)
     return {**options, "use_listings_cache": False}

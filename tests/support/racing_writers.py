@@ -137,7 +137,7 @@ def race(
 
 
 def check(race: Race, log: DeltaLog) -> None:
-    """Assert that acknowledged commits exist once, unknown ones at most once, and no others."""
+    """Assert that acknowledged commits exist once, unknown commits at most once, and no others."""
     acknowledged = {(t.writer, t.number) for t in race.told if t.is_acknowledged}
     unknown = {(t.writer, t.number) for t in race.told if not t.is_acknowledged}
     latest = log.snapshot().version

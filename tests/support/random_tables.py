@@ -88,8 +88,7 @@ class Drawn:
         )
 
     def stored(self, data_type: DataType) -> DataType | None:
-        """A type that a file may have for this type: without later fields, with other fields; or
-        none."""
+        """The type in an older or newer file: with fewer or other fields; or none."""
         match data_type:
             case StructType(fields=fields):
                 kept = [

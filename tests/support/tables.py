@@ -66,7 +66,7 @@ def stage_files(*adds: AddFile) -> Staged:
 
 
 def write_log(root: Path, commits: Iterable[Iterable[Action]]) -> DeltaLog:
-    """A log of these commits; the first one also gets protocol and metadata."""
+    """A log of these commits; the first commit also gets protocol and metadata."""
     log = DeltaLog(root)
     for version, actions in enumerate(commits):
         first: list[Action] = [PROTOCOL, metadata()] if version == 0 else []

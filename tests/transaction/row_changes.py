@@ -1,4 +1,4 @@
-"""A model of transactions as changes of rows, with the possible results of concurrent ones.
+"""A model of transactions as changes of rows, with the possible results of concurrent transactions.
 
 Every operation has three forms: its effect on any rows (`apply`), its reads, removes and adds on
 the first rows (`footprint`), and its execution in a transaction (`stage`).

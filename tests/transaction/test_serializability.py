@@ -156,7 +156,7 @@ def test_triples_come_to_what_a_serial_order_gives(template: DeltaLog) -> None:
 
 
 def check_overtaken(template: DeltaLog, late: str, others: Sequence[str]) -> bool:
-    """Commit a transaction after later ones that each build on the previous commit."""
+    """Commit a transaction after later transactions that each build on the previous commit."""
     log = copy(template)
     transaction = begin(log)
     OPERATIONS[late].stage(transaction)

@@ -196,8 +196,7 @@ def test_a_vacuum_of_another_engine_that_began_in_the_future_is_open(tmp_path: P
 
 
 def staged_long_ago(txn: Transaction, value: int, days: int) -> Staged:
-    """Files whose store time is days earlier: the store's clock was behind, or the writer is
-    slow."""
+    """Files with an earlier store time: a store's clock is behind, or a writer is slow."""
     staged = da.stage_write(txn, ids(value))
     time_ms = system_clock() - days * DAY_MS
     for add in staged.adds:
