@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import ast
 import re
 import tomllib
+from collections import Counter
 from pathlib import Path
 
 PROJECT = Path(__file__).resolve().parents[1]
@@ -34,3 +36,30 @@ def rooms_in(names: str) -> list[str]:
     """`a/b/`, `c/` are `a/b` and `a/c`; `a/b/`, `c/d/` are themselves."""
     rooms = [each.strip("/") for each in re.findall(r"`([^`]+)`", names)]
     return [each if "/" in each else str(Path(rooms[0]).parent / each) for each in rooms]
+
+
+def test_no_folder_has_more_than_twenty_modules() -> None:
+    counts = Counter(
+        path.parent.relative_to(PACKAGE).as_posix()
+        for path in PACKAGE.rglob("*.py")
+        if path.name != "__init__.py"
+    )
+    assert {folder: count for folder, count in counts.items() if count > 20} == {}
+
+
+def test_no_function_is_longer_than_sixty_lines() -> None:
+    too_long = {
+        f"{path.relative_to(PACKAGE)}:{node.name}": lines
+        for path in PACKAGE.rglob("*.py")
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8")))
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)
+        and (lines := _lines_of_code(node)) > 60
+    }
+    assert too_long == {}
+
+
+def _lines_of_code(function: ast.FunctionDef | ast.AsyncFunctionDef) -> int:
+    """Lines of the body without its docstring."""
+    has_docstring = ast.get_docstring(function) is not None and len(function.body) > 1
+    first = function.body[1 if has_docstring else 0]
+    return (function.end_lineno or 0) - first.lineno + 1
