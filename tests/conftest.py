@@ -22,7 +22,7 @@ from tests.support.tiers import DEFAULT_SEED, JVM_FOLDERS, SEED, parse_seed, par
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-# No deadline: a busy machine is no fault. No database: a run repeats no example of an earlier one.
+# No deadline, because the machine may be busy. No database, so a run repeats no earlier example.
 settings.register_profile("fixed", deadline=None, database=None, print_blob=True)
 settings.load_profile("fixed")
 
@@ -40,7 +40,7 @@ _STARTS_PROCESSES = tuple(
     f"tests/spark/test_{name}.py"
     for name in ("cluster", "connect", "dead_jvm", "killed_merges", "killed_steps")
 )
-"""Files of tests/spark whose sessions run in processes of their own."""
+"""Files of tests/spark with sessions in processes of their own."""
 _LONGEST = "tests/long/test_orders_"
 """Tests that take many minutes each: each runs by itself, and first."""
 TIME_ZONE = "spark.sql.session.timeZone"
@@ -118,7 +118,7 @@ def _file_of(item: pytest.Item) -> str:
 
 
 def _rank(item: pytest.Item) -> tuple[bool, ...]:
-    """Sorts first what takes longest; `--no-loadscope-reorder` keeps this order among processes."""
+    """Sorts the slowest files first; `--no-loadscope-reorder` keeps this order among processes."""
     name = item.nodeid
     return (
         not name.startswith(_LONGEST),
@@ -129,12 +129,12 @@ def _rank(item: pytest.Item) -> tuple[bool, ...]:
 
 @pytest.fixture
 def report(request: pytest.FixtureRequest) -> Callable[[str], None]:
-    """Takes a sentence of what was measured, for the summary at the end of the run."""
+    """Takes a sentence about a measurement, for the summary at the end of the run."""
     return lambda sentence: request.node.user_properties.append((_REPORTED, sentence))
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
-    """Print what tests measured, how to repeat failures, and the size of the run."""
+    """Print the measurements, how to repeat failures, and the size of the run."""
     if terminalreporter.config.option.collectonly:
         return
     reports = {
@@ -193,7 +193,7 @@ def spark() -> Iterator[SparkSession]:
 
 @pytest.fixture
 def store_spark(spark: SparkSession) -> SparkSession:
-    """The session, where it has Hadoop's connectors to the servers."""
+    """The session, if it has Hadoop's connectors to the servers."""
     from tests.support.servers.connectors import connector_jars
 
     if not connector_jars():

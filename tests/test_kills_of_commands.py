@@ -101,7 +101,7 @@ IN_MAKE_TEST = {
     "backfill statistics",
     "write, mode overwrite of the schema",
 }
-"""Commands that make a table, replace one, and change metadata, lists, statistics and rows."""
+"""Commands that create or replace a table, or change metadata, manifests, statistics and rows."""
 
 
 def mark_of(name: str) -> list[pytest.MarkDecorator]:

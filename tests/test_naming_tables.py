@@ -1,4 +1,4 @@
-"""Naming a table: a handle, a path or a URI, in every public function alike."""
+"""Names of a table: a handle, a path or a URI, in every public function."""
 
 from __future__ import annotations
 

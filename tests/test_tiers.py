@@ -30,7 +30,7 @@ def test_the_shards_of_a_collection_hold_each_test_once() -> None:
 
 
 def collected_tests(shard: str) -> list[str]:
-    """Tests of one folder in a tier, collected by a process of its own."""
+    """Tests of one folder in a tier, collected by a separate process."""
     done = subprocess.run(
         [
             sys.executable,

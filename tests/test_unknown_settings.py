@@ -1,9 +1,9 @@
-"""One list of the places where users give settings: an unknown or unusable one is rejected on each.
+"""One list of all places for user settings: each rejects an unknown or unusable setting.
 
-A setting that nothing reads would be ignored silently, and what it was meant to do would not be
-done. The places: metadata of assets and inputs, tags of runs, fields of IO managers and resources,
-policies, attributes of components, options of commands, options of stores, options of Spark, table
-properties, and arguments of functions.
+Otherwise a setting would be ignored silently, without its effect. The places: metadata of assets
+and inputs, tags of runs, fields of IO managers and resources, policies, attributes of components,
+options of commands, options of stores, options of Spark, table properties, and arguments of
+functions.
 """
 
 from __future__ import annotations

@@ -194,7 +194,7 @@ def _rows(location: str, columns: tuple[str, ...]) -> list[_Row]:
         return []
     try:
         found = DeltaTable(location, storage_options=options)
-        # With deltalake's own file system, Arrow's threads now and then abort the exiting process.
+        # With deltalake's own file system, Arrow's threads sometimes abort the exiting process.
         table = found.to_pyarrow_table(columns=list(columns), filesystem=_file_system(location))
         return list(zip(*(_cells(column) for column in table.columns), strict=True))
     except (DeltaError, pa.ArrowException, OSError, ValueError) as error:

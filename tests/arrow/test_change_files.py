@@ -1,4 +1,4 @@
-"""Tables with a change data feed, written by the engine that needs no JVM."""
+"""Tables with a change data feed, written by the Arrow engine."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Row changes that a compaction overtakes: they are made again on the files that it wrote."""
+"""Row changes that conflict with a compaction: they rerun on the compacted files."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ def three_files(root: Path, **properties: str) -> None:
 
 
 def acting_at(point: str, *acts: Callable[[], object]) -> Callable[[Event], None]:
-    """A listener that acts once for each event of this name, while there is something to do."""
+    """A listener that acts once for each event of this name, while actions are left."""
     left = list(acts)
 
     def on_event(event: Event) -> None:

@@ -1,4 +1,4 @@
-"""The change data feed of tables whose columns changed their names, and their way into files."""
+"""The change data feed of tables with renamed and remapped columns."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Columns of numbers that compression makes hardly smaller are not compressed."""
+"""Number columns that hardly compress are not compressed."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ def test_numbers_without_repeats_are_not_compressed(tmp_path: Path, with_nulls: 
 
 
 def test_each_file_is_asked(tmp_path: Path) -> None:
-    """In one partition the numbers are measured, in the others they hardly differ."""
+    """One partition has random numbers; the numbers of the others hardly differ."""
     num_rows = 100_000
     chance = random.Random(0)
     measured = pa.table(

@@ -1,5 +1,4 @@
-"""Texts that stay in dictionaries while files are written again, beside the same done with plain
-texts."""
+"""Texts that stay dictionary codes during a rewrite, compared with plain texts."""
 
 from __future__ import annotations
 
@@ -35,7 +34,7 @@ CODES = st.integers(0, 3) | st.none()
 
 @pytest.fixture
 def all_coded(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Texts come coded of every file with a dictionary, however small."""
+    """Every file with a dictionary delivers dictionary codes, even a small file."""
     code_all(monkeypatch)
 
 
@@ -197,7 +196,7 @@ def test_changes_leave_the_same_rows_and_statistics_as_with_plain_texts(
 
 
 def count_coded(monkeypatch: pytest.MonkeyPatch) -> list[str]:
-    """The coded columns that are written, as they come."""
+    """The dictionary columns that are written, in order."""
     found: list[str] = []
 
     def note(table: pa.Table) -> pa.Table:
@@ -316,7 +315,7 @@ def test_categories_of_other_writers_are_plain_texts(
 def test_files_have_the_row_groups_that_they_have_with_plain_texts(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Also where the first file of a write has texts that all differ, and no dictionary."""
+    """This also applies if the write's first file has distinct texts and no dictionary."""
     num_rows = 200_000
     few = pa.DictionaryArray.from_arrays(
         pa.array([i % 50 for i in range(num_rows)], pa.int32()),
@@ -332,7 +331,7 @@ def test_files_have_the_row_groups_that_they_have_with_plain_texts(
     shutil.copytree(plain, coded)
     coded_columns = count_coded(monkeypatch)
     da.delete(coded, "id % 1000 = 7")
-    assert coded_columns == ["t", "t"]  # in two row groups of 128 MB, once they are decoded
+    assert coded_columns == ["t", "t"]  # in two row groups of 128 MB after decoding
     with monkeypatch.context() as patched:
         patched.setattr(file_rows, "repeated_texts", lambda *_: [])
         da.delete(plain, "id % 1000 = 7")

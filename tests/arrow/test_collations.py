@@ -21,7 +21,7 @@ def text(name: str, collation: str) -> StructField:
 
 @pytest.fixture
 def log(tmp_path: Path) -> DeltaLog:
-    """Rows that differ in case only, by bytes outside of what the statistics bound."""
+    """Rows that differ only in case, with bytes outside the bounds of the statistics."""
     c, p = text("c", "spark.UTF8_LCASE"), text("p", "icu.UNICODE_CI")
     s = StructField("s", StructType((text("t", "UTF8_LCASE_RTRIM"),)))
     schema = StructType((StructField("id", LONG), c, text("b", "spark.UTF8_BINARY"), s, p))

@@ -1,4 +1,4 @@
-"""CHECK constraints and column invariants, by the engine that needs no JVM."""
+"""CHECK constraints and column invariants in the Arrow engine."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A directory of Parquet files becomes a table where it is, by one commit."""
+"""A directory of Parquet files becomes a table in place, by one commit."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Data files: what goes wrong while one is written, and files that others wrote."""
+"""Data files: failures during a write, and files of other writers."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ _STRICT = pa.schema([pa.field("a", pa.int64(), nullable=False)])
 def write_file(
     root: Path, batches: Iterable[pa.RecordBatch], file_schema: pa.Schema = _STRICT
 ) -> None:
-    """Write one file to a folder, past every check of its rows."""
+    """Write one file to a folder, without any check of its rows."""
     definition = define(schema_from_arrow(_STRICT))
     writer = DataFileWriter(open_storage(root), file_schema, definition)
     writer.write(row_groups(batches), {}, data_change=True)
@@ -80,7 +80,7 @@ class InterruptedStorage:
 
 
 class FullStorage:
-    """A storage that finds out that the disk is full when files are made durable."""
+    """A storage that reports a full disk when files are made durable."""
 
     def __init__(self, inner: Storage) -> None:
         self._inner = inner

@@ -1,4 +1,4 @@
-"""Deletes beside plain Python rows, the files they touch, and what the commit says."""
+"""Deletes, compared with plain Python rows: changed files and commit info."""
 
 from __future__ import annotations
 

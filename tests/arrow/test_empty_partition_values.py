@@ -1,4 +1,4 @@
-"""An empty value of a partition column is null: where it is written, read, compared and checked.
+"""An empty partition value is null when it is written, read, compared and checked.
 
 Source: PROTOCOL.md, "Partition Value Serialization".
 """

@@ -1,4 +1,4 @@
-"""Errors of files whose rows are taken after a stream was handed out; see decision 068."""
+"""Errors of files that are read after their stream was returned; see decision 068."""
 
 from __future__ import annotations
 

@@ -63,7 +63,7 @@ def test_a_value_of_any_kind_is_the_same_or_refused(data_type: DataType, depth: 
 
 
 def columns_of(depth: str) -> Mapping[str, tuple[DataType, Any, Any]]:
-    """A column for each type and value that it keeps: its type, the value and what is given."""
+    """A column for each type and value that it keeps: the type, the value and the input."""
     wrap_type, wrap = DEPTHS[depth]
     pairs = [(t, value) for t in PRIMITIVES for value in kept(t)]
     return {f"c{n}": (wrap_type(t), value, wrap(value)) for n, (t, value) in enumerate(pairs)}

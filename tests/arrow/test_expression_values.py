@@ -1,4 +1,4 @@
-"""Expressions over Arrow columns: what they come to, and what they refuse."""
+"""Expressions over Arrow columns: their results, and their errors."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ ARROW_SCHEMA = arrow_schema_from_schema(SCHEMA)
 
 
 def few_rows() -> list[dict[str, Any]]:
-    """Rows that bring together the values that go wrong."""
+    """Rows that combine the critical values."""
     values = {path: (None, *FEW[data_type]) for path, data_type in TYPES.items()}
     flat = [
         {path[-1]: of[(number * (1 + place % 3) + place) % len(of)] for place, (path, of) in paths}

@@ -1,4 +1,4 @@
-"""Columns of files by the names that the table has for them."""
+"""File columns under the table's names."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from delta_ops.protocol.schema import (
 
 
 def mapped(name: str, physical: str, data_type: DataType, *, nullable: bool = True) -> StructField:
-    """A column of a table that is mapped by name."""
+    """A column of a table with column mapping by name."""
     metadata = {"delta.columnMapping.physicalName": physical}
     return StructField(name, data_type, nullable, metadata)
 

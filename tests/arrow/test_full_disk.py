@@ -16,7 +16,7 @@ from tests.support.tables import rows_by_deltalake
 
 PROJECT = Path(__file__).resolve().parents[2]
 
-# A limit on the size of files makes writes fail half-way through, as a full disk does.
+# A limit on file sizes makes writes fail half-way, as a full disk does.
 WRITE = """
     import resource, signal, sys
     import pyarrow as pa

@@ -1,4 +1,4 @@
-"""Tables with generated columns, written by the engine that needs no JVM."""
+"""Tables with generated columns, written by the Arrow engine."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Identity columns and column defaults, by the engine that needs no JVM."""
+"""Identity columns and column defaults in the Arrow engine."""
 
 from __future__ import annotations
 

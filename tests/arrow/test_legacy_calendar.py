@@ -192,7 +192,7 @@ def test_no_row_is_missed_by_the_numbers_of_the_footer(tmp_path: Path) -> None:
     described = metadata(schema_string=schema_to_json(schema))
     log = DeltaLog(tmp_path)
     create_commit(log.storage, log.log_directory, 0, [PROTOCOL, described, add])
-    for described_files in (1, 0):  # the second time with the statistics that repair has made
+    for described_files in (1, 0):  # the second time with statistics from a repair
         assert da.to_table(log, predicate=col("d") == OLD)["i"].to_pylist() == [1]
         assert da.to_table(log, predicate=col("d") < OLD)["i"].to_pylist() == [2]
         assert repair(log).described_files == described_files

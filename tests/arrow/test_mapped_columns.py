@@ -1,4 +1,4 @@
-"""Tables with column mapping, written by the engine that needs no JVM."""
+"""Tables with column mapping, written by the Arrow engine."""
 
 from __future__ import annotations
 

@@ -33,7 +33,7 @@ optimize(sys.argv[1], engine=engine, zorder_by=order, target_size=64 << 20)
 
 
 def wide_rows(num_rows: int, seed: int) -> pa.Table:
-    """Rows of a kilobyte that no codec makes smaller."""
+    """Rows of a kilobyte that no codec can compress."""
     numbers = np.random.default_rng(seed)
     texts = np.frombuffer(numbers.bytes(1_000 * num_rows), "S1000")
     return pa.table(

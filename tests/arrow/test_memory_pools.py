@@ -15,7 +15,7 @@ from delta_ops.arrow.memory_pools import fast_pool, giving_memory_back, sparing_
 
 @pytest.fixture
 def usual() -> pa.MemoryPool:
-    """Arrow's own default on Linux."""
+    """Arrow's default on Linux."""
     pool = pa.default_memory_pool()
     assert pool.backend_name == "mimalloc"
     assert fast_pool() is not None

@@ -1,4 +1,4 @@
-"""Merges: the files that they touch, what the commit says, and what they refuse."""
+"""Merges: rewritten files, commit info, and rejected calls."""
 
 from __future__ import annotations
 

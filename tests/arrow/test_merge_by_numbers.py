@@ -15,7 +15,7 @@ from tests.support.examples import check_examples, few_or_many
 
 TYPES = [pa.int8(), pa.int32(), pa.int64(), pa.date32(), pa.timestamp("us")]
 BITS = {"date32[day]": 19, "timestamp[us]": 55}
-"""Types whose values are cut to years that everybody takes."""
+"""Types whose values are limited to years that every library supports."""
 
 Keys = list[int | None]
 

@@ -1,4 +1,4 @@
-"""Types of a merge's source: what it does not use is passed over, what fits the table is taken."""
+"""Types of a merge's source: unused columns are ignored, and compatible columns are cast."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Merges of random rows and clauses, beside a model that goes row by row."""
+"""Merges of random rows and clauses, compared with a row-by-row model."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A table with a column `a.b` beside a struct a with a field b: which of both a text means."""
+"""A table with a column `a.b` beside a struct a with a field b: how texts select each."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Merges by null-safe equalities alone: a key that is null meets one that is null."""
+"""Merges with only null-safe equalities: a null key matches a null key."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ def test_several_keys_of_several_files(tmp_path: Path, has_vectors: bool) -> Non
     merge = da.merge(tmp_path, source, "target.a <=> source.a AND target.b <=> source.b")
     result = merge.when_matched_update_all().when_not_matched_insert_all().execute()
     assert result.metrics["numTargetRowsUpdated"] == 2
-    assert result.metrics["numTargetFilesRemoved"] == 2  # the others hold no such keys
+    assert result.metrics["numTargetFilesRemoved"] == 2  # the other files hold no such keys
     found = {row["v"]: (row["a"], row["b"]) for row in da.to_table(tmp_path).to_pylist()}
     assert found == {0: found[0], 1: ("a", None), 2: (None, None), 3: (None, 2)}
 

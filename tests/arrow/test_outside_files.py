@@ -1,4 +1,4 @@
-"""Rows of files that lie outside of the table, as a shallow clone names them."""
+"""Rows of files outside the table, as in a shallow clone."""
 
 from __future__ import annotations
 
@@ -176,7 +176,7 @@ def test_nothing_outside_is_opened_where_that_is_refused(
     tmp_path: Path, naming: Callable[[Path], Naming]
 ) -> None:
     make_clone(tmp_path, naming)
-    (tmp_path / "source").rename(tmp_path / "elsewhere")  # to open it would be another error
+    (tmp_path / "source").rename(tmp_path / "elsewhere")  # opening it would be another error
     log = DeltaLog(tmp_path / "clone", outside="refuse")
     for refusing in (log, pickle.loads(pickle.dumps(log))):
         assert refusing.snapshot().num_files == len(refusing.snapshot().files()) == 3

@@ -1,4 +1,4 @@
-"""Row buckets whose rows wait in a file."""
+"""Row buckets that keep their rows in a file."""
 
 from __future__ import annotations
 

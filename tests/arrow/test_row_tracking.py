@@ -32,7 +32,7 @@ def data(*ids: int, part: str = "a") -> pa.Table:
 
 
 def tracked(place: Path) -> Tracked:
-    """The row id and version of each row, by the row's own number."""
+    """The row id and row commit version of each row, by the row's own number."""
     snapshot = DeltaLog(place).snapshot()
     names = row_columns(snapshot.definition, snapshot.uri)
     assert names is not None
@@ -53,7 +53,7 @@ def mark(place: Path) -> int:
 
 @pytest.fixture(params=["vectors", "mapped", "feed", pytest.param("by id", marks=pytest.mark.full)])
 def table(request: pytest.FixtureRequest, tmp_path: Path) -> Path:
-    """A table whose layout decides how rows that stay are written."""
+    """A table in a given layout; the layout decides how kept rows are written."""
     properties = {
         "vectors": {"delta.enableDeletionVectors": "true"},
         "mapped": {"delta.columnMapping.mode": "name"},

@@ -1,4 +1,4 @@
-"""Shredded variants: what has columns of its own in a file is one value again in the table."""
+"""Shredded variants: the separate columns become one value again in the table."""
 
 from __future__ import annotations
 
@@ -193,7 +193,7 @@ def test_objects_in_arrays_in_objects(tmp_path: Path) -> None:
 
 
 def fixed(kind: Primitive, number: int, width: int) -> bytes:
-    """A value that is a number of so many bytes."""
+    """A number value of this many bytes."""
     return primitive_value(kind, number.to_bytes(width, "little", signed=True))
 
 

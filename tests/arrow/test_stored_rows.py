@@ -385,7 +385,7 @@ def test_row_groups_without_a_matching_row_are_not_read(tmp_path: Path) -> None:
     log = create(tmp_path, ID, [add])
     place = tmp_path / "x"
     content = bytearray(place.read_bytes())
-    content[100:300] = bytes(200)  # in the first group
+    content[100:300] = bytes(200)  # in the first row group
     place.write_bytes(content)
     matching = da.to_table(log, predicate=(col("id") >= 2000) & (col("id") < 2003))
     assert matching["id"].to_pylist() == [2000, 2001, 2002]

@@ -1,4 +1,4 @@
-"""Files that are small and hold much: they pass in small batches, or memory is what is missed."""
+"""Small files with large content: small batches, or a clear error for lack of memory."""
 
 from __future__ import annotations
 

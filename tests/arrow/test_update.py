@@ -1,4 +1,4 @@
-"""Updates beside plain Python rows, the files they touch, and what they refuse."""
+"""Updates, compared with plain Python rows: changed files and rejected calls."""
 
 from __future__ import annotations
 

@@ -97,7 +97,7 @@ def test_variants_in_structs_lists_and_maps(tmp_path: Path) -> None:
 
 
 def said(value: Any) -> Any:
-    """A Python value with what its variants say; "null" is the variant null."""
+    """The decoded values as Python values; "null" is the variant null."""
     match value:
         case {"metadata": metadata, "value": content}:
             return "null" if content == NULL else decode(content, metadata)
@@ -180,7 +180,7 @@ def test_a_value_that_may_be_missing_is_the_variant_null_where_it_is(tmp_path: P
 
 
 class Annotated(pa.ExtensionType):  # type: ignore[misc]  # pyarrow has no types
-    """Arrow's type of variants, which Arrow knows where somebody registers it."""
+    """Arrow's variant type, which Arrow knows only after its registration."""
 
     def __init__(self, storage: pa.DataType) -> None:
         super().__init__(storage, "arrow.parquet.variant")
@@ -204,7 +204,7 @@ def registered() -> Iterator[None]:
 
 
 def annotated(content: bytes, name: str, num_parts: int) -> bytes:
-    """A Parquet file in whose footer a group has the logical type VARIANT(1).
+    """A Parquet file whose footer marks a group with the logical type VARIANT(1).
 
     Source: parquet.thrift, `SchemaElement` (10: logicalType), `LogicalType` (16: VARIANT).
     """
@@ -287,7 +287,7 @@ def part_type(typed: pa.DataType | None) -> pa.StructType:
 
 
 def shred(value: Any, typed: pa.DataType | None, names: FieldNames) -> dict[str, Any]:
-    """A value as it is stored where these columns are there for it."""
+    """The stored form of a value for these columns."""
     whole = {"value": encode(value, names)}
     if typed is None:
         return whole
@@ -318,7 +318,7 @@ def test_what_was_taken_apart_is_put_together_again(num_examples: int) -> None:
 
 
 def check_round_trip(variants: list[Any], typed: pa.DataType | None) -> None:
-    """Every variant has a dictionary of its own; `...` is none at all."""
+    """Every variant has its own dictionary; `...` means no variant."""
     metadata = [dictionary(sorted(names_in(each), reverse=True)) for each in variants]
     stored = [
         None if each is ... else {"metadata": own, **shred(each, typed, field_names(own))}
@@ -330,7 +330,7 @@ def check_round_trip(variants: list[Any], typed: pa.DataType | None) -> None:
     assert [each and each["metadata"] for each in found] == [
         None if each is ... else own for each, own in zip(variants, metadata, strict=True)
     ]
-    # As bytes, since in Python 1, 1.0 and True are the same.
+    # Compared as bytes, because 1, 1.0 and True are equal in Python.
     assert [each and each["value"] for each in found] == [
         None if each is ... else encode(each, field_names(own))
         for each, own in zip(variants, metadata, strict=True)
@@ -419,7 +419,7 @@ def test_a_table_that_may_have_shredded_variants() -> None:
 
 
 def by_spark(value: Any) -> Any:
-    """A Python value with what its variants say to Spark's own decoder."""
+    """The value as Spark's own decoder reads it, as a Python value."""
     match value:
         case {"metadata": metadata, "value": content}:
             return json.loads(VariantUtils.to_json(content, metadata))

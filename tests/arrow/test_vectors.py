@@ -1,4 +1,4 @@
-"""Deletes and updates by deletion vectors beside plain Python rows, and what they leave."""
+"""Deletes and updates by deletion vectors, compared with plain Python rows."""
 
 from __future__ import annotations
 

@@ -75,7 +75,7 @@ class DagsterUI:
             # An interrupt stops its parts; background jobs of a shell ignore interrupts.
             with suppress(subprocess.TimeoutExpired):
                 process.wait(END_S)
-            with suppress(ProcessLookupError):  # what is left of the group
+            with suppress(ProcessLookupError):  # ends the rest of the process group
                 os.killpg(process.pid, signal.SIGKILL)
             process.wait()
 
@@ -114,7 +114,7 @@ class DagsterUI:
 
 @contextmanager
 def open_chromium() -> Iterator[Browser]:
-    """A browser without windows; a failure that says how to install it where there is none."""
+    """A headless browser; without an installed browser, the failure says how to install it."""
     script = PROJECT / "scripts" / "ensure_chromium.sh"
     found = subprocess.run(
         [str(script), "--look-only"], capture_output=True, text=True, check=False

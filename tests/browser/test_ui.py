@@ -49,14 +49,14 @@ NEWEST = """
 
 @pytest.fixture(scope="module")
 def ui(tmp_path_factory: pytest.TempPathFactory) -> Iterator[DagsterUI]:
-    """A shop whose table of orders has many small files, and Dagster's UI of it."""
+    """A shop whose orders table has many small files, in Dagster's UI."""
     home = tmp_path_factory.mktemp("home")
     with pytest.MonkeyPatch.context() as environment:
         environment.setenv("DELTA_OPS_TEST_LAKE", str(home / "lake"))
         from tests.browser import location
 
         served = DagsterUI(home, Path(location.__file__), location.LOCATION)
-        # Before, since Dagster's databases cannot be made by two processes at once.
+        # Created first, because two processes cannot create Dagster's databases at once.
         fill(home, location.defs, location.orders)
         with served.serving():
             served.wait_until(served.is_up)
@@ -64,7 +64,7 @@ def ui(tmp_path_factory: pytest.TempPathFactory) -> Iterator[DagsterUI]:
 
 
 def fill(home: Path, defs: dg.Definitions, orders: dg.AssetsDefinition) -> None:
-    """Small commits, checks that find them too many, and a look of the job at what is due."""
+    """Make small commits, run the checks that report them, and plan the maintenance."""
     with dg.DagsterInstance.from_config(str(home)) as instance:
         for _ in range(COMMITS - 4):
             da.write(home / "lake" / "orders", ROWS, hooks=())
@@ -167,7 +167,7 @@ def test_a_sensor_that_is_switched_on_tells_of_a_foreign_commit(
 
 
 def row(page: Page, key: str, value: object = "") -> Locator:
-    """The first row of a table that has this key, and this value where one is given."""
+    """The first row of a table with this key, and with this value if one is given."""
     found = page.get_by_role("row").filter(has=page.get_by_role("cell", name=key, exact=True))
     if value != "":
         found = found.filter(has=page.get_by_role("cell", name=str(value), exact=True))
@@ -175,7 +175,7 @@ def row(page: Page, key: str, value: object = "") -> Locator:
 
 
 def finished_run(ui: DagsterUI, page: Page, *, after: str) -> str:
-    """The run to whose page the browser went, once the page says that it succeeded."""
+    """The run on the browser's current page, after the page shows its success."""
     page.wait_for_url(lambda url: "/runs/" in url and (not after or after not in url))
     run_id = re.split(r"/runs/|\?", page.url)[1]
     expect(page.get_by_text("Success", exact=True).first).to_be_visible()

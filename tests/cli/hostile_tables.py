@@ -11,8 +11,11 @@ import pyarrow as pa
 import delta_ops.arrow as da
 
 NAME = "\x1b[2J\x9b7m\x7f\u202e\u200b\u034f[red]x[/]é"
-"""A name that Delta allows: clears the screen, turns the colours round, the writing too, is markup;
-marks that cannot be seen, and a letter that is to be seen."""
+"""A valid name in Delta with hostile characters.
+
+It clears the screen, reverses the colours and the writing direction, and is markup; it has
+invisible marks, and a letter that must stay visible.
+"""
 TEXT = f"{NAME}\x1b]0;title\x07\n\r\t\u2028"
 """The name, the title of the window, and ends of lines."""
 SHOWN = r"\x1b[2J\x9b7m\x7f\u202e\u200b\u034f[red]x[/]é"
@@ -64,7 +67,7 @@ def odd_rows() -> pa.Table:
 
 
 def create_hostile(parent: Path) -> Path:
-    """A table of three files in one partition, and two files that nobody knows."""
+    """A table of three files in one partition, and two files outside its log."""
     place = parent / PLACE
     rows = odd_rows().select(["last_day", "nan"])
     rows = rows.append_column(NAME, pa.array([TEXT])).append_column("p", pa.array([TEXT]))

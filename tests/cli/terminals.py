@@ -1,4 +1,4 @@
-"""A terminal for a command, which runs in this process or as a process of its own."""
+"""A terminal for a command in this process or in its own process."""
 
 from __future__ import annotations
 
@@ -60,12 +60,12 @@ def text_sent(command: Sequence[str], environment: Mapping[str, str]) -> str:
 
 
 def _read_to_the_end(terminal: int) -> bytes:
-    """Read what the terminal is sent until the other end is closed; closes this end."""
+    """Read the terminal's output until the other end is closed; closes this end."""
     sent = b""
     try:
         while chunk := os.read(terminal, 65536):
             sent += chunk
-    except OSError:  # Linux's way to say that the other end is closed
+    except OSError:  # Linux reports the closed end by this error
         pass
     finally:
         os.close(terminal)

@@ -218,7 +218,7 @@ def test_clean_up_log(tmp_path: Path) -> None:
     root = tmp_path / "t"
     for number in range(4):
         da.write(root, pa.table({"id": [number]}), configuration={"delta.checkpointInterval": "2"})
-    for place in sorted((root / "_delta_log").iterdir()):  # a clock that goes on
+    for place in sorted((root / "_delta_log").iterdir()):  # a clock that advances
         age(place, 40)
     planned = output("clean-up-log", root, "--dry-run")
     assert (planned["earliest_version_before"], planned["earliest_version_after"]) == (0, 2)

@@ -36,7 +36,7 @@ def table(root: Path, *, files: int = 1) -> Path:
 
 @pytest.fixture(scope="module")
 def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A table that is well, and one with small files."""
+    """A healthy table, and a table with small files."""
     root = tmp_path_factory.mktemp("made")
     table(root / "well")
     table(root / "zone" / "busy", files=4)

@@ -90,7 +90,7 @@ def run(*arguments: str | Path) -> Result:
 
 
 def is_harmless(output: str) -> bool:
-    """Whether the output is lines of characters that are to be seen, and tabs."""
+    """Whether the output has only lines of visible characters and tabs."""
     return output.replace("\n", "").replace("\t", "").isprintable() and "\u034f" not in output
 
 

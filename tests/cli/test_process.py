@@ -1,4 +1,4 @@
-"""The command as a process of its own: start, terminal, broken pipe, missing packages."""
+"""The command in its own process: start, terminal, broken pipe, missing packages."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A project of Dagster's, as `create-dagster` makes one."""
+"""A Dagster project in the layout of `create-dagster`."""
 
 from __future__ import annotations
 

@@ -34,5 +34,5 @@ def loaded(
 
 
 def specs_by_key(defs: dg.Definitions) -> dict[str, dg.AssetSpec]:
-    """The assets, by the keys that users write."""
+    """The assets by their keys as text."""
     return {spec.key.to_user_string(): spec for spec in defs.resolve_all_asset_specs()}

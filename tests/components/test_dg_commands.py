@@ -24,7 +24,7 @@ ROWS = pa.table({"id": [1, 2]})
 
 @pytest.fixture(scope="module")
 def project(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A project as `create-dagster` makes it, beside tables that others wrote."""
+    """A project in the layout of `create-dagster`, beside tables of other writers."""
     root = tmp_path_factory.mktemp("project")
     make_project(root)
     for name in ("orders", "silver/sales/returns", "silver/tmp_1"):
@@ -32,7 +32,7 @@ def project(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return root
 
 
-# Imports once what each command needs, and runs each in a child, which writes to a file.
+# Imports the packages once, and runs each command in a forked child with its output in a file.
 PROGRAM = """
 import os
 import sys
@@ -53,7 +53,7 @@ for number, command in enumerate(sys.argv[1:]):
 
 
 def run_all(project: Path, *commands: str) -> list[tuple[int, str]]:
-    """The exit code of each command of `dg` and what it prints."""
+    """The exit code and the output of each `dg` command."""
     tools = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
     paths = f"{PROJECT}{os.pathsep}{project / 'src'}"
     done = subprocess.run(

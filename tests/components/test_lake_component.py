@@ -112,7 +112,7 @@ def test_a_found_table_is_read_checked_and_followed(
     assert event.metadata["delta/version"].value == 12
 
 
-@pytest.mark.filterwarnings("ignore:Parameter `owners`")  # Dagster's, where it copies the job
+@pytest.mark.filterwarnings("ignore:Parameter `owners`")  # Dagster's warning when it copies the job
 def test_policies_bring_the_jobs_that_look_after_the_tables(
     lake: Path, sandbox: DefsFolderSandbox, instance: dg.DagsterInstance, tmp_path: Path
 ) -> None:
@@ -190,5 +190,5 @@ def test_a_thousand_tables_are_loaded_from_state_without_a_store(
     repository = lake_defs(component, state).get_repository_def()
     load_s = time.process_time() - began
     assert len(repository.asset_graph.get_all_asset_keys()) == 1000
-    assert load_s < 10  # of CPU: a busy machine is no slower component
+    assert load_s < 10  # of CPU, because a busy machine does not make the component slower
     report(f"1,000 tables: found in {refresh_s:.1f} s, loaded from state in {load_s:.1f} s of CPU")

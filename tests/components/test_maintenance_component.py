@@ -33,7 +33,7 @@ def returns() -> None: ...
 """
 
 
-@pytest.mark.filterwarnings("ignore:Parameter `owners`")  # Dagster's, where it copies the job
+@pytest.mark.filterwarnings("ignore:Parameter `owners`")  # Dagster's warning when it copies the job
 def test_policies_become_jobs_schedules_sensors_and_checks_of_the_assets(
     sandbox: DefsFolderSandbox, tmp_path: Path, instance: dg.DagsterInstance
 ) -> None:

@@ -126,7 +126,7 @@ def test_a_mistake_is_one_sentence_with_file_line_and_attribute(
 ) -> None:
     monkeypatch.setenv("LAKE_SECRET", "hunter2")
     attributes = {**S3_TABLE, **changes}
-    # Dagster's own error comes around ours, with the place in the tree of components.
+    # Dagster wraps our error in its own, with the place in the component tree.
     with (
         pytest.raises(Exception, match="Error while loading component lake") as caught,
         loaded(sandbox, "DeltaTableComponent", attributes),

@@ -1,4 +1,4 @@
-"""A change of what a table is opens no list of its files, however many there are."""
+"""A change of a table's definition never lists its files, however many exist."""
 
 from __future__ import annotations
 
@@ -28,11 +28,14 @@ IN_EACH_RUN = (
     "drop constraint",
     "drop feature",
 )
-"""Changes of `make test`: one of each module that alters tables."""
+"""Changes in `make test`: one from each module that alters tables."""
 
 
 def without_files(root: Path) -> int:
-    """Leave of a table its last version, a V2 checkpoint whose sidecars are gone; its number."""
+    """Delete all of a table except its last version, a V2 checkpoint without sidecars.
+
+    Returns the version.
+    """
     create_checkpoint(root)
     version, directory = DeltaLog(root).snapshot().version, root / "_delta_log"
     shutil.rmtree(directory / "_sidecars")
@@ -75,7 +78,7 @@ def test_a_change_opens_no_list_of_files(tmp_path: Path, name: str, has_checksum
     creates = [number for number, (method, _) in enumerate(calls) if method == "create"]
     assert calls[creates[0]][1] == f"{version + 1:020}.json"
     assert len(creates) == 1 + has_checksum
-    # Where it is small, the list is looked for afterwards: the next checksum goes on from this one.
+    # Without a checksum, a small file list is read after the commit, to write the first checksum.
     before = calls if has_checksum else calls[: creates[0]]
     assert not [path for _, path in before if path.endswith(".parquet")]
     assert len(calls) <= 10

@@ -1,4 +1,4 @@
-"""Defaults, wider types and clustering columns: a commit that touches no file, and what follows."""
+"""Defaults, wider types and clustering columns: a metadata commit, and its effects."""
 
 from __future__ import annotations
 

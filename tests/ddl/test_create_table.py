@@ -1,4 +1,4 @@
-"""Tables made without rows, and replaced by others in one commit."""
+"""Tables created without rows, and replaced by others in one commit."""
 
 from __future__ import annotations
 

@@ -53,7 +53,7 @@ def root(tmp_path: Path) -> Path:
 
 
 def is_refused(call: Callable[[], object]) -> bool:
-    """Whether a foreign engine refuses, with whatever error."""
+    """Whether a foreign engine rejects the table, with any error."""
     try:
         call()
     except Exception:
@@ -178,13 +178,13 @@ def test_a_kill_leaves_the_table_as_it_was_or_none_that_can_be_opened(
             ours = None
         try:
             theirs: list[int] | None = sorted(row["id"] for row in rows_by_deltalake(place))
-        except Exception:  # of whatever kind
+        except Exception:  # of any class
             theirs = None
         assert ours in (whole, None), where
         assert theirs in (whole, None), where
         seen.add(ours is None)
         if ours is None and files(place / "_delta_log"):
-            # Nor can a table be made over what is left.
+            # No table can be created over the leftover files either.
             with pytest.raises(DeltaOpsError):
                 da.write(log, ROW)
             assert is_refused(partial(write_deltalake, place, ROW, mode="append")), where
@@ -204,7 +204,7 @@ def test_a_kill_leaves_the_table_as_it_was_or_none_that_can_be_opened(
 
 
 def calls_of_a_drop(root: Path, tmp_path: Path) -> dict[int, str]:
-    """Number and method of each call that a drop makes after it opened the table."""
+    """Number and method of each call of a drop after it opened the table."""
     calls: dict[int, str] = {}
 
     def note(number: int, method: str, _path: str, when: str) -> None:
@@ -217,7 +217,7 @@ def calls_of_a_drop(root: Path, tmp_path: Path) -> dict[int, str]:
 
 
 def drop_beside(place: Path, number: int, act: Callable[[], None]) -> str:
-    """Drop a table while something else happens before a call; "dropped", or the error's type."""
+    """Drop a table with an action before a call; return "dropped" or the error's type."""
 
     def on_call(called: int, _method: str, _path: str, when: str) -> None:
         if (called, when) == (number, "before"):
@@ -261,7 +261,7 @@ def test_of_two_drops_at_once_one_stops_and_no_new_table_loses_a_file(
 
 
 def test_a_drop_that_was_taken_over_stops(root: Path, tmp_path: Path) -> None:
-    """The user was wrong about a slow drop, whose process had not ended."""
+    """The user wrongly believed that a slow drop's process had ended."""
     firsts = []
     for number, method in calls_of_a_drop(root, tmp_path).items():
         if method.startswith("delete"):
@@ -300,7 +300,7 @@ def test_a_claim_that_cannot_be_read_stops_a_drop(root: Path) -> None:
 
 
 def test_the_claim_of_a_drop_that_the_store_made_fail_stays(root: Path) -> None:
-    """A deletion whose answer was lost may still be carried out."""
+    """A deletion without an answer may still be carried out."""
 
     def fail(_number: int, method: str, _path: str, when: str) -> None:
         if (method, when) == ("delete_many", "after"):

@@ -63,7 +63,7 @@ def commit(log: DeltaLog, *actions: Any) -> None:
 
 
 def with_feature(log: DeltaLog, name: str) -> None:
-    """Make it a table with a feature that we need not be able to write."""
+    """Add a feature to the table; we may not be able to write this feature."""
     commit(
         log,
         Protocol(

@@ -1,4 +1,4 @@
-"""A shallow clone is a table of its own, of another table's files."""
+"""A shallow clone is an independent table over another table's files."""
 
 from __future__ import annotations
 

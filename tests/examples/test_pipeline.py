@@ -29,7 +29,7 @@ TABLES = ["flights_raw", "flights", "delay_by_origin", "flights_quarantine"]
 
 
 class Pipeline:
-    """The code location of the example, with an input and a lake of its own."""
+    """The code location of the example, with its own input and lake."""
 
     def __init__(
         self, monkeypatch: pytest.MonkeyPatch, inputs: Path, lake: Path, first_day: str = ""
@@ -68,7 +68,7 @@ def lineage(asset: str) -> dict[str, set[str]]:
 
 @pytest.fixture
 def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, spark: SparkSession) -> Iterator[None]:
-    """A Dagster home; the Spark session is the tests' own, in the pipeline's time zone."""
+    """A Dagster home; the tests' own Spark session, in the pipeline's time zone."""
     monkeypatch.setenv("DAGSTER_HOME", str(tmp_path / "home"))
     (tmp_path / "home").mkdir()
     yield
@@ -162,7 +162,7 @@ def test_a_day_materialised_twice_holds_the_same_rows(
 
 
 class Sensors:
-    """The sensors of the pipeline, whose runs are carried out here."""
+    """The sensors of the pipeline; their runs are executed here."""
 
     def __init__(self, pipeline: Pipeline, instance: dg.DagsterInstance) -> None:
         self.pipeline, self.instance = pipeline, instance

@@ -32,7 +32,7 @@ PAGES = [
 """Pages whose examples use the tables of the README's examples."""
 DOCUMENTS = [README, *sorted((PROJECT / "docs").rglob("*.md"))]
 
-# They are typed in the checkout, and install what this test runs with.
+# Users type them in the checkout; they install the packages of this test run.
 ABOUT_THE_CHECKOUT = ("Two commands", "Install")
 
 _BLOCK_OR_HEADING = re.compile(

@@ -1,4 +1,4 @@
-"""The rows of every table by other writers that we have, as `catalogue` says."""
+"""The rows of every table from other writers in our data, by `catalogue`."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from tests.support.tables import SHARED, needs_shared
 
 ROOT = SHARED / "data" / "tables"
 LARGE = ("delta_rs/COVID-19_NYT", "golden/parquet-decimal-dictionaries/delta")
-"""Tables of so many rows that each takes seconds; smaller tables have their types and logs."""
+"""Tables that take seconds each; smaller tables cover their types and logs."""
 
 pytestmark = needs_shared
 
@@ -28,7 +28,7 @@ def test_the_catalogue_names_every_table() -> None:
 
 
 def named(kind: str) -> list[ParameterSet]:
-    """Tables whose entry in the catalogue is of this kind."""
+    """Tables with this kind of entry in the catalogue."""
     return [
         pytest.param(name, marks=[pytest.mark.full] if name in LARGE else [])
         for name, entry in TABLES.items()
@@ -74,6 +74,6 @@ def test_what_cannot_be_read_says_why(name: str) -> None:
 
 
 def rows(table: pa.Table) -> list[str]:
-    """Rows in an order of their own; as text, since NaN is not equal to itself."""
+    """Rows in a fixed order; as text, because NaN is not equal to itself."""
     found: list[dict[str, Any]] = table.to_pylist()
     return sorted(map(repr, found))

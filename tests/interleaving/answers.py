@@ -1,4 +1,4 @@
-"""Answers: whether what an operation returned or raised is true."""
+"""Answers: whether an operation's result or error is true."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def untrue_answers(case: Case) -> Iterator[str]:
 
 
 def was_done_before(result: object) -> bool:
-    """Whether an operation says that its work was done already."""
+    """Whether an operation reports that its work was already done."""
     return bool(getattr(result, "already_committed", False))
 
 
@@ -61,7 +61,7 @@ def _untrue_result(case: Case, name: str, result: object) -> Iterator[str]:
 
 
 def _asks_the_same(case: Case, name: str, maker: str) -> bool:
-    """Whether two operations are alike, or restored the same version."""
+    """Whether two operations are of one kind, or restored the same version."""
     if case.actors[name].operation is case.actors[maker].operation:
         return True
     plans = [getattr(case.run.outcomes[who].value, "plan", None) for who in (name, maker)]
@@ -102,7 +102,7 @@ def _is_split(case: Case, name: str) -> bool:
 
 
 def _is_provoked(case: Case, name: str, error: DeltaOpsError) -> bool:
-    """Whether the other operation, or the store, gave a reason for such an error."""
+    """Whether the other operation, or the store, explains such an error."""
     others = [commit for commit in case.commits() if commit.who != name]
     taken = case.takes()
     match error:

@@ -94,14 +94,14 @@ class Case:
         return {path for step in self.run.steps for path in step.call.writes}
 
     def span(self, who: str) -> tuple[int, int]:
-        """The places of its first and last call."""
+        """The places of the operation's first and last call."""
         places = [at for at, step in enumerate(self.run.steps) if step.who == who]
         return (places[0], places[-1]) if places else (0, 0)
 
     def last_look_before(self, created: Created, *, lists_log: bool = False) -> int:
-        """The place of the last call of the same operation before that saw what is there; or -1.
+        """The place of the operation's previous call that read the store; or -1.
 
-        A call that only writes sees nothing: the second part of a checkpoint follows the first.
+        A call that only writes reads nothing: the second part of a checkpoint follows the first.
         """
         return max(
             (
@@ -114,7 +114,7 @@ class Case:
         )
 
     def next_look_after(self, created: Created) -> int:
-        """The place of the next call of the same operation that saw what is there; or the end."""
+        """The place of the operation's next call that read the store; or the end."""
         later = range(created.at + 1, len(self.run.steps))
         looks = (at for at in later if self.run.steps[at].who == created.who)
         return next((at for at in looks if _sees(self.run.steps[at])), len(self.run.steps))

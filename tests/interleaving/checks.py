@@ -1,7 +1,7 @@
-"""Checks: what must hold after two operations, in whatever order they ran.
+"""Checks: the promises that must hold after two operations, in any order of their calls.
 
-Every acknowledged row is there once, every retained version reads, no named file is missing,
-another engine reads the same, both operations' answers are true.
+Every acknowledged row exists once, every retained version reads, no named file is missing, another
+engine reads the same, both operations' answers are true.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ def complaints(case: Case) -> list[str]:
             found += _broken_promises(case)
         else:
             found += dropped_tables.broken_promises(case, deleted_at)
-    except Exception as error:  # whatever a reader of the table may run into
+    except Exception as error:  # any error of a reader of the table
         found.append(f"reading the table raised {type(error).__name__}: {error}")
     return found
 

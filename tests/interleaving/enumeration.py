@@ -54,7 +54,7 @@ class _Cell:
 
 @dataclass(slots=True)
 class _Grid:
-    """Orders by the numbers of calls that the two make in their first turns."""
+    """Orders by the numbers of calls in the first turns of both operations."""
 
     first: str
     second: str
@@ -144,9 +144,10 @@ def enumerate_with_third(first: str, second: str, third: str, run: RunOrder) -> 
 
 
 def kills(killed: str, other: str, run: RunOrder) -> Counts:
-    """One killed after each of its writes, begun after each call of the other, which goes on.
+    """Kill one operation after each of its writes, begun after each call of the other.
 
-    Then it is run again. Killed after a call that writes nothing it leaves what it left before.
+    The other continues, and the killed operation runs again. A kill after a call without a write
+    leaves the same state as the previous kill.
     """
     grid = _grid(killed, other, run)
     grid.fill(0, 0)
@@ -164,8 +165,7 @@ def kills(killed: str, other: str, run: RunOrder) -> Counts:
 
 
 def lost_answers(first: str, second: str, run: RunOrder) -> Counts:
-    """Each answer to a write of one of the two lost, with the first as a whole between any two
-    calls of the second."""
+    """Lose each answer to a write, with the first operation between any two calls of the second."""
     serial = run(Order(alternating(first, second, ())))
     counts = Counts(1, 1)
     for name in (first, second):
@@ -179,10 +179,10 @@ def lost_answers(first: str, second: str, run: RunOrder) -> Counts:
 
 
 def random_order(lengths: Mapping[str, int], chance: Random) -> Order:
-    """One with a few changes of turn; now and then with a kill, a lost answer, or late listings.
+    """A random order with a few changes of turn; sometimes a kill, a lost answer or late listings.
 
     Args:
-        lengths: How many calls each operation makes, about.
+        lengths: Approximate number of calls of each operation.
     """
     names = list(lengths)
     made = dict.fromkeys(names, 0)

@@ -29,7 +29,7 @@ from tests.interleaving.scenes import Rows, Scene, rows_of
 from tests.interleaving.stepped_storage import SteppedStorage
 
 Role = int
-"""0 or 1: of two operations that are alike, which; they write other rows."""
+"""0 or 1: distinguishes two operations of one kind; they write other rows."""
 Effect = Callable[[Rows, Scene, Role], Rows | None]
 """The effect on rows; None if it cannot follow the earlier operations."""
 Takes = Literal["nothing", "old files", "removed files", "old commits", "the table"]
@@ -54,7 +54,7 @@ class Operation:
 
 
 NEW: Rows = ((90, "n"), (91, "n"))
-"""The name of the table that is created in the place of another."""
+"""The name of the table that replaces another table."""
 
 
 def appended_rows(_scene: Scene, role: Role) -> Rows:
@@ -86,7 +86,7 @@ def _delete_row(log: DeltaLog, scene: Scene, role: Role) -> CommitResult:
 
 
 def _update_row(log: DeltaLog, scene: Scene, role: Role) -> CommitResult:
-    """A row that a deletion takes too, or one that nobody else changes."""
+    """A row that a deletion also deletes, or a row that no other operation changes."""
     transaction = begin(log, clock=scene.clock)
     return da.update(transaction, {"id": "id + 50"}, col("id") == 2 + role)
 

@@ -39,7 +39,7 @@ def held_snapshot_differences(case: Case, latest: Snapshot, log: DeltaLog) -> It
 
 
 def commit_differences(root: Path, start: int, end: int) -> Iterator[str]:
-    """A sentence if the compaction of versions says something else of files than their commits."""
+    """A sentence if the compaction of versions differs from their commits."""
     log = root / "_delta_log"
     commits = [log / f"{version:020}.json" for version in range(start, end + 1)]
     if not all(map(Path.exists, commits)):

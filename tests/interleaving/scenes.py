@@ -72,7 +72,7 @@ class Scene:
 
 
 def rows_of(*rows: Row) -> pa.Table:
-    """As data to be written."""
+    """As an Arrow table to write."""
     ids, partitions = [row[0] for row in rows], [row[1] for row in rows]
     return pa.table({"id": pa.array(ids, pa.int64()), "p": pa.array(partitions, pa.string())})
 
@@ -105,7 +105,7 @@ def aged_due(root: Path) -> Scene:
 
 
 def vectors(root: Path) -> Scene:
-    """Two groups of small files, of whose rows deletion vectors may name some, and one does."""
+    """Two groups of small files; deletion vectors are enabled, and one file has one."""
     table = Table(root)
     properties = {"delta.checkpointInterval": "100", "delta.enableDeletionVectors": "true"}
     table.write([1, 2, 3, 4], "a", partition_by=["p"], configuration=properties)
@@ -159,7 +159,7 @@ def _scene(name: str, table: Table) -> Scene:
 
 
 def rows_in(table: pa.Table) -> Rows:
-    """As rows of id and p; of the table that took the place of another, with "n" for p."""
+    """As rows of id and p; the replacing table has "n" for p."""
     if "number" in table.column_names:
         return sort_rows((number, "n") for number in table["number"].to_pylist())
     return sort_rows(zip(table["id"].to_pylist(), table["p"].to_pylist(), strict=True))

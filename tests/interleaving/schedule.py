@@ -18,7 +18,7 @@ _LATE = re.compile(r"late (?P<lag>\d+)")
 
 
 class Turn(NamedTuple):
-    """Calls that an operation makes in sequence."""
+    """Consecutive calls of an operation."""
 
     who: str
     start: int
@@ -72,8 +72,10 @@ class Order:
 
 
 def alternating(first: str, second: str, stops: Sequence[int]) -> tuple[Turn, ...]:
-    """The two in turns: the first until it has made `stops[0]` calls, the second until `stops[1]`,
-    and so on; at last both to their ends."""
+    """Two operations in turns: the first until it has made `stops[0]` calls, and so on.
+
+    The second runs until it has made `stops[1]` calls, and at last both run to their ends.
+    """
     turns: list[Turn] = []
     made = {first: 0, second: 0}
     for number, end in enumerate(stops):

@@ -53,7 +53,7 @@ _GO_BACK = frozenset({"restore", "restore-other", "revert"})
 
 @dataclass(frozen=True, slots=True)
 class Meeting:
-    """Operations that run on one table, by the names of their kinds: a pair, mostly."""
+    """The kinds of the operations that run on one table, usually a pair."""
 
     kinds: tuple[str, ...]
 
@@ -81,11 +81,11 @@ def pairs() -> list[Meeting]:
 
 
 def covering_pairs(distance: int) -> list[Meeting]:
-    """A few pairs that together have each operation.
+    """A few pairs that together cover each operation.
 
     Args:
-        distance: Pairs whose operations are so many places apart in `OPERATIONS` are taken first,
-            and each next distance after them. Other distances give other pairs.
+        distance: Pairs whose operations are this far apart in `OPERATIONS` come first, then pairs
+            with the next distances. Other distances give other pairs.
     """
     kinds = list(OPERATIONS)
 
@@ -194,7 +194,7 @@ class Search:
         return counts if is_symmetric else counts + explore(second, first, run)
 
     def draw(self, meeting: Meeting, number: int, chance: Random) -> Counts:
-        """One after the other, both ways, and so many orders that are drawn."""
+        """Both serial orders, and this many random orders."""
         names = meeting.names
         serial = self.run(meeting, Order(tuple(Turn(name, 0) for name in names)))
         self.run(meeting, Order(tuple(Turn(name, 0) for name in reversed(names))))
@@ -214,7 +214,7 @@ class Search:
         return self._scenes[name]
 
     def report(self, what: str, counts: Counts) -> str:
-        """A sentence of what was run."""
+        """A sentence about the completed search."""
         waits = f"; {self.num_waits} times one waited for another" if self.num_waits else ""
         return f"Orders of {what}: {counts}{waits}"
 
@@ -237,7 +237,7 @@ def _operate(actor: Actor, scene: Scene, storage: Storage) -> object:
 
 @contextmanager
 def searching() -> Iterator[Search]:
-    """A search whose tables are gone afterwards."""
+    """A search that deletes its tables afterwards."""
     directory = _IN_MEMORY if os.access(_IN_MEMORY, os.W_OK) else None
     with tempfile.TemporaryDirectory(prefix="orders-", dir=directory) as place:
         yield Search(Path(place))

@@ -23,7 +23,7 @@ DANGEROUS = [
     pair("checkpoint", "drop-create"),
 ]
 
-# The end of one vacuum says nothing of another one.
+# One vacuum's END does not end another vacuum.
 VACUUMS = Meeting(("vacuum-retaining", "vacuum", "restore-other"))
 # A rewrite that loses one group to another writer commits the groups without a conflict.
 LOST_GROUP = Meeting(("delete-row", "optimize", "delete-partition"))

@@ -51,6 +51,6 @@ def test_it_keeps_every_promise(order: str) -> None:
 
 
 def test_nothing_to_update_by_a_listing_that_shows_no_restore_yet() -> None:
-    # Which row is updated goes by the place in the meeting.
+    # The place in the meeting selects the updated row.
     order = "repair[0:4] restore[0:9] repair[4:9] repair[9:] restore[9:] update-row[0:]; late 5"
     assert "keeps every promise" in replay(order, "restore", "repair", "update-row")

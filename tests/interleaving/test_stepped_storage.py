@@ -1,4 +1,4 @@
-"""The storage of an operation in a search: what is lost, what is late, and what it calls."""
+"""The storage of an operation in a search: lost answers, late listings, and its calls."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from tests.interleaving.turns import Run, run_in_turns
 
 @pytest.fixture
 def storage() -> Storage:
-    """Holds x/old and nothing else, in memory."""
+    """An in-memory storage with only the file x/old."""
     storage = open_storage(f"memory://{uuid.uuid4().hex}/table")
     storage.create("x/old", b"1")
     return storage

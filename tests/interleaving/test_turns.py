@@ -1,4 +1,4 @@
-"""The search itself: it runs the orders that it names, and finds what is broken on purpose."""
+"""The search itself: it runs the orders that it names, and finds faults made on purpose."""
 
 from __future__ import annotations
 
@@ -35,12 +35,12 @@ def test_an_order_is_read_back_from_its_text(text: str) -> None:
 
 @pytest.fixture
 def fresh() -> Fresh:
-    """Makes an empty storage that waits for no disk."""
+    """Makes an empty in-memory storage."""
     return lambda: open_storage(f"memory://{uuid.uuid4().hex}/table")
 
 
 def reading(name: str, number: int) -> Operate:
-    """An operation that looks at so many files, and says so."""
+    """An operation that reads this many files, and returns the number."""
 
     def run(storage: Storage) -> str:
         for k in range(number):

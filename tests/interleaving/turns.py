@@ -33,14 +33,14 @@ _DEADLOCK_S = 120.0
 
 @dataclass(slots=True)
 class Step:
-    """A call that was made."""
+    """A completed call."""
 
     who: str
     number: int
     """The number of the call in this operation, from 0."""
     call: Call
     error: str = ""
-    """The type of what the store raised."""
+    """The type of the store's error."""
 
     def __str__(self) -> str:
         return f"{self.who}[{self.number}] {self.call}{self.error and f' -> {self.error}'}"
@@ -81,7 +81,7 @@ def run_in_turns(
     *,
     patience_s: float = PATIENCE_S,
 ) -> Run:
-    """Run the operations by the order; what it leaves open runs to its end, in their sequence."""
+    """Run the operations by the order; then each runs to its end, one after the other."""
     scheduler = _Scheduler(operations, storage, order, patience_s)
     host = threading.Thread(target=scheduler.host, name="turns", daemon=True)
     host.start()

@@ -106,8 +106,8 @@ class Deltalake:
 
     def checkpoint(self, table: Path) -> None:
         self._table(table).create_checkpoint()
-        # It leaves Hadoop's checksum beside the hint that it replaces, and delta-spark, which wrote
-        # both, then warns that they disagree.
+        # It leaves Hadoop's checksum beside the replaced hint. delta-spark wrote both, and then
+        # warns that they disagree.
         (table / "_delta_log" / "._last_checkpoint.crc").unlink(missing_ok=True)
 
     def vacuum(self, table: Path) -> None:

@@ -1,4 +1,4 @@
-"""Our checkpoints of every kind as delta-spark and deltalake read them, and theirs as we go on."""
+"""Our checkpoints of every kind, read by delta-spark and deltalake; and we continue theirs."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ STRUCTS = {
 
 
 def written(root: Path, properties: dict[str, str], part_rows: int | None) -> pa.Table:
-    """Partitioned rows, some of them removed, with a checkpoint on a checkpoint; commits gone."""
+    """Partitioned rows, some removed, and two checkpoints, without older commits."""
     configuration = {"delta.checkpointInterval": "100", **properties}
     for number in range(6):
         data = pa.table(
@@ -80,7 +80,7 @@ def test_delta_spark_reads_it_skips_by_it_and_goes_on(
 
     delta_spark.write(root, expected.slice(0, 1))
     delta_spark.checkpoint(root)
-    create_checkpoint(DeltaLog(root))  # there is one
+    create_checkpoint(DeltaLog(root))  # a checksum exists
     assert len(da.to_table(DeltaLog(root))) == len(expected) + 1
     da.write(root, expected.slice(0, 1))
     create_checkpoint(DeltaLog(root), part_rows=part_rows)

@@ -61,7 +61,7 @@ OPERATIONS: dict[str, Act] = {
     ),
 }
 DIFFERENCES: dict[str, tuple[set[str], set[str]]] = {
-    # By operation: what only delta-spark writes, and what only we do.
+    # By operation: fields that only delta-spark writes, and fields that only we write.
     "optimize a partition": (
         {"remove.stats"},
         {"commitInfo.operationParameters.targetSize"}
@@ -80,7 +80,7 @@ DIFFERENCES: dict[str, tuple[set[str], set[str]]] = {
 def commits(
     delta_spark: DeltaSpark, tmp_path_factory: pytest.TempPathFactory
 ) -> dict[str, tuple[list[Json], list[Json]]]:
-    """By operation: the actions that delta-spark wrote, and ours."""
+    """By operation: delta-spark's actions, and our actions."""
     theirs, ours = tmp_path_factory.mktemp("theirs") / "t", tmp_path_factory.mktemp("ours") / "t"
     for by_spark, by_us in OPERATIONS.values():
         by_spark(delta_spark, theirs)
@@ -97,7 +97,7 @@ def actions(table: Path, version: int) -> list[Json]:
 
 
 def fields(value: Any, path: str = "") -> dict[str, str]:
-    """The JSON type by the path of every field; partition values count as one."""
+    """The JSON type by the path of every field; partition values count as one field."""
     if not isinstance(value, dict) or path.endswith("partitionValues"):
         return {path: type(value).__name__}
     found = {path: "dict"} if path else {}
@@ -145,7 +145,7 @@ def test_the_values_that_say_what_was_done_agree(
     if ours["operation"] == "WRITE":
         of_ours, of_theirs = (info["operationParameters"] for info in (ours, theirs))
         assert of_ours["mode"] == of_theirs["mode"]
-        # Theirs is the user's own text.
+        # delta-spark keeps the user's own text.
         assert read(of_ours.get("predicate")) == read(of_theirs.get("predicate"))
     for metric in ("numFiles", "numOutputRows", "numRemovedFiles", "numAddedFiles"):
         if metric in theirs["operationMetrics"]:

@@ -49,7 +49,7 @@ VALUES: dict[str, list[Any]] = {
     "binary": [b"\x01a/b", "é".encode()],
     "date": [date(1, 1, 1), date(9999, 12, 31)],
     "timestamp": [INSTANT, datetime(1969, 12, 31, 23, 59, 59, 999999, UTC)],
-    # Where the fraction ends in zeros, the reference leaves them out of this type, and we do not.
+    # The reference omits trailing zeros of the fraction in this type, and we do not.
     "timestamp_ntz": [INSTANT.replace(tzinfo=None), datetime(1, 1, 1, microsecond=1)],
 }
 NESTED = pa.table(

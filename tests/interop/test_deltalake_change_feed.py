@@ -23,7 +23,7 @@ FEED = {"delta.enableChangeDataFeed": "true"}
 
 def theirs(table: Path, first: int, last: int | None = None) -> list[dict[str, Any]]:
     found = pa.table(DeltaTable(str(table)).load_cdf(first, last))
-    # Its times are in UTC, and do not say so.
+    # Its times are in UTC, without a time zone.
     schema = pa.schema([each.with_type(_IN_UTC.get(each.name, each.type)) for each in found.schema])
     return rows(found.cast(schema))
 

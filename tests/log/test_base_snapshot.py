@@ -24,7 +24,7 @@ IN_COMMIT = "delta.enableInCommitTimestamps"
 
 @pytest.fixture(params=[False, True], ids=["base of commits", "base of a checkpoint"])
 def branch(tmp_path: Path, request: pytest.FixtureRequest) -> DeltaLog:
-    """It goes on after version 2 of four."""
+    """A log that continues after version 2 of four."""
     txn = SetTransaction(app_id="a", version=1, last_updated=1)
     main = write_log(
         tmp_path,

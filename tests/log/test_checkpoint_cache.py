@@ -48,7 +48,7 @@ def entries(cache: RangeCache) -> list[Path]:
 
 @pytest.fixture(scope="module")
 def large(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A table whose checkpoint takes several ranges, and one commit after it."""
+    """A table whose checkpoint takes several ranges, and one later commit."""
     root = tmp_path_factory.mktemp("large")
     adds = [add(f"{i}-{os.urandom(40).hex()}", stats='{"numRecords":1}') for i in range(NUM_FILES)]
     log = write_log(root, [adds])

@@ -78,7 +78,7 @@ def test_damaged_pages_are_an_error_that_names_the_file(log: DeltaLog, column: s
 
 
 def struct_without_absence(table: pa.Table, name: str) -> pa.Table:
-    """A struct that is present in each row, with fields of nulls where it was absent."""
+    """A struct that is present in each row; absent structs become structs of nulls."""
     column = table[name].combine_chunks()
     present = pa.StructArray.from_arrays(column.flatten(), fields=list(column.type))
     return table.set_column(table.column_names.index(name), name, present)

@@ -81,7 +81,7 @@ def table(root: Path, commits: list[list[Any]], kind: Kind, **properties: str) -
 
 
 def busy(kind: Kind, root: Path, **properties: str) -> DeltaLog:
-    """Adds, removes, a file that comes back, better statistics, txns and domains."""
+    """Adds, removes, a restored file, better statistics, txns and domains."""
 
     def live(name: str, p: str | None = "a b", **changes: Any) -> Any:
         return add(name, partition_values={"p": p}, stats=STATS, **changes)
@@ -217,7 +217,7 @@ def test_the_hint_says_what_there_is(tmp_path: Path, kind: Kind) -> None:
     assert hint.get("parts") == (len(files) if kind is PARTS else None)
     assert (written.num_files, written.num_actions) == (len(files), hint["size"])
     if kind is SIDECARS:
-        assert "checkpointSchema" not in hint  # its top-level file has none
+        assert "checkpointSchema" not in hint  # its top-level file has no such rows
     else:
         columns = {field["name"] for field in hint["checkpointSchema"]["fields"]}
         assert {"add", "remove", "metaData", "protocol", "txn"} <= columns

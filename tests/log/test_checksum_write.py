@@ -75,13 +75,13 @@ class Table:
         return said
 
     def change_checksum(self, **changes: Any) -> None:
-        """Put something else into the latest one."""
+        """Change a field of the latest checksum."""
         self.crc().write_text(json.dumps({**self.said(), **changes}))
 
 
 @pytest.fixture
 def table(tmp_path: Path) -> Table:
-    """Old and tail are live, gone was removed; all but tail and gone are in the checkpoint."""
+    """Old and tail are live, gone was removed; the checkpoint lacks tail and gone."""
     made = Table(tmp_path)
     made.commit(add("old", size=10), add("a%20b", size=20), add("gone", size=30))
     write_checkpoint(made.log.snapshot(CHECKPOINT), now_ms=0)
@@ -125,7 +125,7 @@ NEW = add("new", size=5, modification_time=FUTURE)
     "previous",
     [
         pytest.param(True, id="after a checksum"),
-        # Files are counted without it, whatever the commit does to them.
+        # File counts need no checkpoint, for any commit.
         pytest.param(False, id="after none", marks=pytest.mark.full),
     ],
 )

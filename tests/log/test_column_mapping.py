@@ -35,7 +35,7 @@ SCHEMA = StructType(
         named("c0", StructField("day", STRING)),
         named("c1", StructField("id", LONG)),
         named("c2", StructField("s", INNER)),
-        # A name that is another column's physical one.
+        # A logical name that is another column's physical name.
         named("c4", StructField("c1", LONG)),
     )
 )
@@ -43,7 +43,7 @@ SCHEMA = StructType(
 
 @pytest.fixture
 def snapshot(tmp_path: Path) -> Snapshot:
-    """Two days of two files; id and c1 go up, s.x goes down."""
+    """Two days of two files; id and c1 ascend, s.x descends."""
     files = []
     for i in range(4):
         bounds = {"c1": i * 10, "c2": {"c3": -i}, "c4": 100 + i}

@@ -45,7 +45,7 @@ def disturbed(root: Path, after_listing: Callable[[int], None]) -> DeltaLog:
 
 
 def clean_up(root: Path, version: int) -> None:
-    """A checkpoint, and the commits below it are gone."""
+    """A checkpoint, without the commits below it."""
     write_checkpoint(DeltaLog(root).snapshot(version), now_ms=0)
     for each in range(version):
         commit_file(root, each).unlink(missing_ok=True)

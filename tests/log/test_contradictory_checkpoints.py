@@ -1,4 +1,4 @@
-"""Checkpoints that contradict their own schema, or themselves: an error that names the file."""
+"""Checkpoints that contradict their schema or themselves: the error names the file."""
 
 from __future__ import annotations
 

@@ -36,7 +36,7 @@ def test_checksums_of_the_reference_are_right() -> None:
 
 
 def table(root: Path) -> Path:
-    """Six commits and a checkpoint of version 4; where its hint is."""
+    """Six commits and a checkpoint of version 4; returns the path of its hint."""
     log = write_log(root, [[add(f"{v}.parquet")] for v in range(6)])
     write_checkpoint(log.snapshot(4), now_ms=0)
     return root / "_delta_log" / "_last_checkpoint"

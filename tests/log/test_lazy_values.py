@@ -26,7 +26,7 @@ VALUES = [
     pytest.param(owner, name, id=f"{owner.__name__}.{name}")
     for owner in (Snapshot, Content)
     for name, value in vars(owner).items()
-    # A definition waits for nothing: it is made of what the snapshot holds.
+    # A definition never waits: it uses only the snapshot's stored values.
     if isinstance(value, lazy) and name != "definition"
 ]
 each_value = pytest.mark.parametrize(("owner", "name"), VALUES)

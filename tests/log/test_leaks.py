@@ -15,7 +15,7 @@ from tests.support.tables import add, write_log
 
 
 def num_objects() -> int:
-    log_file_name.cache_clear()  # bounded, and larger than what is counted here
+    log_file_name.cache_clear()  # bounded, and larger than the counted values
     gc.collect()
     return len(gc.get_objects())
 

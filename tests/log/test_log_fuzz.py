@@ -53,7 +53,7 @@ def table(root: Path) -> Path:
 
 
 def whole(root: Path) -> tuple[Any, ...]:
-    """All that decides what the table is."""
+    """Every value that defines the table."""
     snapshot = DeltaLog(root).snapshot()
     files = snapshot.files(["path", "size", "partition_values", "num_records"])
     return (
@@ -82,7 +82,7 @@ def damaged(root: Path, name: str, damage: Damage, seed: int, cases: int) -> Ite
 
 
 def damaged_parquet(data: bytes, rnd: random.Random) -> bytes:
-    """Mostly in the footer, where there are no sums."""
+    """Mostly in the footer, which has no checksums."""
     cut = rnd.choice([0, max(0, len(data) - 6000)])
     way = rnd.choice([flip, flip, flip, cut_gap, truncate])
     return data[:cut] + way(data[cut:], rnd)
@@ -104,7 +104,7 @@ def check_reads_right_or_refuses(
 
 
 def check_commit(root: Path, seed: int, cases: int) -> None:
-    """A damaged commit may be another commit, but never an error that is not ours."""
+    """A damaged commit may decode as another commit, but raises only errors of delta_ops."""
     for _ in damaged(root, f"{LATEST:020d}.json", mutate, seed, cases):
         with suppress(DeltaOpsError):
             whole(root)

@@ -31,7 +31,7 @@ LOG = "_delta_log"
 
 
 def checkpoint_of(folder: Path, num_files: int, row_group_size: int | None = None) -> bytes:
-    """A checkpoint of a table with so many files, and of one transaction identifier."""
+    """A checkpoint of a table with this many files, and of one transaction identifier."""
     noise = [os.urandom(200).hex() for _ in range(num_files)]
     stats = [json.dumps({"numRecords": 1, "ofNoUse": text}) for text in noise]
     adds = [add(f"{i}-{os.urandom(8).hex()}", stats=stats[i]) for i in range(num_files)]
@@ -49,7 +49,7 @@ def commit_of(path: str) -> bytes:
 
 
 def uploaded(server: S3Server, checkpoint: bytes, version: int, num_after: int) -> DeltaLog:
-    """A table whose checkpoint is at a version, with every commit before and some after it."""
+    """A table with a checkpoint at a version, with every earlier commit and some later commits."""
     later = range(version + 1, version + 1 + num_after)
     objects = {
         **{f"t/{LOG}/{commit_name(v)}": b"{}" for v in range(version + 1)},
@@ -65,7 +65,7 @@ def uploaded(server: S3Server, checkpoint: bytes, version: int, num_after: int) 
 
 
 def bytes_asked(requests: Sequence[Request]) -> int:
-    """By the ranges of the requests, which all have one."""
+    """The total length of the requests' ranges; every request has a range."""
     bounds = [request.byte_range.removeprefix("bytes=").split("-") for request in requests]
     return sum(int(last) - int(first) + 1 for first, last in bounds)
 
@@ -126,7 +126,7 @@ def test_a_footer_longer_than_most_takes_one_more_request(
     log = uploaded(s3_server, checkpoint_of(tmp_path, 20_000, 500), 1, num_after=0)
     with s3_server.recording() as requests:
         log.snapshot()
-    # The groups are small: what is wanted of all but the last lies close together.
+    # The groups are small: the wanted columns of all except the last lie close together.
     hint, footer, ranges = 1, 2, 2
     assert kinds(requests)["GET"] == hint + footer + ranges
 
@@ -209,7 +209,7 @@ def test_a_checkpoint_in_a_store_is_never_handed_to_arrow_as_a_file_to_call(
 
 
 def outside_of_the_file(content: bytes) -> bytes:
-    """A footer whose columns lie where the file has ended."""
+    """A footer with columns beyond the end of the file."""
     length = int.from_bytes(content[-8:-4], "little") + 8
     return b"PAR1" + content[-length:]
 

@@ -51,7 +51,7 @@ def test_values_are_found_as_one_by_one(
 
 NAMES = [field.name for field in SCHEMA.fields]
 RENAMED = dict(zip(NAMES, [*NAMES[1:], NAMES[0]], strict=True))
-"""In files each column has the name of another."""
+"""In files each column has another column's name."""
 
 
 def mapped(schema: StructType) -> StructType:

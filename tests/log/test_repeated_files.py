@@ -1,4 +1,4 @@
-"""Files that a checkpoint names twice are there once."""
+"""A file that a checkpoint names twice counts once."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from tests.support.tables import add, write_log
 
 
 def twice(log: DeltaLog, *, keep_checksum: bool) -> DeltaLog:
-    """The table, with each file action of its latest checkpoint written once more."""
+    """The table, with each file action of its latest checkpoint repeated."""
     directory = Path(log.uri) / "_delta_log"
     (checkpoint,) = directory.glob("*.checkpoint.parquet")
     stored = pq.read_table(checkpoint)

@@ -58,7 +58,7 @@ Key = tuple[str, DeletionVector | None]
 
 @st.composite
 def histories(draw: st.DrawFn) -> list[list[FileAction]]:
-    """Commits that each say at most one thing of a file, in any spelling of its path."""
+    """Commits that each have at most one action per file, in any spelling of its path."""
     keys = st.tuples(st.sampled_from(NAMES), st.none() | st.sampled_from(VECTORS))
     commits = []
     for _ in range(draw(st.integers(1, 8))):

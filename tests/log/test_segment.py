@@ -1,4 +1,4 @@
-"""Which files of the log make up a version."""
+"""The files of the log that make up a version."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ def test_a_missing_version_is_named(tmp_path: Path) -> None:
 
 
 class TornListing:
-    """A storage whose next listing has passed by the place of versions that come in meanwhile."""
+    """A storage whose next listing misses versions that are written meanwhile."""
 
     def __init__(self, inner: Storage, versions: Sequence[int]) -> None:
         self._inner, self._versions = inner, set(versions)

@@ -1,4 +1,4 @@
-"""A table whose store does not answer holds up no other table of the process."""
+"""A table whose store does not answer never blocks another table of the process."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from tests.support.tables import add, write_log
 
 
 class RemoteStorage(CountingStorage):
-    """As a store is read: by ranges, many requests at a time."""
+    """The read pattern of a store: by ranges, many requests at a time."""
 
     @property
     def has_native_input(self) -> bool:
@@ -32,7 +32,7 @@ class RemoteStorage(CountingStorage):
 
 
 class SlowFile(io.FileIO):
-    """A file that is read when the gate is open, by whatever thread."""
+    """A file whose reads wait for the gate, from any thread."""
 
     def __init__(self, path: str, gate: Gate) -> None:
         super().__init__(path)
@@ -44,7 +44,7 @@ class SlowFile(io.FileIO):
 
 
 class SlowDisk(CountingStorage):
-    """A disk whose files are found, opened and never read, also by Arrow itself."""
+    """A disk whose files can be listed and opened, and whose reads block, also in Arrow."""
 
     def __init__(self, inner: Storage, gate: Gate) -> None:
         super().__init__(inner, gate.on_call)

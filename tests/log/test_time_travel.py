@@ -35,7 +35,7 @@ def set_time(root: Path, version: int, seconds: float) -> None:
 
 
 def table(root: Path, *seconds: float) -> DeltaLog:
-    """A version at each time by the clock of the store."""
+    """A version at each time by the store's clock."""
     log = DeltaLog(root)
     for version, each in enumerate(seconds):
         first: list[Action] = [PROTOCOL, metadata()] if version == 0 else []
@@ -159,7 +159,7 @@ ENABLED = {"delta.enableInCommitTimestamps": "true"}
 def with_own_times(
     root: Path, *seconds: float | None, enabled_at: int | None = None, **changes: str
 ) -> DeltaLog:
-    """Versions with these times of their own, or none; by the store's clock all are later."""
+    """Versions with these in-commit times, or none; all store times are later."""
     log = DeltaLog(root)
     for version, each in enumerate(seconds):
         info = {} if each is None else {"inCommitTimestamp": ms(each)}

@@ -47,7 +47,7 @@ def classic(root: Path) -> Path:
 
 
 def sidecars(root: Path, rows: pa.Table) -> list[dict[str, Any]]:
-    """The file actions in two sidecars; what the top-level file says of them."""
+    """The file actions in two sidecars; returns the sidecar actions for the top-level file."""
     directory = root / "_delta_log" / "_sidecars"
     directory.mkdir()
     parts = [rows.slice(0, 2), rows.slice(2)]
@@ -64,7 +64,7 @@ def sidecars(root: Path, rows: pa.Table) -> list[dict[str, Any]]:
 
 
 def split(root: Path) -> tuple[pa.Table, pa.Table]:
-    """The classic checkpoint's rows on files, and the others; it is gone afterwards."""
+    """The classic checkpoint's file rows, and its other rows; deletes the checkpoint."""
     rows = pq.read_table(classic(root))
     classic(root).unlink()
     is_file = pa.compute.or_(rows["add"].is_valid(), rows["remove"].is_valid())

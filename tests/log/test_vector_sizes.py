@@ -25,7 +25,7 @@ GIB = 1 << 30
 
 
 def vector_of(root: Path, rows: BitMap64, **claims: Any) -> DeletionVector:
-    """A vector in a file that is as long as it claims, with holes where there is nothing."""
+    """A vector in a file as long as it claims; the rest of the file is a hole."""
     packed: VectorFile = pack_vectors([rows], uuid.uuid4())
     vector = replace(packed.vectors[0], **claims)
     with (root / packed.path).open("wb") as file:

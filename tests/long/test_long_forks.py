@@ -1,4 +1,4 @@
-"""Many children of a process whose threads read and commit all the time."""
+"""Many children of a process whose threads constantly read and commit."""
 
 from __future__ import annotations
 

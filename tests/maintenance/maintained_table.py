@@ -105,7 +105,7 @@ class MaintainedTable:
         self, retention_ms: int, keep: Collection[int] = (), *, now_ms: int | None = None
     ) -> None:
         """Somebody was allowed to delete files removed before this time."""
-        self._forget()  # by a checkpoint that a commit of the vacuum caused, before the listing
+        self._forget()  # by a checkpoint after the vacuum's commit, before the listing
         horizon_ms = (system_clock() if now_ms is None else now_ms) - retention_ms
         self._unpromised |= (self._removed_before(horizon_ms) | self._forgotten) - set(keep)
         for place, modified_ms in self._orphans.items():

@@ -133,7 +133,7 @@ class MaintenanceMachine(RuleBasedStateMachine):
 
     @property
     def is_ours(self) -> bool:
-        """Whether it was made by us."""
+        """Whether we created it."""
         return True
 
     @property
@@ -158,7 +158,7 @@ class MaintenanceMachine(RuleBasedStateMachine):
 
     @rule(rows=some_rows, app=apps, is_new=st.booleans())
     def append(self, rows: Rows, app: str, is_new: bool) -> None:
-        """By a txn, which may have been written before, and may have been undone since."""
+        """Write with a txn that may have been written before, and may have been undone since."""
         self.last_txn += is_new
         is_done = self.table.state.txns.get(app, -1) >= self.last_txn
         with self.table.step():
@@ -344,7 +344,7 @@ class MaintenanceMachine(RuleBasedStateMachine):
     @invariant()
     def every_promised_version_is_what_it_was(self) -> None:
         files = self.table.files()
-        if files != self.seen_files:  # else all would be read as it was
+        if files != self.seen_files:  # otherwise every file would look the same
             self.check()
         self.seen_files = files
 

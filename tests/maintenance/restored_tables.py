@@ -86,7 +86,7 @@ def commit(log: DeltaLog, *actions: Action) -> int:
 
 
 def describe_files(snapshot: Snapshot) -> list[AddFile]:
-    """The live files with all that the log says of them, but whether a commit changed data."""
+    """The live files with everything in the log except the data change flag."""
     adds = (replace(add, data_change=True) for add in snapshot.add_files())
     return sorted(adds, key=lambda add: add.path)
 
@@ -98,7 +98,7 @@ def actions(log: DeltaLog, version: int, kind: str) -> list[dict[str, Any]]:
 
 
 def racing(log: DeltaLog, rival: Callable[[], object]) -> DeltaLog:
-    """The table, for a process that is overtaken just before its first commit file."""
+    """The table, for a process that another commit overtakes just before its first commit file."""
     raced: list[bool] = []
 
     def run(_number: int, method: str, path: str, when: Literal["before", "after"]) -> None:

@@ -52,7 +52,7 @@ def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture
 def table_of(made: Path, tmp_path: Path) -> TableOf:
-    """Makes a table of shuffled rows with these properties and options of the write."""
+    """Makes a table of shuffled rows with these properties and write options."""
 
     def make(configuration: Mapping[str, str] = {}, **options: Any) -> DeltaLog:
         template = made / repr((sorted(configuration.items()), options))

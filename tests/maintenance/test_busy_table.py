@@ -23,7 +23,7 @@ from tests.support.counting_storage import CountingStorage
 
 
 def disturbed(log: DeltaLog, times: int, act: Callable[[], object]) -> DeltaLog:
-    """The table; `act` comes first each time its handle is about to commit, so many times."""
+    """The table; `act` runs before each of this many commits of its handle."""
     left = [times]
 
     def on_call(_number: int, method: str, path: str, when: Literal["before", "after"]) -> None:

@@ -19,12 +19,12 @@ from tests.support.tables import add, remove
 def test_a_crash_at_any_call_changes_nothing_and_a_rerun_finishes(
     tmp_path: Path, kind: Kind
 ) -> None:
-    """The checkpoint follows another one, so that sidecars stay, go and come."""
+    """The second checkpoint keeps some sidecars, drops some, and writes new sidecars."""
     template = tmp_path / "template"
     log = busy(kind, template)
     write_checkpoint(log.snapshot(3), now_ms=0, part_rows=kind[2])
     if kind is SIDECARS:
-        # A second one: of what follows, some rows are in a sidecar that stays.
+        # A second checkpoint: some of the changed rows are in a sidecar that stays.
         new = [add(f"new/{i}.parquet", partition_values={"p": None}) for i in range(2)]
         create_commit(log.storage, log.log_directory, 6, new)
         write_checkpoint(log.snapshot(), now_ms=0)

@@ -38,7 +38,7 @@ OF_FEATURES = {
     "v2-checkpoints-parquet-with-sidecars",
     "with-short-dv",
 }
-"""Tables of `make test`: one for each feature and kind of checkpoint."""
+"""Tables in `make test`: one for each feature and kind of checkpoint."""
 
 
 def state(snapshot: Snapshot) -> object:
@@ -87,7 +87,7 @@ def check_checkpoint(table: Path, root: Path) -> None:
     try:
         before = log.snapshot()
     except DeltaOpsError:
-        return  # of a damaged log there is no state to keep
+        return  # a damaged log has no state to keep
     try:
         written = create_checkpoint(log, clock=lambda: 0).written
     except UnsupportedFeatureError as error:

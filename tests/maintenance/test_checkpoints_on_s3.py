@@ -1,4 +1,4 @@
-"""Checkpoints of many files on S3, the clean-up of such logs, and a vacuum that is killed there."""
+"""Checkpoints of many files on S3, the clean-up of such logs, and a killed vacuum."""
 
 from __future__ import annotations
 

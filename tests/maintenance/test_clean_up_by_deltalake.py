@@ -72,7 +72,7 @@ def table(made: Table, tmp_path: Path) -> Table:
 
 @pytest.fixture(scope="module")
 def crashed(made: Table) -> list[tuple[str, Table]]:
-    """Where a multi-part checkpoint of ours was killed, and what that left."""
+    """The kill of our multi-part checkpoint, and the files that it left."""
     numbers = count()
 
     def fresh() -> Storage:
@@ -101,7 +101,7 @@ def test_a_kill_of_ours_leaves_nothing_by_which_another_clean_up_loses_the_table
         assert Table(root).rows() == expected, where
         assert rows_by_deltalake(root) == expected, where
     assert {len(files) for files in seen} == {0, 1, 2, 3, 4}
-    assert {part(1), part(2), part(3)} in seen  # and the whole file is gone
+    assert {part(1), part(2), part(3)} in seen  # and the whole file is deleted
 
 
 @OURS

@@ -59,7 +59,7 @@ def test_by_a_clock_that_is_behind_nothing_goes(tmp_path: Path, now_ms: int) -> 
 def test_what_a_writer_removed_whose_clock_was_behind_stays_for_the_retention(
     tmp_path: Path, behind_ms: int
 ) -> None:
-    """Its tombstones say that they expired long ago; the store dates their commits."""
+    """Its tombstones seem to have expired long ago; the store has the real commit times."""
     table = Table(tmp_path / "t")
     table.write([1])
     os_clock = table.clock

@@ -24,7 +24,7 @@ BEFORE = [{"id": 0, "p": "a"}, {"id": 1, "p": "a"}]
 
 @contextmanager
 def clock_set_back(table: Table, *, of_store: bool) -> Iterator[None]:
-    """For what is written inside; the store's clock is the machine's on a disk."""
+    """Applies to files written inside; on a disk the store has the machine's clock."""
     clock = table.clock
     table.clock = lambda: clock() - BACK_DAYS * DAY_MS  # type: ignore[method-assign]
     if of_store:

@@ -60,7 +60,7 @@ def put(log: DeltaLog, *values: int) -> AddFile:
 
 
 def make_clone(root: Path, naming: Naming = absolute, *, vectors: bool = True) -> DeltaLog:
-    """A clone of 2, 3, 4, 6, 7, 8 and 9 (with a vector), of 20 and of 21; it has 30 of its own."""
+    """A clone of 2, 3, 4, 6, 7, 8 and 9 (with a vector), of 20 and of 21, with its own 30."""
     source = DeltaLog(root / "source")
     if vectors:
         make_with_vectors(root / "source")

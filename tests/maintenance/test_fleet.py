@@ -146,7 +146,7 @@ def test_a_folder_that_cannot_be_looked_into_is_told_and_stops_nothing(
 
 
 def _deny(monkeypatch: pytest.MonkeyPatch, place: str) -> None:
-    """As the system does to users who may not list a directory; tests may run as one who may."""
+    """Deny access to a directory by patches, because tests may run as root."""
     for name in ("scandir", "listdir", "open"):
         real = getattr(os, name)
 

@@ -22,7 +22,7 @@ RETENTION = "delta.deletedFileRetentionDuration"
 
 
 def replaced(root: Path, retention: str | None, *, days_ago: int = 20) -> Table:
-    """A table whose first version was replaced so many days ago."""
+    """A table whose first version was replaced this many days ago."""
     configuration = {} if retention is None else {RETENTION: retention}
     table = Table(root)
     table.write([1], configuration=configuration)

@@ -524,7 +524,7 @@ def test_a_feature_that_we_cannot_open_is_an_error(tmp_path: Path) -> None:
         ("small_files", 1.5),
         ("deleted_rows", "a"),
         ("deleted_rows", None),
-        ("partition_skew", math.inf),  # which JSON could not say
+        ("partition_skew", math.inf),  # JSON cannot hold it
     ],
 )
 def test_a_threshold_that_is_none_is_refused(name: str, value: Any) -> None:

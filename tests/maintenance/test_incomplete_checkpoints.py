@@ -111,7 +111,7 @@ def test_below_what_a_clean_up_keeps_it_goes_once(tmp_path: Path) -> None:
 
 
 class BehindStorage(CountingStorage):
-    """A store by whose clock it is three days ago."""
+    """A store whose clock is three days behind."""
 
     def stat(self, path: str) -> FileInfo:
         found = super().stat(path)
@@ -192,7 +192,7 @@ def test_only_what_was_found_goes(tmp_path: Path) -> None:
 
 
 def completing(table: Table, at: Callable[[str, str], bool]) -> Storage:
-    """The table's storage, while another engine completes its parts at the first such call."""
+    """The table's storage; another engine completes its parts at the first such call."""
     done: list[bool] = []
 
     def on_call(_number: int, method: str, _path: str, when: str) -> None:

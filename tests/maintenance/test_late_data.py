@@ -1,4 +1,4 @@
-"""Tables that grow along a column, some of the data late, and are laid out meanwhile."""
+"""Tables that grow along a column, with some late data, and regular layout."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ VALUES: Mapping[str, Callable[[int], Any]] = {
 }
 ROWS = 200
 SPAN = 1_000
-"""Values that come newly with each commit."""
+"""Number of new values in each commit."""
 
 
 class Late:

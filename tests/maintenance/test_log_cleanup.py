@@ -28,7 +28,7 @@ from tests.support.tables import rows_by_deltalake
 
 @pytest.fixture(scope="module")
 def template(tmp_path_factory: pytest.TempPathFactory) -> Table:
-    """Twelve commits five days apart, with a checkpoint at every third."""
+    """Twelve commits, five days apart, with a checkpoint at every third commit."""
     table = Table(tmp_path_factory.mktemp("template") / "t")
     for number in range(12):
         table.write([number], configuration={"delta.checkpointInterval": "3"})
@@ -117,7 +117,7 @@ class Pins(list[int]):
 def test_what_is_kept_is_looked_into_again_before_anything_goes(old_table: Table) -> None:
     old_table.pass_time(days=100)
     result = clean_up_log(old_table.log, clock=old_table.clock, keep_versions=Pins())
-    assert result.plan.boundary_version is None  # until there is no more to pin
+    assert result.plan.boundary_version is None  # until no version is left to pin
     assert len(old_table.rows(0)) == 1
 
 
@@ -280,7 +280,7 @@ def test_refused_before_anything_is_deleted(
 
 
 def demand(table: Table, *features: str) -> None:
-    """Add writer features to what the first commit says."""
+    """Add writer features to the first commit's protocol."""
     place = table.root / "_delta_log" / commit_name(0)
     protocol = {"minReaderVersion": 1, "minWriterVersion": 7, "writerFeatures": features}
     lines = [json.loads(line) for line in place.read_text().splitlines()]

@@ -1,4 +1,4 @@
-"""Which log files may go: the plan over a listing, without a table."""
+"""Deletable log files: the plan over a listing, without a table."""
 
 from __future__ import annotations
 

@@ -30,7 +30,7 @@ class Log(NamedTuple):
     files: Sequence[str] = ()
     """Others, of day 0."""
     gone: Sequence[int] = ()
-    """Versions whose commit is not there."""
+    """Versions without a commit file."""
 
 
 def at(name: str, day: float) -> FileInfo:

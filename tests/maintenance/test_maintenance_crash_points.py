@@ -78,7 +78,7 @@ def shape(table: Table) -> list[str]:
 
 
 def killed_after(table: Table, call: int) -> DeltaLog:
-    """The table, for a process that ends after so many storage calls."""
+    """The table, for a process that ends after this many storage calls."""
 
     def kill(number: int, _name: str, _path: str, when: Literal["before", "after"]) -> None:
         if (number, when) == (call, "after"):

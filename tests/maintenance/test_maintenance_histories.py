@@ -1,4 +1,4 @@
-"""Random histories of writes and maintenance, against a model of what must stay readable."""
+"""Random histories of writes and maintenance, against a model of the promised versions."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ STEPS = st.one_of(
 
 
 class History:
-    """A table, the rows of each of its versions, and until when each was the latest."""
+    """A table, the rows of each version, and the time when each version was superseded."""
 
     def __init__(self, root: Path, interval: int) -> None:
         self.table = Table(root)

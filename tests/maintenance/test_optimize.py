@@ -108,7 +108,7 @@ def test_a_second_run_has_nothing_to_do(
 
 
 def shrinking(snapshot: Snapshot, group: RewriteGroup) -> Staged:
-    """Writes small files as one that is smaller than all of them together."""
+    """Writes small files as one file, smaller than their sum."""
     assert sum(file.size for file in group.files) <= group.target_size_bytes
     batches = read_files(snapshot, group.files, snapshot.arrow_schema.names)
     rows = pa.Table.from_batches(batches).combine_chunks()
@@ -221,7 +221,7 @@ def test_groups_that_nobody_touched_are_committed(tmp_path: Path) -> None:
     assert [row["id"] for row in table.rows()] == [1, 2, 4, 5, 99]
     live = live_paths(table.log)
     assert len(live) == 3
-    # The output of the group that was lost is gone; what was replaced stays until vacuum.
+    # The lost group's output is deleted; its replaced files stay until vacuum.
     assert len(table.data_files()) == 6 + 1 + 2
 
 
@@ -247,7 +247,7 @@ def test_rows_deleted_by_vectors_while_another_group_is_lost_stay_deleted(
     if had_vector:
         expected.remove(14)
     assert sorted(row["id"] for row in table.rows()) == expected
-    # The outputs of the groups that were lost are gone; what was replaced stays until vacuum.
+    # The lost groups' outputs are deleted; their replaced files stay until vacuum.
     assert len(table.data_files()) == 6 + 1 + 1
 
 
@@ -393,7 +393,7 @@ def test_an_interrupt_while_groups_are_written_beside_each_other(
     with pytest.raises(KeyboardInterrupt):
         optimize(table.log, on_event=listen)
     assert done == list(range(1, number + 1))
-    # A file that is finished late is deleted by the thread that wrote it.
+    # The thread that finishes a file late deletes it.
     end = time.monotonic() + 60
     while table.files() != before and time.monotonic() < end:
         time.sleep(0.01)

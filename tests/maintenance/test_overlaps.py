@@ -38,7 +38,7 @@ def choose(given: Sequence[File]) -> list[int] | None:
 
 
 def most_bytes(given: Sequence[File]) -> float:
-    """Four times what is new, or two files of the middle size up to sixteen times that."""
+    """Four times the new bytes, or two files of medium size, up to sixteen times the new bytes."""
     new = sum(size for _, _, size, is_new in given if is_new)
     kept = [size for _, _, size, is_new in given if not is_new]
     return max(4 * new, min(2 * median(kept) if kept else 0, 16 * new))

@@ -1,4 +1,4 @@
-"""The maintenance plan: what is due, and that it comes to an end."""
+"""The maintenance plan: the due operations, and that they come to an end."""
 
 from __future__ import annotations
 

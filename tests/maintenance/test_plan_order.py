@@ -113,7 +113,7 @@ def stats_of(bounds: Any) -> str | None:
 def chosen_of(
     snapshot: Snapshot, order: CurveOrder, max_bytes: int, full: bool, predicate: Predicate | None
 ) -> list[tuple[list[str], str | None]]:
-    """The groups by the rules as they are written down, file by file."""
+    """The groups by the written rules, file by file."""
     partitions: dict[str | None, list[AddFile]] = {}
     for add in own_files(snapshot, predicate):
         if add.clustering_provider in (None, "liquid"):

@@ -23,7 +23,7 @@ Operation = Callable[[DeltaLog], Any]
 
 
 def damaged(root: Path) -> DeltaLog:
-    """A file is gone, and two have no statistics."""
+    """One missing file, and two files without statistics."""
     log = history(root)
     write(log, [11])
     (lost,) = log.snapshot().add_files(col("id") == 11)

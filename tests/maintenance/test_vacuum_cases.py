@@ -24,7 +24,7 @@ from tests.support.tables import add, metadata, remove
 
 
 class File(NamedTuple):
-    """A file and what the log says of it; ages are in days."""
+    """A file and its actions in the log; ages are in days."""
 
     written: float = 30
     committed: bool = False
@@ -206,7 +206,7 @@ def vector(number: int, offset: int = 1) -> DeletionVector:
 
 
 def with_vectors(root: Path, *commits: list[Action]) -> tuple[Table, list[str]]:
-    """A table of deletion vectors, all of whose files are old, and the paths of the vectors."""
+    """A table of deletion vectors with only old files, and the paths of the vectors."""
     features = ("deletionVectors",)
     table = Table(root, now_ms=NOW)
     first: list[Action] = [

@@ -1,4 +1,4 @@
-"""A vacuum killed before and after each of its storage calls: read, run again, read by others."""
+"""A vacuum killed around each of its storage calls: read, rerun, and read by others."""
 
 from __future__ import annotations
 

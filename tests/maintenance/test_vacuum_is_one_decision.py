@@ -36,7 +36,7 @@ def table_of(
     defined: Metadata | None = None,
     days: float = 30,
 ) -> Table:
-    """A table whose commits and files are so many days old."""
+    """A table with commits and files of this age in days."""
     table = Table(root)
     first: list[Action] = [PROTOCOL, defined or metadata(partition_columns=("p",))]
     for version, actions in enumerate([first, *commits]):

@@ -30,7 +30,7 @@ class _Refusal(BaseHTTPRequestHandler):
 
 @contextmanager
 def closed_table(name: str) -> Iterator[TableRef]:
-    """A table in a store that refuses its credentials, whose secret is `s3cr3t`."""
+    """A table in a store that rejects the credentials; the secret is `s3cr3t`."""
     server = ThreadingHTTPServer(("127.0.0.1", 0), _Refusal)
     threading.Thread(target=server.serve_forever, daemon=True).start()
     options = {

@@ -135,7 +135,7 @@ def partitioned_asset(
     partitions: dg.PartitionsDefinition[Any],
     expression: str | dict[str, str],
 ) -> dg.AssetsDefinition:
-    """An asset that writes a row, with the number 1, for each partition of its run."""
+    """An asset that writes a row with the number 1 for each partition of its run."""
 
     @dg.asset(
         name=name,

@@ -1,4 +1,4 @@
-"""Assets whose tables a script writes, for runs in several processes, which import them."""
+"""Assets whose tables a script writes, for runs in several processes."""
 
 import os
 import sys

@@ -26,7 +26,7 @@ def tokens(text: str) -> Iterator[Token]:
 
 
 def links(text: str) -> list[str]:
-    """Where links lead."""
+    """Targets of the links."""
     return [str(each.attrs["href"]) for each in tokens(text) if each.type == "link_open"]
 
 

@@ -1,4 +1,4 @@
-"""Where the table of an asset is: below root by its key, or at its `dagster/uri`."""
+"""The place of an asset's table: below root by its key, or at its `dagster/uri`."""
 
 from __future__ import annotations
 

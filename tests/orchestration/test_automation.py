@@ -67,7 +67,7 @@ class Location:
         return wanted
 
     def run(self, meanwhile: Callable[[], object]) -> None:
-        """Materialize the follower, and do something while its run goes on."""
+        """Materialize the follower, and act while its run is in progress."""
         self.meanwhile = meanwhile
         dg.materialize([self.follower], instance=self.instance)
 
@@ -206,5 +206,5 @@ def test_a_run_of_an_asset_and_of_what_follows_it_starts_no_other(
         cursor = result.cursor
         asked.append(result.total_requested)
     assert asked == [0, 0, 1, 0]
-    job.execute_in_process(instance=instance)  # as a schedule does, of no named assets
+    job.execute_in_process(instance=instance)  # as a schedule does, without naming assets
     assert evaluate(defs, instance, cursor).total_requested == 1

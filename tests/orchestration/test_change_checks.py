@@ -1,4 +1,4 @@
-"""Checks of columns and of the number of rows, beside what they saw before."""
+"""Checks of columns and of the row count, compared with their earlier results."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ WARN, ERROR = dg.AssetCheckSeverity.WARN, dg.AssetCheckSeverity.ERROR
 
 @pytest.fixture(scope="module")
 def instance() -> Iterator[dg.DagsterInstance]:
-    """One for all tests, whose tables have different names."""
+    """One instance for all tests, because tables have different names."""
     with dg.DagsterInstance.ephemeral() as real:
         yield real
 

@@ -177,7 +177,7 @@ def test_a_gap_whose_cursor_was_lost_is_not_repeated(
 
 @pytest.fixture
 def killed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A file; while it is there, steps that write `orders` are killed after their commit."""
+    """A marker file; while it exists, steps that write `orders` are killed after their commit."""
     there = tmp_path / "killed"
     there.touch()
     monkeypatch.setenv(LAKE, str(tmp_path))
@@ -192,7 +192,7 @@ def write_orders(instance: dg.DagsterInstance, **settings: Any) -> dg.DagsterRun
 
 
 def write_orders_here(instance: dg.DagsterInstance, **settings: Any) -> dg.DagsterRun:
-    """Write orders with the step in this process, where a kill is a failure."""
+    """Write orders with the step in this process, so a kill is a failure."""
     config: dict[str, Any] = {"execution": {"config": {"in_process": {}}}}
     return write_orders(instance, run_config=config, **settings)
 

@@ -1,4 +1,4 @@
-"""Definitions from assets: what is in them, and that it works beside what a location has."""
+"""Definitions from assets: their content, and their use beside other definitions."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ def location(root: Path, assets: Sequence[DeltaAsset], **settings: Any) -> dg.De
 
 
 def names_of(defs: dg.Definitions) -> dict[str, list[str]]:
-    """The names of what a location has, by its kind; all of it is resolved."""
+    """The names in a location, by kind; everything is resolved."""
     repository = defs.get_repository_def()
     repository.load_all_definitions()
     return {

@@ -114,7 +114,7 @@ def test_a_value_of_a_frame_that_does_not_fit_writes_nothing(
 
 
 def merge_value(table: Path, column: str, value: Any) -> None:
-    """Set a column of the only row as `delta/merge_clauses` say."""
+    """Set a column of the only row with `delta/merge_clauses`."""
     clauses = [{"when": "matched", "then": "update", "set": {column: value}}]
     metadata = {"delta/mode": "merge", "delta/merge_keys": "id", "delta/merge_clauses": clauses}
     settings = settings_from(

@@ -1,4 +1,4 @@
-"""The fleet's job: batches of tables, and what their metadata says."""
+"""The fleet's job: batches of tables, and their metadata."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Checks of how long ago rows changed, and Dagster's own policy beside them."""
+"""Checks of the time since rows changed, and Dagster's own policy beside them."""
 
 from __future__ import annotations
 

@@ -17,7 +17,7 @@ PRODUCTION = (PROJECT / "docs" / "production.md").read_text()
 
 
 def without_postgres(text: str) -> str:
-    """The settings for an instance that has files: Postgres has tests of its own."""
+    """The settings for an instance on files: Postgres has separate tests."""
     return re.sub(r"^storage:\n(?: .*\n)*", "", text, flags=re.MULTILINE)
 
 

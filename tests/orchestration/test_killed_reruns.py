@@ -1,4 +1,4 @@
-"""Steps that are killed around a commit and run again in each way there is.
+"""Steps killed around a commit, and run again in every possible way.
 
 `docs/reruns.md` has the same table.
 """
@@ -107,7 +107,7 @@ def check_cell(
     lake: Path,
     executor: Mapping[str, Any],
 ) -> None:
-    """Kill each way to write once, run it again, and compare what is in its table."""
+    """Kill each way to write once, run it again, and compare its table."""
     if rerun == "op retry":
         job = killed_reruns.write_all_with_retries
         assert execute(instance, lake, "first", kill_at=point, job=job, executor=executor)[1]

@@ -298,7 +298,7 @@ def test_checks_look_at_the_log(
 def run_of(
     tables: Sequence[TableRef], instance: dg.DagsterInstance
 ) -> tuple[dg.ExecuteInProcessResult, dict[str, str]]:
-    """A run of the job beside our IO manager, and why it failed, by table."""
+    """A run of the job beside our IO manager, and the reason of failure by table."""
     defs = dg.Definitions(
         jobs=[build_maintenance_job(tables)], resources={"io_manager": DeltaIOManager(root="no")}
     )

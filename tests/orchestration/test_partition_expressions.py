@@ -1,4 +1,4 @@
-"""Assets whose partitions are chosen by an expression, written and read through Dagster."""
+"""Assets with partitions by an expression, written and read through Dagster."""
 
 from collections.abc import Iterator, Sequence
 from datetime import datetime, timedelta

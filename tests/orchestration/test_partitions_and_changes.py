@@ -1,4 +1,4 @@
-"""Dagster's partitions as predicates, and what changed in a table."""
+"""Dagster's partitions as predicates, and changed values of a table."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Scripts in processes of their own write tables for a run, once, and report their commits."""
+"""Scripts in their own processes write a run's tables once, and report their commits."""
 
 import json
 import re

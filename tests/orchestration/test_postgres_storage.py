@@ -33,7 +33,7 @@ def database(postgres_server: PostgresServer) -> str:
 
 @pytest.fixture
 def settings(postgres_server: PostgresServer, database: str) -> str:
-    """The settings of the docs, with a port and a database of the test's own, and less patience."""
+    """The settings of the docs, with the test's own port and database, and shorter timeouts."""
     text = str(PRODUCTION_SETTINGS)
     for documented, ours in (
         ("port: 5432", f"port: {postgres_server.port}"),

@@ -22,7 +22,7 @@ KEY = dg.AssetKey("numbers")
 
 
 class Lock:
-    """Notes for what it is held."""
+    """A lock that records its paths."""
 
     def __init__(self) -> None:
         self.paths: list[str] = []

@@ -1,4 +1,4 @@
-"""Retries of runs by Dagster's own daemon, after steps were killed."""
+"""Retries of runs by Dagster's own daemon, after killed steps."""
 
 import json
 import os

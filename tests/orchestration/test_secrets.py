@@ -66,7 +66,7 @@ def location(monkeypatch: pytest.MonkeyPatch, s3_server: S3Server) -> Iterator[A
 
 
 def stored_texts(folder: Path) -> Iterator[bytes]:
-    """All that an instance keeps on its disk; what is compressed too."""
+    """Everything that an instance stores on disk, with compressed data unpacked."""
     for path in folder.rglob("*"):
         if not path.is_file():
             continue
@@ -89,7 +89,7 @@ def plain_bytes(value: object) -> bytes:
         return value
 
 
-# Dagster warns of a parameter of its own.
+# Dagster warns about its own parameter.
 @pytest.mark.filterwarnings("ignore:Parameter `owners`")
 def test_secrets_stay_out_of_all_that_dagster_keeps_and_shows(
     location: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
@@ -127,7 +127,7 @@ def test_secrets_stay_out_of_all_that_dagster_keeps_and_shows(
         "ticks": repr(ticks),
         "home": b"\n".join(stored_texts(home)).decode(errors="replace"),
     }
-    # They are looked into where the secrets would be.
+    # These texts cover the places where secrets could appear.
     assert "TEST_S3_SECRET" in shown["answers"]
     assert "there-is-no-such-bucket" in shown["answers"]
     assert "TEST_S3_TOKEN" in shown["home"]

@@ -492,7 +492,7 @@ EXAMPLES = {
 
 
 def change_imports(code: str) -> str:
-    """The code with the modules here in the place of the packages; nothing else changes."""
+    """The code with its imports changed to our modules; nothing else changes."""
     return re.sub(r"^from (dagster_\w+) import", rf"from {HERE}\1 import", code, flags=re.M)
 
 

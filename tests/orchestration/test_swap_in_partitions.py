@@ -123,7 +123,7 @@ def test_a_week_has_all_of_its_days(tmp_path: Path, instance: dg.DagsterInstance
 
 def test_a_day_of_another_zone_is_a_day_there(tmp_path: Path, instance: dg.DagsterInstance) -> None:
     manager = io_manager(tmp_path, BOTH[1])
-    # The clocks go forward on the 8th, which has 23 hours.
+    # The clocks go forward on the 8th, so it has 23 hours.
     days = {
         "2026-03-07": [datetime(2026, 3, 7, 5, tzinfo=UTC), datetime(2026, 3, 8, 4, tzinfo=UTC)],
         "2026-03-08": [datetime(2026, 3, 8, 5, tzinfo=UTC), datetime(2026, 3, 9, 3, tzinfo=UTC)],

@@ -48,7 +48,7 @@ DELTALAKE_ASSETS = [
 ]
 DELTA_ASSETS = [
     *DELTALAKE_ASSETS,
-    Word("mode", "create_or_replace", {"delta/mode": "create_or_replace"}),  # is no mode
+    Word("mode", "create_or_replace", {"delta/mode": "create_or_replace"}),  # is not a mode
     Word("table_configuration", _PROPERTIES, {"delta/configuration": _PROPERTIES}),
     Word("schema_mode", "merge", {"delta/merge_schema": True, "delta/overwrite_schema": False}),
     Word("commit_properties", {"custom_metadata": {"a": "b"}}, {"delta/user_metadata": {"a": "b"}}),

@@ -54,7 +54,7 @@ def returned(value: Any, annotation: Any, **settings: Any) -> Any:
 
 
 def taken(annotation: Any, found: list[Any], **settings: Any) -> Any:
-    """An asset that takes `numbers` and keeps what it gets."""
+    """An asset that takes `numbers` and keeps the value."""
 
     def follower(numbers: Any) -> None:
         found.append(numbers.read_all() if isinstance(numbers, pa.RecordBatchReader) else numbers)

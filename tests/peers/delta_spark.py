@@ -1,4 +1,4 @@
-"""delta-spark, the reference implementation, in a process of its own for all tests of a run."""
+"""delta-spark, the reference implementation, in one process for all tests of a run."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _PROGRAM = Path(__file__).resolve().parent / "delta_spark_program.py"
 _STDERR = "stderr.txt"
 _LONGEST_PAUSE_S = 120
 _OURS = ("PYTHON", "PYSPARK", "SPARK")
-"""Beginnings of the environment variables that are about our own Python and Spark."""
+"""Prefixes of environment variables for our own Python and Spark."""
 
 
 class DeltaSparkError(Exception):

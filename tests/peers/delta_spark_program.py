@@ -57,7 +57,7 @@ def session(jars: str, folder: Path) -> SparkSession:
         "spark.sql.parquet.outputTimestampType": "TIMESTAMP_MICROS",
         "spark.sql.session.timeZone": "UTC",
         "spark.sql.shuffle.partitions": "1",
-        # Vacuum lists with 10,000 tasks otherwise.
+        # Otherwise vacuum lists with 10,000 tasks.
         "spark.sql.sources.parallelPartitionDiscovery.parallelism": "1",
         "spark.sql.warehouse.dir": str(folder / "warehouse"),
         "spark.ui.enabled": "false",

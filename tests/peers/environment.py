@@ -25,7 +25,7 @@ _NO_REPOSITORY = re.compile(r"Could not transfer (?!.*[Cc]hecksum)|in offline mo
 
 
 class MavenMissingError(Exception):
-    """There is no Maven, or none of its repositories answers."""
+    """Maven is missing, or none of its repositories answers."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -100,7 +100,7 @@ def _bounds(
 
 
 def value_at(row: Any, path: ColumnPath) -> Any:
-    """The value of a column, or of a field of structs; None where one of them is null."""
+    """The value of a column or of a struct field; None if it or a parent is null."""
     for name in path:
         row = None if row is None else row.get(name)
     return row
@@ -120,7 +120,7 @@ def typed(said: Any, data_type: DataType) -> Any:
     """A bound as a value."""
     match said:
         case str() | int() | Decimal() if data_type == FLOAT:
-            # Writers have the digits of the float, or of its double.
+            # Writers use the digits of the float, or of its double.
             return struct.unpack("f", struct.pack("f", float(said)))[0]
         case str() if data_type == DOUBLE:
             return float(said)

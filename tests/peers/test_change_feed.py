@@ -118,7 +118,7 @@ def test_times_choose_the_same_commits(
     run(delta_spark, table, f"CREATE TABLE {{t}} (id BIGINT) USING delta TBLPROPERTIES ({FEED})")
     for number in range(3):
         delta_spark.write(table, pa.table({"id": [number]}))
-    # In the past, but not so long ago that delta-spark forbids it; the third as old as the second.
+    # In the past, but recent enough for delta-spark; the third is as old as the second.
     start = datetime.now(UTC).replace(microsecond=0) - timedelta(hours=1)
     for version, seconds in enumerate((0, 10, 20, 20)):
         moment = start.timestamp() + seconds

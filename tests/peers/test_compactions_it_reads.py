@@ -15,7 +15,7 @@ from tests.support.tables import rows, rows_by_deltalake
 
 
 def written(root: Path) -> DeltaLog:
-    """A checkpoint of version 2, then an overwrite whose removes expired long ago, and appends."""
+    """A checkpoint of version 2, then an overwrite with expired removes, and appends."""
     log = DeltaLog(root)
     for number in range(3):
         da.write(log, pa.table({"id": [number]}))

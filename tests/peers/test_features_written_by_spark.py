@@ -1,4 +1,4 @@
-"""Tables with features that Spark writes for us: delta-spark goes on with them, and we with its."""
+"""Tables with features, written by our Spark engine and by delta-spark in turn."""
 
 from __future__ import annotations
 

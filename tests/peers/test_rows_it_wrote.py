@@ -39,7 +39,7 @@ def assert_same_rows(
         snapshot = DeltaLog(table).snapshot(version)
         found, by_spark = da.to_table(snapshot), ds.read(spark, snapshot)
         assert found.column_names == by_spark.columns == theirs.column_names
-        # As text, since NaN is not equal to itself.
+        # As text, because NaN is not equal to itself.
         expected = [*map(repr, rows(theirs))]
         assert [*map(repr, rows(found))] == expected
         assert [*map(repr, rows_of(by_spark))] == expected

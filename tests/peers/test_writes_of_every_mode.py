@@ -311,7 +311,7 @@ DIFFERENCES: Mapping[tuple[str, str], tuple[Any, Any]] = {
     # A reader that compares bits would miss -0.0 above 0.0.
     ("minValues", "zero"): (0.0, -0.0),
     ("minValues", "negative_zero"): (0.0, -0.0),
-    # The same number; the reference writes the digits of the float, and we write those of its
+    # The same number: the reference writes the digits of the float, and we write the digits of its
     # double.
     ("maxValues", "float"): (0.1, 0.10000000149011612),
     # The reference counts UTF-16 units here, and a pair for each of these.

@@ -1,4 +1,4 @@
-"""Streams of tables against a plain model: each added file once, whatever happens in between."""
+"""Streams of tables against a plain model: each added file once, in every case."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ SKIPPING = StreamRules(skip_change_commits=True)
 
 
 class Model:
-    """A table that grows, with what a stream should read of each version."""
+    """A growing table, with the expected files of each version."""
 
     def __init__(self, root: Path) -> None:
         self.log, self.live = DeltaLog(root), dict[str, AddFile]()

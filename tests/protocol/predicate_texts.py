@@ -73,7 +73,7 @@ class _Writer:
 
     def listed(self, leaf: In, keyword: str) -> str:
         data_type = self.types[leaf.column]
-        form = self.random.random()  # one for the whole list: Spark makes one type of all
+        form = self.random.random()  # a single type for the whole list, as in Spark
         values = ", ".join(self.literal(value, data_type, form) for value in leaf.values)
         return f"{self.name(leaf.column)} {self.keyword(keyword)} ({values})"
 

@@ -1,4 +1,4 @@
-"""Statistics: made from footers, read from the log."""
+"""Statistics: computed from footers, read from the log."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Predicates against a naive evaluator that knows three-valued logic and nothing else."""
+"""Predicates against a naive evaluator with three-valued logic."""
 
 from __future__ import annotations
 

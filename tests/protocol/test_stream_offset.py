@@ -1,4 +1,4 @@
-"""Offsets of streams: what a checkpoint may hold."""
+"""Offsets of streams: valid and invalid values in a checkpoint."""
 
 from __future__ import annotations
 

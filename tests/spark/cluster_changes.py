@@ -88,7 +88,7 @@ def change(spark: SparkSession, command: str, table: Path) -> None:
 
 
 def change_by_arrow(command: str, table: Path) -> None:
-    """Do the same by the Arrow engine."""
+    """Do the same with the Arrow engine."""
     if command == "delete":
         da.delete(table, CONDITION)
     elif command == "update":

@@ -18,7 +18,7 @@ from tests.support.tables import rows
 
 
 def rows_of(frame: DataFrame) -> list[dict[str, Any]]:
-    """The rows, times in UTC; by Arrow, since PySpark's own rows pass through local time."""
+    """The rows with times in UTC; through Arrow, because PySpark's rows use local time."""
     if is_connect(frame.sparkSession):
         table = frame.toArrow()
     else:

@@ -63,7 +63,7 @@ defs = dg.Definitions(
 
 
 def write() -> dg.JobDefinition:
-    """Orders and totals of a day, for a process that makes the job anew."""
+    """Orders and totals of a day, for a process that builds the job again."""
     return defs.resolve_job_def("write")
 
 

@@ -270,7 +270,7 @@ def test_the_plan_is_asked_for_by_as_many_calls_however_large_it_is(
 ) -> None:
     small = frames["o"].select("a")
     large = frames["o"].select(*(sf.col("a").alias(f"x{number}") for number in range(500)))
-    assert len(lineage(large)) == 500  # what is looked up once was looked up
+    assert len(lineage(large)) == 500  # fills the caches of one-time lookups
     context: Any = spark.sparkContext
     client = context._gateway._gateway_client
     send, sent = client.send_command, []

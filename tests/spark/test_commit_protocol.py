@@ -40,7 +40,7 @@ NUMBERS = list(range(30))
 
 
 def when_a_file_is_begun(frame: DataFrame, table: Path, act: Callable[[], None]) -> DataFrame:
-    """The rows; `act` runs in the task of the first split, in the middle of its file."""
+    """The rows; `act` runs in the first split's task, in the middle of its file."""
 
     def pass_on(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         from pyspark import TaskContext
@@ -58,7 +58,7 @@ def when_a_file_is_begun(frame: DataFrame, table: Path, act: Callable[[], None])
 
 @contextlib.contextmanager
 def writing(spark: SparkSession, table: Path) -> Iterator[None]:
-    """A write of the numbers, whose task is in the middle of its file meanwhile."""
+    """A write of the numbers, paused with its task in the middle of its file."""
     begun, go_on = table.with_name("begun"), table.with_name("go on")
 
     def hold() -> None:

@@ -1,4 +1,4 @@
-"""Spark Connect: reads and writes on a client of a real server, in a process of its own."""
+"""Spark Connect: reads and writes on a client of a real server, in its own process."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The Java sources: they compile without a warning, and are formatted alike.
+"""The Java sources compile without a warning, and have one format.
 
 Janino compiles them where Spark runs, and reports no warnings; other tests cover that.
 """

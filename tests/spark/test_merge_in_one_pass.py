@@ -154,7 +154,7 @@ def test_another_merge_needs_no_other_code(
         table = tmp_path / f"{number}"
         make(spark, table, f"id + {number * 10_000}")
         source = spark.range(-50, 3_050, 10).selectExpr(f"id + {number * 10_000} AS id", "id AS v")
-        source = spark.createDataFrame(source.toArrow())  # without the number in its own code
+        source = spark.createDataFrame(source.toArrow())  # the number is data, not code
         num_before = compiled.getCount()
         upsert(table, source)
     assert passes.stood == [True] * 3

@@ -1,4 +1,4 @@
-"""Expressions over rows of values that go wrong: by Arrow, and by Spark from the same texts."""
+"""Expressions over rows with critical values: by Arrow, and by Spark from the same texts."""
 
 from __future__ import annotations
 

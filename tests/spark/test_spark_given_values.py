@@ -99,7 +99,7 @@ DEFAULT = {"CURRENT_DEFAULT": "'it'", "unit": "EUR"}
 
 
 def described(spark: SparkSession) -> DataFrame:
-    """Rows with a column whose metadata a user has given."""
+    """Rows with a column that has user metadata."""
     frame = spark.sql("SELECT 1L AS k, 'x' AS d")
     return frame.select("k", frame.d.alias("d", metadata=DEFAULT))
 

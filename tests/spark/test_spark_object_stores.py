@@ -60,7 +60,7 @@ def table_on_s3(server: S3Server, name: str = "lake/t", **options: Any) -> Delta
 
 @pytest.fixture
 def new_table(request: pytest.FixtureRequest) -> NewTable:
-    """A place for a table by its name, in a bucket of its own."""
+    """A named place for a table, in its own bucket."""
 
     def on_azure(name: str) -> DeltaLog:
         server: AzureServer = request.getfixturevalue("azure_server")

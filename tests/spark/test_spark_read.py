@@ -1,4 +1,4 @@
-"""Tables as Spark reads them, by the file index and by the list of files."""
+"""Tables in Spark, read by the file index and by the list of files."""
 
 from __future__ import annotations
 

@@ -224,7 +224,7 @@ def test_an_interrupt_ends_all_groups_that_are_under_way(
         os.kill(os.getpid(), signal.SIGINT)
 
     monkeypatch.setattr(OWN_MODULE, "rewrite_rows", rewrite)
-    # PySpark's own handler would cancel all jobs, and other tests have theirs.
+    # PySpark's own handler would cancel all jobs, and other tests run jobs too.
     usual = signal.signal(signal.SIGINT, signal.default_int_handler)
     request.addfinalizer(lambda: signal.signal(signal.SIGINT, usual))
     sender = threading.Thread(target=interrupt)

@@ -104,7 +104,7 @@ def test_the_active_session_is_taken(spark: SparkSession) -> None:
 
 
 def test_overlapping_calls_leave_a_setting_as_it_was(spark: SparkSession) -> None:
-    same = SparkSession(spark.sparkContext, spark._jsparkSession)  # as `foreachBatch` makes one
+    same = SparkSession(spark.sparkContext, spark._jsparkSession)  # as created by `foreachBatch`
     first, second = overriding(spark, {SETTING: "7"}), overriding(same, {SETTING: "7"})
     before = spark.conf.get(SETTING)
     first.__enter__()

@@ -30,7 +30,7 @@ PROJECT = Path(__file__).resolve().parents[2]
 
 
 def new_table(request: pytest.FixtureRequest, store: str) -> DeltaLog:
-    """A place for a table, in a bucket of its own."""
+    """A place for a table, in its own bucket."""
     if store == "azure":
         azure: AzureServer = request.getfixturevalue("azure_server")
         return DeltaLog(f"abfs://{azure.new_container()}/t", azure.storage_options)

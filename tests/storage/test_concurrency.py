@@ -103,7 +103,7 @@ def test_reads_that_nobody_takes_are_given_up() -> None:
 
 
 Calls = Callable[[Callable[[int], object], int], list[object]]
-"""Makes a call for each of so many numbers."""
+"""Makes a call for each of these numbers."""
 
 
 def made_in_parallel(call: Callable[[int], object], number: int) -> list[object]:

@@ -251,7 +251,7 @@ def run(program: str, *arguments: object) -> subprocess.Popen[bytes]:
 
 
 def test_a_full_disk_is_no_error_and_leaves_nothing_half_written(directory: Path) -> None:
-    # A limit on the size of files makes writes fail half-way through, as a full disk does.
+    # A limit on file sizes makes writes fail half-way, as a full disk does.
     program = """
         import pathlib, resource, signal
         signal.signal(signal.SIGXFSZ, signal.SIG_IGN)

@@ -24,7 +24,7 @@ _ALWAYS = (
     "-XX:MaxNewSize=96m -XX:MinHeapFreeRatio=10 -XX:MaxHeapFreeRatio=30"
 )
 _QUIETLY = "-Xlog:disable"
-"""Java says on standard output when an archive does not fit."""
+"""Java reports on standard output when an archive does not fit."""
 _PROGRAM = """
 import sys
 from pyspark.sql import SparkSession, functions as sf

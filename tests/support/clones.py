@@ -1,4 +1,4 @@
-"""Shallow clones as delta-spark makes them: tables whose log names the files of another table."""
+"""Shallow clones in delta-spark's form: the log names another table's files."""
 
 from __future__ import annotations
 

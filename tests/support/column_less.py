@@ -1,4 +1,4 @@
-"""A table without columns, as `CREATE TABLE ... USING delta` of delta-spark makes it."""
+"""A table without columns, as delta-spark's `CREATE TABLE ... USING delta` creates it."""
 
 from __future__ import annotations
 

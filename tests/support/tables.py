@@ -95,7 +95,7 @@ def rows_by_deltalake(path: Path, version: int | None = None) -> list[dict[str, 
     from deltalake import DeltaTable
     from pyarrow.fs import LocalFileSystem, SubTreeFileSystem
 
-    # With deltalake's own file system, Arrow's threads now and then abort the exiting process.
+    # With deltalake's own file system, Arrow's threads sometimes abort the exiting process.
     files = SubTreeFileSystem(str(path), LocalFileSystem())
     return rows(DeltaTable(str(path), version).to_pyarrow_table(filesystem=files))
 

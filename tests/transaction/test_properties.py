@@ -1,4 +1,4 @@
-"""Table properties: changed by a commit of their own."""
+"""Table properties: changed in a separate commit."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Machines whose clocks are set back or ahead: commits keep their order, and none is lost."""
+"""Machines with clocks set back or ahead: commits keep their order, and none is lost."""
 
 from __future__ import annotations
 
@@ -85,7 +85,7 @@ LAST_MS = 2**63 - 1
 
 
 def of_the_last_time(root: Path, time_ms: int) -> DeltaLog:
-    """A table whose newest commit carries such a time."""
+    """A table whose newest commit has such a time."""
     da.write(root, ids(0), configuration={"delta.enableInCommitTimestamps": "true"})
     place = root / "_delta_log" / commit_name(0)
     first, *others = place.read_text().splitlines()

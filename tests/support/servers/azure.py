@@ -89,7 +89,7 @@ def ensure_azurite() -> Path:
 
 
 def _install(npm: str) -> None:
-    """Install into a folder that is renamed when it is complete: several processes may install."""
+    """Install, and rename the complete folder: several processes may install at once."""
     folder = _FOLDER.with_name(f".{_FOLDER.name}-{uuid.uuid4().hex}")
     folder.mkdir(parents=True)
     command = [npm, "install", "--prefix", str(folder), "--no-audit", "--no-fund"]
