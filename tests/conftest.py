@@ -41,7 +41,10 @@ _STARTS_PROCESSES = tuple(
     for name in ("cluster", "connect", "dead_jvm", "killed_merges", "killed_steps")
 )
 """Files of tests/spark with sessions in processes of their own."""
-_LONGEST = "tests/long/test_orders_"
+_LONGEST = (
+    "tests/long/test_orders_",
+    "tests/sweep/test_typed_errors.py::test_all_changes_of_damaged_tables",
+)
 """Tests that take many minutes each: each runs by itself, and first."""
 TIME_ZONE = "spark.sql.session.timeZone"
 # All JVMs of the tests, also of steps and clusters.
