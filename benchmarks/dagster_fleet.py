@@ -164,7 +164,7 @@ def run_all(home: Path, instance: dg.DagsterInstance, requests: int) -> dict[str
 
 
 def evaluate(defs: dg.Definitions, instance: dg.DagsterInstance) -> tuple[int, dict[str, float]]:
-    """The requests of a tick, and its figures."""
+    """The number of a tick's requests, and its figures."""
     sensor = defs.get_repository_def().get_sensor_def(SENSOR)
     began, used = time.perf_counter(), time.process_time()
     tick = sensor.evaluate_tick(dg.build_sensor_context(instance))

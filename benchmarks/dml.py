@@ -204,7 +204,7 @@ def report(
 
 
 def size_of(folder: Path) -> int:
-    """Bytes of all files of a table, its log included."""
+    """Bytes of all files of a table, with its log."""
     return sum(each.stat().st_size for each in folder.rglob("*") if each.is_file())
 
 

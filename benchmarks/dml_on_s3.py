@@ -82,7 +82,7 @@ def report(name: str, source: pa.Table | None, calls: list[str], tables: list[Pa
 
 @contextmanager
 def on_s3(table: Path) -> Iterator[tuple[S3Server, str]]:
-    """A copy of a table on a server of its own, and its bucket and key."""
+    """A copy of a table on its own server, with its bucket and key."""
     with s3_server() as server:
         bucket = server.new_bucket()
         files = [path for path in table.rglob("*") if path.is_file()]

@@ -59,7 +59,7 @@ def main() -> None:
 def measure(
     spark: SparkSession, root: Path, columns: tuple[str, ...], rounds: int
 ) -> tuple[float, float]:
-    """Median seconds with the vectors, and of the version before them."""
+    """Median seconds for the version with vectors, and for the version before."""
     latest = DeltaLog(root).snapshot()
     before = DeltaLog(root).snapshot(latest.version - 1)
 

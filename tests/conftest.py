@@ -45,7 +45,7 @@ _LONGEST = (
     "tests/long/test_orders_",
     "tests/sweep/test_typed_errors.py::test_all_changes_of_damaged_tables",
 )
-"""Tests that take many minutes each: each runs by itself, and first."""
+"""Tests that take many minutes each: each runs alone, and first."""
 TIME_ZONE = "spark.sql.session.timeZone"
 # All JVMs of the tests, also of steps and clusters.
 os.environ.setdefault("JAVA_TOOL_OPTIONS", java_options())
@@ -59,7 +59,7 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: Producer) -> LoadFil
 
 
 class _OneJvmPerProcess(LoadFileScheduling):  # type: ignore[misc]  # xdist is not typed
-    """Two groups share a JVM: tests of Spark alone, and tests of peers and examples."""
+    """Two groups share a JVM: tests of Spark, and tests of peers and examples."""
 
     def _split_scope(self, nodeid: str) -> str:
         if nodeid.startswith(_LONGEST):
@@ -180,7 +180,7 @@ def spark() -> Iterator[SparkSession]:
         .config("spark.driver.bindAddress", "127.0.0.1")
         .config("spark.driver.host", "127.0.0.1")
         .config("spark.driver.memory", "768m")
-        # Spark keeps a thousand of each in memory for its UI, which no test opens.
+        # Spark keeps a thousand of each in memory for its UI, and no test opens the UI.
         .config("spark.ui.retainedJobs", "100")
         .config("spark.ui.retainedStages", "100")
         .config("spark.sql.ui.retainedExecutions", "20")
@@ -206,7 +206,7 @@ def store_spark(spark: SparkSession) -> SparkSession:
 
 @pytest.fixture
 def in_new_york(spark: SparkSession) -> Iterator[SparkSession]:
-    """The session, in a time zone that has daylight saving time."""
+    """The session, in a time zone with daylight saving time."""
     spark.conf.set(TIME_ZONE, "America/New_York")
     yield spark
     spark.conf.set(TIME_ZONE, "UTC")

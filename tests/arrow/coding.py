@@ -1,4 +1,4 @@
-"""Coded texts of every file, however small, for tests."""
+"""Dictionary-coded texts from every file, even small files, for tests."""
 
 from __future__ import annotations
 

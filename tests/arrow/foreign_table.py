@@ -70,7 +70,7 @@ def commit(log: DeltaLog, version: int, actions: Iterable[Action], operation: st
 
 
 def data_file(root: Path, name: str, rows: pa.Table, **changes: Any) -> AddFile:
-    """Write a data file; options of `pyarrow.parquet.write_table` are given as `options`."""
+    """Write a data file; `options` go to `pyarrow.parquet.write_table`."""
     place = root / name
     place.parent.mkdir(parents=True, exist_ok=True)
     pq.write_table(rows, place, **changes.pop("options", {}))

@@ -52,7 +52,7 @@ def one_large_file(root: Path, num_rows: int) -> list[AddFile]:
 
 
 def files_that_swell(root: Path, num_rows: int) -> list[AddFile]:
-    """Six files of kilobytes, and rows of hundreds of megabytes."""
+    """Six files of kilobytes that hold rows of hundreds of megabytes."""
     table = pa.table({"id": pa.repeat(pa.scalar(7, pa.int64()), 300 * num_rows)})
     pq.write_table(table, root / "0", row_group_size=num_rows)
     for number in range(1, 6):

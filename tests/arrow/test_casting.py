@@ -26,7 +26,7 @@ LOCAL = pa.timestamp("us")
 
 
 def fitted(given: pa.Array, target: pa.DataType) -> Any:
-    """The values of a column, fitted to a table's column of the type."""
+    """The values of a column after a cast to the table's type."""
     batch = pa.record_batch({"a": given})
     fit = plan_fit(batch.schema, pa.schema([pa.field("a", target)]), "t")
     return [value for piece in fit(batch) for value in piece["a"].to_pylist()]
@@ -295,7 +295,7 @@ def test_a_text_that_no_array_can_hold_is_refused() -> None:
 
 
 def _large_texts(sizes: list[int]) -> pa.RecordBatch:
-    """Texts of NUL characters, which take no memory until they are looked at."""
+    """Texts of NUL characters, which take no memory until they are read."""
     ends = [sum(sizes[:i]) for i in range(len(sizes) + 1)]
     values = pa.py_buffer(mmap.mmap(-1, ends[-1]))
     offsets = pa.array(ends, pa.int64()).buffers()[1]

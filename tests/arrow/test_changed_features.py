@@ -1,4 +1,4 @@
-"""Deletes, updates and merges of tables with features: right, or refused by name."""
+"""Changes of rows in tables with features: right, or rejected by feature name."""
 
 from __future__ import annotations
 

@@ -164,7 +164,7 @@ def test_a_column_that_came_later_is_null_before(tmp_path: Path) -> None:
 
 
 def with_later_fields(root: Path) -> DeltaLog:
-    """Version 1 has rows; version 2 adds a column, and fields of a struct and of a list's."""
+    """Version 1 has rows; version 2 adds a column and fields of a struct and of a list."""
     s, v = StructField("a", LONG), StructField("v", LONG)
     before = StructType((StructField("s", StructType((s,))),))
     after = StructType(
@@ -312,7 +312,7 @@ def test_a_commit_that_was_cleaned_up_is_named(tmp_path: Path) -> None:
 def test_changes_of_tables_by_other_writers_are_those_of_another_reader(name: str) -> None:
     ours = da.read_changes(DeltaLog(TABLES / name), 0).read_all()
     theirs = pa.table(DeltaTable(str(TABLES / name)).load_cdf(0))
-    # Without an in-commit timestamp, it takes the time that the writer's clock showed.
+    # Without an in-commit timestamp, the feed uses the time of the writer's clock.
     columns = [each for each in ours.column_names if each != "_commit_timestamp"]
     assert sorted(map(repr, ours.select(columns).to_pylist())) == sorted(
         map(repr, theirs.select(columns).to_pylist())

@@ -1,4 +1,4 @@
-"""Changes of rows in a transaction that does more."""
+"""Row changes in a transaction with other changes."""
 
 from __future__ import annotations
 

@@ -48,7 +48,7 @@ RENAMED = StructType(
 
 
 def mapped_late(root: Path) -> DeltaLog:
-    """Rows before and after mapping, and then other names for the data and the partition column."""
+    """Rows before and after mapping, and after renames of the data and the partition column."""
 
     def rows(name: str, column: str, *values: int) -> Any:
         ids = pa.table({column: pa.array(values, pa.int64())})

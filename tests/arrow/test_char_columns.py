@@ -28,7 +28,7 @@ FEED = {"delta.enableChangeDataFeed": "true"}
 
 @pytest.fixture
 def log(tmp_path: Path) -> DeltaLog:
-    """Two partitions, one value stored with its padding and the others without."""
+    """Two partitions, one with a padded value and one without padding."""
     nested = StructType((StructField("f", STRING),))
     schema = StructType(
         (

@@ -101,7 +101,7 @@ def upsert(path: Path) -> Any:
 
 
 def merge_by_text(path: Path) -> Any:
-    """The text of the target decides, and is given to others."""
+    """The target's text decides, and is assigned to other columns."""
     source = pa.table({"key": ["a", "ccc"], "more": ["+", None]})
     merge = da.merge(path, source, "target.t = source.key")
     merge = merge.when_matched_update({"t": "concat(source.more, target.t)"}, "target.id > 2")
@@ -128,7 +128,7 @@ CHANGES: Mapping[str, Change] = {
     "update that moves rows": lambda path: da.update(path, {"p": "coalesce(t, 'b')"}, "id > 2"),
 }
 PLAIN = ("update of all texts", "update that moves rows")
-"""Columns that get new texts by expressions, and files of several partitions, are plain."""
+"""Columns with new texts from expressions, and files of several partitions, are plain."""
 PROPERTIES: Mapping[str, Mapping[str, str]] = {
     "plain": {},
     "mapped by name": {"delta.columnMapping.mode": "name"},
@@ -359,7 +359,7 @@ def test_more_texts_than_an_array_holds_are_taken_in_parts(
 def test_texts_are_coded_where_the_source_of_a_merge_has_few(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, all_coded: None
 ) -> None:
-    """A dictionary of many would be one page, however large."""
+    """A dictionary of many values would be one page of any size."""
     coded_columns = count_coded(monkeypatch)
     for number, (text, is_coded_then) in enumerate([("x", True), ("x" * 2**20, False)]):
         path = tmp_path / str(number)

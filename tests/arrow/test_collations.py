@@ -1,4 +1,4 @@
-"""Columns with a collation: compared by it, or not at all."""
+"""Columns with a collation: compared by the collation, or rejected."""
 
 from __future__ import annotations
 

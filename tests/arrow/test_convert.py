@@ -90,7 +90,7 @@ def test_only_footers_are_read(files: Path) -> None:
             called.append(method)
 
     da.convert(log.over(CountingStorage(log.storage, note)))
-    # The oldest is looked for before and after the commit: someone may delete the directory.
+    # The oldest file is looked up before and after the commit: someone may delete the directory.
     assert called == ["read_ranges"] * 3 + ["stat"] * 2
 
 

@@ -165,7 +165,7 @@ def test_a_rewrite_refuses_rows_that_break_a_rule(tmp_path: Path) -> None:
 
 
 def _add_file(root: Path, rows: pa.Table) -> None:
-    """Commit a file as another writer would have written it."""
+    """Commit a file in the form of another writer."""
     pq.write_table(rows, root / "other.parquet")
     log = DeltaLog(root)
     transaction = begin(log)

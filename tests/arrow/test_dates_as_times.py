@@ -1,4 +1,4 @@
-"""Each function that takes a time takes a date, which is its midnight in UTC."""
+"""Every function that accepts a time accepts a date, as its midnight in UTC."""
 
 from __future__ import annotations
 

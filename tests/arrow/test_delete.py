@@ -51,7 +51,7 @@ def last_info(log: DeltaLog) -> dict[str, Any]:
 
 
 def as_rows(found: Sequence[Row]) -> list[str]:
-    """Rows to compare; NaN and the sign of zero by their texts."""
+    """Rows to compare; NaN and the sign of zero as texts."""
     return sorted(repr(dict(row)) for row in pa.Table.from_pylist(list(found)).to_pylist())
 
 

@@ -76,7 +76,7 @@ def test_what_an_operation_is_given_is_read(tmp_path: Path, depth: str, surface:
     fields = [StructField(name, data_type) for name, (data_type, *_) in columns.items()]
     create_table(tmp_path, StructType((StructField("id", LONG), *fields)))
     da.write(tmp_path, pa.table({"id": [1]}))
-    # A text by itself would be an expression of SQL.
+    # A bare text would be a SQL expression.
     values = {
         name: pa.scalar(given) if isinstance(given, str) and "\ud800" not in given else given
         for name, (_, _, given) in columns.items()
@@ -144,13 +144,13 @@ ARROW_TYPES = [
 
 
 def arrays_of(data_type: pa.DataType) -> Iterator[pa.Array]:
-    """An array for each value that Arrow takes for the type."""
+    """An array for each value that Arrow accepts for the type."""
     for value in VALUES:
         try:
             array = pa.array([value.as_py() if isinstance(value, pa.Scalar) else value], data_type)
-            array.to_pylist()  # fails for dates that Python does not have
+            array.to_pylist()  # fails for dates outside of Python's range
             yield array
-        except Exception:  # which depends on the class of the value
+        except Exception:  # depends on the class of the value
             continue
 
 
@@ -174,7 +174,7 @@ def test_a_value_of_arrow_data_is_the_same_or_refused(source: pa.DataType, depth
 
 
 def _nested(array: pa.Array) -> pa.Array:
-    """The value in a struct in a map in a list."""
+    """The value inside a struct inside a map inside a list."""
     structs = pa.StructArray.from_arrays([array], ["x"])
     maps = pa.MapArray.from_arrays([0, 1], pa.array(["k"]), structs)
     return pa.ListArray.from_arrays([0, 1], maps)

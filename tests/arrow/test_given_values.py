@@ -35,7 +35,7 @@ from tests.support.given_values import (
 
 
 def merging(clause: Clause, source_id: int) -> Give:
-    """Gives values by a clause of a merge with one row."""
+    """Sets values by a clause of a merge with one row."""
 
     def give(root: Path, given: Mapping[str, Any]) -> object:
         return clause(da.merge(root, pa.table({"k": [source_id]}), "id = k"), given)

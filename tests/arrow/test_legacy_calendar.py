@@ -1,4 +1,4 @@
-"""Files of Spark's legacy calendar: old days are the dates that were written, or are refused."""
+"""Files of Spark's legacy calendar: old days are read as the written dates, or rejected."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ EPOCH = date(1970, 1, 1)
 
 
 def julian_day(year: int, month: int, day: int) -> int:
-    """Days since the Unix epoch; the textbook's formula."""
+    """Days since the Unix epoch, by the textbook's formula."""
     before_march = (14 - month) // 12
     years, months = year + 4800 - before_march, month + 12 * before_march - 3
     number = day + (153 * months + 2) // 5 + 365 * years + years // 4 - 32_083
@@ -142,7 +142,7 @@ def test_old_values_are_found_at_every_depth_and_whatever_they_were_widened_to(
         "l": [OLD],
         "n": OLD_TIME.replace(tzinfo=None),
         "t": OLD_TIME,
-        "ntz": shifted,  # a local time was never of that calendar
+        "ntz": shifted,  # local times never used that calendar
     }
 
 

@@ -1,4 +1,4 @@
-"""Files rewritten in memory that the kernel limits, of tables that are ten times as large."""
+"""Rewrites of tables ten times larger than the kernel's memory limit."""
 
 from __future__ import annotations
 
@@ -125,6 +125,6 @@ def test_memory_does_not_grow_with_row_groups(tmp_path: Path) -> None:
         count, kilobytes = map(int, done.stdout.split())
         assert count == num_rows
         peaks.append(kilobytes * 1024)
-    # The larger file has 245 MB more, in one row group. Arrow's pool gives memory back some time
-    # later, so that one peak differs from the next by up to 75 MB.
+    # The larger file has 245 MB more, in one row group. Arrow's pool releases memory with a delay,
+    # so peaks of equal runs differ by up to 75 MB.
     assert peaks[1] - peaks[0] < 120 * MB

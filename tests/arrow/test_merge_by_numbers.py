@@ -1,4 +1,4 @@
-"""Merges by keys that are whole numbers, dates or times: near each other, far, and at the ends."""
+"""Merges by integer, date or time keys: near each other, far apart, and at the limits."""
 
 from __future__ import annotations
 

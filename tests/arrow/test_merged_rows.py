@@ -141,7 +141,7 @@ MATCHED = ("update all", "update", "delete")
 
 
 class AmbiguousError(Exception):
-    """Several rows of the source would change one."""
+    """Raised when several source rows would change one target row."""
 
 
 def meets(target: Row, source: Row, on: Condition) -> bool:

@@ -1,4 +1,4 @@
-"""Names of columns in double quotes, which are texts to Spark: nothing is changed by them."""
+"""Column names in double quotes, which are texts to Spark: they change nothing."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A group's rows written again in an order."""
+"""Rewrites of a group's rows in an order."""
 
 from __future__ import annotations
 

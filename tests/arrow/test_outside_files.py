@@ -45,7 +45,7 @@ NAMINGS = pytest.mark.parametrize(
 
 
 def source_table(root: Path) -> DeltaLog:
-    """Files of 0 to 8, one of them in a directory with odd letters; 1 and 4 are deleted."""
+    """Files of 0 to 8, one of them in a directory with unusual letters; 1 and 4 are deleted."""
 
     def part(name: str, first: int, p: str, **changes: Any) -> Any:
         ids = pa.table({"id": pa.array(range(first, first + 3), pa.int64())})

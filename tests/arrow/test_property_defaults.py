@@ -25,7 +25,7 @@ from tests.support.variants import NO_NAMES, NULL
 ROWS = pa.table({"id": pa.array([1, 2, 3], pa.int32()), "text": ["x" * 100, "y", "z"]})
 TRACKED = {"delta.enableRowTracking": "true"}
 MIDNIGHT = 20_000 * DAY_MS
-"""The beginning of a day: log files are kept by whole days."""
+"""The start of a day: log files are kept for whole days."""
 Observe = Callable[[Path], str]
 
 

@@ -36,7 +36,7 @@ def table_of(keys: list[tuple[Any, ...]], types: list[pa.DataType]) -> pa.Table:
 
 
 def comparable(key: tuple[Any, ...]) -> tuple[str, ...] | None:
-    """The key as SQL compares it; None for one that meets nothing."""
+    """The key as SQL compares it; None for a key without matches."""
     if None in key:
         return None
     return tuple(str(each + 0.0 if isinstance(each, float) else each) for each in key)
@@ -105,7 +105,7 @@ def test_rows_are_those_of_the_same_done_in_plain_python(
 
 
 def test_conditions_decide_about_many_pairs(tmp_path: Path) -> None:
-    """Four million, which are more than are looked at together."""
+    """Four million, which is more than one pass handles."""
     table = pa.table({"k": [0] * 2_000, "v": range(2_000), "w": ["old"] * 2_000})
     source = pa.table({"k": [0] * 2_000, "v": range(1_000, 3_000), "w": ["new"] * 2_000})
     da.write(tmp_path, table)

@@ -16,7 +16,7 @@ ROWS = 20_000
 
 @pytest.fixture(scope="module")
 def log(s3_server: S3Server) -> DeltaLog:
-    """Two files with a small column and one of 2 MB that nothing compresses."""
+    """Two files with a small column and an incompressible column of 2 MB."""
     log = DeltaLog(f"s3://{s3_server.new_bucket()}/t", s3_server.storage_options)
     for first in (0, ROWS):
         ids = pa.array(range(first, first + ROWS), pa.int64())

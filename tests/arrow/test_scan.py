@@ -78,7 +78,7 @@ def test_a_column_that_is_asked_for_twice_is_refused(tmp_path: Path, columns: li
 
 
 def test_rows_stay_in_order_through_a_predicate(tmp_path: Path) -> None:
-    # More rows than Arrow filters at a time.
+    # More rows than Arrow filters in one batch.
     adds = [data_file(tmp_path, f"{i}", ids(150_000, i * 150_000)) for i in range(3)]
     log = create(tmp_path, ID, adds)
     paths = log.snapshot().files(["path"])["path"].to_pylist()
@@ -113,7 +113,7 @@ VALUES = pa.table(
 def test_skipped_groups_and_deleted_rows_do_not_shift_each_other(
     tmp_path: Path, predicate: Predicate
 ) -> None:
-    """Once in groups of ten rows, some of them skipped, and once in a single one."""
+    """Once in groups of ten rows, with skipped groups, and once in a single group."""
     schema = StructType(
         (
             StructField("number", DOUBLE),

@@ -79,7 +79,7 @@ AT_VALUE = 12, (1_729_794_114_000_000).to_bytes(8, "little")
 
 
 def event(event_type: Any = None, event_ts: Any = None) -> dict[str, Any]:
-    """The columns of an event; bytes are values that do not fit theirs."""
+    """The columns of an event; bytes are values that do not fit their column."""
     return {
         name: {
             "value": each if isinstance(each, bytes) else None,

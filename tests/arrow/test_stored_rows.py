@@ -1,4 +1,4 @@
-"""Rows as other writers stored them: deletion vectors, mapped names, older types, odd encodings."""
+"""Rows of other writers: deletion vectors, mapped names, older types, unusual encodings."""
 
 from __future__ import annotations
 
@@ -185,7 +185,7 @@ ROWS = [
 
 
 def physical(*, by_id: bool) -> pa.Table:
-    """The rows under physical names, or under others with ids."""
+    """The rows under physical names, or under other names with ids."""
 
     def field(number: int, data_type: pa.DataType) -> pa.Field:
         name = f"other{number}" if by_id else f"col-{number}"

@@ -37,7 +37,7 @@ except DeltaOpsError as error:
 
 
 def one_text(rows: int, size: int) -> pa.DictionaryArray:
-    """One long text again and again, as a dictionary."""
+    """One long text repeated, as a dictionary."""
     return pa.DictionaryArray.from_arrays(pa.repeat(pa.scalar(0), rows), ["x" * size])
 
 
@@ -93,7 +93,7 @@ def test_a_partition_column_of_many_rows_passes_in_small_batches(tmp_path: Path)
 
 
 def told_with_little_memory(root: Path) -> str:
-    """The error of reading the table in 400 MB."""
+    """The error of a read of the table in 400 MB."""
     done = subprocess.run(
         [sys.executable, "-c", CHILD, str(root)],
         check=True,
@@ -135,7 +135,7 @@ def test_a_checkpoint_that_takes_more_memory_than_there_is_is_not_to_be_deleted(
 
 
 def swell(place: Path, *, num_rows: int, stats_bytes: int) -> None:
-    """More adds for a checkpoint, with the same long statistics, which the file has once."""
+    """More adds for a checkpoint, with the same long statistics, stored once in the file."""
     stored = pq.read_table(place)
     adds = stored["add"].combine_chunks()
     (row,) = [at for at, value in enumerate(adds.is_valid().to_pylist()) if value]

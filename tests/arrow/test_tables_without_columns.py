@@ -1,4 +1,4 @@
-"""Tables without columns, and reads of no column: rows have no values, and are counted."""
+"""Tables without columns, and reads of no column: only the number of rows remains."""
 
 from __future__ import annotations
 

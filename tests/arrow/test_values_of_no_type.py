@@ -1,4 +1,4 @@
-"""Values that their Arrow type does not allow are refused before anything is written."""
+"""Values outside their Arrow type are rejected before any write."""
 
 from __future__ import annotations
 

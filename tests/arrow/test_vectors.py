@@ -32,7 +32,7 @@ Step = tuple[str, int, int]
 
 
 def table(root: Path, *files: Sequence[int], **settings: Any) -> DeltaLog:
-    """A file of each list of ids, `value` ten times the id."""
+    """One file per list of ids; `value` is ten times the id."""
     for ids in files:
         da.write(root, data(ids), configuration=ENABLED, **settings)
     return DeltaLog(root)

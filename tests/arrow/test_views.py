@@ -1,4 +1,4 @@
-"""Texts and bytes that another writer stored as Arrow's views, in files with deleted rows."""
+"""Texts and bytes that another writer stored as Arrow views, in files with deleted rows."""
 
 from __future__ import annotations
 

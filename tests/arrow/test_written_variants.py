@@ -1,4 +1,4 @@
-"""Variants that Arrow data bring, as a struct of two fields."""
+"""Variants in Arrow data, as a struct of two fields."""
 
 from __future__ import annotations
 

@@ -33,7 +33,7 @@ run_coordinator:
   module: dagster.core.run_coordinator
   class: DefaultRunCoordinator
 """
-"""Runs begin at once; the queue looks for them every few seconds."""
+"""Runs begin at once; the queue checks for them every few seconds."""
 _REPOSITORIES = "{ repositoriesOrError { ... on RepositoryConnection { nodes { id } } } }"
 _ADDRESS = re.compile(r"Serving dagster-webserver on (http://[\w.:]+)")
 _WORKSPACE = """

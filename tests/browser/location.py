@@ -34,7 +34,7 @@ defs = dg.Definitions.merge(
     dg.Definitions(
         assets=assets,
         sensors=[
-            # That of delta_ops_definitions looks once a minute.
+            # The sensor of delta_ops_definitions runs once a minute.
             build_commit_sensor([lake.table("orders")], name="quick", minimum_interval_seconds=1)
         ],
         resources={"io_manager": DeltaIOManager(lake=lake, checkpoint="scheduled")},

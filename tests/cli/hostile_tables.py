@@ -25,12 +25,12 @@ PLACE = f"t{NAME.replace('/', '')}"
 
 
 def far(kind: pa.DataType, number: int) -> pa.Array:
-    """A date or a timestamp by its number of days or microseconds since the epoch."""
+    """A date or a timestamp from days or microseconds since the epoch."""
     return pa.array([number], pa.int32() if kind == pa.date32() else pa.int64()).cast(kind)
 
 
 def odd_rows() -> pa.Table:
-    """One row of values that Python or JSON have no type for."""
+    """One row of values without a type in Python or JSON."""
     utc, local = pa.timestamp("us", "UTC"), pa.timestamp("us")
     no_text = pa.Array.from_buffers(
         pa.string(),

@@ -70,7 +70,7 @@ FIGURES_ONLY = {
     "compact-log",
     "restore",
 }
-"""Commands that print no name of the table's when they have done their work."""
+"""Commands that succeed without printing a name of the table."""
 SHOWN_PART = r"\x9b7m"
 
 

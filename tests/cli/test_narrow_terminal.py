@@ -28,7 +28,7 @@ def lines_seen(*arguments: str | Path, status: int = 0) -> list[str]:
 
 
 def cells(lines: list[str], first: str) -> list[str]:
-    """The cells of the row that begins with this one."""
+    """The cells of the row with this first cell."""
     (line,) = (line for line in lines if line.split()[:1] == [first])
     return re.split(r"\s{2,}", line.strip())
 

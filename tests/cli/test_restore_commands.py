@@ -23,7 +23,7 @@ from tests.maintenance.restored_tables import commit, history, ids, write
 
 
 def lost(log: DeltaLog, value: int) -> str:
-    """Delete the file of the row with this id; its path."""
+    """Delete the file of the row with this id; return its path."""
     (add,) = log.snapshot().add_files(col("id") == value)
     (Path(log.uri) / add.path).unlink()
     return add.path

@@ -1,4 +1,4 @@
-"""Real Dagster instances, and folders of definitions that are loaded as a project's are."""
+"""Real Dagster instances, and folders of definitions loaded as in a project."""
 
 from __future__ import annotations
 

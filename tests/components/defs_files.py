@@ -1,4 +1,4 @@
-"""A component in a `defs.yaml`, loaded as a project loads it."""
+"""A component in a `defs.yaml`, loaded as in a project."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def loaded(
     whole = {"type": f"delta_ops.components.{kind}", "attributes": attributes, **document}
     (folder / "defs.yaml").write_text(yaml.safe_dump(whole, sort_keys=False))
     with warnings.catch_warnings():
-        # Dagster's own, for how it loads files and what it adds to their definitions.
+        # Dagster's own warnings: how it loads files and extends their definitions.
         warnings.simplefilter("ignore", dg.BetaWarning)
         warnings.simplefilter("ignore", dg.PreviewWarning)
         with sandbox.load_component_and_build_defs(defs_path=folder) as (component, defs):

@@ -1,4 +1,4 @@
-"""Keys of found tables: as their paths, as far as Dagster can name them."""
+"""Keys of found tables: their paths, as far as Dagster allows."""
 
 from __future__ import annotations
 

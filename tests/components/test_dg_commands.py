@@ -1,4 +1,4 @@
-"""The commands of `dg` in a project, as docs/components.md has them."""
+"""The `dg` commands of docs/components.md in a project."""
 
 from __future__ import annotations
 

@@ -117,7 +117,7 @@ HOSTILE: list[tuple[tuple[str, dict[str, Any]], dict[str, Any], str]] = [
 
 
 def in_tiers() -> Iterator[Any]:
-    """The cases; of each attribute the first two are in every tier."""
+    """The cases; every tier has each attribute's first two cases."""
     seen = Counter[str]()
     for component, changes, attribute in HOSTILE:
         kind = component[0]

@@ -1,4 +1,4 @@
-"""A table that others write, as an asset by YAML."""
+"""A table of other writers, as an asset in YAML."""
 
 from __future__ import annotations
 

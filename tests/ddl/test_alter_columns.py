@@ -1,4 +1,4 @@
-"""Columns are changed by a commit that touches no file, and every reader sees the same rows."""
+"""Column changes: a commit without files, and the same rows for every reader."""
 
 from __future__ import annotations
 
@@ -287,7 +287,7 @@ def _map_by_own_names(schema: Any) -> tuple[Any, int]:
 
 
 def by_name_only(log: DeltaLog) -> bool:
-    """Whether the files can be read: they have no ids."""
+    """Whether the files are readable: they have no field ids."""
     return log.snapshot().definition.mapping_mode == "name"
 
 

@@ -111,7 +111,7 @@ def test_a_wider_type_is_read_from_old_files_and_written_to_new_ones(
     properties = {**WIDENING, "delta.columnMapping.mode": mode}
     first = pa.table({"id": [1], "v": pa.array([old], given)})
     da.write(tmp_path, first, partition_by=by, configuration=properties)
-    if by and given == pa.float32():  # 0.1 as a text is another number as a DOUBLE
+    if by and given == pa.float32():  # the text 0.1 is another number as a DOUBLE
         with pytest.raises(InvalidRequestError, match="v keeps its type: the table is partition"):
             change_type(tmp_path, "v", wanted)
         return
@@ -150,7 +150,7 @@ def test_what_arrays_and_maps_hold_is_widened(tmp_path: Path) -> None:
         change_type(tmp_path, "l.element.element.y", "int")
     snapshot = DeltaLog(tmp_path).snapshot()
     said = {name: field_of(snapshot, name).metadata.get("delta.typeChanges") for name in types}
-    assert said["s"] is None  # it is the field of the struct that changed
+    assert said["s"] is None  # the struct's field changed
     assert said["l"] == [
         {"fromType": "byte", "toType": "integer", "fieldPath": "element.element"},
         {"fromType": "integer", "toType": "long", "fieldPath": "element.element"},

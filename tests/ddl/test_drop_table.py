@@ -265,7 +265,7 @@ def test_a_drop_that_was_taken_over_stops(root: Path, tmp_path: Path) -> None:
     firsts = []
     for number, method in calls_of_a_drop(root, tmp_path).items():
         if method.startswith("delete"):
-            continue  # between its last look and a deletion nothing can stop it
+            continue  # no check is possible between its last check and a deletion
         place = shutil.copytree(root, tmp_path / str(number) / "orders")
 
         def drop_and_create(place: Path = place) -> None:

@@ -1,4 +1,4 @@
-"""Features are added by name, and dropped once nothing rests on them any more."""
+"""Features are added by name, and dropped when nothing in the table depends on them."""
 
 from __future__ import annotations
 

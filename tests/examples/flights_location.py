@@ -1,4 +1,4 @@
-"""The code location of the flights, loaded for an input and a lake of a test."""
+"""The code location of the flights, loaded with a test's input and lake."""
 
 from __future__ import annotations
 
@@ -22,8 +22,7 @@ _MODULES = (
 def load_definitions(
     monkeypatch: pytest.MonkeyPatch, inputs: Path, lake: str, first_day: str = ""
 ) -> Any:
-    """The top-level module as a new process has it: input, lake and partitions follow the
-    environment."""
+    """Import the top-level module again, with input, lake and partitions from the environment."""
     monkeypatch.setenv("FLIGHTS", str(inputs))
     monkeypatch.setenv("FIRST_DAY", first_day)
     monkeypatch.setenv("LAKE", lake)

@@ -1,4 +1,4 @@
-"""The example's pipeline with its tables on S3: the same account as on a disk."""
+"""The example's pipeline with tables on S3: the same account as on a disk."""
 
 from __future__ import annotations
 

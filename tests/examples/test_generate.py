@@ -42,7 +42,7 @@ def test_the_same_seed_gives_the_same_bytes_on_every_machine(month: Path) -> Non
     digest = hashlib.sha256()
     for path in sorted(month.iterdir()):
         digest.update(path.read_bytes())
-    # Changes with the generator, and only with it.
+    # Changes only with the generator.
     assert digest.hexdigest() == "959946116f970fc1d24d0a3c7a84869ca71d3126eb62dd52808ebddebbfb5578"
 
 

@@ -40,7 +40,7 @@ class Pipeline:
         lake.mkdir(parents=True, exist_ok=True)
 
     def run(self) -> int:
-        """Run until nothing is left to do; the number of runs."""
+        """Run until no work is left; return the number of runs."""
         return demo.run_pipeline(self.definitions)
 
     def log(self, table: str) -> DeltaLog:

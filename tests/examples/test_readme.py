@@ -45,7 +45,7 @@ IN_THE_CHECKOUT = {"PYTHONPATH": str(PROJECT), "DAGSTER_DISABLE_TELEMETRY": "yes
 
 
 class Example(NamedTuple):
-    """Code that runs at once: consecutive blocks of one language in one section of a page."""
+    """Code that runs together: consecutive blocks of one language in one section of a page."""
 
     page: str
     section: str

@@ -20,7 +20,7 @@ _LOG = "_delta_log"
 
 @dataclass(frozen=True, slots=True)
 class Actor:
-    """An operation under the name that it has in an order."""
+    """An operation under its name in an order."""
 
     name: str
     operation: Operation
@@ -58,7 +58,7 @@ class Case:
 
     @property
     def deleted_at(self) -> int | None:
-        """The place of the last call that deleted the table; None if it stayed."""
+        """The place of the last call that deleted the table; None if it was not deleted."""
         places = [at for at, step in enumerate(self.run.steps) if _deletes(step)]
         return places[-1] if places else None
 

@@ -25,7 +25,7 @@ from tests.interleaving.scenes import Rows, rows_in, sort_rows
 
 
 def broken_promises(case: Case, deleted_at: int) -> Iterator[str]:
-    """A sentence for each promise that does not hold."""
+    """A sentence for each broken promise."""
     strays = [each for each in case.left().values() if _is_stray(case, each, deleted_at)]
     excused = [each for each in strays if _is_excused(case, each, deleted_at)]
     excused += [each for each in strays if each not in excused and _follows(case, each, excused)]

@@ -17,7 +17,7 @@ from tests.interleaving.schedule import Order, Turn, alternating
 from tests.interleaving.turns import Run
 
 AGAIN = " again"
-"""After the name of an operation: its rerun, after it was killed."""
+"""Suffix of an operation's name for its rerun after a kill."""
 NEVER = 1_000_000
 """A lag in calls longer than any run: listings never show the change."""
 _KILL, _LOST_ANSWER, _LATE = 0.25, 0.2, 0.15
@@ -28,7 +28,7 @@ RunOrder = Callable[[Order], Run]
 
 @dataclass(slots=True)
 class Counts:
-    """How many orders there were, and how many of them were run."""
+    """The number of orders, and the number of executed orders."""
 
     orders: int = 0
     run: int = 0

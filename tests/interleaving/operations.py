@@ -81,7 +81,7 @@ def _delete_partition(log: DeltaLog, scene: Scene, _role: Role) -> CommitResult:
 
 
 def _delete_row(log: DeltaLog, scene: Scene, role: Role) -> CommitResult:
-    """Each role another row of one file, by its deletion vector."""
+    """Each role deletes another row of one file, by its deletion vector."""
     return da.delete(begin(log, clock=scene.clock), col("id") == 1 + role)
 
 
@@ -192,7 +192,7 @@ def _drop(log: DeltaLog) -> None:
 
 
 def _add_appended(rows: Rows, scene: Scene, role: Role) -> Rows | None:
-    """A rerun finds its rows there, and adds none."""
+    """A rerun finds its rows and adds none."""
     new = appended_rows(scene, role)
     return None if set(new) & set(rows) else (*rows, *new)
 
@@ -206,7 +206,7 @@ def _updated_row(rows: Rows, _scene: Scene, role: Role) -> Rows:
 
 
 def _merge_into(rows: Rows, _scene: Scene, role: Role) -> Rows | None:
-    """A rerun finds its rows there, and changes none."""
+    """A rerun finds its rows and changes none."""
     new = merged_rows(role)
     ids = {number for number, _ in new}
     return None if set(new) & set(rows) else (*(r for r in rows if r[0] not in ids), *new)

@@ -44,9 +44,9 @@ class Scene:
     old: int = 0
     """Versions below this one need files that were removed more than a week ago."""
     cleaned: int = 0
-    """A clean-up of the log may take the versions before it."""
+    """A clean-up of the log may delete the versions below this one."""
     restored: tuple[int, int] = (0, 0)
-    """The versions that are restored by `restore` and `restore-other`."""
+    """The versions that `restore` and `restore-other` restore."""
     reverted: int = 1
 
     @property

@@ -24,7 +24,7 @@ class Turn(NamedTuple):
     start: int
     """Its calls before this turn."""
     end: int | None = None
-    """Its calls before it stops; None: it runs to its end."""
+    """Number of its calls before it stops; None: it runs to its end."""
     dies: bool = False
 
     def __str__(self) -> str:
@@ -34,7 +34,7 @@ class Turn(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Order:
-    """See the module's docstring for its text."""
+    """For the text form see the module's docstring."""
 
     turns: tuple[Turn, ...]
     lost: tuple[str, int] | None = None

@@ -175,7 +175,7 @@ class Search:
         return run
 
     def explore(self, meeting: Meeting, kind: Kind) -> Counts:
-        """All orders of a kind, of a pair; or of three operations."""
+        """All orders of a kind, for a pair or for three operations."""
         run = partial(self.run, meeting)
         if kind == "a third in between":
             first, second, third = meeting.names

@@ -22,7 +22,7 @@ from tests.interleaving.calls import Call
 from tests.interleaving.late_listing import Journal
 
 Turn = Callable[[Call], AbstractContextManager[None]]
-"""Around a call: waits before it, and may raise in its place or after it."""
+"""Wraps a call: waits before it, and may raise instead of it or after it."""
 
 
 class SteppedStorage:

@@ -93,7 +93,7 @@ def name_another_version(log: DeltaLog, scene: Scene, role: int) -> CommitResult
 
 def write_a_wrong_checksum(log: DeltaLog, _scene: Scene, _role: int) -> None:
     said = json.loads(log.storage.read("_delta_log/00000000000000000004.crc"))
-    del said["txnId"]  # of another commit it would be of no account
+    del said["txnId"]  # with it, the checksum would be another commit's
     said["numFiles"] += 70
     log.storage.create("_delta_log/00000000000000000005.crc", json.dumps(said).encode())
 

@@ -1,4 +1,4 @@
-"""All orders with up to two changes of turn of the pairs that have most to lose."""
+"""All orders with up to two changes of turn for the riskiest pairs."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Drawn orders of a few pairs of operations; `tests/long` has more pairs, and all their orders."""
+"""Random orders of a few pairs of operations; `tests/long` has more pairs, and all their orders."""
 
 from __future__ import annotations
 

@@ -27,7 +27,7 @@ from tests.interleaving.stepped_storage import SteppedStorage
 from tests.support.faulty_storage import Killed
 
 PATIENCE_S = 2.0
-"""Longer than a busy machine takes from one call to the next."""
+"""Seconds; longer than a busy machine takes between two calls."""
 _DEADLOCK_S = 120.0
 
 
@@ -37,7 +37,7 @@ class Step:
 
     who: str
     number: int
-    """The number of the call in this operation, from 0."""
+    """The call's number within its operation, from 0."""
     call: Call
     error: str = ""
     """The type of the store's error."""
@@ -65,7 +65,7 @@ class Run:
     steps: list[Step]
     outcomes: dict[str, Outcome]
     num_waits: int
-    """How often an operation had to wait for another one."""
+    """The number of waits of an operation for another operation."""
 
     def calls_of(self, who: str) -> list[Call]:
         return [step.call for step in self.steps if step.who == who]

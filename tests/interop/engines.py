@@ -1,4 +1,4 @@
-"""Three engines behind one set of verbs: ours, deltalake and delta-spark."""
+"""Three engines with one interface: ours, deltalake and delta-spark."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Three engines that take turns on one table, and after each turn see the same."""
+"""Three engines that write one table in turn, and agree after each turn."""
 
 from __future__ import annotations
 
@@ -65,8 +65,8 @@ def test_any_order_of_writers_and_of_maintenance_comes_to_the_same(
     turns = itertools.cycle([(first, second), (second, third), (third, first)])
     for turn in range(9):
         writer, keeper = next(turns)
-        # No letters beyond ASCII: delta-spark writes them raw, and deltalake encodes them in its
-        # `remove`, which it does not take for that file itself; it sees the rows twice.
+        # ASCII letters only: delta-spark writes other letters raw, and deltalake encodes them in
+        # its `remove` but does not match that path to the file, so it sees the rows twice.
         p = [None, "a", "b=c d/%"][turn // 3]
         new = range(turn * 10, turn * 10 + 3)
         writer.append(table, data(new, p), (order[turn % 3], turn), ["p"])

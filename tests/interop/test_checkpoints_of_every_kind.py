@@ -36,7 +36,7 @@ def written(root: Path, properties: dict[str, str], part_rows: int | None) -> pa
                 "x": [number / 7, None],
             }
         )
-        # Beyond a year, or another engine's clean-up would find it due.
+        # Longer than a year, or another engine's clean-up would delete the log.
         da.write(root, data, partition_by=["day"], configuration=configuration)
         if number == 2:
             create_checkpoint(DeltaLog(root), part_rows=part_rows)

@@ -1,4 +1,4 @@
-"""The change data feed of tables that deltalake changed, row by row as deltalake reads it."""
+"""The change data feed of tables changed by deltalake, row by row as deltalake reads it."""
 
 from __future__ import annotations
 

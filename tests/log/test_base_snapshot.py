@@ -105,7 +105,7 @@ def test_versions_below_the_base_are_read_from_its_log(branch: DeltaLog) -> None
 
 
 def at(root: Path, branch: DeltaLog, *seconds: int) -> None:
-    """Set the times of the commits of main, then of the branch."""
+    """Set the commit times of main, then of the branch."""
     places = sorted((root / "_delta_log").glob("*.json"))
     places += sorted((root / branch.log_directory).glob("*.json"))
     for place, each in zip(places, seconds, strict=True):

@@ -1,4 +1,4 @@
-"""Checkpoints that are empty, damaged, or laid out by another writer."""
+"""Checkpoints that are empty, damaged, or in another writer's layout."""
 
 from __future__ import annotations
 

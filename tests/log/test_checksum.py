@@ -1,4 +1,4 @@
-"""Checksums of versions, and logs that they contradict."""
+"""Checksums of versions, and contradicting logs."""
 
 from __future__ import annotations
 

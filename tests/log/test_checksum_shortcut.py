@@ -1,4 +1,4 @@
-"""Checksums of versions in place of checkpoints: a hint that saves a file, and no more."""
+"""Version checksums instead of checkpoints: a hint that only saves a file read."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ NEWER = metadata(id="1" * 36)
 
 @pytest.fixture
 def log(tmp_path: Path) -> DeltaLog:
-    """Four versions, a checkpoint of the third, and the calls that open files of it."""
+    """Four versions, a checkpoint of the third, and the calls that open its files."""
     txn = SetTransaction(app_id="a", version=1, last_updated=1)
     written = write_log(tmp_path, [[add("0"), txn], [add("1")], [add("2")], [add("3")]])
     write_checkpoint(written.snapshot(CHECKPOINT), now_ms=0)
@@ -45,7 +45,7 @@ class Calls(list[str]):
 
 
 AT_ONCE = 1
-"""Times that a checkpoint is opened to read its state."""
+"""The number of times that a checkpoint is opened to read its state."""
 CALLS = Calls()
 
 
@@ -93,7 +93,7 @@ def test_without_a_checksum_nothing_is_looked_for(log: DeltaLog) -> None:
 @pytest.mark.parametrize("version", [1, 4], ids=["before the checkpoint", "after the version"])
 def test_a_checksum_of_another_version_is_not_read(log: DeltaLog, version: int) -> None:
     put(log, version, metadata=json_body(NEWER))
-    # The hint alone would keep an older checksum out of the listing.
+    # The hint alone would hide an older checksum from the listing.
     (Path(log.uri) / "_delta_log" / "_last_checkpoint").unlink()
     assert log.snapshot().metadata == metadata()
     assert (CALLS.checksums, CALLS.checkpoints) == (0, AT_ONCE)

@@ -179,7 +179,7 @@ def test_replaced_rows_are_told_to_readers_of_the_feed(
         ("insert", 8, "b", 7),
     ]
     told = list((tmp_path / "_change_data").rglob("*.parquet"))
-    assert len(told) == 2 + 1  # of the delete by vectors, and of the two partitions here
+    assert len(told) == 2 + 1  # the delete's vectors, and the two partitions here
 
 
 def test_files_of_changes_go_with_a_commit_that_is_refused(

@@ -364,7 +364,7 @@ def test_a_storage_keeps_its_options_when_it_pickles() -> None:
 
 
 def test_a_file_system_is_opened_again_in_a_forked_process() -> None:
-    """Its connections and threads stay behind in the parent."""
+    """The parent keeps its connections and threads."""
     program = """
 import os
 import fsspec

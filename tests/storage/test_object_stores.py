@@ -134,7 +134,7 @@ def test_s3_deletes_a_thousand_objects_by_one_request(s3_server: S3Server) -> No
 
 
 class Refusing:
-    """A client of S3 whose store does not delete some keys."""
+    """An S3 client whose store fails to delete some keys."""
 
     def __init__(self, fs: Any, in_bulk: Set[str], alone: Set[str]) -> None:
         self._call, self._in_bulk, self._alone = fs.call_s3, in_bulk, alone

@@ -29,7 +29,7 @@ COLUMNS = ["s.x", "s.y", "s", "list", "text", "number", "never"]
 
 
 def table(num_rows: int) -> pa.Table:
-    """Columns of several kinds; random bytes keep the file about as large as its values."""
+    """Columns of several kinds; random bytes stop the file from shrinking."""
     random = Random(0)
     noise = [random.randbytes(40) for _ in range(num_rows)]
     return pa.table(

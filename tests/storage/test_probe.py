@@ -153,7 +153,7 @@ def test_threads_that_begin_together_ask_once(s3_server: S3Server) -> None:
 
 
 def exclusive_way(address: str, gate: Gate) -> Way:
-    """Creates files exclusively, in a set, when the gate is open."""
+    """Creates files exclusively, in a set, after the gate opens."""
     there: set[str] = set()
 
     def put(fs: object, path: str, data: bytes, mark: str) -> None:

@@ -72,7 +72,7 @@ class BusyTable:
 
 
 def append(log: DeltaLog, number: int) -> None:
-    """A commit of one row; every fifth is followed by a checkpoint."""
+    """A commit of one row; a checkpoint follows every fifth commit."""
     da.write(log, pa.table({"id": [number]}), configuration=CONFIGURATION)
 
 

@@ -34,11 +34,11 @@ class Command:
     is_new: bool = False
     """Whether it starts without a table."""
     deltalake: bool = True
-    """Whether deltalake can read the table, before and after."""
+    """Whether deltalake can read the table before and after the command."""
     is_slow: bool = False
     """Whether only the long tests search its crash points."""
     reads_files: bool = False
-    """Whether it needs the list of the table's files, or their rows."""
+    """Whether it needs the list of the table's files, or its rows."""
 
 
 def rows_from(first: int, count: int = 2, **more: Any) -> pa.Table:

@@ -1,4 +1,4 @@
-"""Random examples in two numbers: few for `make test`, and many for `make test-all`."""
+"""Random examples: few for `make test`, and many for `make test-all`."""
 
 from __future__ import annotations
 

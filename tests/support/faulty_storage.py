@@ -1,4 +1,4 @@
-"""Test doubles: the storage of a process that dies at a call, and a store that fails by chance."""
+"""Test doubles: the storage of a process that dies at a call, and a randomly failing store."""
 
 from __future__ import annotations
 

@@ -15,7 +15,7 @@ from delta_ops.transaction import write_checksum
 from tests.support.tables import add, stage_files
 
 FUTURE = 2**42
-"""Milliseconds: younger than any checkpoint that a test writes."""
+"""Milliseconds: later than any checkpoint of a test."""
 SPARK = "Apache-Spark/4.2.0 Delta-Lake/4.4.0"
 
 

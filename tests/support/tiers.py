@@ -68,5 +68,5 @@ def seeded(number: int) -> random.Random:
     Args:
         number: Distinguishes the cases of a run. The same number and seed give the same values.
     """
-    seed = os.environ.get(SEED, DEFAULT_SEED)  # the environment reaches processes of tests, too
+    seed = os.environ.get(SEED, DEFAULT_SEED)  # test subprocesses inherit the environment, too
     return random.Random(number if seed == DEFAULT_SEED else f"{seed}/{number}")

@@ -66,14 +66,14 @@ def dictionary(names: Iterable[str], width: int = 4) -> bytes:
 
 
 def names_in(value: Any) -> set[str]:
-    """The names of the fields in a value, at any depth."""
+    """The field names in a value, at any depth."""
     if isinstance(value, dict):
         return set(value).union(*map(names_in, value.values()))
     return set().union(*map(names_in, value)) if isinstance(value, list) else set()
 
 
 def encode(value: Any, names: FieldNames) -> bytes:
-    """The bytes of None, a truth value, number, text, bytes, or a list or dictionary of these."""
+    """The bytes of None, a boolean, number, text, bytes, or a list or dictionary of these."""
     match value:
         case None:
             return primitive_value(Primitive.NULL)

@@ -118,7 +118,7 @@ def with_column(data_type: Any = "long", **fields: Any) -> Damage:
 
 
 def in_first_data_file(change: Callable[[Path], None]) -> Damage:
-    """A damage of one of the live data files."""
+    """A damage to one of the live data files."""
 
     def damage(root: Path) -> None:
         paths = sorted(DeltaLog(root).snapshot().files(["path"])["path"].to_pylist())

@@ -277,7 +277,7 @@ CASES = {
     ("disk", "an overwrite"),
     ("memory", "an append that loses a race"),
 }
-"""Places and scenarios of `make test`: each place, and each kind of commit."""
+"""Places and scenarios in `make test`: each place, and each kind of commit."""
 IN_MEMORY_TOO = ("the append that creates the table", "an overwrite of a partition", "optimize")
 """Scenarios that also run in memory, where the store has no staged files."""
 

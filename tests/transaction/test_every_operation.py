@@ -473,7 +473,7 @@ def contents(root: Path) -> dict[Path, bytes]:
 
 
 def written_log(log: DeltaLog, name: str) -> DeltaLog:
-    """The log that the operation commits to."""
+    """The log in which the operation commits."""
     return DeltaLog(_clone_of(log)) if name == "shallow clone" else log
 
 

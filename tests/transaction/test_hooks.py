@@ -36,7 +36,7 @@ from tests.support.tables import (
 
 INTERVAL = 3
 FUTURE = 2**42
-"""Milliseconds: younger than any checkpoint that a test writes."""
+"""Milliseconds: later than any checkpoint of a test."""
 
 
 class Calls(list[tuple[str, str]]):

@@ -11,11 +11,11 @@ import urllib.request
 
 _LONGEST_START_S = 300.0
 _PORTS = range(20_000, 32_000)
-"""Below the ports that systems give to clients: nothing takes a port between choice and start."""
+"""Below the ports for clients, so no client takes a port between choice and start."""
 
 
 def free_port() -> int:
-    """A port of the loopback interface that no server listens on."""
+    """A port of the loopback interface without a server."""
     while True:
         with socket.socket() as probe:
             port = secrets.choice(_PORTS)
