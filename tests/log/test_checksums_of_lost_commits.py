@@ -22,7 +22,7 @@ THEIRS = add("theirs", size=3)
 
 
 def lose(log: DeltaLog) -> int:
-    """Lose the next commit to another writer's; its version."""
+    """Commit, and replace the commit by another writer's; return its version."""
     version = commit_to_be_lost(log)
     checksum = Path(log.uri) / "_delta_log" / checksum_name(version)
     said = json.loads(checksum.read_text())

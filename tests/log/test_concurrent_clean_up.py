@@ -1,4 +1,4 @@
-"""Readers while another process cleans the log up."""
+"""Readers during a clean-up of the log by another process."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def log_of(root: Path, versions: int = 6) -> DeltaLog:
 
 
 def disturbed(root: Path, after_listing: Callable[[int], None]) -> DeltaLog:
-    """The log, while `after_listing` acts after each listing, which it gets the number of."""
+    """The log; `after_listing` runs after each listing and gets its number."""
     listings = 0
 
     def on_call(_number: int, method: str, _path: str, moment: str) -> None:

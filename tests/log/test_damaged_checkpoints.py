@@ -1,4 +1,4 @@
-"""A damaged checkpoint: the table is read from an older one and the commits since."""
+"""A damaged checkpoint: the table is read from an older checkpoint and later commits."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Log directories as other writers, copies and accidents leave them: opened right, or refused."""
+"""Log directories of other writers, copies and accidents: opened right, or rejected."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A process that commits for months keeps nothing of a commit."""
+"""Long-running writers: a process keeps no memory of its commits."""
 
 from __future__ import annotations
 

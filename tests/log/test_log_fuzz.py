@@ -70,7 +70,7 @@ def whole(root: Path) -> tuple[Any, ...]:
 
 
 def damaged(root: Path, name: str, damage: Damage, seed: int, cases: int) -> Iterator[None]:
-    """The table with that file damaged, again and again; it is whole afterwards."""
+    """The table with damages to that file, one after the other; restored at the end."""
     path, rnd = root / "_delta_log" / name, seeded(seed)
     intact = path.read_bytes()
     try:
@@ -91,7 +91,7 @@ def damaged_parquet(data: bytes, rnd: random.Random) -> bytes:
 def check_reads_right_or_refuses(
     root: Path, name: str, damage: Damage, seed: int, cases: int
 ) -> tuple[int, int]:
-    """How often it was read, and how often refused."""
+    """The number of successful reads and of rejected reads."""
     expected = whole(root)
     read = refused = 0
     for _ in damaged(root, name, damage, seed, cases):

@@ -150,7 +150,7 @@ def test_commits_are_read_at_the_same_time(s3_server: S3Server, tmp_path: Path) 
 def test_a_forked_process_reads_at_the_same_time_as_well(
     s3_server: S3Server, tmp_path: Path
 ) -> None:
-    """Connections, event loop and threads stay behind in the parent."""
+    """A forked child lacks the connections, event loop and threads of its parent."""
     log = uploaded(s3_server, checkpoint_of(tmp_path, 1), 1, num_after=48)
     program = f"""
 import os

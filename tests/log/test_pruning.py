@@ -1,4 +1,4 @@
-"""Partition values of many files, however their maps are laid out, and the files that stay."""
+"""Partition values of many files, in any map layout, and the files that a filter keeps."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Replay against a dictionary that replays oldest first."""
+"""Replay, compared with a dictionary that replays oldest first."""
 
 from __future__ import annotations
 

@@ -94,7 +94,7 @@ def fragmented(root: Path, commits: int = 6) -> Table:
 
 @built_once(reopened)
 def overwritten(root: Path) -> Table:
-    """Two files, then one in their place, a week and a day ago."""
+    """Two files, replaced by one file eight days ago."""
     table = Table(root)
     table.write([1], "a", partition_by=["p"])
     table.write([2], "b")

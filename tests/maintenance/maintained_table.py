@@ -61,7 +61,7 @@ class MaintainedTable:
         """By the commit files' times, which a test makes older."""
         self._unpromised: set[int] = set()
         self._forgotten: set[int] = set()
-        """Versions whose removed files a checkpoint may have forgotten."""
+        """Versions whose tombstones may be missing from a checkpoint."""
         self._orphans: dict[Path, int] = {}
         self._began_ms = 0
 
@@ -219,7 +219,7 @@ class MaintainedTable:
         return self.root / "_delta_log" / commit_name(version)
 
     def _forget(self) -> None:
-        """A checkpoint may have been written, which drops expired tombstones."""
+        """A checkpoint may have been written without the expired tombstones."""
         self._forgotten |= self._removed_before(system_clock() - self.state.retention_ms)
 
     def _removed_before(self, horizon_ms: int) -> set[int]:
@@ -232,6 +232,6 @@ class MaintainedTable:
 
 
 def rows_of_deltalake(root: Path, version: int) -> pa.Table:
-    """The rows, whatever features the table has that deltalake can read."""
+    """The rows, for any table features that deltalake can read."""
     query = QueryBuilder().register("t", DeltaTable(str(root), version))
     return pa.table(query.execute("SELECT id, p FROM t"))

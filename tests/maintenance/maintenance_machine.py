@@ -83,7 +83,7 @@ some_rows = st.lists(st.tuples(ids, partitions), min_size=1, max_size=4, unique=
 least_ids = st.sampled_from([0, 3, 7])
 apps = st.sampled_from(["writer 0", "writer 1"])
 any_version = st.integers(0, 99)
-"""A promised version, counted from the oldest and round again."""
+"""A promised version: its index from the oldest, modulo their number."""
 kills = st.none() | st.integers(1, 40)
 """The storage call that kills a process."""
 
@@ -331,7 +331,7 @@ class MaintenanceMachine(RuleBasedStateMachine):
             self.killed_at(kill, partial(run, vacuum_was_killed=True))
 
     def killed_at(self, call: int | None, run: Callable[[DeltaLog], object]) -> bool:
-        """Run it on the table; whether it was killed before it had ended."""
+        """Run an operation on the table; return whether it was killed before its end."""
         if call is None:
             run(self.table.log)
             return False

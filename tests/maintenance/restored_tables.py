@@ -1,4 +1,4 @@
-"""Histories to restore, revert and repair: of files that exist, with deletion vectors and txns."""
+"""Histories to restore, revert and repair: real files, deletion vectors and txns."""
 
 from __future__ import annotations
 
@@ -78,7 +78,7 @@ def make_with_vectors(root: Path) -> DeltaLog:
 
 
 def commit(log: DeltaLog, *actions: Action) -> int:
-    """Commit actions as another writer might; the version."""
+    """Commit actions like another writer; return the version."""
     version = log.snapshot().version + 1
     info = CommitInfo(values={"timestamp": 1, "operation": "TEST"})
     create_commit(log.storage, log.log_directory, version, [info, *actions])

@@ -140,5 +140,5 @@ def test_a_timeout_below_zero_is_refused(tmp_path: Path) -> None:
 
 
 def shared(log: DeltaLog, lock: threading.Lock) -> DeltaLog:
-    """The table, committed to within a lock that all its writers share."""
+    """The table; all its writers commit under one shared lock."""
     return DeltaLog(log.uri, storage=open_storage(log.uri, lock=lambda _: lock))

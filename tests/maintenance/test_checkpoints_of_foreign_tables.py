@@ -1,4 +1,4 @@
-"""A checkpoint of ours of any table that another engine wrote changes nothing."""
+"""Our checkpoints of foreign tables change nothing."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ def state(snapshot: Snapshot) -> object:
 
 KNOWN = {feature.name for feature in FEATURES}
 LEFT_OUT = ("dataChange", "stats", "tags")
-"""Fields of tombstones that the reference leaves out."""
+"""Tombstone fields that the reference omits."""
 
 
 IN_MAKE_TEST = [each for each in TABLES if OF_FEATURES & {each.name, each.parent.name}]

@@ -1,4 +1,4 @@
-"""Fleets: finding tables, and looking after them though some are broken."""
+"""Fleets: discovery and maintenance of tables, with some broken tables."""
 
 from __future__ import annotations
 

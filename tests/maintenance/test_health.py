@@ -424,7 +424,7 @@ OLD_VECTOR_PATH = "ab/deletion_vector_d2c639aa-8816-431a-aaf6-d3fe2512ff61.bin"
 
 
 def with_new_vector(root: Path, **of_new: Any) -> DeltaLog:
-    """A file that had no deletion vector, then one, and then another, all of it long ago."""
+    """A file with no deletion vector, then a vector, then another vector, long ago."""
     removed = {"deletion_timestamp": 1}
     new = replace(OLD_VECTOR, **of_new)
     log = write_log(

@@ -34,7 +34,7 @@ SPAN = 1_000
 
 
 class Late:
-    """A table that grows along a column, and how much was written for it."""
+    """A table that grows along a column, with counts of the written bytes."""
 
     def __init__(self, root: Path, kind: str, share: float, target_size: int) -> None:
         self.log, self.share, self.kind = DeltaLog(root), share, kind

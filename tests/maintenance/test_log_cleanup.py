@@ -212,7 +212,7 @@ def test_a_boundary_of_which_a_column_is_damaged_stops_it_before_anything_is_del
 
 
 def damage_column(place: Path, column: str) -> None:
-    """Change the bytes of one column of a file in Parquet, and not its age."""
+    """Change the bytes of one column of a Parquet file, but not its modification time."""
     group = pq.read_metadata(place).row_group(0)
     chunks = (group.column(number) for number in range(group.num_columns))
     (chunk,) = (each for each in chunks if each.path_in_schema == column)

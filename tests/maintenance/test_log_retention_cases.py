@@ -25,7 +25,7 @@ UUID = "80a083e8-7026-4e79-81be-64bd76c43a11"
 
 class Log(NamedTuple):
     days: Sequence[float]
-    """When each version was committed, by its file."""
+    """Commit time of each version, by its file."""
     checkpoints: Sequence[int] = ()
     files: Sequence[str] = ()
     """Others, of day 0."""

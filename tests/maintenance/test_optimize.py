@@ -173,7 +173,7 @@ def test_the_target_size_of_the_table(
 
 
 def while_rewriting(do: Callable[[], object]) -> Callable[[Snapshot, RewriteGroup], Staged]:
-    """The engine of this process, and something that happens while it works."""
+    """The engine of this process, with an action during its work."""
 
     def engine(snapshot: Snapshot, group: RewriteGroup) -> Staged:
         staged = da.rewrite(snapshot, group)

@@ -46,7 +46,7 @@ def later() -> int:
 
 
 def lose(log: DeltaLog, value: int) -> str:
-    """Delete the file of the row with this id; its path."""
+    """Delete the file of the row with this id; return its path."""
     files = log.snapshot().add_files(col("id") == value)
     (path,) = [add.path for add in files]
     (Path(log.uri) / path).unlink()

@@ -83,7 +83,7 @@ class Pending(NamedTuple):
 
 
 class Written(NamedTuple):
-    """A write that was acknowledged and may be run again."""
+    """An acknowledged write that may run again."""
 
     txn: tuple[str, int]
     rows: tuple[Row, ...]

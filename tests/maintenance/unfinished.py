@@ -21,7 +21,7 @@ HINT = f'{{"version":{LATEST},"size":9,"parts":3}}'
 
 @built_once(reopened)
 def aged(root: Path, /, **properties: str) -> Table:
-    """Six commits that are older than every retention, and files of three parts at two rows."""
+    """Six commits older than every retention; a checkpoint has three parts of two rows."""
     table = Table(root)
     configuration = {"delta.checkpointInterval": "100", **properties}
     for number in range(LATEST + 1):

@@ -1,4 +1,4 @@
-"""A home of Dagster with a code location, and its daemon as a process."""
+"""A Dagster home with a code location, and its daemon as a process."""
 
 from __future__ import annotations
 

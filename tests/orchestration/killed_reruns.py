@@ -95,7 +95,7 @@ IN_PROCESSES: dict[str, Any] = {
         "start_method": {"forkserver": {"preload_modules": [__name__]}},
     }
 }
-"""Config of the executor: steps in the process of the run, or in one each."""
+"""Config of the executor: steps in the process of the run, or in separate processes."""
 
 
 def job_of(retry_policy: dg.RetryPolicy | None) -> dg.JobDefinition:

@@ -1,4 +1,4 @@
-"""Markdown as a reader of GitHub's kind understands it, HTML included: the UI allows less."""
+"""Markdown as GitHub renders it, with HTML: the UI allows less."""
 
 from __future__ import annotations
 

@@ -72,5 +72,5 @@ def everything() -> dg.JobDefinition:
 
 
 def lost_in_a_process() -> dg.JobDefinition:
-    """The job that fails, with its step in a process of its own."""
+    """The failing job, with its step in its own process."""
     return defs.resolve_job_def("lost_in_a_process")

@@ -34,7 +34,7 @@ def evaluate(
 
 
 class Location:
-    """A table, an asset that follows it, the sensor and the automation of their location."""
+    """A table, its downstream asset, and the sensor and automation of their location."""
 
     def __init__(self, instance: dg.DagsterInstance, table: TableRef) -> None:
         @dg.asset(

@@ -25,13 +25,13 @@ WARN, ERROR = dg.AssetCheckSeverity.WARN, dg.AssetCheckSeverity.ERROR
 
 @pytest.fixture(scope="module")
 def instance() -> Iterator[dg.DagsterInstance]:
-    """One for all tests: these checks remember nothing."""
+    """One instance for all tests, because these checks have no state."""
     with dg.DagsterInstance.ephemeral() as real:
         yield real
 
 
 def first_ms(place: Path) -> int:
-    """When the first version of a table was committed."""
+    """Commit time of the first version of a table."""
     return list(DeltaLog(place).history())[-1].timestamp_ms
 
 

@@ -25,7 +25,7 @@ DAYS = dg.StaticPartitionsDefinition(["a", "b"])
 def load_from(
     root: Path, metadata: dict[str, Any], annotation: Any = pa.Table, **given: Any
 ) -> Any:
-    """The value that an input with these metadata gets."""
+    """The value of an input with these metadata."""
     context = dg.build_input_context(
         asset_key="t",
         definition_metadata=metadata,

@@ -26,7 +26,7 @@ RETENTION = {"delta.deletedFileRetentionDuration": "interval 0 hours"}
 
 
 class Assets:
-    """An asset with a partition for each day, and one that reads it."""
+    """An asset with daily partitions, and a downstream asset that reads it."""
 
     def __init__(self, root: Path, instance: dg.DagsterInstance) -> None:
         self.root, self.instance = root, instance

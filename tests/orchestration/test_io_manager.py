@@ -307,7 +307,7 @@ def rerun(
     first: dg.ExecuteInProcessResult,
     **tags: str,
 ) -> dg.ExecuteInProcessResult:
-    """The job of a run executed again as its re-execution."""
+    """Execute the job of a run again, as a re-execution of the run."""
     job = dg.Definitions(
         assets=[asset], resources=resources
     ).resolve_implicit_global_asset_job_def()

@@ -127,7 +127,7 @@ def test_a_backfill_of_processes_that_were_killed_writes_each_partition_once(
 
 
 def check_runs(lake: Lake, rerun: str) -> None:
-    """Kill runs of single partitions, run those again, and look at the rows."""
+    """Kill runs of single partitions, run them again, and check the rows."""
     points = dict(zip(lake.keys, (BETWEEN, BEFORE, "", AFTER), strict=False))
     killed = {}
     for key in lake.keys:

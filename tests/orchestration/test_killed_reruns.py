@@ -60,7 +60,7 @@ def execute(
     job: Callable[[], dg.JobDefinition] = killed_reruns.write_all,
     tags: Mapping[str, str] = NO_TAGS,
 ) -> tuple[str, bool]:
-    """Run the job; its id and whether it succeeded."""
+    """Run the job; return the run id and whether it succeeded."""
     with dg.execute_job(
         dg.reconstructable(job),
         instance=instance,

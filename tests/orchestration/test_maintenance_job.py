@@ -350,7 +350,7 @@ def test_of_two_runs_at_once_each_says_what_became_of_it_and_no_row_is_lost(
     inner: list[dict[str, str]] = []
 
     def overtaken(files: Any, *args: Any, **kwargs: Any) -> Any:
-        """Rewrites files after another run has done so."""
+        """Rewrites files that another run has already rewritten."""
         if not inner:
             inner.append({})
             small_files(tmp_path, "busy", appended)

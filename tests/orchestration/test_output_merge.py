@@ -269,7 +269,7 @@ def test_partitions_of_another_run_leave_no_new_table_behind(
 
 
 class Overtaken:
-    """Calls something once, when files are written and not committed yet."""
+    """Calls a function once, after the files are written and before the commit."""
 
     def __init__(self, call: Callable[[], object]) -> None:
         self.call: Callable[[], object] | None = call

@@ -76,7 +76,7 @@ def test_a_script_that_is_killed_after_its_commit_is_adopted_by_the_rerun(
     assert shown.metadata["where"].value == "far away"
     assert shown.metadata["dagster/uri"].value == table.uri
     assert (shown.tags or {})["dagster/data_version"] == data_version(table.snapshot(1))
-    # Read at the version that the script has reported.
+    # Reads use the version that the script reported.
     assert len(rows_by_deltalake(lake / "public/follower")) == 2
     # The killed run's commit has an event; the other writer's commit has none yet.
     assert look_for_commits(instance, table, cursor)[0] == [2]

@@ -1,4 +1,4 @@
-"""An instance as docs/production.md has it: runs, events and ticks in Postgres, a queue, pools."""
+"""The instance of docs/production.md: runs, events and ticks in Postgres, a queue, pools."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ def told(instance: dg.DagsterInstance, key: dg.AssetKey) -> list[tuple[str, int]
 
 
 def stored_values(server: PostgresServer, database: str) -> dict[str, list[Any]]:
-    """All values of the rows of each of Dagster's tables that has some."""
+    """All values in each nonempty table of Dagster."""
     names = server.ask(
         database, "SELECT tablename FROM pg_tables WHERE schemaname = 'public' ORDER BY 1"
     )

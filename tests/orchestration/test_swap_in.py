@@ -1,4 +1,4 @@
-"""Code in the shape of other integrations' documentation runs here once its imports are changed."""
+"""Code as in other integrations' documentation runs here after a change of imports."""
 
 import json
 import re

@@ -25,7 +25,7 @@ Settings = Mapping[str, Any]
 
 
 class Word(NamedTuple):
-    """A key with a value, and the settings that they become; None: they are rejected."""
+    """A key with a value, and the resulting settings; None if they are rejected."""
 
     key: str
     value: Any

@@ -100,7 +100,7 @@ class DeltaSpark:
             self._answer()
 
     def stream(self, source: Path, target: Path, checkpoint: Path, **options: str) -> None:
-        """Run a query from one table to another, available-now; `options` are the reader's."""
+        """Run an available-now query from one table to another; `options` are reader options."""
         places = {"source": str(source), "target": str(target), "checkpoint": str(checkpoint)}
         self._ask("stream", **places, options=options)
 

@@ -45,7 +45,7 @@ LAST = "\U0010ffff"
 _BYTES_OF_DELTALAKE = 64
 _MS = timedelta(milliseconds=1)
 _LOCAL_MEAN_TIME = timedelta(hours=-4, minutes=-56)
-"""New York's before 1883, without its two seconds."""
+"""New York's offset before 1883, without its two seconds."""
 
 
 class Bound(NamedTuple):
@@ -169,7 +169,7 @@ def in_our_form(theirs: Bound) -> Any:
 
 
 def is_same(ours: Bound, theirs: Bound) -> bool:
-    """Whether our bound is the reference's, in our form."""
+    """Whether our bound equals the reference's bound in our form."""
     if ours.said is None and theirs.said is None:
         return True
     if ours.said is None and ours.data_type == STRING and ours.kind != "nullCount":

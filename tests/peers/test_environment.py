@@ -1,4 +1,4 @@
-"""When tests with delta-spark may be skipped, and when they must fail."""
+"""Missing tools: tests with delta-spark skip or fail."""
 
 from __future__ import annotations
 

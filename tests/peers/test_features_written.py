@@ -49,7 +49,7 @@ def actions(root: Path, version: int, kind: str) -> list[dict[str, Any]]:
 
 
 def names_of(root: Path) -> dict[str, str]:
-    """The dotted path of each column by its physical name."""
+    """The dotted path of each column, by physical name."""
 
     def walk(fields: list[dict[str, Any]], path: str) -> Any:
         for each in fields:

@@ -21,7 +21,7 @@ from delta_ops.planning.stream_slices import (
 from delta_ops.protocol.stream_offset import StreamOffset
 
 Files = list[tuple[int, int, bool]]
-"""Version, number, and whether it is one of the first snapshot."""
+"""Version, number, and whether the file belongs to the first snapshot."""
 
 VERSIONS = st.lists(st.lists(st.integers(0, 5), max_size=6), min_size=1, max_size=8)
 LIMITS = st.builds(

@@ -1,4 +1,4 @@
-"""File actions as values, as lines and as rows: each form gives the others."""
+"""File actions as values, as lines and as rows: each form converts to the others."""
 
 from __future__ import annotations
 

@@ -175,7 +175,7 @@ def lose_executor(point: str) -> Callable[[SparkSession, Path], None]:
 
 
 def executor_step(point: str) -> str:
-    """The step, and the table, of an executor's death."""
+    """The name of the step and of its table for a killed executor."""
     return f"lose executor {point}"
 
 

@@ -1,4 +1,4 @@
-"""Builders of delta-spark: merges, new tables and optimizes, step by step."""
+"""delta-spark's builders: merges, new tables and optimizes, step by step."""
 
 from __future__ import annotations
 

@@ -102,7 +102,7 @@ def test_each_row_is_written_once_through_thousands_of_batches(
             skip_change_commits=True,
         )
         if widens or chance.random() < 0.1:
-            source.widen()  # between the stream's schema and the last version that it reads
+            source.widen()  # between the stream's schema and the last version read
         query = ds.write_stream(
             stream,
             target,

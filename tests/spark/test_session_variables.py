@@ -1,4 +1,4 @@
-"""Variables of a session change no path, name or value of a user; see `session_variables`."""
+"""Session variables change no path, name or value of a user; see `session_variables`."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""An empty value of a partition column is null to Spark too; see tests/arrow for each rule."""
+"""An empty partition value is null in Spark too; see tests/arrow for each rule."""
 
 from __future__ import annotations
 

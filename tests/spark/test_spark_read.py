@@ -408,7 +408,7 @@ def telling_case(spark: SparkSession) -> Iterator[SparkSession]:
 
 
 def in_other_cases(root: Path, **changes: Any) -> DeltaLog:
-    """A table with files that write its columns in other cases."""
+    """A table with files whose column names differ in case."""
     point = StructType((StructField("x", LONG), StructField("Y", LONG)))
     schema = StructType((StructField("Id", LONG), StructField("s", ArrayType(point))))
     data = pa.table({"S": [[{"X": 1, "y": 2}, None], None], "iD": [3, 4]})

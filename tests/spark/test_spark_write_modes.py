@@ -1,4 +1,4 @@
-"""Modes of a write and changes of the schema, by Spark."""
+"""Write modes and schema changes in Spark."""
 
 from __future__ import annotations
 
