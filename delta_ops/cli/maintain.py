@@ -65,9 +65,9 @@ def maintain_command(
     exit_zero: bool,
     as_json: bool,
 ) -> None:
-    """Do what the health of tables asks for; of all tables below a prefix.
+    """Run the maintenance that is due, for tables or for all tables below a prefix.
 
-    What is not safe to do unasked, or cannot be done by delta-ops, is left for a person and told.
+    Work that is not safe without a person, or that delta-ops cannot do, is only reported.
 
     Exits with 0 if nothing was due, 3 if something was done (or would be, with --dry-run), 4 if
     something is left to do, 1 if a table failed.

@@ -49,7 +49,7 @@ def properties_command(
     dry_run: bool,
     as_json: bool,
 ) -> None:
-    """The properties in force: set or by default, and what heeds them; set or unset some."""
+    """Show the properties in force and what uses them; set or unset properties."""
     log = open_table(table, storage_options)
     changes: dict[str, str | None] = {**dict(values), **dict.fromkeys(removed)}
     if len(changes) < len(values) + len(removed):

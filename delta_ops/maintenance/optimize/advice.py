@@ -1,7 +1,7 @@
 """Advice: suggests columns for the layout of a table, judged by recorded reads.
 
 Each order is tried on a sample of the rows. Each recorded read is then tried on the resulting
-files, with the pruning that reads use. Nothing is rewritten.
+files, with the pruning that reads use. No file is rewritten.
 """
 
 from __future__ import annotations
@@ -72,8 +72,8 @@ class LayoutAdvice:
 def advise(log: TableOrPlace) -> LayoutAdvice:
     """Suggest columns for the layout of the table, with the share of files that reads would skip.
 
-    Reads are recorded if the table's property `delta_ops.recordReads` is true. Nothing is changed.
-    Rows of up to 64 files are read, from the columns that recorded reads use.
+    Reads are recorded if the table's property `delta_ops.recordReads` is true. The table stays
+    unchanged. Rows of up to 64 files are read, from the columns that recorded reads use.
 
     Args:
         log: The table, by its handle, its path or URI.
