@@ -66,19 +66,21 @@ def main() -> None:
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--folder", type=Path, help="where to write; a temporary one if not given")
     parser.add_argument("--only", default="", help="cases whose name holds this text")
-    given = parser.parse_args()
-    print(f"{given.rows:,} rows:\n")
+    arguments = parser.parse_args()
+    print(f"{arguments.rows:,} rows:\n")
     print("| | | time | CPU | memory | written | our ratios to it: time | CPU | memory |")
     print("|---|---|---|---|---|---|---|---|---|")
-    with tempfile.TemporaryDirectory(dir=given.folder) as folder:
+    with tempfile.TemporaryDirectory(dir=arguments.folder) as folder:
         for name, case in CASES.items():
-            if given.only in name:
-                print(measure(Path(folder) / "table", name, case, given), flush=True)
+            if arguments.only in name:
+                print(measure(Path(folder) / "table", name, case, arguments), flush=True)
 
 
-def measure(root: Path, name: str, case: tuple[int, str, str], given: argparse.Namespace) -> str:
+def measure(
+    root: Path, name: str, case: tuple[int, str, str], arguments: argparse.Namespace
+) -> str:
     num_partitions, by, plain = case
-    write_source(Path(f"{root}.rows"), given.rows, num_partitions)
+    write_source(Path(f"{root}.rows"), arguments.rows, num_partitions)
     write = f"write_deltalake(sys.argv[1], reader(){by}"
     programs = {
         "delta_ops": (OURS, f"da.write(sys.argv[1], reader(){by})"),
@@ -87,7 +89,7 @@ def measure(root: Path, name: str, case: tuple[int, str, str], given: argparse.N
         "deltalake, snappy": (PEER, f"{write})"),
     }
     found: dict[str, list[tuple[float, float, float, int]]] = {who: [] for who in programs}
-    for number in range(given.rounds):
+    for number in range(arguments.rounds):
         for who in programs if number % 2 else reversed(programs):
             shutil.rmtree(root, ignore_errors=True)
             imports, work = programs[who]

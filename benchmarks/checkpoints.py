@@ -71,23 +71,25 @@ def main() -> None:
     parser.add_argument("--large", type=int, default=5_000_000, help="0: leave it out")
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--folder", type=Path, help="where to write; a temporary one if not given")
-    given = parser.parse_args()
+    arguments = parser.parse_args()
     print("| | s | s of the other | times faster | MB | MB of the other | memory |")
     print("|---|---|---|---|---|---|---|")
-    with tempfile.TemporaryDirectory(dir=given.folder) as folder:
+    with tempfile.TemporaryDirectory(dir=arguments.folder) as folder:
         table = Path(folder) / "table"
-        make_table(table, commits=COMMITS, files=given.files // COMMITS)
+        make_table(table, commits=COMMITS, files=arguments.files // COMMITS)
         sides = {"ours": lambda: run(OURS, table), "peer": lambda: run(PEER, table)}
-        name = f"open {given.files:,} adds and write the classic checkpoint; deltalake"
-        report(name, *rounds(sides, given.rounds, lambda: forget_checkpoints(table)))
-        v2, classic = make_v2(table, Path(folder), given.files)
+        name = f"open {arguments.files:,} adds and write the classic checkpoint; deltalake"
+        report(name, *rounds(sides, arguments.rounds, lambda: forget_checkpoints(table)))
+        v2, classic = make_v2(table, Path(folder), arguments.files)
         sides = {"ours": lambda: run(OURS, v2), "peer": lambda: run(OURS, classic)}
         name = f"V2 after {NEW_FILES:,} more; our classic one"
         last = COMMITS + 1
-        report(name, *rounds(sides, given.rounds, lambda: forget_checkpoints(v2, classic, at=last)))
-        if given.large:
+        report(
+            name, *rounds(sides, arguments.rounds, lambda: forget_checkpoints(v2, classic, at=last))
+        )
+        if arguments.large:
             shutil.rmtree(table)
-            make_table(table, commits=COMMITS, files=given.large // COMMITS)
+            make_table(table, commits=COMMITS, files=arguments.large // COMMITS)
             large = run(OURS, table)
             print(
                 f"| {large.num_files:,} adds | {large.seconds:.1f} | | | {large.peak_mb:.0f} | | |"
@@ -110,12 +112,12 @@ def make_v2(table: Path, folder: Path, files: int) -> tuple[Path, Path]:
         reader_features=("v2Checkpoint",),
         writer_features=("v2Checkpoint", "appendOnly", "invariants"),
     )
-    asked = replace(snapshot.metadata, configuration={"delta.checkpointPolicy": "v2"})
-    create_commit(log.storage, log.log_directory, version, [protocol, asked])
+    changed = replace(snapshot.metadata, configuration={"delta.checkpointPolicy": "v2"})
+    create_commit(log.storage, log.log_directory, version, [protocol, changed])
     create_checkpoint(log, clock=lambda: 0)
     copy = folder / "classic"
     shutil.copytree(table, copy)
-    for root, metadata in ((table, asked), (copy, snapshot.metadata)):
+    for root, metadata in ((table, changed), (copy, snapshot.metadata)):
         target = DeltaLog(root)
         new = adds(files // NEW_FILES + 1, NEW_FILES)
         create_commit(target.storage, target.log_directory, version + 1, [metadata, *new])

@@ -57,20 +57,22 @@ def main() -> None:
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--folder", type=Path, help="where to write; a temporary one if not given")
     parser.add_argument("--json", action="store_true", help="print JSON instead of Markdown")
-    given = parser.parse_args()
+    arguments = parser.parse_args()
     pair = [("delta_ops", OURS), ("deltalake", PEER)]
     found: dict[str, list[dict[str, float]]] = {name: [] for name, _ in pair}
-    for number in range(given.rounds):
+    for number in range(arguments.rounds):
         for name, (imports, write) in pair if number % 2 else reversed(pair):
-            with tempfile.TemporaryDirectory(dir=given.folder) as folder:
+            with tempfile.TemporaryDirectory(dir=arguments.folder) as folder:
                 table = Path(folder) / "t"
                 program = CHILD.format(imports=imports, write=write, rows=ROWS)
-                found[name].append(measure(name, table, program, given.writers, given.commits))
+                found[name].append(
+                    measure(name, table, program, arguments.writers, arguments.commits)
+                )
     report = {
         name: {key: statistics.median(each[key] for each in rounds) for key in rounds[0]}
         for name, rounds in found.items()
     }
-    print(json.dumps(report, indent=2) if given.json else render_markdown(report))
+    print(json.dumps(report, indent=2) if arguments.json else render_markdown(report))
 
 
 def measure(name: str, table: Path, program: str, writers: int, commits: int) -> dict[str, float]:

@@ -64,21 +64,23 @@ def main() -> None:
     parser.add_argument("--s3", action="store_true", help="on moto's S3 server")
     parser.add_argument("--no-runs", action="store_true", help="only load, and look once")
     parser.add_argument("--folder", type=Path, help="where to write; a temporary one if not given")
-    given = parser.parse_args()
+    arguments = parser.parse_args()
     with ExitStack() as stack:
-        root = Path(stack.enter_context(tempfile.TemporaryDirectory(dir=given.folder)))
+        root = Path(stack.enter_context(tempfile.TemporaryDirectory(dir=arguments.folder)))
         make_templates(root)
-        if given.s3:
+        if arguments.s3:
             server = stack.enter_context(s3_server())
-            lake, options = put_fleet(server, root, given.tables), server.storage_options
+            lake, options = put_fleet(server, root, arguments.tables), server.storage_options
             # Literal secrets are rejected; the daemon's processes have them in the environment.
             os.environ.update(FLEET_KEY=options["key"], FLEET_SECRET=options["secret"])
             options |= {"key": {"env": "FLEET_KEY"}, "secret": {"env": "FLEET_SECRET"}}
         else:
-            lake, options = copy_fleet(root, given.tables), {}
-        figures = measure(root / "home", lake, given.tables, options, with_runs=not given.no_runs)
-    place = "moto's S3 server" if given.s3 else "a disk"
-    print(f"{given.tables:,} tables on {place}, {len(needy(given.tables)):,} in need:\n")
+            lake, options = copy_fleet(root, arguments.tables), {}
+        figures = measure(
+            root / "home", lake, arguments.tables, options, with_runs=not arguments.no_runs
+        )
+    place = "moto's S3 server" if arguments.s3 else "a disk"
+    print(f"{arguments.tables:,} tables on {place}, {len(needy(arguments.tables)):,} in need:\n")
     print("| | |\n|---|---|")
     for name, value in figures.items():
         print(f"| {name} | {value:,} |")
@@ -137,12 +139,12 @@ def measure(
     }
     defs = runpy.run_path(str(home / "location.py"))["defs"]
     with dg.DagsterInstance.from_config(str(home)) as instance:
-        requests, told = evaluate(defs, instance)
-        figures |= told
+        requests, reported = evaluate(defs, instance)
+        figures |= reported
         if with_runs:
             figures |= run_all(home, instance, requests)
-            _, told = evaluate(defs, instance)
-            figures |= {f"{name}, after that": value for name, value in told.items()}
+            _, reported = evaluate(defs, instance)
+            figures |= {f"{name}, after that": value for name, value in reported.items()}
     return figures
 
 

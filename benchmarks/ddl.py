@@ -99,9 +99,9 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("--files", type=int, default=1_000_000)
     parser.add_argument("--folder", type=Path, help="where to write; a temporary one if not given")
-    given = parser.parse_args()
-    with tempfile.TemporaryDirectory(dir=given.folder) as folder:
-        for count in (given.files // 1000, given.files):
+    arguments = parser.parse_args()
+    with tempfile.TemporaryDirectory(dir=arguments.folder) as folder:
+        for count in (arguments.files // 1000, arguments.files):
             for has_checksum in (True, False):
                 report(Path(folder), count, has_checksum)
 
@@ -114,8 +114,8 @@ def report(folder: Path, count: int, has_checksum: bool) -> None:
         ddl.set_properties(root, {"delta.checkpointInterval": "1000"})
         shutil.copytree(root, folder / "peer" / f"{count}")
     checkpoint = max((root / "_delta_log").glob("*.checkpoint.parquet")).stat().st_size
-    said = "with a checksum" if has_checksum else "without one"
-    print(f"\n{count:,} files, a checkpoint of {checkpoint / 1e6:.1f} MB, {said}:\n")
+    label = "with a checksum" if has_checksum else "without one"
+    print(f"\n{count:,} files, a checkpoint of {checkpoint / 1e6:.1f} MB, {label}:\n")
     print("| | calls | bytes read | bytes written | seconds | deltalake, seconds |")
     print("|---|---|---|---|---|---|")
     table = folder / "table"

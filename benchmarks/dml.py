@@ -103,20 +103,21 @@ def main() -> None:
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--folder", type=Path, help="where to write; a temporary one if not given")
     parser.add_argument("--only", default="", help="cases whose name holds this text")
-    given = parser.parse_args()
-    with tempfile.TemporaryDirectory(dir=given.folder) as folder:
+    arguments = parser.parse_args()
+    with tempfile.TemporaryDirectory(dir=arguments.folder) as folder:
         root = Path(folder)
-        make_table(root / PLAIN, given.files, given.rows // given.files)
+        make_table(root / PLAIN, arguments.files, arguments.rows // arguments.files)
         shutil.copytree(root / PLAIN, root / MARKED)
         set_properties(root / MARKED, {"delta.enableDeletionVectors": "true"})
         print(
-            f"{given.rows:,} rows in {given.files:,} files, {given.changed:,} rows of a source:\n"
+            f"{arguments.rows:,} rows in {arguments.files:,} files, "
+            f"{arguments.changed:,} rows of a source:\n"
         )
         print("| | | time | CPU | memory | written | the ratios of these four | | | |")
         print("|---|---|---|---|---|---|---|---|---|---|")
         for name, (source, ours, peer) in CASES.items():
-            if given.only in name:
-                report(root, name, source, (ours, peer), given)
+            if arguments.only in name:
+                report(root, name, source, (ours, peer), arguments)
 
 
 def make_table(root: Path, files: int, rows: int) -> None:
@@ -163,7 +164,7 @@ def source_of(kind: str, rows: int, files: int, changed: int) -> pa.Table:
 
 
 def report(
-    root: Path, name: str, source: str, calls: tuple[str, str], given: argparse.Namespace
+    root: Path, name: str, source: str, calls: tuple[str, str], arguments: argparse.Namespace
 ) -> None:
     ours, peer = calls
     ways = {
@@ -176,16 +177,16 @@ def report(
     found: dict[str, list[tuple[float, float, float, int]]] = {each: [] for each in ways}
     copy = root / "copy"
     if source:
-        table = source_of(source, given.rows, given.files, given.changed)
+        table = source_of(source, arguments.rows, arguments.files, arguments.changed)
         pq.write_table(table, f"{copy}.source.parquet")
-    for _ in range(given.rounds):
+    for _ in range(arguments.rounds):
         for way, (table_name, setup, call) in ways.items():
             shutil.rmtree(copy, ignore_errors=True)
             # No engine writes into an existing file.
             shutil.copytree(root / table_name, copy, copy_function=os.link)
             before = size_of(copy)
             imports = setup.replace("{source}", str(bool(source)))
-            few = str(given.rows // 1000)
+            few = str(arguments.rows // 1000)
             timed = TIMED.replace("{call}", call.replace("{few}", few))
             taken_s, peak_mb, cpu_s = run(imports, timed, copy)
             found[way].append((taken_s, cpu_s, peak_mb, size_of(copy) - before))

@@ -40,21 +40,28 @@ def main() -> None:
     parser.add_argument("--files", type=int, default=20)
     parser.add_argument("--changed", type=int, default=100_000, help="rows of a merge's source")
     parser.add_argument("--only", default="", help="cases whose name holds this text")
-    given = parser.parse_args()
-    print(f"{given.rows:,} rows in {given.files:,} files, {given.changed:,} rows of a source:\n")
+    arguments = parser.parse_args()
+    print(
+        f"{arguments.rows:,} rows in {arguments.files:,} files, "
+        f"{arguments.changed:,} rows of a source:\n"
+    )
     print(f"| | | requests | of deltalake's | {' | '.join(COUNTED)} | MB added | seconds |")
     print(f"|---|---|---|---|{'---|' * len(COUNTED)}---|---|")
     with tempfile.TemporaryDirectory() as folder:
         tables = {}
         for vectors in ("false", "true"):
             tables[vectors] = Path(folder) / vectors
-            make_table(tables[vectors], given.files, given.rows // given.files)
+            make_table(tables[vectors], arguments.files, arguments.rows // arguments.files)
             ddl.set_properties(tables[vectors], {"delta.enableDeletionVectors": vectors})
         for name, (kind, ours, theirs) in CASES.items():
-            if given.only not in name:
+            if arguments.only not in name:
                 continue
-            source = source_of(kind, given.rows, given.files, given.changed) if kind else None
-            few = str(given.rows // 1000)
+            source = (
+                source_of(kind, arguments.rows, arguments.files, arguments.changed)
+                if kind
+                else None
+            )
+            few = str(arguments.rows // 1000)
             calls = [call.replace("{few}", few) for call in (theirs, ours, ours)]
             report(name, source, calls, [tables["false"], tables["false"], tables["true"]])
 

@@ -57,10 +57,10 @@ def main() -> None:
     parser.add_argument("--tables", type=int, default=1_000)
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--folder", type=Path, help="where to write; a temporary one if not given")
-    given = parser.parse_args()
-    with tempfile.TemporaryDirectory(dir=given.folder) as folder:
-        make_fleet(Path(folder), given.tables)
-        report(Path(folder), given.tables, given.rounds)
+    arguments = parser.parse_args()
+    with tempfile.TemporaryDirectory(dir=arguments.folder) as folder:
+        make_fleet(Path(folder), arguments.tables)
+        report(Path(folder), arguments.tables, arguments.rounds)
 
 
 def make_fleet(folder: Path, tables: int) -> None:

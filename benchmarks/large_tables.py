@@ -254,21 +254,21 @@ def main() -> None:
     parser.add_argument("--only", default="", help="tables whose name holds this text")
     parser.add_argument("--folder", type=Path, help="where to write; a temporary one if not given")
     parser.add_argument("--json", action="store_true", help="print JSON instead of Markdown")
-    given = parser.parse_args()
+    arguments = parser.parse_args()
     tables = {
-        f"{given.partitions:,} partitions": (PARTITIONS_TABLE, given.partitions),
-        f"{given.commits:,} commits": (COMMITS_TABLE, given.commits),
-        f"{given.columns:,} columns": (COLUMNS_TABLE, given.columns),
-        f"{given.removes:,} removes": (REMOVES_TABLE, given.removes),
+        f"{arguments.partitions:,} partitions": (PARTITIONS_TABLE, arguments.partitions),
+        f"{arguments.commits:,} commits": (COMMITS_TABLE, arguments.commits),
+        f"{arguments.columns:,} columns": (COLUMNS_TABLE, arguments.columns),
+        f"{arguments.removes:,} removes": (REMOVES_TABLE, arguments.removes),
     }
     report = {}
-    with tempfile.TemporaryDirectory(dir=given.folder) as folder:
+    with tempfile.TemporaryDirectory(dir=arguments.folder) as folder:
         for name, (scenario, number) in tables.items():
-            if given.only in name:
+            if arguments.only in name:
                 report[name] = measure(
-                    scenario, number, Path(folder), given.rounds, given.growth_rounds
+                    scenario, number, Path(folder), arguments.rounds, arguments.growth_rounds
                 )
-    print(json.dumps(report, indent=2) if given.json else render_markdown(report))
+    print(json.dumps(report, indent=2) if arguments.json else render_markdown(report))
 
 
 def nothing(root: Path, number: int) -> None:

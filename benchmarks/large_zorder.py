@@ -34,17 +34,17 @@ def main() -> None:
     parser.add_argument("--memory-mb", type=int, default=1024)
     parser.add_argument("--minutes", type=float, default=30)
     parser.add_argument("--folder", type=Path, help="where to write; a temporary one if not given")
-    given = parser.parse_args()
-    print(f"{given.memory_mb} MB of memory.\n")
+    arguments = parser.parse_args()
+    print(f"{arguments.memory_mb} MB of memory.\n")
     print("| rows | MB | delta_ops | rows a second | deltalake |")
     print("|---|---|---|---|---|")
-    for num_rows in (given.rows // 10, given.rows):
-        with tempfile.TemporaryDirectory(dir=given.folder) as folder:
+    for num_rows in (arguments.rows // 10, arguments.rows):
+        with tempfile.TemporaryDirectory(dir=arguments.folder) as folder:
             table = Path(folder) / "t"
             make_table(table, num_rows, max(1, num_rows // FILE_ROWS))
             megabytes = DeltaLog(table).snapshot().size_bytes >> 20
             ours, peer = (
-                run(table, side, given.memory_mb << 20, given.minutes * 60, num_rows)
+                run(table, side, arguments.memory_mb << 20, arguments.minutes * 60, num_rows)
                 for side in WORK["Z-order"]
             )
             rate = "" if isinstance(ours, str) else f"{num_rows / ours:,.0f}"

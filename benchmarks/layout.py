@@ -85,16 +85,16 @@ def main() -> None:
     parser.add_argument("--only", choices=list(WORK))
     parser.add_argument("--folder", type=Path, help="where to write; a temporary one if not given")
     parser.add_argument("--json", action="store_true", help="print JSON instead of Markdown")
-    given = parser.parse_args()
+    arguments = parser.parse_args()
     report: dict[str, list[Run]] = {}
-    with tempfile.TemporaryDirectory(dir=given.folder) as folder:
+    with tempfile.TemporaryDirectory(dir=arguments.folder) as folder:
         table = Path(folder) / "t"
-        make_table(table, given.rows, given.files)
+        make_table(table, arguments.rows, arguments.files)
         for name, sides in WORK.items():
-            if given.only in (None, name):
-                target = given.target_mb << 20
-                report[name] = [measure(table, side, target, given.rounds) for side in sides]
-    print(json.dumps(report, indent=2) if given.json else render_markdown(report))
+            if arguments.only in (None, name):
+                target = arguments.target_mb << 20
+                report[name] = [measure(table, side, target, arguments.rounds) for side in sides]
+    print(json.dumps(report, indent=2) if arguments.json else render_markdown(report))
 
 
 def make_table(root: Path, num_rows: int, num_files: int) -> None:

@@ -44,15 +44,15 @@ def main() -> None:
     parser.add_argument("--files", type=int, default=1_000_000)
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--folder", type=Path, help="where to write; a temporary one if not given")
-    given = parser.parse_args()
+    arguments = parser.parse_args()
     print("| clustered by | new files | groups | opening | plan | ratio | dry run | memory |")
     print("|---|---|---|---|---|---|---|---|")
     for columns in (["id", "b"], ["id"]):
         for num_new in (0, NEW_FILES):
-            with tempfile.TemporaryDirectory(dir=given.folder) as folder:
-                make_table(Path(folder), given.files, num_new, columns)
+            with tempfile.TemporaryDirectory(dir=arguments.folder) as folder:
+                make_table(Path(folder), arguments.files, num_new, columns)
                 opened, planned, tried = (
-                    [run(imports, work, Path(folder)) for _ in range(given.rounds)]
+                    [run(imports, work, Path(folder)) for _ in range(arguments.rounds)]
                     for imports, work in WORK
                 )
             opening_s, plan_s, dry_run_s = (

@@ -72,15 +72,15 @@ def main() -> None:
     parser.add_argument("--commits", type=int, default=10_000)
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--folder", type=Path, help="where to write; a temporary one if not given")
-    given = parser.parse_args()
+    arguments = parser.parse_args()
     found: dict[str, list[Run]] = {name: [] for name in SIDES}
-    with tempfile.TemporaryDirectory(dir=given.folder) as folder:
+    with tempfile.TemporaryDirectory(dir=arguments.folder) as folder:
         made = Path(folder) / "made"
-        make_table(made, given.commits)
-        for number in range(given.rounds):
+        make_table(made, arguments.commits)
+        for number in range(arguments.rounds):
             for name in SIDES if number % 2 else reversed(SIDES):
                 found[name].append(clean_up(name, made, Path(folder) / "copy"))
-    print(render_markdown(given.commits, found))
+    print(render_markdown(arguments.commits, found))
 
 
 def make_table(root: Path, commits: int) -> None:

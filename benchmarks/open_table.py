@@ -92,11 +92,11 @@ def main() -> None:
     parser.add_argument("--folder", type=Path, help="where to write; a temporary one if not given")
     parser.add_argument("--only", default="", help="cases whose name holds this text")
     parser.add_argument("--json", action="store_true", help="print JSON instead of Markdown")
-    given = parser.parse_args()
-    with tempfile.TemporaryDirectory(dir=given.folder) as folder:
-        chosen = [case for case in cases(given.files) if given.only in case.name]
-        report = {case.name: measure(case, Path(folder), given.rounds) for case in chosen}
-    print(json.dumps(report, indent=2) if given.json else render_markdown(report))
+    arguments = parser.parse_args()
+    with tempfile.TemporaryDirectory(dir=arguments.folder) as folder:
+        chosen = [case for case in cases(arguments.files) if arguments.only in case.name]
+        report = {case.name: measure(case, Path(folder), arguments.rounds) for case in chosen}
+    print(json.dumps(report, indent=2) if arguments.json else render_markdown(report))
 
 
 def cases(files: int) -> list[Case]:

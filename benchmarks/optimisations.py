@@ -61,10 +61,10 @@ def main() -> None:
     parser.add_argument("--only", default="", help="the cases that have this text in their names")
     parser.add_argument("--folder", type=Path, help="where to write; a temporary one if not given")
     parser.add_argument("--json", action="store_true", help="print JSON instead of Markdown")
-    given = parser.parse_args()
-    with tempfile.TemporaryDirectory(dir=given.folder) as folder:
-        report = measure(Path(folder), given.rounds, given.engine, given.only)
-    print(json.dumps(report, indent=2) if given.json else render_markdown(report))
+    arguments = parser.parse_args()
+    with tempfile.TemporaryDirectory(dir=arguments.folder) as folder:
+        report = measure(Path(folder), arguments.rounds, arguments.engine, arguments.only)
+    print(json.dumps(report, indent=2) if arguments.json else render_markdown(report))
 
 
 def measure(

@@ -85,22 +85,26 @@ def main() -> None:
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--folder", type=Path, help="where to write; a temporary one if not given")
     parser.add_argument("--only", default="", help="cases whose name holds this text")
-    given = parser.parse_args()
-    with tempfile.TemporaryDirectory(dir=given.folder) as folder:
+    arguments = parser.parse_args()
+    with tempfile.TemporaryDirectory(dir=arguments.folder) as folder:
         root = Path(folder)
-        make_table(root, given.files // COMMITS, given.rows)
-        print(f"{given.files:,} files of {given.rows:,} rows:\n")
+        make_table(root, arguments.files // COMMITS, arguments.rows)
+        print(f"{arguments.files:,} files of {arguments.rows:,} rows:\n")
         print("| | QueryBuilder | to_pyarrow_table | delta_ops | time, ratio | memory, ratio |")
         print("|---|---|---|---|---|---|")
         report(
-            root, {name: each for name, each in CASES.items() if given.only in name}, given.rounds
+            root,
+            {name: each for name, each in CASES.items() if arguments.only in name},
+            arguments.rounds,
         )
-    with tempfile.TemporaryDirectory(dir=given.folder) as folder:
-        root, rows = Path(folder), given.rows * 10
-        make_table(root, given.files // 10 // COMMITS, rows)
+    with tempfile.TemporaryDirectory(dir=arguments.folder) as folder:
+        root, rows = Path(folder), arguments.rows * 10
+        make_table(root, arguments.files // 10 // COMMITS, rows)
         delete_rows(root, rows)
         report(
-            root, {name: each for name, each in DELETED.items() if given.only in name}, given.rounds
+            root,
+            {name: each for name, each in DELETED.items() if arguments.only in name},
+            arguments.rounds,
         )
 
 

@@ -28,14 +28,14 @@ def main() -> None:
     parser.add_argument("--files", type=int, default=1_000_000)
     parser.add_argument("--rounds", type=int, nargs="+", default=[1, 10, 100])
     parser.add_argument("--folder", type=Path, help="where to write; a temporary one if not given")
-    given = parser.parse_args()
+    arguments = parser.parse_args()
     print("| rounds | s | peak, MB | of the first |\n|---|---|---|---|")
     first_mb = 0.0
-    for rounds in given.rounds:
-        with tempfile.TemporaryDirectory(dir=given.folder) as folder:
-            make_table(Path(folder), given.files, rounds)
+    for rounds in arguments.rounds:
+        with tempfile.TemporaryDirectory(dir=arguments.folder) as folder:
+            make_table(Path(folder), arguments.files, rounds)
             seconds, peak_mb, num_files = run(OURS, LIST_OURS, Path(folder))
-        assert num_files == given.files // COMMITS * COMMITS
+        assert num_files == arguments.files // COMMITS * COMMITS
         first_mb = first_mb or peak_mb
         print(
             f"| {rounds} | {seconds:.1f} | {peak_mb:,.0f} | {peak_mb / first_mb:.2f} |", flush=True

@@ -84,10 +84,10 @@ def main() -> None:
     parser.add_argument("--files", type=int, default=1_000_000)
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--folder", type=Path, help="where to write; a temporary one if not given")
-    given = parser.parse_args()
-    with tempfile.TemporaryDirectory(dir=given.folder) as folder:
-        report_appends(Path(folder), given.appends, given.rounds)
-        report_property(Path(folder), given.files, given.rounds)
+    arguments = parser.parse_args()
+    with tempfile.TemporaryDirectory(dir=arguments.folder) as folder:
+        report_appends(Path(folder), arguments.appends, arguments.rounds)
+        report_property(Path(folder), arguments.files, arguments.rounds)
 
 
 def report_appends(folder: Path, number: int, rounds: int) -> None:

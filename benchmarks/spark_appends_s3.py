@@ -36,13 +36,13 @@ def main() -> None:
     parser.add_argument("--rows", type=int, default=5_000_000)
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--json", action="store_true", help="print JSON instead of Markdown")
-    given = parser.parse_args()
+    arguments = parser.parse_args()
     jars = connector_jars()
     if not jars:
         sys.exit("Hadoop's connector comes by Maven, which cannot be had here")
     with s3_server() as server:
-        report = measure(server, os.pathsep.join(map(str, jars)), given.rows, given.rounds)
-    print(json.dumps(report, indent=2) if given.json else render_markdown(report))
+        report = measure(server, os.pathsep.join(map(str, jars)), arguments.rows, arguments.rounds)
+    print(json.dumps(report, indent=2) if arguments.json else render_markdown(report))
 
 
 def measure(server: S3Server, class_path: str, rows: int, rounds: int) -> dict[str, Any]:

@@ -64,10 +64,10 @@ def main() -> None:
     parser.add_argument("--files", type=int, default=100_000, help="0 leaves their cases out")
     parser.add_argument("--folder", type=Path, help="where to write; a temporary one if not given")
     parser.add_argument("--json", action="store_true", help="print JSON instead of Markdown")
-    given = parser.parse_args()
-    with tempfile.TemporaryDirectory(dir=given.folder) as folder:
-        report = measure(Path(folder), given.rows, given.rounds, given.files)
-    print(json.dumps(report, indent=2) if given.json else render_markdown(report))
+    arguments = parser.parse_args()
+    with tempfile.TemporaryDirectory(dir=arguments.folder) as folder:
+        report = measure(Path(folder), arguments.rows, arguments.rounds, arguments.files)
+    print(json.dumps(report, indent=2) if arguments.json else render_markdown(report))
 
 
 def measure(folder: Path, rows: int, rounds: int, files: int) -> dict[str, Any]:
@@ -78,15 +78,18 @@ def measure(folder: Path, rows: int, rounds: int, files: int) -> dict[str, Any]:
         da.write(many, pa.table({"p": numbers, "x": numbers}), partition_by=["p"])
         create_checkpoint(many)
     seconds: dict[str, tuple[list[float], list[float]]] = {name: ([], []) for name in cases}
-    given = (str(folder), str(rows))
-    with side("delta_ops", _PROGRAM, *given) as ours, side("delta", _PROGRAM, *given) as peer:
+    arguments = (str(folder), str(rows))
+    with (
+        side("delta_ops", _PROGRAM, *arguments) as ours,
+        side("delta", _PROGRAM, *arguments) as peer,
+    ):
         for number in range(rounds + 1):
             for name in MAKE:
                 for each in (ours, peer):
-                    ask(each, name)
+                    run_case(each, name)
             for name in cases:
                 for index in (0, 1) if number % 2 else (1, 0):
-                    took = ask((ours, peer)[index], name)
+                    took = run_case((ours, peer)[index], name)
                     if number:
                         seconds[name][index].append(took)
     return {
@@ -101,7 +104,7 @@ def measure(folder: Path, rows: int, rounds: int, files: int) -> dict[str, Any]:
 
 
 @contextlib.contextmanager
-def side(name: str, program: Path, *given: str) -> Iterator[subprocess.Popen[str]]:
+def side(name: str, program: Path, *arguments: str) -> Iterator[subprocess.Popen[str]]:
     """A process that runs cases."""
     environment, jars, python = dict(os.environ), "", Path(sys.executable)
     if name == "delta":
@@ -109,7 +112,7 @@ def side(name: str, program: Path, *given: str) -> Iterator[subprocess.Popen[str
         jars, python = ",".join(map(str, peer.jars)), peer.python
         environment = {k: v for k, v in environment.items() if not k.startswith(_OF_OURS)}
     environment["PYSPARK_PYTHON"] = str(python)
-    command = [str(python), str(program), name, jars, *given]
+    command = [str(python), str(program), name, jars, *arguments]
     pipe = subprocess.PIPE
     process = subprocess.Popen(command, stdin=pipe, stdout=pipe, text=True, env=environment)
     try:
@@ -120,7 +123,7 @@ def side(name: str, program: Path, *given: str) -> Iterator[subprocess.Popen[str
         process.wait(60)
 
 
-def ask(process: subprocess.Popen[str], case: str) -> float:
+def run_case(process: subprocess.Popen[str], case: str) -> float:
     """The seconds of a case."""
     assert process.stdin
     assert process.stdout

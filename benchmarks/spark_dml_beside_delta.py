@@ -22,7 +22,7 @@ from typing import Any
 if __name__ == "__main__":
     sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
-from benchmarks.spark_beside_delta import ask, side
+from benchmarks.spark_beside_delta import run_case, side
 
 CASES = (
     "upsert: 5% of the files",
@@ -46,24 +46,26 @@ def main() -> None:
     parser.add_argument("--only", default="", help="the cases that have this text in their names")
     parser.add_argument("--folder", type=Path, help="where to write; a temporary one if not given")
     parser.add_argument("--json", action="store_true", help="print JSON instead of Markdown")
-    given = parser.parse_args()
-    with tempfile.TemporaryDirectory(dir=given.folder) as folder:
-        report = measure(Path(folder), given.rows, given.files, given.rounds, given.only)
-    print(json.dumps(report, indent=2) if given.json else render_markdown(report))
+    arguments = parser.parse_args()
+    with tempfile.TemporaryDirectory(dir=arguments.folder) as folder:
+        report = measure(
+            Path(folder), arguments.rows, arguments.files, arguments.rounds, arguments.only
+        )
+    print(json.dumps(report, indent=2) if arguments.json else render_markdown(report))
 
 
 def measure(folder: Path, rows: int, files: int, rounds: int, only: str) -> dict[str, Any]:
     cases = [name for name in CASES if only in name]
     seconds: dict[str, tuple[list[float], list[float]]] = {name: ([], []) for name in cases}
-    given = (str(folder), str(rows), str(files))
+    arguments = (str(folder), str(rows), str(files))
     with (
-        side("delta_ops", _PROGRAM, *given) as ours,
-        side("delta", _PROGRAM, *given) as peer,
+        side("delta_ops", _PROGRAM, *arguments) as ours,
+        side("delta", _PROGRAM, *arguments) as peer,
     ):
         for number in range(rounds + 1):
             for name in cases:
                 for index in (0, 1) if number % 2 else (1, 0):
-                    took = ask((ours, peer)[index], name)
+                    took = run_case((ours, peer)[index], name)
                     if number:
                         seconds[name][index].append(took)
     medians = {

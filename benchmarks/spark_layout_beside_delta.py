@@ -21,7 +21,7 @@ if __name__ == "__main__":
     sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
 from benchmarks.layout import filters, make_table
-from benchmarks.spark_beside_delta import ask, side
+from benchmarks.spark_beside_delta import run_case, side
 from delta_ops import DeltaLog
 
 CASES = ("compaction", "Z-order")
@@ -36,10 +36,16 @@ def main() -> None:
     parser.add_argument("--rounds", type=int, default=2)
     parser.add_argument("--folder", type=Path, help="where to write; a temporary one if not given")
     parser.add_argument("--json", action="store_true", help="print JSON instead of Markdown")
-    given = parser.parse_args()
-    with tempfile.TemporaryDirectory(dir=given.folder) as folder:
-        report = measure(Path(folder), given.rows, given.files, given.target_mb << 20, given.rounds)
-    print(json.dumps(report, indent=2) if given.json else render_markdown(report))
+    arguments = parser.parse_args()
+    with tempfile.TemporaryDirectory(dir=arguments.folder) as folder:
+        report = measure(
+            Path(folder),
+            arguments.rows,
+            arguments.files,
+            arguments.target_mb << 20,
+            arguments.rounds,
+        )
+    print(json.dumps(report, indent=2) if arguments.json else render_markdown(report))
 
 
 def measure(folder: Path, rows: int, files: int, target: int, rounds: int) -> dict[str, Any]:
@@ -47,12 +53,15 @@ def measure(folder: Path, rows: int, files: int, target: int, rounds: int) -> di
     make_table(made, rows, files)
     seconds: dict[str, tuple[list[float], list[float]]] = {name: ([], []) for name in CASES}
     found: dict[str, list[list[float]]] = {}
-    given = (str(folder), str(made), str(target))
-    with side("delta_ops", _PROGRAM, *given) as ours, side("delta", _PROGRAM, *given) as peer:
+    arguments = (str(folder), str(made), str(target))
+    with (
+        side("delta_ops", _PROGRAM, *arguments) as ours,
+        side("delta", _PROGRAM, *arguments) as peer,
+    ):
         for number in range(rounds + 1):
             for name in CASES:
                 for index in (0, 1) if number % 2 else (1, 0):
-                    took = ask((ours, peer)[index], name)
+                    took = run_case((ours, peer)[index], name)
                     if number:
                         seconds[name][index].append(took)
                     table = folder / f"{('delta_ops', 'delta')[index]}-table"

@@ -35,10 +35,10 @@ def main() -> None:
     parser.add_argument("--rounds", type=int, default=9)
     parser.add_argument("--folder", type=Path, help="where to write; a temporary one if not given")
     parser.add_argument("--json", action="store_true", help="print JSON instead of Markdown")
-    given = parser.parse_args()
-    with tempfile.TemporaryDirectory(dir=given.folder) as folder:
-        report = measure(Path(folder), given.rows, given.rounds)
-    print(json.dumps(report, indent=2) if given.json else render_markdown(report))
+    arguments = parser.parse_args()
+    with tempfile.TemporaryDirectory(dir=arguments.folder) as folder:
+        report = measure(Path(folder), arguments.rows, arguments.rounds)
+    print(json.dumps(report, indent=2) if arguments.json else render_markdown(report))
 
 
 def measure(folder: Path, rows: int, rounds: int) -> dict[str, object]:

@@ -27,7 +27,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 import delta_ops.arrow as da
-from benchmarks.spark_beside_delta import ask, side
+from benchmarks.spark_beside_delta import run_case, side
 from delta_ops import DeltaLog
 from delta_ops.maintenance import create_checkpoint
 
@@ -49,25 +49,27 @@ def main() -> None:
     parser.add_argument("--only", default="", help="the cases that have this text in their names")
     parser.add_argument("--folder", type=Path, help="where to write; a temporary one if not given")
     parser.add_argument("--json", action="store_true", help="print JSON instead of Markdown")
-    given = parser.parse_args()
-    with tempfile.TemporaryDirectory(dir=given.folder) as folder:
-        report = measure(Path(folder), given.commits, given.batches, given.rounds, given.only)
-    print(json.dumps(report, indent=2) if given.json else render_markdown(report))
+    arguments = parser.parse_args()
+    with tempfile.TemporaryDirectory(dir=arguments.folder) as folder:
+        report = measure(
+            Path(folder), arguments.commits, arguments.batches, arguments.rounds, arguments.only
+        )
+    print(json.dumps(report, indent=2) if arguments.json else render_markdown(report))
 
 
 def measure(folder: Path, commits: int, batches: int, rounds: int, only: str) -> dict[str, Any]:
     make_inputs(folder, commits, batches)
     cases = [name for name in CASES if only in name]
     seconds: dict[str, tuple[list[float], list[float]]] = {name: ([], []) for name in cases}
-    given = (str(folder),)
+    arguments = (str(folder),)
     with (
-        side("delta_ops", _PROGRAM, *given) as ours,
-        side("delta", _PROGRAM, *given) as peer,
+        side("delta_ops", _PROGRAM, *arguments) as ours,
+        side("delta", _PROGRAM, *arguments) as peer,
     ):
         for number in range(rounds + 1):
             for name in cases:
                 for index in (0, 1) if number % 2 else (1, 0):
-                    took = ask((ours, peer)[index], name)
+                    took = run_case((ours, peer)[index], name)
                     if number:
                         seconds[name][index].append(took)
     medians = {

@@ -46,14 +46,14 @@ def _query(
     if what == "write the batches":
         by = ["p"] if "partitioned" in rest else None
         return lambda: _write(spark, side, f"{folder}/files", target, checkpoint, by)
-    asked: dict[str, Any] = {"max_files_per_trigger": int(rest.split()[0].replace(",", ""))}
+    options: dict[str, Any] = {"max_files_per_trigger": int(rest.split()[0].replace(",", ""))}
     if what == "read all commits":
-        asked["starting_version"] = 0
-    return lambda: _read(spark, side, source, checkpoint, asked)
+        options["starting_version"] = 0
+    return lambda: _read(spark, side, source, checkpoint, options)
 
 
 def _read(
-    spark: SparkSession, side: str, source: str, checkpoint: str, asked: dict[str, Any]
+    spark: SparkSession, side: str, source: str, checkpoint: str, options: dict[str, Any]
 ) -> None:
     if side == "delta":
         names = {
@@ -61,13 +61,13 @@ def _read(
             "max_files_per_trigger": "maxFilesPerTrigger",
         }
         reader = spark.readStream.format("delta")
-        for name, value in asked.items():
+        for name, value in options.items():
             reader = reader.option(names[name], value)
         rows = reader.load(source)
     else:
         import delta_ops.spark as ds
 
-        rows = ds.read_stream(spark, source, **asked)
+        rows = ds.read_stream(spark, source, **options)
     writer = rows.writeStream.format("noop").option("checkpointLocation", checkpoint)
     writer.trigger(availableNow=True).start().awaitTermination()
 

@@ -33,14 +33,14 @@ def main() -> None:
     parser.add_argument("--rows", type=int, default=1_000_000, help="of a file")
     parser.add_argument("--rounds", type=int, default=7)
     parser.add_argument("--folder", type=Path, help="where to write; a temporary one if not given")
-    given = parser.parse_args()
-    with tempfile.TemporaryDirectory(dir=given.folder) as folder:
+    arguments = parser.parse_args()
+    with tempfile.TemporaryDirectory(dir=arguments.folder) as folder:
         every, one = (Path(folder) / name for name in ("every", "one"))
         for root in (every, one):
             for number in range(FILES):
-                da.write(root, rows_of(number, given.rows))
-        delete_rows(every, given.rows, one_of=100)
-        delete_rows(one, given.rows, one_of=100, max_files=1)
+                da.write(root, rows_of(number, arguments.rows))
+        delete_rows(every, arguments.rows, one_of=100)
+        delete_rows(one, arguments.rows, one_of=100, max_files=1)
         spark = session()
         cases = {
             "four columns, 1 % deleted in every file": (every, ALL),
@@ -48,10 +48,10 @@ def main() -> None:
             "one column, 1 % deleted in every file": (every, ONE),
             "one column, 1 % deleted in one file": (one, ONE),
         }
-        print(f"{FILES} files of {given.rows:,} rows, Spark {spark.version}:\n")
+        print(f"{FILES} files of {arguments.rows:,} rows, Spark {spark.version}:\n")
         print("| | with vectors, s | without, s | ratio |\n|---|---|---|---|")
         for name, (root, columns) in cases.items():
-            ours, peer = measure(spark, root, columns, given.rounds)
+            ours, peer = measure(spark, root, columns, arguments.rounds)
             print(f"| {name} | {ours:.2f} | {peer:.2f} | {ours / peer:.2f} |", flush=True)
         spark.stop()
 

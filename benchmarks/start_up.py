@@ -35,9 +35,9 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--json", action="store_true", help="print JSON instead of Markdown")
-    given = parser.parse_args()
-    report = {**measure_imports(given.rounds), **measure_demo()}
-    print(json.dumps(report, indent=2) if given.json else render_markdown(report))
+    arguments = parser.parse_args()
+    report = {**measure_imports(arguments.rounds), **measure_demo()}
+    print(json.dumps(report, indent=2) if arguments.json else render_markdown(report))
 
 
 def measure_imports(rounds: int) -> dict[str, dict[str, float]]:

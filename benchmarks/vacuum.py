@@ -90,27 +90,28 @@ def main() -> None:
     parser.add_argument("--folder", type=Path, help="where to write; a temporary one if not given")
     parser.add_argument("--only", choices=["disk", "s3"])
     parser.add_argument("--json", action="store_true", help="print JSON instead of Markdown")
-    given = parser.parse_args()
+    arguments = parser.parse_args()
     report: dict[str, dict[str, float]] = {}
-    with tempfile.TemporaryDirectory(dir=given.folder) as folder:
-        if given.only != "s3":
+    with tempfile.TemporaryDirectory(dir=arguments.folder) as folder:
+        if arguments.only != "s3":
             root = Path(folder) / "t"
-            live, strays = paths(given.files, given.folders)
+            live, orphans = paths(arguments.files, arguments.folders)
             make_log(root, live)
-            make_files(root, [*live, *strays])
+            make_files(root, [*live, *orphans])
             address = str(root)
-            report[f"{given.files:,} files in {given.folders} folders, on disk"] = measure(
-                ((OURS, ON_DISK_OURS, address, {}), (PEER, ON_DISK_PEER, address, {})), given.rounds
+            report[f"{arguments.files:,} files in {arguments.folders} folders, on disk"] = measure(
+                ((OURS, ON_DISK_OURS, address, {}), (PEER, ON_DISK_PEER, address, {})),
+                arguments.rounds,
             )
-        if given.only != "disk":
+        if arguments.only != "disk":
             root = Path(folder) / "s3"
-            live, strays = paths(given.s3_files, given.folders)
+            live, orphans = paths(arguments.s3_files, arguments.folders)
             make_log(root, live)
             with s3_server() as server:
-                report[f"{given.s3_files:,} files in {given.folders} folders, on S3"] = measure_s3(
-                    server, root, [*live, *strays], given.rounds
+                report[f"{arguments.s3_files:,} files in {arguments.folders} folders, on S3"] = (
+                    measure_s3(server, root, [*live, *orphans], arguments.rounds)
                 )
-    print(json.dumps(report, indent=2) if given.json else render_markdown(report))
+    print(json.dumps(report, indent=2) if arguments.json else render_markdown(report))
 
 
 def paths(files: int, folders: int) -> tuple[list[str], list[str]]:

@@ -54,19 +54,19 @@ P = ParamSpec("P")
 R = TypeVar("R")
 
 
-def validate_arguments(function: Callable[..., Any], given: Mapping[str, object]) -> None:
+def validate_arguments(function: Callable[..., Any], arguments: Mapping[str, object]) -> None:
     """Refuse an argument whose type does not match the function's annotation.
 
     Args:
         function: The called function.
-        given: Arguments by name; names without an annotation are skipped.
+        arguments: Arguments by name; names without an annotation are skipped.
 
     Raises:
         InvalidRequestError: The message names the function, the argument and the valid types.
     """
     for name, (fits, annotation) in _parameters(function).items():
-        if name in given and not fits(given[name]):
-            value = given[name]
+        if name in arguments and not fits(arguments[name]):
+            value = arguments[name]
             shown = "" if name in _SECRET else f" {reprlib.repr(value)},"
             raise InvalidRequestError(
                 f"{function.__qualname__}: {name} is{shown} of type {type(value).__name__}; give "
@@ -109,10 +109,10 @@ def _plan_fits(annotation: Any) -> _Fits:
     return lambda _: True
 
 
-def _is_namesake(given: type, wanted: type) -> bool:
+def _is_namesake(actual: type, wanted: type) -> bool:
     """Whether two classes share name and package, like PySpark's two session classes."""
     package = wanted.__module__.partition(".")[0]
-    return given.__name__ == wanted.__name__ and given.__module__.startswith(f"{package}.")
+    return actual.__name__ == wanted.__name__ and actual.__module__.startswith(f"{package}.")
 
 
 def _plan_any(annotations: Sequence[Any]) -> _Fits:

@@ -41,8 +41,8 @@ def text() -> str:
 def _row(feature: Feature) -> str:
     reader = str(feature.legacy_reader_version or 3) if feature.for_readers else "-"
     writer = str(feature.legacy_writer_version or 7)
-    said = " | ".join(_support_text(feature, operation, engine) for operation, engine in COLUMNS)
-    return f"| {feature.name} | {reader} / {writer} | {said} |\n"
+    cells = " | ".join(_support_text(feature, operation, engine) for operation, engine in COLUMNS)
+    return f"| {feature.name} | {reader} / {writer} | {cells} |\n"
 
 
 def _support_text(feature: Feature, operation: Operation, engine: Engine) -> str:

@@ -15,8 +15,8 @@ from delta_ops.lazy import lazy
 class ArrowData:
     """The caller's rows; consumed on the first use of the reader."""
 
-    def __init__(self, given: Any) -> None:
-        self._given = given
+    def __init__(self, data: Any) -> None:
+        self._data = data
 
     @lazy
     def reader(self) -> pa.RecordBatchReader:
@@ -25,7 +25,7 @@ class ArrowData:
         Raises:
             InvalidRequestError: As for `reader_of`.
         """
-        return reader_of(self._given)
+        return reader_of(self._data)
 
 
 _taken = WeakSet[pa.RecordBatchReader]()

@@ -55,7 +55,7 @@ class Assignments(NamedTuple):
 
 
 def nodes_of(
-    given: Mapping[ColumnPath, Any],
+    assigned: Mapping[ColumnPath, Any],
     schema: StructType,
     table: str,
     now_ms: int,
@@ -66,7 +66,7 @@ def nodes_of(
     """Return the expression for each column, by the column's name in the table.
 
     Args:
-        given: Expressions, SQL texts or other Python values, by column or struct field.
+        assigned: Expressions, SQL texts or other Python values, by column or struct field.
         schema: The table's schema.
         table: For messages.
         now_ms: Time of the statement, in milliseconds since the Unix epoch.
@@ -77,11 +77,11 @@ def nodes_of(
     Raises:
         InvalidRequestError: A column does not exist, is given twice, or a value does not fit.
     """
-    if not given:
+    if not assigned:
         raise InvalidRequestError(f"{table}: no column is given a value; name one at least")
     values = {
         path: bind_time(_node(value, assigned_field(path, schema), table, is_whole), now_ms)
-        for path, value in given.items()
+        for path, value in assigned.items()
     }
     return whole_values(
         values,
@@ -125,12 +125,12 @@ def plan_assignments(
         for name, node in resolved.items():
             validate_whole(type_of(node), find_field(schema, name), table)
     wanted = pa.schema([_arrow_field(find_field(schema, name)) for name in nodes])
-    given = pa.schema([(name, _arrow_type(node)) for name, node in resolved.items()])
-    fit = plan_fit(given, wanted, table)
+    assigned = pa.schema([(name, _arrow_type(node)) for name, node in resolved.items()])
+    fit = plan_fit(assigned, wanted, table)
 
     def make(rows: Rows) -> list[pa.Array]:
         values = [evaluate(node, rows) for node in resolved.values()]
-        batch = pa.RecordBatch.from_arrays(values, schema=given)
+        batch = pa.RecordBatch.from_arrays(values, schema=assigned)
         pieces = pa.Table.from_batches(fit(batch), wanted)
         columns = {name: pieces[name].combine_chunks() for name in wanted.names}
         validate_new_values(columns, partition_columns, table)

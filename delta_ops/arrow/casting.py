@@ -32,11 +32,11 @@ Fit = Callable[[pa.RecordBatch], Iterator[pa.RecordBatch]]
 _Cast = Callable[[pa.Array, pa.DataType], pa.Array]
 
 
-def plan_fit(given: pa.Schema, wanted: pa.Schema, table: str) -> Fit:
+def plan_fit(source: pa.Schema, wanted: pa.Schema, table: str) -> Fit:
     """Plan how to fit batches of one schema to a table.
 
     Args:
-        given: The data's schema.
+        source: The data's schema.
         wanted: The table's schema.
         table: For messages.
 
@@ -47,14 +47,14 @@ def plan_fit(given: pa.Schema, wanted: pa.Schema, table: str) -> Fit:
     Raises:
         InvalidRequestError: The table lacks a column, or a column's type does not fit.
     """
-    convert = plan_fields(list(given), list(wanted), "", _rules(table))
+    convert = plan_fields(list(source), list(wanted), "", _rules(table))
 
     def convert_batch(batch: pa.RecordBatch) -> pa.RecordBatch:
         return pa.RecordBatch.from_arrays(convert(batch.columns, len(batch)), schema=wanted)
 
     def fit(batch: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
-        if batch.schema != given:
-            _validate_alike(batch.schema, given, table)
+        if batch.schema != source:
+            _validate_alike(batch.schema, source, table)
         try:
             yield from convert_in_pieces(batch, convert_batch)
         except (pa.ArrowInvalid, pa.ArrowCapacityError) as error:
@@ -65,7 +65,7 @@ def plan_fit(given: pa.Schema, wanted: pa.Schema, table: str) -> Fit:
     return fit
 
 
-def _validate_alike(found: pa.Schema, given: pa.Schema, table: str) -> None:
+def _validate_alike(found: pa.Schema, source: pa.Schema, table: str) -> None:
     """Reject a batch whose columns differ from its stream's schema: columns match by position.
 
     Raises:
@@ -76,7 +76,7 @@ def _validate_alike(found: pa.Schema, given: pa.Schema, table: str) -> None:
             each.name if pa.types.is_nested(each.type) else f"{each.name}: {each.type}"
             for each in schema
         ]
-        for schema in (found, given)
+        for schema in (found, source)
     ]
     if shown[0] != shown[1]:
         raise InvalidRequestError(
@@ -187,21 +187,21 @@ def _rules(table: str) -> Rules:
             return lambda array: cast(array, target)
         return lambda array: _convert_or_refuse(array, target, _CASTS[kinds], misfit)
 
-    def validate_names(given: Sequence[str], wanted: Sequence[str], path: str) -> None:
-        _validate_names(given, wanted, f"{path}." if path else "", table)
+    def validate_names(source: Sequence[str], wanted: Sequence[str], path: str) -> None:
+        _validate_names(source, wanted, f"{path}." if path else "", table)
 
     return Rules(leaf, validate_names)
 
 
-def _validate_names(given: Sequence[str], wanted: Sequence[str], prefix: str, table: str) -> None:
-    twice = [name for name, n in Counter(name.lower() for name in given).items() if n > 1]
+def _validate_names(source: Sequence[str], wanted: Sequence[str], prefix: str, table: str) -> None:
+    twice = [name for name, n in Counter(name.lower() for name in source).items() if n > 1]
     if twice:
         raise InvalidRequestError(
             f"{table}: column {prefix + twice[0]!r} is in the data twice (case does not count); "
             "rename or drop one"
         )
     known = {name.lower() for name in wanted}
-    for name in given:
+    for name in source:
         if name.lower() not in known:
             raise InvalidRequestError(
                 f"{table} has no column {prefix + name!r}; drop it from the data, or write with "

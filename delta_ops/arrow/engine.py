@@ -64,14 +64,14 @@ class ArrowEngine:
         """See `Engine`."""
         return write_replacement(replaced, predicate, transaction)
 
-    def parse_condition(self, given: Any) -> Expression:
+    def parse_condition(self, condition: Any) -> Expression:
         """See `Engine`."""
-        if isinstance(given, str):
-            return parse_expression(given)
-        if isinstance(given, Expression):
-            return given
+        if isinstance(condition, str):
+            return parse_expression(condition)
+        if isinstance(condition, Expression):
+            return condition
         raise InvalidRequestError(
-            f"a condition of a merge is of type {type(given).__name__}; give a text of SQL, "
+            f"a condition of a merge is of type {type(condition).__name__}; give a text of SQL, "
             "such as 'target.id = source.id', or an expression"
         )
 

@@ -38,9 +38,9 @@ class GeneratedColumns:
         """The generated columns, as the table spells them."""
         return self._values.keys()
 
-    def left_out(self, given: Iterable[str]) -> list[str]:
+    def left_out(self, names: Iterable[str]) -> list[str]:
         """Return the generated columns that are not among the given names, in any case."""
-        folded = {name.lower() for name in given}
+        folded = {name.lower() for name in names}
         return [name for name in self._values if name.lower() not in folded]
 
     def fill(

@@ -80,7 +80,7 @@ def _change_pool() -> Callable[[], None]:
     return restore
 
 
-def _give_memory_back() -> Callable[[], None]:
+def _return_memory() -> Callable[[], None]:
     had_huge_pages = _prctl(_ARE_HUGE_PAGES_OFF) == 0
     pa.jemalloc_set_decay_ms(0)
     if had_huge_pages:
@@ -102,7 +102,7 @@ def _prctl(what: int, value: int = 0) -> int:
     return answer
 
 
-_fast_pool_used, _memory_given_back = _Shared(_change_pool), _Shared(_give_memory_back)
+_fast_pool_used, _memory_returned = _Shared(_change_pool), _Shared(_return_memory)
 
 
 @contextmanager
@@ -119,7 +119,7 @@ def sparing_memory() -> Iterator[None]:
 
 
 @contextmanager
-def giving_memory_back() -> Iterator[None]:
+def returning_memory() -> Iterator[None]:
     """Return memory to the system immediately instead of a second later.
 
     A second of reading can allocate more than a rewrite may hold. Contexts may be nested or
@@ -128,5 +128,5 @@ def giving_memory_back() -> Iterator[None]:
     if fast_pool() is None:
         yield
         return
-    with _memory_given_back.lasting():
+    with _memory_returned.lasting():
         yield

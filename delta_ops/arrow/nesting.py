@@ -143,11 +143,11 @@ def decimal_to_decimal(values: pa.Array, target: pa.DataType) -> pa.Array:
         pa.ArrowException: A number has too many digits.
     """
     fitted = values.cast(target)
-    given = values.type
-    if target.precision - target.scale >= given.precision - given.scale:
+    source = values.type
+    if target.precision - target.scale >= source.precision - source.scale:
         return fitted
     # Arrow appends zeros without an overflow check; a wrapped number does not convert back.
-    if not fitted.cast(given).equals(values):
+    if not fitted.cast(source).equals(values):
         raise pa.ArrowInvalid(f"a number has too many digits for {target}")
     return fitted
 

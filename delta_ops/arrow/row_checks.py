@@ -116,14 +116,14 @@ def plan_check(
     validate_rule(rule, definition.schema, table)
     find_broken = _plan_filter(rule, definition, table)
     is_generated = isinstance(rule, Generated)
-    said = "has another value than its expression makes" if is_generated else "is not true"
+    problem = "has another value than its expression makes" if is_generated else "is not true"
     cure = "leave the column out" if is_generated else "correct these rows or leave them out"
 
     def validate(rows: pa.RecordBatch) -> None:
         broken = find_broken(rows)
         if len(broken):
             raise InvalidRequestError(
-                f"{table}: {rule} ({rule.expression}) {said} (rows: {len(broken)} of a batch of "
+                f"{table}: {rule} ({rule.expression}) {problem} (rows: {len(broken)} of a batch of "
                 f"{len(rows)}, the first: {describe_row(broken)}); {cure}, nothing was committed"
             )
 

@@ -38,8 +38,8 @@ def operation_command(entry: OperationEntry[Any]) -> click.Command:
     command = table_argument(dry_run_option(json_option(run)))
     for option in reversed(entry.options):
         command = _click_option(option)(command)
-    said = (entry.act.__doc__ or "").partition("\n")[0]
-    return click.command(entry.command, help=said)(command)
+    summary = (entry.act.__doc__ or "").partition("\n")[0]
+    return click.command(entry.command, help=summary)(command)
 
 
 def _click_option(option: Option) -> Any:

@@ -125,8 +125,8 @@ class PolicyAttributes(dg.Resolvable, dg.Model):
             InvalidRequestError: A pattern, an operation, an option or a number is invalid.
         """
         values = {name: getattr(self, name) for name in type(self).model_fields}
-        given = {} if self.thresholds is None else self.thresholds.model_dump(exclude_none=True)
-        return MaintenancePolicy(**{**values, "thresholds": HealthThresholds(**given)})
+        limits = {} if self.thresholds is None else self.thresholds.model_dump(exclude_none=True)
+        return MaintenancePolicy(**{**values, "thresholds": HealthThresholds(**limits)})
 
 
 def policies_from(attributes: Sequence[PolicyAttributes]) -> list[MaintenancePolicy]:

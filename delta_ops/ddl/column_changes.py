@@ -86,11 +86,11 @@ def add(transaction: Transaction, columns: Sequence[NewColumn]) -> Alteration:
     paths, positions = [], []
     for column in columns:
         *parent, name = path_of_name(column.name, StructType())
-        struct, spelt = find_struct(schema, tuple(parent))
+        struct, exact_path = find_struct(schema, tuple(parent))
         after = None if column.after is None else _plain_name(struct, column.after)
         field = _new_field(name, column)
-        schema = add_field(schema, spelt, field, first=column.first, after=after)
-        paths.append((*spelt, name))
+        schema = add_field(schema, exact_path, field, first=column.first, after=after)
+        paths.append((*exact_path, name))
         positions.append(_position(column, after))
     transaction.change_table(SetColumns(schema=schema))
     # With column mapping, the definition has the column ids.
@@ -172,10 +172,10 @@ def change_type(transaction: Transaction, column: str, wanted: DataType) -> Alte
     """Widen the type of a column, of a field of a struct, or of a member of an array or a map."""
     definition, table = transaction.definition, transaction.log.uri
     schema = definition.schema
-    path, field, inner, given = find_member(schema, path_of_name(column, schema))
-    if given == wanted:
+    path, field, inner, current = find_member(schema, path_of_name(column, schema))
+    if current == wanted:
         return None
-    _refuse_type((*path, *inner), given, wanted, table)
+    _refuse_type((*path, *inner), current, wanted, table)
     if is_float_partition(definition, path):
         raise InvalidRequestError(
             f"{table}: column {name_of_path((*path, *inner))} keeps its type: the table is "
@@ -194,7 +194,7 @@ def change_type(transaction: Transaction, column: str, wanted: DataType) -> Alte
         )
     widened = replace(field, data_type=replace_member(field.data_type, inner, wanted))
     change = SetColumns(
-        schema=replace_field(schema, path, describe_widening(widened, inner, given, wanted)),
+        schema=replace_field(schema, path, describe_widening(widened, inner, current, wanted)),
         features=("timestampNtz",) if wanted == TIMESTAMP_NTZ else (),
     )
     transaction.change_table(change)
@@ -286,13 +286,13 @@ def _changed_column(path: ColumnPath, field: StructField) -> Alteration:
 
 
 def _new_field(name: str, column: NewColumn) -> StructField:
-    given = column.data_type
-    if isinstance(given, str):
-        data_type = parse_type(given)
-    elif isinstance(given, pa.DataType):
-        data_type = schema_from_arrow(pa.schema([pa.field(name, given)])).fields[0].data_type
+    requested = column.data_type
+    if isinstance(requested, str):
+        data_type = parse_type(requested)
+    elif isinstance(requested, pa.DataType):
+        data_type = schema_from_arrow(pa.schema([pa.field(name, requested)])).fields[0].data_type
     else:
-        data_type = given
+        data_type = requested
     metadata = {} if column.comment is None else {"comment": column.comment}
     return StructField(name, allow_nulls(data_type), True, metadata)
 
@@ -313,17 +313,17 @@ def _position(column: NewColumn, after: str | None) -> dict[str, str]:
     return {} if after is None else {"position": f"AFTER {name_of_path((after,))}"}
 
 
-def _refuse_type(path: ColumnPath, given: DataType, wanted: DataType, table: str) -> None:
+def _refuse_type(path: ColumnPath, current: DataType, wanted: DataType, table: str) -> None:
     """Reject a type that is not wider than the column's type."""
     name = name_of_path(path)
-    if isinstance(given, StructType | ArrayType | MapType):
+    if isinstance(current, StructType | ArrayType | MapType):
         raise InvalidRequestError(
             f"{table}: column {name} is nested; widen what is in it by its own name, such as "
-            f"{name}.{_first_member(given)}"
+            f"{name}.{_first_member(current)}"
         )
-    if not is_widening(given, wanted):
+    if not is_widening(current, wanted):
         raise InvalidRequestError(
-            f"{table}: column {name} of type {given.name} cannot become {wanted.name}: not "
+            f"{table}: column {name} of type {current.name} cannot become {wanted.name}: not "
             "every value is one of that type. Write the table anew with overwrite_schema=True"
         )
 

@@ -87,19 +87,19 @@ def upgrade_protocol(
     """
     validate_arguments(upgrade_protocol, locals())
     log = log_of(target, storage_options)
-    asked = _protocol_of_versions(reader_version, writer_version, log.uri)
+    requested = _protocol_of_versions(reader_version, writer_version, log.uri)
 
     def change(transaction: Transaction) -> Alteration | None:
-        wanted = (*features_of_writers(asked), *features_of_readers(asked))
+        wanted = (*features_of_writers(requested), *features_of_readers(requested))
         protocol = add_features(transaction.protocol, wanted)
         if protocol == transaction.protocol:
             return None
         transaction.change_table(SetDefinition(metadata=transaction.metadata, protocol=protocol))
-        said = {
+        new_protocol = {
             "minReaderVersion": protocol.min_reader_version,
             "minWriterVersion": protocol.min_writer_version,
         }
-        return Alteration(operation="UPGRADE PROTOCOL", parameters={"newProtocol": said})
+        return Alteration(operation="UPGRADE PROTOCOL", parameters={"newProtocol": new_protocol})
 
     return alter(log, change, txn, user_metadata, None, dry_run)
 
@@ -114,22 +114,24 @@ def _protocol_of_versions(reader: int, writer: int, table: str) -> Protocol:
         )
     lists_of_readers = () if reader == FEATURES_READER_VERSION else None
     lists_of_writers = () if writer == FEATURES_WRITER_VERSION else None
-    asked = Protocol(
+    requested = Protocol(
         min_reader_version=reader,
         min_writer_version=writer,
         reader_features=lists_of_readers,
         writer_features=lists_of_writers,
     )
-    of_writers, of_readers = features_of_writers(asked), features_of_readers(asked)
+    of_writers, of_readers = features_of_writers(requested), features_of_readers(requested)
     if reader < FEATURES_READER_VERSION and writer < FEATURES_WRITER_VERSION:
-        apart = {each for each in (*of_writers, *of_readers) if feature_of(each).for_readers}
-        if any((each in of_writers) != (each in of_readers) for each in apart):
+        reader_features = {
+            each for each in (*of_writers, *of_readers) if feature_of(each).for_readers
+        }
+        if any((each in of_writers) != (each in of_readers) for each in reader_features):
             raise InvalidRequestError(
                 f"{table}: reader version {reader} does not go with writer version {writer}: "
-                f"{', '.join(sorted(apart))} is known to one of them only; give 1 with 2 to 4, or "
-                "2 with 5 or 6, or add features by their names"
+                f"{', '.join(sorted(reader_features))} is known to one of them only; give 1 with "
+                "2 to 4, or 2 with 5 or 6, or add features by their names"
             )
-    return asked
+    return requested
 
 
 def drop_feature(

@@ -89,12 +89,12 @@ def load_checksum_txn_id(storage: Storage, directory: str, version: int) -> str 
     return None if stored is None else _txn_id(stored)
 
 
-def tells_state(said: VersionChecksum, table: str) -> bool:
+def has_readable_state(checksum: VersionChecksum, table: str) -> bool:
     """Whether a checksum holds protocol and metadata that delta_ops can open."""
-    if said.protocol is None or said.metadata is None:
+    if checksum.protocol is None or checksum.metadata is None:
         return False
     try:
-        definition = TableDefinition(protocol=said.protocol, metadata=said.metadata)
+        definition = TableDefinition(protocol=checksum.protocol, metadata=checksum.metadata)
         validate(definition, "open", table=table)
     except DeltaOpsError:  # if the checksum is right, opening the checkpoint fails the same way
         return False
@@ -102,7 +102,7 @@ def tells_state(said: VersionChecksum, table: str) -> bool:
 
 
 def validate_checkpoint(
-    said: VersionChecksum, of_checkpoint: TableState, of_commits: TableState, table: str
+    checksum: VersionChecksum, of_checkpoint: TableState, of_commits: TableState, table: str
 ) -> None:
     """Compare values taken from a checksum with the checkpoint.
 
@@ -114,42 +114,42 @@ def validate_checkpoint(
         LogCorruptError: They disagree.
     """
     taken = replace(
-        said,
-        protocol=None if of_commits.protocol else said.protocol,
-        metadata=None if of_commits.metadata else said.metadata,
+        checksum,
+        protocol=None if of_commits.protocol else checksum.protocol,
+        metadata=None if of_commits.metadata else checksum.metadata,
     )
     protocol = of_commits.protocol or of_checkpoint.protocol
     metadata = of_commits.metadata or of_checkpoint.metadata
     if protocol is None or metadata is None:
         missing = "metaData" if protocol else "protocol"
         raise LogCorruptError(
-            table, said.path, f"the checkpoint that it goes with has no {missing}"
+            table, checksum.path, f"the checkpoint that it goes with has no {missing}"
         )
     for what, value, found in differences(taken, protocol, metadata):
         raise LogCorruptError(
             table,
-            said.path,
+            checksum.path,
             f"it says that {what} is {value}, and by the checkpoint it is {found}; one of them is "
             "damaged: compare with a backup, and delete this file if the checkpoint is right",
         )
 
 
 def differences(
-    said: VersionChecksum, protocol: Protocol, metadata: Metadata
+    checksum: VersionChecksum, protocol: Protocol, metadata: Metadata
 ) -> Iterator[tuple[str, Any, Any]]:
     """Differing fields of protocol and metadata: name, value in the checksum, actual value."""
     pairs: list[tuple[str, Any, Any]] = []
-    if said.protocol is not None:
-        pairs += _pairs("protocol", _protocol_fields(said.protocol), _protocol_fields(protocol))
-    if said.metadata is not None:
-        pairs += _pairs("metadata", _metadata_fields(said.metadata), _metadata_fields(metadata))
+    if checksum.protocol is not None:
+        pairs += _pairs("protocol", _protocol_fields(checksum.protocol), _protocol_fields(protocol))
+    if checksum.metadata is not None:
+        pairs += _pairs("metadata", _metadata_fields(checksum.metadata), _metadata_fields(metadata))
     return (pair for pair in pairs if pair[1] != pair[2])
 
 
 def _pairs(
-    what: str, said: Mapping[str, Any], found: Mapping[str, Any]
+    what: str, recorded: Mapping[str, Any], found: Mapping[str, Any]
 ) -> list[tuple[str, Any, Any]]:
-    return [(f"{what}.{name}", value, found[name]) for name, value in said.items()]
+    return [(f"{what}.{name}", value, found[name]) for name, value in recorded.items()]
 
 
 def _protocol_fields(protocol: Protocol) -> dict[str, Any]:

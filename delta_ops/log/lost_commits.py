@@ -16,9 +16,9 @@ from dataclasses import dataclass
 
 from delta_ops.log.checksum import (
     VersionChecksum,
+    has_readable_state,
     load_checksum,
     load_checksum_txn_id,
-    tells_state,
 )
 from delta_ops.log.commit_file import CommitMark, read_txn_id
 from delta_ops.log.segment import Segment
@@ -72,18 +72,18 @@ def load_state_checksum(
         marks: Marks of all commits of the segment.
     """
     version = segment.checksum_version
-    said = None if version is None else load_checksum(storage, directory, version)
-    if said is None:
+    checksum = None if version is None else load_checksum(storage, directory, version)
+    if checksum is None:
         return NO_CHECKSUM
     txn_id = next((mark.txn_id for mark in marks if mark.version == version), None)
     is_of_checkpoint = segment.checkpoint is not None and version == segment.checkpoint.version
-    if is_of_checkpoint and said.txn_id is not None and segment.checkpoint_commit is not None:
+    if is_of_checkpoint and checksum.txn_id is not None and segment.checkpoint_commit is not None:
         txn_id = read_txn_id(storage, segment.checkpoint_commit)
-    fits = said.txn_id in (None, txn_id) and tells_state(said, storage.uri)
+    fits = checksum.txn_id in (None, txn_id) and has_readable_state(checksum, storage.uri)
     return StateChecksum(
-        checksum=said if fits else None,
+        checksum=checksum if fits else None,
         txn_id=txn_id,
-        lost=_lost_commit(said.version, said.txn_id, txn_id),
+        lost=_lost_commit(checksum.version, checksum.txn_id, txn_id),
     )
 
 
@@ -101,8 +101,8 @@ def find_lost_commits(
     """
 
     def look(mark: CommitMark) -> LostCommit | None:
-        said = load_checksum_txn_id(storage, directory, mark.version)
-        return _lost_commit(mark.version, said, mark.txn_id)
+        recorded = load_checksum_txn_id(storage, directory, mark.version)
+        return _lost_commit(mark.version, recorded, mark.txn_id)
 
     compared = {each.version for each in (opened.lost, opened.checksum) if each is not None}
     named = [m for m in marks if m.txn_id is not None and m.version not in compared]
@@ -112,7 +112,7 @@ def find_lost_commits(
     return sorted(lost, key=lambda each: each.version)
 
 
-def _lost_commit(version: int, said: str | None, standing: str | None) -> LostCommit | None:
-    if said is None or standing is None or said == standing:
+def _lost_commit(version: int, recorded: str | None, standing: str | None) -> LostCommit | None:
+    if recorded is None or standing is None or recorded == standing:
         return None
-    return LostCommit(version=version, txn_id=said, standing_txn_id=standing)
+    return LostCommit(version=version, txn_id=recorded, standing_txn_id=standing)

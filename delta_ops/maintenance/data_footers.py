@@ -62,9 +62,9 @@ def read_data_footer(snapshot: Snapshot, add: AddFile) -> pq.FileMetaData | str:
 
 
 def _read_footer(snapshot: Snapshot, add: AddFile, path: str) -> pq.FileMetaData | str:
-    said = FileInfo(path, size=add.size, modified_ms=add.modification_time)
+    recorded = FileInfo(path, size=add.size, modified_ms=add.modification_time)
     try:
-        footer = read_footer(snapshot.storage, said)
+        footer = read_footer(snapshot.storage, recorded)
         groups = range(footer.metadata.num_row_groups)
         validate_chunks(footer.metadata, footer.size, range(footer.metadata.num_columns), groups)
     except (ValueError, StorageError) as error:

@@ -124,9 +124,9 @@ def maintain(
     failed: Exception | None = None
     for operation in plan.operations if operations is None else operations:
         entry = entry_of(operation)
-        given = settings.get(operation, {})
+        values = settings.get(operation, {})
         try:
-            result = entry.run(log, request, given, dry_run=dry_run)
+            result = entry.run(log, request, values, dry_run=dry_run)
         except Exception as error:
             if raise_errors:
                 raise
@@ -145,15 +145,15 @@ def validate_options(options: Mapping[Operation, Mapping[str, Any]]) -> None:
     Raises:
         InvalidRequestError: An operation or option is unknown.
     """
-    for operation, given in options.items():
+    for operation, values in options.items():
         entry = entry_of(operation)
-        if not isinstance(given, Mapping):
+        if not isinstance(values, Mapping):
             raise InvalidRequestError(
                 f"the options of {entry.name} are no mapping; give its arguments by their names"
             )
         taken = {"log", "dry_run", *entry.arguments(Request())}
         known = [name for name in signature(entry.act).parameters if name not in taken]
-        unknown = next((name for name in given if name not in known), None)
+        unknown = next((name for name in values if name not in known), None)
         if unknown is not None:
             raise InvalidRequestError(
                 f"{entry.name} has no option {unknown!r}; choose from {', '.join(known)}"

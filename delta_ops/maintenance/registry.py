@@ -68,8 +68,8 @@ def findings_of_operations(facts: Facts, thresholds: HealthThresholds) -> tuple[
 
 def due_operations(findings: Iterable[Finding]) -> tuple[Operation, ...]:
     """The operations that findings make due, in order, also refused operations."""
-    asked = {each.operation for each in findings if each.verdict == "due"}
-    return tuple(entry.name for entry in OPERATIONS if entry.name in asked)
+    due = {each.operation for each in findings if each.verdict == "due"}
+    return tuple(entry.name for entry in OPERATIONS if entry.name in due)
 
 
 def refusals(snapshot: Snapshot) -> dict[Operation, tuple[str, ...]]:

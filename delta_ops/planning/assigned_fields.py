@@ -51,21 +51,21 @@ def whole_values(
     by_column: dict[str, dict[ColumnPath, T]] = {}
     for path, value in values.items():
         spelled = locate(path, schema).path
-        given = by_column.setdefault(spelled[0], {})
-        for other in given:
+        assigned = by_column.setdefault(spelled[0], {})
+        for other in assigned:
             shorter = min(len(spelled), len(other))
             if spelled[:shorter] == other[:shorter]:
                 raise InvalidRequestError(
                     f"{table}: column {name_of_path(spelled[:shorter])} is given a value twice "
                     "(case does not count); give it once, as a whole or by its fields"
                 )
-        given[spelled] = value
+        assigned[spelled] = value
 
     def whole_value(path: ColumnPath, data_type: DataType) -> T:
-        given = by_column[path[0]]
-        if path in given:
-            return given[path]
-        if not any(each[: len(path)] == path for each in given):
+        assigned = by_column[path[0]]
+        if path in assigned:
+            return assigned[path]
+        if not any(each[: len(path)] == path for each in assigned):
             return keep(path)
         assert isinstance(data_type, StructType)
         return make_struct(

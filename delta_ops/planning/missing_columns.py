@@ -36,16 +36,16 @@ def find_missing(names: Iterable[str], definition: TableDefinition, table: str) 
     Raises:
         InvalidRequestError: The data have an identity column whose values are always generated.
     """
-    given = {name.lower() for name in names}
+    present = {name.lower() for name in names}
     identities = identity_columns(definition.schema)
     for each in identities:
-        if each.name.lower() in given and not each.allows_given_values:
+        if each.name.lower() in present and not each.allows_explicit_values:
             raise InvalidRequestError(
                 f"{table}: the values of identity column {each.name} are always generated; drop "
                 "it from the data"
             )
-    counted = tuple(each for each in identities if each.name.lower() not in given)
-    filled = given.union(each.name.lower() for each in counted)
+    counted = tuple(each for each in identities if each.name.lower() not in present)
+    filled = present.union(each.name.lower() for each in counted)
     has_defaults = definition.has("allowColumnDefaults")
     defaults = column_defaults(definition.schema) if has_defaults else {}
     return FilledColumns(

@@ -73,7 +73,7 @@ class Protocol:
     writer_features: tuple[str, ...] | None = None
     """None below writer version 7."""
 
-    def asks_the_same(self, other: Protocol) -> bool:
+    def requires_same(self, other: Protocol) -> bool:
         """Whether both require the same of a client, in any order of features.
 
         Some writers repeat a table's protocol with its features in another order.

@@ -128,8 +128,8 @@ def present_rows(structs: pa.StructArray, action: str) -> pa.StructArray:
         return structs
     present = pc.struct_field(structs, key).is_valid()
     if structs.type.get_field_index(witness) >= 0:
-        stray = pc.and_not(pc.struct_field(structs, witness).is_valid(), present)
-        if pc.any(stray).as_py():
+        incomplete = pc.and_not(pc.struct_field(structs, witness).is_valid(), present)
+        if pc.any(incomplete).as_py():
             raise ValueError(f"an action {action} has no {key}")
     rows = structs if pc.all(present).as_py() else structs.filter(present)
     if action == "add":
@@ -137,9 +137,9 @@ def present_rows(structs: pa.StructArray, action: str) -> pa.StructArray:
     return rows
 
 
-def validate_version(said: Sequence[int], version: int) -> None:
+def validate_version(versions: Sequence[int], version: int) -> None:
     """Refuse a V2 checkpoint whose recorded version differs from its file name."""
-    other = next((each for each in said if each != version), None)
+    other = next((each for each in versions if each != version), None)
     if other is not None:
         raise ValueError(f"it says that it is of version {other}")
 

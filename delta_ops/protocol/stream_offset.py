@@ -62,32 +62,32 @@ def stream_offset_from_json(text: str) -> StreamOffset:
         InvalidRequestError: The text is not an offset of a Delta table, or has a later version.
     """
     try:
-        said = json.loads(text)
+        fields = json.loads(text)
     except ValueError:
-        said = None
-    if not isinstance(said, dict) or not _is_offset(said):
+        fields = None
+    if not isinstance(fields, dict) or not _is_offset(fields):
         raise InvalidRequestError(
             f"the checkpoint has the offset {text[:200]!r}, which is none of a Delta table; it is "
             "of another source, so give this query a checkpoint_location of its own"
         )
-    if said["sourceVersion"] not in _KNOWN:
+    if fields["sourceVersion"] not in _KNOWN:
         raise InvalidRequestError(
-            f"the checkpoint has an offset of version {said['sourceVersion']}, which this version "
-            "of delta_ops does not know; continue the query with the engine that wrote it"
+            f"the checkpoint has an offset of version {fields['sourceVersion']}, which this "
+            "version of delta_ops does not know; continue the query with the engine that wrote it"
         )
     return StreamOffset(
-        table_id=said["reservoirId"],
-        version=said["reservoirVersion"],
-        index=max(said["index"], -1),
-        is_starting_version=said["isStartingVersion"],
+        table_id=fields["reservoirId"],
+        version=fields["reservoirVersion"],
+        index=max(fields["index"], -1),
+        is_starting_version=fields["isStartingVersion"],
     )
 
 
-def _is_offset(said: dict[str, Any]) -> bool:
+def _is_offset(fields: dict[str, Any]) -> bool:
     numbers = ("sourceVersion", "reservoirVersion", "index")
     return (
-        all(type(said.get(name)) is int for name in numbers)
-        and said["reservoirVersion"] >= 0
-        and isinstance(said.get("reservoirId"), str)
-        and isinstance(said.get("isStartingVersion"), bool)
+        all(type(fields.get(name)) is int for name in numbers)
+        and fields["reservoirVersion"] >= 0
+        and isinstance(fields.get("reservoirId"), str)
+        and isinstance(fields.get("isStartingVersion"), bool)
     )

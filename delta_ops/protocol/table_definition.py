@@ -364,10 +364,10 @@ def _validate_schema(definition: TableDefinition, table: str) -> None:
     columns = definition.partition_columns
     try:
         schema = definition.schema
-        spelt = {name: find_field(schema, name).name for name in columns}
+        exact_names = {name: find_field(schema, name).name for name in columns}
     except InvalidRequestError as error:
         raise LogCorruptError(table, "metaData", error.message.rstrip(".")) from error
-    for name, other in spelt.items():
+    for name, other in exact_names.items():
         if name != other:  # either spelling alone would miss values in half of the code
             raise LogCorruptError(
                 table, "metaData", f"the partition column {name} is called {other} in the schema"
@@ -386,8 +386,8 @@ def _untold_mapping(
 ) -> Iterator[str]:
     # Without the feature the mode has no effect, but the files may still be mapped.
     mapping = feature_of("columnMapping")
-    is_told = mapping.name in features_of_readers(definition.protocol)
-    if definition.is_mapped and not (is_told and mapping.supports(operation, engine)):
+    is_listed = mapping.name in features_of_readers(definition.protocol)
+    if definition.is_mapped and not (is_listed and mapping.supports(operation, engine)):
         yield mapping.name
 
 

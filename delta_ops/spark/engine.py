@@ -85,9 +85,9 @@ class SparkEngine:
         """See `Engine`."""
         return write_replacement(self._spark, replaced, predicate, transaction, self._settings)
 
-    def parse_condition(self, given: Any) -> SparkCondition:
+    def parse_condition(self, condition: Any) -> SparkCondition:
         """See `Engine`."""
-        return parse_condition(given)
+        return parse_condition(condition)
 
     def parse_own_condition(self, text: str) -> SparkCondition:
         """See `Engine`."""

@@ -94,32 +94,32 @@ def select_table_columns(
     rows: DataFrame,
     definition: TableDefinition,
     fields: Sequence[StructField],
-    beside: Sequence[tuple[str, str]] = (),
+    extra: Sequence[tuple[str, str]] = (),
 ) -> DataFrame:
     """Select the table's columns from rows with the columns of `stored_schema` and `log_schema`.
 
     Args:
-        beside: Further columns to keep, as pairs of old and new name.
+        extra: Further columns to keep, as pairs of old and new name.
     """
     stored = [_drop_void(_rename_as_stored(definition, (each,))).fields for each in fields]
     renamed = [
-        (given[0].name, each.name)
-        for given, each in zip(stored, fields, strict=True)
-        if given and _is_as_stored(given[0].data_type, each.data_type)
+        (source[0].name, each.name)
+        for source, each in zip(stored, fields, strict=True)
+        if source and _is_as_stored(source[0].data_type, each.data_type)
     ]
     if len(renamed) == len(fields):
-        return select_columns(rows, [*renamed, *beside])
+        return select_columns(rows, [*renamed, *extra])
     return rows.select(
-        *(_table_column(given, each) for given, each in zip(stored, fields, strict=True)),
-        *(named_column(stored).alias(name) for stored, name in beside),
+        *(_table_column(source, each) for source, each in zip(stored, fields, strict=True)),
+        *(named_column(stored).alias(name) for stored, name in extra),
     )
 
 
 def _table_column(stored: Sequence[StructField], field: StructField) -> Column:
     if not stored:
         return _null(field.data_type).alias(field.name)
-    (given,) = stored
-    column = _convert(named_column(given.name), given.data_type, field.data_type)
+    (source,) = stored
+    column = _convert(named_column(source.name), source.data_type, field.data_type)
     return column.alias(field.name)
 
 
@@ -144,19 +144,19 @@ def _drop_void(data_type: T) -> T:
     return map_structs(data_type, drop)
 
 
-def _is_as_stored(given: DataType, wanted: DataType) -> bool:
-    return _drop_void(wanted) == wanted and _spark_type(given) == _spark_type(wanted)
+def _is_as_stored(source: DataType, wanted: DataType) -> bool:
+    return _drop_void(wanted) == wanted and _spark_type(source) == _spark_type(wanted)
 
 
-def _convert(column: Column, given: DataType, wanted: DataType) -> Column:
+def _convert(column: Column, source: DataType, wanted: DataType) -> Column:
     """Convert a column to the table's field names, and add its void fields as null."""
-    if _is_as_stored(given, wanted):
+    if _is_as_stored(source, wanted):
         return column
     if _drop_void(wanted) == wanted:
         return column.cast(_spark_type(wanted))  # a cast renames struct fields by position
-    match given, wanted:
+    match source, wanted:
         case StructType(), StructType():
-            stored = iter(given.fields)
+            stored = iter(source.fields)
             members = [
                 _null(each.data_type).alias(each.name)
                 if is_void(each.data_type)
@@ -168,16 +168,16 @@ def _convert(column: Column, given: DataType, wanted: DataType) -> Column:
             return sf.transform(column, lambda each: _convert(each, element, wanted_element))
         case MapType(), MapType():
             keys, values = (
-                (given.key_type, wanted.key_type),
-                (given.value_type, wanted.value_type),
+                (source.key_type, wanted.key_type),
+                (source.value_type, wanted.value_type),
             )
             column = sf.transform_keys(column, lambda key, _: _convert(key, *keys))
             return sf.transform_values(column, lambda _, item: _convert(item, *values))
     return column
 
 
-def _member(parent: Column, given: StructField, wanted: StructField) -> Column:
-    member = _convert(parent.getField(given.name), given.data_type, wanted.data_type)
+def _member(parent: Column, source: StructField, wanted: StructField) -> Column:
+    member = _convert(parent.getField(source.name), source.data_type, wanted.data_type)
     return member.alias(wanted.name)
 
 

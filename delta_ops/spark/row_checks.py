@@ -132,11 +132,11 @@ def expression_checks(
                 "write with the engine that added it"
             )
         is_generated = isinstance(rule, Generated)
-        said = "has another value than its expression makes" if is_generated else "is not true"
+        problem = "has another value than its expression makes" if is_generated else "is not true"
         cure = "leave the column out" if is_generated else "correct these rows or leave them out"
         yield RowCheck(
             num_broken=_count(~sf.coalesce(sf.expr(condition), sf.lit(False)), among),
-            message=f"{rule} ({rule.expression}) {said}; {cure}, nothing was committed",
+            message=f"{rule} ({rule.expression}) {problem}; {cure}, nothing was committed",
             rule=rule,
         )
 

@@ -94,26 +94,26 @@ def schema_from_spark(schema: spark_types.StructType) -> StructType:
     return describe(found, schema)
 
 
-def describe(columns: StructType, given: spark_types.StructType) -> StructType:
+def describe(columns: StructType, source: spark_types.StructType) -> StructType:
     """Add the DataFrame's metadata to new table columns.
 
     Args:
         columns: Some of the DataFrame's columns, in its order.
-        given: The schema of the DataFrame.
+        source: The schema of the DataFrame.
 
     Raises:
         InvalidRequestError: A table column cannot have this metadata.
     """
     names = {each.name for each in columns.fields}
-    known = [each for each in schema_from_json(given.json()).fields if each.name in names]
+    known = [each for each in schema_from_json(source.json()).fields if each.name in names]
     described = _describe(columns, StructType(tuple(known)), ())
     assert isinstance(described, StructType)
     return described
 
 
-def _describe(data_type: DataType, given: DataType, path: ColumnPath) -> DataType:
+def _describe(data_type: DataType, source: DataType, path: ColumnPath) -> DataType:
     """Add the metadata of a DataFrame's fields to a type."""
-    match data_type, given:
+    match data_type, source:
         case StructType(), StructType():
             return StructType(
                 tuple(
@@ -122,15 +122,15 @@ def _describe(data_type: DataType, given: DataType, path: ColumnPath) -> DataTyp
                         data_type=_describe(each.data_type, known.data_type, (*path, each.name)),
                         metadata=column_metadata(_own_metadata(known), (*path, each.name)),
                     )
-                    for each, known in zip(data_type.fields, given.fields, strict=True)
+                    for each, known in zip(data_type.fields, source.fields, strict=True)
                 )
             )
         case ArrayType(), ArrayType():
-            inner = _describe(data_type.element_type, given.element_type, (*path, "element"))
+            inner = _describe(data_type.element_type, source.element_type, (*path, "element"))
             return replace(data_type, element_type=inner)
         case MapType(), MapType():
-            key = _describe(data_type.key_type, given.key_type, (*path, "key"))
-            value = _describe(data_type.value_type, given.value_type, (*path, "value"))
+            key = _describe(data_type.key_type, source.key_type, (*path, "key"))
+            value = _describe(data_type.value_type, source.value_type, (*path, "value"))
             return replace(data_type, key_type=key, value_type=value)
     return data_type
 

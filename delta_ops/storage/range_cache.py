@@ -102,7 +102,7 @@ class KeptRanges:
         except FileNotFoundError:
             return None
         except OSError as error:
-            _tell(f"{self.cache.directory} is not read: {error.strerror or error}")
+            _warn(f"{self.cache.directory} is not read: {error.strerror or error}")
             return None
         with contextlib.suppress(OSError):  # the directory may be read-only
             os.utime(path)
@@ -117,7 +117,7 @@ class KeptRanges:
                 for (start, end), data in parts.items():
                     self._write(self._name(start, end), data)
         except Exception as error:  # also of filelock, on file systems without locks
-            _tell(f"{self.cache.directory} keeps nothing: {getattr(error, 'strerror', 0) or error}")
+            _warn(f"{self.cache.directory} keeps nothing: {getattr(error, 'strerror', 0) or error}")
 
     def forget(self) -> None:
         """Delete every range of the file."""
@@ -229,6 +229,6 @@ def _open_private(path: str, flags: int) -> int:
 
 
 @lru_cache(maxsize=64)
-def _tell(trouble: str) -> None:
+def _warn(trouble: str) -> None:
     """Log the problem once, since every read would repeat it."""
     logger.warning("The cache of ranges is passed by: %s", trouble)

@@ -214,8 +214,8 @@ def _stored_field(field: StructField) -> StructField:
     return StructField(field.name, StringType(), field.nullable, field.metadata)
 
 
-def _add_sql_type(field: Column, given: StructField) -> Column:
+def _add_sql_type(field: Column, source: StructField) -> Column:
     """Add the CHAR or VARCHAR type to the column's metadata."""
-    if not isinstance(given.dataType, CharType | VarcharType):
+    if not isinstance(source.dataType, CharType | VarcharType):
         return field
-    return replace(field, metadata={**field.metadata, SQL_TYPE: given.dataType.simpleString()})
+    return replace(field, metadata={**field.metadata, SQL_TYPE: source.dataType.simpleString()})

@@ -132,7 +132,7 @@ def commit_change(transaction: Transaction, change: RowChange) -> CommitResult:
         transaction.set_transaction(change.request.txn)
     if done := transaction.done_before():
         return done
-    _validate_feed_tells_all(transaction)
+    _validate_feed_is_complete(transaction)
     ends_ms = transaction.clock() + LONGEST_MS
     while True:
         new = transaction.definition if transaction.creates_table else None
@@ -190,7 +190,7 @@ def _try_change(transaction: Transaction, change: RowChange) -> CommitResult:
             discard_vectors(transaction.log.storage, changed.vectors)
 
 
-def _validate_feed_tells_all(transaction: Transaction) -> None:
+def _validate_feed_is_complete(transaction: Transaction) -> None:
     """Reject a change if the change data feed would miss other changes of the same commit.
 
     If a commit has change files, readers of the feed ignore its other files. Source: PROTOCOL.md,

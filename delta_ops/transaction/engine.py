@@ -110,7 +110,7 @@ class Engine(Protocol):
             transaction: The rows of its new files are recorded as inserted.
         """
 
-    def parse_condition(self, given: Any) -> Condition:
+    def parse_condition(self, condition: Any) -> Condition:
         """Parse the condition of a merge or of one of its clauses.
 
         Args:

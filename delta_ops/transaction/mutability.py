@@ -53,34 +53,34 @@ def validate_assigned(names: Iterable[str], schema: StructType, table: str) -> N
             )
 
 
-def validate_whole(given: DataType, field: StructField, table: str) -> None:
+def validate_whole(source: DataType, field: StructField, table: str) -> None:
     """Reject new struct values that lack fields: existing rows would lose the fields' values.
 
     Args:
-        given: The type of the new values.
+        source: The type of the new values.
         field: The column that gets the values.
 
     Raises:
         InvalidRequestError: The new values lack a field.
     """
-    for path in _missing_fields(given, field.data_type, field.name):
+    for path in _missing_fields(source, field.data_type, field.name):
         raise InvalidRequestError(
             f"{table}: new values of column {field.name} lack the field {path}, which rows that "
             "are there would lose; give all fields, as NULL one that shall be null"
         )
 
 
-def _missing_fields(given: DataType, wanted: DataType, path: str) -> Iterator[str]:
-    match given, wanted:
+def _missing_fields(source: DataType, wanted: DataType, path: str) -> Iterator[str]:
+    match source, wanted:
         case StructType(), StructType():
             for each in wanted.fields:
-                found = given.fields_by_lower_name.get(each.name.lower())
+                found = source.fields_by_lower_name.get(each.name.lower())
                 inner = f"{path}.{each.name}"
                 if found:
                     yield from _missing_fields(found[0].data_type, each.data_type, inner)
                 else:
                     yield inner
         case ArrayType(), ArrayType():
-            yield from _missing_fields(given.element_type, wanted.element_type, f"{path}.element")
+            yield from _missing_fields(source.element_type, wanted.element_type, f"{path}.element")
         case MapType(), MapType():
-            yield from _missing_fields(given.value_type, wanted.value_type, f"{path}.value")
+            yield from _missing_fields(source.value_type, wanted.value_type, f"{path}.value")

@@ -197,8 +197,8 @@ class Clause:
     @property
     def described(self) -> dict[str, str]:
         """The clause in `operationParameters`, as the reference implementation writes it."""
-        said = {} if self.predicate is None else {"predicate": self.predicate.text}
-        return {"actionType": self.action, **said}
+        parameters = {} if self.predicate is None else {"predicate": self.predicate.text}
+        return {"actionType": self.action, **parameters}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -49,7 +49,7 @@ class RewriteGroup:
     order: CurveOrder | None = None
     """The order of the rows over all output files; None keeps the input order."""
 
-    apart: Predicate | None = None
+    separate: Predicate | None = None
     """Matching rows get their own files. With an order by one column these are the last files, so
     rows that continue the table do not share a file with rows that overlap older data."""
 

@@ -85,11 +85,11 @@ class Changed:
         self.num_vectors_removed += sum(each.deletion_vector is not None for each in files)
         self.removed_bytes += sum(each.size for each in files)
 
-    def tell(self, files: Iterable[AddCdcFile]) -> None:
+    def record(self, files: Iterable[AddCdcFile]) -> None:
         """Add written files of the change data feed to the commit."""
-        told = tuple(files)
-        self.change_files += told
-        self.transaction.apply(AddChangeFiles(files=told))
+        recorded = tuple(files)
+        self.change_files += recorded
+        self.transaction.apply(AddChangeFiles(files=recorded))
 
     def mark_deleted(self, files: Sequence[TouchedFile]) -> None:
         """Mark the matching rows of files as deleted by deletion vectors.

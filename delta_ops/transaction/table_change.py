@@ -43,7 +43,7 @@ from delta_ops.protocol.schema.column_names import name_of_column
 from delta_ops.protocol.schema.evolution import (
     keep_variants,
     merge_schemas,
-    validate_given_once,
+    validate_unique_names,
     widen_types,
 )
 from delta_ops.protocol.table_definition import (
@@ -98,14 +98,14 @@ class SetColumns:
 class MergeColumns:
     """Add the columns, and fields of structs, that only the data have."""
 
-    given: StructType
+    data_schema: StructType
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OverwriteColumns:
     """Replace the columns with the columns of the data."""
 
-    given: StructType
+    data_schema: StructType
     partition_by: Sequence[str] | None = None
     """Partition columns; None keeps the table's own."""
 
@@ -208,8 +208,8 @@ def _wanted_definition(
             return _set_properties(before, change, table)
         case SetColumns():
             return _set_columns(before, change, table)
-        case MergeColumns(given=given):
-            merged = _merged_columns(before, given, table)
+        case MergeColumns(data_schema=data_schema):
+            merged = _merged_columns(before, data_schema, table)
             return before if merged is None else _add_needed_features(before, merged, table)
         case OverwriteColumns():
             return _add_needed_features(before, _overwritten(before, change, table), table)
@@ -317,13 +317,15 @@ def _add_needed_features(
     return replace(wanted, protocol=add_features(before.protocol, added))
 
 
-def _merged_columns(before: TableDefinition, given: StructType, table: str) -> Metadata | None:
+def _merged_columns(
+    before: TableDefinition, data_schema: StructType, table: str
+) -> Metadata | None:
     """The metadata with the columns that only the data have; None without such columns."""
-    validate_given_once(given, table)
+    validate_unique_names(data_schema, table)
     known = before.schema
     if TYPE_WIDENING.value_in(before.metadata.configuration):
-        known = widen_types(known, given, lambda path: _keeps_type(before, path))
-    merged = merge_schemas(known, given)
+        known = widen_types(known, data_schema, lambda path: _keeps_type(before, path))
+    merged = merge_schemas(known, data_schema)
     if merged == before.schema:
         return None
     validate_names(merged, before.schema, is_mapped=before.is_mapped)
@@ -341,10 +343,12 @@ def _keeps_type(definition: TableDefinition, path: ColumnPath) -> bool:
 def _overwritten(before: TableDefinition, change: OverwriteColumns, table: str) -> Metadata:
     names = change.partition_by
     if names is None:
-        names = [_partition_column(change.given, each, table) for each in before.partition_columns]
-    schema = keep_variants(change.given, before.schema)
+        names = [
+            _partition_column(change.data_schema, each, table) for each in before.partition_columns
+        ]
+    schema = keep_variants(change.data_schema, before.schema)
     columns = _valid_columns(schema, names, before.metadata.configuration)
-    _validate_constraints(change.given, before, table)
+    _validate_constraints(change.data_schema, before, table)
     return replace(before.metadata, schema_string=schema_to_json(schema), partition_columns=columns)
 
 

@@ -200,7 +200,7 @@ def stage(
 def _rule_of_replacement(replaced: Predicate, definition: TableDefinition) -> SourceRule:
     """The rule that an overwrite accepts only rows that match its predicate."""
     text = shorten(predicate_text(replaced), _SHOWN_CHARACTERS)
-    emptied = [name for name in definition.partition_columns if _asks_for_empty(name, replaced)]
+    emptied = [name for name in definition.partition_columns if _selects_empty(name, replaced)]
     note = f". An empty value of partition column {emptied[0]!r} is null" if emptied else ""
     message = (
         f"the data have rows for which {text} is not true, which would be added outside of what is "
@@ -210,7 +210,7 @@ def _rule_of_replacement(replaced: Predicate, definition: TableDefinition) -> So
     return SourceRule(predicate=replaced, message=message)
 
 
-def _asks_for_empty(name: str, predicate: Predicate) -> bool:
+def _selects_empty(name: str, predicate: Predicate) -> bool:
     """Whether a predicate compares a column with an empty text."""
     for leaf in leaves_of(predicate):
         values = leaf.values if isinstance(leaf, In) else [getattr(leaf, "value", None)]
@@ -236,8 +236,8 @@ def _replace(
     plan = plan_replacement(
         transaction.snapshot, predicate, partition_time_zone=transaction.partition_time_zone
     )
-    tells_rows = bool(plan.mixed) and transaction.definition.has_change_feed
-    if tells_rows and transaction.draft.removes_rows:
+    records_rows = bool(plan.mixed) and transaction.definition.has_change_feed
+    if records_rows and transaction.draft.removes_rows:
         raise InvalidRequestError(
             f"{transaction.log.uri}: this commit removes rows already, which the change data feed "
             "would miss beside rows that are replaced; commit them one after the other"
@@ -245,7 +245,7 @@ def _replace(
     transaction.remove_rows(plan.matched)
     if not plan.mixed:
         return
-    if tells_rows:
+    if records_rows:
         replaced = chain(add_files(plan.matched), plan.mixed)
         changes = engine.write_replacement(replaced, predicate, transaction)
         written += changes
@@ -276,19 +276,21 @@ def _change_columns(
             # The replaced rows are older than the new columns.
             resolve(request.replace_where, transaction.snapshot.schema)
     if request.overwrite_schema:
-        given = schema_of_data()
-        transaction.change_table(OverwriteColumns(given=given, partition_by=request.partition_by))
+        data_schema = schema_of_data()
+        transaction.change_table(
+            OverwriteColumns(data_schema=data_schema, partition_by=request.partition_by)
+        )
     elif request.merge_schema:
         merge_columns(transaction, schema_of_data(transaction.schema))
 
 
-def merge_columns(transaction: Transaction, given: StructType) -> None:
+def merge_columns(transaction: Transaction, data_schema: StructType) -> None:
     """Add the columns, and fields of structs, that only the data have.
 
     Raises:
         InvalidRequestError: The columns do not fit the table.
     """
-    transaction.change_table(MergeColumns(given=given))
+    transaction.change_table(MergeColumns(data_schema=data_schema))
 
 
 def replaced_rows(
@@ -324,17 +326,17 @@ def validate_request(request: WriteRequest) -> None:
         "partition_overwrite_mode='dynamic'": is_dynamic,
         "overwrite_schema": request.overwrite_schema,
     }
-    asked = [name for name, is_asked in replaces.items() if is_asked]
-    if asked and mode != "overwrite":
-        raise InvalidRequestError(f"{asked[0]} goes with mode='overwrite', not with {mode!r}")
-    if asked[1:] == ["overwrite_schema"]:
+    chosen = [name for name, is_chosen in replaces.items() if is_chosen]
+    if chosen and mode != "overwrite":
+        raise InvalidRequestError(f"{chosen[0]} goes with mode='overwrite', not with {mode!r}")
+    if chosen[1:] == ["overwrite_schema"]:
         raise InvalidRequestError(
-            f"overwrite_schema replaces the whole table, and {asked[0]} a part of it; leave one "
+            f"overwrite_schema replaces the whole table, and {chosen[0]} a part of it; leave one "
             "out, or add columns with merge_schema"
         )
-    if len(asked) > 1:
+    if len(chosen) > 1:
         raise InvalidRequestError(
-            f"{asked[0]} and {asked[1]} both say which rows are replaced; leave one out"
+            f"{chosen[0]} and {chosen[1]} both say which rows are replaced; leave one out"
         )
     if request.merge_schema and request.overwrite_schema:
         raise InvalidRequestError(

@@ -185,10 +185,10 @@ def _record_of_line(source: Source, line: str) -> Record:
 def _record_of_value(source: Source, value: object) -> Record:
     if not isinstance(value, dict):
         return Record(source.name, None, None, "not a JSON object")
-    given = {name: value[name] for name in _FIELDS if value.get(name) is not None}
+    fields = {name: value[name] for name in _FIELDS if value.get(name) is not None}
     return _judge(
         source,
-        {name: field if isinstance(field, str) else _MALFORMED for name, field in given.items()},
+        {name: field if isinstance(field, str) else _MALFORMED for name, field in fields.items()},
     )
 
 

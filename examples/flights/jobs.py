@@ -156,11 +156,11 @@ def arrivals(
     for run in ingest_runs(pending):
         generations = [f.generation for f in pending if run.first <= f.arrival_day <= run.last]
         key = f"{run.first}:{run.last}:{max(generations)}:{len(generations)}"
-        asked = _find_run(context.instance, run, key)
-        if asked is None:
+        found = _find_run(context.instance, run, key)
+        if found is None:
             requests.append(dg.RunRequest(run_key=key, tags=dict(run.tags)))
         else:
-            notes.append(f"files of {run.days}: {_status(asked)}")
+            notes.append(f"files of {run.days}: {_status(found)}")
     reason = "; ".join(notes) or "flights_raw holds every file"
     return dg.SensorResult(run_requests=requests, skip_reason=None if requests else reason)
 
@@ -183,11 +183,11 @@ def late_records(
         # The key names only flights_raw: a run changes flights itself, and would be requested
         # endlessly.
         key = f"{run.job}:{run.first}:{run.last}@{versions['flights_raw']}"
-        asked = _find_run(context.instance, run, key)
-        if asked is None:
+        found = _find_run(context.instance, run, key)
+        if found is None:
             requests.append(dg.RunRequest(run_key=key, job_name=run.job, tags=dict(run.tags)))
         else:
-            notes.append(f"{run.days} is late: {_status(asked)}")
+            notes.append(f"{run.days} is late: {_status(found)}")
     return dg.SensorResult(
         run_requests=requests, skip_reason=None if requests else "; ".join(notes)
     )
@@ -237,8 +237,8 @@ def _read_days(
 
 def _find_run(instance: dg.DagsterInstance, run: DayRun, key: str) -> dg.RunRecord | None:
     """The newest run with this run key."""
-    asked = dg.RunsFilter(job_name=run.job, tags={"dagster/run_key": key})
-    return next(iter(instance.get_run_records(asked, limit=1)), None)
+    filters = dg.RunsFilter(job_name=run.job, tags={"dagster/run_key": key})
+    return next(iter(instance.get_run_records(filters, limit=1)), None)
 
 
 def _status(record: dg.RunRecord) -> str:

@@ -56,9 +56,9 @@ class FlightsInput(dg.ConfigurableResource[None]):
 
 def flights_path() -> tuple[Path, bool]:
     """The input, and whether it is generated."""
-    given = os.environ.get("FLIGHTS", "")
-    if given:
-        return Path(given).expanduser().resolve(), False
+    value = os.environ.get("FLIGHTS", "")
+    if value:
+        return Path(value).expanduser().resolve(), False
     return PROJECT / ".lake" / "generated-input", True
 
 
@@ -68,13 +68,13 @@ def first_day() -> date:
     Raises:
         InputError: FIRST_DAY is no date.
     """
-    given = os.environ.get("FIRST_DAY", "")
-    if not given:
+    value = os.environ.get("FIRST_DAY", "")
+    if not value:
         return FIRST_DAY if flights_path()[1] else _EARLIEST_DAY
     try:
-        return date.fromisoformat(given)
+        return date.fromisoformat(value)
     except ValueError as error:
-        raise InputError("FIRST_DAY", f"is {given!r}", "give a date such as 2001-01-01") from error
+        raise InputError("FIRST_DAY", f"is {value!r}", "give a date such as 2001-01-01") from error
 
 
 def lake_address() -> str:

@@ -64,33 +64,39 @@ def main() -> int:
     report.add_argument("record", type=Path)
     report.add_argument("verdicts", type=Path, nargs="*")
 
-    given = parser.parse_args()
-    match given.command:
+    arguments = parser.parse_args()
+    match arguments.command:
         case "record":
-            return record_suite(given.checkout.resolve(), given.record.resolve(), given.options)
+            return record_suite(
+                arguments.checkout.resolve(), arguments.record.resolve(), arguments.options
+            )
         case "choose":
-            chosen = choose_mutants(given.checkout, FOLDERS, count=given.count, seed=given.seed)
+            chosen = choose_mutants(
+                arguments.checkout, FOLDERS, count=arguments.count, seed=arguments.seed
+            )
             json.dump([asdict(mutant) for mutant in chosen], sys.stdout, indent=1)
         case "kill":
-            _kill(given)
+            _kill(arguments)
         case "report":
-            _report(given.checkout.resolve(), Record(folder=given.record), given.verdicts)
+            _report(
+                arguments.checkout.resolve(), Record(folder=arguments.record), arguments.verdicts
+            )
     return 0
 
 
-def _kill(given: argparse.Namespace) -> None:
-    record = Record(folder=given.record)
-    mutants = [Mutant(**each) for each in json.loads(given.mutants.read_text(encoding="utf-8"))]
-    number, count = map(int, given.part.split("/"))
-    known = read_verdicts(given.known) if given.known else []
+def _kill(arguments: argparse.Namespace) -> None:
+    record = Record(folder=arguments.record)
+    mutants = [Mutant(**each) for each in json.loads(arguments.mutants.read_text(encoding="utf-8"))]
+    number, count = map(int, arguments.part.split("/"))
+    known = read_verdicts(arguments.known) if arguments.known else []
     judge_all(
         mutants[number - 1 :: count],
-        given.checkout.resolve(),
+        arguments.checkout.resolve(),
         record,
-        _outcomes_of_tier(record.outcomes(), given.tier),
-        given.verdicts,
+        _outcomes_of_tier(record.outcomes(), arguments.tier),
+        arguments.verdicts,
         known={each.mutant: each.killer for each in known if each.killer},
-        budget_seconds=given.budget_seconds,
+        budget_seconds=arguments.budget_seconds,
     )
 
 

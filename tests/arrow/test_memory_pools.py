@@ -10,7 +10,7 @@ import pytest
 
 import delta_ops.arrow as da
 from delta_ops import col
-from delta_ops.arrow.memory_pools import fast_pool, giving_memory_back, sparing_memory
+from delta_ops.arrow.memory_pools import fast_pool, returning_memory, sparing_memory
 
 
 @pytest.fixture
@@ -77,7 +77,7 @@ def test_there_are_no_huge_pages_until_the_last_one_leaves() -> None:
         return bool(ctypes.CDLL(None).prctl(42, 0, 0, 0, 0))  # PR_GET_THP_DISABLE
 
     assert not are_off()
-    first, second = giving_memory_back(), giving_memory_back()
+    first, second = returning_memory(), returning_memory()
     for enter in (first, second):
         enter.__enter__()
         assert are_off()
@@ -92,7 +92,7 @@ def test_huge_pages_that_the_owner_has_turned_off_stay_so() -> None:
     prctl = ctypes.CDLL(None).prctl
     prctl(41, 1, 0, 0, 0)
     try:
-        with giving_memory_back():
+        with returning_memory():
             pass
         assert prctl(42, 0, 0, 0, 0)
     finally:

@@ -36,7 +36,7 @@ def put_in_order(
     files: int,
     memory_bytes: int,
     curve: Curve = "zorder",
-    apart: Predicate | None = None,
+    separate: Predicate | None = None,
 ) -> Staged:
     """Rewrite all files of a table and commit."""
     log = DeltaLog(root)
@@ -45,7 +45,7 @@ def put_in_order(
         files=tuple(snapshot.add_files()),
         target_size_bytes=max(1, snapshot.size_bytes // files),
         order=CurveOrder(columns=tuple(tuple(name.split(".")) for name in columns), curve=curve),
-        apart=apart,
+        separate=separate,
     )
     staged = da.rewrite(snapshot, group, memory_bytes=memory_bytes)
     transaction = begin(log)
@@ -100,8 +100,8 @@ def test_rows_that_are_wanted_apart_share_no_file_with_others(
     for part in range(10):
         da.write(tmp_path, pa.table({"v": numbers[part::10]}, pa.schema([("v", pa.float64())])))
     before = sorted(map(repr, da.to_table(tmp_path)["v"].to_pylist()))
-    apart = col("v") > last
-    staged = put_in_order(tmp_path, ["v"], files=5, memory_bytes=memory_bytes, apart=apart)
+    separate = col("v") > last
+    staged = put_in_order(tmp_path, ["v"], files=5, memory_bytes=memory_bytes, separate=separate)
     assert len(staged.adds) <= 8
     snapshot = DeltaLog(tmp_path).snapshot()
     for add in staged.adds:

@@ -48,11 +48,11 @@ def test_an_interrupt_leaves_nothing(tmp_path: Path) -> None:
 
 
 def test_a_file_that_is_finished_late_is_deleted_by_its_thread(tmp_path: Path) -> None:
-    fails, is_given_up, is_finished = threading.Event(), threading.Event(), threading.Event()
+    fails, is_abandoned, is_finished = threading.Event(), threading.Event(), threading.Event()
 
     def finish_late(files: WrittenFiles) -> None:
         fails.set()
-        assert is_given_up.wait(10)
+        assert is_abandoned.wait(10)
         files.keep([write_file(tmp_path, "late")])
         is_finished.set()
 
@@ -64,7 +64,7 @@ def test_a_file_that_is_finished_late_is_deleted_by_its_thread(tmp_path: Path) -
 
     with pytest.raises(OSError, match="no room"), all_or_none(open_storage(tmp_path)) as files:
         write_all(files)
-    is_given_up.set()
+    is_abandoned.set()
     assert is_finished.wait(10)
     assert names_in(tmp_path) == set()
 

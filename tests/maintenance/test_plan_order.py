@@ -121,10 +121,10 @@ def chosen_of(
     limit = small_file_limit(TARGET)
     groups = []
     for files in partitions.values():
-        chosen, apart = choose(files, order, limit, max_bytes, full)
+        chosen, separate = choose(files, order, limit, max_bytes, full)
         size = sum(add.size for add in chosen)
         if len(chosen) >= 2 or size >= (1 if full else limit):
-            groups.append(([add.path for add in sorted(chosen, key=age_key)], apart))
+            groups.append(([add.path for add in sorted(chosen, key=age_key)], separate))
     return sorted(groups)
 
 
@@ -187,8 +187,8 @@ def choose_by_overlap(
     return chosen, None if bound in (None, -1) else f"`id` > {bound}"
 
 
-def text_of(apart: Predicate | None) -> str | None:
-    return None if apart is None else predicate_text(apart)
+def text_of(separate: Predicate | None) -> str | None:
+    return None if separate is None else predicate_text(separate)
 
 
 def bounds_of(add: AddFile) -> tuple[int, int]:
@@ -224,7 +224,7 @@ def check_plan(
         full=full,
         max_group_bytes=max_bytes,
     )
-    found = [([add.path for add in each.files], text_of(each.apart)) for each in plan.groups]
+    found = [([add.path for add in each.files], text_of(each.separate)) for each in plan.groups]
     assert found == chosen_of(snapshot, order, max_bytes, full, predicate)
     known = {add.path: add for add in own_files(snapshot)}
     assert all(add == known[add.path] for each in plan.groups for add in each.files)

@@ -15,7 +15,7 @@ from delta_ops.protocol.schema import (
     StructField,
     StructType,
 )
-from delta_ops.protocol.schema.evolution import merge_schemas, validate_given_once
+from delta_ops.protocol.schema.evolution import merge_schemas, validate_unique_names
 
 
 def struct(**types: DataType) -> StructType:
@@ -77,4 +77,4 @@ def test_what_is_new_may_be_null_at_every_depth() -> None:
 )
 def test_a_column_that_stands_twice_is_refused(data: StructType, name: str) -> None:
     with pytest.raises(InvalidRequestError, match=f"t: column {name} is in the data twice"):
-        validate_given_once(data, "t")
+        validate_unique_names(data, "t")

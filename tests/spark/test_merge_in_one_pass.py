@@ -17,7 +17,7 @@ from delta_ops.errors import InvalidRequestError
 from delta_ops.protocol.schema import LONG, STRING, StructField, StructType
 from delta_ops.spark.dml import merge as merge_module
 from delta_ops.spark.dml import merge_in_one_pass
-from delta_ops.spark.dml.changed_rows import write_beside
+from delta_ops.spark.dml.changed_rows import write_with_flags
 from delta_ops.spark.session.session import overriding
 from delta_ops.transaction.merge import Merge
 from tests.spark.changed_tables import data, seen, twins
@@ -51,7 +51,7 @@ def passes(monkeypatch: pytest.MonkeyPatch) -> Passes:
     merge = merge_in_one_pass.merge_in_one_pass
 
     def told_write(*given: Any, **options: Any) -> Any:
-        written.append(write_beside(*given, **options))
+        written.append(write_with_flags(*given, **options))
         return written[-1]
 
     def told_merge(*given: Any) -> Any:

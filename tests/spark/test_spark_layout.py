@@ -119,18 +119,18 @@ def test_rows_that_are_wanted_apart_share_no_file_with_others(
 ) -> None:
     da.write(tmp_path, pa.table({"v": VALUES[kind] * 20}))
     snapshot = DeltaLog(tmp_path).snapshot()
-    apart = col("v") > sorted(v for v in VALUES[kind] if v is not None and not _is_nan(v))[60]
+    separate = col("v") > sorted(v for v in VALUES[kind] if v is not None and not _is_nan(v))[60]
     group = RewriteGroup(
         files=tuple(snapshot.add_files()),
         target_size_bytes=snapshot.size_bytes // 3,
         order=CurveOrder(columns=(("v",),)),
-        apart=apart,
+        separate=separate,
     )
     staged = ds.rewrite(spark)(snapshot, group)
     assert 2 <= len(staged.adds) <= 6
     of_files = [pa.Table.from_batches(read_kept(snapshot, [add], ["v"])) for add in staged.adds]
-    is_apart = to_arrow(resolve(apart, snapshot.schema), snapshot.schema)
-    counts = [(len(each.filter(is_apart)), len(each)) for each in of_files]
+    is_separate = to_arrow(resolve(separate, snapshot.schema), snapshot.schema)
+    counts = [(len(each.filter(is_separate)), len(each)) for each in of_files]
     assert {found in (0, count) for found, count in counts} == {True}
     assert 0 < sum(found for found, _ in counts) < 20 * len(VALUES[kind])
     assert sum(count for _, count in counts) == 20 * len(VALUES[kind])

@@ -100,11 +100,11 @@ def test_columns_far_apart_are_asked_for_apart_and_near_ones_together() -> None:
     content = parquet(40_000, 40_000)
     storage = put(content)
     footer = read_footer(storage, storage.stat(PATH))
-    (apart,) = plan_windows(footer, leaves_of(footer, "s.x", "number"), [0], 1 << 30)
+    (separate,) = plan_windows(footer, leaves_of(footer, "s.x", "number"), [0], 1 << 30)
     near = leaves_of(footer, "list", "text", "number")
     (together,) = plan_windows(footer, near, [0], 1 << 30)
-    assert (len(apart.ranges), len(together.ranges)) == (2, 1)
-    assert apart.num_bytes < len(content) / 2
+    assert (len(separate.ranges), len(together.ranges)) == (2, 1)
+    assert separate.num_bytes < len(content) / 2
 
 
 def test_a_long_range_is_asked_for_in_parts() -> None:

@@ -44,8 +44,10 @@ def test_a_new_table_has_the_lowest_protocol_that_its_columns_allow() -> None:
 @pytest.mark.parametrize(
     "given",
     [
-        pytest.param(MergeColumns(given=StructType((NAME,))), id="merged columns"),
-        pytest.param(OverwriteColumns(given=StructType((ID, NAME))), id="overwritten columns"),
+        pytest.param(MergeColumns(data_schema=StructType((NAME,))), id="merged columns"),
+        pytest.param(
+            OverwriteColumns(data_schema=StructType((ID, NAME))), id="overwritten columns"
+        ),
     ],
 )
 @pytest.mark.parametrize("properties", [{}, MODE], ids=["by name", "mapped"])
@@ -58,7 +60,7 @@ def test_data_without_other_columns_leave_the_definition(
 
 def test_a_merged_column_comes_last_and_gets_the_next_id() -> None:
     before = new_table(ID, NAME, **MODE)
-    after = change(before, MergeColumns(given=StructType((PRICE, ID))))
+    after = change(before, MergeColumns(data_schema=StructType((PRICE, ID))))
     assert [each.name for each in after.schema.fields] == ["id", "name", "p"]
     assert [field_id(each) for each in after.schema.fields] == [1, 2, 3]
 
@@ -93,7 +95,7 @@ def test_a_feature_comes_with_the_columns_that_need_it() -> None:
             id="a constraint is no property",
         ),
         pytest.param(
-            OverwriteColumns(given=StructType((ID,)), partition_by=["id"]),
+            OverwriteColumns(data_schema=StructType((ID,)), partition_by=["id"]),
             "every column is a partition column",
             id="a column is left for the files",
         ),
@@ -113,7 +115,7 @@ def test_a_change_that_does_not_fit_is_refused(wanted: TableChange, said: str) -
     "wanted",
     [
         pytest.param(SetProperties(properties={"owner": "us"}), id="properties"),
-        pytest.param(MergeColumns(given=StructType((ID,))), id="columns"),
+        pytest.param(MergeColumns(data_schema=StructType((ID,))), id="columns"),
         pytest.param(SetMetadata(metadata=new_table(ID).metadata), id="metadata"),
     ],
 )

@@ -174,20 +174,20 @@ def _is_hidden(parts: Sequence[str]) -> bool:
 
 
 def _partition_types(
-    asked: PartitionTypes | Sequence[str] | None, names: tuple[str, ...], table: str
+    requested: PartitionTypes | Sequence[str] | None, names: tuple[str, ...], table: str
 ) -> dict[str, DataType | None]:
-    if asked is None:
+    if requested is None:
         return {}
-    if tuple(map(unquote, asked)) != names:
+    if tuple(map(unquote, requested)) != names:
         raise InvalidRequestError(
-            f"{table}: partition_by is {', '.join(asked) or 'nothing'}, and the directories say "
-            f"{', '.join(names) or 'nothing'}; give it as they do, or leave it out"
+            f"{table}: partition_by is {', '.join(requested) or 'nothing'}, and the directories "
+            f"say {', '.join(names) or 'nothing'}; give it as they do, or leave it out"
         )
-    if not isinstance(asked, Mapping):
+    if not isinstance(requested, Mapping):
         return {}
     return {
         unquote(name): parse_type(each) if isinstance(each, str) else each
-        for name, each in asked.items()
+        for name, each in requested.items()
     }
 
 
@@ -262,13 +262,15 @@ def _columns_of(
     Args:
         instants: Columns with times of Parquet's old type INT96.
     """
-    said = {name.lower() for name in partition_columns}
-    kept = [each for each in schema if each.name.lower() not in said]
-    given = [_instant_column(each, place) if each.name in instants else each for each in kept]
-    for each in given:
+    partition_names = {name.lower() for name in partition_columns}
+    kept = [each for each in schema if each.name.lower() not in partition_names]
+    table_fields = [
+        _instant_column(each, place) if each.name in instants else each for each in kept
+    ]
+    for each in table_fields:
         _refuse_type(each.type, each.name, place)
     try:
-        return schema_from_arrow(pa.schema(given))
+        return schema_from_arrow(pa.schema(table_fields))
     except InvalidRequestError as error:
         raise InvalidRequestError(f"{place}: {error}") from error
 

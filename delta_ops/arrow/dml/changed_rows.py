@@ -31,7 +31,7 @@ _AHEAD_BYTES = 512 << 20
 R = TypeVar("R")
 
 
-def tell_rows(
+def record_row_changes(
     changed: Changed,
     changes: Iterable[tuple[AddFile, Iterable[pa.RecordBatch]]],
     *,
@@ -52,7 +52,7 @@ def tell_rows(
         for file, rows in changes
     ]
     adds, _ = write_again(changed.transaction, writes, "changes")
-    changed.tell(change_files(adds))
+    changed.record(change_files(adds))
 
 
 def write_again(

@@ -38,7 +38,7 @@ class Condition(Protocol):
 
 
 def condition_of(
-    given: Predicate | Expression | str | None, schema: StructType, now_ms: int
+    condition: Predicate | Expression | str | None, schema: StructType, now_ms: int
 ) -> Condition:
     """Build the condition from a caller's argument; None means all rows.
 
@@ -48,12 +48,12 @@ def condition_of(
     Raises:
         InvalidRequestError: The condition does not fit the table.
     """
-    if isinstance(given, str):
-        given = parse_expression(given)
-    if isinstance(given, Expression):
-        validate_condition(given, finder_of(schema))
-        return _ByExpression(given.text, bind_time(given.root, now_ms), schema)
-    return _ByPredicate(TRUE if given is None else given, schema)
+    if isinstance(condition, str):
+        condition = parse_expression(condition)
+    if isinstance(condition, Expression):
+        validate_condition(condition, finder_of(schema))
+        return _ByExpression(condition.text, bind_time(condition.root, now_ms), schema)
+    return _ByPredicate(TRUE if condition is None else condition, schema)
 
 
 class _ByPredicate:

@@ -9,7 +9,7 @@ from functools import partial
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from delta_ops.arrow.dml.changed_rows import FileReplacer, tell_rows, write_again
+from delta_ops.arrow.dml.changed_rows import FileReplacer, record_row_changes, write_again
 from delta_ops.arrow.dml.conditions import Condition, condition_of
 from delta_ops.arrow.dml.touched_files import find_rows, find_touched
 from delta_ops.arrow.memory_pools import sparing_memory
@@ -61,7 +61,7 @@ def _delete_by_copies(snapshot: Snapshot, condition: Condition, changed: Changed
     adds, _ = write_again(transaction, [(each, partial(write, each)) for each in mixed])
     changed.add(adds, transaction.definition.row_rules)
     changed.remove([*touched.matched, *mixed])
-    _tell(snapshot, condition, touched, changed)
+    _record_changes(snapshot, condition, touched, changed)
     num_copied = sum(num_live_rows(add) or 0 for add in adds)
     return delete_metrics(changed, touched.num_rows, num_copied, ())
 
@@ -72,15 +72,17 @@ def _delete_by_vectors(
     touched = find_rows(snapshot, condition)
     changed.mark_deleted(touched.mixed)
     changed.remove(touched.matched)
-    _tell(snapshot, condition, touched, changed)
+    _record_changes(snapshot, condition, touched, changed)
     return delete_metrics(changed, touched.num_rows, 0, touched.mixed)
 
 
-def _tell(snapshot: Snapshot, condition: Condition, touched: Touched, changed: Changed) -> None:
+def _record_changes(
+    snapshot: Snapshot, condition: Condition, touched: Touched, changed: Changed
+) -> None:
     """Record deleted rows for the change data feed; not needed if only whole files are removed."""
     if touched.mixed:
         rows = ((each, _deleted_rows(snapshot, condition, each)) for each in touched.files)
-        tell_rows(changed, rows)
+        record_row_changes(changed, rows)
 
 
 def _deleted_rows(

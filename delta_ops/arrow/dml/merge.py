@@ -11,7 +11,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from delta_ops.arrow.dml.changed_rows import FileReplacer, tell_rows, write_again
+from delta_ops.arrow.dml.changed_rows import FileReplacer, record_row_changes, write_again
 from delta_ops.arrow.dml.merge_clauses import PlannedClause
 from delta_ops.arrow.dml.merge_keys import load_keys
 from delta_ops.arrow.dml.merge_matching import FileMatches, Matching, match_file
@@ -63,9 +63,11 @@ class PlannedMerge:
         found, num_copied, marked = change(run, files, snapshot, changed)
         touched = [(file, matches) for file, matches in found if len(matches.rows)]
         images = ((file, run.rows.images(file, matches)) for file, matches in touched)
-        tell_rows(changed, images, moves=plan.moves)
+        record_row_changes(changed, images, moves=plan.moves)
         unmet = _unmet_rows(len(source), found)
-        num_inserted = _insert(run, unmet, changed, is_told=bool(touched)) if plan.inserts else 0
+        num_inserted = 0
+        if plan.inserts:
+            num_inserted = _insert(run, unmet, changed, is_recorded=bool(touched))
         counts = _count_clauses(run.matching.clauses, found)
         return merge_metrics(changed, len(source), counts, num_inserted, num_copied, marked)
 
@@ -99,24 +101,24 @@ def _begin_run(plan: MergePlan, source: Source, snapshot: Snapshot) -> _MergeRun
         read=plan_reading(snapshot, deciding),
     )
     rows = MergedRows(plan, snapshot, source, deciding)
-    others = [each.given_condition for each in plan.others]
+    others = [each.parsed_condition for each in plan.others]
     read = rows_to_read(keys.covering, others, plan.columns)
     return _MergeRun(plan=plan, matching=matching, rows=rows, read=read)
 
 
-def _insert(run: _MergeRun, unmet: pa.Int64Array, changed: Changed, *, is_told: bool) -> int:
+def _insert(run: _MergeRun, unmet: pa.Int64Array, changed: Changed, *, is_recorded: bool) -> int:
     """Write the new rows, and return their number.
 
     Args:
-        is_told: Whether change data files must record the new rows; otherwise the new data files
-            record them.
+        is_recorded: Whether change data files must record the new rows; otherwise the new data
+            files record them.
     """
     inserted = write_rows(changed.transaction, run.rows.inserted_rows(unmet))
     changed.add(inserted, run.plan.checks, run.rows.counted_values)
-    if is_told:
+    if is_recorded:
         definition, snapshot = run.plan.definition, changed.snapshot
         new = ((each, mark_files(snapshot, [each], "insert", definition)) for each in inserted)
-        tell_rows(changed, new)
+        record_row_changes(changed, new)
     return sum(num_live_rows(add) or 0 for add in inserted)
 
 

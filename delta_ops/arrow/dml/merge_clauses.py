@@ -10,7 +10,7 @@ import pyarrow.compute as pc
 
 from delta_ops.arrow.assignments import Assignments, nodes_of, plan_assignments
 from delta_ops.arrow.expressions.evaluation import Rows, evaluate_condition, scatter
-from delta_ops.planning.given_columns import given_values, taken_columns
+from delta_ops.planning.assigned_columns import assigned_values, taken_columns
 from delta_ops.planning.merge_columns import SOURCE, TARGET, MergeColumns, Side
 from delta_ops.protocol.expression.nodes import Column, Node, columns_of
 from delta_ops.protocol.expression.quotes import validate_condition
@@ -36,7 +36,7 @@ class PlannedClause:
     action: Action
     condition: Node | None
     """The resolved condition; None means always."""
-    given_condition: Node | None
+    parsed_condition: Node | None
     """The condition as parsed."""
     assignments: Assignments | None
 
@@ -72,7 +72,7 @@ def plan_clause(
     find = columns.finder(SIDES[clause.occasion])
     if clause.predicate is not None:
         validate_condition(clause.predicate, find)
-    given = bind_time(clause.predicate.root, now_ms) if clause.predicate else None
+    parsed = bind_time(clause.predicate.root, now_ms) if clause.predicate else None
     assignments = None
     if clause.action != "delete":
         wanted = definition.schema
@@ -90,8 +90,8 @@ def plan_clause(
     return PlannedClause(
         occasion=clause.occasion,
         action=clause.action,
-        condition=None if given is None else resolve_condition(given, find),
-        given_condition=given,
+        condition=None if parsed is None else resolve_condition(parsed, find),
+        parsed_condition=parsed,
         assignments=assignments,
     )
 
@@ -115,6 +115,6 @@ def _nodes(
     if clause.updates is None:
         taken = taken_columns(clause, columns.source, wanted, table)
         return {name: Column((columns.source_alias, each)) for name, each in taken.items()}
-    values = given_values(clause, columns.target_alias, wanted)
+    values = assigned_values(clause, columns.target_alias, wanted)
     is_whole = clause.action == "update"
     return nodes_of(values, wanted, table, now_ms, columns.target_alias, is_whole=is_whole)

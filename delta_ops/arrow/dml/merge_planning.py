@@ -10,13 +10,13 @@ import pyarrow as pa
 from delta_ops.arrow.assignments import Assignments
 from delta_ops.arrow.dml.merge_clauses import PlannedClause, plan_clause
 from delta_ops.arrow.dml.merge_source import (
-    give_types,
+    fill_types,
     has_delta_type,
     source_columns,
 )
 from delta_ops.arrow.row_checks import Checks, plan_checks
 from delta_ops.log import Snapshot
-from delta_ops.planning.given_columns import new_columns
+from delta_ops.planning.assigned_columns import new_columns
 from delta_ops.planning.merge_columns import (
     SOURCE,
     MergeColumns,
@@ -45,7 +45,7 @@ from delta_ops.protocol.schema import (
 )
 from delta_ops.protocol.schema.arrow_types import columns_from_arrow
 from delta_ops.protocol.schema.char_types import char_lengths
-from delta_ops.protocol.schema.evolution import validate_given_once
+from delta_ops.protocol.schema.evolution import validate_unique_names
 from delta_ops.protocol.table_definition import TableDefinition
 from delta_ops.transaction import Transaction
 from delta_ops.transaction.mutability import validate_assigned
@@ -101,11 +101,11 @@ def plan_merge(
     """
     table, now_ms = snapshot.uri, transaction.clock()
     columns = _columns_of_both(request, source, snapshot)
-    validate_given_once(columns.source, table)
+    validate_unique_names(columns.source, table)
     if request.merge_schema:
         added = new_columns(request.clauses, columns.source, columns.target, request.target_alias)
-        given = give_types(source, snapshot.arrow_schema)
-        merge_columns(transaction, _describe_columns(added, given, snapshot.schema))
+        filled = fill_types(source, snapshot.arrow_schema)
+        merge_columns(transaction, _describe_columns(added, filled, snapshot.schema))
     definition = transaction.definition
     condition = split_condition(request.predicate, columns, now_ms)
     find, rest = columns.finder(), condition.residual
@@ -153,7 +153,7 @@ def plan_merge(
 
 def _columns_of_both(request: MergeRequest, source: pa.Schema, snapshot: Snapshot) -> MergeColumns:
     known = snapshot.arrow_schema
-    source_schema, unusable = source_columns(give_types(source, known), known)
+    source_schema, unusable = source_columns(fill_types(source, known), known)
     return MergeColumns(
         target=snapshot.schema,
         source=source_schema,
@@ -167,13 +167,13 @@ def _columns_of_both(request: MergeRequest, source: pa.Schema, snapshot: Snapsho
     )
 
 
-def _describe_columns(added: StructType, given: pa.Schema, known: StructType) -> StructType:
+def _describe_columns(added: StructType, source: pa.Schema, known: StructType) -> StructType:
     """Return columns that a merge adds, or may extend with fields, with the types of the source.
 
     Raises:
         InvalidRequestError: A column that the table lacks has no Delta type.
     """
-    fields = [given.field(each.name) for each in added.fields]
+    fields = [source.field(each.name) for each in added.fields]
     names = known.fields_by_lower_name
     return columns_from_arrow(
         pa.schema([f for f in fields if f.name.lower() not in names or has_delta_type(f.type)])

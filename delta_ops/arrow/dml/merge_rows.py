@@ -184,12 +184,12 @@ class MergedRows:
         self, assignments: Assignments, completion: Completion, numbers: pa.Int64Array
     ) -> pa.RecordBatch:
         values = assignments.evaluate(rows_of_source(self._source, numbers, SOURCE))
-        given = completion.complete(
+        completed = completion.complete(
             pa.RecordBatch.from_arrays(values, names=list(assignments.names))
         )
-        names = given.schema.names
+        names = completed.schema.names
         columns = {
-            f.name: given[f.name] if f.name in names else pa.nulls(len(numbers), f.type)
+            f.name: completed[f.name] if f.name in names else pa.nulls(len(numbers), f.type)
             for f in self._schema
         }
         batch = self._recompute(columns, assignments)

@@ -64,8 +64,8 @@ class Source:
 class SourceRows:
     """The caller's source rows; kept in memory for a merge that runs again."""
 
-    def __init__(self, given: Any) -> None:
-        self._data = ArrowData(given)
+    def __init__(self, data: Any) -> None:
+        self._data = ArrowData(data)
         self._loaded: pa.Table | None = None
 
     @property
@@ -79,41 +79,41 @@ class SourceRows:
         Raises:
             InvalidRequestError: A value does not fit its type.
         """
-        given = self._data.reader if self._loaded is None else self._loaded.to_reader()
-        source = load_source(given, wanted, table)
+        data = self._data.reader if self._loaded is None else self._loaded.to_reader()
+        source = load_source(data, wanted, table)
         self._loaded = source.rows
         return source
 
 
-def give_types(given: pa.Schema, known: pa.Schema) -> pa.Schema:
+def fill_types(source: pa.Schema, known: pa.Schema) -> pa.Schema:
     """Give columns of type null the type of the table's column with the same name."""
     names = {each.name.lower(): each.type for each in known}
     return pa.schema(
-        each.with_type(_give_type(each.type, names.get(each.name.lower()))) for each in given
+        each.with_type(_fill_type(each.type, names.get(each.name.lower()))) for each in source
     )
 
 
-def _give_type(given: pa.DataType, known: pa.DataType | None) -> pa.DataType:
+def _fill_type(source: pa.DataType, known: pa.DataType | None) -> pa.DataType:
     if known is None:
-        return given
-    if pt.is_null(given):
+        return source
+    if pt.is_null(source):
         return known
-    if pt.is_struct(given) and pt.is_struct(known):
-        return pa.struct(list(give_types(pa.schema(list(given)), pa.schema(list(known)))))
-    if is_list(given) and is_list(known):
-        element = given.value_field
-        return pa.list_(element.with_type(_give_type(element.type, known.value_type)))
-    if pt.is_map(given) and pt.is_map(known):
-        item = given.item_field
-        return pa.map_(given.key_field, item.with_type(_give_type(item.type, known.item_type)))
-    return given
+    if pt.is_struct(source) and pt.is_struct(known):
+        return pa.struct(list(fill_types(pa.schema(list(source)), pa.schema(list(known)))))
+    if is_list(source) and is_list(known):
+        element = source.value_field
+        return pa.list_(element.with_type(_fill_type(element.type, known.value_type)))
+    if pt.is_map(source) and pt.is_map(known):
+        item = source.item_field
+        return pa.map_(source.key_field, item.with_type(_fill_type(item.type, known.item_type)))
+    return source
 
 
-def source_columns(given: pa.Schema, known: pa.Schema) -> tuple[StructType, dict[str, str]]:
+def source_columns(source: pa.Schema, known: pa.Schema) -> tuple[StructType, dict[str, str]]:
     """Return the columns of a source, and the types of columns whose values cannot be used.
 
     Args:
-        given: The columns, after `give_types`.
+        source: The columns, after `fill_types`.
         known: The columns of the table.
 
     Returns:
@@ -122,7 +122,7 @@ def source_columns(given: pa.Schema, known: pa.Schema) -> tuple[StructType, dict
     names = {each.name.lower(): each.type for each in known}
     fields: list[StructField] = []
     unusable: dict[str, str] = {}
-    for each in given:
+    for each in source:
         wide = _widen_type(each.type, names.get(each.name.lower()))
         data_type = VOID if pt.is_null(wide) else _delta_type(wide)
         if data_type is None:
@@ -145,32 +145,32 @@ def _delta_type(data_type: pa.DataType) -> DataType | None:
     return None if has_no_fields else field.data_type
 
 
-def _widen_type(given: pa.DataType, known: pa.DataType | None) -> pa.DataType:
+def _widen_type(source: pa.DataType, known: pa.DataType | None) -> pa.DataType:
     """Return a Delta-compatible Arrow type for values of a type that Delta lacks."""
-    if pt.is_dictionary(given) or pt.is_run_end_encoded(given):
-        return _widen_type(given.value_type, known)
-    if pt.is_uint64(given):
+    if pt.is_dictionary(source) or pt.is_run_end_encoded(source):
+        return _widen_type(source.value_type, known)
+    if pt.is_uint64(source):
         return _EVERY_UINT64
-    if pt.is_float16(given):
+    if pt.is_float16(source):
         return pa.float32()
-    if pt.is_decimal(given) and _delta_type(given) is None:
+    if pt.is_decimal(source) and _delta_type(source) is None:
         is_known = known is not None and pt.is_decimal(known)
-        return known if is_known else pa.decimal128(38, min(max(given.scale, 0), 38))
-    if pt.is_struct(given):
+        return known if is_known else pa.decimal128(38, min(max(source.scale, 0), 38))
+    if pt.is_struct(source):
         is_known = known is not None and pt.is_struct(known)
         inner = {each.name.lower(): each.type for each in known or ()} if is_known else {}
         return pa.struct(
-            each.with_type(_widen_type(each.type, inner.get(each.name.lower()))) for each in given
+            each.with_type(_widen_type(each.type, inner.get(each.name.lower()))) for each in source
         )
-    if is_list(given):
-        element = given.value_field
+    if is_list(source):
+        element = source.value_field
         inner_type = known.value_type if known is not None and is_list(known) else None
         return pa.list_(element.with_type(_widen_type(element.type, inner_type)))
-    if pt.is_map(given):
+    if pt.is_map(source):
         item_type = known.item_type if known is not None and pt.is_map(known) else None
-        item = given.item_field.with_type(_widen_type(given.item_type, item_type))
-        return pa.map_(given.key_field, item)
-    return given
+        item = source.item_field.with_type(_widen_type(source.item_type, item_type))
+        return pa.map_(source.key_field, item)
+    return source
 
 
 def load_source(reader: pa.RecordBatchReader, schema: StructType, table: str) -> Source:

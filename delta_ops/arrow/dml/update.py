@@ -12,7 +12,7 @@ import pyarrow.compute as pc
 
 from delta_ops.arrow.assignments import Assignments, nodes_of, plan_assignments, replace_values
 from delta_ops.arrow.coded_texts import decode_columns
-from delta_ops.arrow.dml.changed_rows import FileReplacer, tell_rows, write_again
+from delta_ops.arrow.dml.changed_rows import FileReplacer, record_row_changes, write_again
 from delta_ops.arrow.dml.conditions import Condition, condition_of
 from delta_ops.arrow.dml.touched_files import find_rows, find_touched
 from delta_ops.arrow.expressions.evaluation import rows_of_batch
@@ -24,7 +24,7 @@ from delta_ops.arrow.row_checks import Checks, plan_checks
 from delta_ops.arrow.write.change_files import mark_rows
 from delta_ops.arrow.write.data_files import write_rows
 from delta_ops.log import Snapshot
-from delta_ops.planning.given_columns import values_by_path
+from delta_ops.planning.assigned_columns import values_by_path
 from delta_ops.protocol.actions import AddFile
 from delta_ops.protocol.expression.resolution import finder_of
 from delta_ops.protocol.row_tracking import version_column
@@ -94,8 +94,8 @@ def _update_by_copies(
     files = find_touched(snapshot, planned.condition).files
     moves = _moves(snapshot, planned)
     updated: list[int] = []  # per batch; threads append to it
-    changed_or_asked = {*planned.changed_columns, *planned.condition.columns}
-    others = set(snapshot.arrow_schema.names) - changed_or_asked
+    read_columns = {*planned.changed_columns, *planned.condition.columns}
+    others = set(snapshot.arrow_schema.names) - read_columns
     read = plan_reading_kept(snapshot, coded=others)
 
     def write(file: AddFile, replacer: FileReplacer) -> None:
@@ -105,7 +105,7 @@ def _update_by_copies(
     changed.add(adds, planned.checks)
     changed.remove(files)
     images = ((each, _images(snapshot, planned, each)) for each in files)
-    tell_rows(changed, images, moves=moves)
+    record_row_changes(changed, images, moves=moves)
     num_written = sum(num_live_rows(add) or 0 for add in adds)
     return update_metrics(changed, sum(updated), num_written - sum(updated), None)
 
@@ -121,7 +121,7 @@ def _update_by_vectors(
     changed.mark_deleted(touched.mixed)
     changed.remove(touched.matched)
     images = ((each, _images(snapshot, planned, each)) for each in files)
-    tell_rows(changed, images, moves=_moves(snapshot, planned))
+    record_row_changes(changed, images, moves=_moves(snapshot, planned))
     num_updated = sum(num_live_rows(add) or 0 for add in adds)
     return update_metrics(changed, num_updated, 0, touched.mixed)
 

@@ -283,29 +283,29 @@ _CALLS: Mapping[str, Callable[..., Any]] = {
 }
 
 
-def _cast(values: Any, given: DataType, wanted: DataType, is_exact: bool) -> Any:
+def _cast(values: Any, source: DataType, wanted: DataType, is_exact: bool) -> Any:
     target = _arrow_type(wanted)
-    if given == VOID or wanted == STRING:
+    if source == VOID or wanted == STRING:
         return values.cast(target)
-    if given == STRING:
+    if source == STRING:
         return _parse(values, wanted, target)
-    if given in INTEGERS and isinstance(wanted, DecimalType):
+    if source in INTEGERS and isinstance(wanted, DecimalType):
         return integer_to_decimal(values, target)
-    if isinstance(given, DecimalType) and isinstance(wanted, DecimalType):
+    if isinstance(source, DecimalType) and isinstance(wanted, DecimalType):
         return decimal_to_decimal(values, target)
-    if given in FLOATS or wanted in FLOATS:
+    if source in FLOATS or wanted in FLOATS:
         converted = values.cast(target, safe=False)
         if is_exact:
-            _require_same(values, converted, given)
+            _require_same(values, converted, source)
         return converted
     if wanted == DATE:
         return _date(values)
     return values.cast(target)
 
 
-def _require_same(values: Any, converted: Any, given: DataType) -> None:
+def _require_same(values: Any, converted: Any, source: DataType) -> None:
     """Reject numbers that an implicit cast would round."""
-    if given in FLOATS:
+    if source in FLOATS:
         back = converted.cast(values.type)
         same = pc.or_(pc.equal(back, values), pc.is_nan(values))
     else:

@@ -331,4 +331,4 @@ def _floor_to_micros(nanoseconds: pa.Array) -> Any:
     return pc.floor_temporal(nanoseconds, unit="microsecond")
 
 
-_STORED = Rules(leaf=_leaf, validate_names=lambda _given, _wanted, _path: None)
+_STORED = Rules(leaf=_leaf, validate_names=lambda _source, _wanted, _path: None)

@@ -68,25 +68,27 @@ def read_rows(scan: FileScan, stored: StoredFile, use_threads: bool) -> Iterator
         source = storage.open_input(path)
         with closing(open_parquet(source)) as file:
             metadata, size = file.metadata, source.size()
-            leaves, asked = _leaves_in(scan, file.schema_arrow, metadata)
+            leaves, chunk_numbers = _leaves_in(scan, file.schema_arrow, metadata)
             if metadata.num_row_groups == 1 and size <= _SMALL_BYTES:
-                validate_chunks_of(file, asked)
+                validate_chunks_of(file, chunk_numbers)
             else:
-                validate_chunks(metadata, size, asked, _all_groups(metadata))
+                validate_chunks(metadata, size, chunk_numbers, _all_groups(metadata))
             groups = _row_groups(scan, metadata)
-            texts = repeated_texts(metadata, asked, groups)
+            texts = repeated_texts(metadata, chunk_numbers, groups)
             is_large = size > _LARGE_GROUP_BYTES
             buffer_bytes = _buffer_bytes(metadata, leaves, groups) if is_large else 0
-            opens_anew = bool(texts or buffer_bytes)
-            rows = open_parquet(source, metadata, texts, buffer_bytes) if opens_anew else file
+            reopens = bool(texts or buffer_bytes)
+            rows = open_parquet(source, metadata, texts, buffer_bytes) if reopens else file
             names = _names_of(texts, metadata) if scan.coded else frozenset()
-            yield from _rows_of_groups(rows, source, leaves, asked, groups, use_threads, names)
+            yield from _rows_of_groups(
+                rows, source, leaves, chunk_numbers, groups, use_threads, names
+            )
         return
     # The time is unknown: the cache for files of the log is not used for rows.
     info = FileInfo(path, stored.size or storage.stat(path).size, modified_ms=0)
     footer = read_footer(storage, info)
     schema = footer.metadata.schema.to_arrow_schema()
-    leaves, asked = _leaves_in(scan, schema, footer.metadata)
+    leaves, chunk_numbers = _leaves_in(scan, schema, footer.metadata)
     validate_chunks(footer.metadata, footer.size, leaves, _all_groups(footer.metadata))
     groups = _row_groups(scan, footer.metadata)
     texts = repeated_texts(footer.metadata, leaves, groups)
@@ -95,7 +97,7 @@ def read_rows(scan: FileScan, stored: StoredFile, use_threads: bool) -> Iterator
         source = pa.BufferReader(read_window(storage, info, footer, window))
         with closing(open_parquet(source, footer.metadata, texts)) as file:
             yield from _rows_of_groups(
-                file, source, leaves, asked, window.row_groups, use_threads, names
+                file, source, leaves, chunk_numbers, window.row_groups, use_threads, names
             )
 
 
@@ -150,7 +152,7 @@ def _rows_of_groups(
     file: ParquetReader,
     source: pa.NativeFile,
     leaves: Sequence[int],
-    asked: Sequence[int],
+    chunk_numbers: Sequence[int],
     row_groups: Sequence[int],
     use_threads: bool,
     texts: frozenset[str],
@@ -159,9 +161,9 @@ def _rows_of_groups(
     counts = [group.num_rows for group in groups]
     firsts = [0, *accumulate(counts)]
     wanted = [groups[i] for i in row_groups]
-    if asked:
-        row_bytes = _bytes_of_asked(source, wanted, asked)
-        row_bytes += _VALUE_BYTES * (len(leaves) - len(asked))
+    if chunk_numbers:
+        row_bytes = _bytes_of_chunks(source, wanted, chunk_numbers)
+        row_bytes += _VALUE_BYTES * (len(leaves) - len(chunk_numbers))
     else:
         row_bytes = _mean_bytes(wanted)
     batch_rows = _rows_of_bytes(row_bytes, leaves)
@@ -196,13 +198,13 @@ def _mean_bytes(groups: Sequence[pq.RowGroupMetaData]) -> int:
     return num_bytes // max(num_rows, 1)
 
 
-def _bytes_of_asked(
-    source: pa.NativeFile, groups: Sequence[pq.RowGroupMetaData], asked: Sequence[int]
+def _bytes_of_chunks(
+    source: pa.NativeFile, groups: Sequence[pq.RowGroupMetaData], chunk_numbers: Sequence[int]
 ) -> int:
     """Return the size of a row's values in these leaves, in the row group where it is largest."""
     num_bytes = num_rows = most = 0
     for group in groups:
-        chunks = [group.column(i) for i in asked]
+        chunks = [group.column(i) for i in chunk_numbers]
         of_group = sum(chunk.total_uncompressed_size for chunk in chunks)
         if sum(chunk.total_uncompressed_size * chunk.num_values for chunk in chunks) > _MUCH_BYTES:
             of_group = sum(decoded_bytes(source, chunk) for chunk in chunks)

@@ -63,14 +63,14 @@ def drop_columns(schema: StructType, columns: Iterable[StructField]) -> StructTy
 
 
 def plan_selection(
-    given: pa.Schema, wanted: pa.Schema
+    source: pa.Schema, wanted: pa.Schema
 ) -> Callable[[pa.RecordBatch], pa.RecordBatch]:
     """Plan how to reduce batches to the wanted columns and struct fields."""
-    if given == wanted:
+    if source == wanted:
         return lambda batch: batch
     if not wanted:
         return lambda batch: batch.select([])  # from_arrays would lose the row count
-    select = plan_fields(list(given), list(wanted), "", _SAME)
+    select = plan_fields(list(source), list(wanted), "", _SAME)
     return lambda batch: pa.RecordBatch.from_arrays(
         select(batch.columns, len(batch)), schema=wanted
     )
@@ -106,5 +106,5 @@ def _unite_fields(whole: StructField, one: StructField, other: StructField) -> S
 
 _SAME = Rules(
     leaf=lambda _source, _target, _path: lambda array: array,
-    validate_names=lambda _given, _wanted, _path: None,
+    validate_names=lambda _source, _wanted, _path: None,
 )

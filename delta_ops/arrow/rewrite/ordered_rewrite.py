@@ -119,16 +119,16 @@ def _plan_split(
     snapshot: Snapshot, group: RewriteGroup
 ) -> Callable[[Iterator[SortedRows]], Iterator[Iterator[SortedRows]]]:
     """Plan how to split sorted rows where the rows of `group.apart` start."""
-    if group.apart is None:
+    if group.separate is None:
         return lambda rows: iter([rows])
-    is_apart = to_arrow(resolve(group.apart, snapshot.schema), snapshot.schema)
+    is_separate = to_arrow(resolve(group.separate, snapshot.schema), snapshot.schema)
 
     def split(rows: Iterator[SortedRows]) -> Iterator[Iterator[SortedRows]]:
         rest: list[SortedRows] = []
 
         def first_part() -> Iterator[SortedRows]:
             for each in rows:
-                cut = len(each.rows) - len(each.rows.filter(is_apart))
+                cut = len(each.rows) - len(each.rows.filter(is_separate))
                 if cut:
                     yield SortedRows(rows=each.rows.slice(0, cut), places=each.places[:cut])
                 if cut < len(each.rows):

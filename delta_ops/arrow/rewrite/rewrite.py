@@ -8,7 +8,7 @@ from contextlib import nullcontext
 import pyarrow as pa
 
 from delta_ops.arguments import validate_arguments
-from delta_ops.arrow.memory_pools import giving_memory_back, sparing_memory
+from delta_ops.arrow.memory_pools import returning_memory, sparing_memory
 from delta_ops.arrow.read.scan import num_live_rows, read_kept
 from delta_ops.arrow.rewrite.ordered_rewrite import MEMORY_BYTES, WriteFile, write_in_order
 from delta_ops.arrow.write.data_file import DataFileWriter, row_groups
@@ -59,8 +59,8 @@ def rewrite(snapshot: Snapshot, group: RewriteGroup, *, memory_bytes: int = MEMO
     names = file_schema.names
     # Giving memory back takes time, since its pages are requested again. A sorted rewrite holds all
     # rows anyway.
-    gives_back = group.order is None or memory_bytes < MEMORY_BYTES
-    with sparing_memory(), giving_memory_back() if gives_back else nullcontext():
+    returns_memory = group.order is None or memory_bytes < MEMORY_BYTES
+    with sparing_memory(), returning_memory() if returns_memory else nullcontext():
         adds, num_rows = (
             _write_neighbours(snapshot, group, write_file, names, memory_bytes)
             if group.order is None

@@ -113,7 +113,7 @@ class DataFileWriter:
         is_small = not is_long and len(first) < 2
 
         def write(sink: IO[bytes]) -> None:
-            checked = map(self._validate_table, chain(_give_up(first), remaining))
+            checked = map(self._validate_table, chain(_release(first), remaining))
             # Arrow writes a file in many small pieces, and would call Python for each of them.
             encoded = pa.BufferOutputStream() if is_small else None
             into = sink if encoded is None else encoded
@@ -314,7 +314,7 @@ def _hold_each(tables: Iterable[pa.Table]) -> Iterator[list[pa.Table]]:
         yield held
 
 
-def _give_up(tables: list[pa.Table]) -> Iterator[pa.Table]:
+def _release(tables: list[pa.Table]) -> Iterator[pa.Table]:
     """Yield tables without keeping references to them."""
     while tables:
         yield tables.pop(0)
@@ -343,9 +343,11 @@ def _new_change_path(partition_values: Mapping[str, str | None], codec: str) -> 
 
 def _new_uuid() -> str:
     """Return a text like `uuid.uuid4`, in a fifth of the time."""
-    given = os.urandom(16)
-    digits = bytes((*given[:6], given[6] & 0x0F | 0x40, given[7], given[8] & 0x3F | 0x80)).hex()
-    digits += given[9:].hex()
+    entropy = os.urandom(16)
+    digits = bytes(
+        (*entropy[:6], entropy[6] & 0x0F | 0x40, entropy[7], entropy[8] & 0x3F | 0x80)
+    ).hex()
+    digits += entropy[9:].hex()
     return f"{digits[:8]}-{digits[8:12]}-{digits[12:16]}-{digits[16:20]}-{digits[20:]}"
 
 

@@ -87,17 +87,17 @@ def write_rows(
     selected: Iterator[pa.RecordBatch] = (batch.select(names) for batch in batches)
     if rows == "new":
         selected = _refuse_unreadable(selected, definition.partition_columns, storage.uri)
-    given = _note_failures(selected, failed)
+    inputs = _note_failures(selected, failed)
     try:
         with all_or_none(storage) as files:
             if definition.partition_columns:
-                for held in _collect_writes(given, writer, definition, storage.uri):
+                for held in _collect_writes(inputs, writer, definition, storage.uri):
                     _write_held(files, held, storage)
                 # Making many files durable one by one would take most of the time.
                 if is_durable:
                     storage.persist(canonical_texts([add.path for add in files.adds], storage.uri))
             else:
-                for run in _runs(given):
+                for run in _runs(inputs):
                     groups = row_groups(run)
                     add = writer.write(groups, {}, data_change=True, is_durable=is_durable)
                     files.keep([add])

@@ -144,8 +144,8 @@ def _fit_batches(
     completion = missing.plan(reader.schema.names)
     generated = GeneratedColumns(definition, table)
     left_out = generated.left_out(reader.schema.names)
-    given = completion.complete_schema(reader.schema)
-    fit = plan_fit(given, definition.arrow_schema, table)
+    completed = completion.complete_schema(reader.schema)
+    fit = plan_fit(completed, definition.arrow_schema, table)
     conditions = [(to_arrow(resolve(each.predicate, schema), schema), each) for each in rules]
     for batch in reader:
         for rows in fit(completion.complete(batch)):

@@ -27,7 +27,7 @@ def all_or_none(storage: Storage) -> Iterator[WrittenFiles]:
     try:
         yield files
     except BaseException:  # including an interrupt, which would leave unreferenced files
-        files.give_up()
+        files.abandon()
         raise
 
 
@@ -42,7 +42,7 @@ class WrittenFiles:
         self._lock = threading.Lock()
         self._adds: list[AddFile] = []
         self._failures: list[BaseException] = []
-        self._is_given_up = False
+        self._is_abandoned = False
 
     @property
     def adds(self) -> tuple[AddFile, ...]:
@@ -52,12 +52,12 @@ class WrittenFiles:
     @property
     def is_over(self) -> bool:
         """Whether new files are useless, because none will stay."""
-        return self._is_given_up or bool(self._failures)
+        return self._is_abandoned or bool(self._failures)
 
     def keep(self, adds: Sequence[AddFile]) -> None:
         """Keep finished files, or delete them if a thread has given up."""
         with self._lock:
-            if not self._is_given_up:
+            if not self._is_abandoned:
                 self._adds += adds
                 return
         discard(self._storage, adds)
@@ -99,10 +99,10 @@ class WrittenFiles:
             raise next(interrupts, self._failures[0])
         return returned
 
-    def give_up(self) -> None:
+    def abandon(self) -> None:
         """Delete written files, and files that are still being written."""
         with self._lock:
-            self._is_given_up = True
+            self._is_abandoned = True
             adds, self._adds = self._adds, []
         discard(self._storage, adds)
 

@@ -24,21 +24,21 @@ def validate_checksum(snapshot: Snapshot) -> bool:
     Raises:
         LogCorruptError: The checksum and the log disagree.
     """
-    said = load_checksum(snapshot.storage, snapshot.log_directory, snapshot.version)
-    if said is None or not _is_of_commit(said, snapshot):
+    checksum = load_checksum(snapshot.storage, snapshot.log_directory, snapshot.version)
+    if checksum is None or not _is_of_commit(checksum, snapshot):
         return False
-    for what, value, found in _differences(said, snapshot):
+    for what, value, found in _differences(checksum, snapshot):
         raise LogCorruptError(
             snapshot.uri,
-            said.path,
+            checksum.path,
             f"it says that {what} is {value}, and by the log it is {found}; one of them is "
             "damaged: compare with a backup before anything is deleted",
         )
     return True
 
 
-def _is_of_commit(said: VersionChecksum, snapshot: Snapshot) -> bool:
-    if said.txn_id in (None, snapshot.txn_id):
+def _is_of_commit(checksum: VersionChecksum, snapshot: Snapshot) -> bool:
+    if checksum.txn_id in (None, snapshot.txn_id):
         return True
     if snapshot.commits_since_checkpoint:
         return False
@@ -46,21 +46,21 @@ def _is_of_commit(said: VersionChecksum, snapshot: Snapshot) -> bool:
         commit = read_commit_if_there(snapshot.storage, snapshot.log_directory, snapshot.version)
     except DeltaOpsError:  # the checkpoint covers this commit, so nothing needs it
         return False
-    return commit is None or said.txn_id == commit.txn_id
+    return commit is None or checksum.txn_id == commit.txn_id
 
 
-def _differences(said: VersionChecksum, snapshot: Snapshot) -> Iterator[tuple[str, Any, Any]]:
+def _differences(checksum: VersionChecksum, snapshot: Snapshot) -> Iterator[tuple[str, Any, Any]]:
     figures = count_files(snapshot)
     for what, value, found in (
-        ("numFiles", said.num_files, figures.num_files),
-        ("tableSizeBytes", said.table_size_bytes, figures.size_bytes),
-        ("fileSizeHistogram", said.histogram, figures.histogram),
-        ("setTransactions", _sort(said.transactions), _sort(snapshot.transactions().values())),
-        ("domainMetadata", _sort(said.domains), _sort(snapshot.domain_metadata().values())),
+        ("numFiles", checksum.num_files, figures.num_files),
+        ("tableSizeBytes", checksum.table_size_bytes, figures.size_bytes),
+        ("fileSizeHistogram", checksum.histogram, figures.histogram),
+        ("setTransactions", _sort(checksum.transactions), _sort(snapshot.transactions().values())),
+        ("domainMetadata", _sort(checksum.domains), _sort(snapshot.domain_metadata().values())),
     ):
         if value is not None and value != found:
             yield what, value, found
-    yield from differences(said, snapshot.protocol, snapshot.metadata)
+    yield from differences(checksum, snapshot.protocol, snapshot.metadata)
 
 
 def _sort(actions: Iterable[object] | None) -> list[object] | None:

@@ -200,20 +200,20 @@ def stored_bytes(snapshot: Snapshot | None) -> int:
     return sum(file.size for file in (*parts, *sidecars))
 
 
-def agrees(said: VersionChecksum, snapshot: Snapshot) -> bool:
+def matches_state(checksum: VersionChecksum, snapshot: Snapshot) -> bool:
     """Whether a checksum is complete and agrees with the in-memory state of its version."""
-    figures = _figures_said(said)
-    if figures is None or said.protocol is None or said.metadata is None:
+    figures = _recorded_figures(checksum)
+    if figures is None or checksum.protocol is None or checksum.metadata is None:
         return False
     rows = snapshot.tail.adds.rows
     domains = snapshot.commit_state.domains.values()
     return (
-        said.metadata == snapshot.metadata
-        and not any(differences(said, snapshot.protocol, snapshot.metadata))
-        and said.txn_id in (None, snapshot.txn_id)  # else it belongs to a lost commit
-        and _has(said.transactions, snapshot.commit_state.transactions.values())
-        and _has(said.domains, (each for each in domains if not each.removed))
-        and not {each.domain for each in domains if each.removed} & _names(said.domains)
+        checksum.metadata == snapshot.metadata
+        and not any(differences(checksum, snapshot.protocol, snapshot.metadata))
+        and checksum.txn_id in (None, snapshot.txn_id)  # else it belongs to a lost commit
+        and _has(checksum.transactions, snapshot.commit_state.transactions.values())
+        and _has(checksum.domains, (each for each in domains if not each.removed))
+        and not {each.domain for each in domains if each.removed} & _names(checksum.domains)
         and figures.num_files >= len(rows)
         and figures.size_bytes >= pc.sum(rows["size"], min_count=0).as_py()
     )
@@ -221,20 +221,24 @@ def agrees(said: VersionChecksum, snapshot: Snapshot) -> bool:
 
 def _validate_own(storage: Storage, directory: str, ours: VersionChecksum) -> None:
     """Reject an existing checksum that belongs to another commit of the version."""
-    said = load_checksum(storage, directory, ours.version)
-    if said is not None and None not in (said.txn_id, ours.txn_id) and said.txn_id != ours.txn_id:
+    checksum = load_checksum(storage, directory, ours.version)
+    if (
+        checksum is not None
+        and None not in (checksum.txn_id, ours.txn_id)
+        and checksum.txn_id != ours.txn_id
+    ):
         raise LogCorruptError(
             storage.uri,
-            said.path,
-            f"it is of transaction {said.txn_id}, and this commit is {ours.txn_id}; see which of "
-            f"them {commit_name(ours.version)} names: if it is the other one, run this write "
-            "again; then delete the file if it is of the one that does not stand",
+            checksum.path,
+            f"it is of transaction {checksum.txn_id}, and this commit is {ours.txn_id}; see "
+            f"which of them {commit_name(ours.version)} names: if it is the other one, run this "
+            "write again; then delete the file if it is of the one that does not stand",
         )
 
 
-def _has(said: Sequence[T] | None, known: Iterable[T]) -> bool:
+def _has(recorded: Sequence[T] | None, known: Iterable[T]) -> bool:
     """Whether a list that should be complete contains all known values."""
-    return said is None or all(each in said for each in known)
+    return recorded is None or all(each in recorded for each in known)
 
 
 def _names(domains: Sequence[DomainMetadata] | None) -> set[str]:
@@ -249,15 +253,17 @@ def _summary(
         return NO_SUMMARY
     is_in_memory = not stored_bytes(before)
     if not is_in_memory and not recount:
-        said = before.state_checksum.checksum
-        if said is None or said.version != before.version:
-            said = load_checksum(storage, directory, before.version)
-        figures = _figures_said(said) if said and agrees(said, before) else None
-        if said and figures:
+        checksum = before.state_checksum.checksum
+        if checksum is None or checksum.version != before.version:
+            checksum = load_checksum(storage, directory, before.version)
+        figures = (
+            _recorded_figures(checksum) if checksum and matches_state(checksum, before) else None
+        )
+        if checksum and figures:
             return Summary(
                 figures=figures,
-                transactions=_index(said.transactions, lambda txn: txn.app_id),
-                domains=_index(said.domains, lambda domain: domain.domain),
+                transactions=_index(checksum.transactions, lambda txn: txn.app_id),
+                domains=_index(checksum.domains, lambda domain: domain.domain),
             )
     if not is_in_memory and not may_read:
         return None
@@ -268,11 +274,13 @@ def _summary(
     )
 
 
-def _figures_said(said: VersionChecksum) -> Figures | None:
-    if said.num_files is None or said.table_size_bytes is None:
+def _recorded_figures(checksum: VersionChecksum) -> Figures | None:
+    if checksum.num_files is None or checksum.table_size_bytes is None:
         return None
     figures = Figures(
-        num_files=said.num_files, size_bytes=said.table_size_bytes, histogram=said.histogram
+        num_files=checksum.num_files,
+        size_bytes=checksum.table_size_bytes,
+        histogram=checksum.histogram,
     )
     return figures if is_possible(figures) else None
 

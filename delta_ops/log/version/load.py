@@ -185,11 +185,11 @@ def _load_version(
     newest_first = range(segment.version, segment.version - len(segment.commits), -1)
     with naming_place(partial(line_of_path, storage, log_directory, newest_first)):
         tail, of_commits, marks = replay_commits(storage, segment)
-    said = load_state_checksum(storage, log_directory, segment, marks)
+    recorded = load_state_checksum(storage, log_directory, segment, marks)
     opened = None
-    if said.checksum is None and segment.checkpoint is not None:
+    if recorded.checksum is None and segment.checkpoint is not None:
         opened = open_checkpoint(storage, segment.checkpoint, ahead)
-    below = said.checksum or (opened.state if opened else base.state if base else EMPTY_STATE)
+    below = recorded.checksum or (opened.state if opened else base.state if base else EMPTY_STATE)
     protocol, metadata = require_state(
         of_commits.protocol or below.protocol,
         of_commits.metadata or below.metadata,
@@ -204,5 +204,5 @@ def _load_version(
         tail=tail,
         marks=marks,
         read_checkpoint=opened,
-        state_checksum=said,
+        state_checksum=recorded,
     )

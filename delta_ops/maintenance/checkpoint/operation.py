@@ -10,8 +10,8 @@ from delta_ops.maintenance.operation import OperationEntry, Request
 from delta_ops.maintenance.thresholds import Facts, Finding, HealthThresholds, Verdict, due_finding
 
 
-def _arguments(asked: Request) -> dict[str, Any]:
-    return {"clock": asked.own_clock, "on_event": asked.on_event}
+def _arguments(request: Request) -> dict[str, Any]:
+    return {"clock": request.own_clock, "on_event": request.on_event}
 
 
 def _findings(facts: Facts, limits: HealthThresholds) -> Sequence[Finding]:

@@ -11,11 +11,11 @@ from delta_ops.maintenance.thresholds import Facts, Finding, HealthThresholds, d
 from delta_ops.protocol.values.wide_timestamps import utc_text
 
 
-def _arguments(asked: Request) -> dict[str, Any]:
+def _arguments(request: Request) -> dict[str, Any]:
     return {
-        "clock": asked.own_clock,
-        "keep_versions": asked.keep_versions,
-        "on_event": asked.on_event,
+        "clock": request.own_clock,
+        "keep_versions": request.keep_versions,
+        "on_event": request.on_event,
     }
 
 

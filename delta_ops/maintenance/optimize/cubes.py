@@ -82,20 +82,20 @@ def _are_laid_out(tags: pa.MapArray, order: OrderTags) -> pa.BooleanArray:
     """Which files have the tags; a lookup of each tag by its key takes three times as long."""
     names, values, ends = tags.keys, tags.items, tags.offsets.to_numpy()
 
-    def have(name: str, is_wanted: pa.BooleanArray) -> npt.NDArray[np.bool_]:
+    def has_tag(name: str, is_wanted: pa.BooleanArray) -> npt.NDArray[np.bool_]:
         found = pc.and_(pc.equal(names, name), pc.fill_null(is_wanted, False))
         counted = np.append(0, np.cumsum(found.to_numpy(zero_copy_only=False)))
         of_each: npt.NDArray[np.bool_] = counted[ends[1:]] > counted[ends[:-1]]
         return of_each
 
-    tell = have(_STORED_COLUMNS, pc.is_valid(values))
-    are_same = have(_STORED_COLUMNS, pc.equal(values, order.stored_columns))
+    has_stored_columns = has_tag(_STORED_COLUMNS, pc.is_valid(values))
+    are_same = has_tag(_STORED_COLUMNS, pc.equal(values, order.stored_columns))
     # Files of other writers have only this tag.
-    are_named_so = have(_COLUMNS, pc.equal(values, order.columns))
+    are_named_so = has_tag(_COLUMNS, pc.equal(values, order.columns))
     is_laid_out = (
-        have(_ID, pc.is_valid(values))
-        & have(_CURVE, pc.equal(values, order.curve))
-        & np.where(tell, are_same, are_named_so)
+        has_tag(_ID, pc.is_valid(values))
+        & has_tag(_CURVE, pc.equal(values, order.curve))
+        & np.where(has_stored_columns, are_same, are_named_so)
     )
     return pc.and_(pa.array(is_laid_out), pc.is_valid(tags))
 

@@ -12,13 +12,13 @@ from delta_ops.maintenance.thresholds import Facts, Finding, HealthThresholds, d
 from delta_ops.protocol.schema.column_names import name_of_path
 
 
-def take_arguments(asked: Request) -> dict[str, Any]:
+def take_arguments(request: Request) -> dict[str, Any]:
     """The arguments of a rewrite that come from a request."""
     return {
-        "engine": asked.engine,
-        "clock": asked.clock,
-        "user_metadata": asked.user_metadata,
-        "on_event": asked.on_event,
+        "engine": request.engine,
+        "clock": request.clock,
+        "user_metadata": request.user_metadata,
+        "on_event": request.on_event,
     }
 
 

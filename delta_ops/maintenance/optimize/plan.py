@@ -158,11 +158,11 @@ def plan_optimize(
             f"{max_size_bytes}: what a file is cut into is about as large as that"
         )
     limit = small_file_limit(target_size_bytes) if min_size_bytes is None else min_size_bytes
-    given = list(files)
-    small_files = (add for add in given if add.size < limit)
+    adds = list(files)
+    small_files = (add for add in adds if add.size < limit)
     groups = [
         RewriteGroup(files=(add,), target_size_bytes=target_size_bytes)
-        for add in given
+        for add in adds
         if max_size_bytes is not None and add.size > max_size_bytes
     ]
     groups += [

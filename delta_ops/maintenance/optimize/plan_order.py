@@ -216,7 +216,7 @@ def _load_groups(
             files=tuple(sorted(adds_of(each.files), key=age_key)),
             target_size_bytes=target_size_bytes,
             order=order,
-            apart=_beyond(snapshot, order, adds_of(each.last_in_place)),
+            separate=_beyond(snapshot, order, adds_of(each.last_in_place)),
         )
         for each in chosen
     ]

@@ -167,7 +167,7 @@ class Rewriting:
             number, staged = written
             note(groups[number], staged)
             self.done += 1
-            self._tell(self.done, total)
+            self._report(self.done, total)
 
         num_at_once = self._num_at_once(groups)
         if num_at_once < 2:
@@ -263,7 +263,7 @@ class Rewriting:
         )
         return replace(staged, adds=tuple(adds))
 
-    def _tell(self, done: int, total: int) -> None:
+    def _report(self, done: int, total: int) -> None:
         self.transaction.on_event(
             Progress(table=self.snapshot.uri, operation="optimize", done=done, total=total)
         )

@@ -205,8 +205,8 @@ def load_repair_plan(snapshot: Snapshot, *, now_ms: int) -> RepairPlan:
     # A file that turns out to exist needs its deletion vector, too.
     vectors = (vector_path(add, snapshot) for add in (*plan.missing, *plan.missing_vectors))
     doubtful |= {path for path in vectors if path and files.is_admitted(path)}
-    asked = run_parallel(partial(_look_up, files, now_ms), sorted(doubtful))
-    found = [info for info in asked if info is not None]
+    infos = run_parallel(partial(_look_up, files, now_ms), sorted(doubtful))
+    found = [info for info in infos if info is not None]
     if not found:
         return plan
     there = {info.path for info in found}

@@ -154,10 +154,11 @@ def _validate_kind(commit: Commit, before: Snapshot, table: Snapshot) -> None:
     # Moved marks of identity values and column ids are no change: the values are never reused.
     is_counting = commit.metadata is None or only_moves_marks(before.metadata, commit.metadata)
     # The restore of deltalake repeats the protocol.
-    said, was = commit.protocol, before.protocol
+    new_protocol, was = commit.protocol, before.protocol
     parts = {
         "the schema, partitioning or properties of the table": not is_counting,
-        "the protocol of the table": said is not None and not said.asks_the_same(was),
+        "the protocol of the table": new_protocol is not None
+        and not new_protocol.requires_same(was),
         "domain metadata": any(each.domain != ROW_TRACKING_DOMAIN for each in commit.domains),
     }
     for part, is_changed in parts.items():

@@ -96,8 +96,8 @@ def _listing(storage: Storage, pre_filter: PreFilter, on_event: OnEvent) -> Tabl
 
     def choose(paths: Sequence[str]) -> list[str]:
         nonlocal number
-        told, number = number // _LISTED_AT_A_TIME, number + len(paths)
-        if number // _LISTED_AT_A_TIME > told:
+        reported, number = number // _LISTED_AT_A_TIME, number + len(paths)
+        if number // _LISTED_AT_A_TIME > reported:
             on_event(_progress(storage, "list files", number))
         return pre_filter.select_paths(paths)
 
@@ -110,11 +110,11 @@ def _find_files(
 ) -> Iterator[FileInfo]:
     """Yield files that exist, and record other tables that contain them."""
     remaining, number = iter(paths), 0
-    asked: set[str] = set()
+    checked: set[str] = set()
     while group := list(islice(remaining, _FOUND_AT_A_TIME)):
         above = {directory for path in group for directory in places_above(path)}
-        pre_filter.tables |= tables_among(storage, above - asked)
-        asked |= above
+        pre_filter.tables |= tables_among(storage, above - checked)
+        checked |= above
         yield from storage.find(group)
         number += len(group)
         on_event(_progress(storage, "look up files", number))

@@ -23,7 +23,7 @@ from delta_ops.transaction.races.vacuum_runs import (
     END,
     START,
     LoggedVacuum,
-    is_heeded,
+    is_visible_to_writers,
     next_run,
     run_app_id,
 )
@@ -34,14 +34,14 @@ PROPERTY = "delta_ops.vacuum.logging"
 _TRIES = 3
 
 
-def is_logged(snapshot: Snapshot, asked: bool | None) -> bool:
+def is_logged(snapshot: Snapshot, requested: bool | None) -> bool:
     """Whether a vacuum of this table commits: the argument, else the table property.
 
     Raises:
         InvalidRequestError: The property is neither true nor false.
     """
-    if asked is not None:
-        return asked
+    if requested is not None:
+        return requested
     text = snapshot.metadata.configuration.get(PROPERTY, "true").strip().lower()
     if text not in ("true", "false"):
         raise InvalidRequestError(
@@ -91,7 +91,9 @@ class VacuumCommits:
         Raises:
             CommitConflictError: Other writers were first in each of several attempts.
         """
-        if self._run is not None and is_heeded(snapshot, self._run, now_ms=self._clock()):
+        if self._run is not None and is_visible_to_writers(
+            snapshot, self._run, now_ms=self._clock()
+        ):
             return False
         parameters, metrics = self._start_parameters(snapshot), _start_metrics(plan)
         for attempt in range(1, _TRIES + 1):

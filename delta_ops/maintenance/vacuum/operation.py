@@ -14,11 +14,11 @@ from delta_ops.maintenance.vacuum.act import VacuumResult, vacuum
 from delta_ops.protocol.values.wide_timestamps import utc_text
 
 
-def _arguments(asked: Request) -> dict[str, Any]:
+def _arguments(request: Request) -> dict[str, Any]:
     return {
-        "clock": asked.own_clock,
-        "user_metadata": asked.user_metadata,
-        "on_event": asked.on_event,
+        "clock": request.own_clock,
+        "user_metadata": request.user_metadata,
+        "on_event": request.on_event,
     }
 
 

@@ -93,8 +93,8 @@ def find_clustering(
 
 def clustering_domain(columns: Iterable[ColumnPath]) -> DomainMetadata:
     """The domain for these columns, given by physical names."""
-    said = {"clusteringColumns": [list(path) for path in columns], "domainName": CLUSTERING}
-    configuration = json.dumps(said, ensure_ascii=False, separators=(",", ":"))
+    value = {"clusteringColumns": [list(path) for path in columns], "domainName": CLUSTERING}
+    configuration = json.dumps(value, ensure_ascii=False, separators=(",", ":"))
     return DomainMetadata(domain=CLUSTERING, configuration=configuration, removed=False)
 
 

@@ -69,8 +69,8 @@ def assign_column_ids(
     schema = schema_from_json(metadata.schema_string)
     becomes_mapped = before is not None and not is_mapped(before)
     numbers = _Numbers(max(_max_id(each) for each in (metadata, before) if each is not None))
-    given = frozenset(field_id(each) for _, each in _fields(schema))
-    keep = _Kept(None if before is None else schema_from_json(before.schema_string), given)
+    data_ids = frozenset(field_id(each) for _, each in _fields(schema))
+    keep = _Kept(None if before is None else schema_from_json(before.schema_string), data_ids)
     name_of: _NewName = (lambda each: each.name) if becomes_mapped else (lambda _: new_name())
     assigned = _assign(schema, keep, numbers, name_of)
     _validate_distinct(assigned, table)
@@ -112,8 +112,8 @@ class _Kept:
         given: Ids that the new schema already has, such as the id of a renamed column.
     """
 
-    def __init__(self, data_type: DataType | None, given: frozenset[int | None]) -> None:
-        self._type, self._given = data_type, given
+    def __init__(self, data_type: DataType | None, data_ids: frozenset[int | None]) -> None:
+        self._type, self._data_ids = data_type, data_ids
 
     def field(self, name: str) -> StructField | None:
         if not isinstance(self._type, StructType):
@@ -124,7 +124,7 @@ class _Kept:
     def mapping_of(self, field: StructField) -> Mapping[str, object]:
         """Id and physical name of the table's column with this name and type."""
         found = self.field(field.name)
-        if found is None or field_id(found) in self._given:
+        if found is None or field_id(found) in self._data_ids:
             return {}
         if bare_type(found.data_type) != bare_type(field.data_type):
             return {}
@@ -132,17 +132,17 @@ class _Kept:
 
     def child(self, name: str) -> _Kept:
         found = self.field(name)
-        return _Kept(found.data_type if found else None, self._given)
+        return _Kept(found.data_type if found else None, self._data_ids)
 
     def member(self, of: str) -> _Kept:
         match self._type, of:
             case ArrayType(element_type=inner), "element":
-                return _Kept(inner, self._given)
+                return _Kept(inner, self._data_ids)
             case MapType(key_type=inner), "key":
-                return _Kept(inner, self._given)
+                return _Kept(inner, self._data_ids)
             case MapType(value_type=inner), "value":
-                return _Kept(inner, self._given)
-        return _Kept(None, self._given)
+                return _Kept(inner, self._data_ids)
+        return _Kept(None, self._data_ids)
 
 
 def bare_type(data_type: DataType) -> DataType:

@@ -370,29 +370,29 @@ def _condition(node: Node) -> Node:
 
 
 def _cast(node: Node, data_type: DataType) -> Node:
-    given = type_of(node)
-    if given in (data_type, VOID):
+    source = type_of(node)
+    if source in (data_type, VOID):
         return _coerce(node, data_type)
-    if not _can_cast(given, data_type):
-        raise _refusal(f"the cast of {given.name} to {data_type.name} is not supported")
+    if not _can_cast(source, data_type):
+        raise _refusal(f"the cast of {source.name} to {data_type.name} is not supported")
     return Cast(node, data_type, is_exact=True)
 
 
-def _can_cast(given: DataType, wanted: DataType) -> bool:
-    if given in INTEGERS:
+def _can_cast(source: DataType, wanted: DataType) -> bool:
+    if source in INTEGERS:
         return is_numeric(wanted) or wanted == STRING
-    if isinstance(given, DecimalType):
-        is_decimal = isinstance(wanted, DecimalType) and wanted.scale >= given.scale
-        return is_decimal or (wanted in INTEGERS and given.scale == 0)
-    if given in FLOATS:
+    if isinstance(source, DecimalType):
+        is_decimal = isinstance(wanted, DecimalType) and wanted.scale >= source.scale
+        return is_decimal or (wanted in INTEGERS and source.scale == 0)
+    if source in FLOATS:
         return wanted in FLOATS
-    if given == STRING:
+    if source == STRING:
         return wanted in INTEGERS or wanted == DATE
-    if given == DATE:
+    if source == DATE:
         return wanted in (STRING, TIMESTAMP, TIMESTAMP_NTZ)
-    if given in _TIMES:
+    if source in _TIMES:
         return wanted == DATE
-    return given == BOOLEAN and wanted == STRING
+    return source == BOOLEAN and wanted == STRING
 
 
 def _has_text(data_type: DataType) -> bool:

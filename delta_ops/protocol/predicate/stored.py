@@ -18,14 +18,14 @@ def partitions_predicate(
         partitions: Partition values by their names in the log; duplicates are allowed.
         fields: The partition columns by the same names.
     """
-    given = {tuple(values[name] for name in fields): None for values in partitions}
+    distinct = {tuple(values[name] for name in fields): None for values in partitions}
     # Each alternative is evaluated for each file, so the column with the most values becomes a
     # list.
-    num_values = [len(set(texts)) for texts in zip(*given, strict=True)]
+    num_values = [len(set(texts)) for texts in zip(*distinct, strict=True)]
     order = sorted(range(len(num_values)), key=num_values.__getitem__)
     *outer, last = (list(fields.values())[i] for i in order or range(len(fields)))
     found: dict[tuple[str | None, ...], dict[str | None, None]] = {}
-    for partition in given:
+    for partition in distinct:
         *texts, text = (partition[i] for i in order)
         found.setdefault(tuple(texts), {})[text] = None
     named = tuple(

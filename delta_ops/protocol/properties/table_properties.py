@@ -163,12 +163,12 @@ def requested_properties(changes: Mapping[str, str | None]) -> Requested:
             raise InvalidRequestError(f"There is no table property {name}{_advice(name)}.")
         if row is not None and value is not None:
             row.value_in({row.name: value})
-        spelt = name if row is None else _spelling(row, name)
-        if spelt in properties:
+        exact_name = name if row is None else _spelling(row, name)
+        if exact_name in properties:
             raise InvalidRequestError(
-                f"Table property {spelt} is set twice (case does not count); set it once."
+                f"Table property {exact_name} is set twice (case does not count); set it once."
             )
-        properties[spelt] = value
+        properties[exact_name] = value
     return Requested(properties, tuple(features))
 
 

@@ -123,32 +123,32 @@ def columns_from_arrow(schema: pa.Schema) -> StructType:
     return StructType(tuple(map(_add_metadata, columns.fields, schema, repeat(()))))
 
 
-def _add_metadata(field: StructField, given: pa.Field, parent: ColumnPath) -> StructField:
+def _add_metadata(field: StructField, source: pa.Field, parent: ColumnPath) -> StructField:
     path = (*parent, field.name)
-    data_type = _add_inner_metadata(field.data_type, given.type, path)
-    metadata = column_metadata(given.metadata or {}, path)
+    data_type = _add_inner_metadata(field.data_type, source.type, path)
+    metadata = column_metadata(source.metadata or {}, path)
     return replace(field, data_type=data_type, metadata=metadata)
 
 
-def _add_inner_metadata(data_type: DataType, given: pa.DataType, path: ColumnPath) -> DataType:
-    if pt.is_dictionary(given) or pt.is_run_end_encoded(given):
-        return _add_inner_metadata(data_type, given.value_type, path)
+def _add_inner_metadata(data_type: DataType, source: pa.DataType, path: ColumnPath) -> DataType:
+    if pt.is_dictionary(source) or pt.is_run_end_encoded(source):
+        return _add_inner_metadata(data_type, source.value_type, path)
     match data_type:
         case StructType(fields=fields):
-            return StructType(tuple(map(_add_metadata, fields, given, repeat(path))))
+            return StructType(tuple(map(_add_metadata, fields, source, repeat(path))))
         case ArrayType(element_type=element_type):
-            element = _inner_type(element_type, given.value_field, (*path, "element"))
+            element = _inner_type(element_type, source.value_field, (*path, "element"))
             return replace(data_type, element_type=element)
         case MapType(key_type=key_type, value_type=value_type):
-            key = _inner_type(key_type, given.key_field, (*path, "key"))
-            value = _inner_type(value_type, given.item_field, (*path, "value"))
+            key = _inner_type(key_type, source.key_field, (*path, "key"))
+            value = _inner_type(value_type, source.item_field, (*path, "value"))
             return replace(data_type, key_type=key, value_type=value)
     return data_type
 
 
-def _inner_type(data_type: DataType, given: pa.Field, path: ColumnPath) -> DataType:
-    refuse_metadata(given.metadata or {}, path)
-    return _add_inner_metadata(data_type, given.type, path)
+def _inner_type(data_type: DataType, source: pa.Field, path: ColumnPath) -> DataType:
+    refuse_metadata(source.metadata or {}, path)
+    return _add_inner_metadata(data_type, source.type, path)
 
 
 def _arrow_field(each: StructField, parent: tuple[str, ...]) -> pa.Field:

@@ -34,9 +34,9 @@ def find_by_path(schema: StructType, path: ColumnPath) -> tuple[ColumnPath, Stru
     Raises:
         InvalidRequestError: There is no such column.
     """
-    parent, spelt = find_struct(schema, path[:-1])
+    parent, exact_path = find_struct(schema, path[:-1])
     field = find_field(parent, path[-1])
-    return (*spelt, field.name), field
+    return (*exact_path, field.name), field
 
 
 class Member(NamedTuple):
@@ -58,15 +58,15 @@ def find_member(schema: StructType, path: ColumnPath) -> Member:
         InvalidRequestError: There is no such column or member.
     """
     found = find_field(schema, path[0])
-    spelt: ColumnPath = ()
+    exact_path: ColumnPath = ()
     at: DataType = schema
     depth = 0
     for part in path:
         if isinstance(at, StructType):
-            found, depth = find_field(at, part), len(spelt) + 1
-        at, name = _find_member(at, part, spelt)
-        spelt = (*spelt, name)
-    return Member(spelt[:depth], found, spelt[depth:], at)
+            found, depth = find_field(at, part), len(exact_path) + 1
+        at, name = _find_member(at, part, exact_path)
+        exact_path = (*exact_path, name)
+    return Member(exact_path[:depth], found, exact_path[depth:], at)
 
 
 def replace_member(data_type: DataType, path: ColumnPath, wanted: DataType) -> DataType:
@@ -88,12 +88,12 @@ def find_struct(schema: StructType, path: ColumnPath) -> tuple[StructType, Colum
     if not path:
         return schema, ()
     found = find_member(schema, path)
-    struct, spelt = found.data_type, (*found.path, *found.inner)
+    struct, exact_path = found.data_type, (*found.path, *found.inner)
     if not isinstance(struct, StructType):
         raise InvalidRequestError(
-            f"column {name_of_path(spelt)} is of type {struct.name} and has no fields"
+            f"column {name_of_path(exact_path)} is of type {struct.name} and has no fields"
         )
-    return struct, spelt
+    return struct, exact_path
 
 
 def change_struct(schema: StructType, path: ColumnPath, change: ChangeFields) -> StructType:
@@ -159,13 +159,16 @@ def drop_field(schema: StructType, path: ColumnPath) -> StructType:
     Raises:
         InvalidRequestError: There is no such column, or it is the only field of its struct.
     """
-    spelt, old = find_by_path(schema, path)
+    exact_path, old = find_by_path(schema, path)
 
     def change(fields: tuple[StructField, ...]) -> Sequence[StructField]:
         if len(fields) == 1:
-            whole = f"the struct {name_of_path(spelt[:-1])}" if spelt[:-1] else "the table"
+            whole = (
+                f"the struct {name_of_path(exact_path[:-1])}" if exact_path[:-1] else "the table"
+            )
             raise InvalidRequestError(
-                f"column {name_of_path(spelt)} is the only one of {whole}; nothing would be left"
+                f"column {name_of_path(exact_path)} is the only one of {whole}; "
+                "nothing would be left"
             )
         return [each for each in fields if each is not old]
 

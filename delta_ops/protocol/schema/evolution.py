@@ -33,10 +33,10 @@ _VARIANT_PARTS = {each.name: each.data_type for each in STORED_VARIANT.fields}
 
 def merge_schemas(table: StructType, data: StructType) -> StructType:
     """The table's schema with additional columns and fields from the data."""
-    given = {each.name.lower(): each.data_type for each in data.fields}
+    new = {each.name.lower(): each.data_type for each in data.fields}
     kept = tuple(
-        replace(each, data_type=_merge(each.data_type, given[each.name.lower()]))
-        if each.name.lower() in given
+        replace(each, data_type=_merge(each.data_type, new[each.name.lower()]))
+        if each.name.lower() in new
         else each
         for each in table.fields
     )
@@ -62,11 +62,11 @@ def widen_types(
         keeps: Whether the column at a path must keep its type.
         path: Path of both structs; () for the columns of the table.
     """
-    given = {each.name.lower(): each.data_type for each in data.fields}
+    new = {each.name.lower(): each.data_type for each in data.fields}
     return StructType(
         tuple(
-            _widen_field(each, given[each.name.lower()], keeps, (*path, each.name))
-            if each.name.lower() in given
+            _widen_field(each, new[each.name.lower()], keeps, (*path, each.name))
+            if each.name.lower() in new
             else each
             for each in table.fields
         )
@@ -74,26 +74,26 @@ def widen_types(
 
 
 def _widen_field(
-    field: StructField, given: DataType, keeps: Callable[[ColumnPath], bool], path: ColumnPath
+    field: StructField, new: DataType, keeps: Callable[[ColumnPath], bool], path: ColumnPath
 ) -> StructField:
     changes: list[tuple[ColumnPath, DataType, DataType]] = []
 
-    def widen(current: DataType, given: DataType, inner: ColumnPath) -> DataType:
-        match current, given:
+    def widen(current: DataType, new: DataType, inner: ColumnPath) -> DataType:
+        match current, new:
             case StructType(), StructType():
-                return widen_types(current, given, keeps, (*path, *inner))
+                return widen_types(current, new, keeps, (*path, *inner))
             case ArrayType(), ArrayType():
-                element = widen(current.element_type, given.element_type, (*inner, "element"))
+                element = widen(current.element_type, new.element_type, (*inner, "element"))
                 return replace(current, element_type=element)
             case MapType(), MapType():
-                value = widen(current.value_type, given.value_type, (*inner, "value"))
+                value = widen(current.value_type, new.value_type, (*inner, "value"))
                 return replace(current, value_type=value)
-        if not widens_by_itself(current, given) or keeps((*path, *inner)):
+        if not widens_by_itself(current, new) or keeps((*path, *inner)):
             return current
-        changes.append((inner, current, given))
-        return given
+        changes.append((inner, current, new))
+        return new
 
-    field = replace(field, data_type=widen(field.data_type, given, ()))
+    field = replace(field, data_type=widen(field.data_type, new, ()))
     for inner, before, after in changes:
         field = describe_widening(field, inner, before, after)
     return field
@@ -106,11 +106,11 @@ def keep_variants(data: StructType, table: StructType) -> StructType:
     return kept
 
 
-def _keep_variants(given: DataType, known: DataType | None) -> DataType:
-    match given, known:
+def _keep_variants(new: DataType, known: DataType | None) -> DataType:
+    match new, known:
         case StructType(), PrimitiveType() if known == VARIANT:
-            parts = {each.name: each.data_type for each in given.fields}
-            return VARIANT if parts == _VARIANT_PARTS else given
+            parts = {each.name: each.data_type for each in new.fields}
+            return VARIANT if parts == _VARIANT_PARTS else new
         case StructType(), StructType():
             types = {each.name.lower(): each.data_type for each in known.fields}
             return StructType(
@@ -118,16 +118,14 @@ def _keep_variants(given: DataType, known: DataType | None) -> DataType:
                     replace(
                         each, data_type=_keep_variants(each.data_type, types.get(each.name.lower()))
                     )
-                    for each in given.fields
+                    for each in new.fields
                 )
             )
         case ArrayType(), ArrayType():
-            return replace(
-                given, element_type=_keep_variants(given.element_type, known.element_type)
-            )
+            return replace(new, element_type=_keep_variants(new.element_type, known.element_type))
         case MapType(), MapType():
-            return replace(given, value_type=_keep_variants(given.value_type, known.value_type))
-    return given
+            return replace(new, value_type=_keep_variants(new.value_type, known.value_type))
+    return new
 
 
 def validate_alike(table: StructType, data: StructType) -> None:
@@ -139,7 +137,7 @@ def validate_alike(table: StructType, data: StructType) -> None:
     _validate_alike(table, data, ())
 
 
-def validate_given_once(data: StructType, table: str) -> None:
+def validate_unique_names(data: StructType, table: str) -> None:
     """Refuse data with duplicate columns or struct fields, ignoring case.
 
     Raises:
@@ -156,10 +154,10 @@ def validate_given_once(data: StructType, table: str) -> None:
                 )
 
 
-def _validate_alike(current: DataType, given: DataType, path: tuple[str, ...]) -> None:
-    match current, given:
+def _validate_alike(current: DataType, new: DataType, path: tuple[str, ...]) -> None:
+    match current, new:
         case StructType(), StructType():
-            for each in given.fields:
+            for each in new.fields:
                 for known in current.fields_by_lower_name.get(each.name.lower(), ()):
                     if known.name != each.name:
                         raise InvalidRequestError(
@@ -167,27 +165,26 @@ def _validate_alike(current: DataType, given: DataType, path: tuple[str, ...]) -
                         )
                     _validate_alike(known.data_type, each.data_type, (*path, each.name))
         case ArrayType(), ArrayType():
-            _validate_alike(current.element_type, given.element_type, (*path, "element"))
+            _validate_alike(current.element_type, new.element_type, (*path, "element"))
         case MapType(), MapType():
-            if allow_nulls(current.key_type) != allow_nulls(given.key_type):
+            if allow_nulls(current.key_type) != allow_nulls(new.key_type):
                 raise InvalidRequestError(f"Column {'.'.join(path)} has other keys there.")
-            _validate_alike(current.value_type, given.value_type, (*path, "value"))
-        case _ if current != given:
+            _validate_alike(current.value_type, new.value_type, (*path, "value"))
+        case _ if current != new:
             raise InvalidRequestError(
-                f"Column {'.'.join(path)} is of type {given.name}, and of type {current.name} "
-                "there."
+                f"Column {'.'.join(path)} is of type {new.name}, and of type {current.name} there."
             )
 
 
-def _merge(current: DataType, given: DataType) -> DataType:
-    match current, given:
+def _merge(current: DataType, new: DataType) -> DataType:
+    match current, new:
         case StructType(), StructType():
-            return merge_schemas(current, given)
+            return merge_schemas(current, new)
         case ArrayType(), ArrayType():
-            return replace(current, element_type=_merge(current.element_type, given.element_type))
+            return replace(current, element_type=_merge(current.element_type, new.element_type))
         case MapType(), MapType():
             # An additional field would make a different key.
-            return replace(current, value_type=_merge(current.value_type, given.value_type))
+            return replace(current, value_type=_merge(current.value_type, new.value_type))
     return current
 
 

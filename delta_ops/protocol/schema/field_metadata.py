@@ -64,11 +64,11 @@ _KNOWN: Mapping[str, tuple[Callable[[Any], Any], str]] = {
 """Converter of each known key, and a description of its valid values."""
 
 
-def column_metadata(given: Mapping[Any, Any], path: ColumnPath) -> dict[str, Any]:
+def column_metadata(metadata: Mapping[Any, Any], path: ColumnPath) -> dict[str, Any]:
     """The metadata of a column of a new table.
 
     Args:
-        given: The metadata of a field of data; Arrow keys and values are bytes.
+        metadata: The metadata of a field of data; Arrow keys and values are bytes.
         path: The column or struct field.
 
     Raises:
@@ -76,7 +76,7 @@ def column_metadata(given: Mapping[Any, Any], path: ColumnPath) -> dict[str, Any
     """
     column = ".".join(path)
     found: dict[str, Any] = {}
-    for raw_key, raw_value in given.items():
+    for raw_key, raw_value in metadata.items():
         key, value = (_decode(each, column) for each in (raw_key, raw_value))
         if key in _OF_FILES:
             continue
@@ -101,13 +101,13 @@ def column_metadata(given: Mapping[Any, Any], path: ColumnPath) -> dict[str, Any
     return found
 
 
-def refuse_metadata(given: Mapping[Any, Any], path: ColumnPath) -> None:
+def refuse_metadata(metadata: Mapping[Any, Any], path: ColumnPath) -> None:
     """Refuse Delta's metadata keys on array elements, map keys and map values.
 
     Raises:
         InvalidRequestError: The message names the key.
     """
-    for key in column_metadata(given, path[:1]):
+    for key in column_metadata(metadata, path[:1]):
         if key in _KNOWN:
             raise InvalidRequestError(
                 f"{'.'.join(path)} has the metadata {key}, which only columns and fields of "

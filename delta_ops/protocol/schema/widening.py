@@ -60,9 +60,9 @@ def unreadable_columns(
             yield from _find_unreadable(found.data_type, each.data_type, each.name, key)
 
 
-def is_widening(given: DataType, wanted: DataType) -> bool:
+def is_widening(source: DataType, wanted: DataType) -> bool:
     """Whether the protocol allows widening one primitive type to another."""
-    return given not in (wanted, VOID) and _is_same_or_wider(given, wanted)
+    return source not in (wanted, VOID) and _is_same_or_wider(source, wanted)
 
 
 def is_number(data_type: DataType) -> bool:
@@ -71,17 +71,17 @@ def is_number(data_type: DataType) -> bool:
     return is_decimal or data_type in _WHOLE_NUMBERS or data_type in (FLOAT, DOUBLE)
 
 
-def widens_by_itself(given: DataType, wanted: DataType) -> bool:
+def widens_by_itself(source: DataType, wanted: DataType) -> bool:
     """Whether data of a wider type widen a column during schema evolution.
 
     Follows the reference: only within whole numbers, floating-point numbers or decimals.
     """
     is_alike = (
-        {given, wanted} <= _WHOLE_NUMBERS
-        or (given, wanted) == (FLOAT, DOUBLE)
-        or (isinstance(given, DecimalType) and isinstance(wanted, DecimalType))
+        {source, wanted} <= _WHOLE_NUMBERS
+        or (source, wanted) == (FLOAT, DOUBLE)
+        or (isinstance(source, DecimalType) and isinstance(wanted, DecimalType))
     )
-    return is_alike and is_widening(given, wanted)
+    return is_alike and is_widening(source, wanted)
 
 
 def describe_widening(
@@ -100,8 +100,8 @@ def describe_widening(
     change = {"fromType": before.name, "toType": after.name}
     if inner:
         change["fieldPath"] = ".".join(inner)
-    said = field.metadata.get(_TYPE_CHANGES)
-    changes = [*(said if isinstance(said, list) else ()), change]
+    recorded = field.metadata.get(_TYPE_CHANGES)
+    changes = [*(recorded if isinstance(recorded, list) else ()), change]
     return replace(field, metadata={**field.metadata, _TYPE_CHANGES: changes})
 
 

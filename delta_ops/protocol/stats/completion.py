@@ -36,7 +36,7 @@ def lacks_statistics(text: str | None, wanted: Iterable[tuple[ColumnPath, DataTy
     stats = parse_stats(text)
     if stats is None or stats.num_records is None:
         return True
-    return not all(_is_told(stats.null_count, path) for path, _ in wanted)
+    return not all(_has_value(stats.null_count, path) for path, _ in wanted)
 
 
 def lacks_bounds(text: str | None, wanted: Iterable[tuple[ColumnPath, DataType]]) -> bool:
@@ -47,7 +47,7 @@ def lacks_bounds(text: str | None, wanted: Iterable[tuple[ColumnPath, DataType]]
     return any(
         has_bounds(data_type)
         and _value_at(stats.null_count, path) != stats.num_records
-        and not (_is_told(stats.min_values, path) and _is_told(stats.max_values, path))
+        and not (_has_value(stats.min_values, path) and _has_value(stats.max_values, path))
         for path, data_type in wanted
     )
 
@@ -60,10 +60,10 @@ def unite_stats(text: str | None, more: str, *, is_tight: bool) -> str:
         more: Additional statistics.
         is_tight: False: rows of the file have been deleted, so that bounds may not be reached.
     """
-    told = (
+    united = (
         more if parse_stats(text) is None else _unite((text or "").encode(), more.encode()).decode()
     )
-    return told if is_tight else widen_stats(told) or told
+    return united if is_tight else widen_stats(united) or united
 
 
 def complete_stats(
@@ -90,11 +90,11 @@ def complete_stats(
     for path, _ in described_leaves(schema, partition_columns, settings):
         if not any(each[: len(path)] == path for each in there):
             _insert(missing, path, num_records(made))
-    told = _unite(made.encode(), json.dumps({"nullCount": missing}).encode()).decode()
-    return unite_stats(text, told, is_tight=is_tight)
+    complete = _unite(made.encode(), json.dumps({"nullCount": missing}).encode()).decode()
+    return unite_stats(text, complete, is_tight=is_tight)
 
 
-def _is_told(values: Any, path: ColumnPath) -> bool:
+def _has_value(values: Any, path: ColumnPath) -> bool:
     return _value_at(values, path) is not None
 
 
@@ -110,12 +110,12 @@ def _insert(values: dict[str, Any], path: ColumnPath, value: Any) -> None:
     values[path[-1]] = value
 
 
-def _unite(said: bytes, more: bytes) -> bytes:
+def _unite(existing: bytes, more: bytes) -> bytes:
     """Merge two JSON objects; values of the first win."""
     try:
-        one, other = _PARTS.decode(said), _PARTS.decode(more)
+        one, other = _PARTS.decode(existing), _PARTS.decode(more)
     except msgspec.DecodeError:  # both are plain values
-        return said
+        return existing
     united: dict[str, Any] = {**one, **{n: v for n, v in other.items() if n not in one}}
     for name in one.keys() & other.keys():
         united[name] = msgspec.Raw(_unite(bytes(one[name]), bytes(other[name])))

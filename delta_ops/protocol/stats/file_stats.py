@@ -69,8 +69,8 @@ def widen_stats(text: str | None) -> str | None:
     if text is None or parse_stats(text) is None:
         return text
     # Raw JSON keeps all digits of numbers; Python's floats would not.
-    said: dict[str, Any] = _PARTS.decode(text)
-    return _ENCODER.encode({**said, "tightBounds": False}).decode()
+    existing: dict[str, Any] = _PARTS.decode(text)
+    return _ENCODER.encode({**existing, "tightBounds": False}).decode()
 
 
 def count_records(text: str | None, num_rows: int) -> str:
@@ -78,8 +78,10 @@ def count_records(text: str | None, num_rows: int) -> str:
 
     Source: PROTOCOL.md, "Writer Requirement for Deletion Vectors" (a file with a vector needs it).
     """
-    said: dict[str, Any] = {} if text is None or parse_stats(text) is None else _PARTS.decode(text)
-    return _ENCODER.encode({"numRecords": num_rows, **said}).decode()
+    existing: dict[str, Any] = (
+        {} if text is None or parse_stats(text) is None else _PARTS.decode(text)
+    )
+    return _ENCODER.encode({"numRecords": num_rows, **existing}).decode()
 
 
 class _Records(msgspec.Struct):

@@ -79,11 +79,11 @@ def value_of_type(value: Any, field: StructField, table: str, *, is_whole: bool 
         InvalidRequestError: The message names the path in the value, the value and the type.
     """
 
-    def refuse(path: str, wanted: str, given: Any, reason: str) -> InvalidRequestError:
-        shown = " ".join(reprlib.repr(given).split())
+    def refuse(path: str, wanted: str, source: Any, reason: str) -> InvalidRequestError:
+        shown = " ".join(reprlib.repr(source).split())
         return InvalidRequestError(
             f"{table}: column {path} of type {wanted} cannot hold {shown} of type "
-            f"{type(given).__name__}: {reason}"
+            f"{type(source).__name__}: {reason}"
         )
 
     return _Taking(refuse, is_whole).value(value, field.data_type, field.name)
@@ -161,8 +161,8 @@ def _float(value: Any, data_type: DataType) -> float | None:
     if not isinstance(value, float | Decimal):
         return None
     digits = shortest_float(number) if data_type == FLOAT else repr(number)
-    given = value if isinstance(value, Decimal) else Decimal(repr(float(value)))
-    return number if given == Decimal(digits) else None
+    source = value if isinstance(value, Decimal) else Decimal(repr(float(value)))
+    return number if source == Decimal(digits) else None
 
 
 def _decimal(value: Any, data_type: DecimalType) -> Decimal | None:
@@ -232,22 +232,22 @@ class _Taking(NamedTuple):
         return list(zip(keys, taken, strict=True))
 
     def _struct(self, value: Any, data_type: StructType, path: str) -> dict[str, Any]:
-        given: dict[str, Any] = {}
+        source: dict[str, Any] = {}
         for name, item in _members(value, data_type).items():
             try:
                 field = find_field(data_type, str(name))
             except InvalidRequestError as error:
                 known = ", ".join(each.name for each in data_type.fields)
                 raise UnfitValueError(f"it has no field {name!r}; there are {known}") from error
-            if field.name in given:
+            if field.name in source:
                 raise UnfitValueError(f"field {field.name!r} is given twice; give it once")
-            given[field.name] = item
+            source[field.name] = item
         members = {}
         for field in data_type.fields:
-            if self.is_whole and field.name not in given:
+            if self.is_whole and field.name not in source:
                 raise UnfitValueError(f"it lacks the field {field.name!r}; give None for null")
             inner = f"{path}.{field.name}"
-            member = self.value(given.get(field.name), field.data_type, inner)
+            member = self.value(source.get(field.name), field.data_type, inner)
             if member is None and not field.nullable:
                 raise self.refuse(inner, field.data_type.name, None, _NULL)
             members[field.name] = member
@@ -277,11 +277,11 @@ _SAME = frozenset({(float, DOUBLE), (bool, BOOLEAN), (bytes, BINARY), (date, DAT
 
 
 def _floats_at_once(values: Sequence[float | None]) -> list[float | None] | None:
-    given = pa.array(values, pa.float64())
-    fitted = given.cast(pa.float32(), safe=False)
+    source = pa.array(values, pa.float64())
+    fitted = source.cast(pa.float32(), safe=False)
     exact, written = fitted.cast(pa.float64()), fitted.cast(pa.string()).cast(pa.float64())
-    same = pc.or_(pc.equal(exact, given), pc.equal(written, given))
-    same = pc.or_(same, pc.and_(pc.is_nan(given), pc.is_nan(fitted)))
+    same = pc.or_(pc.equal(exact, source), pc.equal(written, source))
+    same = pc.or_(same, pc.and_(pc.is_nan(source), pc.is_nan(fitted)))
     is_fit = pc.all(pc.fill_null(same, True), min_count=0).as_py()
     return exact.to_pylist() if is_fit else None
 

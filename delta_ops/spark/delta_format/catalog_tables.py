@@ -28,8 +28,8 @@ def find_location(spark: SparkSession, name: str) -> str | None:
             f"{name}: the session's catalog cannot look it up "
             f"({str(error).strip().splitlines()[0]}); name the table by its path"
         ) from error
-    said = {row["col_name"]: row["data_type"] for row in rows}
-    provider, location = said.get("Provider"), said.get("Location")
+    details = {row["col_name"]: row["data_type"] for row in rows}
+    provider, location = details.get("Provider"), details.get("Location")
     if (provider or "").lower() != "delta" or not location:
         raise InvalidRequestError(
             f"{name} is no Delta table: to the session's catalog it is "

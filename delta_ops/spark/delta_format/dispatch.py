@@ -36,10 +36,10 @@ def _is_ours(target: Any, named: str | None) -> bool:
     return (found or "").strip().lower() == DELTA
 
 
-def _tell(target: Any, **given: Any) -> None:
+def _set_arguments(target: Any, **arguments: Any) -> None:
     """Pass arguments of the final method to the methods that set them."""
-    options = given.pop("options")
-    for name, value in given.items():
+    options = arguments.pop("options")
+    for name, value in arguments.items():
         if value is not None:
             getattr(target, name)(value)
     target.options(**options)
@@ -57,7 +57,7 @@ def _load_by(load: Act) -> Act:
     ) -> Any:
         if not _is_ours(reader, format):
             return original(path, format, schema, **options)
-        _tell(reader, format=format, schema=schema, options=options)
+        _set_arguments(reader, format=format, schema=schema, options=options)
         return load(session_of(reader), calls_of(reader), path, storage_options)
 
     return act
@@ -108,7 +108,7 @@ def _save(
     if not _is_ours(writer, format):
         original(path, format, mode, partitionBy, **options)
         return
-    _tell(writer, format=format, mode=mode, partitionBy=partitionBy, options=options)
+    _set_arguments(writer, format=format, mode=mode, partitionBy=partitionBy, options=options)
     _write(writer, storage_options, path)
 
 
@@ -130,7 +130,7 @@ def _save_as_table(
     if path is None and not _is_ours(writer, format):
         original(name, format, mode, partitionBy, **options)
         return
-    _tell(writer, mode=mode, partitionBy=partitionBy, options=options)
+    _set_arguments(writer, mode=mode, partitionBy=partitionBy, options=options)
     if path is not None:
         _write(writer, storage_options, path)
         return
@@ -165,8 +165,8 @@ def _insert_into(
     tableName: str,  # noqa: N803  (Spark's name)
     overwrite: bool | None = None,
 ) -> None:
-    is_told = calls_of(writer).format is not None and _is_ours(writer, None)
-    if _path_in(tableName) is None and not is_told:
+    is_ours = calls_of(writer).format is not None and _is_ours(writer, None)
+    if _path_in(tableName) is None and not is_ours:
         original(tableName, overwrite)
         return
     raise _no_catalog(
@@ -201,7 +201,7 @@ def _start(
 ) -> Any:
     if not _is_ours(writer, format):
         return original(path, format, outputMode, partitionBy, queryName, **options)
-    _tell(
+    _set_arguments(
         writer,
         format=format,
         outputMode=outputMode,

@@ -153,12 +153,12 @@ _BY_NAME = {each.name.lower(): each for each in OPTIONS}
 class Options:
     """The validated options of one call."""
 
-    given: Mapping[str, tuple[str, str]]
+    texts: Mapping[str, tuple[str, str]]
     """Name and value, by the name in lower case."""
 
     def text(self, name: str) -> str | None:
         """The value as text; None if the option is not set."""
-        found = self.given.get(name.lower())
+        found = self.texts.get(name.lower())
         return None if found is None else found[1]
 
     def flag(self, name: str) -> bool | None:
@@ -213,28 +213,28 @@ class Options:
         """
         return {
             name: value
-            for lower, (name, value) in self.given.items()
+            for lower, (name, value) in self.texts.items()
             if lower.startswith(PROPERTY) and lower not in _OF_PROTOCOL
         }
 
     def hadoop_settings(self) -> dict[str, str]:
         """Hadoop settings for the store."""
         return {
-            name: value for lower, (name, value) in self.given.items() if lower.startswith(_HADOOP)
+            name: value for lower, (name, value) in self.texts.items() if lower.startswith(_HADOOP)
         }
 
 
-def options_for(use: Use, given: Mapping[str, tuple[str, str]]) -> Options:
+def options_for(use: Use, texts: Mapping[str, tuple[str, str]]) -> Options:
     """Validate the options of an operation.
 
     Args:
         use: The operation.
-        given: Name and value, by the name in lower case.
+        texts: Name and value, by the name in lower case.
 
     Raises:
         InvalidRequestError: An option is unknown or not supported.
     """
-    for lower, (name, _value) in given.items():
+    for lower, (name, _value) in texts.items():
         option = _BY_NAME.get(lower)
         if option is None:
             _validate_unknown(use, name)
@@ -244,7 +244,7 @@ def options_for(use: Use, given: Mapping[str, tuple[str, str]]) -> Options:
             )
         elif option.used_by and use not in option.used_by:
             _validate_unused(use, option)
-    return Options(given)
+    return Options(texts)
 
 
 def _validate_unused(use: Use, option: Option) -> None:

@@ -123,11 +123,11 @@ def _reads_changes(options: Options) -> bool:
 def _read_version(
     spark: SparkSession, place: str, options: Options, storage_options: Mapping[str, Any] | None
 ) -> DataFrame:
-    asked = [name for name in _RANGE if options.text(name) is not None]
-    if asked:
+    chosen = [name for name in _RANGE if options.text(name) is not None]
+    if chosen:
         raise InvalidRequestError(
-            f"{asked[0]} says which changes are read, and goes with readChangeFeed=true; a version "
-            "of the table is read by versionAsOf or timestampAsOf"
+            f"{chosen[0]} says which changes are read, and goes with readChangeFeed=true; a "
+            "version of the table is read by versionAsOf or timestampAsOf"
         )
     version = options.version("versionAsOf")
     time_zone = session_time_zone(spark)
@@ -158,10 +158,10 @@ def _travel_in_path(
 
 
 def _read_changes(spark: SparkSession, log: DeltaLog, options: Options) -> DataFrame:
-    asked = [name for name in _TRAVEL if options.text(name) is not None]
-    if asked:
+    chosen = [name for name in _TRAVEL if options.text(name) is not None]
+    if chosen:
         raise InvalidRequestError(
-            f"{asked[0]} reads a version of the table, and readChangeFeed the changes between "
+            f"{chosen[0]} reads a version of the table, and readChangeFeed the changes between "
             "versions; leave one out"
         )
     time_zone = session_time_zone(spark)
@@ -176,11 +176,11 @@ def _read_changes(spark: SparkSession, log: DeltaLog, options: Options) -> DataF
     )
 
 
-def _validate_schema(given: Any, rows: DataFrame, place: str) -> None:
+def _validate_schema(requested: Any, rows: DataFrame, place: str) -> None:
     """Require that a schema given to the reader equals the table's schema."""
-    if given is None:
+    if requested is None:
         return
-    wanted = given if isinstance(given, StructType) else StructType.fromDDL(given)
+    wanted = requested if isinstance(requested, StructType) else StructType.fromDDL(requested)
     if wanted.simpleString() != rows.schema.simpleString():
         raise InvalidRequestError(
             f"{place}: the schema given to the reader, {wanted.simpleString()}, is not the "

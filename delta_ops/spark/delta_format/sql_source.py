@@ -228,7 +228,7 @@ def _json_of(rows: DataFrame) -> str:
     return json.dumps(rows.schema.jsonValue())
 
 
-def _refusal_of(statement: str, place: str, says: str) -> str | None:
+def _refusal_of(statement: str, place: str, detail: str) -> str | None:
     """Return the reason to reject a statement on a Delta table, or None if it is allowed.
 
     Spark's catalog would apply such a statement only to its own entry and report success.
@@ -236,12 +236,12 @@ def _refusal_of(statement: str, place: str, says: str) -> str | None:
     Args:
         statement: Name of the Catalyst class.
         place: The table's location in the catalog.
-        says: "clustering" if the statement sets clustering columns, "properties" if the entry has
+        detail: "clustering" if the statement sets clustering columns, "properties" if the entry has
             properties, a comment or partitions.
     """
     path = repr(plain_path(place))
     if statement == _NAMES_A_TABLE:
-        if not says:
+        if not detail:
             return None
         return (
             f"a name in the catalog gives the Delta table at {path} no properties, no comment and "
@@ -249,7 +249,7 @@ def _refusal_of(statement: str, place: str, says: str) -> str | None:
             f"call {_PROPERTIES.format(path=path)}"
         )
     if statement in _CALLS:
-        call = _CLUSTERING if says == "clustering" else _CALLS[statement]
+        call = _CLUSTERING if detail == "clustering" else _CALLS[statement]
         return (
             "SQL would change the entry of the catalog and leave the Delta table as it is; call "
             f"{call.format(path=path)}"

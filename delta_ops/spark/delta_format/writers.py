@@ -166,29 +166,29 @@ def _refuse_buckets(calls: Calls) -> None:
         )
 
 
-def _mode(given: str | None) -> Mode:
-    found = _MODES.get((given or "error").lower())
+def _mode(mode: str | None) -> Mode:
+    found = _MODES.get((mode or "error").lower())
     if found is None:
         raise InvalidRequestError(
-            f"mode {given!r} is unknown; choose append, overwrite, ignore or errorifexists"
+            f"mode {mode!r} is unknown; choose append, overwrite, ignore or errorifexists"
         )
     return found
 
 
-def _partition_by(given: Sequence[str] | None, df: DataFrame) -> tuple[str, ...] | None:
+def _partition_by(names: Sequence[str] | None, df: DataFrame) -> tuple[str, ...] | None:
     """The columns as spelled in the data. An unknown column is rejected later, by its name."""
-    if not given:
+    if not names:
         return None
-    spelt = {name.lower(): name for name in df.columns}
-    return tuple(name_of_column(spelt.get(name.lower(), name)) for name in given)
+    exact_names = {name.lower(): name for name in df.columns}
+    return tuple(name_of_column(exact_names.get(name.lower(), name)) for name in names)
 
 
 def _properties(spark: SparkSession, options: Options) -> dict[str, str]:
     """Properties for a table that the write creates."""
-    given = options.properties()
-    lower = {name.lower() for name in given}
+    value = options.properties()
+    lower = {name.lower() for name in value}
     defaults = default_properties(spark)
-    return {**{n: v for n, v in defaults.items() if n.lower() not in lower}, **given}
+    return {**{n: v for n, v in defaults.items() if n.lower() not in lower}, **value}
 
 
 def _cluster(
@@ -244,21 +244,21 @@ def _partition_overwrite_mode(
 ) -> PartitionOverwriteMode:
     if mode != "overwrite":
         return "static"
-    given = options.text("partitionOverwriteMode")
-    if given is None:
+    value = options.text("partitionOverwriteMode")
+    if value is None:
         is_dynamic = settings.overwrites_dynamically and options.text("replaceWhere") is None
         return "dynamic" if is_dynamic else "static"
-    match given.lower():
+    match value.lower():
         case "static":
             return "static"
         case "dynamic":
             return "dynamic"
-    raise InvalidRequestError(f"partitionOverwriteMode is {given!r}; choose static or dynamic")
+    raise InvalidRequestError(f"partitionOverwriteMode is {value!r}; choose static or dynamic")
 
 
 def _merges_schema(options: Options, settings: SessionSettings) -> bool:
-    given = options.flag("mergeSchema")
-    return settings.merge_schema if given is None else given
+    value = options.flag("mergeSchema")
+    return settings.merge_schema if value is None else value
 
 
 def _txn(options: Options) -> tuple[str, int] | None:

@@ -56,23 +56,23 @@ class Assigned(NamedTuple):
 
 
 def assigned_columns(
-    given: Mapping[ColumnPath, Any],
+    assigned: Mapping[ColumnPath, Any],
     schema: StructType,
     column_of: Callable[[str], Column],
     table: str,
-    beside: StructType = NO_COLUMNS,
+    others: StructType = NO_COLUMNS,
     *,
     is_whole: bool = True,
 ) -> dict[str, Column]:
     """Build the new value of each assigned column, by the column's name in the table.
 
     Args:
-        given: Values by column or struct field: SQL texts, expressions, Spark columns or other
+        assigned: Values by column or struct field: SQL texts, expressions, Spark columns or other
             Python values.
         schema: Schema of the table.
         column_of: Returns the old value of a column, by its name.
         table: For messages.
-        beside: Further columns that expressions may use.
+        others: Further columns that expressions may use.
         is_whole: Require all fields in Python values of structs, because rows would lose the other
             fields.
 
@@ -80,12 +80,12 @@ def assigned_columns(
         InvalidRequestError: A column does not exist or is assigned twice, or a value does not fit
             its type.
     """
-    if not given:
+    if not assigned:
         raise InvalidRequestError(f"{table}: no column is given a value; name one at least")
-    names = names_like_variables(schema, beside)
+    names = names_like_variables(schema, others)
     values = {
         path: _column_of(value, assigned_field(path, schema), table, names, is_whole)
-        for path, value in given.items()
+        for path, value in assigned.items()
     }
     return whole_values(
         values,
@@ -124,11 +124,11 @@ def fit_values(
         raise InvalidRequestError(
             f"{table}: a new value cannot be understood by Spark ({reason_of(error)})"
         ) from error
-    given = data_schema_from_spark(made)
+    assigned = data_schema_from_spark(made)
     values: dict[str, Column] = {}
     unfilled: dict[str, Column] = {}
     misfits: list[Misfit] = []
-    for field, as_made, (name, column) in zip(given.fields, made, columns.items(), strict=True):
+    for field, as_made, (name, column) in zip(assigned.fields, made, columns.items(), strict=True):
         plain = spark_schema_from_schema(StructType((field,)))[0].dataType
         # Strings of a table compare by their bytes.
         value = column.cast(plain) if has_collation(as_made.dataType) else column

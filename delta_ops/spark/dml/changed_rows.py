@@ -58,8 +58,8 @@ def assign(
         first_misfit: Number of misfits of other rows that are written in the same job.
     """
     columns = [value.alias(name) for name, value in values.items()]
-    told = [each.alias(f"{_MISFIT}{i}") for i, (each, _) in enumerate(misfits, first_misfit)]
-    return rows.select(*columns, *kept, *told)
+    named = [each.alias(f"{_MISFIT}{i}") for i, (each, _) in enumerate(misfits, first_misfit)]
+    return rows.select(*columns, *kept, *named)
 
 
 def misfit_checks(misfits: Sequence[Misfit], first_misfit: int = 0) -> list[RowCheck]:
@@ -85,8 +85,8 @@ def follow(
     changed = named_column(CHANGED)
 
     def fill(rule: Generated) -> Column:
-        given = where_assigned(rule.column.lower())
-        is_free = changed if given is None else changed & ~given
+        is_assigned = where_assigned(rule.column.lower())
+        is_free = changed if is_assigned is None else changed & ~is_assigned
         text = sf.expr(generated_text(rule, definition))
         return sf.when(is_free, text).otherwise(named_column(rule.column))
 
@@ -130,12 +130,12 @@ def write_changed(
         InvalidRequestError: A row breaks a rule, or the rows cannot be computed.
         StorageError: The store failed.
     """
-    beside = write_beside(changed, rows, checks, figures, among=among)
-    changed.add(beside.written.adds, beside.checked, counted(beside.written.figures))
-    return beside.written
+    flagged = write_with_flags(changed, rows, checks, figures, among=among)
+    changed.add(flagged.written.adds, flagged.checked, counted(flagged.written.figures))
+    return flagged.written
 
 
-class WrittenBeside(NamedTuple):
+class WrittenWithFlags(NamedTuple):
     """Written files that are not yet part of a change."""
 
     written: WrittenFiles
@@ -143,14 +143,14 @@ class WrittenBeside(NamedTuple):
     """Rules that the rows satisfy."""
 
 
-def write_beside(
+def write_with_flags(
     changed: Changed,
     rows: DataFrame,
     checks: Sequence[RowCheck],
     figures: Mapping[str, Column],
     *,
     among: Column | None,
-) -> WrittenBeside:
+) -> WrittenWithFlags:
     """Write rows as `write_changed` does; the caller then adds or discards the files."""
     transaction, definition = changed.transaction, changed.transaction.definition
     table = transaction.log.uri
@@ -169,10 +169,10 @@ def write_beside(
     )
     written = write_rows(rows, all_checks, target, transaction.on_event, figures)
     rules = definition.row_rules if among is None else checked_rules(all_checks)
-    return WrittenBeside(written, tuple(rules))
+    return WrittenWithFlags(written, tuple(rules))
 
 
-def tell_rows(changed: Changed, parts: Sequence[tuple[str, DataFrame]]) -> None:
+def record_row_changes(changed: Changed, parts: Sequence[tuple[str, DataFrame]]) -> None:
     """Write rows to the change data feed.
 
     Args:
@@ -190,7 +190,7 @@ def tell_rows(changed: Changed, parts: Sequence[tuple[str, DataFrame]]) -> None:
         definition=feed_definition(definition),
         directory=CHANGE_DATA_DIRECTORY,
     )
-    changed.tell(change_files(write_rows(together, (), target, transaction.on_event).adds))
+    changed.record(change_files(write_rows(together, (), target, transaction.on_event).adds))
 
 
 def figure_of(written: WrittenFiles, name: str) -> int:

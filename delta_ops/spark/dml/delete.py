@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pyspark.sql import DataFrame, SparkSession
 
 from delta_ops.log import Snapshot
-from delta_ops.spark.dml.changed_rows import tell_rows, write_changed
+from delta_ops.spark.dml.changed_rows import record_row_changes, write_changed
 from delta_ops.spark.dml.touched_files import MATCHES, find_touched, mark_matching
 from delta_ops.spark.expressions.columns import named_column
 from delta_ops.spark.expressions.conditions import Condition, condition_of
@@ -52,7 +52,9 @@ class PlannedDelete:
             survivors = _survivors(spark, snapshot, touched.mixed, condition)
             num_copied = write_changed(changed, survivors, among=None).num_rows
         if touched.mixed and transaction.definition.has_change_feed:
-            tell_rows(changed, [("delete", _deleted_rows(spark, snapshot, touched, condition))])
+            record_row_changes(
+                changed, [("delete", _deleted_rows(spark, snapshot, touched, condition))]
+            )
         marked = touched.mixed if by_vectors else ()
         return delete_metrics(changed, touched.num_rows, num_copied, marked)
 

@@ -20,7 +20,7 @@ from delta_ops.spark.dml.changed_rows import (
     figure_of,
     misfit_checks,
     pin,
-    tell_rows,
+    record_row_changes,
     write_changed,
 )
 from delta_ops.spark.dml.merge_clauses import CLAUSE, flags_of_misfits
@@ -105,9 +105,9 @@ class _PairedMerge:
             self._new = self._make_new(pairs.matched_rows().distinct())  # a source row may repeat
         copied, inserted = self._change(touched, counts) if touched else (0, None)
         if inserted is None:
-            is_told_of = bool(touched)
+            is_recorded = bool(touched)
             new = self._new
-            inserted = 0 if new is None else insert(plan, new, changed, is_told_of=is_told_of)
+            inserted = 0 if new is None else insert(plan, new, changed, is_recorded=is_recorded)
         num_source = pairs.covered.num_rows
         if num_source is None:
             num_source = count_rows(plan.source, plan.on_tasks)
@@ -167,10 +167,10 @@ class _PairedMerge:
             be written.
         """
         rows, changed, by_vectors = self._rows_of(touched), self._changed, self._by_vectors
-        tells = self._plan.definition.has_change_feed
+        has_feed = self._plan.definition.has_change_feed
         # The change data feed must get exactly the values that are written.
         updated = None
-        if tells and not self._plan.has_stable_values:
+        if has_feed and not self._plan.has_stable_values:
             updated = pin(rows.make_updates())
         written = _Written(0, None)
         if self._plan.updates or not by_vectors:
@@ -178,8 +178,8 @@ class _PairedMerge:
         if by_vectors:
             changed.mark_deleted([each for each in touched if not each.is_whole])
         changed.remove([each.file for each in touched if each.is_whole or not by_vectors])
-        if tells:
-            tell_rows(changed, rows.changes(updated))
+        if has_feed:
+            record_row_changes(changed, rows.changes(updated))
         return written
 
     def _write(
@@ -193,10 +193,10 @@ class _PairedMerge:
 
         With deletion vectors, only the updated rows are written.
         """
-        new, tells = self._new, self._plan.definition.has_change_feed
+        new, has_feed = self._new, self._plan.definition.has_change_feed
         # Identity values are generated over the new rows only, and the feed needs the new rows
         # separately.
-        along = None if new is None or tells or new.completed.counted else new
+        along = None if new is None or has_feed or new.completed.counted else new
         # Statistics may be wrong. They affect only the metrics here, never the rows.
         live = [] if self._by_vectors else [num_live_rows(each.file) for each in touched]
         counts_copied = None in live

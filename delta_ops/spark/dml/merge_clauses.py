@@ -16,7 +16,7 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as sf
 
 from delta_ops.errors import InvalidRequestError
-from delta_ops.planning.given_columns import given_values, taken_columns
+from delta_ops.planning.assigned_columns import assigned_values, taken_columns
 from delta_ops.protocol.expression.resolution import Find
 from delta_ops.protocol.schema import StructType
 from delta_ops.protocol.table_definition import TableDefinition
@@ -129,7 +129,7 @@ def plan_clause(
             taken = taken_columns(clause, sides.source_schema, wanted, table)
             columns = {name: sides.source_column(each) for name, each in taken.items()}
         else:
-            values = given_values(clause, sides.target_alias, wanted)
+            values = assigned_values(clause, sides.target_alias, wanted)
             validate_names(values.values(), rows.sparkSession, find)
             columns = assigned_columns(
                 values,
@@ -154,7 +154,7 @@ def plan_clause(
     )
 
 
-def _validate_alias(column: Column, said: str, clause: Clause, sides: Sides, table: str) -> None:
+def _validate_alias(column: Column, label: str, clause: Clause, sides: Sides, table: str) -> None:
     """Reject an ambiguous name in a clause for rows that have no source row.
 
     The clause is evaluated over a join, where Spark finds the names of both sides.
@@ -168,7 +168,7 @@ def _validate_alias(column: Column, said: str, clause: Clause, sides: Sides, tab
         _ = sides.rows_of("matched").select(column).schema
     except PySparkException as error:
         raise InvalidRequestError(
-            f"{table}: {said!r} of rows that the source lacks has a name that both sides have "
+            f"{table}: {label!r} of rows that the source lacks has a name that both sides have "
             f"({reason_of(error)}); write it with the target's alias, {sides.target_alias}.name"
         ) from error
 

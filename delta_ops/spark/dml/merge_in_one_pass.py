@@ -30,10 +30,10 @@ from delta_ops.protocol.columns.mapping import physical_path
 from delta_ops.spark.dml.assignments import are_stable
 from delta_ops.spark.dml.changed_rows import (
     CHANGED,
-    WrittenBeside,
+    WrittenWithFlags,
     figure_of,
     misfit_checks,
-    write_beside,
+    write_with_flags,
 )
 from delta_ops.spark.dml.merge_clauses import CLAUSE, flags_of_misfits
 from delta_ops.spark.dml.merge_planning import MergePlan
@@ -218,12 +218,12 @@ def _write(
     source: _Source,
     new: NewRows | None,
     changed: Changed,
-) -> WrittenBeside:
+) -> WrittenWithFlags:
     """Rewrite the rows of files, together with new rows."""
     (number,) = plan.updates
     sides, is_met = plan.sides, named_column(SOURCE_ROW).isNotNull()
     rows = evolve(plan, read_numbered(plan.spark, plan.snapshot, files))
-    beside = (
+    flagged = (
         rows.alias(sides.target_alias)
         .join(sf.broadcast(plan.source.alias(sides.source_alias)), plan.condition.column, "left")
         .withColumn(CLAUSE, sf.when(is_met, sf.lit(number)))
@@ -231,14 +231,14 @@ def _write(
     bits = {_TOUCHED: sf.when(is_met, named_column(NUMBER.name).cast("long"))}
     if plan.inserts:  # otherwise matched rows do not matter
         bits |= source.bits()
-    staying = assign_updates(plan, beside, *(bit.alias(name) for name, bit in bits.items()))
+    staying = assign_updates(plan, flagged, *(bit.alias(name) for name, bit in bits.items()))
     checks = misfit_checks(flags_of_misfits(plan.updates))
     if new is not None and not source.are_inside.all():
         staying = staying.unionByName(new.completed.frame, allowMissingColumns=True)
         checks += new.checks
     figures = {name: sf.bitmap_construct_agg(named_column(name)) for name in bits}
     figures[_UPDATED] = sf.count(named_column(_TOUCHED))
-    return write_beside(changed, staying, checks, figures, among=named_column(CHANGED))
+    return write_with_flags(changed, staying, checks, figures, among=named_column(CHANGED))
 
 
 def _bits(written: WrittenFiles, name: str) -> npt.NDArray[np.bool_]:

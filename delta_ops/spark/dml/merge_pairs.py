@@ -132,7 +132,7 @@ def find_pairs(plan: MergePlan, files: Sequence[AddFile], covered: Covered) -> I
 def _join(plan: MergePlan, files: Sequence[AddFile]) -> DataFrame:
     rows = evolve(plan, read_numbered(plan.spark, plan.snapshot, files))
     source = plan.source.alias(plan.sides.source_alias)
-    how = "left" if plan.asks_others else "inner"
+    how = "left" if plan.changes_unmatched_rows else "inner"
     met = rows.alias(plan.sides.target_alias).join(source, plan.condition.column, how)
     meets = named_column(SOURCE_ROW).isNotNull()
     chosen = choose_clause(
@@ -213,11 +213,11 @@ class TouchedRows:
         names = [f.name for f in plan.definition.schema.fields]
         before = rows.select(*map(plan.sides.target_column, names), named_column(CLAUSE))
         is_updated = is_among(list(plan.updates))
-        told = [("delete", before.filter(~is_updated))]
+        images = [("delete", before.filter(~is_updated))]
         if plan.updates:
-            told.append(("update_preimage", before.filter(is_updated)))
-            told.append(("update_postimage", self.make_updates() if updated is None else updated))
-        return told
+            images.append(("update_preimage", before.filter(is_updated)))
+            images.append(("update_postimage", self.make_updates() if updated is None else updated))
+        return images
 
     def select_updated(self) -> DataFrame:
         """The rows to update. The table is not read again if the updates replace every value."""
@@ -264,14 +264,14 @@ def _repeat_error(plan: MergePlan, file: AddFile, row: int, times: int) -> Inval
         for path in paths
         if len(path) > 1 and path[0].lower() == alias and path[1].lower() in known
     }
-    said = f"row {row} of the file {file.path}"
+    place = f"row {row} of the file {file.path}"
     if names:
         rows = read_numbered(plan.spark, plan.snapshot, [file]).filter(
             named_column(ROW_NUMBER) == row
         )
         (found,) = rows.select(*map(named_column, sorted(names))).collect()
-        said = "the row with " + ", ".join(f"{name} = {found[name]}" for name in sorted(names))
+        place = "the row with " + ", ".join(f"{name} = {found[name]}" for name in sorted(names))
     return InvalidRequestError(
-        f"{plan.snapshot.uri}: {said} meets {times} rows of the source that would change it; "
+        f"{plan.snapshot.uri}: {place} meets {times} rows of the source that would change it; "
         "leave one row for each key in the source, nothing was committed"
     )

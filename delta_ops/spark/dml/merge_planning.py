@@ -10,7 +10,7 @@ from pyspark.sql import DataFrame, SparkSession
 
 from delta_ops.errors import InvalidRequestError
 from delta_ops.log import Snapshot
-from delta_ops.planning.given_columns import new_columns
+from delta_ops.planning.assigned_columns import new_columns
 from delta_ops.planning.merge_columns import (
     MergeColumns,
     SplitCondition,
@@ -25,7 +25,7 @@ from delta_ops.protocol.expression.resolution import locate
 from delta_ops.protocol.expression.statement_time import bind_time
 from delta_ops.protocol.predicate import TRUE
 from delta_ops.protocol.schema import collation, find_field
-from delta_ops.protocol.schema.evolution import validate_given_once
+from delta_ops.protocol.schema.evolution import validate_unique_names
 from delta_ops.protocol.table_definition import TableDefinition
 from delta_ops.spark.dml.assignments import are_stable
 from delta_ops.spark.dml.merge_clauses import PlannedClause, Sides, plan_clause
@@ -81,7 +81,7 @@ class MergePlan:
         )
 
     @property
-    def asks_others(self) -> bool:
+    def changes_unmatched_rows(self) -> bool:
         """Whether a clause may change rows that match no source row."""
         return any(each.occasion == "not matched by source" for each in self.clauses.values())
 
@@ -110,7 +110,7 @@ def plan_merge(
     """
     table, spark = snapshot.uri, source.sparkSession
     source_schema = data_schema_from_spark(request.source.schema)
-    validate_given_once(source_schema, table)
+    validate_unique_names(source_schema, table)
     if request.merge_schema:
         alias = request.target_alias
         added = new_columns(request.clauses, source_schema, snapshot.schema, alias)

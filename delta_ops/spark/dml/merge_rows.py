@@ -19,7 +19,7 @@ from delta_ops.spark.dml.changed_rows import (
     assign,
     follow,
     misfit_checks,
-    tell_rows,
+    record_row_changes,
     write_changed,
 )
 from delta_ops.spark.dml.merge_clauses import (
@@ -114,41 +114,41 @@ def _flag_lost_matches(
         name for each in plan.inserts.values() if each.assigned for name in each.assigned.unfilled
     }
     keys = plan.keys
-    tells_all = keys is not None and not looks_beyond_keys(keys, plan.columns, plan.definition)
-    if tells_all or not texts:
+    is_certain = keys is not None and not looks_beyond_keys(keys, plan.columns, plan.definition)
+    if is_certain or not texts:
         return rows, []
-    given = {name: values_by_clause(clauses, name, values[name]) for name in sorted(texts)}
+    by_clause = {name: values_by_clause(clauses, name, values[name]) for name in sorted(texts)}
     flagged = rows.withColumns({_MET: sf.lit(True), _MEETS: sf.lit(False)})
     if plan.sides.target_alias.lower() not in plan.sides.source_schema.fields_by_lower_name:
         with suppress(PySparkException):  # for names that resolve only in a join
-            beside = _evaluate_beside(plan, rows, {**values, **given}, _MET)
-            beside = _evaluate_beside(plan, beside, values, _MEETS)
-            _ = beside.schema
-            flagged = beside
+            evaluated = _evaluate_with_flag(plan, rows, {**values, **by_clause}, _MET)
+            evaluated = _evaluate_with_flag(plan, evaluated, values, _MEETS)
+            _ = evaluated.schema
+            flagged = evaluated
     is_lost = named_column(_MET) & ~named_column(_MEETS)
     return flagged, [
         (is_lost & sf.coalesce(sf.length(value) == 0, sf.lit(False)), unmatchable_message(name))
-        for name, value in given.items()
+        for name, value in by_clause.items()
     ]
 
 
-def _evaluate_beside(
+def _evaluate_with_flag(
     plan: MergePlan, rows: DataFrame, target: Mapping[str, Column], flag: str
 ) -> DataFrame:
     """Evaluate the merge condition between each source row and the target row with these values."""
     of_source = plan.sides.source_schema.fields_by_lower_name
     alone = {name: each for name, each in target.items() if name.lower() not in of_source}
     row = sf.struct(*(each.alias(name) for name, each in target.items()))
-    beside = rows.withColumns({**alone, plan.sides.target_alias: row})
-    met = beside.withColumn(flag, is_true(plan.condition.column))
+    flagged = rows.withColumns({**alone, plan.sides.target_alias: row})
+    met = flagged.withColumn(flag, is_true(plan.condition.column))
     return met.drop(plan.sides.target_alias, *alone)
 
 
-def insert(plan: MergePlan, new: NewRows, changed: Changed, *, is_told_of: bool = False) -> int:
+def insert(plan: MergePlan, new: NewRows, changed: Changed, *, is_recorded: bool = False) -> int:
     """Write new rows on their own; return their number.
 
     Args:
-        is_told_of: Whether this commit has files of the change data feed.
+        is_recorded: Whether this commit has files of the change data feed.
     """
     written = write_changed(
         changed,
@@ -158,9 +158,9 @@ def insert(plan: MergePlan, new: NewRows, changed: Changed, *, is_told_of: bool 
         counted=new.completed.counted_values,
         among=sf.lit(True),
     )
-    if is_told_of and plan.definition.has_change_feed:  # otherwise readers use the added files
-        told = read_files(plan.spark, plan.snapshot, written.adds, plan.definition)
-        tell_rows(changed, [("insert", told)])
+    if is_recorded and plan.definition.has_change_feed:  # otherwise readers use the added files
+        rows = read_files(plan.spark, plan.snapshot, written.adds, plan.definition)
+        record_row_changes(changed, [("insert", rows)])
     return written.num_rows
 
 

@@ -9,7 +9,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as sf
 
 from delta_ops.log import Snapshot
-from delta_ops.planning.given_columns import values_by_path
+from delta_ops.planning.assigned_columns import values_by_path
 from delta_ops.protocol.actions import AddFile
 from delta_ops.protocol.row_tracking import tracked_definition
 from delta_ops.spark.dml.assignments import Assigned, are_stable, assigned_columns, fit_values
@@ -20,7 +20,7 @@ from delta_ops.spark.dml.changed_rows import (
     follow,
     misfit_checks,
     pin,
-    tell_rows,
+    record_row_changes,
     write_changed,
 )
 from delta_ops.spark.dml.touched_files import MATCHES, find_touched, mark_matching
@@ -95,9 +95,9 @@ def _update(planned: PlannedUpdate, changed: Changed) -> dict[str, int]:
     )
     if not touched.files:
         return update_metrics(changed, 0, 0, () if by_vectors else None)
-    tells = transaction.definition.has_change_feed
+    has_feed = transaction.definition.has_change_feed
     updated = _assign(planned, snapshot, _matching_rows(planned, snapshot, touched))
-    if tells and not are_stable(assigned, planned.empty):
+    if has_feed and not are_stable(assigned, planned.empty):
         updated = pin(updated)  # the feed must get the written values
         others = _assign(planned, snapshot, _other_rows(planned, snapshot, touched))
         rows = updated if by_vectors else others.unionAll(updated)
@@ -119,9 +119,9 @@ def _update(planned: PlannedUpdate, changed: Changed) -> dict[str, int]:
         changed.mark_deleted(touched.mixed)
     else:
         changed.remove([each.file for each in touched.mixed])
-    if tells:
+    if has_feed:
         before = _matching_rows(planned, snapshot, touched)
-        tell_rows(changed, [("update_preimage", before), ("update_postimage", updated)])
+        record_row_changes(changed, [("update_preimage", before), ("update_postimage", updated)])
     num_updated = figure_of(written, _UPDATED)
     marked = touched.mixed if by_vectors else None
     return update_metrics(changed, num_updated, written.num_rows - num_updated, marked)
@@ -137,7 +137,7 @@ def _assign(planned: PlannedUpdate, snapshot: Snapshot, rows: DataFrame) -> Data
         else named_column(each.name)
         for each in tracked_definition(definition, table).schema.fields
     }
-    misfits = [(changed & is_broken, said) for is_broken, said in planned.assigned.misfits]
+    misfits = [(changed & is_broken, message) for is_broken, message in planned.assigned.misfits]
     assigned = {name.lower(): changed for name in new}
     named = planned.condition.apply_alias(rows)
     return follow(assign(named, values, misfits, changed), assigned.get, definition, table)

@@ -38,8 +38,8 @@ _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 def sql_of(column: Column) -> str | None:
     """The SQL text; None if no text is known to be equivalent."""
     is_connect = type(column).__module__.startswith("pyspark.sql.connect")
-    given: Any = column
-    return _sql_of_expression(given._expr) if is_connect else _sql_of_node(given._jc.node())
+    untyped: Any = column
+    return _sql_of_expression(untyped._expr) if is_connect else _sql_of_node(untyped._jc.node())
 
 
 def _sql_of_node(node: Any) -> str | None:

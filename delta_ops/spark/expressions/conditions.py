@@ -54,29 +54,29 @@ _ZONELESS = (*INTEGER_RANGES, BOOLEAN, STRING)
 class SparkCondition:
     """A condition as SQL text, expression or Spark column."""
 
-    given: str | Expression | Column
+    source: str | Expression | Column
     sql: str | None = None
-    """The text for Spark, if it differs from `given`."""
+    """The text for Spark, if it differs from `source`."""
 
     @property
     def text(self) -> str:
         """The condition in SQL, or Spark's display of a column without SQL text."""
-        if isinstance(self.given, Column):
-            return sql_of(self.given) or column_text(self.given)
-        return self.given if isinstance(self.given, str) else self.given.text
+        if isinstance(self.source, Column):
+            return sql_of(self.source) or column_text(self.source)
+        return self.source if isinstance(self.source, str) else self.source.text
 
     @property
     def column(self) -> Column:
         """The condition as a Spark column over the columns that it names."""
-        if isinstance(self.given, Column):
-            return self.given
+        if isinstance(self.source, Column):
+            return self.source
         return sf.expr(self.text if self.sql is None else self.sql)
 
     def naming(self, *schemas: StructType) -> SparkCondition:
         """Escape these columns' names, which Spark would otherwise read as session variables."""
-        if not isinstance(self.given, str):
+        if not isinstance(self.source, str):
             return self
-        sql = self.given if self.sql is None else self.sql
+        sql = self.source if self.sql is None else self.sql
         return replace(self, sql=escape_variables(sql, names_like_variables(*schemas)))
 
     def expression_in(
@@ -92,7 +92,7 @@ class SparkCondition:
             spark: The session that evaluates the condition.
             schemas: The columns that the condition may use.
         """
-        text = sql_of(self.given) if isinstance(self.given, Column) else self.text
+        text = sql_of(self.source) if isinstance(self.source, Column) else self.text
         if text is None or _reads_otherwise(spark, text if self.sql is None else self.sql):
             return None
         try:
@@ -131,19 +131,19 @@ class Condition:
         return rows if self.alias is None else rows.alias(self.alias)
 
 
-def parse_condition(given: Any) -> SparkCondition:
+def parse_condition(source: Any) -> SparkCondition:
     """Parse the condition that a caller passes.
 
     Raises:
         InvalidRequestError: The value is not a condition.
     """
-    match given:
+    match source:
         case str() | Column():
-            return SparkCondition(given)
+            return SparkCondition(source)
         case Expression():  # an expression has no session variables
-            return SparkCondition(given, escape_variables(given.text))
+            return SparkCondition(source, escape_variables(source.text))
     raise InvalidRequestError(
-        f"a condition is of type {type(given).__name__}; give a text of SQL such as 'id = 1', an "
+        f"a condition is of type {type(source).__name__}; give a text of SQL such as 'id = 1', an "
         "expression, or a Column"
     )
 
@@ -163,7 +163,7 @@ def join_conditions(conditions: Sequence[SparkCondition]) -> SparkCondition:
 
 
 def condition_of(
-    given: Predicate | Expression | Column | str | None,
+    source: Predicate | Expression | Column | str | None,
     spark: SparkSession,
     schema: StructType,
     now_ms: int,
@@ -181,8 +181,8 @@ def condition_of(
         InvalidRequestError: The condition does not fit the table, or its result may change between
             evaluations.
     """
-    if given is None or isinstance(given, Predicate):
-        predicate = TRUE if given is None else given
+    if source is None or isinstance(source, Predicate):
+        predicate = TRUE if source is None else source
         return Condition(
             text="true" if predicate == TRUE else predicate_text(predicate),
             column=matches(predicate, schema),
@@ -191,7 +191,7 @@ def condition_of(
             is_stable=True,
             alias=alias,
         )
-    parsed = parse_condition(given).naming(schema)
+    parsed = parse_condition(source).naming(schema)
     empty = empty_rows(spark, schema)
     rows = empty.alias(alias) if alias else empty
     is_stable = validate_condition(parsed, rows, table, finder_with_alias(schema, alias))
@@ -268,7 +268,7 @@ def validate_condition(condition: SparkCondition, rows: DataFrame, table: str, f
         InvalidRequestError: The message has the reason.
     """
     spark = rows.sparkSession
-    validate_names([condition.given], spark, find)
+    validate_names([condition.source], spark, find)
     found = analyze(condition.column, rows, must_be_true=True)
     if found.obstacle:
         raise InvalidRequestError(
@@ -281,11 +281,11 @@ def validate_condition(condition: SparkCondition, rows: DataFrame, table: str, f
     return found.is_stable
 
 
-def validate_names(given: Iterable[Any], spark: SparkSession, find: Find) -> None:
+def validate_names(names: Iterable[Any], spark: SparkSession, find: Find) -> None:
     """Reject column names in double quotes if the session reads these as strings.
 
     Args:
-        given: Conditions and values. Only SQL texts, expressions and columns are checked.
+        names: Conditions and values. Only SQL texts, expressions and columns are checked.
         spark: The session that evaluates them.
         find: Finds columns.
 
@@ -295,7 +295,7 @@ def validate_names(given: Iterable[Any], spark: SparkSession, find: Find) -> Non
     settings = (spark.conf.get(each) or "" for each in _QUOTED_NAMES)
     if all(value.lower() == "true" for value in settings):
         return
-    for each in given:
+    for each in names:
         if isinstance(each, str | Expression):
             validate_quotes(each if isinstance(each, str) else each.text, find)
         elif isinstance(each, Column):

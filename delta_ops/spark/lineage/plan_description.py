@@ -86,8 +86,8 @@ def describe_plan(frame: DataFrame) -> PlanDescription | None:
     text = walker.describe(plan, _tag(frame), MOST_PARTS)
     if text is None:
         return None
-    told = json.loads(text)
-    return PlanDescription(list(map(_node, told["nodes"])), told["columns"])
+    fields = json.loads(text)
+    return PlanDescription(list(map(_node, fields["nodes"])), fields["columns"])
 
 
 def _tag(frame: DataFrame) -> Any:
@@ -95,6 +95,6 @@ def _tag(frame: DataFrame) -> Any:
     return context._jvm.org.apache.spark.sql.catalyst.trees.TreeNodeTag(_TAG)
 
 
-def _node(told: dict[str, Any]) -> Node:
-    expressions = [Expression(*each) for each in told.pop("expressions", ())]
-    return Node(**told, expressions=expressions)
+def _node(fields: dict[str, Any]) -> Node:
+    expressions = [Expression(*each) for each in fields.pop("expressions", ())]
+    return Node(**fields, expressions=expressions)

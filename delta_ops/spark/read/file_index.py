@@ -191,7 +191,7 @@ def relation(
         IndexUnavailableError: This session or Spark version does not support the index.
     """
     columns = groups if isinstance(groups, GroupColumns) else _columns_of(groups)
-    given = json.dumps(
+    key = json.dumps(
         {
             "root": root,
             "prefix": columns.prefix,
@@ -204,12 +204,12 @@ def relation(
     )
     try:
         session = spark._jsparkSession
-        scan = columns.relations.get((spark, given))
+        scan = columns.relations.get((spark, key))
         if scan is None:
             relations = instance_of(spark, _CLASS)
             with _handover(_bytes_of(columns)) as files:
-                scan = relations.relation(session, given, files)
-            columns.relations[spark, given] = scan
+                scan = relations.relation(session, key, files)
+            columns.relations[spark, key] = scan
         # Each call gets new column ids. With shared ids, two reads could not be joined.
         return DataFrame(session.baseRelationToDataFrame(scan), spark)
     except OBSTACLES as error:

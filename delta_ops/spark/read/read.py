@@ -204,9 +204,9 @@ def _read_with_places(
         return (number, add.base_row_id, add.default_row_commit_version)
 
     groups, chosen = _groups_of_adds(spark, snapshot, definition, adds, values_of)
-    beside = (NUMBER, *of_rows)
-    schema = StructType((*definition.schema.fields, *beside))
-    columns = ScanColumns(definition, schema, (*definition.partition_fields, *beside))
+    extra_fields = (NUMBER, *of_rows)
+    schema = StructType((*definition.schema.fields, *extra_fields))
+    columns = ScanColumns(definition, schema, (*definition.partition_fields, *extra_fields))
     parts = scan(spark, snapshot, columns, groups, chosen, numbers_rows=True)
     rows = unite(spark, StructType((*schema.fields, StructField(ROW_NUMBER, LONG))), parts)
     if tracked is not None:
@@ -224,7 +224,7 @@ def _groups_of_adds(
     snapshot: Snapshot,
     definition: TableDefinition,
     adds: Iterable[AddFile],
-    values_beside: Callable[[int, AddFile], Iterable[int | None]] = lambda _, _add: (),
+    extra_values: Callable[[int, AddFile], Iterable[int | None]] = lambda _, _add: (),
 ) -> tuple[list[FileGroup], list[ChosenRows]]:
     """Group files as `_groups_of` does, with more values that all rows of a file share."""
     time_zone, fields = session_time_zone(spark), definition.partition_fields
@@ -242,7 +242,7 @@ def _groups_of_adds(
         )
         texts = tuple(
             physical_text(each)
-            for each in (*(values[f.name] for f in fields), *values_beside(number, add))
+            for each in (*(values[f.name] for f in fields), *extra_values(number, add))
         )
         size = known_size(snapshot, path, add.size)
         file = (spark_file(spark, snapshot, path), size, add.modification_time)
@@ -314,8 +314,8 @@ def _shown_column(field: StructField) -> Column:
     lengths, column = char_lengths(field), named_column(field.name)
     if lengths is None:
         return column
-    told = {key: field.metadata[key] for key in ("comment", SQL_TYPE) if key in field.metadata}
-    return pad(column, field.data_type, lengths).alias(field.name, metadata=told)
+    metadata = {key: field.metadata[key] for key in ("comment", SQL_TYPE) if key in field.metadata}
+    return pad(column, field.data_type, lengths).alias(field.name, metadata=metadata)
 
 
 class _AllGroups(NamedTuple):

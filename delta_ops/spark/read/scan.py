@@ -43,7 +43,7 @@ from delta_ops.spark.read.file_index import ROW, ROW_NUMBER, FileGroup, IndexUna
 from delta_ops.spark.read.file_list import is_hidden
 from delta_ops.spark.read.live_rows import FILE, keep_live, keep_named
 from delta_ops.spark.schema import spark_schema_from_schema
-from delta_ops.spark.session.session import tell_once
+from delta_ops.spark.session.session import warn_once
 from delta_ops.storage.concurrency import run_parallel
 
 READ_OPTIONS: Mapping[str, str] = {
@@ -122,7 +122,7 @@ def scan(
         select_table_columns,
         definition=columns.definition,
         fields=columns.schema.fields,
-        beside=[(ROW, ROW_NUMBER)] if numbers_rows else (),
+        extra=[(ROW, ROW_NUMBER)] if numbers_rows else (),
     )
     if groups:
         yield show(scan_groups(columns, groups, numbers_rows=numbers_rows))
@@ -147,7 +147,7 @@ _KEEP: Mapping[type, Callable[[DataFrame, Sequence[BitMap64]], DataFrame]] = {
 }
 
 
-def tells_case(spark: SparkSession) -> bool:
+def is_case_sensitive(spark: SparkSession) -> bool:
     """Whether column names are case-sensitive in the session."""
     return str(spark.conf.get(CASE_SENSITIVE, "false")).lower() == "true"
 
@@ -231,7 +231,7 @@ def _scan_groups(
             numbers_rows=numbers_rows,
         )
     except IndexUnavailableError as error:
-        tell_once(
+        warn_once(
             spark,
             "This session reads without a file index, so Spark looks up each file, and what the "
             "log says of it by its path, which takes longer for many files",
@@ -245,7 +245,7 @@ def _scan_groups(
 
 def _require_settings(spark: SparkSession, table: str, definition: TableDefinition) -> None:
     """Reject settings that make Spark's own file reader miss columns."""
-    if tells_case(spark):
+    if is_case_sensitive(spark):
         raise InvalidRequestError(
             f"{table} cannot be read by this session, which has no file index and would miss "
             f"columns that files write in another case; set {CASE_SENSITIVE} to false in it"
@@ -260,7 +260,7 @@ def _require_settings(spark: SparkSession, table: str, definition: TableDefiniti
 
 
 def _require_distinct_names(spark: SparkSession, snapshot: Snapshot, schema: StructType) -> None:
-    if tells_case(spark):
+    if is_case_sensitive(spark):
         return
     for names in _names_alike(schema):
         raise InvalidRequestError(

@@ -85,7 +85,7 @@ def sort_along(
     schema: StructType,
     num_rows: int,
     num_files: int,
-    apart: Predicate | None = None,
+    separate: Predicate | None = None,
 ) -> DataFrame:
     """Sort rows into about `num_files` partitions along a curve.
 
@@ -95,7 +95,7 @@ def sort_along(
         schema: The columns of the rows.
         num_rows: Approximate number of rows.
         num_files: Target number of files.
-        apart: As for `RewriteGroup`.
+        separate: As for `RewriteGroup`.
 
     Raises:
         CurveUnavailableError: The session cannot compute positions. No rows were read.
@@ -117,8 +117,8 @@ def sort_along(
     known = np.sort(_known_places(sample, axes, order))
     cuts, parts = _cut(known, num_files, len(axes))
     file, num_partitions = _file_of(curves, cuts, parts, schema)
-    if apart is not None:
-        file = file * 2 + matches(apart, schema).cast("int")
+    if separate is not None:
+        file = file * 2 + matches(separate, schema).cast("int")
         num_partitions *= 2
     placed = rows.withColumn(_PLACE, place).withColumn(_FILE, file)
     together = placed.repartitionById(num_partitions, named_column(_FILE))

@@ -101,10 +101,10 @@ def _sort(
 ) -> DataFrame:
     known = [num_live_rows(add) for add in group.files]
     # The sample need not be exact: files without statistics count like the average of the others.
-    told = [each for each in known if each is not None]
-    num_rows = sum(told) * len(known) // len(told) if told else 0
+    recorded = [each for each in known if each is not None]
+    num_rows = sum(recorded) * len(known) // len(recorded) if recorded else 0
     try:
-        return sort_along(rows, order, schema, num_rows or _UNKNOWN_ROWS, num_files, group.apart)
+        return sort_along(rows, order, schema, num_rows or _UNKNOWN_ROWS, num_files, group.separate)
     except CurveUnavailableError as error:
         raise InvalidRequestError(
             f"{snapshot.uri}: this session cannot lay rows out along a curve ({error}); take a "

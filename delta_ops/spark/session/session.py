@@ -77,15 +77,15 @@ def session_time_zone(spark: SparkSession) -> str:
     return spark.conf.get("spark.sql.session.timeZone") or "UTC"
 
 
-_told: WeakKeyDictionary[SparkSession, set[str]] = WeakKeyDictionary()
+_warned: WeakKeyDictionary[SparkSession, set[str]] = WeakKeyDictionary()
 """Warnings that were logged, by session."""
 
 
-def tell_once(spark: SparkSession, slower: str, why: Exception) -> None:
+def warn_once(spark: SparkSession, slower: str, why: Exception) -> None:
     """Warn about a slower fallback, once for each session."""
-    told = _told.setdefault(spark, set())
-    if slower not in told:
-        told.add(slower)
+    warned = _warned.setdefault(spark, set())
+    if slower not in warned:
+        warned.add(slower)
         logger.warning("%s: %s", slower, why)
 
 

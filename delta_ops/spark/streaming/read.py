@@ -24,7 +24,7 @@ from delta_ops.protocol.table_definition import validate
 from delta_ops.spark.read.changes import read_changed_files
 from delta_ops.spark.read.read import read_files, resolve_columns, show
 from delta_ops.spark.schema import spark_schema_from_schema
-from delta_ops.spark.session.session import tell_once
+from delta_ops.spark.session.session import warn_once
 from delta_ops.spark.streaming.rows import streaming_rows
 from delta_ops.spark.streaming.source import SourceUnavailableError, streaming_frame
 
@@ -113,7 +113,7 @@ def read_stream(
                 f"{snapshot.uri}: the changes of a table are a stream in a classic session alone, "
                 f"and this one has no source of it ({error}); read them by read_changes"
             ) from error
-        tell_once(
+        warn_once(
             spark,
             "This session reads streams through Python workers, which takes some times as long",
             error,
@@ -124,8 +124,8 @@ def read_stream(
 
 
 def _limits(max_files: int | None, max_bytes: int | None) -> SliceLimits:
-    given = {"max_files_per_trigger": max_files, "max_bytes_per_trigger": max_bytes}
-    for name, limit in given.items():
+    limits = {"max_files_per_trigger": max_files, "max_bytes_per_trigger": max_bytes}
+    for name, limit in limits.items():
         if limit is not None and limit < 1:
             raise InvalidRequestError(f"{name} is {limit}; give 1 or more, or leave it out")
     if max_files is None and max_bytes is None:

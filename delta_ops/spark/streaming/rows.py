@@ -50,7 +50,7 @@ def streaming_rows(
         schema: The columns of every batch.
         open_stream: Called in the process that runs the query.
     """
-    given = schema.json()
+    text = schema.json()
 
     # Defined here so that the class is sent to the server with its variables.
     class TableSource(DataSource):
@@ -59,7 +59,7 @@ def streaming_rows(
             return f"delta_ops_{uuid.uuid5(uuid.NAMESPACE_URL, log.uri).hex}"
 
         def schema(self) -> str:
-            return given
+            return text
 
         def streamReader(self, schema: StructType) -> DataSourceStreamReader:  # noqa: N802
             return TableReader(log, open_stream, schema)
@@ -136,5 +136,5 @@ class TableReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return self._opened
 
 
-def _offset(said: dict[str, Any]) -> StreamOffset | None:
-    return stream_offset_from_json(json.dumps(said)) if said else None
+def _offset(fields: dict[str, Any]) -> StreamOffset | None:
+    return stream_offset_from_json(json.dumps(fields)) if fields else None

@@ -30,14 +30,14 @@ def gather_partitions(rows: DataFrame, definition: TableDefinition) -> DataFrame
     Args:
         rows: With the partition columns under their names in the log.
     """
-    if not _is_asked_for(definition):
+    if not _is_enabled(definition):
         return rows
     return rows.hint("rebalance", *map(named_column, definition.partition_names.values()))
 
 
 def settings_of(definition: TableDefinition, spark: SparkSession) -> Mapping[str, str]:
     """Session settings for an optimized write; empty if the table does not enable it."""
-    if not _is_asked_for(definition):
+    if not _is_enabled(definition):
         return {}
     excluded = (spark.conf.get(_EXCLUDED_RULES, "") or "").split(",")
     others = [rule for rule in map(str.strip, excluded) if rule not in ("", _EMPTY_RELATIONS)]
@@ -51,6 +51,6 @@ def settings_of(definition: TableDefinition, spark: SparkSession) -> Mapping[str
     }
 
 
-def _is_asked_for(definition: TableDefinition) -> bool:
-    asked = definition.metadata.configuration.get(_OPTIMIZE_WRITE, "")
-    return asked.lower() == "true" and bool(definition.partition_columns)
+def _is_enabled(definition: TableDefinition) -> bool:
+    setting = definition.metadata.configuration.get(_OPTIMIZE_WRITE, "")
+    return setting.lower() == "true" and bool(definition.partition_columns)

@@ -34,7 +34,7 @@ from delta_ops.protocol.schema import (
     StructField,
     StructType,
 )
-from delta_ops.protocol.schema.evolution import validate_given_once
+from delta_ops.protocol.schema.evolution import validate_unique_names
 from delta_ops.protocol.table_definition import TableDefinition
 from delta_ops.spark.expressions.columns import named_column
 from delta_ops.spark.partition_text import fill_empty
@@ -74,17 +74,17 @@ def fit(frame: DataFrame, schema: StructType, table: str) -> FittedRows:
     Raises:
         InvalidRequestError: A column is not in the table, or its type does not fit.
     """
-    given = data_schema_from_spark(frame.schema)
-    validate_given_once(given, table)
-    _refuse_unknown(given, schema, table)
-    frame = _drop_collations(frame, given)
+    source = data_schema_from_spark(frame.schema)
+    validate_unique_names(source, table)
+    _refuse_unknown(source, schema, table)
+    frame = _drop_collations(frame, source)
     values: list[Column] = []
     misfits: list[Misfit] = []
     for each in schema.fields:
-        source = given.fields_by_lower_name.get(each.name.lower())
-        if source:
-            value = named_column(source[0].name)
-            fitted, misfit = fit_value(value, source[0].data_type, each, table)
+        found = source.fields_by_lower_name.get(each.name.lower())
+        if found:
+            value = named_column(found[0].name)
+            fitted, misfit = fit_value(value, found[0].data_type, each, table)
             misfits += [misfit] if misfit else []
         else:
             fitted = null_of(each.data_type)
@@ -103,7 +103,7 @@ def fit(frame: DataFrame, schema: StructType, table: str) -> FittedRows:
 
 
 def fit_value(
-    value: Column, given: DataType, field: StructField, table: str
+    value: Column, source: DataType, field: StructField, table: str
 ) -> tuple[Column, Misfit | None]:
     """Convert a value to the type of a table column; add a check if the conversion may change it.
 
@@ -111,29 +111,29 @@ def fit_value(
         InvalidRequestError: The type does not fit.
     """
     wanted = field.data_type
-    if not _is_narrowed(given, wanted):
-        return _convert(value, given, wanted, field.name, table), None
+    if not _is_narrowed(source, wanted):
+        return _convert(value, source, wanted, field.name, table), None
     narrowed = value.try_cast(wanted.name)
-    is_changed = ~narrowed.try_cast(given.name).eqNullSafe(value)
-    if wanted == LONG and given in _EXACT_IN:
+    is_changed = ~narrowed.try_cast(source.name).eqNullSafe(value)
+    if wanted == LONG and source in _EXACT_IN:
         is_changed |= _is_past_longs(value)
-    elif given == LONG and wanted in _EXACT_IN:
+    elif source == LONG and wanted in _EXACT_IN:
         is_changed |= _is_past_longs(narrowed)
-    message = _misfit(field.name, given, wanted, ", and a value does not fit")
+    message = _misfit(field.name, source, wanted, ", and a value does not fit")
     return narrowed, (is_changed, message)
 
 
 def generate_columns(
-    frame: DataFrame, given: Iterable[str], definition: TableDefinition
+    frame: DataFrame, names: Iterable[str], definition: TableDefinition
 ) -> DataFrame:
     """Compute the generated columns that the data lack.
 
     Args:
         frame: Has the table's columns.
-        given: Columns of the data, in any case.
+        names: Columns of the data, in any case.
         definition: Definition of the table.
     """
-    folded = {name.lower() for name in given}
+    folded = {name.lower() for name in names}
     made = {
         rule.column: sf.expr(generated_text(rule, definition))
         for rule in definition.row_rules
@@ -149,8 +149,8 @@ def stored_rows(frame: DataFrame, definition: TableDefinition) -> DataFrame:
     return frame.withColumns(values) if values else frame
 
 
-def _refuse_unknown(given: StructType, schema: StructType, table: str) -> None:
-    for each in given.fields:
+def _refuse_unknown(source: StructType, schema: StructType, table: str) -> None:
+    for each in source.fields:
         if each.name.lower() not in schema.fields_by_lower_name:
             raise InvalidRequestError(
                 f"{table} has no column {each.name!r}; drop it from the data, or write with "
@@ -159,14 +159,14 @@ def _refuse_unknown(given: StructType, schema: StructType, table: str) -> None:
             )
 
 
-def _drop_collations(frame: DataFrame, given: StructType) -> DataFrame:
+def _drop_collations(frame: DataFrame, source: StructType) -> DataFrame:
     """Cast strings with collations to plain strings, which compare by their bytes.
 
     Otherwise the rules of the table would use the collations of the data.
     """
     collated = {
         each.name: named_column(each.name).cast(stored_rows.dataType)
-        for each, stored_rows in zip(frame.schema, spark_schema_from_schema(given), strict=True)
+        for each, stored_rows in zip(frame.schema, spark_schema_from_schema(source), strict=True)
         if has_collation(each.dataType)
     }
     return frame.withColumns(collated) if collated else frame

@@ -44,7 +44,7 @@ class HadoopStore:
     """Settings to leave out if the session sets another setting: maps names to the other names."""
 
 
-class GivenOptions:
+class RemainingOptions:
     """A user's options for a store; options that no code takes are rejected at the end."""
 
     def __init__(self, uri: str, root: str, options: Options, outer: str = "") -> None:
@@ -56,9 +56,9 @@ class GivenOptions:
         found = [self._left.pop(name, None) for name in names]
         return next((value for value in found if value is not None), None)
 
-    def options_in(self, name: str) -> GivenOptions:
+    def options_in(self, name: str) -> RemainingOptions:
         """The options inside an option."""
-        return GivenOptions(self.uri, self.root, self.take(name) or {}, f"{name}.")
+        return RemainingOptions(self.uri, self.root, self.take(name) or {}, f"{name}.")
 
     def refuse_rest(self, harmless: str) -> None:
         """Reject any remaining option that is not named in `harmless`."""
@@ -75,7 +75,7 @@ class GivenOptions:
         )
 
 
-class GivenSettings:
+class RemainingSettings:
     """Hadoop settings for one store; settings that no code takes are rejected at the end."""
 
     def __init__(self, prefix: str, settings: Mapping[str, Any]) -> None:

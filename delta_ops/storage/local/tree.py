@@ -69,11 +69,11 @@ def list_tree(
             pending += directories
             if on_link is not None:
                 for link in links:
-                    _tell(root, link, on_link)
+                    _report_link(root, link, on_link)
             yield from files
 
 
-def _tell(root: str, link: str, on_link: OnLink) -> None:
+def _report_link(root: str, link: str, on_link: OnLink) -> None:
     real_root = os.path.realpath(root)
     real = os.path.realpath(os.path.join(root, *link.split("/")))
     if real == real_root:

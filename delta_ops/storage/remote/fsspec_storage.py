@@ -178,9 +178,9 @@ class FsspecStorage:
     def read_ranges(self, path: str, ranges: Sequence[tuple[int, int]]) -> list[bytes]:
         """See `Storage`."""
         validate_ranges(ranges)
-        asked = [(start, end) for start, end in ranges if start < end]  # HTTP has no empty ranges
+        filled = [(start, end) for start, end in ranges if start < end]  # HTTP has no empty ranges
         with self._reading(path):
-            answers = iter(self._ranges_of(self._root.full_path(path), asked))
+            answers = iter(self._ranges_of(self._root.full_path(path), filled))
         parts = [next(answers) if start < end else b"" for start, end in ranges]
         return validate_parts(self.locate(path), ranges, parts)
 
@@ -370,7 +370,9 @@ class FsspecStorage:
 def _reason_of(error: Exception, options: Mapping[str, object]) -> str:
     if isinstance(error, NotADirectoryError | IsADirectoryError):
         return reason_of(error)
-    said = describe_error(error, options)
+    description = describe_error(error, options)
     if isinstance(error, PermissionError):
-        return f"access is denied ({said}); check the credentials and what they permit"
-    return f"the store failed ({said}); check its address, storage_options and the connection"
+        return f"access is denied ({description}); check the credentials and what they permit"
+    return (
+        f"the store failed ({description}); check its address, storage_options and the connection"
+    )

@@ -42,10 +42,10 @@ def open_remote(
     uri = f"{scheme}://{rest.rstrip('/')}"
     backend = backend_of(scheme)
     file_system = fsspec.get_filesystem_class(scheme)
-    asked = client_options(scheme, translate_hadoop_names(uri, storage_options))
-    validate_options(scheme, file_system, asked)
+    options = client_options(scheme, translate_hadoop_names(uri, storage_options))
+    validate_options(scheme, file_system, options)
     # Added here, because fsspec would silently add the options of its own configuration later.
-    plain = backend.drop_credentials(apply_config(file_system, asked))
+    plain = backend.drop_credentials(apply_config(file_system, options))
     options = {**backend.options_to_open(plain, file_system), "use_listings_cache": False}
     called = backend.address_while_opening(plain)
     if called is not None and (unreachable := unreachable_reason(called, plain)) is not None:
@@ -66,13 +66,13 @@ def _validate_scheme(address: str, scheme: str) -> None:
             fsspec.get_filesystem_class(scheme)
     except ImportError as error:
         backend = backend_of(scheme)
-        said = (
+        message = (
             f"the package {backend.package}; install it with: "
             f"pip install 'delta_ops[{backend.extra}]'"
             if backend.package
             else f"a package that is not installed: {error}"
         )
-        raise MissingDependencyError(f"{redact(address)} needs {said}.") from error
+        raise MissingDependencyError(f"{redact(address)} needs {message}.") from error
     except ValueError as error:
         raise address_refusal(
             address, f"fsspec knows no file system {scheme}", "check the scheme"

@@ -38,7 +38,7 @@ def client_options(scheme: str, options: Options) -> dict[str, Any]:
     # Prefixes of all stores, because the client would ignore options of another store.
     prefixes = tuple(chain.from_iterable(each.variable_prefixes for each in backends()))
     found: dict[str, Any] = {}
-    given_by: dict[str, str] = {}
+    names_used: dict[str, str] = {}
     for name, value in options.items():
         if not isinstance(name, str):
             raise InvalidRequestError(
@@ -53,10 +53,10 @@ def client_options(scheme: str, options: Options) -> dict[str, Any]:
             continue
         if option in found and found[option] != read(name, value):
             raise InvalidRequestError(
-                f"The options {given_by[option]} and {name} of the store say two things; leave one "
-                "of them out"
+                f"The options {names_used[option]} and {name} of the store say two things; leave "
+                "one of them out"
             )
-        found[option], given_by[option] = read(name, value), name
+        found[option], names_used[option] = read(name, value), name
     return _nest(found, options)
 
 

@@ -45,15 +45,19 @@ def unreachable_reason(address: str, options: Mapping[str, Any]) -> str | None:
         return None  # the client will report the invalid address
     if host is None or port is None or (host, port) in _answered or _goes_elsewhere(options):
         return None
-    said: list[OSError | None] = []
+    outcomes: list[OSError | None] = []
     # Looking up a host name has no time limit of its own.
-    thread = threading.Thread(target=lambda: said.append(_connect(host, port)), daemon=True)
+    thread = threading.Thread(target=lambda: outcomes.append(_connect(host, port)), daemon=True)
     thread.start()
     thread.join(_LONGEST_S)
-    if said == [None]:
+    if outcomes == [None]:
         _answered.add((host, port))
         return None
-    why = (said[0].strerror or said[0]) if said and said[0] else f"no answer in {_LONGEST_S:.0f} s"
+    why = (
+        (outcomes[0].strerror or outcomes[0])
+        if outcomes and outcomes[0]
+        else f"no answer in {_LONGEST_S:.0f} s"
+    )
     return f"nobody can be reached at {host}:{port} ({why}); check the address and the connection"
 
 

@@ -64,11 +64,11 @@ class RemoteRoot:
 
     def address(self) -> str | None:
         """Address of the store, which may hold credentials; None if unknown."""
-        return _ask(self.backend.address_of, self.fs)
+        return _address(self.backend.address_of, self.fs)
 
     def slow_address(self) -> str | None:
         """Address to check before a call; None if unknown, or if the client gives up quickly."""
-        return _ask(self.backend.slow_address_of, self.fs)
+        return _address(self.backend.slow_address_of, self.fs)
 
     def info_of(self, path: str, entry: Entry) -> FileInfo:
         """Convert a listing's entry to a `FileInfo`."""
@@ -90,7 +90,7 @@ class RemoteRoot:
         return _ms_of(self.fs.modified(entry["name"]))
 
 
-def _ask(address_of: Callable[[Any], object] | None, fs: Any) -> str | None:
+def _address(address_of: Callable[[Any], object] | None, fs: Any) -> str | None:
     with suppress(Exception):  # clients raise any error; the next call reports it
         return None if address_of is None else str(address_of(fs))
     return None

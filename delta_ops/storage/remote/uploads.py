@@ -96,7 +96,7 @@ class _UploadStream(io.RawIOBase):
         self._kept = bytearray()
         self._sent_bytes = 0
         self._upload: Upload | None = None
-        self._is_asked = False
+        self._is_begun = False
 
     def writable(self) -> bool:
         """Return True."""
@@ -132,8 +132,8 @@ class _UploadStream(io.RawIOBase):
             self._upload.abandon()
 
     def _send_parts(self) -> None:
-        if not self._is_asked:
-            self._is_asked, self._upload = True, self._begin()
+        if not self._is_begun:
+            self._is_begun, self._upload = True, self._begin()
         if self._upload is None:
             return
         while len(self._kept) > PART_BYTES:  # the last part is never empty

@@ -294,12 +294,12 @@ def _actions_at(
         actions = assign_row_ids(actions, version, proposal.row_id_mark, table)
     if not proposal.begins_timestamps:
         return actions
-    said = {
+    resolved = {
         IN_COMMIT_TIMESTAMP_VERSION.name: str(version),
         IN_COMMIT_TIMESTAMP_TIME.name: str(time_ms),
     }
     return tuple(
-        replace(action, configuration={**action.configuration, **said})
+        replace(action, configuration={**action.configuration, **resolved})
         if isinstance(action, Metadata)
         else action
         for action in actions

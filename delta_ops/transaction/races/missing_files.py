@@ -19,7 +19,7 @@ from delta_ops.protocol.deletion_vectors import MalformedVectorError, stored_pat
 from delta_ops.protocol.file_paths import canonical_path, is_absolute
 from delta_ops.storage.concurrency import run_parallel
 
-_ASKED_ONE_BY_ONE = 1000
+_MOST_SINGLE_CHECKS = 1000
 """Above this number a listing is cheaper; one listing request returns about as many names."""
 _SHOWN = 5
 
@@ -35,16 +35,16 @@ def missing_paths(files: TableFiles, paths: Collection[str]) -> set[str]:
         StorageError: The store failed.
     """
     wanted = set(paths)
-    if sum(not is_absolute(path) for path in wanted) > _ASKED_ONE_BY_ONE:
+    if sum(not is_absolute(path) for path in wanted) > _MOST_SINGLE_CHECKS:
         wanted -= {info.path for info in files.storage.list_tree("")}
     return confirm_missing(files, wanted)
 
 
 def confirm_missing(files: TableFiles, paths: Iterable[str]) -> set[str]:
     """Look up each path; returns the paths that do not exist."""
-    asked = sorted(paths)
-    is_there = run_parallel(partial(_is_there, files), asked)
-    return {path for path, there in zip(asked, is_there, strict=True) if not there}
+    ordered = sorted(paths)
+    is_there = run_parallel(partial(_is_there, files), ordered)
+    return {path for path, there in zip(ordered, is_there, strict=True) if not there}
 
 
 def vector_path(file: FileAction, snapshot: Snapshot) -> str | None:

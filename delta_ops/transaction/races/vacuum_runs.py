@@ -63,7 +63,7 @@ def open_runs(snapshot: Snapshot, *, now_ms: int) -> list[LoggedVacuum]:
     ]
 
 
-def is_heeded(snapshot: Snapshot, run: LoggedVacuum, *, now_ms: int) -> bool:
+def is_visible_to_writers(snapshot: Snapshot, run: LoggedVacuum, *, now_ms: int) -> bool:
     """Whether other writers see the run as open, and will for another half day."""
     return any(
         (slot, begun.version) == run and now_ms - _begun_ms(begun, now_ms) < _DEAD_AFTER_MS // 2

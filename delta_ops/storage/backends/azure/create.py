@@ -46,7 +46,7 @@ def _look(fs: Any, path: str) -> str | None:
         return str((found.metadata or {}).get(_MARK, ""))
 
     try:
-        return _ask(fs, path, look)
+        return _call(fs, path, look)
     except ResourceNotFoundError:
         return None
 
@@ -64,7 +64,7 @@ class _Blocks:
         async def stage(blob: Any) -> None:
             await blob.stage_block(name, part, length=len(part))
 
-        _ask(self._fs, self._path, stage)
+        _call(self._fs, self._path, stage)
         self._names.append(name)
 
     def finish(self) -> None:
@@ -89,16 +89,16 @@ def _begin_upload(fs: Any, path: str, mark: str) -> Upload:
 
 
 def _endpoint_of(fs: Any) -> Endpoint:
-    asked = urlsplit(fs.service_client.primary_endpoint)
+    endpoint = urlsplit(fs.service_client.primary_endpoint)
     # An emulator serves all accounts at one host, so the path is part of the address.
-    return Endpoint(asked.netloc + asked.path, (asked.hostname or "").endswith(_OWN_HOSTS))
+    return Endpoint(endpoint.netloc + endpoint.path, (endpoint.hostname or "").endswith(_OWN_HOSTS))
 
 
 def _create(fs: Any, path: str, call: Callable[[Any], Awaitable[None]]) -> None:
     from azure.core.exceptions import HttpResponseError
 
     try:
-        _ask(fs, path, call)
+        _call(fs, path, call)
     except HttpResponseError as error:
         if getattr(error, "error_code", "") == _IS_THERE or (
             error.status_code in _MAY_BE_THERE and _look(fs, path) is not None
@@ -107,16 +107,16 @@ def _create(fs: Any, path: str, call: Callable[[Any], Awaitable[None]]) -> None:
         raise
 
 
-def _ask(fs: Any, path: str, call: Callable[[Any], Awaitable[T]]) -> T:
+def _call(fs: Any, path: str, call: Callable[[Any], Awaitable[T]]) -> T:
     container, name = split(path)
 
-    async def ask() -> T:
+    async def run() -> T:
         async with fs.service_client.get_blob_client(container=container, blob=name) as blob:
             return await call(blob)
 
     from fsspec.asyn import sync  # local tables do not need fsspec
 
-    return sync(fs.loop, ask)  # type: ignore[no-any-return]
+    return sync(fs.loop, run)  # type: ignore[no-any-return]
 
 
 def _blob_metadata(mark: str) -> dict[str, str]:

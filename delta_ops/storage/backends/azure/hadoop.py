@@ -9,11 +9,11 @@ from urllib.parse import urlsplit
 
 from delta_ops.errors import InvalidRequestError
 from delta_ops.storage.backends.hadoop import (
-    GivenOptions,
-    GivenSettings,
     Hadoop,
     HadoopStore,
     Options,
+    RemainingOptions,
+    RemainingSettings,
 )
 from delta_ops.storage.paths import redact, split_uri
 
@@ -57,16 +57,16 @@ def _all_options(options: Options, environment: Mapping[str, str]) -> dict[str, 
     return {name: value for name, value in found.items() if value is not None}
 
 
-def _host(uri: str, asked: Options) -> str:
-    if asked.get("account_host"):
-        return str(asked["account_host"]).replace(".blob.", ".dfs.")
-    if not asked.get("account_name"):
+def _host(uri: str, known: Options) -> str:
+    if known.get("account_host"):
+        return str(known["account_host"]).replace(".blob.", ".dfs.")
+    if not known.get("account_name"):
         raise InvalidRequestError(
             f"{redact(uri)} names no account of Azure; write "
             f"abfss://CONTAINER@ACCOUNT{_DFS_DOMAIN}/... or give account_name in storage_options"
         )
-    suffix = asked.get("suffix")
-    return f"{asked['account_name']}{f'.dfs.{suffix}' if suffix else _DFS_DOMAIN}"
+    suffix = known.get("suffix")
+    return f"{known['account_name']}{f'.dfs.{suffix}' if suffix else _DFS_DOMAIN}"
 
 
 _OF_EMULATORS = {
@@ -85,12 +85,12 @@ def _store(
     environment: Mapping[str, str],
     address: str | None,  # noqa: ARG001
 ) -> HadoopStore:
-    given = GivenOptions(uri, root, _all_options(options, environment))
+    remaining = RemainingOptions(uri, root, _all_options(options, environment))
     container, _, host = split_uri(root)[1].partition("@")
-    endpoint = given.take("endpoint") or ""
-    settings = _credentials(given, container, host)
-    emulated = _emulator(given, endpoint, host.partition(".")[0])
-    given.refuse_rest(
+    endpoint = remaining.take("endpoint") or ""
+    settings = _credentials(remaining, container, host)
+    emulated = _emulator(remaining, endpoint, host.partition(".")[0])
+    remaining.refuse_rest(
         "request_session socket_timeout blocksize default_fill_cache default_cache_type "
         "version_aware assume_container_exists max_concurrency asynchronous loop "
         "use_listings_cache max_paths listings_expiry_time skip_instance_cache location_mode "
@@ -106,13 +106,17 @@ def _store(
     )
 
 
-def _credentials(given: GivenOptions, container: str, host: str) -> dict[str, str]:
+def _credentials(remaining: RemainingOptions, container: str, host: str) -> dict[str, str]:
     kind = "fs.azure.account.auth.type"
-    key, token = given.take("account_key"), given.take("sas_token")
-    client, secret, tenant = (given.take(f) for f in ("client_id", "client_secret", "tenant_id"))
-    anonymous = given.take("anon")
-    if given.take("credential") is not None:
-        raise given.refusal("credential", "give an account key, a SAS token or a client's secret")
+    key, token = remaining.take("account_key"), remaining.take("sas_token")
+    client, secret, tenant = (
+        remaining.take(f) for f in ("client_id", "client_secret", "tenant_id")
+    )
+    anonymous = remaining.take("anon")
+    if remaining.take("credential") is not None:
+        raise remaining.refusal(
+            "credential", "give an account key, a SAS token or a client's secret"
+        )
     if key:
         return {kind: "SharedKey", "fs.azure.account.key": key}
     if token:
@@ -133,19 +137,19 @@ def _credentials(given: GivenOptions, container: str, host: str) -> dict[str, st
             "fs.azure.account.oauth.provider.type": f"{_OAUTH}.MsiTokenProvider",
         }
     raise InvalidRequestError(
-        f"{given.uri}: Hadoop reads nothing of Azure without credentials; give account_key, "
+        f"{remaining.uri}: Hadoop reads nothing of Azure without credentials; give account_key, "
         f"sas_token, or client_id, client_secret and tenant_id in storage_options, or configure "
         f"fs.azure.account.auth.type.{host} in the session"
     )
 
 
-def _emulator(given: GivenOptions, endpoint: str, account: str) -> dict[str, str]:
+def _emulator(remaining: RemainingOptions, endpoint: str, account: str) -> dict[str, str]:
     """Settings for a service with the account in its path, such as Azurite."""
     parts = urlsplit(endpoint)
     if not endpoint or (parts.hostname or "").startswith(f"{account}."):
         return {}
     if parts.path.strip("/") != account or parts.scheme != "http":
-        raise given.refusal("connection_string", "leave its BlobEndpoint out")
+        raise remaining.refusal("connection_string", "leave its BlobEndpoint out")
     return {
         "fs.azure.abfs.endpoint": f"{parts.hostname}:{parts.port or 80}",
         "fs.azure.fns.account.service.type": "BLOB",
@@ -153,9 +157,9 @@ def _emulator(given: GivenOptions, endpoint: str, account: str) -> dict[str, str
     }
 
 
-def _client_options(uri: str, given: Options) -> dict[str, Any]:
+def _client_options(uri: str, properties: Options) -> dict[str, Any]:
     container, _, host = split_uri(uri)[1].partition("/")[0].lower().partition("@")
-    settings = GivenSettings("fs.azure.", _settings_of_account(given, container, host))
+    settings = RemainingSettings("fs.azure.", _settings_of_account(properties, container, host))
     kind = settings.take("account.auth.type")
     provider = settings.take("account.oauth.provider.type")
     endpoint = settings.take("account.oauth2.client.endpoint") or ""
@@ -188,13 +192,13 @@ _BY_KIND: Mapping[str, tuple[str, ...]] = {
 """The options that Hadoop uses for each kind of authentication; other settings are ignored."""
 
 
-def _settings_of_account(given: Options, container: str, host: str) -> dict[str, Any]:
+def _settings_of_account(properties: Options, container: str, host: str) -> dict[str, Any]:
     """Settings by name without account and container; the most specific setting wins."""
     of_all: dict[str, Any] = {}
     of_account: dict[str, Any] = {}
     of_container: dict[str, Any] = {}
     ends = (f".{host.replace('.blob.', '.dfs.')}", f".{host.replace('.dfs.', '.blob.')}")
-    for full_name, value in given.items():
+    for full_name, value in properties.items():
         if not full_name.startswith("fs.azure."):
             continue
         name = full_name.removeprefix("fs.azure.")
@@ -211,9 +215,9 @@ def _settings_of_account(given: Options, container: str, host: str) -> dict[str,
 
 def _root(uri: str, options: Options, environment: Mapping[str, str]) -> str:
     container, _, host = split_uri(uri)[1].partition("/")[0].partition("@")
-    asked = _all_options(options, environment)
-    host = host.replace(".blob.", ".dfs.") or _host(uri, asked)
-    is_plain = (asked.get("endpoint") or "").startswith("http:")
+    known = _all_options(options, environment)
+    host = host.replace(".blob.", ".dfs.") or _host(uri, known)
+    is_plain = (known.get("endpoint") or "").startswith("http:")
     return f"{'abfs' if is_plain else 'abfss'}://{container}@{host}"
 
 

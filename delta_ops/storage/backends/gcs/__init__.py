@@ -39,8 +39,8 @@ def _key(name: str, value: Any) -> Any:
 
 
 def _drop_credentials(options: Options) -> Options:
-    said = options.get("endpoint_url") or os.environ.get("STORAGE_EMULATOR_HOST") or ""
-    address, user_info = split_user_info(str(said))
+    endpoint = options.get("endpoint_url") or os.environ.get("STORAGE_EMULATOR_HOST") or ""
+    address, user_info = split_user_info(str(endpoint))
     if user_info is None:
         return options
     if "://" not in address:

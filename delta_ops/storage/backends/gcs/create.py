@@ -52,8 +52,8 @@ def _look(fs: Any, path: str) -> str | None:
 
 
 def _endpoint_of(fs: Any) -> Endpoint:
-    asked = urlsplit(fs.base)
-    return Endpoint(asked.netloc, asked.hostname in _OWN_HOSTS)
+    endpoint = urlsplit(fs.base)
+    return Endpoint(endpoint.netloc, endpoint.hostname in _OWN_HOSTS)
 
 
 WAY = Way(put=_put, look=_look, endpoint_of=_endpoint_of)

@@ -7,11 +7,11 @@ from typing import Any
 from urllib.parse import urlsplit
 
 from delta_ops.storage.backends.hadoop import (
-    GivenOptions,
-    GivenSettings,
     Hadoop,
     HadoopStore,
     Options,
+    RemainingOptions,
+    RemainingSettings,
 )
 from delta_ops.storage.paths import split_uri
 
@@ -35,14 +35,14 @@ def _store(
     environment: Mapping[str, str],
     address: str | None,  # noqa: ARG001
 ) -> HadoopStore:
-    given = GivenOptions(uri, root, options)
-    endpoint = given.take("endpoint_url") or environment.get("STORAGE_EMULATOR_HOST")
+    remaining = RemainingOptions(uri, root, options)
+    endpoint = remaining.take("endpoint_url") or environment.get("STORAGE_EMULATOR_HOST")
     if endpoint and urlsplit(endpoint).hostname not in ("storage.googleapis.com", "default"):
-        raise given.refusal("endpoint_url", "use delta_ops.arrow for this service")
-    credentials = _credentials(given, given.take("token"))
+        raise remaining.refusal("endpoint_url", "use delta_ops.arrow for this service")
+    credentials = _credentials(remaining, remaining.take("token"))
     by_itself = {} if credentials else {_KIND: "APPLICATION_DEFAULT"}
-    project = given.take("project")
-    given.refuse_rest(
+    project = remaining.take("project")
+    remaining.refuse_rest(
         "access consistency cache_timeout check_connection block_size timeout default_location "
         "version_aware asynchronous loop secure_serialize use_listings_cache max_paths "
         "listings_expiry_time skip_instance_cache"
@@ -59,7 +59,7 @@ def _store(
     )
 
 
-def _credentials(given: GivenOptions, token: object) -> dict[str, str]:
+def _credentials(remaining: RemainingOptions, token: object) -> dict[str, str]:
     match token:
         case None | "google_default":
             return {}
@@ -68,7 +68,7 @@ def _credentials(given: GivenOptions, token: object) -> dict[str, str]:
         case "cloud":
             return {_KIND: "COMPUTE_ENGINE"}
         case "cache" | "browser":
-            raise given.refusal("token", "give the path of a key's file")
+            raise remaining.refusal("token", "give the path of a key's file")
         case str():
             return {
                 _KIND: "SERVICE_ACCOUNT_JSON_KEYFILE",
@@ -81,20 +81,24 @@ def _credentials(given: GivenOptions, token: object) -> dict[str, str]:
                 "fs.gs.auth.client.secret": str(key),
                 "fs.gs.auth.refresh.token": str(rest.get("refresh_token")),
             }
-    raise given.refusal("token", "give the path of the key's file instead of the key")
+    raise remaining.refusal("token", "give the path of the key's file instead of the key")
 
 
-def _client_options(uri: str, given: Options) -> dict[str, Any]:  # noqa: ARG001
-    settings = GivenSettings(
+def _client_options(uri: str, properties: Options) -> dict[str, Any]:  # noqa: ARG001
+    settings = RemainingSettings(
         "fs.gs.",
-        {n.removeprefix("fs.gs."): value for n, value in given.items() if n.startswith("fs.gs.")},
+        {
+            n.removeprefix("fs.gs."): value
+            for n, value in properties.items()
+            if n.startswith("fs.gs.")
+        },
     )
     found = {"token": _token(settings), "project": settings.take("project.id")}
     settings.refuse_rest(_HARMLESS)
     return {name: value for name, value in found.items() if value is not None}
 
 
-def _token(settings: GivenSettings) -> Any:
+def _token(settings: RemainingSettings) -> Any:
     kind = settings.take("auth.type")
     path = settings.take("auth.service.account.json.keyfile")
     user = {

@@ -31,12 +31,12 @@ def _addressing(name: str, value: Any) -> dict[str, str]:
     return {"addressing_style": "virtual" if is_true(name, value) else "path"}
 
 
-def _options_to_open(given: Options, file_system: type) -> Options:
+def _options_to_open(options: Options, file_system: type) -> Options:
     """Allow as many connections as delta_ops uses, and give up unreachable stores quickly."""
     from delta_ops.storage.backends.s3.session import add_session  # imports the client
 
-    config = {"max_pool_connections": _CONNECTIONS, **(given.get("config_kwargs") or {})}
-    return add_session(file_system, {**given, "config_kwargs": config})
+    config = {"max_pool_connections": _CONNECTIONS, **(options.get("config_kwargs") or {})}
+    return add_session(file_system, {**options, "config_kwargs": config})
 
 
 def _hadoop() -> Hadoop:

@@ -101,8 +101,8 @@ def _begin_upload(fs: Any, path: str, mark: str) -> Upload:
 
 
 def _endpoint_of(fs: Any) -> Endpoint:
-    asked = urlsplit(fs.s3.meta.endpoint_url)  # includes environment and configuration files
-    return Endpoint(asked.netloc, _OWN_HOST.fullmatch(asked.hostname or "") is not None)
+    endpoint = urlsplit(fs.s3.meta.endpoint_url)  # includes environment and configuration files
+    return Endpoint(endpoint.netloc, _OWN_HOST.fullmatch(endpoint.hostname or "") is not None)
 
 
 def _appears(fs: Any, path: str) -> bool:
@@ -124,8 +124,8 @@ def _busy_error(path: str) -> OSError:
 
 
 def _object_metadata(fs: Any, mark: str) -> dict[str, dict[str, str]]:
-    given = fs.s3_additional_kwargs.get("Metadata", {})  # the user's metadata for all objects
-    return {"Metadata": {**given, _MARK: mark}} if mark else {}
+    metadata = fs.s3_additional_kwargs.get("Metadata", {})  # the user's metadata for all objects
+    return {"Metadata": {**metadata, _MARK: mark}} if mark else {}
 
 
 def _status_of(error: Exception) -> int | None:

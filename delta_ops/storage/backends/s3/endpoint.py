@@ -13,8 +13,8 @@ from delta_ops.storage.backends.s3.files import aws_files
 def drop_credentials(options: Options) -> Options:
     """See `Backend`."""
     client_kwargs = options.get("client_kwargs") or {}
-    said = options.get("endpoint_url") or client_kwargs.get("endpoint_url")
-    address, user_info = split_user_info(str(said or _configured_endpoint(options) or ""))
+    chosen = options.get("endpoint_url") or client_kwargs.get("endpoint_url")
+    address, user_info = split_user_info(str(chosen or _configured_endpoint(options) or ""))
     if user_info is None:
         return options
     cleaned = {**options, "endpoint_url": address}

@@ -10,11 +10,11 @@ from urllib.parse import urlsplit
 from delta_ops.errors import InvalidRequestError
 from delta_ops.storage.backends.endpoints import split_user_info
 from delta_ops.storage.backends.hadoop import (
-    GivenOptions,
-    GivenSettings,
     Hadoop,
     HadoopStore,
     Options,
+    RemainingOptions,
+    RemainingSettings,
 )
 from delta_ops.storage.paths import redact, split_uri
 
@@ -83,12 +83,12 @@ def _settings_pattern(root: str) -> str:
 def _store(
     uri: str, root: str, options: Options, environment: Mapping[str, str], address: str | None
 ) -> HadoopStore:
-    given = GivenOptions(uri, root, options)
+    remaining = RemainingOptions(uri, root, options)
     prefix = f"fs.s3a.bucket.{root.removeprefix('s3a://')}."
-    client, config = given.options_in("client_kwargs"), given.options_in("config_kwargs")
+    client, config = remaining.options_in("client_kwargs"), remaining.options_in("config_kwargs")
     style = config.options_in("s3")
-    said = given.take("endpoint_url") or client.take("endpoint_url")
-    endpoint = _endpoint(said, environment, address)
+    chosen = remaining.take("endpoint_url") or client.take("endpoint_url")
+    endpoint = _endpoint(chosen, environment, address)
     region = client.take("region_name") or config.take("region_name")
     addressing = style.take("addressing_style") or "auto"
     found: dict[str, str | None] = {
@@ -99,15 +99,15 @@ def _store(
         or ("us-east-1" if endpoint else None),
         "path.style.access": _path_style(addressing, endpoint),
         "connection.ssl.enabled": "false" if (endpoint or "").startswith("http:") else None,
-        "requester.pays.enabled": "true" if given.take("requester_pays") else None,
-        **_encryption(given.options_in("s3_additional_kwargs")),
-        **_credentials(given, client, config, environment),
+        "requester.pays.enabled": "true" if remaining.take("requester_pays") else None,
+        **_encryption(remaining.options_in("s3_additional_kwargs")),
+        **_credentials(remaining, client, config, environment),
     }
     if client.take("verify") not in (None, True):
         raise client.refusal("verify", "let the JVM trust the certificate")
-    if client.take("use_ssl") is False or given.take("use_ssl") is False:
+    if client.take("use_ssl") is False or remaining.take("use_ssl") is False:
         found["connection.ssl.enabled"] = "false"
-    given.refuse_rest(
+    remaining.refuse_rest(
         "default_block_size default_fill_cache default_cache_type version_aware cache_regions "
         "asynchronous loop max_concurrency fixed_upload_size use_listings_cache max_paths "
         "listings_expiry_time skip_instance_cache"
@@ -129,9 +129,11 @@ def _store(
     )
 
 
-def _endpoint(said: str | None, environment: Mapping[str, str], address: str | None) -> str | None:
+def _endpoint(
+    chosen: str | None, environment: Mapping[str, str], address: str | None
+) -> str | None:
     variables = ("AWS_ENDPOINT_URL_S3", "AWS_ENDPOINT_URL")
-    found = said or next((environment[name] for name in variables if environment.get(name)), None)
+    found = chosen or next((environment[name] for name in variables if environment.get(name)), None)
     host = urlsplit(address or "").hostname or ""
     if address and not _OWN_S3_HOST.search(host):
         found = address
@@ -148,26 +150,29 @@ def _path_style(addressing: str, endpoint: str | None) -> str | None:
     return "true" if addressing == "path" else "false"
 
 
-def _encryption(given: GivenOptions) -> dict[str, str | None]:
-    algorithm, key = given.take("ServerSideEncryption"), given.take("SSEKMSKeyId")
-    pays = given.take("RequestPayer")
-    given.refuse_rest("")
+def _encryption(remaining: RemainingOptions) -> dict[str, str | None]:
+    algorithm, key = remaining.take("ServerSideEncryption"), remaining.take("SSEKMSKeyId")
+    pays = remaining.take("RequestPayer")
+    remaining.refuse_rest("")
     algorithms = {None: None, "AES256": "SSE-S3", "aws:kms": "SSE-KMS", "aws:kms:dsse": "DSSE-KMS"}
     if algorithm not in algorithms:
-        raise given.refusal("ServerSideEncryption")
+        raise remaining.refusal("ServerSideEncryption")
     found = {"encryption.algorithm": algorithms[algorithm], "encryption.key": key}
     return {**found, "requester.pays.enabled": "true"} if pays else found
 
 
 def _credentials(
-    given: GivenOptions, client: GivenOptions, config: GivenOptions, environment: Mapping[str, str]
+    remaining: RemainingOptions,
+    client: RemainingOptions,
+    config: RemainingOptions,
+    environment: Mapping[str, str],
 ) -> dict[str, str | None]:
-    key = given.take("key", "username") or client.take("aws_access_key_id")
-    secret = given.take("secret", "password") or client.take("aws_secret_access_key")
-    token = given.take("token") or client.take("aws_session_token")
-    profile = given.take("profile")
+    key = remaining.take("key", "username") or client.take("aws_access_key_id")
+    secret = remaining.take("secret", "password") or client.take("aws_secret_access_key")
+    token = remaining.take("token") or client.take("aws_session_token")
+    profile = remaining.take("profile")
     signature = config.take("signature_version")
-    if given.take("anon") or (signature is not None and not isinstance(signature, str)):
+    if remaining.take("anon") or (signature is not None and not isinstance(signature, str)):
         return {_PROVIDER: f"{_S3A}.AnonymousAWSCredentialsProvider"}
     if signature not in (None, "s3v4", "v4"):
         raise config.refusal("signature_version")
@@ -194,18 +199,20 @@ def _credentials(
     return {}
 
 
-def _client_options(uri: str, given: Options) -> dict[str, Any]:
+def _client_options(uri: str, properties: Options) -> dict[str, Any]:
     bucket = f"fs.s3a.bucket.{split_uri(uri)[1].partition('/')[0].lower()}."
     of_all = {
         name.removeprefix("fs.s3a."): value
-        for name, value in given.items()
+        for name, value in properties.items()
         if name.startswith("fs.s3a.") and not name.startswith("fs.s3a.bucket.")
     }
     of_bucket = {
-        name.removeprefix(bucket): value for name, value in given.items() if name.startswith(bucket)
+        name.removeprefix(bucket): value
+        for name, value in properties.items()
+        if name.startswith(bucket)
     }
-    settings = GivenSettings("fs.s3a.", of_all | of_bucket)
-    if old := next((name for name in given if re.match(_OLD_CONNECTORS, name)), None):
+    settings = RemainingSettings("fs.s3a.", of_all | of_bucket)
+    if old := next((name for name in properties if re.match(_OLD_CONNECTORS, name)), None):
         raise InvalidRequestError(
             f"The setting {old} is of a connector that Hadoop does not have any more; give the one "
             "of fs.s3a. that stands for it"
@@ -227,14 +234,14 @@ def _client_options(uri: str, given: Options) -> dict[str, Any]:
     return {name: value for name, value in found.items() if value is not None}
 
 
-def _endpoint_of_settings(settings: GivenSettings) -> str | None:
+def _endpoint_of_settings(settings: RemainingSettings) -> str | None:
     endpoint, is_https = settings.take("endpoint"), settings.take_truth("connection.ssl.enabled")
     if not endpoint or endpoint.partition("://")[2] == _CENTRAL_S3 or endpoint == _CENTRAL_S3:
         return None
     return endpoint if "://" in endpoint else f"http{'' if is_https is False else 's'}://{endpoint}"
 
 
-def _is_anonymous(settings: GivenSettings) -> bool | None:
+def _is_anonymous(settings: RemainingSettings) -> bool | None:
     """True if requests are not signed; None if the client finds credentials."""
     name = "aws.credentials.provider"
     classes = [each.strip() for each in (settings.take(name) or "").split(",")]
@@ -247,7 +254,7 @@ def _is_anonymous(settings: GivenSettings) -> bool | None:
     return None
 
 
-def _encryption_of_settings(settings: GivenSettings) -> dict[str, str] | None:
+def _encryption_of_settings(settings: RemainingSettings) -> dict[str, str] | None:
     name = "encryption.algorithm"
     algorithm = settings.take(name, "server-side-encryption-algorithm")
     key = settings.take("encryption.key", "server-side-encryption.key")

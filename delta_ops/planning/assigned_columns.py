@@ -1,4 +1,4 @@
-"""Given columns: the columns that an update or a merge clause assigns values to.
+"""Assigned columns: the columns that an update or a merge clause assigns values to.
 
 The rules are the same for both engines.
 """
@@ -39,7 +39,7 @@ def taken_columns(
     return {find_field(wanted, name).name: name for name in names}
 
 
-def given_values(clause: Clause, target_alias: str, wanted: StructType) -> dict[ColumnPath, Any]:
+def assigned_values(clause: Clause, target_alias: str, wanted: StructType) -> dict[ColumnPath, Any]:
     """Return the values of a clause by column path; updates may also set struct fields.
 
     Raises:
@@ -72,14 +72,14 @@ def values_by_path(
     for name, value in values.items():
         if not isinstance(name, str):
             raise InvalidRequestError(f"{name!r} is no name of a column; give a text")
-        path = _path_said(name, alias, wanted)
+        path = _path_of_name(name, alias, wanted)
         if path in by_path:
             raise InvalidRequestError(f"Column {name} is given a value twice; give it once.")
         by_path[path] = value
     return by_path
 
 
-def _path_said(name: str, alias: str | None, wanted: StructType) -> ColumnPath:
+def _path_of_name(name: str, alias: str | None, wanted: StructType) -> ColumnPath:
     known = wanted.fields_by_lower_name
     try:
         path = path_of_name(name, wanted)
@@ -103,7 +103,7 @@ def new_columns(
     names = {name for each in clauses if each.takes_all for name in _all_names(each, source)}
     known = target.fields_by_lower_name
     for each in clauses:
-        for name, *_ in given_values(each, target_alias, target):
+        for name, *_ in assigned_values(each, target_alias, target):
             if name.lower() not in known:
                 names |= {found.name for found in source.fields_by_lower_name.get(name.lower(), ())}
     return StructType(

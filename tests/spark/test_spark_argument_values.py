@@ -28,7 +28,7 @@ from delta_ops.protocol.schema import LONG, STRING, StructField, StructType
 from delta_ops.spark.session.session import overriding
 from delta_ops.tables import DeltaTable
 from tests.spark.frames import rows_of_each
-from tests.support.given_values import (
+from tests.support.argument_values import (
     Clause,
     State,
     insert,

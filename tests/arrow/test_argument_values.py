@@ -18,7 +18,7 @@ from delta_ops import DeltaLog, col
 from delta_ops.errors import InvalidRequestError
 from delta_ops.planning.scan import plan_scan
 from delta_ops.protocol.predicate import Predicate
-from tests.support.given_values import (
+from tests.support.argument_values import (
     KEPT,
     NOON,
     Clause,
