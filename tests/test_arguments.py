@@ -102,14 +102,14 @@ def test_an_argument_of_the_wrong_type_is_refused_by_its_name(
         if parameter.default is inspect.Parameter.empty
     }
     for name in typed_parameters(function):
-        said = f"{name} is.* of type object; give "
-        with pytest.raises(InvalidRequestError, match=said) as refused:
+        reported = f"{name} is.* of type object; give "
+        with pytest.raises(InvalidRequestError, match=reported) as refused:
             function(**{**needed, name: object()})
         assert "\n" not in str(refused.value)
 
 
 @pytest.mark.parametrize(
-    ("call", "said"),
+    ("call", "message"),
     [
         pytest.param(
             lambda log: maintenance.vacuum(log, keep_last="2"),
@@ -159,12 +159,12 @@ def test_an_argument_of_the_wrong_type_is_refused_by_its_name(
         ),
     ],
 )
-def test_what_is_said(tmp_path: Path, call: Callable[[Any], Any], said: str) -> None:
+def test_what_is_said(tmp_path: Path, call: Callable[[Any], Any], message: str) -> None:
     log = DeltaLog(tmp_path)
     da.write(log, pa.table({"id": [1]}))
     with pytest.raises(InvalidRequestError) as refused:
         call(log)
-    assert str(refused.value).startswith(said)
+    assert str(refused.value).startswith(message)
 
 
 def test_options_of_a_store_are_not_repeated() -> None:

@@ -251,7 +251,7 @@ def test_a_new_operation_runs_when_it_is_due(table: DeltaLog) -> None:
     assert maintain(table).plan.operations == ()
 
 
-def test_a_new_operation_runs_when_it_is_asked_for(table: DeltaLog) -> None:
+def test_a_new_operation_runs_when_it_is_requested(table: DeltaLog) -> None:
     result = maintain(table, operations=[SORT], options={SORT: {"by": "age"}})
     assert result.results == (Sorted(dry_run=False, files=3, by="age"),)
     assert (result.planned, result.figures) == ({"files_to_sort": 3}, {"sorted_files": 3})
@@ -297,8 +297,8 @@ def test_a_new_operation_is_refused_by_what_it_needs(table: DeltaLog) -> None:
 
 def test_a_new_operation_is_in_the_config_of_dagster() -> None:
     config = maintenance_config_class((*OPERATIONS, ENTRY))
-    given = {"operations": ["checkpoint", "sort"], "sort_by": "age"}
-    settings = config.model_validate(given)
+    data = {"operations": ["checkpoint", "sort"], "sort_by": "age"}
+    settings = config.model_validate(data)
     assert settings.chosen_operations() == ["checkpoint", "sort"]
     assert settings.options(ENTRY) == {"by": "age", "at_most": 9}
     for wrong in ({"operations": ["sord"]}, {"sort_by": "name"}, {"sort_at_most": 0}):
@@ -392,7 +392,7 @@ def test_no_command_is_made_for_an_operation_that_has_its_own() -> None:
 
 
 @pytest.mark.parametrize(
-    ("options", "said"),
+    ("options", "message"),
     [
         pytest.param({"vacuum": {"mod": "lite"}}, "vacuum has no option 'mod'", id="option"),
         pytest.param({"vacuum": {"dry_run": True}}, "no option 'dry_run'", id="of all operations"),
@@ -400,9 +400,9 @@ def test_no_command_is_made_for_an_operation_that_has_its_own() -> None:
         pytest.param({"sort": {}}, "there is no operation 'sort'", id="operation"),
     ],
 )
-def test_an_option_that_there_is_not_is_refused(tmp_path: Path, options: Any, said: str) -> None:
+def test_an_option_that_there_is_not_is_refused(tmp_path: Path, options: Any, message: str) -> None:
     da.write(tmp_path, pa.table({"id": [1]}))
-    with pytest.raises(InvalidRequestError, match=said):
+    with pytest.raises(InvalidRequestError, match=message):
         maintain(tmp_path, options=options)
 
 

@@ -152,6 +152,6 @@ def test_a_version_beside_a_snapshot_is_refused(
         read(snapshot, **chosen)
 
 
-def test_a_place_without_a_table_is_told_as_such(tmp_path: Path) -> None:
+def test_a_place_without_a_table_has_its_own_error(tmp_path: Path) -> None:
     with pytest.raises(TableNotFoundError, match="is no Delta table"):
         dm.vacuum(tmp_path)

@@ -196,12 +196,12 @@ def test_the_wheel_holds_all_java_sources(wheel: Path) -> None:
     assert packed == sources != set()
 
 
-def test_the_wheel_tells_dagster_of_its_components(wheel: Path) -> None:
+def test_the_wheel_registers_its_components(wheel: Path) -> None:
     with zipfile.ZipFile(wheel) as packed:
         (name,) = (each for each in packed.namelist() if each.endswith("entry_points.txt"))
-        told = configparser.ConfigParser()
-        told.read_string(packed.read(name).decode())
-    (module,) = told["dagster_dg_cli.registry_modules"].values()
+        reported = configparser.ConfigParser()
+        reported.read_string(packed.read(name).decode())
+    (module,) = reported["dagster_dg_cli.registry_modules"].values()
     found = vars(importlib.import_module(module))
     assert {"DeltaTableComponent", "DeltaLakeComponent", "DeltaMaintenanceComponent"} <= set(found)
 

@@ -51,16 +51,16 @@ class Surface(NamedTuple):
     """Valid settings with an unusable value, or in an unusable place."""
 
 
-def write(root: Path, **given: Any) -> None:
+def write(root: Path, **options: Any) -> None:
     """Write an asset with a context as Dagster creates it."""
-    metadata = given.pop("definition_metadata", {})
-    tags = given.pop("tags", {})
+    metadata = options.pop("definition_metadata", {})
+    tags = options.pop("tags", {})
 
     @dg.asset(metadata=metadata)
     def t() -> dg.Output[pa.Table]:
-        return dg.Output(ROWS, metadata=given.get("output_metadata", {}))
+        return dg.Output(ROWS, metadata=options.get("output_metadata", {}))
 
-    manager = given.get("manager") or DeltaIOManager(root=str(root))
+    manager = options.get("manager") or DeltaIOManager(root=str(root))
     with dg.DagsterInstance.ephemeral() as instance:
         dg.materialize([t], resources={"io_manager": manager}, tags=tags, instance=instance)
 

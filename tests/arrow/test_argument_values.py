@@ -37,8 +37,8 @@ from tests.support.argument_values import (
 def merging(clause: Clause, source_id: int) -> Give:
     """Sets values by a clause of a merge with one row."""
 
-    def give(root: Path, given: Mapping[str, Any]) -> object:
-        return clause(da.merge(root, pa.table({"k": [source_id]}), "id = k"), given)
+    def give(root: Path, argument: Mapping[str, Any]) -> object:
+        return clause(da.merge(root, pa.table({"k": [source_id]}), "id = k"), argument)
 
     return give
 
@@ -53,7 +53,7 @@ WAYS = [
 
 @pytest.mark.parametrize("name", KEPT)
 @pytest.mark.parametrize(("give", "number"), WAYS)
-def test_a_value_is_read_as_it_was_given(
+def test_a_value_is_read_as_it_was_written(
     tmp_path: Path, give: Give, number: int, name: str
 ) -> None:
     keeps_values(give, tmp_path, number, [name])
@@ -64,7 +64,7 @@ def test_a_value_that_would_be_changed_is_refused(tmp_path: Path, give: Give, nu
     refuses_values(give, tmp_path)
 
 
-def test_a_field_is_given_a_value_of_its_type(tmp_path: Path) -> None:
+def test_a_field_gets_a_value_of_its_type(tmp_path: Path) -> None:
     make_table(tmp_path)
     da.update(tmp_path, {"s.a": 5.0})
     assert read_row(tmp_path, 1)["s"] == {"a": 5, "b": "x"}
@@ -106,9 +106,7 @@ FIRST = [
 
 
 @pytest.mark.parametrize("predicate", FIRST)
-def test_a_predicate_takes_the_value_that_a_literal_stands_for(
-    states: Path, predicate: Predicate
-) -> None:
+def test_a_predicate_takes_the_value_of_a_literal(states: Path, predicate: Predicate) -> None:
     assert da.to_table(states, predicate=predicate)["n"].to_pylist() == [1]
 
 

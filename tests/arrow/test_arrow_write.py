@@ -340,7 +340,7 @@ def test_every_codec_of_the_table_property_is_written(tmp_path: Path, codec: str
 
 
 @pytest.mark.parametrize(
-    ("second", "says"),
+    ("second", "message"),
     [
         ({"b": [20], "a": [10]}, r"columns \(b: int64, a: int64\)"),
         ({"a": [10], "c": [20]}, r"columns \(a: int64, c: int64\)"),
@@ -348,11 +348,11 @@ def test_every_codec_of_the_table_property_is_written(tmp_path: Path, codec: str
     ],
 )
 def test_a_batch_with_other_columns_than_its_stream_is_refused(
-    tmp_path: Path, second: dict[str, list[Any]], says: str
+    tmp_path: Path, second: dict[str, list[Any]], message: str
 ) -> None:
     """Stream columns are matched by position, so such a batch would swap two columns."""
     batches = [pa.record_batch({"a": [1], "b": [2]}), pa.record_batch(second)]
     reader = pa.RecordBatchReader.from_batches(batches[0].schema, iter(batches))
-    with pytest.raises(InvalidRequestError, match=says):
+    with pytest.raises(InvalidRequestError, match=message):
         da.write(tmp_path, reader)
     assert list(tmp_path.rglob("*.*")) == []

@@ -34,8 +34,8 @@ def columns(name: str, key: str, text: str) -> StructType:
     return StructType((StructField("id", LONG), StructField(name, LONG, metadata={key: text})))
 
 
-def new(data_type: Any = "int", **said: Any) -> ddl.NewColumn:
-    return ddl.NewColumn(name="n", data_type=data_type, **said)
+def new(data_type: Any = "int", **options: Any) -> ddl.NewColumn:
+    return ddl.NewColumn(name="n", data_type=data_type, **options)
 
 
 def nested(arrays: int) -> str:
@@ -48,7 +48,7 @@ def merge(table: Path, updates: dict[str, str]) -> da.Merge:
 
 
 @pytest.mark.parametrize(
-    ("call", "said"),
+    ("call", "message"),
     [
         pytest.param(
             lambda t: da.write(t, pa.table({"id": [1], "p": [math.nan]})),
@@ -171,17 +171,17 @@ def merge(table: Path, updates: dict[str, str]) -> da.Merge:
     ],
 )
 def test_what_does_not_fit_a_table_is_refused_before_a_file_is_written(
-    tmp_path: Path, call: Call, said: str
+    tmp_path: Path, call: Call, message: str
 ) -> None:
     da.write(tmp_path, ROWS, partition_by=["p"], configuration={**FEED, **MAPPED})
     before = sorted(tmp_path.rglob("*"))
-    with pytest.raises(InvalidRequestError, match=said):
+    with pytest.raises(InvalidRequestError, match=message):
         call(tmp_path)
     assert sorted(tmp_path.rglob("*")) == before
 
 
 @pytest.mark.parametrize(
-    ("call", "said"),
+    ("call", "message"),
     [
         pytest.param(
             lambda t: da.write(t, pa.table({"id": [1], "p": [math.nan]}), partition_by=["p"]),
@@ -249,8 +249,8 @@ def test_what_does_not_fit_a_table_is_refused_before_a_file_is_written(
         ),
     ],
 )
-def test_a_table_that_cannot_be_is_not_made(tmp_path: Path, call: Call, said: str) -> None:
-    with pytest.raises(InvalidRequestError, match=said):
+def test_a_table_that_cannot_be_is_not_made(tmp_path: Path, call: Call, message: str) -> None:
+    with pytest.raises(InvalidRequestError, match=message):
         call(tmp_path)
     assert [each for each in tmp_path.rglob("*") if each.is_file()] == []
 

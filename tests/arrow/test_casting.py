@@ -25,15 +25,15 @@ INSTANT = pa.timestamp("us", "UTC")
 LOCAL = pa.timestamp("us")
 
 
-def fitted(given: pa.Array, target: pa.DataType) -> Any:
+def fitted(argument: pa.Array, target: pa.DataType) -> Any:
     """The values of a column after a cast to the table's type."""
-    batch = pa.record_batch({"a": given})
+    batch = pa.record_batch({"a": argument})
     fit = plan_fit(batch.schema, pa.schema([pa.field("a", target)]), "t")
     return [value for piece in fit(batch) for value in piece["a"].to_pylist()]
 
 
 @pytest.mark.parametrize(
-    ("given", "target"),
+    ("argument", "target"),
     [
         pytest.param(pa.array([1, None], pa.int8()), pa.int64(), id="a wider integer"),
         pytest.param(pa.array([-128, None]), pa.int8(), id="a narrower integer"),
@@ -67,12 +67,12 @@ def fitted(given: pa.Array, target: pa.DataType) -> Any:
         pytest.param(pa.nulls(2), pa.struct([("x", pa.int64())]), id="nothing but nulls"),
     ],
 )
-def test_a_value_that_keeps_its_meaning_is_taken(given: pa.Array, target: pa.DataType) -> None:
-    assert fitted(given, target) == given.to_pylist()
+def test_a_value_that_keeps_its_meaning_is_taken(argument: pa.Array, target: pa.DataType) -> None:
+    assert fitted(argument, target) == argument.to_pylist()
 
 
 @pytest.mark.parametrize(
-    ("given", "target"),
+    ("argument", "target"),
     [
         pytest.param(pa.array([128]), pa.int8(), id="an integer out of range"),
         pytest.param(pa.array([2**63], pa.uint64()), pa.int64(), id="an unsigned one"),
@@ -103,13 +103,13 @@ def test_a_value_that_keeps_its_meaning_is_taken(given: pa.Array, target: pa.Dat
         pytest.param(pa.array([[300]]), pa.list_(pa.int8()), id="an element out of range"),
     ],
 )
-def test_a_value_that_would_be_changed_is_refused(given: pa.Array, target: pa.DataType) -> None:
+def test_a_value_that_would_be_changed_is_refused(argument: pa.Array, target: pa.DataType) -> None:
     with pytest.raises(InvalidRequestError, match=r"t: column 'a.*a value does not fit .*; cast"):
-        fitted(given, target)
+        fitted(argument, target)
 
 
 @pytest.mark.parametrize(
-    ("given", "target"),
+    ("argument", "target"),
     [
         pytest.param(pa.array(["7"]), pa.int64(), id="a text for a number"),
         pytest.param(pa.array([7]), pa.string(), id="a number for a text"),
@@ -127,28 +127,28 @@ def test_a_value_that_would_be_changed_is_refused(given: pa.Array, target: pa.Da
         pytest.param(pa.array([], pa.string()), pa.int64(), id="another type without rows"),
     ],
 )
-def test_a_type_of_another_meaning_is_refused(given: pa.Array, target: pa.DataType) -> None:
+def test_a_type_of_another_meaning_is_refused(argument: pa.Array, target: pa.DataType) -> None:
     with pytest.raises(InvalidRequestError, match=r"t: column 'a' is .* in the data; cast it"):
-        fitted(given, target)
+        fitted(argument, target)
 
 
 @pytest.mark.parametrize(
-    ("given", "target", "cure"),
+    ("argument", "target", "cure"),
     [
         pytest.param(LOCAL, INSTANT, "assume_timezone", id="a time without a zone"),
         pytest.param(INSTANT, LOCAL, "local_timestamp", id="a time with one"),
     ],
 )
 def test_times_with_and_without_a_zone_are_not_mixed(
-    given: pa.DataType, target: pa.DataType, cure: str
+    argument: pa.DataType, target: pa.DataType, cure: str
 ) -> None:
     with pytest.raises(InvalidRequestError, match=cure):
-        fitted(pa.array([0], given), target)
+        fitted(pa.array([0], argument), target)
 
 
 def test_a_time_of_any_zone_is_the_same_instant() -> None:
-    given = pa.array([NOON], pa.timestamp("ms", "America/New_York"))
-    assert fitted(given, INSTANT) == [NOON]
+    data = pa.array([NOON], pa.timestamp("ms", "America/New_York"))
+    assert fitted(data, INSTANT) == [NOON]
 
 
 @pytest.mark.parametrize("names", [["a", "a"], ["a", "A"]], ids=["alike", "but for case"])
@@ -162,7 +162,7 @@ POINT = pa.struct([("x", pa.int64()), ("y", pa.string())])
 
 
 @pytest.mark.parametrize(
-    ("given", "expected"),
+    ("argument", "expected"),
     [
         pytest.param({"y": "b", "x": 1}, {"x": 1, "y": "b"}, id="in another order"),
         pytest.param({"X": 1, "Y": "b"}, {"x": 1, "y": "b"}, id="in another case"),
@@ -172,32 +172,32 @@ POINT = pa.struct([("x", pa.int64()), ("y", pa.string())])
 )
 @pytest.mark.parametrize("nest", [lambda v: v, lambda v: [v], lambda v: {"in": v}])
 def test_fields_of_structs_are_found_by_name(
-    tmp_path: Path, given: Any, expected: Any, nest: Any
+    tmp_path: Path, argument: Any, expected: Any, nest: Any
 ) -> None:
     da.write(tmp_path, pa.table({"a": [nest({"x": 0, "y": "a"})]}))
-    da.write(tmp_path, pa.table({"a": [nest(given)]}))
+    da.write(tmp_path, pa.table({"a": [nest(argument)]}))
     assert {"a": nest(expected)} in da.to_table(DeltaLog(tmp_path)).to_pylist()
 
 
 def test_fields_in_maps_are_found_by_name() -> None:
-    given = pa.map_(pa.string(), pa.struct([("Y", pa.large_string()), ("x", pa.int32())]))
-    pairs = pa.array([[("no", None)], None, [("k", {"Y": "b", "x": 1})], []], given).slice(1)
+    data = pa.map_(pa.string(), pa.struct([("Y", pa.large_string()), ("x", pa.int32())]))
+    pairs = pa.array([[("no", None)], None, [("k", {"Y": "b", "x": 1})], []], data).slice(1)
     expected = [None, [("k", {"x": 1, "y": "b"})], []]
     assert fitted(pairs, pa.map_(pa.string(), POINT)) == expected
 
 
 @pytest.mark.parametrize(
-    ("given", "target", "name"),
+    ("argument", "target", "name"),
     [
         pytest.param([{"z": 1}], POINT, "a.z", id="in a struct"),
         pytest.param([[{"z": 1}]], pa.list_(POINT), "a.element.z", id="in a list"),
     ],
 )
 def test_a_field_that_the_table_lacks_is_refused(
-    given: list[Any], target: pa.DataType, name: str
+    argument: list[Any], target: pa.DataType, name: str
 ) -> None:
     with pytest.raises(InvalidRequestError, match=f"no column '{name}'"):
-        fitted(pa.array(given), target)
+        fitted(pa.array(argument), target)
 
 
 def test_a_field_that_is_there_twice_is_refused() -> None:
@@ -219,7 +219,7 @@ def test_what_no_row_takes_from_a_dictionary_need_not_fit() -> None:
 
 
 @pytest.mark.parametrize(
-    "given",
+    "argument",
     [
         pa.large_list(pa.int64()),
         pa.list_view(pa.int64()),
@@ -228,8 +228,8 @@ def test_what_no_row_takes_from_a_dictionary_need_not_fit() -> None:
     ],
     ids=str,
 )
-def test_lists_of_every_layout_become_plain_ones(given: pa.DataType) -> None:
-    lists = pa.array([[9, 9], [1, 2], None, [3, None]], given).slice(1)
+def test_lists_of_every_layout_become_plain_ones(argument: pa.DataType) -> None:
+    lists = pa.array([[9, 9], [1, 2], None, [3, None]], argument).slice(1)
     assert fitted(lists, pa.list_(pa.int64())) == [[1, 2], None, [3, None]]
 
 
@@ -281,17 +281,17 @@ def test_a_table_is_not_created_with_what_delta_lacks(tmp_path: Path, column: pa
 
 def test_texts_that_one_array_cannot_hold_become_several_batches() -> None:
     sizes = [2 * GiB - 2**20, 2**21, 3]
-    given = _large_texts(sizes)
-    fit = plan_fit(given.schema, pa.schema([("a", pa.string())]), "t")
-    found = [pc.binary_length(piece["a"]).to_pylist() for piece in fit(given)]
+    data = _large_texts(sizes)
+    fit = plan_fit(data.schema, pa.schema([("a", pa.string())]), "t")
+    found = [pc.binary_length(piece["a"]).to_pylist() for piece in fit(data)]
     assert found == [[sizes[0]], sizes[1:]]
 
 
 def test_a_text_that_no_array_can_hold_is_refused() -> None:
-    given = _large_texts([2 * GiB])
-    fit = plan_fit(given.schema, pa.schema([("a", pa.string())]), "t")
+    data = _large_texts([2 * GiB])
+    fit = plan_fit(data.schema, pa.schema([("a", pa.string())]), "t")
     with pytest.raises(InvalidRequestError, match="a row of the data is too large"):
-        list(fit(given))
+        list(fit(data))
 
 
 def _large_texts(sizes: list[int]) -> pa.RecordBatch:
@@ -308,17 +308,17 @@ def test_decimals_become_the_nearest_floating_point_numbers(precision: int, scal
     draw = seeded(precision)
     most = 10 ** min(precision, 15)
     exact = [Decimal(draw.randrange(-most, most)).scaleb(-scale) for _ in range(500)]
-    given = pa.array([*exact, None], pa.decimal128(precision, scale))
-    floats = fitted(given, pa.float64())
+    data = pa.array([*exact, None], pa.decimal128(precision, scale))
+    floats = fitted(data, pa.float64())
     assert floats == [*map(float, exact), None]
-    assert fitted(pa.array(floats), given.type) == given.to_pylist()
+    assert fitted(pa.array(floats), data.type) == data.to_pylist()
 
 
-@pytest.mark.parametrize("given", [pa.float32(), pa.float64()])
+@pytest.mark.parametrize("argument", [pa.float32(), pa.float64()])
 def test_a_floating_point_number_becomes_the_decimal_that_it_is_written_as(
-    given: pa.DataType,
+    argument: pa.DataType,
 ) -> None:
-    numbers = pa.array([0.1, -2.5, 1e-7, None], given)
+    numbers = pa.array([0.1, -2.5, 1e-7, None], argument)
     assert fitted(numbers, pa.decimal128(38, 18)) == [
         Decimal("0.1"), Decimal("-2.5"), Decimal("1E-7"), None
     ]  # fmt: skip
@@ -330,9 +330,9 @@ def test_a_decimal_with_a_wider_scale_is_the_same_or_refused() -> None:
         precision, wanted_precision = draw.randint(1, 38), draw.randint(1, 38)
         scale, wanted_scale = draw.randint(0, precision), draw.randint(0, wanted_precision)
         value = Decimal(draw.randrange(10 ** draw.randint(0, precision))).scaleb(-scale)
-        given = pa.array([value], pa.decimal128(precision, scale))
+        data = pa.array([value], pa.decimal128(precision, scale))
         try:
-            found = fitted(given, pa.decimal128(wanted_precision, wanted_scale))
+            found = fitted(data, pa.decimal128(wanted_precision, wanted_scale))
         except InvalidRequestError:
             continue
         assert found == [value]

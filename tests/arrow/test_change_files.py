@@ -61,7 +61,7 @@ def merge(place: Path) -> Any:
     )
 
 
-TOLD: dict[Change, list[tuple[int, str, str]]] = {
+RECORDED: dict[Change, list[tuple[int, str, str]]] = {
     delete: [(2, "a", "delete"), (3, "a", "delete"), (4, "b", "delete"), (5, "b", "delete")],
     update: [
         (3, "a", "update_preimage"),
@@ -92,7 +92,7 @@ def table(request: pytest.FixtureRequest, tmp_path: Path) -> Path:
     return tmp_path
 
 
-def test_files_that_come_and_go_as_a_whole_tell_the_feed_enough(table: Path) -> None:
+def test_whole_files_that_come_and_go_need_no_change_files(table: Path) -> None:
     assert feed(table, 1) == [(4, "b", "insert"), (5, "b", "insert")]
     da.write(table, data(6, part="b"), "overwrite", partition_overwrite_mode="dynamic")
     assert feed(table, 2) == [(4, "b", "delete"), (5, "b", "delete"), (6, "b", "insert")]
@@ -120,8 +120,8 @@ def test_rows_that_stay_are_no_change(table: Path) -> None:
         pytest.param("name", None, "true", id="mapped, vectors"),
     ],
 )
-@pytest.mark.parametrize("change", list(TOLD))
-def test_changes_of_rows_are_told(
+@pytest.mark.parametrize("change", list(RECORDED))
+def test_row_changes_are_recorded(
     tmp_path: Path, change: Change, mode: str, partition_by: list[str] | None, vectors: str
 ) -> None:
     properties = {"delta.columnMapping.mode": mode, "delta.enableDeletionVectors": vectors}
@@ -129,16 +129,16 @@ def test_changes_of_rows_are_told(
     for each in rows_before:
         da.write(tmp_path, each, partition_by=partition_by, configuration={**FEED, **properties})
     result = change(tmp_path)
-    assert feed(tmp_path, 2) == TOLD[change]
+    assert feed(tmp_path, 2) == RECORDED[change]
     metrics = result.metrics
     number = metrics.get("numAddedChangeFiles", metrics.get("numTargetChangeFilesAdded"))
     assert number == len(change_files(tmp_path)) > 0
     if mode == "none" and vectors == "false":
-        assert feed_by_deltalake(tmp_path, 2) == TOLD[change]
+        assert feed_by_deltalake(tmp_path, 2) == RECORDED[change]
 
 
 @pytest.mark.parametrize("vectors", ["false", "true"], ids=["files", "vectors"])
-def test_files_that_go_as_a_whole_tell_it_themselves(tmp_path: Path, vectors: str) -> None:
+def test_removed_whole_files_need_no_change_files(tmp_path: Path, vectors: str) -> None:
     properties = {**FEED, "delta.enableDeletionVectors": vectors}
     da.write(tmp_path, data(1, 2), configuration=properties)
     da.delete(tmp_path)
@@ -150,7 +150,7 @@ def test_files_that_go_as_a_whole_tell_it_themselves(tmp_path: Path, vectors: st
 
 
 @pytest.mark.parametrize("vectors", ["false", "true"], ids=["files", "vectors"])
-@pytest.mark.parametrize("change", list(TOLD))
+@pytest.mark.parametrize("change", list(RECORDED))
 def test_changes_that_are_not_committed_leave_no_file(
     tmp_path: Path, change: Change, vectors: str
 ) -> None:
@@ -167,7 +167,7 @@ def test_changes_that_are_not_committed_leave_no_file(
     ]
 
 
-def test_two_who_change_other_rows_of_a_file_are_both_told(tmp_path: Path) -> None:
+def test_two_writers_of_other_rows_of_a_file_both_record_changes(tmp_path: Path) -> None:
     properties = {**FEED, "delta.enableDeletionVectors": "true"}
     da.write(tmp_path, data(1, 2, 3, 4), configuration=properties)
     begun = begin(DeltaLog(tmp_path))
@@ -183,8 +183,8 @@ def test_new_columns_are_in_the_feed_of_the_rows_that_bring_them(table: Path) ->
     da.write(table, wider, "overwrite", replace_where=col("id") == 3, merge_schema=True)
     found: Any = da.read_changes(table, 2, 2)
     found = found if isinstance(found, pa.Table) else pa.table(found)
-    told = {row["_change_type"]: row["new"] for row in found.to_pylist()}
-    assert told == {"delete": None, "insert": 7}
+    recorded = {row["_change_type"]: row["new"] for row in found.to_pylist()}
+    assert recorded == {"delete": None, "insert": 7}
 
 
 def test_another_reader_sees_the_same_feed(tmp_path: Path) -> None:
@@ -211,14 +211,14 @@ def test_a_replacement_that_changes_no_row_changes_no_file(tmp_path: Path) -> No
     assert len(list(tmp_path.rglob("*.parquet"))) == 1
 
 
-def test_all_that_a_commit_brings_is_told(tmp_path: Path) -> None:
+def test_all_row_changes_of_a_commit_are_recorded(tmp_path: Path) -> None:
     configuration = {"delta.enableChangeDataFeed": "true"}
     da.write(tmp_path, data(1, 2, 9), configuration=configuration)
     transaction = begin(DeltaLog(tmp_path))
     transaction.stage(da.stage_write(transaction, data(100)))
     da.write(transaction, data(2), "overwrite", replace_where=col("id") == 2)
-    told = [(number, change) for number, _, change in feed(tmp_path, 1)]
-    assert sorted(told) == [(2, "delete"), (2, "insert"), (100, "insert")]
+    reported = [(number, change) for number, _, change in feed(tmp_path, 1)]
+    assert sorted(reported) == [(2, "delete"), (2, "insert"), (100, "insert")]
     transaction = begin(DeltaLog(tmp_path))
     assert transaction.snapshot
     transaction.remove(list(transaction.snapshot.add_files())[:1])
@@ -226,7 +226,7 @@ def test_all_that_a_commit_brings_is_told(tmp_path: Path) -> None:
         da.write(transaction, data(9), "overwrite", replace_where=col("id") == 9)
 
 
-def test_without_the_property_no_change_is_told(tmp_path: Path) -> None:
+def test_without_the_property_no_change_is_recorded(tmp_path: Path) -> None:
     da.write(tmp_path, data(1, 2))
     transaction = begin(DeltaLog(tmp_path))
     transaction.set_properties({"delta.feature.changeDataFeed": "supported"})

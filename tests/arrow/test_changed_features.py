@@ -150,6 +150,6 @@ def test_inserted_rows_get_the_defaults_of_columns_that_they_lack(tmp_path: Path
     merge(tmp_path)
     found = sorted((row["id"], row["d"]) for row in rows(da.to_table(tmp_path)))
     assert found == [(1, 1), (2, 1), (3, 1), (9, 7)]
-    given = pa.table({"id": [10], "d": pa.array([None], pa.int64())})
-    da.merge(tmp_path, given, "target.id = source.id").when_not_matched_insert_all().execute()
+    data = pa.table({"id": [10], "d": pa.array([None], pa.int64())})
+    da.merge(tmp_path, data, "target.id = source.id").when_not_matched_insert_all().execute()
     assert None in da.to_table(tmp_path)["d"].to_pylist()

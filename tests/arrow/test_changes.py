@@ -124,7 +124,7 @@ def test_only_live_rows_are_inserted_or_deleted(tmp_path: Path) -> None:
     ]
 
 
-def test_a_remove_that_does_not_tell_its_partition_has_that_of_its_add(tmp_path: Path) -> None:
+def test_a_remove_without_partition_values_has_those_of_its_add(tmp_path: Path) -> None:
     add = file(tmp_path, "x", 1)
     silent = replace(remove(add), partition_values=None, size=None, extended_file_metadata=None)
     log = table_of(tmp_path, [add], [silent])
@@ -141,7 +141,7 @@ def test_rows_and_columns_can_be_chosen(tmp_path: Path) -> None:
     assert found.schema.names == ["id", "p", "_change_type", "_commit_version", "_commit_timestamp"]
 
 
-def test_times_choose_commits_and_are_told(tmp_path: Path) -> None:
+def test_times_choose_commits_and_are_returned(tmp_path: Path) -> None:
     log = table_of(tmp_path, [file(tmp_path, "x", 1)], [file(tmp_path, "y", 2)])
     for version in range(3):
         place = tmp_path / "_delta_log" / f"{version:020}.json"
@@ -245,7 +245,7 @@ def test_versions_for_which_the_feed_was_off_are_refused(tmp_path: Path) -> None
 
 
 @pytest.mark.parametrize(
-    ("given", "error"),
+    ("argument", "error"),
     [
         pytest.param({}, InvalidRequestError, id="no beginning"),
         pytest.param(
@@ -257,11 +257,11 @@ def test_versions_for_which_the_feed_was_off_are_refused(tmp_path: Path) -> None
     ],
 )
 def test_a_range_that_is_none_is_refused(
-    tmp_path: Path, given: dict[str, Any], error: type[Exception]
+    tmp_path: Path, argument: dict[str, Any], error: type[Exception]
 ) -> None:
     log = table_of(tmp_path, [file(tmp_path, "x", 1)], [file(tmp_path, "y", 1)])
     with pytest.raises(error):
-        da.read_changes(log, **given)
+        da.read_changes(log, **argument)
 
 
 def test_a_file_that_is_gone_is_named(tmp_path: Path) -> None:

@@ -43,13 +43,13 @@ def log(tmp_path: Path) -> DeltaLog:
     def file(name: str, p: str | None, ids: list[int], texts: list[str | None]) -> object:
         rows = pa.table({"id": ids, "c": texts, "v": texts, "s": [{"f": t} for t in texts]})
         known = [t for t in texts if t is not None]
-        said = stats(
+        recorded = stats(
             numRecords=len(ids),
             minValues={"c": min(known), "v": min(known)},
             maxValues={"c": max(known), "v": max(known)},
             nullCount={"c": len(texts) - len(known)},
         )
-        return data_file(tmp_path, name, rows, partition_values={"p": p}, stats=said)
+        return data_file(tmp_path, name, rows, partition_values={"p": p}, stats=recorded)
 
     adds = [file("x", "nl", [1, 2], ["a", None]), file("y", "be  ", [3, 4], ["a  ", "é"])]
     adds.append(file("z", None, [5], ["abc"]))

@@ -52,7 +52,7 @@ def test_numbers_without_repeats_are_not_compressed(tmp_path: Path, with_nulls: 
     assert codecs_of(tmp_path) == {**dict.fromkeys(table.column_names, "ZSTD"), **chosen}
 
 
-def test_each_file_is_asked(tmp_path: Path) -> None:
+def test_each_file_is_checked(tmp_path: Path) -> None:
     """One partition has random numbers; the numbers of the others hardly differ."""
     num_rows = 100_000
     chance = random.Random(0)

@@ -138,10 +138,10 @@ PROPERTIES: Mapping[str, Mapping[str, str]] = {
 WITHOUT_FEED = [name for name in PROPERTIES if name != "with a change feed"]
 
 
-def make(path: Path, properties: Mapping[str, str], given_rows: list[dict[str, Any]]) -> None:
+def make(path: Path, properties: Mapping[str, str], source_rows: list[dict[str, Any]]) -> None:
     txn = begin(DeltaLog(path))
     txn.create_table(schema_from_arrow(SCHEMA), partition_by=["p"], configuration=dict(properties))
-    txn.stage(da.stage_write(txn, pa.Table.from_pylist(given_rows, SCHEMA)))
+    txn.stage(da.stage_write(txn, pa.Table.from_pylist(source_rows, SCHEMA)))
     txn.commit(operation="WRITE")
 
 
@@ -168,7 +168,7 @@ def test_changes_leave_the_same_rows_and_statistics_as_with_plain_texts(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, all_coded: None, change: str, properties: str
 ) -> None:
     values = [None, "a", "a", "bb", "ccc", "", "d" * 40, "a"]
-    given_rows = [
+    source_rows = [
         {
             "id": i,
             "t": values[i % 8],
@@ -179,7 +179,7 @@ def test_changes_leave_the_same_rows_and_statistics_as_with_plain_texts(
         for i in range(40)
     ]
     coded, plain = tmp_path / "coded", tmp_path / "plain"
-    make(coded, PROPERTIES[properties], given_rows)
+    make(coded, PROPERTIES[properties], source_rows)
     shutil.copytree(coded, plain)
     coded_columns = count_coded(monkeypatch)
     CHANGES[change](coded)

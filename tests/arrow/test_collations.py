@@ -26,8 +26,8 @@ def log(tmp_path: Path) -> DeltaLog:
     s = StructField("s", StructType((text("t", "UTF8_LCASE_RTRIM"),)))
     schema = StructType((StructField("id", LONG), c, text("b", "spark.UTF8_BINARY"), s, p))
     rows = pa.table({"id": [1, 2], "c": ["b", "B"], "b": ["x", "y"], "s": [{"t": "q"}, None]})
-    said = stats(numRecords=2, minValues={"c": "B"}, maxValues={"c": "b"}, nullCount={"c": 0})
-    add = data_file(tmp_path, "x", rows, partition_values={"p": "nl"}, stats=said)
+    recorded = stats(numRecords=2, minValues={"c": "B"}, maxValues={"c": "b"}, nullCount={"c": 0})
+    add = data_file(tmp_path, "x", rows, partition_values={"p": "nl"}, stats=recorded)
     return create(tmp_path, schema, [add], partition_by=("p",))
 
 

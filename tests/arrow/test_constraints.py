@@ -101,10 +101,10 @@ def test_rows_that_only_move_are_not_checked_again(tmp_path: Path) -> None:
     log = DeltaLog(tmp_path)
     da.write(log, data(-1))
     da.write(log, data(-2))
-    told = metadata(
+    recorded = metadata(
         schema_string=log.snapshot().metadata.schema_string, configuration=rule("length(p) = 9")
     )
-    create_commit(log.storage, log.log_directory, 2, [told])
+    create_commit(log.storage, log.log_directory, 2, [recorded])
     optimize(log)
     assert log.snapshot().num_files == 1
     assert [row["id"] for row in rows(da.to_table(log))] == [-1, -2]

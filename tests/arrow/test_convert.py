@@ -121,7 +121,7 @@ def test_vacuum_finds_nothing_to_delete(files: Path) -> None:
         pytest.param({"n": "double"}, [1.0, 2.0], id="as a number"),
     ],
 )
-def test_partition_columns_have_the_type_that_was_asked_for(
+def test_partition_columns_have_the_requested_type(
     tmp_path: Path, partition_by: Any, values: list[Any]
 ) -> None:
     write(tmp_path / "n=1" / "a.parquet", id=[1])

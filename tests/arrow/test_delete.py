@@ -39,8 +39,8 @@ def data(*ids: int | None, p: str = "a") -> pa.Table:
 
 def two_partitions(root: Path, **configuration: str) -> DeltaLog:
     """Three files, a version each."""
-    given = {f"delta.{name}": value for name, value in configuration.items()}
-    da.write(root, data(1, 2, None), partition_by=["p"], configuration=given)
+    source_data = {f"delta.{name}": value for name, value in configuration.items()}
+    da.write(root, data(1, 2, None), partition_by=["p"], configuration=source_data)
     da.write(root, data(3, 4))
     da.write(root, data(1, 5, p="b"))
     return DeltaLog(root)
@@ -182,7 +182,7 @@ def test_a_failing_store_leaves_no_file_behind(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("predicate", "said"),
+    ("predicate", "message"),
     [
         (col("nope") == 1, "no column nope"),
         (parse_expression("id + 1"), "A condition is of type long"),
@@ -194,11 +194,11 @@ def test_a_failing_store_leaves_no_file_behind(tmp_path: Path) -> None:
     ],
 )
 def test_what_does_not_fit_is_refused_in_one_sentence(
-    tmp_path: Path, predicate: Any, said: str
+    tmp_path: Path, predicate: Any, message: str
 ) -> None:
     log = two_partitions(tmp_path)
     before = sorted(tmp_path.rglob("*"))
-    with pytest.raises(InvalidRequestError, match=said):
+    with pytest.raises(InvalidRequestError, match=message):
         da.delete(log, predicate)
     assert sorted(tmp_path.rglob("*")) == before
 
@@ -228,7 +228,7 @@ def test_a_file_with_more_rows_than_its_statistics_say_keeps_them(tmp_path: Path
     (add,) = (
         each for each in log.snapshot().add_files() if '"maxValues":{"id":4}' in str(each.stats)
     )
-    told = replace(add, stats='{"numRecords":1}', data_change=False)
-    create_commit(log.storage, log.log_directory, 3, [told])
+    recorded = replace(add, stats='{"numRecords":1}', data_change=False)
+    create_commit(log.storage, log.log_directory, 3, [recorded])
     da.delete(log, col("id") == 3)
     assert da.count_rows(log, col("id") == 4) == 1

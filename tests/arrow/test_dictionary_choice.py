@@ -20,8 +20,8 @@ def write(root: Path, num_rows: int, **configuration: str) -> dict[str, bool]:
         "runs": [i // 3 for i in rows],
         "text": [f"{i * 7919 % 1_000_003} is no other" for i in rows],
     }
-    given = {f"delta.{name.replace('_', '.')}": value for name, value in configuration.items()}
-    da.write(root, pa.table(columns), configuration=given)
+    data = {f"delta.{name.replace('_', '.')}": value for name, value in configuration.items()}
+    da.write(root, pa.table(columns), configuration=data)
     (file,) = root.glob("*.parquet")
     group = pq.read_metadata(file).row_group(0)
     chunks = [group.column(i) for i in range(group.num_columns)]

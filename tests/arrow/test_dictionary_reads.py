@@ -70,7 +70,7 @@ def test_small_row_groups_are_read_together(tmp_path: Path) -> None:
     assert [len(batch) for batch in da.to_batches(log)] == [ROWS]
 
 
-def test_a_dictionary_that_the_writer_gave_up(tmp_path: Path) -> None:
+def test_a_dictionary_that_the_writer_abandoned(tmp_path: Path) -> None:
     few, many = ["few"] * 300_000, [f"another {i}" for i in range(2000)]
     rows = pa.table({"text": [None, *few, *many]})
     log = table_of(tmp_path, rows, options={"dictionary_pagesize_limit": 1000})

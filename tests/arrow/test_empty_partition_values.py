@@ -203,7 +203,7 @@ def test_a_merge_never_inserts_a_row_that_its_own_key_would_not_meet(
     assert sorted(da.to_table(tmp_path)["id"].to_pylist()) == [1, 1]
 
 
-def test_a_merge_never_inserts_a_row_that_what_stands_beside_its_key_would_not_meet(
+def test_a_merge_never_inserts_a_row_that_the_rest_of_its_condition_would_not_match(
     tmp_path: Path,
 ) -> None:
     da.write(partitioned(tmp_path), EMPTY_AND_FILLED)
@@ -241,7 +241,7 @@ def test_rows_whose_key_is_empty_are_left_out_of_an_update(tmp_path: Path) -> No
 
 
 @pytest.mark.parametrize("text", [HIVE_DEFAULT_PARTITION, HIVE_DEFAULT_PARTITION.encode()])
-def test_the_text_that_stands_for_null_in_directories_is_refused(
+def test_the_text_that_means_null_in_directories_is_refused(
     tmp_path: Path, text: str | bytes
 ) -> None:
     data = pa.table({"id": [1, 2], "p": [text, None]})

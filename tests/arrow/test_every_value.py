@@ -71,15 +71,15 @@ def columns_of(depth: str) -> Mapping[str, tuple[DataType, Any, Any]]:
 
 @pytest.mark.parametrize("surface", ["update", "matched", "not matched", "by source"])
 @pytest.mark.parametrize("depth", ["a column", "a field deep down"])
-def test_what_an_operation_is_given_is_read(tmp_path: Path, depth: str, surface: str) -> None:
+def test_arguments_of_an_operation_are_read(tmp_path: Path, depth: str, surface: str) -> None:
     columns = columns_of(depth)
     fields = [StructField(name, data_type) for name, (data_type, *_) in columns.items()]
     create_table(tmp_path, StructType((StructField("id", LONG), *fields)))
     da.write(tmp_path, pa.table({"id": [1]}))
     # A bare text would be a SQL expression.
     values = {
-        name: pa.scalar(given) if isinstance(given, str) and "\ud800" not in given else given
-        for name, (_, _, given) in columns.items()
+        name: pa.scalar(data) if isinstance(data, str) and "\ud800" not in data else data
+        for name, (_, _, data) in columns.items()
     }
     source = pa.table({"k": [1 if surface == "matched" else 2]})
     match surface:
@@ -119,13 +119,13 @@ def test_a_predicate_finds_the_rows_with_the_value_or_is_refused(data_type: Data
 
 
 @pytest.mark.parametrize("data_type", PRIMITIVES, ids=NAMES)
-def test_a_partition_has_the_value_that_was_given(tmp_path: Path, data_type: DataType) -> None:
+def test_a_partition_has_the_value_that_was_written(tmp_path: Path, data_type: DataType) -> None:
     values = [value_of_type(each, StructField("p", data_type), "t") for each in kept(data_type)]
     values = [each for each in values if can_partition(each)]
-    given = pa.array(values, arrow_type_from_type(data_type))
-    da.write(tmp_path, pa.table({"n": range(len(given)), "p": given}), partition_by=["p"])
+    data = pa.array(values, arrow_type_from_type(data_type))
+    da.write(tmp_path, pa.table({"n": range(len(data)), "p": data}), partition_by=["p"])
     found = da.to_table(tmp_path).sort_by("n")["p"].combine_chunks()
-    assert found.equals(given)
+    assert found.equals(data)
     snapshot = DeltaLog(tmp_path).snapshot()
     for value in values:
         predicate = col("p") == value
@@ -159,11 +159,11 @@ def arrays_of(data_type: pa.DataType) -> Iterator[pa.Array]:
 def test_a_value_of_arrow_data_is_the_same_or_refused(source: pa.DataType, depth: str) -> None:
     nest = depth != "a column"
     for array in arrays_of(source):
-        given = _nested(array) if nest else array
+        data = _nested(array) if nest else array
         for data_type in PRIMITIVES:
             wanted = arrow_type_from_type(data_type)
             target = _nested(pa.nulls(1, wanted)).type if nest else wanted
-            batch = pa.record_batch({"v": given})
+            batch = pa.record_batch({"v": data})
             try:
                 fit = plan_fit(batch.schema, pa.schema([("v", target)]), "t")
                 (fitted,) = fit(batch)

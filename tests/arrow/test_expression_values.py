@@ -63,9 +63,9 @@ def test_a_row_has_the_same_value_alone_and_among_others(text: str) -> None:
     assert outcome(text, []).to_pylist() == []
 
 
-@pytest.mark.parametrize(("text", "said"), REFUSED)
-def test_what_is_not_supported_is_refused_by_name(text: str, said: str) -> None:
-    with pytest.raises(InvalidRequestError, match=said) as refused:
+@pytest.mark.parametrize(("text", "message"), REFUSED)
+def test_what_is_not_supported_is_refused_by_name(text: str, message: str) -> None:
+    with pytest.raises(InvalidRequestError, match=message) as refused:
         outcome(text, few_rows())
     assert "\n" not in str(refused.value)
 

@@ -68,7 +68,7 @@ DATA = pa.table({"id": [1, 2], "v": ["x", "y"]})
     [["vacuumProtocolCheck"], ["checkpointProtection"], ["typeWidening"], ["typeWidening-preview"]],
     ids=lambda names: names[0],
 )
-def test_a_feature_that_asks_nothing_of_new_rows(tmp_path: Path, features: list[str]) -> None:
+def test_a_feature_that_requires_nothing_of_new_rows(tmp_path: Path, features: list[str]) -> None:
     create(tmp_path, features)
     da.write(tmp_path, DATA)
     da.write(tmp_path, DATA)
@@ -131,7 +131,7 @@ def test_partition_columns_come_last_in_files(tmp_path: Path, mode: str) -> None
 CLUSTERED = ["domainMetadata", "clustering"]
 
 
-def test_statistics_tell_of_clustering_columns(tmp_path: Path) -> None:
+def test_statistics_include_clustering_columns(tmp_path: Path) -> None:
     domain = json.dumps({"clusteringColumns": [["v"]], "domainName": "delta.clustering"})
     create(tmp_path, CLUSTERED, domain=domain, dataSkippingNumIndexedCols="0")
     da.write(tmp_path, DATA)

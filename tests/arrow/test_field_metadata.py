@@ -137,7 +137,7 @@ def test_a_new_column_of_a_table_with_rows_is_not_generated(tmp_path: Path, make
 
 
 @pytest.mark.parametrize(
-    ("metadata", "said"),
+    ("metadata", "message"),
     [
         ({"delta.identity.start": "one", "delta.identity.step": "1"}, "give a whole number"),
         ({"delta.identity.allowExplicitInsert": "maybe"}, "give true or false"),
@@ -148,24 +148,24 @@ def test_a_new_column_of_a_table_with_rows_is_not_generated(tmp_path: Path, make
     ],
 )
 def test_metadata_that_no_column_can_have_are_refused(
-    tmp_path: Path, metadata: dict[Any, Any], said: str
+    tmp_path: Path, metadata: dict[Any, Any], message: str
 ) -> None:
     schema = pa.schema([pa.field("a", pa.int64(), metadata=metadata)])
-    with pytest.raises(InvalidRequestError, match=rf"Column a has the metadata .*{said}"):
+    with pytest.raises(InvalidRequestError, match=rf"Column a has the metadata .*{message}"):
         da.write(tmp_path, schema.empty_table())
     assert not list(tmp_path.iterdir())
 
 
 @pytest.mark.parametrize(
-    ("wrap", "said"),
+    ("wrap", "message"),
     [
         (lambda x: pa.struct([x]), "Field s.x has the metadata delta.generationExpression"),
         (pa.list_, r"s\.element has the metadata delta.generationExpression"),
     ],
 )
-def test_what_only_columns_have_is_refused_inside(wrap: Any, said: str) -> None:
+def test_what_only_columns_have_is_refused_inside(wrap: Any, message: str) -> None:
     x = pa.field("x", pa.int64(), metadata={"delta.generationExpression": "1"})
-    with pytest.raises(InvalidRequestError, match=said):
+    with pytest.raises(InvalidRequestError, match=message):
         columns_from_arrow(pa.schema([("s", wrap(x))]))
 
 

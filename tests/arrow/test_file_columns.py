@@ -52,7 +52,7 @@ def test_a_field_that_is_gone_is_not_taken_for_one_that_has_its_name() -> None:
 
 
 @pytest.mark.parametrize("names", [("A", "a"), ("a", "A")])
-def test_of_two_names_that_only_case_tells_apart_the_exact_one_counts(
+def test_the_exact_name_wins_if_two_names_differ_only_in_case(
     names: tuple[str, str],
 ) -> None:
     inner = ArrayType(StructType((StructField("a", LONG),)))
@@ -107,7 +107,7 @@ def test_leaves_are_numbered_as_in_the_file() -> None:
     assert leaves.numbers[1] != 1
 
 
-def test_what_leaves_take_in_memory_is_told_by_their_types() -> None:
+def test_the_memory_of_columns_is_estimated_by_their_types() -> None:
     point = pa.struct({"x": pa.int8(), "text": pa.string()})
     types = {
         "point": point,

@@ -24,9 +24,9 @@ def generated(name: str, data_type: Any, expression: Any, *, nullable: bool = Tr
     return StructField(name, data_type, nullable=nullable, metadata=metadata)
 
 
-GIVEN = (StructField("id", LONG), StructField("ts", TIMESTAMP), StructField("name", STRING))
+SOURCE = (StructField("id", LONG), StructField("ts", TIMESTAMP), StructField("name", STRING))
 COLUMNS = (
-    *GIVEN,
+    *SOURCE,
     generated("day", DATE, "CAST(ts AS DATE)"),
     generated("key", STRING, "concat(upper(name), '-', id)"),
     generated("twice", LONG, "id * 2", nullable=False),
@@ -67,7 +67,7 @@ def test_what_the_data_leave_out_is_made(table: Path) -> None:
     assert DeltaLog(table).snapshot().definition.has("generatedColumns")
 
 
-def test_what_is_given_must_be_what_the_expression_makes(table: Path) -> None:
+def test_an_explicit_value_must_equal_the_generated_value(table: Path) -> None:
     da.write(table, pa.table({"id": [4], "TWICE": [8]}))
     before = sorted(table.rglob("*"))
     for wrong in ([9], pa.array([None], pa.int64())):
@@ -111,8 +111,8 @@ def test_values_follow_those_that_are_merged(table: Path) -> None:
     with pytest.raises(InvalidRequestError, match="twice"):
         da.merge(table, wrong, "target.id = source.id").when_matched_update_all().execute()
     if DeltaLog(table).snapshot().definition.has_change_feed:
-        told = pa.table(da.read_changes(table, 2, 2, columns=["id", "twice", "_change_type"]))
-        assert {r["twice"] == 2 * r["id"] for r in rows(told)} == {True}
+        changes = pa.table(da.read_changes(table, 2, 2, columns=["id", "twice", "_change_type"]))
+        assert {r["twice"] == 2 * r["id"] for r in rows(changes)} == {True}
 
 
 def test_rows_that_an_overwrite_leaves_keep_their_values(table: Path) -> None:
@@ -136,7 +136,7 @@ def test_an_expression_for_another_engine_is_refused_before_a_file_is_written(
 
 
 @pytest.mark.parametrize(
-    ("fields", "said"),
+    ("fields", "message"),
     [
         ([generated("g", LONG, "nope + 1")], "no column nope"),
         ([generated("g", LONG, "g + 1")], "g is generated from g"),
@@ -146,9 +146,9 @@ def test_an_expression_for_another_engine_is_refused_before_a_file_is_written(
     ],
 )
 def test_columns_that_no_row_could_have_are_not_made(
-    tmp_path: Path, fields: list[StructField], said: str
+    tmp_path: Path, fields: list[StructField], message: str
 ) -> None:
-    with pytest.raises(InvalidRequestError, match=said):
+    with pytest.raises(InvalidRequestError, match=message):
         create(tmp_path, StructField("id", LONG), *fields)
     assert list(tmp_path.iterdir()) == []
 

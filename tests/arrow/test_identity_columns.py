@@ -35,11 +35,13 @@ from delta_ops.protocol.schema import (
 KEY = "delta.identity."
 
 
-def identity(start: int = 1, step: int = 1, *, is_given: bool = False, **more: int) -> StructField:
+def identity(
+    start: int = 1, step: int = 1, *, allows_values: bool = False, **more: int
+) -> StructField:
     metadata: dict[str, Any] = {
         KEY + "start": start,
         KEY + "step": step,
-        KEY + "allowExplicitInsert": is_given,
+        KEY + "allowExplicitInsert": allows_values,
         **{KEY + name: value for name, value in more.items()},
     }
     return StructField("id", LONG, metadata=metadata)
@@ -66,7 +68,7 @@ def mark(root: Path) -> int | None:
     return found
 
 
-def test_a_table_with_an_identity_column_tells_writers_of_it(tmp_path: Path) -> None:
+def test_a_table_with_an_identity_column_requires_the_feature_of_writers(tmp_path: Path) -> None:
     create(tmp_path, identity())
     protocol = DeltaLog(tmp_path).snapshot().protocol
     assert (protocol.min_reader_version, protocol.min_writer_version) == (1, 7)
@@ -144,7 +146,7 @@ def test_another_schema_still_hinders(tmp_path: Path) -> None:
         da.delete(deletes, col("id") == 1)
 
 
-def test_a_write_is_reverted_and_its_values_are_not_given_again(tmp_path: Path) -> None:
+def test_a_write_is_reverted_and_its_identity_values_are_not_reused(tmp_path: Path) -> None:
     create(tmp_path, identity())
     da.write(tmp_path, values(1))
     written = da.write(tmp_path, values(2)).version
@@ -179,21 +181,21 @@ def test_rows_that_were_staged_before_others_counted_are_refused(tmp_path: Path)
         transaction.stage(staged)
 
 
-def test_what_is_always_counted_cannot_be_given(tmp_path: Path) -> None:
+def test_generated_always_identities_accept_no_values(tmp_path: Path) -> None:
     create(tmp_path, identity())
     with pytest.raises(InvalidRequestError, match="drop it from the data"):
         da.write(tmp_path, pa.table({"ID": [7], "v": ["x"]}))
 
 
-def test_what_may_be_given_moves_no_mark(tmp_path: Path) -> None:
-    create(tmp_path, identity(is_given=True))
+def test_explicit_values_move_no_high_water_mark(tmp_path: Path) -> None:
+    create(tmp_path, identity(allows_values=True))
     da.write(tmp_path, pa.table({"id": [7], "v": ["x"]}))
     assert mark(tmp_path) is None
     da.write(tmp_path, values(1))
     assert ids(tmp_path) == [1, 7]
 
 
-def test_a_type_that_has_no_more_values_is_told(tmp_path: Path) -> None:
+def test_a_type_without_more_identity_values_is_an_error(tmp_path: Path) -> None:
     create(tmp_path, identity(highWaterMark=2**63 - 2))
     da.write(tmp_path, values(1))
     with pytest.raises(InvalidRequestError, match="no 1 values left"):
@@ -247,7 +249,7 @@ def test_a_column_that_the_data_lack_has_its_default(
     assert [each if not isinstance(value, float) else float(each) for each in found] == [value] * 2
 
 
-def test_a_null_that_is_given_stays_null(tmp_path: Path) -> None:
+def test_an_explicit_null_stays_null(tmp_path: Path) -> None:
     create(tmp_path, default("d", LONG, "7"))
     da.write(tmp_path, pa.table({"D": pa.array([None, 1], pa.int64()), "v": ["x", "y"]}))
     assert da.to_table(tmp_path)["d"].to_pylist() == [None, 1]

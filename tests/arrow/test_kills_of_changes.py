@@ -59,7 +59,7 @@ def rows_of(log: DeltaLog) -> Rows:
     return set(found)
 
 
-def assert_ids_are_told(log: DeltaLog) -> None:
+def assert_ids_are_unique(log: DeltaLog) -> None:
     snapshot = log.snapshot()
     names = row_columns(snapshot.definition, snapshot.uri)
     assert names is not None
@@ -69,12 +69,12 @@ def assert_ids_are_told(log: DeltaLog) -> None:
     assert {n: ids[n] for n in (1, 3) if n in ids} == {n: n - 1 for n in (1, 3) if n in ids}
 
 
-def assert_told_once(log: DeltaLog, after: Rows) -> None:
+def assert_changes_once(log: DeltaLog, after: Rows) -> None:
     """The feed of all versions adds up to the current rows."""
-    told = rows(pa.table(da.read_changes(log, 0)))
+    changes = rows(pa.table(da.read_changes(log, 0)))
     came, gone = ("insert", "update_postimage"), ("delete", "update_preimage")
     counts: dict[tuple[int, str], int] = {}
-    for row in told:
+    for row in changes:
         sign = 1 if row["_change_type"] in came else -1
         assert row["_change_type"] in (*came, *gone)
         key = row["id"], row["p"]
@@ -122,8 +122,8 @@ def test_a_kill_leaves_the_rows_of_before_or_after(
         change(log)
         assert log.snapshot().version == 2, where
         assert rows_of(log) == AFTER[change], where
-        assert_told_once(log, AFTER[change])
-        assert_ids_are_told(log)
+        assert_changes_once(log, AFTER[change])
+        assert_ids_are_unique(log)
         validate_checksum(log.snapshot())
         vacuum(log, clock=lambda: system_clock() + 30 * DAY_MS)
         assert rows_of(log) == AFTER[change], where

@@ -172,7 +172,7 @@ def test_timestamps_of_int96_have_a_mark_of_their_own(
         pytest.param(SPARK_2, times(-30_000), TIMESTAMP, id="a timestamp of a zone not told"),
     ],
 )
-def test_what_cannot_be_told_exactly_is_refused_where_it_is(
+def test_ambiguous_old_dates_are_refused_only_where_they_are_read(
     tmp_path: Path, marks: dict[str, str], rows: pa.Array, data_type: Any
 ) -> None:
     log = table(tmp_path / "old", marks, pa.table({"x": rows, "i": [1]}), data_type, LONG)

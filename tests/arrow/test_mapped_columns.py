@@ -103,7 +103,7 @@ def test_a_new_table_gets_ids_and_names_at_every_depth(table: Path) -> None:
     assert protocol.writer_features == ("appendOnly", "invariants", "columnMapping")
 
 
-def test_files_and_log_know_columns_by_what_they_were_given(table: Path) -> None:
+def test_files_and_log_use_the_assigned_physical_names_and_ids(table: Path) -> None:
     found = mapping(DeltaLog(table).snapshot())
     (path,) = parquet_files(table)
     in_file = dict(stored_ids(pq.read_schema(path)))
@@ -261,7 +261,7 @@ _SCHEMAS = structs_of(nested(nested(st.just(LONG))))
 
 @settings(max_examples=60, deadline=None)
 @given(st.lists(st.tuples(st.sampled_from(["merge", "overwrite"]), _SCHEMAS), max_size=6))
-def test_no_id_and_no_name_is_given_twice(changes: list[tuple[str, StructType]]) -> None:
+def test_no_id_and_no_name_is_assigned_twice(changes: list[tuple[str, StructType]]) -> None:
     known: dict[object, tuple[str, str]] = {}
     table: Metadata | None = None
     for how, schema in changes:
@@ -276,5 +276,5 @@ def test_no_id_and_no_name_is_given_twice(changes: list[tuple[str, StructType]])
         assert len(set(ids)) == len(ids)
         assert max(ids) <= int(table.configuration[MAX_ID])
         for path, metadata in found:
-            for given_to in (metadata[ID], metadata[NAME]):
-                assert known.setdefault(given_to, (path, metadata[NAME])) == (path, metadata[NAME])
+            for renamed in (metadata[ID], metadata[NAME]):
+                assert known.setdefault(renamed, (path, metadata[NAME])) == (path, metadata[NAME])

@@ -47,13 +47,13 @@ def test_columns_of_nulls_alone_take_the_types_of_the_table(tmp_path: Path) -> N
     by_key = pa.map_(pa.string(), pa.int64())
     s, m = pa.array([{"x": 1, "l": ["a"]}], nested), pa.array([[("k", 1)]], by_key)
     da.write(tmp_path, pa.table({"id": [1], "note": ["a"], "s": s, "m": m}))
-    given = {
+    data = {
         "id": [1, 2],
         "Note": pa.nulls(2),
         "s": pa.array([{"x": None, "l": [None]}, None]),
         "m": pa.array([[("k", None)], None], pa.map_(pa.string(), pa.null())),
     }
-    upsert(tmp_path, pa.table(given))
+    upsert(tmp_path, pa.table(data))
     assert rows(da.to_table(tmp_path)) == [
         {"id": 1, "note": None, "s": {"x": None, "l": [None]}, "m": [("k", None)]},
         {"id": 2, "note": None, "s": None, "m": None},
@@ -134,7 +134,7 @@ def test_keys_may_be_fields_and_values_of_the_source(tmp_path: Path) -> None:
     assert da.to_table(tmp_path)["n"].to_pylist() == [1, 20, 3]
 
 
-def test_new_columns_of_the_source_are_added_when_asked_for(tmp_path: Path) -> None:
+def test_new_columns_of_the_source_are_added_on_request(tmp_path: Path) -> None:
     log = two_partitions(tmp_path)
     source = data(2, 99).append_column("extra", pa.array(["x", "y"]))
     with pytest.raises(InvalidRequestError, match="no column 'extra'"):
@@ -213,7 +213,7 @@ ID = "target.id = source.id"
 
 
 @pytest.mark.parametrize(
-    ("on", "build", "said"),
+    ("on", "build", "message"),
     [
         ("target.id > source.id", lambda m: m.when_matched_delete(), "no equality"),
         ("id = source.id", lambda m: m.when_matched_delete(), "in both target and source"),
@@ -235,11 +235,11 @@ ID = "target.id = source.id"
     ],
 )
 def test_what_does_not_fit_is_refused_in_one_sentence(
-    tmp_path: Path, on: str, build: Callable[[da.Merge], da.Merge], said: str
+    tmp_path: Path, on: str, build: Callable[[da.Merge], da.Merge], message: str
 ) -> None:
     log = two_partitions(tmp_path)
     before = sorted(tmp_path.rglob("*"))
-    with pytest.raises(InvalidRequestError, match=said) as refused:
+    with pytest.raises(InvalidRequestError, match=message) as refused:
         build(da.merge(log, data(2), on)).execute()
     assert "\n" not in str(refused.value)
     assert sorted(tmp_path.rglob("*")) == before

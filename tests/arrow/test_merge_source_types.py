@@ -96,7 +96,7 @@ def test_a_new_column_needs_a_type_that_a_write_takes(tmp_path: Path, name: str)
 
 
 @pytest.mark.parametrize(
-    ("given", "stored"),
+    ("argument", "stored"),
     [
         pytest.param(pa.array([5], pa.uint64()), pa.array([5]), id="an unsigned integer"),
         pytest.param(pa.array([1.5], pa.float16()), pa.array([1.5]), id="a half float"),
@@ -119,11 +119,11 @@ def test_a_new_column_needs_a_type_that_a_write_takes(tmp_path: Path, name: str)
     ],
 )
 def test_a_value_that_an_append_takes_is_taken_by_a_merge(
-    tmp_path: Path, given: pa.Array, stored: pa.Array
+    tmp_path: Path, argument: pa.Array, stored: pa.Array
 ) -> None:
     schema = pa.schema([("id", pa.int64()), ("v", stored.type)])
     table_of(tmp_path, schema)
-    source = pa.table({"id": [1], "v": given})
+    source = pa.table({"id": [1], "v": argument})
     da.write(tmp_path, source)
     da.delete(tmp_path, "v IS NOT NULL")
     merge = da.merge(tmp_path, source, "target.id = source.id", merge_schema=True)

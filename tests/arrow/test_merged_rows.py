@@ -252,24 +252,24 @@ def check_merge(
         )
         assert of_deltalake == found
         if has_feed and result.version is not None:
-            assert_told(root, result, table_of(before), found)
+            assert_changes(root, result, table_of(before), found)
 
 
-def assert_told(root: str, result: CommitResult, before: pa.Table, after: Sequence[Row]) -> None:
+def assert_changes(root: str, result: CommitResult, before: pa.Table, after: Sequence[Row]) -> None:
     """Assert that the feed turns the old rows into the new rows, and matches the metrics."""
     assert result.version is not None
-    told: dict[str, list[Row]] = {}
+    recorded: dict[str, list[Row]] = {}
     columns = [*SCHEMA.names, "_change_type"]
     changes = da.read_changes(root, result.version, result.version, columns=columns)
     for row in rows(pa.table(changes)):
-        told.setdefault(row.pop("_change_type"), []).append(row)
-    gone = [*told.get("delete", ()), *told.get("update_preimage", ())]
-    came = [*told.get("insert", ()), *told.get("update_postimage", ())]
+        recorded.setdefault(row.pop("_change_type"), []).append(row)
+    gone = [*recorded.get("delete", ()), *recorded.get("update_preimage", ())]
+    came = [*recorded.get("insert", ()), *recorded.get("update_postimage", ())]
     assert Counter(map(str, rows(before))) + Counter(map(str, came)) == Counter(
         map(str, after)
     ) + Counter(map(str, gone))
     metrics = result.metrics
-    assert [len(told.get(each, ())) for each in ("delete", "update_preimage", "insert")] == [
+    assert [len(recorded.get(each, ())) for each in ("delete", "update_preimage", "insert")] == [
         metrics["numTargetRowsDeleted"],
         metrics["numTargetRowsUpdated"],
         metrics["numTargetRowsInserted"],

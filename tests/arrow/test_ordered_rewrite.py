@@ -93,7 +93,7 @@ def test_by_one_column_no_two_files_overlap(tmp_path: Path, memory_bytes: int) -
         pytest.param(1 * KILOBYTE, 19_999.0, id="buckets of buckets", marks=pytest.mark.full),
     ],
 )
-def test_rows_that_are_wanted_apart_share_no_file_with_others(
+def test_separate_rows_share_no_file_with_others(
     tmp_path: Path, memory_bytes: int, last: float
 ) -> None:
     numbers = random.Random(1).sample([None, nan, *map(float, range(20_000))], 20_002)

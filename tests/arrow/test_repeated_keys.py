@@ -82,9 +82,9 @@ def test_rows_are_those_of_the_same_done_in_plain_python(
             if inserts:
                 call = call.when_not_matched_insert_all()
             there = [comparable(each) for each in of_table]
-            given_keys = [comparable(each) for each in of_source]
-            met = {each for each in given_keys if each is not None and each in there}
-            if action == "update" and any(given_keys.count(each) > 1 for each in met):
+            source_keys = [comparable(each) for each in of_source]
+            met = {each for each in source_keys if each is not None and each in there}
+            if action == "update" and any(source_keys.count(each) > 1 for each in met):
                 with pytest.raises(InvalidRequestError, match=r"meets \d rows of the source"):
                     call.execute()
                 return
@@ -96,7 +96,7 @@ def test_rows_are_those_of_the_same_done_in_plain_python(
                 elif action == "update":
                     left.append((key, -1))
             if inserts:
-                pairs = enumerate(zip(of_source, given_keys, strict=True))
+                pairs = enumerate(zip(of_source, source_keys, strict=True))
                 left += [(key, place) for place, (key, known) in pairs if known not in met]
             found = [tuple(row.values()) for row in da.to_table(folder).to_pylist()]
             assert sorted(map(str, found)) == sorted(str((*key, v)) for key, v in left)

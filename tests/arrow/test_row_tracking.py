@@ -124,8 +124,8 @@ def test_rows_that_are_merged_keep_theirs_and_new_ones_get_theirs(table: Path) -
     assert found.pop(9)[0] > 5
     assert found == {1: (0, 0), 2: (1, 2), 4: (3, 1), 5: (4, 2), 6: (5, 1)}
     if DeltaLog(table).snapshot().definition.has_change_feed:
-        told = pa.table(da.read_changes(table, 2, 2))
-        assert set(told.column_names) == {
+        changes = pa.table(da.read_changes(table, 2, 2))
+        assert set(changes.column_names) == {
             *("id", "p", "v"),
             *("_change_type", "_commit_version", "_commit_timestamp"),
         }
@@ -179,8 +179,8 @@ def test_no_reader_sees_the_columns(table: Path) -> None:
 def test_each_commit_says_that_it_keeps_the_ids(any_table: Path) -> None:
     da.update(any_table, {"v": 1}, col("id") == 1)
     optimize(DeltaLog(any_table))
-    said = [each.commit_info.get("tags") for each in DeltaLog(any_table).history()]
-    assert said == [{"delta.rowTracking.preserved": "true"}] * len(said)
+    recorded = [each.commit_info.get("tags") for each in DeltaLog(any_table).history()]
+    assert recorded == [{"delta.rowTracking.preserved": "true"}] * len(recorded)
 
 
 def test_a_table_that_only_counts_keeps_no_ids(tmp_path: Path) -> None:
@@ -284,7 +284,7 @@ def check_ids_in(place: Path, steps: list[Step], has_vectors: bool, is_partition
     da.write(place, data(*range(10)), partition_by=by, configuration=properties)
     does, fresh = steps_of(place), numbers()
     ids = tracked(place)
-    given_ids = {row_id for row_id, _ in ids.values()}
+    first_ids = {row_id for row_id, _ in ids.values()}
     for name, low, high in steps:
         before = {row["id"]: row for row in rows(da.to_table(place))}
         does[name](low, high, next(fresh))
@@ -294,7 +294,7 @@ def check_ids_in(place: Path, steps: list[Step], has_vectors: bool, is_partition
         for number, (row_id, changed_in) in found.items():
             is_new = number not in ids or (name == "replace" and number == low)
             if is_new:
-                assert row_id not in given_ids
+                assert row_id not in first_ids
                 assert changed_in == version
                 continue
             assert row_id == ids[number][0]
@@ -302,5 +302,5 @@ def check_ids_in(place: Path, steps: list[Step], has_vectors: bool, is_partition
                 assert changed_in == ids[number][1]
             elif after[number] != before[number]:
                 assert changed_in == version
-        given_ids |= {row_id for row_id, _ in found.values()}
+        first_ids |= {row_id for row_id, _ in found.values()}
         ids = found

@@ -51,16 +51,14 @@ def test_of_each_file_the_footer_is_read_and_then_what_is_wanted(
     assert len(requests) == 2 * (footer + column)
 
 
-def test_a_file_without_a_matching_row_is_not_asked_for(
-    snapshot: Snapshot, s3_server: S3Server
-) -> None:
+def test_a_file_without_a_matching_row_is_not_read(snapshot: Snapshot, s3_server: S3Server) -> None:
     with s3_server.recording() as requests:
         found = da.to_table(snapshot, columns=["id"], predicate=col("id") == ROWS + 5)
     assert found["id"].to_pylist() == [ROWS + 5]
     assert len({request.path for request in requests}) == 1
 
 
-def test_counting_asks_for_nothing(snapshot: Snapshot, s3_server: S3Server) -> None:
+def test_counting_reads_no_column(snapshot: Snapshot, s3_server: S3Server) -> None:
     with s3_server.recording() as requests:
         assert da.count_rows(snapshot) == 2 * ROWS
     assert requests == []

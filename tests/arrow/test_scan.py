@@ -38,7 +38,7 @@ def ids(num_rows: int, first: int = 0) -> pa.Table:
     return pa.table({"id": pa.array(range(first, first + num_rows), pa.int64())})
 
 
-def test_a_predicate_on_a_time_without_a_zone_means_the_zone_asked_for(tmp_path: Path) -> None:
+def test_a_predicate_on_a_time_without_a_zone_uses_the_requested_zone(tmp_path: Path) -> None:
     schema = StructType((StructField("id", LONG), StructField("t", TIMESTAMP)))
     add = data_file(tmp_path, "x", ids(1), partition_values={"t": "2024-01-01 00:00:00"})
     log = create(tmp_path, schema, [add], partition_by=("t",))
@@ -71,7 +71,7 @@ def test_what_a_file_says_of_a_partition_column_leaves_out_no_row(
     [["a", "a"], ["a", "s", "A"], ["s", "s"], ["s.x", "S.X"], ["s.x", "s.y", "s.x"]],
     ids=", ".join,
 )
-def test_a_column_that_is_asked_for_twice_is_refused(tmp_path: Path, columns: list[str]) -> None:
+def test_a_column_that_is_selected_twice_is_refused(tmp_path: Path, columns: list[str]) -> None:
     da.write(tmp_path, pa.table({"a": [1], "s": [{"x": 1, "y": 2}]}))
     with pytest.raises(InvalidRequestError, match="is asked for twice; name it once"):
         da.to_table(DeltaLog(tmp_path), columns)
@@ -196,7 +196,7 @@ def test_a_file_of_which_bits_turned_is_named(tmp_path: Path) -> None:
     log = create(tmp_path, ID, [data_file(tmp_path, "x", ids(1000))])
     place, chance = tmp_path / "x", random.Random(5)
     whole = place.read_bytes()
-    said = []
+    reported = []
     for _ in range(100):
         content = bytearray(whole)
         for _ in range(4):
@@ -205,9 +205,9 @@ def test_a_file_of_which_bits_turned_is_named(tmp_path: Path) -> None:
         try:
             da.to_table(log).validate(full=True)
         except DataFileError as error:
-            said.append(str(error))
-    assert len(said) > 50
-    assert all("version 0: data file x cannot be read" in text for text in said)
+            reported.append(str(error))
+    assert len(reported) > 50
+    assert all("version 0: data file x cannot be read" in text for text in reported)
 
 
 @pytest.mark.parametrize("partition_by", [None, ["p"]])

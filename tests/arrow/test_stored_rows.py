@@ -289,12 +289,12 @@ def test_timestamps_of_every_unit_are_read(tmp_path: Path, unit: str, zone: str 
     moments = [datetime(1969, 12, 31, 23, 59, 59, 999000), datetime(2024, 2, 29, 12)]
     if unit in {"ms", "us", "INT96"}:
         moments += [datetime(1, 1, 1), datetime(9999, 12, 31, 23, 59, 59, 999000)]
-    given = moments if zone is None else [each.replace(tzinfo=UTC) for each in moments]
-    values = pa.array(given, pa.timestamp("us" if unit == "INT96" else unit, zone))
+    data = moments if zone is None else [each.replace(tzinfo=UTC) for each in moments]
+    values = pa.array(data, pa.timestamp("us" if unit == "INT96" else unit, zone))
     options = {"use_deprecated_int96_timestamps": True} if unit == "INT96" else {}
     add = data_file(tmp_path, "x", pa.table({"t": values}), options=options)
     log = create(tmp_path, StructType((StructField("t", wanted),)), [add])
-    assert da.to_table(log)["t"].to_pylist() == given
+    assert da.to_table(log)["t"].to_pylist() == data
 
 
 def test_what_is_finer_than_a_microsecond_is_dropped(tmp_path: Path) -> None:
@@ -356,7 +356,7 @@ def test_a_variant_is_its_metadata_and_its_value(tmp_path: Path) -> None:
     ]
 
 
-def test_a_time_without_a_zone_in_the_log_is_of_the_zone_asked_for(tmp_path: Path) -> None:
+def test_a_time_without_a_zone_in_the_log_is_of_the_requested_zone(tmp_path: Path) -> None:
     schema = StructType((StructField("id", LONG), StructField("t", TIMESTAMP)))
     texts = ["2024-01-01 00:00:00", "2024-01-01T00:00:00.000000Z"]
     adds = [

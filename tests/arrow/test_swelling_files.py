@@ -92,7 +92,7 @@ def test_a_partition_column_of_many_rows_passes_in_small_batches(tmp_path: Path)
     assert max(batch.nbytes for batch in batches) < 32 * MB
 
 
-def told_with_little_memory(root: Path) -> str:
+def error_with_little_memory(root: Path) -> str:
     """The error of a read of the table in 400 MB."""
     done = subprocess.run(
         [sys.executable, "-c", CHILD, str(root)],
@@ -111,10 +111,10 @@ def test_a_file_that_takes_more_memory_than_there_is_need_not_be_restored(tmp_pa
     columns = {"s": pa.array(["x" * (300 * MB)])}
     options = {"compression": "zstd", "use_dictionary": False, "write_statistics": False}
     table_of(tmp_path, columns, schema, **options)
-    told = told_with_little_memory(tmp_path)
-    assert told.startswith("DataFileError")
-    assert "more memory" in told
-    assert "restore" not in told
+    reported = error_with_little_memory(tmp_path)
+    assert reported.startswith("DataFileError")
+    assert "more memory" in reported
+    assert "restore" not in reported
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="the limit of memory is Linux's")
@@ -128,10 +128,10 @@ def test_a_checkpoint_that_takes_more_memory_than_there_is_is_not_to_be_deleted(
     (tmp_path / "_delta_log" / commit_name(0)).unlink()
     (tmp_path / "_delta_log" / checksum_name(0)).unlink(missing_ok=True)
     assert place.stat().st_size < MB
-    told = told_with_little_memory(tmp_path)
-    assert told.startswith("StorageError")
-    assert "more memory" in told
-    assert "delete" not in told
+    reported = error_with_little_memory(tmp_path)
+    assert reported.startswith("StorageError")
+    assert "more memory" in reported
+    assert "delete" not in reported
 
 
 def swell(place: Path, *, num_rows: int, stats_bytes: int) -> None:

@@ -39,14 +39,14 @@ def assignments(draw: st.DrawFn) -> tuple[dict[str, Any], dict[str, Any]]:
         "flag": (parse_expression("tiny IS NULL"), lambda r: r["tiny"] is None),
     }
     chosen = draw(st.lists(st.sampled_from(list(by_expression)), unique=True))
-    given: dict[str, Any] = {name: by_expression[name][0] for name in chosen}
+    data: dict[str, Any] = {name: by_expression[name][0] for name in chosen}
     models: dict[str, Any] = {name: by_expression[name][1] for name in chosen}
     new = draw(random_rows)
     others = [f.name for f in SCHEMA.fields if f.name not in by_expression]
     for name in draw(st.lists(st.sampled_from(others), unique=True, min_size=1)):
         models[name] = new[name]
-        given[name] = lit(new[name]) if isinstance(new[name], str) else new[name]
-    return given, models
+        data[name] = lit(new[name]) if isinstance(new[name], str) else new[name]
+    return data, models
 
 
 def first(row: Row, *names: Any) -> Any:
@@ -85,12 +85,12 @@ def check_update(
     files: list[list[Row]],
     is_partitioned: bool,
 ) -> None:
-    given, models = values
+    data, models = values
     with tempfile.TemporaryDirectory() as root:
         for listed in files:
             da.write(root, typed(listed), partition_by=["flag"] if is_partitioned else None)
         before = da.to_table(root).to_pylist()
-        da.update(root, given, predicate)
+        da.update(root, data, predicate)
         expected = [updated(r, models) if evaluate(predicate, r) is True else r for r in before]
         found = da.to_table(root)
         assert as_rows(found.to_pylist()) == as_rows(typed(expected).to_pylist())
@@ -142,7 +142,7 @@ def test_python_values_are_taken_as_they_are(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("given", "said"),
+    ("argument", "message"),
     [
         ({"nope": 1}, "no column nope"),
         ({"id": 1, "ID": 2}, "a value twice"),
@@ -161,12 +161,12 @@ def test_python_values_are_taken_as_they_are(tmp_path: Path) -> None:
     ],
 )
 def test_what_does_not_fit_is_refused_and_nothing_is_left(
-    tmp_path: Path, given: Any, said: str
+    tmp_path: Path, argument: Any, message: str
 ) -> None:
     log = two_partitions(tmp_path)
     before = sorted(path for path in tmp_path.rglob("*") if path.is_file())
-    with pytest.raises(InvalidRequestError, match=said) as refused:
-        da.update(log, given)
+    with pytest.raises(InvalidRequestError, match=message) as refused:
+        da.update(log, argument)
     assert "\n" not in str(refused.value)
     assert sorted(path for path in tmp_path.rglob("*") if path.is_file()) == before
 

@@ -247,7 +247,7 @@ def test_the_annotation_of_variants_in_parquet(
     ],
     ids=["a dictionary", "large", "views"],
 )
-def test_arrow_types_that_a_file_asks_for(tmp_path: Path, texts: pa.Array) -> None:
+def test_arrow_types_that_a_file_declares(tmp_path: Path, texts: pa.Array) -> None:
     metadata = pa.array([NO_NAMES] * 3, pa.large_binary())
     value = pa.nulls(3, pa.binary_view())
     stored = pa.StructArray.from_arrays(
@@ -312,7 +312,7 @@ def type_of(part: pa.StructType) -> pa.DataType | None:
 
 
 @few_or_many(25, 100)
-def test_what_was_taken_apart_is_put_together_again(num_examples: int) -> None:
+def test_shredded_variants_are_reassembled(num_examples: int) -> None:
     variants = st.lists(values | st.just(...), min_size=1, max_size=5)
     check_examples(num_examples, check_round_trip, variants, types)
 

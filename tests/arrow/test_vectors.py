@@ -143,7 +143,7 @@ def test_a_file_of_which_the_last_row_goes_is_removed(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("size", [4, 200_000], ids=["a batch", "some batches"])
-def test_of_deleted_rows_nothing_is_asked(tmp_path: Path, size: int) -> None:
+def test_rows_deleted_by_vectors_are_never_evaluated(tmp_path: Path, size: int) -> None:
     codes = [str(number) if number % 4 else "none" for number in range(size)]
     da.write(tmp_path, pa.table({"code": codes, "v": range(size)}), configuration=ENABLED)
     da.delete(tmp_path, "code = 'none'")
@@ -237,7 +237,7 @@ def test_replaced_rows_of_files_with_vectors_do_not_come_back(tmp_path: Path) ->
     assert rows_by_query(log) == rows(da.to_table(log))
 
 
-def test_rows_can_be_deleted_by_vectors_once_the_table_is_told(tmp_path: Path) -> None:
+def test_rows_can_be_deleted_by_vectors_once_the_table_has_the_feature(tmp_path: Path) -> None:
     log = DeltaLog(tmp_path)
     da.write(log, data(range(10)))
     txn = begin(log)
@@ -312,7 +312,7 @@ def test_two_merges_into_one_file_are_not_both_committed(tmp_path: Path) -> None
 
 
 @pytest.mark.parametrize("stats", [None, "junk", '{"maxValues":{"id":3}}'])
-def test_a_file_with_a_vector_tells_how_many_rows_it_has(tmp_path: Path, stats: str | None) -> None:
+def test_a_file_with_a_vector_has_its_number_of_rows(tmp_path: Path, stats: str | None) -> None:
     log = table(tmp_path, [1, 2, 3])
     snapshot = log.snapshot()
     (written,) = snapshot.add_files()
@@ -320,8 +320,8 @@ def test_a_file_with_a_vector_tells_how_many_rows_it_has(tmp_path: Path, stats: 
     da.delete(log, "id = 2")
     (add,) = log.snapshot().add_files()
     assert add.stats is not None
-    said = json.loads(add.stats)
-    assert (said["numRecords"], said["tightBounds"]) == (3, False)
-    assert said.get("maxValues") == ({"id": 3} if stats and "maxValues" in stats else None)
+    recorded = json.loads(add.stats)
+    assert (recorded["numRecords"], recorded["tightBounds"]) == (3, False)
+    assert recorded.get("maxValues") == ({"id": 3} if stats and "maxValues" in stats else None)
     assert ids_of(log) == [1, 3]
     assert da.count_rows(log) == 2

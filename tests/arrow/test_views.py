@@ -43,12 +43,12 @@ def test_rows_that_are_left_are_read(tmp_path: Path, kind: str) -> None:
 
 
 def test_a_table_that_polars_wrote_is_changed_by_vectors(tmp_path: Path) -> None:
-    given = {
+    data = {
         "id": [1, 2, 3, 4],
         "s": ["a", "b", None, "d"],
         "n": [{"q": "x"}, None, {"q": ""}, None],
     }
-    pl.DataFrame(given).write_delta(str(tmp_path))
+    pl.DataFrame(data).write_delta(str(tmp_path))
     set_properties(tmp_path, {"delta.enableDeletionVectors": "true"})
     da.delete(tmp_path, col("id") == 1)
     da.update(tmp_path, {"s": "concat(s, '!')"}, col("id") == 2)
@@ -64,7 +64,7 @@ def test_a_table_that_polars_wrote_is_changed_by_vectors(tmp_path: Path) -> None
     assert not any(each.deletion_vector for each in files)
 
 
-def test_types_without_views_are_told_apart() -> None:
+def test_types_without_views_are_distinguished() -> None:
     for data_type in (pa.string(), pa.list_view(pa.int32()), pa.json_(), pa.null(), pa.uuid()):
         assert not has_views(data_type)
     # Arrow looks only at the index type of a dictionary.

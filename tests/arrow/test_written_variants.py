@@ -33,8 +33,8 @@ def table(tmp_path: Path) -> Path:
     )
     ddl.create_table(tmp_path, StructType(fields))
     one = {"metadata": NO_NAMES, "value": NULL}
-    given = {"id": [1, 2], "v": [one, None], "s": [{"w": one, "n": 1}, None], "many": [[one], None]}
-    da.write(tmp_path, pa.table(given))
+    data = {"id": [1, 2], "v": [one, None], "s": [{"w": one, "n": 1}, None], "many": [[one], None]}
+    da.write(tmp_path, pa.table(data))
     return tmp_path
 
 
@@ -65,10 +65,10 @@ def test_no_column_is_generated_as_a_variant(tmp_path: Path) -> None:
     assert not list(tmp_path.rglob("*.json"))
 
 
-def test_a_table_that_may_store_parts_of_variants_apart_is_written_whole(tmp_path: Path) -> None:
+def test_a_table_that_allows_shredded_variants_is_written_unshredded(tmp_path: Path) -> None:
     properties = {"delta.enableVariantShredding": "true"}
     ddl.create_table(tmp_path, StructType((StructField("v", VARIANT),)), properties=properties)
     assert "variantShredding" in (DeltaLog(tmp_path).snapshot().protocol.reader_features or ())
-    given = pa.array([{"metadata": NO_NAMES, "value": NULL}])
-    da.write(tmp_path, pa.table({"v": given, "id": [1]}), merge_schema=True)
-    assert da.to_table(tmp_path)["v"].to_pylist() == given.to_pylist()
+    data = pa.array([{"metadata": NO_NAMES, "value": NULL}])
+    da.write(tmp_path, pa.table({"v": data, "id": [1]}), merge_schema=True)
+    assert da.to_table(tmp_path)["v"].to_pylist() == data.to_pylist()

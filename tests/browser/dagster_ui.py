@@ -93,12 +93,12 @@ class DagsterUI:
             return False
         self.url = address[1]
         try:
-            answer = self.ask(_REPOSITORIES)
+            answer = self.query(_REPOSITORIES)
         except OSError:
             return False
         return bool(answer["repositoriesOrError"].get("nodes"))
 
-    def ask(self, query: str, **variables: Any) -> Mapping[str, Any]:
+    def query(self, query: str, **variables: Any) -> Mapping[str, Any]:
         """Run a GraphQL query and return its data."""
         request = urllib.request.Request(
             f"{self.url}/graphql",

@@ -146,11 +146,11 @@ def test_maintenance_is_launched_by_clicks_and_executed_again(
     page.goto(f"/runs/{first}")
     page.get_by_role("button", name="Re-execute all").click()
     again = finished_run(ui, page, after=first)
-    assert ui.ask(RUN, id=again)["runOrError"]["parentRunId"] == first
+    assert ui.query(RUN, id=again)["runOrError"]["parentRunId"] == first
     assert orders_table(ui).version() == COMMITS  # nothing was left to do
 
 
-def test_a_sensor_that_is_switched_on_tells_of_a_foreign_commit(
+def test_a_sensor_that_is_switched_on_reports_a_foreign_commit(
     ui: DagsterUI, page: Page, screenshots: Path
 ) -> None:
     page.goto("/locations/shop/sensors/quick")
@@ -179,7 +179,7 @@ def finished_run(ui: DagsterUI, page: Page, *, after: str) -> str:
     page.wait_for_url(lambda url: "/runs/" in url and (not after or after not in url))
     run_id = re.split(r"/runs/|\?", page.url)[1]
     expect(page.get_by_text("Success", exact=True).first).to_be_visible()
-    assert ui.ask(RUN, id=run_id)["runOrError"]["status"] == "SUCCESS"
+    assert ui.query(RUN, id=run_id)["runOrError"]["status"] == "SUCCESS"
     return run_id
 
 
@@ -188,14 +188,14 @@ def orders_table(ui: DagsterUI) -> DeltaTable:
 
 
 def sensor_cursor(ui: DagsterUI, name: str) -> str | None:
-    sensor = ui.ask(SENSOR, name=name)["sensorOrError"]
+    sensor = ui.query(SENSOR, name=name)["sensorOrError"]
     cursor: str | None = (sensor["sensorState"]["typeSpecificData"] or {}).get("lastCursor")
     return cursor
 
 
 def newest_version(ui: DagsterUI) -> int | None:
     """The version of the newest materialization."""
-    (event,) = ui.ask(NEWEST)["assetOrError"]["assetMaterializations"]
+    (event,) = ui.query(NEWEST)["assetOrError"]["assetMaterializations"]
     values = {each["label"]: each.get("intValue") for each in event["metadataEntries"]}
     version: int | None = values["delta/version"]
     return version

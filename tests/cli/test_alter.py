@@ -37,13 +37,13 @@ COMMANDS = [
 
 @pytest.mark.parametrize(("arguments", "operation"), COMMANDS, ids=[each[1] for each in COMMANDS])
 def test_a_table_is_changed_once(table: Path, arguments: tuple[str, ...], operation: str) -> None:
-    asked: tuple[str | Path, ...] = ("alter", table, *arguments)
-    assert run(*asked, "--dry-run").stdout == "This can be done; nothing was changed.\n"
+    requested: tuple[str | Path, ...] = ("alter", table, *arguments)
+    assert run(*requested, "--dry-run").stdout == "This can be done; nothing was changed.\n"
     assert DeltaLog(table).snapshot().version == 0
-    assert output(*asked) == {"table": str(table), "dry_run": False, "version": 1}
+    assert output(*requested) == {"table": str(table), "dry_run": False, "version": 1}
     assert next(DeltaLog(table).history()).operation == operation
     if arguments[0] != "add-column":
-        assert run(*asked).stdout == "The table is so already; nothing to do.\n"
+        assert run(*requested).stdout == "The table is so already; nothing to do.\n"
     assert len(rows_by_deltalake(table)) == 2
 
 
@@ -73,13 +73,13 @@ REFUSED = [
 ]
 
 
-@pytest.mark.parametrize(("arguments", "said"), REFUSED, ids=[each[0][0] for each in REFUSED])
+@pytest.mark.parametrize(("arguments", "message"), REFUSED, ids=[each[0][0] for each in REFUSED])
 def test_what_cannot_be_done_is_said_in_a_sentence(
-    table: Path, arguments: tuple[str, ...], said: str
+    table: Path, arguments: tuple[str, ...], message: str
 ) -> None:
     result = run("alter", table, *arguments)
-    assert said in result.stderr
-    assert (result.exit_code == 1) is bool(said)
+    assert message in result.stderr
+    assert (result.exit_code == 1) is bool(message)
     assert "Traceback" not in result.output
     assert DeltaLog(table).snapshot().version == 0
 
@@ -100,11 +100,11 @@ def test_files_are_made_a_table(tmp_path: Path) -> None:
     for number in (1, 2):
         (tmp_path / f"n={number}").mkdir()
         pq.write_table(pa.table({"id": [number]}), tmp_path / f"n={number}" / "a.parquet")
-    said = run("convert", tmp_path, "--dry-run").stdout
-    assert said == "Would make a table of 2 files.\n"
+    printed = run("convert", tmp_path, "--dry-run").stdout
+    assert printed == "Would make a table of 2 files.\n"
     assert run("convert", tmp_path, "--partition", "n=int", "--partition", "m").exit_code == 2
-    asked = ("--partition", "n=string", "--property", "delta.appendOnly=true", "--name", "x")
-    assert output("convert", tmp_path, *asked) == {
+    requested = ("--partition", "n=string", "--property", "delta.appendOnly=true", "--name", "x")
+    assert output("convert", tmp_path, *requested) == {
         "table": str(tmp_path),
         "dry_run": False,
         "version": 0,

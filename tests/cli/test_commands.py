@@ -69,12 +69,12 @@ def test_changes(tmp_path: Path) -> None:
     write_deltalake(tmp_path, pa.table({"id": [1]}), configuration=feed)
     wider = pa.table({"id": [2], "later": [3]})
     write_deltalake(tmp_path, wider, mode="append", schema_mode="merge")
-    asked = ("changes", tmp_path, "--from-version", "0", "--to-version", "0")
-    row = output(*asked)
+    requested = ("changes", tmp_path, "--from-version", "0", "--to-version", "0")
+    row = output(*requested)
     assert (row["id"], row["_change_type"], row["_commit_version"]) == (1, "insert", 0)
     assert "later" not in row
-    assert output(*asked, "--schema", "latest")["later"] is None
-    assert "latest" in run(*asked, "--schema", "first").stderr
+    assert output(*requested, "--schema", "latest")["later"] is None
+    assert "latest" in run(*requested, "--schema", "first").stderr
 
 
 def test_show(table: Path) -> None:
@@ -245,8 +245,8 @@ def test_compact_log(tmp_path: Path) -> None:
     written = output("compact-log", root, "--from-version", "1")
     assert (root / "_delta_log" / written["file"]).stat().st_size == written["size_bytes"]
     for again in ([], ["--dry-run"]):
-        said = run("compact-log", root, "--from-version", "1", *again).stdout
-        assert said == f"{written['file']} is there; nothing to do.\n"
+        printed = run("compact-log", root, "--from-version", "1", *again).stdout
+        assert printed == f"{written['file']} is there; nothing to do.\n"
     assert "no two versions" in run("compact-log", root, "--from-version", "2").stdout
     assert "Wrote " in run("compact-log", root, "--to-version", "2").stdout
 
@@ -346,7 +346,7 @@ def test_a_checkpoint_of_several_files(table: Path) -> None:
     assert DeltaLog(table).snapshot().commits_since_checkpoint == 0
 
 
-def test_what_nobody_finished_is_deleted_and_told(table: Path) -> None:
+def test_abandoned_files_are_deleted_and_reported(table: Path) -> None:
     da.write(table, da.to_table(DeltaLog(table)).slice(0, 0))
     version = DeltaLog(table).snapshot().version - 1
     place = table / "_delta_log" / checkpoint_part_name(version, 1, 2)
@@ -357,11 +357,11 @@ def test_what_nobody_finished_is_deleted_and_told(table: Path) -> None:
     )
     planned = output("clean-up-log", table, "--dry-run")
     assert planned["planned_by_kind"]["incomplete_checkpoint_files"] == 1
-    asked = output("checkpoint", table, "--dry-run")
-    assert (asked["planned_files"], asked["deleted_files"], place.exists()) == (1, 0, True)
-    told = run("checkpoint", table).stdout
-    assert told.startswith("Wrote the checkpoint of version ")
-    assert told.endswith("Deleted 1 file of checkpoints that nobody finished.\n")
+    requested = output("checkpoint", table, "--dry-run")
+    assert (requested["planned_files"], requested["deleted_files"], place.exists()) == (1, 0, True)
+    printed = run("checkpoint", table).stdout
+    assert printed.startswith("Wrote the checkpoint of version ")
+    assert printed.endswith("Deleted 1 file of checkpoints that nobody finished.\n")
     assert not place.exists()
 
 
@@ -454,8 +454,8 @@ def test_optimize_takes_a_least_size(table: Path) -> None:
 
 
 def test_a_purge_with_nothing_to_do_speaks_of_that(table: Path) -> None:
-    said = run("optimize", table, "--purge", "--max-row-group-size", "1GB").stdout
-    assert said == "No file is to be purged; nothing to do.\n"
+    printed = run("optimize", table, "--purge", "--max-row-group-size", "1GB").stdout
+    assert printed == "No file is to be purged; nothing to do.\n"
 
 
 def test_optimize_says_what_it_left_to_others(
@@ -473,9 +473,9 @@ def test_optimize_says_what_it_left_to_others(
 
     module = importlib.import_module("delta_ops.maintenance.optimize.act")
     monkeypatch.setattr(module, "rewrite", rewrite_late)
-    said = run("optimize", table).stdout
-    assert "2 files (" in said
-    assert "2 planned files stayed: other writers" in said
+    printed = run("optimize", table).stdout
+    assert "2 files (" in printed
+    assert "2 planned files stayed: other writers" in printed
 
 
 def test_advice_on_layout(tmp_path: Path) -> None:

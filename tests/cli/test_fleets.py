@@ -115,7 +115,7 @@ def test_json_is_an_object_for_each_table(lake: Path) -> None:
     assert "nor in a folder below" in absent["failure"]["message"]
 
 
-def test_maintain_tells_found_planned_done_skipped_and_saved(lake: Path) -> None:
+def test_maintain_reports_found_planned_done_skipped_and_saved(lake: Path) -> None:
     dry = printed(run("maintain", lake, "--dry-run", "--json", *SMALL))
     assert [row["planned"] for row in dry] == [[], ["optimize"]]
     assert [row["done"] for row in dry] == [None, None]
@@ -138,13 +138,15 @@ def test_maintain_shows_a_row_for_each_table(lake: Path) -> None:
     assert "compacted files 4" in rows[str(lake / "zone" / "busy")][4]
 
 
-def test_maintain_tells_what_it_leaves(lake: Path) -> None:
+def test_maintain_reports_what_it_leaves(lake: Path) -> None:
     lines = run("maintain", lake / "well", *LONG).stdout.splitlines()
-    said = dict(zip(lines[0].split("\t"), lines[1].split("\t"), strict=True))
-    assert said["done or failed"] == "nothing was due"
-    assert said["left to do"].startswith("promised_time_travel: raise delta.logRetentionDuration")
+    reported = dict(zip(lines[0].split("\t"), lines[1].split("\t"), strict=True))
+    assert reported["done or failed"] == "nothing was due"
+    assert reported["left to do"].startswith(
+        "promised_time_travel: raise delta.logRetentionDuration"
+    )
     (row,) = printed(run("maintain", lake / "well", "--json", *LONG))
-    assert row["left"] == [said["left to do"]]
+    assert row["left"] == [reported["left to do"]]
 
 
 def test_maintain_says_that_a_file_that_is_gone_is_left(tmp_path: Path) -> None:
@@ -160,8 +162,8 @@ def test_maintain_says_that_a_file_that_is_gone_is_left(tmp_path: Path) -> None:
 
 def test_a_threshold_of_time_may_be_an_interval(lake: Path) -> None:
     for text, code in (("7 days", 0), ("8 days", 3), ("604800000", 0)):
-        given = f"promised_time_travel_ms={text}"
-        assert run("health", lake / "well", "--threshold", given).exit_code == code
+        data = f"promised_time_travel_ms={text}"
+        assert run("health", lake / "well", "--threshold", data).exit_code == code
 
 
 def test_a_table_that_is_named_twice_is_looked_at_once(lake: Path) -> None:
@@ -171,9 +173,9 @@ def test_a_table_that_is_named_twice_is_looked_at_once(lake: Path) -> None:
 def test_credentials_are_not_shown(tmp_path: Path) -> None:
     options = ["endpoint_url=http://127.0.0.1:9", "secret=hunter2", "key=me"]
     options += ['config_kwargs={"retries":{"max_attempts":0},"connect_timeout":1}']
-    given = [part for option in options for part in ("--storage-option", option)]
+    data = [part for option in options for part in ("--storage-option", option)]
     for command in ("health", "maintain"):
-        result = run(command, "s3://me:hunter2@bucket/lake", *given, "--json")
+        result = run(command, "s3://me:hunter2@bucket/lake", *data, "--json")
         assert result.exit_code == 1
         assert "hunter2" not in result.output
 

@@ -56,7 +56,7 @@ def test_a_value_that_is_missing_looks_unlike_an_empty_text(tmp_path: Path) -> N
     ]
 
 
-def test_history_tells_rows_files_and_the_run(tmp_path: Path) -> None:
+def test_history_shows_rows_files_and_the_run(tmp_path: Path) -> None:
     rows = pa.table({"id": range(1500)})
     run = "0f0e0d0c-1111-2222-3333-444455556666"
     da.write(tmp_path, rows, user_metadata=json.dumps({"dagster/run_id": run}))

@@ -28,7 +28,7 @@ def shown(table: Path, *more: str) -> dict[str, dict[str, Any]]:
     return {each["name"]: each for each in found["properties"]}
 
 
-def test_properties_are_shown_with_what_heeds_them(table: Path) -> None:
+def test_properties_are_shown_with_the_engines_that_respect_them(table: Path) -> None:
     found = shown(table)
     assert found["delta.checkpointInterval"] == {
         "name": "delta.checkpointInterval",
@@ -46,8 +46,8 @@ def test_properties_are_shown_with_what_heeds_them(table: Path) -> None:
 
 
 def test_properties_are_set_and_unset_in_one_commit(table: Path) -> None:
-    asked = ("--set", "delta.appendOnly=true", "--set", "owner=a=b")
-    result = run("properties", table, *asked, "--unset", "delta.checkpointInterval")
+    requested = ("--set", "delta.appendOnly=true", "--set", "owner=a=b")
+    result = run("properties", table, *requested, "--unset", "delta.checkpointInterval")
     assert result.stdout == "Version 1 changes the properties.\n"
     snapshot = DeltaLog(table).snapshot()
     assert dict(snapshot.metadata.configuration) == {"delta.appendOnly": "true", "owner": "a=b"}
@@ -72,8 +72,8 @@ def test_unset_alone_is_named_as_the_reference_does(table: Path) -> None:
 def test_what_is_so_already_is_not_committed(table: Path) -> None:
     result = output("properties", table, "--set", "delta.checkpointInterval=5")
     assert (result["version"], result["committed_version"]) == (0, None)
-    said = run("properties", table, "--unset", "owner").stdout
-    assert said == "The properties are so already; nothing to do.\n"
+    printed = run("properties", table, "--unset", "owner").stdout
+    assert printed == "The properties are so already; nothing to do.\n"
 
 
 def test_a_dry_run_changes_nothing_and_refuses_what_would_be_refused(table: Path) -> None:
@@ -83,13 +83,13 @@ def test_a_dry_run_changes_nothing_and_refuses_what_would_be_refused(table: Path
     assert "true or false" in refused.stderr
 
 
-def test_a_property_cannot_be_given_twice(table: Path) -> None:
+def test_a_property_cannot_be_set_twice(table: Path) -> None:
     result = run("properties", table, "--set", "owner=me", "--unset", "owner")
     assert result.exit_code == 2
     assert "twice" in result.stderr
 
 
-def test_unknown_properties_are_kept_and_not_heeded(table: Path) -> None:
+def test_unknown_properties_are_kept_and_have_no_effect(table: Path) -> None:
     log = DeltaLog(table)
     wrong = {"delta.strange": "1", "delta.checkpointInterval": "maybe"}
     strange = replace(log.snapshot().metadata, configuration=wrong)

@@ -62,18 +62,18 @@ def test_restore_says_what_it_did(tmp_path: Path) -> None:
 def test_restore_says_which_txns_it_sets_back(tmp_path: Path) -> None:
     for number in range(2):
         da.write(tmp_path, pa.table({"id": [number]}), txn=("nightly", number))
-    said = run("restore", tmp_path, "--version", "0", "--dry-run").stdout
-    assert said.endswith(" out, 1 txn set back.\n")
+    output = run("restore", tmp_path, "--version", "0", "--dry-run").stdout
+    assert output.endswith(" out, 1 txn set back.\n")
 
 
-def test_restore_of_what_is_gone_fails_unless_asked_for(tmp_path: Path) -> None:
+def test_restore_of_missing_files_fails_unless_allowed(tmp_path: Path) -> None:
     log = history(tmp_path)
     (path,) = log.snapshot(0).files(["path"])["path"].to_pylist()
     (tmp_path / path).unlink()
     assert path in failed(run("restore", tmp_path, "--version", "1"))
     ignoring = ("restore", tmp_path, "--version", "1", "--ignore-missing-files")
-    said = run(*ignoring, "--dry-run").stdout
-    assert f"restore version 1 without 1 file that is gone, such as {path}: 1 file" in said
+    printed = run(*ignoring, "--dry-run").stdout
+    assert f"restore version 1 without 1 file that is gone, such as {path}: 1 file" in printed
     assert output(*ignoring)["missing"] == [path]
     assert f"but for 1 file that is gone, such as {path}; nothing" in run(*ignoring).stdout
 
@@ -105,9 +105,9 @@ def test_repair(tmp_path: Path) -> None:
     planned = run("repair", tmp_path, "--dry-run", "--remove-missing", "--json")
     found = json.loads(planned.stdout)
     assert (found["missing"], found["version"]) == ([path], None)
-    said = run("repair", tmp_path)
-    assert f"gone\t{path}" in said.stdout
-    assert "--remove-missing" in failed(said)
+    printed = run("repair", tmp_path)
+    assert f"gone\t{path}" in printed.stdout
+    assert "--remove-missing" in failed(printed)
     done = output("repair", tmp_path, "--remove-missing")
     assert (done["version"], done["removed_files"]) == (5, 1)
     assert ids(log) == [9]
@@ -138,26 +138,26 @@ def _leave_an_orphan(log: DeltaLog) -> None:
         pytest.param(_lose_statistics, ("--no-statistics",), 0, id="statistics do not matter"),
     ],
 )
-def test_a_dry_run_of_repair_tells_by_its_code_whether_it_found_something(
+def test_the_exit_code_of_a_dry_run_of_repair_shows_whether_it_found_something(
     tmp_path: Path, damage: Callable[[DeltaLog], None], arguments: tuple[str, ...], code: int
 ) -> None:
     damage(history(tmp_path))
-    said = run("repair", tmp_path, "--dry-run", *arguments)
-    assert (said.exit_code, said.stderr) == (code, "")
+    output = run("repair", tmp_path, "--dry-run", *arguments)
+    assert (output.exit_code, output.stderr) == (code, "")
 
 
 def test_repair_fills_in_statistics(tmp_path: Path) -> None:
     log = history(tmp_path)
     commit(log, *(replace(add, stats=None) for add in log.snapshot().add_files()))
     assert output("repair", tmp_path, "--no-statistics")["version"] is None
-    said = run("repair", tmp_path)
-    assert said.exit_code == 0
-    assert "no statistics\t" in said.stdout
-    assert "Version 6: 2 files got statistics" in said.stdout
+    printed = run("repair", tmp_path)
+    assert printed.exit_code == 0
+    assert "no statistics\t" in printed.stdout
+    assert "Version 6: 2 files got statistics" in printed.stdout
 
 
 @pytest.mark.parametrize("arguments", [("restore", "--version", "1"), ("revert", "3")])
-def test_a_vacuum_that_was_killed_can_be_told_of(
+def test_the_log_can_record_the_end_of_a_killed_vacuum(
     tmp_path: Path, arguments: tuple[str, ...]
 ) -> None:
     log = history(tmp_path)
@@ -165,8 +165,8 @@ def test_a_vacuum_that_was_killed_can_be_told_of(
     create_commit(log.storage, log.log_directory, 5, [info])
     command, *rest = arguments
 
-    said = failed(run(command, tmp_path, *rest, "--timeout", "0.1"))
+    printed = failed(run(command, tmp_path, *rest, "--timeout", "0.1"))
     done = output(command, tmp_path, *rest, "--vacuum-was-killed")
 
-    assert "leaves a vacuum without its end" in said
+    assert "leaves a vacuum without its end" in printed
     assert done["version"] == 6

@@ -88,7 +88,7 @@ def test_commits_of_others_become_events_of_components_partitions_and_freshness(
     )
     with dg.DagsterInstance.from_config(str(home.root)) as instance, home.daemon():
 
-        def told(key: AssetKey) -> list[tuple[int, str]]:
+        def reported(key: AssetKey) -> list[tuple[int, str]]:
             events = [
                 record.asset_materialization
                 for record in instance.fetch_materializations(key, limit=100).records
@@ -103,15 +103,16 @@ def test_commits_of_others_become_events_of_components_partitions_and_freshness(
             record = instance.get_freshness_state_records([key]).get(key)
             return None if record is None else record.freshness_state.value
 
-        home.wait_until(lambda: told(ORDERS) == [(0, ""), (0, "2026-01-01")])
-        home.wait_until(lambda: told(RETURNS) == [(0, "")])
+        home.wait_until(lambda: reported(ORDERS) == [(0, ""), (0, "2026-01-01")])
+        home.wait_until(lambda: reported(RETURNS) == [(0, "")])
         write_deltalake(orders, daily("2026-01-02", "2026-01-03"), mode="append")
         write_deltalake(returns, daily("2026-01-02"), mode="append")
         home.wait_until(
             lambda: (
-                told(ORDERS) == [(0, ""), (0, "2026-01-01"), (1, "2026-01-02"), (1, "2026-01-03")]
+                reported(ORDERS)
+                == [(0, ""), (0, "2026-01-01"), (1, "2026-01-02"), (1, "2026-01-03")]
             )
         )
-        home.wait_until(lambda: told(RETURNS) == [(0, ""), (1, "")])
+        home.wait_until(lambda: reported(RETURNS) == [(0, ""), (1, "")])
         home.wait_until(lambda: freshness(ORDERS) == "PASS")
         assert freshness(ABSENT) == "UNKNOWN"

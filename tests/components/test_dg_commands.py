@@ -106,11 +106,11 @@ def test_a_project_lists_the_components_and_checks_their_files(project: Path) ->
         "type: delta_ops.components.DeltaTableComponent\nattributes:\n  url: s3://lake/orders\n"
     )
     check = f"dg check yaml {folder.relative_to(project)}"
-    (listed, names), (checked, said) = run_all(project, "dg list components", check)
+    (listed, names), (checked, reported) = run_all(project, "dg list components", check)
     shutil.rmtree(folder)
     assert listed == 0, names
     for name in components.__all__:
         assert f"delta_ops.components.{name}" in names
     assert checked != 0
-    assert "wrong/defs.yaml:3" in said
-    assert "url" in said
+    assert "wrong/defs.yaml:3" in reported
+    assert "url" in reported

@@ -150,9 +150,9 @@ def test_a_hostile_value_is_an_error_that_names_file_and_attribute(
         loaded(sandbox, kind, {**attributes, **changes}),
     ):
         pass
-    said = [str(each) for each in causes(caught.value)]
-    assert any("/lake" in each and attribute in each for each in said[1:]), said
-    assert "secret@" not in "".join(said)
+    reported = [str(each) for each in causes(caught.value)]
+    assert any("/lake" in each and attribute in each for each in reported[1:]), reported
+    assert "secret@" not in "".join(reported)
 
 
 @pytest.mark.parametrize(

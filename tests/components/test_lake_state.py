@@ -69,7 +69,7 @@ def test_a_prefix_that_is_a_table_is_a_lake_of_one(tmp_path: Path) -> None:
     assert paths(find_lake_tables(str(tmp_path / "orders"), {}, ALL)) == [""]
 
 
-def test_a_table_that_cannot_be_opened_is_found_and_told_of(
+def test_a_table_that_cannot_be_opened_is_found_and_reported(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     write_tables(tmp_path, "orders", "broken")

@@ -67,7 +67,7 @@ def test_policies_become_jobs_schedules_sensors_and_checks_of_the_assets(
 
 
 @pytest.mark.parametrize(
-    ("changes", "says"),
+    ("changes", "message"),
     [
         pytest.param({"tables": []}, "tables: there is no table to look after", id="no table"),
         pytest.param({"name": "my lake"}, "name: 'my lake' begins names", id="a name"),
@@ -89,7 +89,7 @@ def test_policies_become_jobs_schedules_sensors_and_checks_of_the_assets(
     ],
 )
 def test_a_mistake_names_file_and_attribute(
-    sandbox: DefsFolderSandbox, changes: dict[str, Any], says: str
+    sandbox: DefsFolderSandbox, changes: dict[str, Any], message: str
 ) -> None:
     attributes = {"root": "/lake", "tables": ["sales/orders"], **changes}
     with (
@@ -99,7 +99,7 @@ def test_a_mistake_names_file_and_attribute(
         pass
     error = caught.value.__cause__
     assert isinstance(error, InvalidRequestError)
-    with pytest.raises(InvalidRequestError, match=rf"defs/lake\S*: {says}"):
+    with pytest.raises(InvalidRequestError, match=rf"defs/lake\S*: {message}"):
         raise error
 
 
@@ -109,5 +109,5 @@ def test_policies_have_the_fields_and_the_defaults_of_those_of_python() -> None:
     ]
     assert set(PolicyAttributes.model_fields) == {f.name for f in fields(MaintenancePolicy)}
     assert set(ThresholdAttributes.model_fields) == {f.name for f in fields(HealthThresholds)}
-    given = PolicyAttributes(thresholds=ThresholdAttributes(small_files=50))
-    assert given.policy().thresholds == HealthThresholds(small_files=50)
+    data = PolicyAttributes(thresholds=ThresholdAttributes(small_files=50))
+    assert data.policy().thresholds == HealthThresholds(small_files=50)

@@ -85,7 +85,7 @@ def test_digits_of_an_option_stay_text_and_templates_are_filled_in(
 
 
 @pytest.mark.parametrize(
-    ("changes", "attribute", "line", "says"),
+    ("changes", "attribute", "line", "message"),
     [
         pytest.param(
             {"uri": "lake/orders"},
@@ -122,7 +122,7 @@ def test_a_mistake_is_one_sentence_with_file_line_and_attribute(
     changes: dict[str, Any],
     attribute: str,
     line: int,
-    says: str,
+    message: str,
 ) -> None:
     monkeypatch.setenv("LAKE_SECRET", "hunter2")
     attributes = {**S3_TABLE, **changes}
@@ -134,11 +134,11 @@ def test_a_mistake_is_one_sentence_with_file_line_and_attribute(
         pass
     error = caught.value.__cause__
     assert isinstance(error, InvalidRequestError)
-    said = str(error)
-    assert re.search(says, said)
-    assert said.startswith(f"{sandbox.defs_folder_path}/lake/defs.yaml:{line}: {attribute}: ")
-    assert "\n" not in said
-    assert "hunter2" not in said
+    reported = str(error)
+    assert re.search(message, reported)
+    assert reported.startswith(f"{sandbox.defs_folder_path}/lake/defs.yaml:{line}: {attribute}: ")
+    assert "\n" not in reported
+    assert "hunter2" not in reported
 
 
 def test_a_component_of_python_is_refused_by_the_same_sentence() -> None:

@@ -99,14 +99,14 @@ def test_what_our_sql_cannot_say_needs_another_engine(tmp_path: Path, condition:
     da.write(tmp_path, pa.table({"id": pa.array([], pa.int64())}))
     with pytest.raises(InvalidRequestError, match="needs the Spark engine"):
         add_constraint(tmp_path, "odd", condition)
-    asked: list[Any] = []
+    requests: list[Any] = []
 
     def engine(snapshot: Snapshot, definition: Any, rules: Sequence[Any]) -> None:
-        asked.append((snapshot.version, *rules))
+        requests.append((snapshot.version, *rules))
         assert rules[0] in definition.row_rules
 
     assert add_constraint(tmp_path, "odd", condition, engine=engine).version == 1
-    assert asked == [(0, Check("odd", condition))]
+    assert requests == [(0, Check("odd", condition))]
 
 
 @pytest.mark.parametrize("level", ["Serializable", "WriteSerializable"])

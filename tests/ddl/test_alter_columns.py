@@ -58,9 +58,9 @@ def names(log: DeltaLog) -> list[str]:
 
 def parameters(log: DeltaLog) -> tuple[str | None, dict[str, Any]]:
     entry = next(log.history())
-    said = dict(entry.operation_parameters or {})
+    reported = dict(entry.operation_parameters or {})
     return entry.operation, {
-        k: json.loads(v) if isinstance(v, str) and v[0] in "[{" else v for k, v in said.items()
+        k: json.loads(v) if isinstance(v, str) and v[0] in "[{" else v for k, v in reported.items()
     }
 
 
@@ -85,9 +85,9 @@ def test_columns_are_added_last_first_and_after_another(log: DeltaLog) -> None:
     assert names(log) == ["first", "id", "mid", "s", "l", "p", "last"]
     (row,) = same_rows(log)
     assert (row["id"], row["first"], row["mid"], row["last"]) == (1, None, None, None)
-    operation, said = parameters(log)
+    operation, reported = parameters(log)
     assert operation == "ADD COLUMNS"
-    assert said["columns"] == [
+    assert reported["columns"] == [
         {
             "column": {
                 "name": "last",
@@ -395,12 +395,12 @@ def test_a_new_field_gets_ids_after_the_last_one(mapped: DeltaLog) -> None:
     ids = [each.metadata["delta.columnMapping.id"] for each in (field, *field.data_type.fields)]
     assert sorted(ids) == [last + 1, last + 2]
     assert snapshot.metadata.configuration[key] == str(last + 2)
-    (said,) = parameters(mapped)[1]["columns"]
-    assert said["column"]["metadata"] == field.metadata
+    (reported,) = parameters(mapped)[1]["columns"]
+    assert reported["column"]["metadata"] == field.metadata
 
 
 @pytest.mark.parametrize("name", ["a b", "`a b`", "v.w", "`v.w`", "`s`.`x y`", "s.x y", "s.`c.d`"])
-def test_names_stand_in_backticks_wherever_columns_are_named(tmp_path: Path, name: str) -> None:
+def test_names_are_in_backticks_wherever_columns_are_named(tmp_path: Path, name: str) -> None:
     rows = pa.table({"id": [1], "a b": [2], "v.w": [3], "s": [{"x y": 1, "c.d": 2}]})
     da.write(tmp_path, rows, configuration={"delta.columnMapping.mode": "name"})
     assert da.to_table(tmp_path, [name]).num_columns == 1

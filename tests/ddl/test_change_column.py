@@ -55,7 +55,7 @@ def history(root: Path, version: int) -> list[str | None]:
 
 
 @pytest.mark.parametrize(
-    ("column", "default", "said"),
+    ("column", "default", "message"),
     [
         ("nope", "1", "no column nope"),
         ("s.x", "1", "only columns have defaults"),
@@ -69,7 +69,7 @@ def history(root: Path, version: int) -> list[str | None]:
     ],
 )
 def test_a_default_that_does_not_fit_is_refused(
-    tmp_path: Path, column: str, default: str, said: str
+    tmp_path: Path, column: str, default: str, message: str
 ) -> None:
     identity = {
         "delta.identity.start": 1,
@@ -84,7 +84,7 @@ def test_a_default_that_does_not_fit_is_refused(
     txn = begin(DeltaLog(tmp_path))
     txn.create_table(StructType(fields))
     txn.commit(operation="CREATE TABLE")
-    with pytest.raises(InvalidRequestError, match=said):
+    with pytest.raises(InvalidRequestError, match=message):
         set_default(tmp_path, column, default)
     assert DeltaLog(tmp_path).snapshot().version == 0
 
@@ -93,7 +93,7 @@ def test_a_default_that_does_not_fit_is_refused(
     ("mode", "by"), [("none", None), ("name", ["v"])], ids=["column", "mapped partition column"]
 )
 @pytest.mark.parametrize(
-    ("given", "wanted", "old", "new", "read"),
+    ("argument", "wanted", "old", "new", "read"),
     [
         (pa.int8(), "smallint", 127, 300, 127),
         (pa.int16(), "bigint", -5, 2**40, -5),
@@ -106,12 +106,12 @@ def test_a_default_that_does_not_fit_is_refused(
     ],
 )
 def test_a_wider_type_is_read_from_old_files_and_written_to_new_ones(
-    tmp_path: Path, given: Any, wanted: str, old: Any, new: Any, read: Any, mode: str, by: Any
+    tmp_path: Path, argument: Any, wanted: str, old: Any, new: Any, read: Any, mode: str, by: Any
 ) -> None:
     properties = {**WIDENING, "delta.columnMapping.mode": mode}
-    first = pa.table({"id": [1], "v": pa.array([old], given)})
+    first = pa.table({"id": [1], "v": pa.array([old], argument)})
     da.write(tmp_path, first, partition_by=by, configuration=properties)
-    if by and given == pa.float32():  # the text 0.1 is another number as a DOUBLE
+    if by and argument == pa.float32():  # the text 0.1 is another number as a DOUBLE
         with pytest.raises(InvalidRequestError, match="v keeps its type: the table is partition"):
             change_type(tmp_path, "v", wanted)
         return
@@ -149,9 +149,9 @@ def test_what_arrays_and_maps_hold_is_widened(tmp_path: Path) -> None:
     with pytest.raises(InvalidRequestError, match="is of type long and has no y"):
         change_type(tmp_path, "l.element.element.y", "int")
     snapshot = DeltaLog(tmp_path).snapshot()
-    said = {name: field_of(snapshot, name).metadata.get("delta.typeChanges") for name in types}
-    assert said["s"] is None  # the struct's field changed
-    assert said["l"] == [
+    recorded = {name: field_of(snapshot, name).metadata.get("delta.typeChanges") for name in types}
+    assert recorded["s"] is None  # the struct's field changed
+    assert recorded["l"] == [
         {"fromType": "byte", "toType": "integer", "fieldPath": "element.element"},
         {"fromType": "integer", "toType": "long", "fieldPath": "element.element"},
     ]
@@ -170,14 +170,14 @@ def test_types_that_would_lose_values_or_break_a_rule_are_refused(tmp_path: Path
     data = pa.table({"id": pa.array([1], pa.int32()), "s": ["a"], "l": [[1]]})
     properties = {**WIDENING, "delta.constraints.c": "id > 0"}
     da.write(tmp_path, data, configuration=properties)
-    for column, wanted, said in [
+    for column, wanted, reported in [
         ("id", "smallint", "cannot become short"),
         ("s", "int", "cannot become integer"),
         ("l", "array<double>", "nested"),
         ("id", "bigint", "the constraint c"),
         ("nope", "int", "no column nope"),
     ]:
-        with pytest.raises(InvalidRequestError, match=said):
+        with pytest.raises(InvalidRequestError, match=reported):
             change_type(tmp_path, column, wanted)
     assert change_type(tmp_path, "id", "int").version is None
     set_properties(tmp_path, {"delta.enableTypeWidening": "false"})
@@ -205,9 +205,9 @@ def test_new_files_of_a_clustered_table_have_statistics_of_its_columns(
     assert len(paths[0]) == 2
     assert len(paths[1]) == 1
     stats = [json.loads(add.stats or "{}") for add in log.snapshot().add_files()]
-    told = [each["minValues"] for each in stats if each.get("minValues")]
-    assert len(told) == 1
-    assert set(told[0]) == {paths[0][0], paths[1][0]}
+    recorded = [each["minValues"] for each in stats if each.get("minValues")]
+    assert len(recorded) == 1
+    assert set(recorded[0]) == {paths[0][0], paths[1][0]}
     assert cluster_by(tmp_path, ["s.x", "v"]).version is None
     assert cluster_by(tmp_path, []).version == 3
     assert domain_of(log)["clusteringColumns"] == []
@@ -232,7 +232,7 @@ def test_clusterings_that_cannot_be_are_refused(tmp_path: Path) -> None:
     whole, partitioned = tmp_path / "whole", tmp_path / "partitioned"
     da.write(whole, data)
     da.write(partitioned, data, partition_by=["p"])
-    for target, columns, said in [
+    for target, columns, reported in [
         (whole, ["nope"], "no column nope"),
         (whole, ["b"], "no statistics"),
         (whole, ["l"], "no statistics"),
@@ -240,7 +240,7 @@ def test_clusterings_that_cannot_be_are_refused(tmp_path: Path) -> None:
         (whole, ["id", "ID"], "each named once"),
         (partitioned, ["id"], "either partitioned or clustered"),
     ]:
-        with pytest.raises(InvalidRequestError, match=said):
+        with pytest.raises(InvalidRequestError, match=reported):
             cluster_by(target, columns)
         assert DeltaLog(target).snapshot().version == 0
 

@@ -108,7 +108,7 @@ def test_a_table_that_was_replaced_is_restored(tmp_path: Path) -> None:
     assert rows(da.to_table(tmp_path)) == rows(first) == rows_by_deltalake(tmp_path)
 
 
-def test_what_is_there_is_left_or_told(tmp_path: Path) -> None:
+def test_an_existing_table_is_kept_or_reported(tmp_path: Path) -> None:
     da.write(tmp_path, pa.table({"id": [1]}))
     with pytest.raises(TableExistsError):
         create_table(tmp_path, SCHEMA)
@@ -130,7 +130,7 @@ def test_rows_that_somebody_adds_meanwhile_are_not_lost(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("arguments", "said"),
+    ("arguments", "message"),
     [
         ({"partition_by": ["nope"]}, "nope"),
         ({"cluster_by": ["nope"]}, "no column nope"),
@@ -139,9 +139,9 @@ def test_rows_that_somebody_adds_meanwhile_are_not_lost(tmp_path: Path) -> None:
     ],
 )
 def test_definitions_that_cannot_be_are_refused(
-    tmp_path: Path, arguments: dict[str, Any], said: str
+    tmp_path: Path, arguments: dict[str, Any], message: str
 ) -> None:
-    with pytest.raises(InvalidRequestError, match=said):
+    with pytest.raises(InvalidRequestError, match=message):
         create_table(tmp_path, SCHEMA, **arguments)
     assert list(tmp_path.iterdir()) == []
 
@@ -150,8 +150,8 @@ def test_the_terminal_clones_and_lists(tmp_path: Path) -> None:
     source, target = tmp_path / "s", tmp_path / "t"
     da.write(source, pa.table({"id": [1]}))
     da.write(source, pa.table({"id": [2]}))
-    said = output("clone", source, target, "--version", "0")
-    assert (said["source_version"], said["num_files"], said["version"]) == (0, 1, 0)
+    reported = output("clone", source, target, "--version", "0")
+    assert (reported["source_version"], reported["num_files"], reported["version"]) == (0, 1, 0)
     assert da.to_table(target)["id"].to_pylist() == [1]
     assert run("clone", source, target).exit_code == 1
     assert run("manifest", source).stdout == "Version 1: 2 files in 1 list.\n"

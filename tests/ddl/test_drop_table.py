@@ -314,7 +314,7 @@ def test_the_claim_of_a_drop_that_the_store_made_fail_stays(root: Path) -> None:
     assert files(root) == []
 
 
-def test_what_cannot_be_deleted_is_told_and_the_next_call_goes_on(root: Path) -> None:
+def test_a_file_that_cannot_be_deleted_is_reported_and_the_next_call_continues(root: Path) -> None:
     class Stubborn:
         def __init__(self, inner: Storage) -> None:
             self.inner = inner

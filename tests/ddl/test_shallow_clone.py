@@ -187,7 +187,7 @@ def test_properties_of_a_clone_are_those_of_its_first_version(
 
 
 @pytest.mark.parametrize(
-    ("properties", "said"),
+    ("properties", "message"),
     [
         pytest.param({"delta.enableRowTracking": "true"}, "no ids", id="row ids"),
         pytest.param({"delta.constraints.c": "id > 0"}, "constraint", id="a constraint"),
@@ -195,9 +195,9 @@ def test_properties_of_a_clone_are_those_of_its_first_version(
     ],
 )
 def test_a_property_that_a_clone_cannot_have_is_refused(
-    source: DeltaLog, tmp_path: Path, properties: dict[str, str], said: str
+    source: DeltaLog, tmp_path: Path, properties: dict[str, str], message: str
 ) -> None:
-    with pytest.raises(InvalidRequestError, match=said):
+    with pytest.raises(InvalidRequestError, match=message):
         shallow_clone(source, tmp_path / "clone", properties=properties)
     assert not DeltaLog(tmp_path / "clone").exists()
 
@@ -217,8 +217,10 @@ def test_rows_of_its_source_are_deleted_by_vectors_of_its_own(tmp_path: Path) ->
     expected = {2: 1, 3: 2, 4: 0, 5: 0, 9: 2}
     left = da.to_table(clone)
     assert dict(zip(left["id"].to_pylist(), left["v"].to_pylist(), strict=True)) == expected
-    told = da.read_changes(clone, start_version=1).read_all()
-    assert sorted(zip(told["id"].to_pylist(), told["_change_type"].to_pylist(), strict=True)) == [
+    changes = da.read_changes(clone, start_version=1).read_all()
+    assert sorted(
+        zip(changes["id"].to_pylist(), changes["_change_type"].to_pylist(), strict=True)
+    ) == [
         (1, "delete"),
         *((n, f"update_{image}") for n in (2, 3) for image in ("postimage", "preimage")),
         (9, "insert"),

@@ -396,7 +396,7 @@ def test_one_file_can_be_accounted_for_alone(tmp_path: Path) -> None:
     assert account(inputs / "a.jsonl", write_lake(tmp_path / "lake", rows)).balanced
 
 
-def test_of_many_problems_of_a_kind_the_first_are_told(tmp_path: Path) -> None:
+def test_the_first_problems_of_each_kind_are_reported(tmp_path: Path) -> None:
     result = account_with(
         tmp_path,
         lambda rows: rows["flights"].extend(

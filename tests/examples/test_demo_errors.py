@@ -37,9 +37,9 @@ def test_the_demo_of_an_input_that_cannot_be_read_ends_with_one_sentence(tmp_pat
     path = tmp_path / "absent.json"
     shown = run_demo(tmp_path, path)
     assert shown.returncode == 1
-    said = [line for line in shown.stdout.splitlines() if not line.startswith("Input:")]
-    assert len(said) == 1
-    assert "does not exist" in said[0]
+    output = [line for line in shown.stdout.splitlines() if not line.startswith("Input:")]
+    assert len(output) == 1
+    assert "does not exist" in output[0]
     assert "Traceback" not in shown.stdout + shown.stderr
 
 
@@ -64,13 +64,13 @@ def test_an_input_that_cannot_be_read_is_one_sentence(
         path.write_text(content)
     load_definitions(monkeypatch, path, str(tmp_path / "lake"))
     assert demo.main() == 1
-    (said,) = capsys.readouterr().out.splitlines()
-    assert str(path) in said
-    assert problem in said
+    (output,) = capsys.readouterr().out.splitlines()
+    assert str(path) in output
+    assert problem in output
     assert not (tmp_path / "lake").exists()
 
 
-def test_a_run_that_failed_is_told_by_the_sentence_of_its_error() -> None:
+def test_a_failed_run_is_shown_by_the_sentence_of_its_error() -> None:
     full = StorageError("/lake/t", "written", "no space is left; free some")
 
     @dg.op

@@ -27,7 +27,7 @@ def location(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Any:
 
 
 @pytest.mark.parametrize(
-    ("status", "said"),
+    ("status", "message"),
     [
         pytest.param(
             dg.DagsterRunStatus.STARTED, "run {id} of ingest_flights is under way", id="under way"
@@ -39,8 +39,8 @@ def location(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Any:
         ),
     ],
 )
-def test_files_are_asked_for_once_and_then_it_is_said_what_became_of_them(
-    location: Any, status: dg.DagsterRunStatus, said: str
+def test_files_are_requested_once_and_the_outcome_is_explained(
+    location: Any, status: dg.DagsterRunStatus, message: str
 ) -> None:
     with new_instance() as instance:
         ((request,), _, _) = evaluate(location, instance, "arrivals")
@@ -53,10 +53,10 @@ def test_files_are_asked_for_once_and_then_it_is_said_what_became_of_them(
                 tags={**request.tags, "dagster/run_key": str(request.run_key)},
             )
         )
-        expected = said.format(id=run.run_id[:8])
+        expected = message.format(id=run.run_id[:8])
         days = "2026-01-02 ... 2026-01-03"
-        asked, reason, _ = evaluate(location, instance, "arrivals")
-        assert (asked, reason) == ([], f"files of {days}: {expected}")
+        requested, reason, _ = evaluate(location, instance, "arrivals")
+        assert (requested, reason) == ([], f"files of {days}: {expected}")
 
 
 def test_late_records_waits_for_the_ingestion(location: Any) -> None:
@@ -64,8 +64,8 @@ def test_late_records_waits_for_the_ingestion(location: Any) -> None:
         assert evaluate(location, instance, "late_records")[:2] == ([], "no day is late")
         run = dg.DagsterRun(job_name="ingest_flights", status=dg.DagsterRunStatus.STARTED)
         instance.add_run(run)
-        said = f"run {run.run_id[:8]} of ingest_flights is under way"
-        assert evaluate(location, instance, "late_records")[:2] == ([], said)
+        reported = f"run {run.run_id[:8]} of ingest_flights is under way"
+        assert evaluate(location, instance, "late_records")[:2] == ([], reported)
 
 
 def test_a_file_from_before_the_first_day_is_a_sentence(location: Any, tmp_path: Path) -> None:

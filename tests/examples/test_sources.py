@@ -161,7 +161,7 @@ def test_a_file_that_cannot_be_opened_is_an_error(tmp_path: Path) -> None:
         list_inputs(tmp_path)
 
 
-def test_a_hidden_file_is_an_error_where_it_is_asked_for(tmp_path: Path) -> None:
+def test_a_hidden_file_is_an_error_if_it_is_requested(tmp_path: Path) -> None:
     with pytest.raises(InputError, match="hidden name"):
         list_inputs(write(tmp_path / "_a.jsonl"))
 

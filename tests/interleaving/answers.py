@@ -48,7 +48,7 @@ def _untrue_result(case: Case, name: str, result: object) -> Iterator[str]:
         makers = [each.who for each in case.commits() if each.version == version]
         if own:
             yield f"{name} says that it was done before, and committed version {own[0]}"
-        elif version is not None and not any(_asks_the_same(case, name, who) for who in makers):
+        elif version is not None and not any(_requests_same(case, name, who) for who in makers):
             yield f"{name} says that version {version} has done it before"
         return
     if operation.always_commits and version is None:
@@ -60,7 +60,7 @@ def _untrue_result(case: Case, name: str, result: object) -> Iterator[str]:
     yield from _untrue_figures(case, name, result)
 
 
-def _asks_the_same(case: Case, name: str, maker: str) -> bool:
+def _requests_same(case: Case, name: str, maker: str) -> bool:
     """Whether two operations are of one kind, or restored the same version."""
     if case.actors[name].operation is case.actors[maker].operation:
         return True
@@ -73,9 +73,12 @@ def _untrue_figures(case: Case, name: str, result: object) -> Iterator[str]:
     deletions = [step for step in case.run.steps if step.call.method == "delete_many"]
     deleted = sum(step.who == name and not step.error for step in deletions)
     match result:
-        case VacuumResult(deleted_files=told) | LogCleanupResult(deleted_files=told):
-            if told != deleted:
-                yield f"{name} says that it deleted {told} files, and deleted {deleted}"
+        case (
+            VacuumResult(deleted_files=reported_files)
+            | LogCleanupResult(deleted_files=reported_files)
+        ):
+            if reported_files != deleted:
+                yield f"{name} says that it deleted {reported_files} files, and deleted {deleted}"
     if isinstance(result, LogCleanupResult) and case.deleted_at is None:
         earliest = result.earliest_version
         if earliest is not None:
@@ -86,14 +89,16 @@ def _untrue_figures(case: Case, name: str, result: object) -> Iterator[str]:
 
 
 def _untrue_error(case: Case, name: str, error: BaseException) -> Iterator[str]:
-    said = f"{name} raised {type(error).__name__}: {error}"
+    reported = f"{name} raised {type(error).__name__}: {error}"
     if not isinstance(error, DeltaOpsError):
-        yield said
+        yield reported
         return
     kept = [version for version, commit in case.left_commits().items() if commit.who == name]
-    is_told = case.actors[name].operation.is_many or isinstance(error, CommitStateUnknownError)
-    if case.deleted_at is None and not (_is_provoked(case, name, error) and (is_told or not kept)):
-        yield said + (f"; and version {kept[0]} is its own" if kept else "")
+    is_reported = case.actors[name].operation.is_many or isinstance(error, CommitStateUnknownError)
+    if case.deleted_at is None and not (
+        _is_provoked(case, name, error) and (is_reported or not kept)
+    ):
+        yield reported + (f"; and version {kept[0]} is its own" if kept else "")
 
 
 def _is_split(case: Case, name: str) -> bool:

@@ -53,8 +53,8 @@ def _is_stray(case: Case, created: Created, deleted_at: int) -> bool:
 def _is_excused(case: Case, created: Created, deleted_at: int) -> bool:
     outcome = case.outcome(created)
     has_looked = case.last_look_before(created) > deleted_at
-    is_told = created.version is not None and isinstance(outcome.error, DeltaOpsError)
-    return not has_looked and (outcome.is_killed or is_told or _is_built_on(case, created))
+    is_reported = created.version is not None and isinstance(outcome.error, DeltaOpsError)
+    return not has_looked and (outcome.is_killed or is_reported or _is_built_on(case, created))
 
 
 def _is_built_on(case: Case, created: Created) -> bool:

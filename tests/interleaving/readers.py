@@ -51,10 +51,10 @@ def commit_differences(root: Path, start: int, end: int) -> Iterator[str]:
 
 def _last_of_files(places: Iterable[Path]) -> dict[str, str]:
     """The last action of each file: add or remove, by path."""
-    said: dict[str, str] = {}
+    recorded: dict[str, str] = {}
     for place in places:
         for line in place.read_text().splitlines():
             action = json.loads(line)
             for kind in {"remove", "add"} & action.keys():
-                said[action[kind]["path"]] = kind
-    return said
+                recorded[action[kind]["path"]] = kind
+    return recorded

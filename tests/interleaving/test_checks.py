@@ -83,7 +83,7 @@ def raise_an_error_of_python(_log: DeltaLog, _scene: Scene, _role: int) -> None:
     raise KeyError("p")
 
 
-def say_that_somebody_was_first(log: DeltaLog, _scene: Scene, _role: int) -> None:
+def report_a_conflict(log: DeltaLog, _scene: Scene, _role: int) -> None:
     raise CommitConflictError(log.uri, 6, "was there first")
 
 
@@ -92,10 +92,10 @@ def name_another_version(log: DeltaLog, scene: Scene, role: int) -> CommitResult
 
 
 def write_a_wrong_checksum(log: DeltaLog, _scene: Scene, _role: int) -> None:
-    said = json.loads(log.storage.read("_delta_log/00000000000000000004.crc"))
-    del said["txnId"]  # with it, the checksum would be another commit's
-    said["numFiles"] += 70
-    log.storage.create("_delta_log/00000000000000000005.crc", json.dumps(said).encode())
+    recorded = json.loads(log.storage.read("_delta_log/00000000000000000004.crc"))
+    del recorded["txnId"]  # with it, the checksum would be another commit's
+    recorded["numFiles"] += 70
+    log.storage.create("_delta_log/00000000000000000005.crc", json.dumps(recorded).encode())
 
 
 def write_a_wrong_compaction(log: DeltaLog, scene: Scene, role: int) -> object:
@@ -167,7 +167,7 @@ def broken(
             id="KeyError",
         ),
         pytest.param(
-            broken(say_that_somebody_was_first),
+            broken(report_a_conflict),
             "checkpoint",
             "broken[0:] checkpoint[0:]",
             "raised CommitConflictError",

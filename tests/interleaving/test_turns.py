@@ -64,7 +64,7 @@ def made(run: Run) -> str:
         pytest.param("a[0:9!] b[0:]", "a0 a1 a2 b0 b1 b2", id="who has ended is not killed"),
     ],
 )
-def test_calls_come_in_the_order_that_is_asked_for(fresh: Fresh, text: str, expected: str) -> None:
+def test_calls_come_in_the_requested_order(fresh: Fresh, text: str, expected: str) -> None:
     operations = {"a": reading("a", 3), "b": reading("b", 3)}
     run = run_in_turns(operations, fresh(), Order.from_text(text))
     assert made(run) == expected

@@ -107,7 +107,7 @@ def fields(value: Any, path: str = "") -> dict[str, str]:
 
 
 @pytest.mark.parametrize("operation", OPERATIONS)
-def test_actions_stand_in_the_order_of_the_reference(
+def test_actions_have_the_order_of_the_reference(
     commits: dict[str, tuple[list[Json], list[Json]]], operation: str
 ) -> None:
     theirs, ours = ([kind for action in side for kind in action] for side in commits[operation])

@@ -127,7 +127,7 @@ def time(seconds: float) -> datetime:
         pytest.param(60, 4, id="the last of its own"),
     ],
 )
-def test_a_time_stands_for_a_version_of_the_base_or_of_its_own(
+def test_a_time_selects_a_version_of_the_base_or_of_the_clone(
     branch: DeltaLog, tmp_path: Path, seconds: int, version: int
 ) -> None:
     commit(branch, "b3")
@@ -190,7 +190,7 @@ def test_a_first_commit_that_begins_with_times_comes_after_the_file_of_the_base(
         assert [entry.timestamp_ms for entry in log.history()] == [before + 1, before]
 
 
-def test_a_txn_of_the_base_is_told_with_its_version(branch: DeltaLog) -> None:
+def test_a_txn_of_the_base_is_found_with_its_version(branch: DeltaLog) -> None:
     commit(branch, "b3")
     txn = begin(branch)
     txn.set_transaction(("a", 1))

@@ -171,7 +171,7 @@ def calls_to_list(uri: str, options: dict[str, object], cache: RangeCache) -> tu
     return DeltaLog("", storage=storage).snapshot().files().num_rows, sorted(calls)
 
 
-def test_every_store_tells_what_it_needs(
+def test_every_store_reports_what_it_needs(
     place: tuple[str, dict[str, object]], large: Path, cache: RangeCache
 ) -> None:
     storage = open_storage(*place)

@@ -65,13 +65,13 @@ STRUCTS = {
 
 def table(root: Path, commits: list[list[Any]], kind: Kind, **properties: str) -> DeltaLog:
     """A log whose properties require this kind of checkpoint."""
-    protocol, asked, _ = kind
+    protocol, requested, _ = kind
     log = DeltaLog(root)
     for version, actions in enumerate(commits):
         first: list[Action] = (
             [
                 protocol,
-                metadata(configuration={**asked, **properties}, partition_columns=("p",)),
+                metadata(configuration={**requested, **properties}, partition_columns=("p",)),
             ]
             if version == 0
             else []
@@ -241,7 +241,7 @@ def test_the_table_says_which_kind(
 
 
 @pytest.mark.parametrize(
-    ("ask", "said"),
+    ("ask", "message"),
     [
         pytest.param(
             lambda log: write_checkpoint(log.snapshot(), now_ms=0, part_rows=2),
@@ -254,9 +254,9 @@ def test_the_table_says_which_kind(
     ],
 )
 def test_what_cannot_be_is_refused(
-    tmp_path: Path, ask: Callable[[DeltaLog], object], said: str
+    tmp_path: Path, ask: Callable[[DeltaLog], object], message: str
 ) -> None:
     log = table(tmp_path, [[]], SIDECARS)
-    with pytest.raises(InvalidRequestError, match=said):
+    with pytest.raises(InvalidRequestError, match=message):
         ask(log)
     assert not files_of_checkpoint(log)

@@ -61,7 +61,7 @@ def test_without_a_readable_checksum_there_is_nothing_to_compare(
 
 
 @pytest.mark.parametrize(
-    ("changed", "said"),
+    ("changed", "message"),
     [
         pytest.param({"numFiles": 3}, "numFiles is 3, and by the log it is 2", id="files"),
         pytest.param({"tableSizeBytes": 4}, "tableSizeBytes is 4", id="bytes"),
@@ -76,8 +76,8 @@ def test_without_a_readable_checksum_there_is_nothing_to_compare(
     ],
 )
 def test_a_checksum_that_the_log_contradicts_is_an_error_that_says_both(
-    snapshot: Snapshot, changed: dict[str, Any], said: str
+    snapshot: Snapshot, changed: dict[str, Any], message: str
 ) -> None:
     write_checksum(snapshot, {**RIGHT, **changed})
-    with pytest.raises(LogCorruptError, match=said):
+    with pytest.raises(LogCorruptError, match=message):
         validate_checksum(snapshot)

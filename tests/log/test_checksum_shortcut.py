@@ -154,7 +154,7 @@ def test_a_checksum_that_is_no_use_is_passed_over(log: DeltaLog, content: bytes)
 
 
 @pytest.mark.parametrize(
-    ("changed", "said"),
+    ("changed", "message"),
     [
         pytest.param({"metadata": json_body(NEWER)}, "metadata.id is 1+, and by", id="metadata"),
         pytest.param(
@@ -170,12 +170,12 @@ def test_a_checksum_that_is_no_use_is_passed_over(log: DeltaLog, content: bytes)
     ],
 )
 def test_a_checksum_that_the_checkpoint_contradicts_is_found_before_a_file_is_read(
-    log: DeltaLog, changed: dict[str, Any], said: str
+    log: DeltaLog, changed: dict[str, Any], message: str
 ) -> None:
     put(log, 3, **changed)
     snapshot = log.snapshot()
     for read in (snapshot.files, snapshot.tombstones, snapshot.transactions):
-        with pytest.raises(LogCorruptError, match=rf"{3:020d}\.crc: .*{said}"):
+        with pytest.raises(LogCorruptError, match=rf"{3:020d}\.crc: .*{message}"):
             read()
 
 

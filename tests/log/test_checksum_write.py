@@ -404,7 +404,7 @@ def test_transactions_that_may_expire_are_left_out(tmp_path: Path, since: int) -
     assert "setTransactions" not in table.said()
 
 
-def test_an_in_commit_timestamp_is_told_where_the_table_has_them(tmp_path: Path) -> None:
+def test_the_checksum_has_the_in_commit_timestamp_if_the_table_enables_it(tmp_path: Path) -> None:
     timed = metadata(configuration={"delta.enableInCommitTimestamps": "true"})
     table = Table(tmp_path)
     table.commit(inCommitTimestamp=7)

@@ -25,10 +25,10 @@ def lose(log: DeltaLog) -> int:
     """Commit, and replace the commit by another writer's; return its version."""
     version = commit_to_be_lost(log)
     checksum = Path(log.uri) / "_delta_log" / checksum_name(version)
-    said = json.loads(checksum.read_text())
+    recorded = json.loads(checksum.read_text())
     # A value that no commit of ours would change.
-    said["protocol"] = {"minReaderVersion": 1, "minWriterVersion": 4}
-    checksum.write_text(json.dumps(said))
+    recorded["protocol"] = {"minReaderVersion": 1, "minWriterVersion": 4}
+    checksum.write_text(json.dumps(recorded))
     replace_commit(log, version, THEIRS)
     return version
 
@@ -81,7 +81,7 @@ def log(tmp_path: Path) -> DeltaLog:
 
 
 @PLACES
-def test_a_reader_goes_by_the_commit_that_stands(log: DeltaLog, place: Place) -> None:
+def test_a_reader_goes_by_the_commit_in_the_log(log: DeltaLog, place: Place) -> None:
     place(log)
     snapshot = log.snapshot()
     assert (snapshot.protocol, snapshot.metadata) == (PROTOCOL, metadata())
@@ -124,8 +124,8 @@ def marks_of(log: DeltaLog) -> list[tuple[int, str, str | None]]:
 
 def txn_id_said(log: DeltaLog, version: int) -> str:
     place = Path(log.uri) / "_delta_log" / checksum_name(version)
-    said: str = json.loads(place.read_text())["txnId"]
-    return said
+    recorded: str = json.loads(place.read_text())["txnId"]
+    return recorded
 
 
 @pytest.mark.parametrize("has_checkpoint", [False, True], ids=["read", "known from opening"])
@@ -158,7 +158,7 @@ def test_a_commit_of_which_nothing_says_so_is_not_lost(
 
 
 @pytest.mark.parametrize("content", [b"", b"{", b'{"numFiles":3}', b"[1]", b"[" * 100_000])
-def test_a_checksum_that_tells_nothing_makes_no_lost_commit(log: DeltaLog, content: bytes) -> None:
+def test_a_checksum_without_a_txn_id_makes_no_lost_commit(log: DeltaLog, content: bytes) -> None:
     (Path(log.uri) / "_delta_log" / checksum_name(2)).write_bytes(content)
     assert marks_of(log) == []
 
@@ -171,26 +171,26 @@ def test_a_checksum_that_tells_nothing_makes_no_lost_commit(log: DeltaLog, conte
         pytest.param(1_000, 40_000, id="a large commit with a long first line"),
     ],
 )
-@pytest.mark.parametrize("stands", [True, False])
+@pytest.mark.parametrize("is_current", [True, False])
 def test_the_commit_of_a_checkpoint_is_compared_too(
-    log: DeltaLog, files: int, padding: int, stands: bool
+    log: DeltaLog, files: int, padding: int, is_current: bool
 ) -> None:
     named = [add(f"theirs {number}") for number in range(files)]
     theirs = replace_commit(log, 2, *named, userMetadata="x" * padding)
     write_checkpoint(log.snapshot(), now_ms=0)
     place = Path(log.uri) / "_delta_log" / checksum_name(2)
-    said = json.loads(place.read_text())
-    place.write_text(json.dumps({**said, "txnId": theirs if stands else said["txnId"]}))
+    recorded = json.loads(place.read_text())
+    place.write_text(json.dumps({**recorded, "txnId": theirs if is_current else recorded["txnId"]}))
     found = log.snapshot().state_checksum
-    assert (found.checksum is not None, found.lost is None) == (stands, stands)
+    assert (found.checksum is not None, found.lost is None) == (is_current, is_current)
 
 
 def test_where_the_commit_of_a_checkpoint_is_gone_the_checkpoint_is_opened(log: DeltaLog) -> None:
     version = log.snapshot().version
     write_checkpoint(log.snapshot(), now_ms=0)
     (Path(log.uri) / "_delta_log" / commit_name(version)).unlink()
-    said = log.snapshot().state_checksum
-    assert (said.checksum, said.lost) == (None, None)
+    reported = log.snapshot().state_checksum
+    assert (reported.checksum, reported.lost) == (None, None)
     assert log.snapshot().num_files == 3
 
 

@@ -35,11 +35,11 @@ def by_deltalake(place: str) -> None:
 
 
 @pytest.mark.parametrize("writer", [by_delta_ops, by_deltalake])
-def test_a_commit_tells_what_came_and_went(tmp_path: Path, writer: object) -> None:
+def test_a_commit_reports_added_and_removed_rows(tmp_path: Path, writer: object) -> None:
     assert callable(writer)
     place = str(tmp_path / "t")
     writer(place)
     entries = sorted(DeltaLog(place).history(), key=lambda entry: entry.version)
-    told = [rows_text(entry.operation, entry.operation_metrics) for entry in entries]
-    assert told == ["+3", "-1", "+1", "+3", ""]
+    reported = [rows_text(entry.operation, entry.operation_metrics) for entry in entries]
+    assert reported == ["+3", "-1", "+1", "+3", ""]
     assert all(files_text(entry.operation_metrics).startswith("+") for entry in entries[:4])

@@ -98,13 +98,13 @@ def test_history_goes_on_below_a_commit_that_is_gone(tmp_path: Path) -> None:
     assert live_paths(log) == {f"{v}.parquet" for v in range(6)}
 
 
-def test_history_tells_of_all_commits_but_the_one_that_is_gone(tmp_path: Path) -> None:
+def test_history_shows_all_commits_except_a_missing_commit(tmp_path: Path) -> None:
     log_of(tmp_path)
     log = disturbed(tmp_path, lambda _: commit_file(tmp_path, 1).unlink(missing_ok=True))
     assert [entry.version for entry in log.history()] == [5, 4, 3, 2, 0]
 
 
-def test_history_tells_of_all_commits_above_a_damaged_one(tmp_path: Path) -> None:
+def test_history_shows_all_commits_above_a_damaged_commit(tmp_path: Path) -> None:
     log = log_of(tmp_path)
     commit_file(tmp_path, 1).write_text("{")
     entries = log.history()
@@ -113,7 +113,7 @@ def test_history_tells_of_all_commits_above_a_damaged_one(tmp_path: Path) -> Non
         next(entries)
 
 
-def test_the_newest_commit_is_told_of_before_others_are_read(tmp_path: Path) -> None:
+def test_the_newest_commit_is_returned_before_others_are_read(tmp_path: Path) -> None:
     log_of(tmp_path)
     read: list[str] = []
 

@@ -239,8 +239,8 @@ def test_a_contradiction_is_an_error_that_names_the_file(
 
 
 def test_the_same_protocol_twice_is_no_contradiction(log: DeltaLog) -> None:
-    said = {"minReaderVersion": 1, "minWriterVersion": 2}
-    rewritten(log, with_row({"protocol": said}))
+    recorded = {"minReaderVersion": 1, "minWriterVersion": 2}
+    rewritten(log, with_row({"protocol": recorded}))
     assert DeltaLog(log.uri).snapshot().protocol == Protocol(
         min_reader_version=1, min_writer_version=2
     )

@@ -58,7 +58,7 @@ def opened(folder: Path, gate: Gate, owner: type) -> Any:
     return gated if owner is Snapshot else Content(snapshot=gated, now_ms=0)
 
 
-def asked_for(holder: object, name: str) -> Callable[[], Any]:
+def access_to(holder: object, name: str) -> Callable[[], Any]:
     return lambda: getattr(holder, name)
 
 
@@ -70,8 +70,8 @@ def test_a_value_of_a_slow_table_holds_up_no_other_table(
     table(tmp_path / "other")
     slow = opened(tmp_path / "slow", gate, owner)
     other = opened(tmp_path / "other", Gate(), owner)
-    with gate.holding([asked_for(slow, name)]):
-        value = call_in_thread(asked_for(other, name)).result(PATIENCE_S / 2)
+    with gate.holding([access_to(slow, name)]):
+        value = call_in_thread(access_to(other, name)).result(PATIENCE_S / 2)
     assert value is getattr(other, name)
 
 
@@ -83,7 +83,7 @@ def test_a_child_forked_while_a_value_is_computed_computes_it(
     table(tmp_path)
     slow = opened(tmp_path, gate, owner)
     expected = getattr(opened(tmp_path, Gate(), owner), name)
-    with gate.holding([asked_for(slow, name)]):
+    with gate.holding([access_to(slow, name)]):
         assert call_in_child(lambda: getattr(slow, name) == expected)
     assert getattr(slow, name) == expected
 

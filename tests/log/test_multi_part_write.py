@@ -89,7 +89,7 @@ def test_parts_that_are_there_are_left_alone_and_there_is_one_part_more(
     assert by_deltalake(tmp_path) == foreign
 
 
-def test_the_whole_file_stands_until_all_parts_are_there(tmp_path: Path) -> None:
+def test_the_whole_file_stays_until_all_parts_exist(tmp_path: Path) -> None:
     log = busy(PARTS, tmp_path)
     place = tmp_path / "_delta_log" / checkpoint_name(5)
     seen: list[tuple[int, bool]] = []

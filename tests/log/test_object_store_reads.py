@@ -64,7 +64,7 @@ def uploaded(server: S3Server, checkpoint: bytes, version: int, num_after: int) 
     return DeltaLog(f"s3://{bucket}/t", server.storage_options)
 
 
-def bytes_asked(requests: Sequence[Request]) -> int:
+def requested_bytes(requests: Sequence[Request]) -> int:
     """The total length of the requests' ranges; every request has a range."""
     bounds = [request.byte_range.removeprefix("bytes=").split("-") for request in requests]
     return sum(int(last) - int(first) + 1 for first, last in bounds)
@@ -101,11 +101,11 @@ def test_of_a_large_checkpoint_the_footer_and_the_wanted_columns_are_read_once(
     of_checkpoint = [each for each in opening if each.byte_range]
     assert kinds(opening) == {"GET": 1 + len(of_checkpoint), "LIST": 1}
     assert [each.byte_range.endswith(end) for each in of_checkpoint].count(True) == 1
-    assert bytes_asked(of_checkpoint) < len(checkpoint) / 5
+    assert requested_bytes(of_checkpoint) < len(checkpoint) / 5
     assert {each.kind for each in listing} == {"GET"}
     assert not any(each.byte_range.endswith(end) for each in listing)
-    assert bytes_asked(listing) < bytes_asked(reading) / 5
-    assert bytes_asked(reading) < len(checkpoint)
+    assert requested_bytes(listing) < requested_bytes(reading) / 5
+    assert requested_bytes(reading) < len(checkpoint)
 
 
 def test_of_each_row_group_only_the_columns_without_files_are_read_to_open_a_table(

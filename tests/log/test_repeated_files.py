@@ -42,7 +42,7 @@ def log(tmp_path: Path, request: pytest.FixtureRequest) -> DeltaLog:
     return twice(DeltaLog(tmp_path), keep_checksum=request.param)
 
 
-def test_files_that_stand_twice_in_a_checkpoint_count_once(log: DeltaLog) -> None:
+def test_files_that_occur_twice_in_a_checkpoint_count_once(log: DeltaLog) -> None:
     snapshot = log.snapshot()
     assert snapshot.num_files == 3
     assert len(snapshot.files(["path"])) == 3

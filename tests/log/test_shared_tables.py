@@ -61,5 +61,5 @@ def test_tables_that_no_reader_may_open_are_refused(name: str) -> None:
         DeltaLog(TABLES / name).snapshot()
 
 
-def test_a_folder_without_a_log_is_told_apart() -> None:
+def test_a_folder_without_a_log_is_recognized() -> None:
     assert not DeltaLog(TABLES / "golden" / "no-delta-log-folder" / "delta").exists()

@@ -50,7 +50,7 @@ def checkpointed(root: Path, commits: list[list[Any]], **properties: str) -> Del
 
 
 def again(
-    log: DeltaLog, actions: Sequence[Any], *, now_ms: int = 0, ask_deltalake: bool = True
+    log: DeltaLog, actions: Sequence[Any], *, now_ms: int = 0, compare_deltalake: bool = True
 ) -> tuple[WrittenCheckpoint, set[str], set[str]]:
     """One more commit and its checkpoint, equal to the replay; sidecars before and after.
 
@@ -60,14 +60,14 @@ def again(
     before = log.snapshot()
     create_commit(log.storage, log.log_directory, before.version + 1, actions)
     expected = state(log.snapshot())
-    foreign = by_deltalake(Path(log.uri)) if ask_deltalake else None
+    foreign = by_deltalake(Path(log.uri)) if compare_deltalake else None
     written = write_checkpoint(log.snapshot(), now_ms=now_ms)
     assert written is not None
     after = log.snapshot()
     assert after.commits_since_checkpoint == 0
     if not now_ms:
         assert state(after) == expected
-    if ask_deltalake:
+    if compare_deltalake:
         assert by_deltalake(Path(log.uri)) == foreign
     return written, named(before), named(after)
 
@@ -132,7 +132,9 @@ def test_a_sidecar_is_written_anew_if_one_of_its_files_changes(
     tmp_path: Path, change: list[Any]
 ) -> None:
     log = checkpointed(tmp_path, [files(0, 40)])
-    written, before, after = again(log, change, ask_deltalake=change[0].path != "p=a b/12.parquet")
+    written, before, after = again(
+        log, change, compare_deltalake=change[0].path != "p=a b/12.parquet"
+    )
     assert len(before & after) == written.num_reused == 3
     (gone,) = before - after
     assert "p=a%20b/12.parquet" in {row["add"]["path"] for row in rows_of(log, gone)}
@@ -192,8 +194,8 @@ def test_fold(sizes: list[int], num_new: int, stay: list[int]) -> None:
 
 def test_other_columns_are_written_for_all_files(tmp_path: Path) -> None:
     log = checkpointed(tmp_path, [files(0, 20, stats='{"numRecords":1}')])
-    asked = {"delta.checkpointPolicy": "v2", "delta.checkpoint.writeStatsAsStruct": "true"}
-    changed = metadata(configuration=asked, partition_columns=("p",))
+    requested = {"delta.checkpointPolicy": "v2", "delta.checkpoint.writeStatsAsStruct": "true"}
+    changed = metadata(configuration=requested, partition_columns=("p",))
     written, before, after = again(log, [changed])
     assert (written.num_reused, before & after) == (0, set())
     rows = [row["add"] for name in after for row in rows_of(log, name)]
@@ -205,19 +207,19 @@ def test_a_copy_of_the_table_goes_on_from_its_sidecars(tmp_path: Path) -> None:
     shutil.copytree(tmp_path / "t", tmp_path / "copy")
     log = DeltaLog(tmp_path / "copy")
     gone = remove(f"{tmp_path}/copy/p=a b/12.parquet", deletion_timestamp=1)
-    written, _, _ = again(log, [gone], ask_deltalake=False)
+    written, _, _ = again(log, [gone], compare_deltalake=False)
     assert (written.num_reused, written.num_add_files) == (3, 39)
 
 
 def test_files_that_are_named_by_their_place_are_looked_at_each_time(tmp_path: Path) -> None:
     here = [add(f"{tmp_path}/t/{i}.parquet", partition_values={"p": None}) for i in range(10)]
     log = checkpointed(tmp_path / "t", [here])
-    written, _, _ = again(log, files(100, 1), ask_deltalake=False)
+    written, _, _ = again(log, files(100, 1), compare_deltalake=False)
     assert written.num_reused == 0
     shutil.move(tmp_path / "t", tmp_path / "moved")
     moved = DeltaLog(tmp_path / "moved")
     gone = remove(f"{tmp_path}/t/3.parquet", deletion_timestamp=1)
-    again(moved, [gone], ask_deltalake=False)
+    again(moved, [gone], compare_deltalake=False)
     assert moved.snapshot().num_files == 10
 
 

@@ -55,7 +55,7 @@ def table(root: Path, *seconds: float) -> DeltaLog:
         pytest.param(20.0004, 2, id="within the millisecond of the last"),
     ],
 )
-def test_a_time_stands_for_the_last_version_before_it(
+def test_a_time_selects_the_last_version_before_it(
     tmp_path: Path, seconds: float, version: int
 ) -> None:
     log = table(tmp_path, 0, 10, 20)
@@ -110,7 +110,7 @@ def test_after_a_clean_up_the_earliest_that_is_left_is_named(tmp_path: Path) -> 
 
 
 @pytest.mark.parametrize(("day", "version"), [(date(2026, 1, 31), 1), (date(2026, 2, 1), 3)])
-def test_a_date_stands_for_its_midnight_as_its_text_does(
+def test_a_date_means_its_midnight_as_its_text_does(
     tmp_path: Path, day: date, version: int
 ) -> None:
     log = table(tmp_path, -2 * HALF_DAY_S, -HALF_DAY_S, 1, HALF_DAY_S, 2 * HALF_DAY_S)
@@ -231,7 +231,7 @@ def test_own_times_of_before_they_were_dropped_and_taken_up_again_do_not_count(
     ]
 
 
-def test_own_times_of_a_table_that_cannot_be_opened_are_told_as_they_stand(tmp_path: Path) -> None:
+def test_own_times_of_a_table_that_cannot_be_opened_are_used_unchecked(tmp_path: Path) -> None:
     log = with_own_times(tmp_path, 0, 10)
     unknown = Protocol(min_reader_version=99, min_writer_version=99)
     create_commit(log.storage, log.log_directory, 2, [unknown])
@@ -305,15 +305,20 @@ def test_a_first_line_of_any_length_is_read(tmp_path: Path) -> None:
     assert log.snapshot(timestamp=at(10)).version == 1
 
 
-def test_what_a_writer_said_in_a_way_of_its_own_is_kept_apart(tmp_path: Path) -> None:
+def test_commit_info_of_an_unknown_form_is_kept_separately(tmp_path: Path) -> None:
     log = DeltaLog(tmp_path)
-    said = {"operation": 5, "operationParameters": "x", "operationMetrics": [1], "engineInfo": {}}
-    actions: list[Action] = [CommitInfo(values=said), PROTOCOL, metadata()]
+    recorded = {
+        "operation": 5,
+        "operationParameters": "x",
+        "operationMetrics": [1],
+        "engineInfo": {},
+    }
+    actions: list[Action] = [CommitInfo(values=recorded), PROTOCOL, metadata()]
     create_commit(log.storage, log.log_directory, 0, actions)
     (entry,) = log.history()
     assert (entry.operation, entry.engine_info, entry.user_metadata) == (None, None, None)
     assert (entry.operation_parameters, entry.operation_metrics) == ({}, {})
-    assert entry.commit_info == said
+    assert entry.commit_info == recorded
 
 
 def test_a_commit_without_commit_info_has_a_history(tmp_path: Path) -> None:

@@ -22,8 +22,8 @@ def test_on_a_disk_every_acknowledged_commit_is_there_once(
     ran = race(str(table), {}, writers=8, commits=50, seed=2)
     report(f"8 writers on a faulty disk: {ran}")
     check(ran, DeltaLog(table))
-    assert len(ran.told) == 400
-    acknowledged = sum(told.is_acknowledged for told in ran.told)
+    assert len(ran.writes) == 400
+    acknowledged = sum(write.is_acknowledged for write in ran.writes)
     assert len(rows_by_deltalake(table)) >= 3 * acknowledged
 
 
@@ -34,4 +34,4 @@ def test_on_an_object_store_every_acknowledged_commit_is_there_once(
     ran = race(uri, s3_server.storage_options, writers=8, commits=50, seed=3)
     report(f"8 writers on a faulty S3 server: {ran}")
     check(ran, DeltaLog(uri, s3_server.storage_options))
-    assert len(ran.told) == 400
+    assert len(ran.writes) == 400

@@ -50,8 +50,8 @@ def test_a_writer_killed_at_random_moments_loses_and_doubles_nothing(tmp_path: P
     foreign: list[tuple[str, str]] = []
     acknowledged = -1
     for number in range(ROUNDS):
-        told = run_until_killed(table, chance.uniform(0, LONGEST_LIFE_S))
-        acknowledged = max([acknowledged, *told])
+        reported = run_until_killed(table, chance.uniform(0, LONGEST_LIFE_S))
+        acknowledged = max([acknowledged, *reported])
         if not DeltaLog(table).exists():
             continue
         stored = DeltaLog(table).snapshot().transactions()[APP_ID].version

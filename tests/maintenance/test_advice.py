@@ -135,7 +135,7 @@ def test_what_is_promised_of_a_column_is_kept(table_of: TableOf, column: str, ma
     assert promised(advice, column) > 0.2
 
 
-def test_columns_that_are_asked_for_by_turns_are_best_together(table_of: TableOf) -> None:
+def test_columns_that_are_filtered_by_turns_are_best_together(table_of: TableOf) -> None:
     log = table_of()
     numbers = some_numbers()
     reads = read(

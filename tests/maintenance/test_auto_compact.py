@@ -46,7 +46,7 @@ def test_writes_put_files_together_once_there_are_many(tmp_path: Path) -> None:
     assert rows(da.to_table(tmp_path)) == rows(pa.table({"id": range(20), "day": ["a"] * 20}))
 
 
-def test_the_commit_says_that_nobody_asked(tmp_path: Path) -> None:
+def test_the_commit_says_that_it_was_automatic(tmp_path: Path) -> None:
     for number in range(4):
         append(tmp_path, number)
     entry = next(DeltaLog(tmp_path).history())
@@ -67,7 +67,7 @@ def test_only_partitions_that_are_written_to_are_compacted(tmp_path: Path) -> No
 
 
 @pytest.mark.parametrize("value", [None, "false"])
-def test_a_table_that_does_not_ask_for_it_is_left(tmp_path: Path, value: str | None) -> None:
+def test_a_table_without_the_property_is_left(tmp_path: Path, value: str | None) -> None:
     properties = {} if value is None else {"delta.autoOptimize.autoCompact": value}
     for number in range(8):
         data = pa.table({"id": [number]})

@@ -78,11 +78,11 @@ def _by_name(stats: dict[str, Any], names: dict[str, str]) -> dict[str, Any]:
     return {
         part: {
             names[name]: list(value.values()) if isinstance(value, dict) else value
-            for name, value in said.items()
+            for name, value in reported.items()
         }
-        if isinstance(said, dict)
-        else said
-        for part, said in stats.items()
+        if isinstance(reported, dict)
+        else reported
+        for part, reported in stats.items()
     }
 
 
@@ -99,17 +99,19 @@ def test_new_clustering_columns_get_theirs(tmp_path: Path) -> None:
 def test_what_is_said_stays_digit_by_digit(tmp_path: Path) -> None:
     da.write(tmp_path, DATA, configuration=NONE)
     [add] = DeltaLog(tmp_path).snapshot().add_files()
-    said = '{"numRecords":2,"minValues":{"s":{"x":5.00}},"nullCount":{"s":{"x":1}},"by":{"is":"x"}}'
+    reported = (
+        '{"numRecords":2,"minValues":{"s":{"x":5.00}},"nullCount":{"s":{"x":1}},"by":{"is":"x"}}'
+    )
     transaction = begin(DeltaLog(tmp_path))
-    transaction.apply(Describe(files=(replace(add, stats=said, data_change=False),)))
+    transaction.apply(Describe(files=(replace(add, stats=reported, data_change=False),)))
     transaction.commit(operation="COMPUTE STATS")
     set_properties(tmp_path, {"delta.dataSkippingNumIndexedCols": "-1"})
     backfill_statistics(tmp_path)
     [described] = DeltaLog(tmp_path).snapshot().add_files()
     assert '"x":5.00' in (described.stats or "")
     assert '"by":{"is":"x"}' in (described.stats or "")
-    told = json.loads(described.stats or "")["maxValues"]
-    assert told == {"id": 2, "s": {"x": 5, "y": "b"}, "p": "a"}
+    recorded = json.loads(described.stats or "")["maxValues"]
+    assert recorded == {"id": 2, "s": {"x": 5, "y": "b"}, "p": "a"}
 
 
 def test_columns_that_a_file_does_not_have_are_null_in_it(tmp_path: Path) -> None:
@@ -149,7 +151,7 @@ def test_a_file_that_is_changed_meanwhile_is_a_conflict(tmp_path: Path) -> None:
     assert DeltaLog(tmp_path).snapshot().version == 2
 
 
-def test_footers_that_cannot_be_read_are_told(tmp_path: Path) -> None:
+def test_footers_that_cannot_be_read_are_reported(tmp_path: Path) -> None:
     da.write(tmp_path, DATA, configuration=NONE)
     da.write(tmp_path, DATA)
     set_properties(tmp_path, {"delta.dataSkippingNumIndexedCols": "32"})
@@ -159,12 +161,12 @@ def test_footers_that_cannot_be_read_are_told(tmp_path: Path) -> None:
     assert result.described_files == 1
     assert len(result.failures) == 1
     assert "is not the Parquet file" in result.failures[0]
-    told = CliRunner().invoke(cli, ["backfill-statistics", str(tmp_path)])
-    assert told.exit_code == 1
-    assert "1 file cannot be described" in told.output
+    printed = CliRunner().invoke(cli, ["backfill-statistics", str(tmp_path)])
+    assert printed.exit_code == 1
+    assert "1 file cannot be described" in printed.output
 
 
-def test_what_no_footer_tells_is_not_asked_for_again_and_again(tmp_path: Path) -> None:
+def test_statistics_that_no_footer_has_are_not_requested_repeatedly(tmp_path: Path) -> None:
     pq.write_table(DATA.select(["id"]), tmp_path / "bare.parquet", write_statistics=False)
     da.convert(tmp_path)
     versions = [backfill_statistics(tmp_path).version for _ in range(2)]
@@ -179,7 +181,7 @@ def test_the_terminal_says_what_is_done(tmp_path: Path) -> None:
     command = ["backfill-statistics", str(tmp_path)]
     assert "Would describe 1 file of 1" in run(cli, [*command, "--dry-run"]).output
     assert "Version 2 describes 1 file of 1" in run(cli, command).output
-    told = json.loads(run(cli, [*command, "--json"]).output)
-    assert (told["num_files"], told["lacking_files"], told["version"]) == (1, 0, None)
+    printed = json.loads(run(cli, [*command, "--json"]).output)
+    assert (printed["num_files"], printed["lacking_files"], printed["version"]) == (1, 0, None)
     assert repair(tmp_path).plan.is_healthy
     optimize(tmp_path)

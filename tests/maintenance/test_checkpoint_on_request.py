@@ -76,7 +76,7 @@ def test_without_a_table_there_is_nothing_to_checkpoint(tmp_path: Path) -> None:
         create_checkpoint(Table(tmp_path / "t").log)
 
 
-def test_the_hook_and_the_request_write_the_kind_that_the_table_asks_for(tmp_path: Path) -> None:
+def test_the_hook_and_the_request_write_the_checkpoint_kind_of_the_table(tmp_path: Path) -> None:
     table = Table(tmp_path / "t")
     properties = {"delta.checkpointPolicy": "v2", "delta.checkpointInterval": "3"}
     for number in range(5):

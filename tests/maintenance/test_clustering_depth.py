@@ -80,7 +80,7 @@ def overlapping(root: Path) -> DeltaLog:
     return DeltaLog(root)
 
 
-def test_clustering_makes_a_deep_table_flat_and_health_asks_for_it(tmp_path: Path) -> None:
+def test_clustering_reduces_the_depth_and_health_recommends_it(tmp_path: Path) -> None:
     log = overlapping(tmp_path)
     (finding,) = [each for each in health(log).findings if each.measure == "clustering_depth"]
     assert (finding.value, finding.verdict, finding.operation) == (6, "due", "optimize")

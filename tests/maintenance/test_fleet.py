@@ -126,11 +126,11 @@ def test_data_directories_are_not_listed(tmp_path: Path) -> None:
     assert len(find_tables_in(storage, nested=False).tables) == 3
     listed = sorted(path for method, path in calls if method == "list_directories")
     assert listed == ["", "zone"]
-    asked = [path for method, path in calls if method == "is_directory"]
-    assert len(asked) == len(calls) - 2 == 5
+    requests = [path for method, path in calls if method == "is_directory"]
+    assert len(requests) == len(calls) - 2 == 5
 
 
-def test_a_folder_that_cannot_be_looked_into_is_told_and_stops_nothing(
+def test_a_folder_that_cannot_be_listed_is_reported_and_stops_nothing(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     table_at(tmp_path / "a")
@@ -229,16 +229,16 @@ def broken_tables(root: Path, monkeypatch: pytest.MonkeyPatch) -> dict[str, str]
 def test_broken_tables_do_not_stop_the_rest(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    said = broken_tables(tmp_path, monkeypatch)
+    reported = broken_tables(tmp_path, monkeypatch)
     table_at(tmp_path / "a_whole_one")
     table_at(tmp_path / "z_whole_one")
-    tables = [str(tmp_path / name) for name in ("a_whole_one", *said, "z_whole_one")]
+    tables = [str(tmp_path / name) for name in ("a_whole_one", *reported, "z_whole_one")]
     shutil.rmtree(tmp_path / "gone")
     rows = list(fleet_health(tables))
     assert [row.table for row in rows] == tables
     assert rows[0].report is not None
     assert rows[-1].report is not None
-    for (name, word), row in zip(said.items(), rows[1:-1], strict=True):
+    for (name, word), row in zip(reported.items(), rows[1:-1], strict=True):
         assert row.report is None, name
         assert row.failure is not None
         assert word in row.failure.message
@@ -293,7 +293,7 @@ def test_rows_come_in_the_order_of_the_tables(tmp_path: Path, max_concurrency: i
     assert all(isinstance(row, TableHealth) and row.report for row in rows)
 
 
-def test_maintenance_does_what_health_asks_for(tmp_path: Path) -> None:
+def test_maintenance_does_what_health_recommends(tmp_path: Path) -> None:
     busy, idle = fragmented(tmp_path / "busy"), Table(tmp_path / "idle")
     idle.write([1])
     before = {name: (tmp_path / name / "_delta_log").stat().st_mtime_ns for name in ("idle",)}
@@ -347,7 +347,7 @@ def test_files_that_are_gone_are_left_for_a_person(tmp_path: Path) -> None:
     assert {add.path for add in left.add_files()} == {bare.path, other.path}
 
 
-def test_what_was_done_before_an_operation_failed_is_told(tmp_path: Path) -> None:
+def test_work_done_before_a_failure_is_reported(tmp_path: Path) -> None:
     table = overwritten(tmp_path)
     table.write([4], "c")
     for add_file in table.log.snapshot().add_files():
@@ -384,7 +384,7 @@ def test_maintenance_that_fails_is_a_row(tmp_path: Path) -> None:
     assert whole.log.snapshot().num_files == 2
 
 
-def test_a_table_that_fails_late_tells_what_was_done_before(tmp_path: Path) -> None:
+def test_a_table_that_fails_late_reports_what_was_done_before(tmp_path: Path) -> None:
     table = fragmented(tmp_path)
 
     def fail(_number: int, method: str, path: str, _when: str) -> None:

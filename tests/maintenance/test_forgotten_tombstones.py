@@ -117,7 +117,7 @@ def test_a_longer_retention_is_refused_where_the_log_has_a_hole(tmp_path: Path) 
     assert table.data_files() == before
 
 
-def test_to_read_many_commits_tells_how_far_it_is(tmp_path: Path) -> None:
+def test_reading_many_commits_reports_progress(tmp_path: Path) -> None:
     log = write_log(tmp_path, [[add(str(number))] for number in range(2)])
     for version in range(2, 1001):
         copied = tmp_path / "_delta_log" / commit_name(version)

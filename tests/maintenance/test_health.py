@@ -402,15 +402,15 @@ def test_few_of_the_removed_files_are_looked_for_by_name(tmp_path: Path) -> None
     log = write_log(tmp_path, [[], removed])
     assert finding(log, "expired_tombstones").verdict == "ok"
     assert looked_at(log).figures.expired_tombstones == 1000
-    asked: list[str] = []
+    requests: list[str] = []
 
-    class Asked(CountingStorage):
+    class CountingReads(CountingStorage):
         def find(self, paths: Iterable[str]) -> Iterator[FileInfo]:
-            asked.extend(paths)
-            return super().find(asked)
+            requests.extend(paths)
+            return super().find(requests)
 
-    looked_at(DeltaLog("", storage=Asked(log.storage, lambda *_: None)))
-    assert 1 <= len(asked) <= 16
+    looked_at(DeltaLog("", storage=CountingReads(log.storage, lambda *_: None)))
+    assert 1 <= len(requests) <= 16
 
 
 OLD_VECTOR = DeletionVector(

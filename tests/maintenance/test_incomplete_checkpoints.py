@@ -283,7 +283,7 @@ def test_a_hint_that_names_a_checkpoint_with_a_part_lost_goes_with_the_rest(tmp_
         assert not checkpoint_files(root), where
 
 
-def test_what_cannot_be_deleted_is_told(tmp_path: Path) -> None:
+def test_files_that_cannot_be_deleted_are_reported(tmp_path: Path) -> None:
     table = aged(tmp_path / "t")
     create_checkpoint(table.log)
     append(table.log)

@@ -59,7 +59,7 @@ def test_a_second_run_has_nothing_to_do(tmp_path: Path, full: bool) -> None:
     assert (again.plan.has_work, again.version) == (False, None)
 
 
-def test_the_commit_tells_what_it_did_as_the_reference_does(tmp_path: Path) -> None:
+def test_the_commit_has_the_metrics_of_the_reference(tmp_path: Path) -> None:
     log = scattered(tmp_path)
     optimize(log, zorder_by=["id", "x"], target_size=FILE)
     info = info_of(log, 6)
@@ -175,7 +175,7 @@ def test_a_clustered_table_has_no_other_order(tmp_path: Path) -> None:
         optimize(log, zorder_by=["x"])
 
 
-def test_an_engine_that_cannot_order_rows_is_asked_first(tmp_path: Path) -> None:
+def test_an_engine_that_cannot_order_rows_fails_before_the_first_file(tmp_path: Path) -> None:
     log = scattered(tmp_path, commits=2)
 
     def engine(_: Snapshot, group: RewriteGroup) -> Staged:
@@ -188,7 +188,7 @@ def test_an_engine_that_cannot_order_rows_is_asked_first(tmp_path: Path) -> None
     assert sorted(tmp_path.rglob("*")) == files
 
 
-def test_what_readers_of_changes_are_told_stays(tmp_path: Path) -> None:
+def test_change_data_survives_a_rewrite(tmp_path: Path) -> None:
     log = scattered(tmp_path, commits=2)
     set_properties(tmp_path, {"delta.enableChangeDataFeed": "true"})
     version = optimize(log, zorder_by=["id"]).version

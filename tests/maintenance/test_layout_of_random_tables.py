@@ -57,8 +57,8 @@ def random_table(root: Path, seed: int, mode: str) -> DeltaLog:
             arrays = [pa.array(v, each.type) for v, each in zip(values, schema, strict=True)]
             data = pa.Table.from_arrays(arrays, schema=schema)
             is_new = part == 0 and not (root / "_delta_log").exists()
-            given = {"configuration": properties} if is_new else {"merge_schema": True}
-            da.write(root, data, **given)
+            source_data = {"configuration": properties} if is_new else {"merge_schema": True}
+            da.write(root, data, **source_data)
         if part == 1:
             da.delete(root, col("key") < 20)
     return DeltaLog(root)

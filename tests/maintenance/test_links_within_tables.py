@@ -137,11 +137,11 @@ def test_a_file_that_is_committed_meanwhile_stays(tmp_path: Path) -> None:
     table.put("archive/p=a/late")
     table.put("orphan")
     table.pass_time(days=30)
-    told: list[Event] = []
+    events: list[Event] = []
 
     def commit_late(event: Event) -> None:
-        if isinstance(event, Committed) and not told:  # VACUUM START: files are chosen
-            told.append(event)
+        if isinstance(event, Committed) and not events:  # VACUUM START: files are chosen
+            events.append(event)
             late = add("p=a/late", partition_values={"p": "a"})
             create_commit(table.log.storage, table.log.log_directory, event.version + 1, [late])
 
@@ -177,7 +177,7 @@ def test_a_removed_file_behind_a_link_does_not_make_a_vacuum_due_for_ever(tmp_pa
     assert "vacuum" not in health(table.log, clock=table.clock).operations
 
 
-def test_a_listing_tells_of_links_and_where_they_lead_to(
+def test_a_listing_reports_links_and_their_targets(
     tmp_path: Path,
 ) -> None:
     root = tmp_path / "t"
@@ -191,9 +191,9 @@ def test_a_listing_tells_of_links_and_where_they_lead_to(
         "nowhere": tmp_path / "gone",
     }.items():
         (root / name).symlink_to(target)
-    told: dict[str, str | None] = {}
-    assert list(open_storage(root).list_tree("", on_link=told.__setitem__)) == []
-    assert told == {
+    recorded: dict[str, str | None] = {}
+    assert list(open_storage(root).list_tree("", on_link=recorded.__setitem__)) == []
+    assert recorded == {
         "out": None,
         "to_root": "",
         "d/to_d": "d",

@@ -85,7 +85,7 @@ def test_a_dry_run_deletes_nothing(old_table: Table) -> None:
     assert (result.deleted_files, old_table.files()) == (0, before)
 
 
-def test_asked_for_it_runs_where_the_property_turns_it_off_and_the_plan_says_so(
+def test_an_explicit_request_overrides_the_property_and_the_plan_says_so(
     tmp_path: Path,
 ) -> None:
     table = Table(tmp_path / "t")
@@ -150,8 +150,8 @@ def test_a_hint_that_others_may_go_by_goes_though_it_is_wrong(old_table: Table) 
 
 def test_a_boundary_that_contradicts_its_checksum_stops_it(old_table: Table) -> None:
     checksum = old_table.root / "_delta_log" / f"{3:020d}.crc"
-    said = json.loads(checksum.read_text())
-    checksum.write_text(json.dumps({**said, "numFiles": said["numFiles"] + 1}))
+    recorded = json.loads(checksum.read_text())
+    checksum.write_text(json.dumps({**recorded, "numFiles": recorded["numFiles"] + 1}))
     old_table.date()
     before = old_table.files()
     with pytest.raises(LogCorruptError, match="numFiles"):
@@ -159,7 +159,7 @@ def test_a_boundary_that_contradicts_its_checksum_stops_it(old_table: Table) -> 
     assert old_table.files() == before
 
 
-def test_progress_is_told(old_table: Table) -> None:
+def test_progress_is_reported(old_table: Table) -> None:
     events: list[Event] = []
     clean_up_log(old_table.log, clock=old_table.clock, on_event=events.append)
     assert isinstance(events[-1], Progress)
@@ -312,7 +312,7 @@ def test_the_log_of_a_table_whose_rows_we_do_not_write_is_cleaned_up(tmp_path: P
     assert len(table.rows()) == 3
 
 
-def test_what_cannot_be_deleted_is_told_and_stops_it(old_table: Table) -> None:
+def test_a_file_that_cannot_be_deleted_is_reported_and_stops_the_cleanup(old_table: Table) -> None:
     old_table.pass_time(days=100)
     stuck = f"_delta_log/{checkpoint_name(3)}"
 
@@ -357,15 +357,15 @@ def test_a_machine_whose_clock_is_ahead_cleans_up_nothing_early(
     assert before <= table.files()
 
 
-def test_the_clock_of_the_store_is_asked_only_if_something_is_to_go(old_table: Table) -> None:
-    asked: list[str] = []
+def test_the_clock_of_the_store_is_used_only_if_something_will_be_deleted(old_table: Table) -> None:
+    requests: list[str] = []
     storage = CountingStorage(
-        old_table.log.storage, lambda _n, method, path, when: asked.append(f"{method} {path}")
+        old_table.log.storage, lambda _n, method, path, when: requests.append(f"{method} {path}")
     )
     log = DeltaLog("", storage=storage)
     assert clean_up_log(log).deleted_files
-    probes = [each for each in asked if "_delta_ops/.staged-" in each]
+    probes = [each for each in requests if "_delta_ops/.staged-" in each]
     assert [each.partition(" ")[0] for each in probes[::2]] == ["replace", "stat", "delete"]
-    asked.clear()
+    requests.clear()
     assert not clean_up_log(log).plan.has_work
-    assert not [each for each in asked if "_delta_ops/.staged-" in each]
+    assert not [each for each in requests if "_delta_ops/.staged-" in each]

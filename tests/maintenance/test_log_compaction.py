@@ -112,14 +112,14 @@ def test_a_dry_run_writes_nothing(tmp_path: Path) -> None:
     assert not (tmp_path / "_delta_log" / compaction_name(2, 5)).exists()
 
 
-@pytest.mark.parametrize("given", [(5, None), (3, 3)])
-def test_a_single_version_is_not_put_together(tmp_path: Path, given: tuple[int, None]) -> None:
-    result = compact_log(a_log(tmp_path), *given)
+@pytest.mark.parametrize("argument", [(5, None), (3, 3)])
+def test_a_single_version_is_not_put_together(tmp_path: Path, argument: tuple[int, None]) -> None:
+    result = compact_log(a_log(tmp_path), *argument)
     assert (result.plan.has_work, result.written) == (False, False)
 
 
 @pytest.mark.parametrize(
-    ("given", "error", "message"),
+    ("argument", "error", "message"),
     [
         pytest.param((-1, 3), InvalidRequestError, "no range of versions from -1 to 3", id="low"),
         pytest.param((4, 2), InvalidRequestError, "no range of versions from 4 to 2", id="back"),
@@ -128,12 +128,12 @@ def test_a_single_version_is_not_put_together(tmp_path: Path, given: tuple[int, 
     ],
 )
 def test_ranges_that_are_refused(
-    tmp_path: Path, given: tuple[int, int], error: type[Exception], message: str
+    tmp_path: Path, argument: tuple[int, int], error: type[Exception], message: str
 ) -> None:
     log = a_log(tmp_path)
     (tmp_path / "_delta_log" / commit_name(1)).unlink()
     with pytest.raises(error, match=message):
-        compact_log(log, *given)
+        compact_log(log, *argument)
 
 
 def test_a_feature_that_we_have_never_heard_of_is_refused(tmp_path: Path) -> None:

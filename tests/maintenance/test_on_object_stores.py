@@ -216,7 +216,7 @@ def test_commits_are_deleted_by_one_request_for_many(on_s3: DeltaLog, s3_server:
     assert found["DELETE"] + found["BUCKET POST"] == the_oldest + the_others
 
 
-def test_a_table_that_was_deleted_and_made_again_is_told_from_the_old_one(
+def test_a_table_that_was_deleted_and_created_again_is_recognized_as_new(
     log_mostly_on_s3: DeltaLog,
 ) -> None:
     log = log_mostly_on_s3

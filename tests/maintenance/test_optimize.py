@@ -128,7 +128,7 @@ def test_outputs_that_fit_together_again_are_put_together_at_once(tmp_path: Path
     assert table.rows() == before
 
 
-def test_only_the_partitions_that_are_asked_for(tmp_path: Path) -> None:
+def test_only_the_selected_partitions(tmp_path: Path) -> None:
     table = fragmented(tmp_path / "t")
     result = optimize(table.log, target_size=SMALL, predicate=col("p") == "a")
     assert (result.files_removed, result.files_added) == (3, 1)
@@ -577,7 +577,7 @@ def test_a_commit_for_which_there_is_no_space_leaves_nothing_behind(tmp_path: Pa
     assert table.files() == before
 
 
-def test_progress_is_told(tmp_path: Path) -> None:
+def test_progress_is_reported(tmp_path: Path) -> None:
     table = fragmented(tmp_path / "t")
     events: list[Event] = []
     optimize(table.log, target_size=SMALL, on_event=events.append)

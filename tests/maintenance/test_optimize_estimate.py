@@ -84,7 +84,7 @@ def test_seconds_and_bytes_go_by_the_rate_of_runs_of_the_kind(tmp_path: Path) ->
     assert ordered.expected.seconds is None
 
 
-def test_a_purge_expects_what_vectors_tell(tmp_path: Path) -> None:
+def test_a_purge_estimates_from_deletion_vectors(tmp_path: Path) -> None:
     log = scattered(tmp_path, 4, configuration=VECTORS)
     da.delete(log, col("id") >= 1_000)
     expected = purge(log, dry_run=True).expected

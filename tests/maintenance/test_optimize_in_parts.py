@@ -103,7 +103,7 @@ def test_a_property_that_is_set_in_between_costs_a_part_at_most(tmp_path: Path) 
     }
 
 
-def test_files_that_are_gone_before_their_turn_are_told(tmp_path: Path) -> None:
+def test_files_that_are_gone_before_their_turn_are_reported(tmp_path: Path) -> None:
     log, target = of_small_files(tmp_path)
     plan = optimize(log, target_size=target, dry_run=True).plan
     gone = plan.groups[-1].files[1:]
@@ -157,7 +157,7 @@ def test_progress_counts_through_all_commits(tmp_path: Path) -> None:
     log, target = of_small_files(tmp_path)
     events: list[Event] = []
     result = optimize(log, target_size=target, commit_bytes=1, on_event=events.append)
-    told = [(each.done, each.total) for each in events if isinstance(each, Progress)]
+    reported_events = [(each.done, each.total) for each in events if isinstance(each, Progress)]
     planned = len(result.plan.groups)
-    assert told[:planned] == [(number + 1, planned) for number in range(planned)]
-    assert [done for done, _ in told] == list(range(1, len(told) + 1))
+    assert reported_events[:planned] == [(number + 1, planned) for number in range(planned)]
+    assert [done for done, _ in reported_events] == list(range(1, len(reported_events) + 1))

@@ -65,7 +65,7 @@ def test_a_file_without_rows_goes(tmp_path: Path) -> None:
     assert purge(log).files_added == 1
 
 
-def test_files_without_statistics_are_rewritten_where_that_is_asked_for(tmp_path: Path) -> None:
+def test_files_without_statistics_are_rewritten_on_request(tmp_path: Path) -> None:
     da.write(tmp_path, pa.table({"id": [1, 2]}))
     commit = tmp_path / "_delta_log" / f"{0:020d}.json"
     lines = [json.loads(line) for line in commit.read_text().splitlines()]
@@ -92,7 +92,7 @@ def stored_with(root: Path) -> list[str]:
     ]
 
 
-def test_files_of_another_compression_are_rewritten_where_that_is_asked_for(tmp_path: Path) -> None:
+def test_files_of_another_compression_are_rewritten_on_request(tmp_path: Path) -> None:
     for number in range(2):
         da.write(tmp_path, pa.table({"id": [number]}))
     with pytest.raises(InvalidRequestError, match=r"set delta\.parquet\.compression\.codec first"):
@@ -107,9 +107,7 @@ def test_files_of_another_compression_are_rewritten_where_that_is_asked_for(tmp_
 
 
 @pytest.mark.parametrize("mode", ["none", "name"])
-def test_files_of_an_old_schema_are_rewritten_where_that_is_asked_for(
-    tmp_path: Path, mode: str
-) -> None:
+def test_files_of_an_old_schema_are_rewritten_on_request(tmp_path: Path, mode: str) -> None:
     nested = pa.array([{"x": 1, "l": [{"y": 2}]}])
     data = pa.table({"id": [1], "s": nested, "t": pa.array([0], UTC), "p": ["a"]})
     properties = {"delta.columnMapping.mode": mode}
@@ -125,7 +123,7 @@ def test_files_of_an_old_schema_are_rewritten_where_that_is_asked_for(
     assert da.to_table(tmp_path)["s"].to_pylist() == 2 * nested.to_pylist()
 
 
-def test_files_of_narrower_types_are_rewritten_where_that_is_asked_for(tmp_path: Path) -> None:
+def test_files_of_narrower_types_are_rewritten_on_request(tmp_path: Path) -> None:
     properties = {"delta.enableTypeWidening": "true"}
     da.write(tmp_path, pa.table({"id": pa.array([1], pa.int32())}), configuration=properties)
     change_type(tmp_path, "id", "long")
@@ -135,7 +133,7 @@ def test_files_of_narrower_types_are_rewritten_where_that_is_asked_for(tmp_path:
     assert not purge(tmp_path, old_schema=True).plan.has_work
 
 
-def test_files_of_large_row_groups_are_rewritten_where_that_is_asked_for(tmp_path: Path) -> None:
+def test_files_of_large_row_groups_are_rewritten_on_request(tmp_path: Path) -> None:
     least = 64 << 20
     with pytest.raises(InvalidRequestError, match=f"at least {least}"):
         purge(tmp_path_of_rows(tmp_path), max_row_group_bytes=least - 1)

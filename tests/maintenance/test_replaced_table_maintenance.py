@@ -74,7 +74,7 @@ def _other(root: Path) -> DeltaLog:
 def test_maintenance_leaves_a_table_alone_that_took_the_place_of_its_own(
     act: Act, tmp_path: Path
 ) -> None:
-    told = calls = 0
+    reported = calls = 0
     while True:
         calls += 1
         table = _aged(tmp_path / f"{calls}")
@@ -98,7 +98,7 @@ def test_maintenance_leaves_a_table_alone_that_took_the_place_of_its_own(
         try:
             act(log, table)
         except TableReplacedError:
-            told += 1
+            reported += 1
         except DeltaOpsError:
             pass
         if not replaced:
@@ -107,4 +107,4 @@ def test_maintenance_leaves_a_table_alone_that_took_the_place_of_its_own(
             expected = rows(pa.concat_tables([OTHER, OTHER]))
             assert rows_by_deltalake(table.root) == expected, f"{replaced[0]}, call {calls}"
             assert rows(da.to_table(DeltaLog(table.root))) == expected, f"call {calls}"
-    assert told
+    assert reported

@@ -88,7 +88,7 @@ def test_the_commit_says_what_the_reference_says(tmp_path: Path) -> None:
     assert [txn["version"] for txn in own] == [4]
 
 
-def test_a_time_stands_for_the_version_of_then(tmp_path: Path) -> None:
+def test_a_time_selects_the_version_at_that_time(tmp_path: Path) -> None:
     log = history(tmp_path)
     for version in range(5):
         place = tmp_path / "_delta_log" / f"{version:020}.json"
@@ -191,30 +191,30 @@ def _clean_up_below_the_restore(log: DeltaLog) -> None:
 
 
 @pytest.mark.parametrize(
-    "asked",
+    "requested",
     [
         pytest.param({"version": 1}, id="by its version"),
         pytest.param({"timestamp": "2026-01-01T00:00:01Z"}, id="by its time"),
     ],
 )
 def test_a_rerun_finds_its_request_done_also_when_the_old_version_was_cleaned_up(
-    tmp_path: Path, asked: dict[str, Any]
+    tmp_path: Path, requested: dict[str, Any]
 ) -> None:
     log = history(tmp_path)
     for version in range(5):
         seconds = datetime(2026, 1, 1, tzinfo=UTC).timestamp() + version
         os.utime(tmp_path / "_delta_log" / f"{version:020}.json", (seconds, seconds))
-    assert restore(log, **asked, request_id="ticket 5").version == 5
+    assert restore(log, **requested, request_id="ticket 5").version == 5
     write(log, [99])
     _clean_up_below_the_restore(log)
 
-    again = restore(log, **asked, request_id="ticket 5")
+    again = restore(log, **requested, request_id="ticket 5")
 
     assert (again.version, again.already_committed, again.plan.has_work) == (5, True, False)
     assert ids(log) == [0, 1, 99]
     for other in ("ticket 6", None):
         with pytest.raises(VersionNotFoundError):
-            restore(log, **asked, request_id=other)
+            restore(log, **requested, request_id=other)
 
 
 def test_a_request_by_time_is_found_done_however_its_time_is_written(tmp_path: Path) -> None:
@@ -349,7 +349,7 @@ def lost_vector(root: Path) -> DeltaLog:
         pytest.param(lost_vector, 3, [], id="a deletion vector"),
     ],
 )
-def test_a_version_whose_files_are_gone_is_refused_unless_asked_for(
+def test_a_version_whose_files_are_gone_is_refused_unless_allowed(
     tmp_path: Path, build: Callable[[Path], DeltaLog], version: int, left: list[int]
 ) -> None:
     log = build(tmp_path)
@@ -375,7 +375,7 @@ def test_a_file_behind_a_link_is_no_missing_file(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("arguments", "error", "says"),
+    ("arguments", "error", "message"),
     [
         pytest.param({}, InvalidRequestError, "one of the two", id="neither"),
         pytest.param(
@@ -394,10 +394,10 @@ def test_a_file_behind_a_link_is_no_missing_file(tmp_path: Path) -> None:
     ],
 )
 def test_what_cannot_be_restored_is_refused(
-    tmp_path: Path, arguments: dict[str, Any], error: type[DeltaOpsError], says: str
+    tmp_path: Path, arguments: dict[str, Any], error: type[DeltaOpsError], message: str
 ) -> None:
     log = history(tmp_path)
-    with pytest.raises(error, match=says):
+    with pytest.raises(error, match=message):
         restore(log, **arguments)
     assert log.snapshot().version == 4
 

@@ -347,7 +347,7 @@ def test_a_retention_that_the_log_does_not_remember_is_refused(tmp_path: Path) -
 
 
 @pytest.mark.parametrize(
-    ("text", "said"),
+    ("text", "message"),
     [
         pytest.param(b'{"version": 7}', "version 7", id="a number"),
         pytest.param(b'{"version": [7]}', "version unknown", id="no number"),
@@ -355,11 +355,11 @@ def test_a_retention_that_the_log_does_not_remember_is_refused(tmp_path: Path) -
     ],
 )
 def test_a_table_with_a_format_of_the_future_is_refused(
-    tmp_path: Path, text: bytes, said: str
+    tmp_path: Path, text: bytes, message: str
 ) -> None:
     table = overwritten(tmp_path / "t")
     table.put("_delta_ops/format.json", text)
-    with pytest.raises(UnsupportedFeatureError, match=said):
+    with pytest.raises(UnsupportedFeatureError, match=message):
         vacuum(table.log, clock=table.clock)
 
 
@@ -376,7 +376,7 @@ def test_a_format_of_the_future_that_comes_between_two_batches_stops_it(tmp_path
     assert len(table.data_files()) == before - 1
 
 
-def test_files_that_cannot_be_deleted_are_told_and_the_others_go(tmp_path: Path) -> None:
+def test_files_that_cannot_be_deleted_are_reported_and_the_others_deleted(tmp_path: Path) -> None:
     table = overwritten(tmp_path / "t")
     stuck = min(path for path in table.data_files() if path.startswith("p=a"))
 
@@ -390,7 +390,7 @@ def test_files_that_cannot_be_deleted_are_told_and_the_others_go(tmp_path: Path)
     assert (result.failures, result.deleted_files) == ((stuck,), 1)
 
 
-def test_progress_is_told(tmp_path: Path) -> None:
+def test_progress_is_reported(tmp_path: Path) -> None:
     table = overwritten(tmp_path / "t")
     events: list[Event] = []
     vacuum(table.log, clock=table.clock, log_commits=False, on_event=events.append)

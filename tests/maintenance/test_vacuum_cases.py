@@ -33,12 +33,12 @@ class File(NamedTuple):
     is_change: bool = False
 
 
-def live(written: float = 30, **given: object) -> File:
-    return File(written, True, **given)  # type: ignore[arg-type]
+def live(written: float = 30, **options: object) -> File:
+    return File(written, True, **options)  # type: ignore[arg-type]
 
 
-def removed(days: float, written: float = 30, **given: object) -> File:
-    return File(written, True, days, **given)  # type: ignore[arg-type]
+def removed(days: float, written: float = 30, **options: object) -> File:
+    return File(written, True, days, **options)  # type: ignore[arg-type]
 
 
 def stray(written: float = 30) -> File:

@@ -57,7 +57,7 @@ def test_a_vacuum_with_work_commits_its_start_and_its_end(tmp_path: Path) -> Non
     assert operations == ["VACUUM END", "VACUUM START"]
 
 
-def test_what_was_asked_for_is_told(tmp_path: Path) -> None:
+def test_the_commit_records_the_requested_settings(tmp_path: Path) -> None:
     table = overwritten(tmp_path / "t")
     hour = timedelta(hours=1)
     vacuum(table.log, clock=table.clock, retention=hour, enforce_retention=False)
@@ -94,7 +94,7 @@ def with_property(root: Path, value: str) -> Table:
     ("value", "argument", "commits"),
     [("false", None, 0), ("TRUE", None, 2), ("false", True, 2), ("true", False, 0)],
 )
-def test_a_property_of_the_table_decides_unless_one_is_told(
+def test_a_property_of_the_table_decides_unless_the_caller_does(
     tmp_path: Path, value: str, argument: bool | None, commits: int
 ) -> None:
     table = with_property(tmp_path / "t", value)
@@ -130,7 +130,7 @@ def runs_open_in(table: Table) -> list[LoggedVacuum]:
     return open_runs(table.log.snapshot(), now_ms=table.clock())
 
 
-def test_of_two_vacuums_at_a_time_each_tells_of_itself(tmp_path: Path) -> None:
+def test_two_concurrent_vacuums_each_record_their_run(tmp_path: Path) -> None:
     table = overwritten(tmp_path / "t")
     seen: list[list[LoggedVacuum]] = []
     others: list[int] = []
@@ -196,7 +196,7 @@ def test_a_killed_run_keeps_its_slot_for_a_day(tmp_path: Path) -> None:
     assert len(slots) == 4  # two slots, each begun and ended
 
 
-def test_a_vacuum_of_many_hours_is_heeded_to_its_end(tmp_path: Path) -> None:
+def test_a_vacuum_of_many_hours_is_respected_to_its_end(tmp_path: Path) -> None:
     table = overwritten(tmp_path / "t")
     late_ms = 0
     seen: list[int] = []

@@ -32,7 +32,7 @@ def with_all_there_is(root: Path) -> Table:
     return table
 
 
-def told(table: Table) -> list[str]:
+def reported(table: Table) -> list[str]:
     return [e.operation or "" for e in table.log.history() if (e.operation or "") != "WRITE"]
 
 
@@ -56,10 +56,10 @@ def test_killed_at_any_storage_call_it_is_ended_by_the_next_run(
     rows = template.rows()
     whole = template.copy(tmp_path / "whole")
     vacuum(whole.log, clock=whole.clock, batch_files=1, **options(whole))
-    run_as_a_whole = told(whole)
+    run_as_a_whole = reported(whole)
     start = run_as_a_whole[1:]
     # The killed run's START stays, beside the next run's commits if that run found work.
-    may_tell = (run_as_a_whole, run_as_a_whole + start, start)
+    may_report = (run_as_a_whole, run_as_a_whole + start, start)
     tables: list[Table] = []
 
     def fresh() -> Storage:
@@ -80,7 +80,7 @@ def test_killed_at_any_storage_call_it_is_ended_by_the_next_run(
         vacuum(table.log, clock=table.clock, **options(table))
         assert table.data_files() == whole.data_files(), where
         assert (table.root / "empty").exists() == (whole.root / "empty").exists(), where
-        assert told(table) in may_tell, where
+        assert reported(table) in may_report, where
         again = vacuum(table.log, clock=table.clock, dry_run=True, **options(table))
         assert not again.plan.has_work, where
         assert table.rows() == rows, where
@@ -89,7 +89,7 @@ def test_killed_at_any_storage_call_it_is_ended_by_the_next_run(
     assert number >= 5
 
 
-def test_a_store_that_deletes_a_part_of_a_batch_is_asked_again(tmp_path: Path) -> None:
+def test_a_vacuum_that_died_within_a_batch_is_finished_by_the_next(tmp_path: Path) -> None:
     table = with_all_there_is(tmp_path / "t")
     storage = table.log.storage
     half = storage.delete_many
@@ -104,4 +104,4 @@ def test_a_store_that_deletes_a_part_of_a_batch_is_asked_again(tmp_path: Path) -
         vacuum(DeltaLog("", storage=Dying(table.root)), clock=table.clock)
     result = vacuum(table.log, clock=table.clock)
     assert result.deleted_files == 2
-    assert told(table) == ["VACUUM END", "VACUUM START", "VACUUM START"]
+    assert reported(table) == ["VACUUM END", "VACUUM START", "VACUUM START"]

@@ -115,7 +115,7 @@ def test_objects_are_deleted_many_at_a_time(s3_server: S3Server) -> None:
     assert sorted(data) == [f"p={n:02d}/x0" for n in range(40)]
 
 
-def test_the_clock_of_an_object_store_is_asked(
+def test_the_clock_of_an_object_store_is_used(
     s3_server: S3Server, of_many_folders: DeltaLog
 ) -> None:
     with s3_server.recording() as requests:

@@ -77,8 +77,6 @@ def test_what_has_come_to_be_needed_stays_needed() -> None:
         pytest.param({"_delta_log": None}, "d/x", False, id="beside a log that is a link"),
     ],
 )
-def test_links_hide_what_they_lead_to_and_tell_of_tables(
-    links: Links, path: str, stays: bool
-) -> None:
+def test_links_hide_their_targets_and_reveal_tables(links: Links, path: str, stays: bool) -> None:
     listing = listing_of(path, links=links)
     assert (going(listing, facts_of(listing)) == []) is stays

@@ -91,7 +91,7 @@ def by_other_letters(root: Path) -> Table:
     return table_of(root, [live("p=A/x"), gone("p=a/x")], files=("p=a/x",))
 
 
-def by_accents_apart(root: Path) -> Table:
+def by_accents_separately(root: Path) -> Table:
     return table_of(root, [live("%C3%BC"), gone("u%CC%88")], files=("u\u0308",))
 
 
@@ -127,7 +127,7 @@ STAYING = [
     pytest.param(behind_a_hidden_link, id="what a hidden link leads to"),
     pytest.param(of_another_table, id="a file of another table"),
     pytest.param(by_other_letters, id="a live file by other letters"),
-    pytest.param(by_accents_apart, id="a live file by an accent apart"),
+    pytest.param(by_accents_separately, id="a live file by an accent apart"),
     pytest.param(shared_with_iceberg, id="metadata of Iceberg"),
     pytest.param(removed_by_a_clock_behind, id="removed this week by a clock that is behind"),
 ]

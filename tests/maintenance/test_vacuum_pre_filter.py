@@ -152,7 +152,7 @@ def test_nothing_that_certainly_stays_is_handed_on() -> None:
 
 
 @pytest.mark.parametrize("path", ["_delta_log/x", "_delta_log/", "_delta_log/d/x"])
-def test_a_pre_filter_tells_of_the_tables_whose_logs_it_leaves_out(path: str) -> None:
+def test_a_pre_filter_reports_the_tables_whose_logs_it_leaves_out(path: str) -> None:
     pre_filter = PreFilter(vacuum_facts_of_nothing())
     assert not pre_filter.may_go(f"inner/{path}")
     assert pre_filter.tables == {"inner"}

@@ -165,7 +165,7 @@ def inventory_of(table: Table, *more: tuple[str, int], **changes: pa.Array) -> p
     return pa.table({**columns, **changes})
 
 
-def test_an_inventory_stands_for_the_listing(tmp_path: Path) -> None:
+def test_an_inventory_replaces_the_listing(tmp_path: Path) -> None:
     table = overwritten(tmp_path / "t")
     listed_later = table.put("unlisted.parquet")
     aged(listed_later)
@@ -198,7 +198,7 @@ def test_what_an_inventory_says_of_other_places_and_of_ages_is_not_believed(
     (table.root / "link").symlink_to(tmp_path)
     (table.root / "alias").symlink_to(table.root)
     (live,) = table.log.snapshot().files(["path"])["path"].to_pylist()
-    told = [
+    reported = [
         str(outside),
         f"{table.root}/../x",
         "../x",
@@ -211,8 +211,8 @@ def test_what_an_inventory_says_of_other_places_and_of_ages_is_not_believed(
         "absent.parquet",
         "",
     ]
-    inventory = inventory_of(table, *((path, OLD) for path in told))
-    only = inventory.slice(len(inventory) - len(told))
+    inventory = inventory_of(table, *((path, OLD) for path in reported))
+    only = inventory.slice(len(inventory) - len(reported))
     result = vacuum(table.log, inventory=only, clock=table.clock)
     assert (result.deleted_files, result.failures) == (0, ())
     assert all(place.exists() for place in (outside, nested, young, table.root / live))

@@ -60,17 +60,19 @@ def orders_in_processes() -> dg.JobDefinition:
 def maintain_side_by_side(uris: Sequence[str]) -> list[tuple[bool, str]]:
     """The success and the messages of two runs that start on a table at once."""
     context = multiprocessing.get_context("spawn")
-    barrier, said = context.Barrier(2), context.Queue()
-    processes = [context.Process(target=_maintain_each, args=(uris, barrier, said)) for _ in "ab"]
+    barrier, reported = context.Barrier(2), context.Queue()
+    processes = [
+        context.Process(target=_maintain_each, args=(uris, barrier, reported)) for _ in "ab"
+    ]
     for process in processes:
         process.start()
-    found = [said.get(timeout=300) for _ in range(2 * len(uris))]
+    found = [reported.get(timeout=300) for _ in range(2 * len(uris))]
     for process in processes:
         process.join()
     return found
 
 
-def _maintain_each(uris: Sequence[str], barrier: Any, said: Any) -> None:
+def _maintain_each(uris: Sequence[str], barrier: Any, expected: Any) -> None:
     operations = ["vacuum", "optimize", "checkpoint", "clean_up_log"]
     with new_instance() as instance:
         for uri in uris:
@@ -83,4 +85,4 @@ def _maintain_each(uris: Sequence[str], barrier: Any, said: Any) -> None:
             )
             observed = [event for event in result.all_events if event.is_asset_observation]
             texts = [each.asset_observation_data.asset_observation.description for each in observed]
-            said.put((result.success, "; ".join(map(str, texts))))
+            expected.put((result.success, "; ".join(map(str, texts))))

@@ -121,14 +121,14 @@ def test_a_version_of_the_time_of_a_run_starts_another_when_it_has_ended(
     location: Location,
 ) -> None:
     location.tick()
-    asked = []
+    requests = []
 
     def commit_and_look() -> None:
         write_deltalake(location.table.uri, ROWS, mode="append")
-        asked.extend([location.tick(), location.tick()])
+        requests.extend([location.tick(), location.tick()])
 
     location.run(commit_and_look)
-    assert asked == [[], []]
+    assert requests == [[], []]
     assert location.tick() == [None]
     assert location.tick() == []
     assert location.tick() == []
@@ -169,17 +169,17 @@ def test_a_materialization_of_the_same_rows_starts_nothing(
     resources = {"io_manager": DeltaIOManager(root=str(tmp_path))}
     defs = dg.Definitions(assets=[orders, follower], resources=resources)
     da.write(tmp_path / "orders", ROWS)
-    asked = []
+    requests = []
     result = evaluate(defs, instance, None)
     for rows in (ROWS, None, ROWS):
         if rows is not None:
             da.write(tmp_path / "orders", rows)
         dg.materialize([orders], instance=instance, resources=resources)
         result = evaluate(defs, instance, result.cursor)
-        asked.append(result.total_requested)
+        requests.append(result.total_requested)
         if result.total_requested:
             instance.report_runless_asset_event(dg.AssetMaterialization(follower.key))
-    assert asked == [1, 0, 1]
+    assert requests == [1, 0, 1]
 
 
 def test_a_run_of_an_asset_and_of_what_follows_it_starts_no_other(
@@ -198,13 +198,13 @@ def test_a_run_of_an_asset_and_of_what_follows_it_starts_no_other(
         jobs=[dg.define_asset_job("both", [orders, follower])],
     )
     job = defs.resolve_job_def("both")
-    cursor, asked = None, []
+    cursor, requests = None, []
     for keys in ([orders.key, follower.key], [orders.key, follower.key], [orders.key], []):
         if keys:
             job.execute_in_process(instance=instance, asset_selection=keys)
         result = evaluate(defs, instance, cursor)
         cursor = result.cursor
-        asked.append(result.total_requested)
-    assert asked == [0, 0, 1, 0]
+        requests.append(result.total_requested)
+    assert requests == [0, 0, 1, 0]
     job.execute_in_process(instance=instance)  # as a schedule does, without naming assets
     assert evaluate(defs, instance, cursor).total_requested == 1

@@ -59,7 +59,7 @@ def colours(svg: ET.Element, kind: str) -> list[str | None]:
     return [each.get("fill") for each in svg.iter(f"{SVG}{kind}")]
 
 
-def test_a_card_says_how_the_table_stands(tmp_path: Path) -> None:
+def test_a_card_shows_the_state_of_the_table(tmp_path: Path) -> None:
     for _ in range(12):
         commit(tmp_path)
     card = table_card(tmp_path)
@@ -144,7 +144,7 @@ def test_no_text_of_a_log_becomes_markup(tmp_path: Path, text: str) -> None:
     assert "evil.example" not in words
 
 
-def test_small_files_stand_out_in_the_plot() -> None:
+def test_small_files_are_highlighted_in_the_plot() -> None:
     svg = ET.fromstring(file_size_plot([10, 2000, 2**21, 2**28], 2**20).svg)
     bad, good = colours(svg, "tspan")
     assert Counter(colours(svg, "rect")) == {bad: 2, good: 2}
@@ -189,7 +189,7 @@ def test_the_rarest_operations_share_a_lane() -> None:
         pytest.param(3, 13, True, id="due"),
     ],
 )
-def test_an_overdue_checkpoint_stands_out(
+def test_an_overdue_checkpoint_is_highlighted(
     checkpoint: int | None, latest: int, is_overdue: bool
 ) -> None:
     plot = log_plot(earliest=0, checkpoint=checkpoint, latest=latest, interval=10)

@@ -87,7 +87,7 @@ def test_columns_that_changed_are_named_once(tmp_path: Path, instance: dg.Dagste
     x = FOUR.schema.field("x")
     not_null = FOUR.cast(pa.schema([x, pa.field("y", pa.int64(), False)]))
     text = FOUR.set_column(1, "y", FOUR["y"].cast(pa.string()))
-    for rows, says in (
+    for rows, reported in (
         (FOUR, "the first look; the next one compares with it"),
         (FOUR.select(["y", "x"]), "as before"),
         (FOUR.select(["x"]), "removed `y`"),
@@ -99,8 +99,8 @@ def test_columns_that_changed_are_named_once(tmp_path: Path, instance: dg.Dagste
     ):
         look.write(rows)
         found = look.evaluation()
-        is_change = "`" in says
-        assert (found.description, found.passed, found.severity) == (says, not is_change, WARN)
+        is_change = "`" in reported
+        assert (found.description, found.passed, found.severity) == (reported, not is_change, WARN)
 
 
 def test_columns_are_compared_with_what_was_seen_though_its_version_is_gone(
@@ -146,7 +146,7 @@ def test_the_name_of_a_column_is_no_markup(tmp_path: Path, instance: dg.DagsterI
 
 
 @pytest.mark.parametrize(
-    ("options", "rows", "says"),
+    ("options", "rows", "message"),
     [
         pytest.param({}, 8, "", id="as many"),
         pytest.param({}, 4, "", id="half"),
@@ -159,16 +159,16 @@ def test_the_name_of_a_column_is_no_markup(tmp_path: Path, instance: dg.DagsterI
         pytest.param({"at_least": 4, "at_most": 8}, 4, "", id="within bounds"),
     ],
 )
-def test_an_implausible_number_of_rows_is_told(
-    tmp_path: Path, instance: dg.DagsterInstance, options: dict[str, Any], rows: int, says: str
+def test_an_implausible_number_of_rows_is_reported(
+    tmp_path: Path, instance: dg.DagsterInstance, options: dict[str, Any], rows: int, message: str
 ) -> None:
     look = Look(tmp_path, instance, build_row_count_checks, **options)
     look.write(pa.table({"x": range(8)}))
     assert look.evaluation().passed
     look.write(pa.table({"x": pa.array(range(rows), pa.int64())}))
     found = look.evaluation()
-    assert (found.passed, found.severity) == (not says, WARN)
-    assert found.description == (says or f"{rows} rows")
+    assert (found.passed, found.severity) == (not message, WARN)
+    assert found.description == (message or f"{rows} rows")
     assert (found.metadata["delta/rows"].value, found.metadata["delta/before"].value) == (rows, 8)
     assert found.metadata["delta/version"].value == 1
 
@@ -195,12 +195,12 @@ def test_whether_it_is_an_error_is_a_choice(tmp_path: Path, instance: dg.Dagster
 
 
 @pytest.mark.parametrize(
-    ("options", "says"),
+    ("options", "message"),
     [
         pytest.param({"fewer_rows": 1.5}, r"a share from 0 to 1, not 1\.5", id="no share"),
         pytest.param({"at_least": 3, "at_most": 2}, "at least 3 and at most 2", id="no number"),
     ],
 )
-def test_what_no_table_can_keep_to_is_refused(options: dict[str, Any], says: str) -> None:
-    with pytest.raises(InvalidRequestError, match=says):
+def test_what_no_table_can_keep_to_is_refused(options: dict[str, Any], message: str) -> None:
+    with pytest.raises(InvalidRequestError, match=message):
         build_row_count_checks([], **options)

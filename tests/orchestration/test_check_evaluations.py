@@ -44,12 +44,12 @@ def tick(table: TableRef, instance: dg.DagsterInstance, **settings: Any) -> dict
     """Evaluate the sensor, and report the evaluations to Dagster as its daemon does."""
     sensor = definitions(table, **settings).resolve_sensor_def("delta_maintenance_sensor")
     found = sensor.evaluate_tick(dg.build_sensor_context(instance))
-    told = {}
+    recorded = {}
     for event in found.asset_events:
         assert isinstance(event, dg.AssetCheckEvaluation)
         instance.report_runless_asset_event(event)
-        told[event.check_name] = event.passed
-    return told
+        recorded[event.check_name] = event.passed
+    return recorded
 
 
 def test_a_check_fails_and_passes_again_without_a_run(
@@ -92,9 +92,9 @@ def test_checks_of_a_broken_log_fail_until_it_is_mended(
     text = commit.read_text()
     commit.write_text("{")
     (commit.parent / f"{0:020}.crc").unlink()
-    told = tick(table, instance)
-    assert set(told.values()) == {False}
-    assert {"small_files", "lost_commits"} <= told.keys()
+    reported = tick(table, instance)
+    assert set(reported.values()) == {False}
+    assert {"small_files", "lost_commits"} <= reported.keys()
     commit.write_text(text)
     assert set(tick(table, instance).values()) == {True}
 

@@ -59,7 +59,7 @@ def partitions(events: Sequence[Any]) -> list[str | None]:
 
 @pytest.mark.parametrize("layout", [["day"], ["country", "day"], None], ids=str)
 @pytest.mark.parametrize("expression", ["day", "date(at)", "at"])
-def test_a_foreign_commit_is_told_of_the_partitions_that_it_touched(
+def test_a_foreign_commit_is_reported_for_the_partitions_that_it_touched(
     tmp_path: Path, instance: dg.DagsterInstance, layout: list[str] | None, expression: str
 ) -> None:
     table = by_day(tmp_path, expression)
@@ -92,7 +92,7 @@ def test_deletes_touch_and_compactions_do_not(tmp_path: Path, instance: dg.Dagst
     assert partitions(watch.tick()) == ["2026-01-01"]
 
 
-def test_a_partition_of_several_dimensions_is_told_by_its_key(
+def test_a_partition_of_several_dimensions_is_reported_by_its_key(
     tmp_path: Path, instance: dg.DagsterInstance
 ) -> None:
     table = by_day(tmp_path, {"day": "day", "country": "country"}, GRID)
@@ -147,7 +147,7 @@ def test_values_outside_of_every_partition_are_said(
     assert event.metadata["delta/outside_of_partitions"].value == ["null"]
 
 
-def test_a_window_that_has_not_ended_is_told_when_it_has(
+def test_a_window_is_reported_when_it_has_ended(
     tmp_path: Path, instance: dg.DagsterInstance, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     today = datetime.now(UTC).date()
@@ -212,7 +212,7 @@ def test_windows_that_no_cursor_has_room_for_are_said(
     assert partitions(later.tick()) == [today.isoformat()]
 
 
-def test_what_a_run_has_told_of_its_partitions_is_not_told_again(
+def test_partitions_that_a_run_has_reported_are_not_reported_again(
     tmp_path: Path, instance: dg.DagsterInstance
 ) -> None:
     @dg.asset(partitions_def=DAYS, metadata={"partition_expr": "day", "delta/partition_by": "day"})
@@ -234,7 +234,7 @@ def test_what_a_run_has_told_of_its_partitions_is_not_told_again(
     assert latest.partition_key == "2026-01-09"
 
 
-def test_a_partition_is_told_at_the_first_look_of_what_no_event_of_it_tells(
+def test_the_first_tick_reports_a_partition_whose_commits_have_no_event(
     tmp_path: Path, instance: dg.DagsterInstance
 ) -> None:
     @dg.asset(partitions_def=DAYS, metadata={"partition_expr": "day", "delta/partition_by": "day"})
@@ -253,7 +253,7 @@ def test_a_partition_is_told_at_the_first_look_of_what_no_event_of_it_tells(
     assert watch.tick() == []
 
 
-def test_a_run_that_was_killed_is_told_of_its_partition(
+def test_a_killed_run_is_reported_for_its_partition(
     tmp_path: Path, instance: dg.DagsterInstance
 ) -> None:
     table = by_day(tmp_path)
@@ -277,7 +277,7 @@ def test_a_daemon_that_died_between_partitions_goes_on_with_the_others(
     assert watch.tick() == []
 
 
-def test_a_table_that_dagster_knows_nothing_of_is_told_as_it_stands(
+def test_a_table_without_events_is_reported_in_its_current_state(
     tmp_path: Path, instance: dg.DagsterInstance
 ) -> None:
     table = by_day(tmp_path)
@@ -311,7 +311,7 @@ def test_files_that_are_too_large_to_be_read_are_said(
     assert "would have to be read to tell" in watch.reason
 
 
-def test_more_partitions_than_are_told_one_by_one_are_one_event(
+def test_too_many_partitions_for_single_events_are_one_event(
     tmp_path: Path, instance: dg.DagsterInstance
 ) -> None:
     many = dg.StaticPartitionsDefinition([f"p{n}" for n in range(changed_partitions.MAX_KEYS + 1)])

@@ -64,7 +64,7 @@ def watch_cleaned_up(instance: dg.DagsterInstance, orders: TableRef, versions: r
     return watch
 
 
-def test_commits_that_were_cleaned_up_are_told_as_a_gap(
+def test_commits_that_were_cleaned_up_are_reported_as_a_gap(
     orders: TableRef, instance: dg.DagsterInstance
 ) -> None:
     watch = watch_cleaned_up(instance, orders, range(8))
@@ -87,7 +87,7 @@ def test_a_gap_shows_what_the_checkpoint_behind_it_has(
 
 
 @pytest.mark.parametrize("commits", [1, 3, 5], ids=["fewer", "as many", "more"])
-def test_a_table_that_was_made_again_is_told_from_its_first_commit_on(
+def test_a_table_that_was_created_again_is_reported_from_its_first_commit_on(
     orders: TableRef, instance: dg.DagsterInstance, commits: int
 ) -> None:
     append(orders, 2)
@@ -104,7 +104,7 @@ def test_a_table_that_was_made_again_is_told_from_its_first_commit_on(
     assert watch.tick() == []
 
 
-def test_a_table_that_is_made_after_the_first_tick_is_told_whole(
+def test_a_table_that_is_made_after_the_first_tick_is_reported_completely(
     tmp_path: Path, instance: dg.DagsterInstance
 ) -> None:
     table = ref(tmp_path)
@@ -115,7 +115,7 @@ def test_a_table_that_is_made_after_the_first_tick_is_told_whole(
     assert versions(watch.tick()) == [0, 1]
 
 
-def test_a_table_that_was_replaced_within_its_log_is_told_from_where_it_was(
+def test_a_table_that_was_replaced_within_its_log_is_reported_from_the_last_cursor(
     orders: TableRef, instance: dg.DagsterInstance
 ) -> None:
     append(orders, 2)
@@ -130,7 +130,7 @@ def test_a_table_that_was_replaced_within_its_log_is_told_from_where_it_was(
     assert watch.tick() == []
 
 
-def test_a_table_that_went_back_is_told_once(
+def test_a_table_that_went_back_is_reported_once(
     orders: TableRef, instance: dg.DagsterInstance
 ) -> None:
     append(orders, 4)
@@ -197,7 +197,7 @@ def write_orders_here(instance: dg.DagsterInstance, **settings: Any) -> dg.Dagst
     return write_orders(instance, run_config=config, **settings)
 
 
-def test_a_commit_whose_run_was_killed_before_its_event_is_told(
+def test_a_commit_whose_run_was_killed_before_its_event_is_reported(
     orders: TableRef, instance_on_disk: dg.DagsterInstance, killed: Path
 ) -> None:
     watch = Watch(instance_on_disk, orders)
@@ -212,7 +212,7 @@ def test_a_commit_whose_run_was_killed_before_its_event_is_told(
     assert watch.tick() == []
 
 
-def test_what_a_rerun_has_told_is_not_told_again(
+def test_commits_that_a_rerun_has_reported_are_not_reported_again(
     orders: TableRef, instance: dg.DagsterInstance, killed: Path
 ) -> None:
     watch = Watch(instance, orders)
@@ -226,7 +226,7 @@ def test_what_a_rerun_has_told_is_not_told_again(
     assert watch.tick() == []
 
 
-def test_a_killed_run_is_told_though_another_of_its_origin_has_told_of_itself(
+def test_a_killed_run_is_reported_though_a_rerun_has_reported_its_own_commit(
     orders: TableRef, instance: dg.DagsterInstance, killed: Path
 ) -> None:
     killed.unlink()
@@ -264,7 +264,7 @@ def writes() -> None:
     """A job of a test's runs."""
 
 
-def test_a_commit_of_a_run_of_another_dagster_is_told(
+def test_a_commit_of_a_run_of_another_dagster_is_reported(
     orders: TableRef, instance: dg.DagsterInstance
 ) -> None:
     watch = Watch(instance, orders)
@@ -300,7 +300,7 @@ def test_what_a_writer_calls_its_commit_is_no_markdown(
     assert len(event.metadata["delta/operation"].value) < 200
 
 
-def test_commits_wait_for_the_run_that_is_about_to_tell(
+def test_commits_wait_for_the_run_that_is_about_to_report_them(
     orders: TableRef, instance: dg.DagsterInstance
 ) -> None:
     watch = Watch(instance, orders)
@@ -314,7 +314,7 @@ def test_commits_wait_for_the_run_that_is_about_to_tell(
     assert versions(watch.tick()) == [1, 2]
 
 
-def test_a_run_that_goes_on_for_long_does_not_keep_others_from_being_told(
+def test_a_long_run_does_not_keep_other_runs_from_being_reported(
     orders: TableRef, instance: dg.DagsterInstance
 ) -> None:
     watch = Watch(instance, orders)
@@ -332,7 +332,7 @@ def test_a_run_that_goes_on_for_long_does_not_keep_others_from_being_told(
     assert watch.tick() == []
 
 
-def test_a_run_that_tells_late_is_not_told_again(
+def test_a_run_that_reports_late_is_not_reported_again(
     orders: TableRef, instance: dg.DagsterInstance
 ) -> None:
     watch = Watch(instance, orders)
@@ -340,11 +340,11 @@ def test_a_run_that_tells_late_is_not_told_again(
     run = instance.create_run_for_job(writes, status=dg.DagsterRunStatus.STARTED)
     written_by(run.run_id, at_ms=system_clock() - HOUR_MS)(orders)
     assert watch.tick() == []
-    told = dg.AssetMaterialization(orders.asset_key, metadata={"delta/version": 1})
+    recorded = dg.AssetMaterialization(orders.asset_key, metadata={"delta/version": 1})
     event = dg.DagsterEvent(
         dg.DagsterEventType.ASSET_MATERIALIZATION.value,
         job_name=run.job_name,
-        event_specific_data=StepMaterializationData(told),
+        event_specific_data=StepMaterializationData(recorded),
     )
     instance.report_dagster_event(event, run.run_id)
     instance.report_run_failed(run)
@@ -352,7 +352,7 @@ def test_a_run_that_tells_late_is_not_told_again(
     assert len(asset_events_of_run(instance, run.run_id)) == 1
 
 
-def test_commits_of_runs_that_have_told_are_not_told(
+def test_commits_of_runs_with_an_event_are_not_reported(
     tmp_path: Path, instance: dg.DagsterInstance
 ) -> None:
     @dg.asset(metadata={"delta/mode": "append"})
@@ -373,7 +373,7 @@ def test_commits_of_runs_that_have_told_are_not_told(
     assert watch.tick() == []
 
 
-def test_what_was_committed_since_the_newest_event_is_told_at_the_first_look(
+def test_commits_since_the_newest_event_are_reported_at_the_first_tick(
     tmp_path: Path, instance: dg.DagsterInstance
 ) -> None:
     @dg.asset(metadata={"delta/mode": "append"})
@@ -426,18 +426,18 @@ def test_a_data_version_never_goes_back(orders: TableRef, instance: dg.DagsterIn
     watch.tick()
     append(orders, 2)
     table_id = DeltaLog(orders.uri).snapshot().metadata.id[:8]
-    told = dg.AssetMaterialization(
+    recorded = dg.AssetMaterialization(
         orders.asset_key,
         metadata={"delta/version": 2},
         tags={"dagster/data_version": f"{table_id}@2"},
     )
-    instance.report_runless_asset_event(told)
+    instance.report_runless_asset_event(recorded)
     (event,) = watch.tick()
     assert event.metadata["delta/version"].value == 1
     assert event.tags["dagster/data_version"] == f"{table_id}@2"
 
 
-def test_commits_of_maintenance_are_of_its_run_which_has_told(
+def test_maintenance_commits_belong_to_a_run_that_has_reported_them(
     orders: TableRef, instance: dg.DagsterInstance
 ) -> None:
     append(orders, 3)
@@ -468,7 +468,7 @@ def many_commits(table: TableRef, count: int) -> None:
     create_checkpoint(table.uri)
 
 
-def test_a_backlog_of_more_commits_than_a_tick_tells_is_told_whole_and_once(
+def test_a_backlog_larger_than_a_tick_is_reported_completely_and_once(
     orders: TableRef, instance: dg.DagsterInstance
 ) -> None:
     watch = Watch(instance, orders)
@@ -500,13 +500,13 @@ def test_a_tick_ends_in_time_and_every_table_has_its_turn(
     watch.tick()
     for table in tables:
         append(table, 3)
-    told = [
+    reported = [
         [(e.asset_key.to_user_string(), v) for e, v in zip(t, versions(t), strict=True)]
         for t in (watch.tick() for _ in range(9))
     ]
-    assert all(len(each) <= 3 for each in told)
-    assert {name for name, _ in itertools.chain(*told[:3])} == {"busy", "idle", "calm"}
-    assert sorted(itertools.chain(*told)) == sorted(
+    assert all(len(each) <= 3 for each in reported)
+    assert {name for name, _ in itertools.chain(*reported[:3])} == {"busy", "idle", "calm"}
+    assert sorted(itertools.chain(*reported)) == sorted(
         (table.name, version) for table in tables for version in (1, 2, 3)
     )
 
@@ -569,17 +569,17 @@ def test_events_are_read_in_parts(orders: TableRef, instance: dg.DagsterInstance
     assert parts > 2
 
 
-def test_events_of_a_run_can_be_asked_for(instance: dg.DagsterInstance) -> None:
+def test_events_of_a_run_can_be_requested(instance: dg.DagsterInstance) -> None:
     @dg.op(out=dg.Out(dg.Nothing))
-    def tell(context) -> None:  # type: ignore[no-untyped-def]
+    def report(context) -> None:  # type: ignore[no-untyped-def]
         context.log_event(dg.AssetMaterialization("a"))
         context.log_event(dg.AssetObservation("b"))
 
     @dg.job
-    def telling() -> None:
-        tell()
+    def reporting() -> None:
+        report()
 
-    run = telling.execute_in_process(instance=instance)
+    run = reporting.execute_in_process(instance=instance)
     first, second = asset_events_of_run(instance, run.run_id)
     assert first.asset_materialization is not None
     assert second.asset_observation is not None

@@ -186,7 +186,7 @@ def test_an_assets_table_is_found(asset: DeltaAsset, uri: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("assets", "said"),
+    ("assets", "message"),
     [
         pytest.param(["orders"], "a value of type str; give assets, AssetSpecs", id="a name"),
         pytest.param(
@@ -196,8 +196,8 @@ def test_an_assets_table_is_found(asset: DeltaAsset, uri: str) -> None:
         ),
     ],
 )
-def test_what_is_no_asset_is_refused(assets: list[Any], said: str) -> None:
-    with pytest.raises(InvalidRequestError, match=re.escape(said)):
+def test_what_is_no_asset_is_refused(assets: list[Any], message: str) -> None:
+    with pytest.raises(InvalidRequestError, match=re.escape(message)):
         tables_of(DeltaLogResource(root="lake"), assets)
 
 

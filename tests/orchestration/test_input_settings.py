@@ -23,7 +23,7 @@ DAYS = dg.StaticPartitionsDefinition(["a", "b"])
 
 
 def load_from(
-    root: Path, metadata: dict[str, Any], annotation: Any = pa.Table, **given: Any
+    root: Path, metadata: dict[str, Any], annotation: Any = pa.Table, **options: Any
 ) -> Any:
     """The value of an input with these metadata."""
     context = dg.build_input_context(
@@ -32,7 +32,7 @@ def load_from(
         dagster_type=dg.DagsterType(
             lambda _context, _value: True, name="wanted", typing_type=annotation
         ),
-        **given,
+        **options,
     )
     return DeltaIOManager(root=str(root)).load_input(context)
 
@@ -68,7 +68,7 @@ def test_columns_are_a_column_or_a_list(load: Load, columns: Any) -> None:
 
 
 @pytest.mark.parametrize(
-    ("metadata", "says"),
+    ("metadata", "message"),
     [
         ({"delta/predicat": "n > 1"}, "the nearest that does is 'delta/predicate'"),
         ({"delta/mode": "append"}, "have the key 'delta/mode', which says nothing"),
@@ -84,11 +84,11 @@ def test_columns_are_a_column_or_a_list(load: Load, columns: Any) -> None:
     ],
 )
 def test_what_an_input_cannot_have_is_rejected(
-    load: Load, metadata: dict[str, Any], says: str
+    load: Load, metadata: dict[str, Any], message: str
 ) -> None:
     with pytest.raises(InvalidRequestError) as rejected:
         load(metadata)
-    assert says in str(rejected.value)
+    assert message in str(rejected.value)
 
 
 @pytest.mark.parametrize("annotation", [Any, Snapshot, DeltaLog, Snapshot | None])

@@ -69,14 +69,14 @@ class Assets:
     def said(self) -> tuple[dict[str, Any], list[str]]:
         """Metadata and warnings about the input from the last run of the downstream asset."""
         (event,) = self.done.asset_materializations_for_node("down")
-        told = {n: m.value for n, m in event.metadata.items() if n.endswith("/up")}
+        links = {n: m.value for n, m in event.metadata.items() if n.endswith("/up")}
         entries = self.instance.all_logs(self.done.run_id)
-        return told, [each.user_message for each in entries if each.level == logging.WARNING]
+        return links, [each.user_message for each in entries if each.level == logging.WARNING]
 
-    def table(self, *, tells_layout: bool) -> TableRef:
+    def table(self, *, has_layout: bool) -> TableRef:
         """The table; a run gets missing layout from its code location, if any."""
         table = self.lake.table("up")
-        return replace(table, partitions_def=DAYS, partition_expr="day") if tells_layout else table
+        return replace(table, partitions_def=DAYS, partition_expr="day") if has_layout else table
 
     def run(self, job: dg.JobDefinition, config: dict[str, Any]) -> None:
         (op,) = (node.name for node in job.nodes)
@@ -85,7 +85,7 @@ class Assets:
 
 
 @pytest.mark.parametrize(
-    ("kind", "tells_layout"),
+    ("kind", "has_layout"),
     [
         pytest.param("restore", True, id="restore, known"),
         pytest.param("revert", False, id="revert, unknown"),
@@ -94,17 +94,17 @@ class Assets:
     ],
 )
 def test_who_reads_a_partition_finds_the_rows_that_were_brought_back(
-    tmp_path: Path, instance: dg.DagsterInstance, kind: str, tells_layout: bool
+    tmp_path: Path, instance: dg.DagsterInstance, kind: str, has_layout: bool
 ) -> None:
     assets = Assets(tmp_path, instance)
     assets.write(FIRST, 1)
     assets.write(FIRST, 99)
     assert assets.read(FIRST) == [99]
     build = build_restore_job if kind == "restore" else build_revert_job
-    job = build([assets.table(tells_layout=tells_layout)])
+    job = build([assets.table(has_layout=has_layout)])
     assets.run(job, {"version": 0 if kind == "restore" else 1})
     assert assets.read(FIRST) == [1]
-    if tells_layout:
+    if has_layout:
         assets.write(SECOND, 5)
         assert assets.read(FIRST) == [1]
 
@@ -115,16 +115,16 @@ def test_each_partition_that_a_restore_touched_is_materialized(
     assets = Assets(tmp_path, instance)
     for day, value in ((FIRST, 1), (SECOND, 2), (SECOND, 3)):
         assets.write(day, value)
-    assets.run(build_restore_job([assets.table(tells_layout=True)]), {"version": 0})
+    assets.run(build_restore_job([assets.table(has_layout=True)]), {"version": 0})
     records = instance.fetch_materializations(dg.AssetKey("up"), limit=10).records
-    told = [each.asset_materialization for each in records]
+    reported = [each.asset_materialization for each in records]
     of_version = [
-        each.partition for each in told if each and each.metadata["delta/version"].value == 3
+        each.partition for each in reported if each and each.metadata["delta/version"].value == 3
     ]
     assert set(of_version) == {SECOND, None}
 
 
-def test_the_latest_version_takes_the_place_of_one_that_a_vacuum_has_taken_apart(
+def test_the_latest_version_replaces_a_version_that_a_vacuum_has_broken(
     tmp_path: Path, instance: dg.DagsterInstance
 ) -> None:
     assets = Assets(tmp_path, instance)
@@ -155,8 +155,8 @@ def test_a_step_that_reads_older_rows_than_the_table_has_says_so(
     assets.write(FIRST, 1)
     change(tmp_path / "up")
     assert assets.read(FIRST) == [1]
-    told, (warning,) = assets.said()
-    assert told == {"delta/read/up": 0, "delta/latest/up": 1, "delta/read_advice/up": warning}
+    reported, (warning,) = assets.said()
+    assert reported == {"delta/read/up": 0, "delta/latest/up": 1, "delta/read_advice/up": warning}
     for part in ("reads version 0", "latest version is 1", "build_commit_sensor", "DeltaLog"):
         assert part in warning
 

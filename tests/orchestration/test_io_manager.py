@@ -67,16 +67,16 @@ def test_a_table_is_opened_once_for_an_output(
 
 
 @pytest.mark.parametrize(("checkpoint", "num_files"), [("inline", 1), ("scheduled", 50)])
-def test_a_table_that_asks_for_it_is_compacted_by_who_writes(
+def test_a_writer_compacts_a_table_with_the_property(
     tmp_path: Path, instance: dg.DagsterInstance, checkpoint: str, num_files: int
 ) -> None:
     @dg.asset(metadata={"delta/mode": "append"})
     def many() -> pa.Table:
         return pa.table({"id": [49]})
 
-    asked = {"delta.autoOptimize.autoCompact": "true"}
+    requested = {"delta.autoOptimize.autoCompact": "true"}
     for number in range(49):
-        da.write(tmp_path / "many", pa.table({"id": [number]}), configuration=asked)
+        da.write(tmp_path / "many", pa.table({"id": [number]}), configuration=requested)
     manager = DeltaIOManager(root=str(tmp_path), checkpoint=checkpoint)
     assert dg.materialize([many], instance=instance, resources={"io_manager": manager}).success
     table = DeltaLog(tmp_path / "many").snapshot()
@@ -140,7 +140,7 @@ def test_an_output_may_change_the_columns(
 
 
 @pytest.mark.parametrize(
-    ("metadata", "says"),
+    ("metadata", "message"),
     [
         ({"delta/mode": "upsert"}, "delta/mode 'upsert'; choose append, overwrite, merge, error"),
         ({"delta/mode": "append", "delta/overwrite_schema": True}, "goes with mode='overwrite'"),
@@ -148,7 +148,7 @@ def test_an_output_may_change_the_columns(
     ],
 )
 def test_metadata_that_make_no_sense_are_refused(
-    tmp_path: Path, instance: dg.DagsterInstance, metadata: dict[str, Any], says: str
+    tmp_path: Path, instance: dg.DagsterInstance, metadata: dict[str, Any], message: str
 ) -> None:
     @dg.asset(metadata=metadata)
     def wrong() -> pa.Table:
@@ -156,7 +156,7 @@ def test_metadata_that_make_no_sense_are_refused(
 
     with pytest.raises(InvalidRequestError) as refused:
         dg.materialize([wrong], instance=instance, resources=io(tmp_path))
-    assert says in str(refused.value)
+    assert message in str(refused.value)
 
 
 def test_a_commit_that_was_lost_is_a_warning_of_the_next_run(

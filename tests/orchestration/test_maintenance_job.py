@@ -63,7 +63,7 @@ def observed(result: dg.ExecuteInProcessResult) -> dg.AssetObservation:
     return event.asset_observation_data.asset_observation
 
 
-def test_the_sensor_asks_for_a_run_only_where_there_is_work(
+def test_the_sensor_requests_a_run_only_if_there_is_work(
     tmp_path: Path, instance: dg.DagsterInstance
 ) -> None:
     busy, idle = small_files(tmp_path, "busy"), small_files(tmp_path, "idle", 1)
@@ -94,7 +94,7 @@ def test_a_commit_that_was_lost_is_a_warning_of_the_next_maintenance(
     assert "run again what committed version 4" in "".join(warnings)
 
 
-def test_a_run_tells_that_another_one_is_at_work_on_its_table(
+def test_a_run_reports_that_another_run_is_at_work_on_its_table(
     tmp_path: Path, instance: dg.DagsterInstance
 ) -> None:
     table = small_files(tmp_path, "busy")
@@ -109,7 +109,7 @@ def test_a_run_tells_that_another_one_is_at_work_on_its_table(
     assert len(DeltaTable(table.uri).file_uris()) == 1
 
 
-def test_a_table_that_needs_nothing_is_no_event_unless_it_was_asked_for(
+def test_a_table_that_needs_nothing_is_no_event_unless_it_was_requested(
     tmp_path: Path, instance: dg.DagsterInstance
 ) -> None:
     job = build_maintenance_job([small_files(tmp_path, "t", 1), small_files(tmp_path, "busy")])
@@ -161,8 +161,8 @@ def test_after_its_budget_a_run_begins_no_further_table(
     )
     job = build_maintenance_job(tables, policy=policy)
     result = job.execute_in_process(instance=instance)
-    said = str([entry.user_message for entry in instance.all_logs(result.run_id)])
-    assert "1 seconds are over; 2 of 3 tables are left to the next run, from b on" in said
+    messages = str([entry.user_message for entry in instance.all_logs(result.run_id)])
+    assert "1 seconds are over; 2 of 3 tables are left to the next run, from b on" in messages
     assert [len(DeltaTable(table.uri).file_uris()) for table in tables] == [1, 4, 4]
 
 
@@ -181,7 +181,9 @@ def test_a_dry_run_changes_nothing(tmp_path: Path, instance: dg.DagsterInstance)
     assert "compaction files planned 4" in str(observation.description)
 
 
-def test_a_vacuum_is_told_how_to_run(tmp_path: Path, instance: dg.DagsterInstance) -> None:
+def test_a_vacuum_gets_the_settings_of_its_policy(
+    tmp_path: Path, instance: dg.DagsterInstance
+) -> None:
     for _ in range(4):
         da.write(tmp_path / "busy", ROWS, mode="overwrite")
     for commit in (tmp_path / "busy" / "_delta_log").glob("*.json"):
@@ -305,9 +307,9 @@ def run_of(
     job = defs.resolve_job_def("delta_maintenance")
     result = job.execute_in_process(instance=instance, raise_on_error=False)
     failures = [event for event in result.all_events if event.is_step_failure]
-    told = [event.step_failure_data.user_failure_data for event in failures]
+    reported_values = [event.step_failure_data.user_failure_data for event in failures]
     return result, {
-        name: str(v.value) for each in told if each for name, v in each.metadata.items()
+        name: str(v.value) for each in reported_values if each for name, v in each.metadata.items()
     }
 
 
@@ -371,11 +373,13 @@ def test_of_two_runs_at_once_each_says_what_became_of_it_and_no_row_is_lost(
 @pytest.mark.full
 def test_two_runs_in_processes_at_once_each_end_well_and_no_row_is_lost(tmp_path: Path) -> None:
     tables = [small_files(tmp_path, f"t{number}", 12) for number in range(3)]
-    said = maintain_side_by_side([table.uri for table in tables])
-    assert len(said) == 6
-    assert all(success for success, _ in said)
-    assert all("compacted files 12" in text or "compacted" not in text for _, text in said)
-    assert sum("compacted files 12" in text for _, text in said) == 3
+    reported_values = maintain_side_by_side([table.uri for table in tables])
+    assert len(reported_values) == 6
+    assert all(success for success, _ in reported_values)
+    assert all(
+        "compacted files 12" in text or "compacted" not in text for _, text in reported_values
+    )
+    assert sum("compacted files 12" in text for _, text in reported_values) == 3
     for table in tables:
         assert len(rows_by_deltalake(Path(table.uri))) == 36
         assert len(DeltaTable(table.uri).file_uris()) == 1

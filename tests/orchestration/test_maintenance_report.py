@@ -58,7 +58,7 @@ def test_numbers_for_plots_are_in_every_observation(
     assert saved == [3, 0, 0]
 
 
-def test_where_nothing_was_due_nothing_else_is_told(
+def test_if_nothing_was_due_nothing_else_is_reported(
     tmp_path: Path, instance: dg.DagsterInstance
 ) -> None:
     (seen,) = observations(tmp_path, instance, 1, {})
@@ -67,7 +67,7 @@ def test_where_nothing_was_due_nothing_else_is_told(
 
 
 @pytest.mark.parametrize(
-    ("config", "description", "told"),
+    ("config", "description", "reported"),
     [
         pytest.param(
             {},
@@ -106,21 +106,23 @@ def test_where_nothing_was_due_nothing_else_is_told(
         ),
     ],
 )
-def test_what_was_done_is_told_without_zeros(
+def test_results_are_reported_without_zeros(
     tmp_path: Path,
     instance: dg.DagsterInstance,
     config: dict[str, Any],
     description: str,
-    told: dict[str, Any],
+    reported: dict[str, Any],
 ) -> None:
     (seen,) = observations(tmp_path, instance, 4, config)
     values = {n: v.value for n, v in seen.metadata.items() if n not in {*SERIES, "delta/card"}}
-    assert {n: int if told.get(n) is int else v for n, v in values.items()} == told
+    assert {n: int if reported.get(n) is int else v for n, v in values.items()} == reported
     assert str(seen.description).startswith(description)
     assert 0 not in [value for value in values.values() if type(value) is int]
 
 
-def test_what_is_left_to_a_person_is_told(tmp_path: Path, instance: dg.DagsterInstance) -> None:
+def test_work_that_is_left_to_a_person_is_reported(
+    tmp_path: Path, instance: dg.DagsterInstance
+) -> None:
     da.write(tmp_path / "t", pa.table({"x": [1]}))
     next((tmp_path / "t").glob("*.parquet")).unlink()
     (seen,) = observations(tmp_path, instance, 0, {"operations": ["repair"]})
@@ -140,7 +142,7 @@ def test_the_card_is_there_where_a_run_did_something(
     assert "version **4**" in str(cards[1].value)
 
 
-def test_the_depth_of_a_clustered_table_is_told_before_and_after(
+def test_the_depth_of_a_clustered_table_is_reported_before_and_after(
     tmp_path: Path, instance: dg.DagsterInstance
 ) -> None:
     da.write(tmp_path / "t", pa.table({"x": [1, 9]}))

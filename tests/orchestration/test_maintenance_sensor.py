@@ -138,18 +138,20 @@ def test_a_tick_without_time_leaves_the_rest_to_the_next(
     def slow_clock() -> int:
         return NOW_MS + 10_000 * next(seconds)
 
-    cursor, asked = None, list[list[str]]()
+    cursor, requests = None, list[list[str]]()
     for _ in range(5):
         found = tick(tables, instance, cursor, slow_clock, seconds=40)
-        asked.append([name for each in found.run_requests for name in tables_in(each)])
+        requests.append([name for each in found.run_requests for name in tables_in(each)])
         cursor = found.cursor
-    in_order = [name for names in asked for name in names]
+    in_order = [name for names in requests for name in names]
     assert in_order[:6] == ["t0", "t1", "t2", "t3", "t4", "t0"]
-    assert all(0 < len(names) < 5 for names in asked)
+    assert all(0 < len(names) < 5 for names in requests)
     assert cursor in {table.name for table in tables}
 
 
-def test_a_tick_asks_for_so_many_runs_at_most(tmp_path: Path, instance: dg.DagsterInstance) -> None:
+def test_a_tick_requests_a_limited_number_of_runs(
+    tmp_path: Path, instance: dg.DagsterInstance
+) -> None:
     tables = [scattered(tmp_path, f"t{number}") for number in range(3)]
     first = tick(tables, instance, max_runs=2)
     assert [tables_in(each) for each in first.run_requests] == [["t0"], ["t1"]]
@@ -159,7 +161,7 @@ def test_a_tick_asks_for_so_many_runs_at_most(tmp_path: Path, instance: dg.Dagst
 
 
 @pytest.mark.parametrize(
-    ("settings", "status", "said"),
+    ("settings", "status", "message"),
     [
         pytest.param(
             {"tags": {"delta_ops/table": "busy"}},
@@ -183,13 +185,13 @@ def test_a_table_that_has_a_run_is_left_out(
     instance: dg.DagsterInstance,
     settings: dict[str, Any],
     status: dg.DagsterRunStatus,
-    said: str,
+    message: str,
 ) -> None:
     tables = [scattered(tmp_path, "busy"), fine(tmp_path, "other")]
     run = instance.create_run_for_job(jobs_of(tables).job, status=status, **settings)
     found = tick(tables, instance)
     assert found.run_requests == []
-    assert f"busy {said.format(run.run_id[:8])}" in str(found.skip_message)
+    assert f"busy {message.format(run.run_id[:8])}" in str(found.skip_message)
     assert ("daemon" in str(found.skip_message)) is (status is WAITING)
 
 

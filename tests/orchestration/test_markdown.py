@@ -35,7 +35,7 @@ MARKUP = [
 
 
 @pytest.mark.parametrize("text", MARKUP)
-def test_markup_of_others_is_shown_as_it_stands(text: str) -> None:
+def test_markup_of_others_is_shown_literally(text: str) -> None:
     assert plain_words(plain_text(text)) == text
     (row,) = cells(table_text(["x", "y"], [[plain_text(text), "1"]]))[1:]
     assert plain_words(row[0]) == text
@@ -43,7 +43,7 @@ def test_markup_of_others_is_shown_as_it_stands(text: str) -> None:
 
 
 @pytest.mark.parametrize("text", MARKUP)
-def test_code_of_others_is_shown_as_it_stands(text: str) -> None:
+def test_code_of_others_is_shown_literally(text: str) -> None:
     found = [
         each for each in tokens(f"removed {code_text(text)} and more") if each.children is None
     ]

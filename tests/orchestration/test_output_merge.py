@@ -139,19 +139,19 @@ def test_a_partition_is_merged_by_itself(
     first, second = "2026-01-01", "2026-01-02"
     asset.materialize(to_rows(table(id=[1, 2], day=[first] * 2, n=[1, 2])), first)
     asset.materialize(to_rows(table(id=[1, 2], day=[second] * 2, n=[3, 4])), second)
-    told = asset.materialize(to_rows(table(id=[1, 5], day=[second] * 2, n=[6, 7])), second)
+    reported = asset.materialize(to_rows(table(id=[1, 5], day=[second] * 2, n=[6, 7])), second)
     assert asset.rows == [
         (1, first, 1),
         (1, second, 6),
         (2, first, 2),
         (5, second, 7),
     ]
-    assert (told["delta/rows_written"], told["delta/rows_deleted"]) == (2, 1)
-    assert told["dagster/partition_row_count"] == 2
+    assert (reported["delta/rows_written"], reported["delta/rows_deleted"]) == (2, 1)
+    assert reported["dagster/partition_row_count"] == 2
 
 
 @pytest.mark.parametrize(
-    ("metadata", "rows", "day", "says"),
+    ("metadata", "rows", "day", "message"),
     [
         pytest.param(
             BY_ID_AND_DAY,
@@ -208,17 +208,17 @@ def test_a_first_output_that_cannot_be_merged_leaves_nothing_behind(
     metadata: dict[str, Any],
     rows: pa.Table,
     day: str | None,
-    says: str,
+    message: str,
 ) -> None:
     asset = Asset(tmp_path, instance, metadata)
-    with pytest.raises(InvalidRequestError, match=says):
+    with pytest.raises(InvalidRequestError, match=message):
         asset.materialize(to_rows(rows), day)
     assert [each for each in tmp_path.rglob("*") if each.is_file()] == []
 
 
 @pytest.mark.parametrize("mode", ["append", "overwrite", "error", "merge"])
 @pytest.mark.parametrize(
-    ("metadata", "rows", "says"),
+    ("metadata", "rows", "message"),
     [
         pytest.param(
             {"delta/configuration": {"delta.constraints.low": "id < 2"}},
@@ -249,11 +249,11 @@ def test_a_first_output_that_is_refused_leaves_nothing_behind(
     mode: str,
     metadata: dict[str, Any],
     rows: pa.Table,
-    says: str,
+    message: str,
 ) -> None:
     keys = BY_ID if mode == "merge" else {}
     asset = Asset(tmp_path, instance, {**keys, "delta/mode": mode, **metadata})
-    with pytest.raises(DeltaOpsError, match=says):
+    with pytest.raises(DeltaOpsError, match=message):
         asset.materialize(rows)
     assert [each for each in tmp_path.rglob("*") if each.is_file()] == []
 
@@ -339,9 +339,9 @@ def test_each_part_of_a_source_is_merged_once(tmp_path: Path, instance: dg.Dagst
         SourcePart(data=table(id=[n, 9], v=[n, n]), source=f"{n}.csv", position=1) for n in (1, 2)
     ]
     asset.materialize(parts)
-    told = asset.materialize(parts)
+    reported = asset.materialize(parts)
     assert asset.rows == [(1, 1), (2, 2), (9, 2)]
-    assert (told["delta/adopted"], told["delta/version"]) == (True, 1)
+    assert (reported["delta/adopted"], reported["delta/version"]) == (True, 1)
     replacing = replace(parts[0], position=2, replaces=col("id") == 1)
     with pytest.raises(InvalidRequestError, match="replaces rows; leave one of them out"):
         asset.materialize([replacing])
@@ -361,7 +361,7 @@ CLAUSE = {"when": "matched", "then": "update"}
 
 
 @pytest.mark.parametrize(
-    ("metadata", "says"),
+    ("metadata", "message"),
     [
         ({"delta/merge_keys": None}, "of asset .* do not say which rows a merge brings together"),
         ({"delta/merge_keys": [1]}, "give a column or a list of columns"),
@@ -384,14 +384,14 @@ CLAUSE = {"when": "matched", "then": "update"}
         ({"delta/idempotency": "partition"}, "which is for overwrites"),
     ],
 )
-def test_settings_that_say_no_merge_are_refused(metadata: dict[str, Any], says: str) -> None:
+def test_settings_that_say_no_merge_are_refused(metadata: dict[str, Any], message: str) -> None:
     place = ("the metadata of asset t", {**BY_ID, **metadata})
-    with pytest.raises(InvalidRequestError, match=says):
+    with pytest.raises(InvalidRequestError, match=message):
         settings_from([place], {}, dg.AssetKey("t"), has_partitions=False)
 
 
 @pytest.mark.parametrize(
-    ("metadata", "says"),
+    ("metadata", "message"),
     [
         ({"delta/merge_clauses": []}, "give a list of clauses"),
         ({"delta/merge_keys": ["ident"]}, "has no column 'ident'.*; it has id"),
@@ -400,27 +400,27 @@ def test_settings_that_say_no_merge_are_refused(metadata: dict[str, Any], says: 
     ],
 )
 def test_a_merge_that_cannot_be_is_refused_before_a_table_is_made(
-    tmp_path: Path, instance: dg.DagsterInstance, metadata: dict[str, Any], says: str
+    tmp_path: Path, instance: dg.DagsterInstance, metadata: dict[str, Any], message: str
 ) -> None:
     asset = Asset(tmp_path, instance, BY_ID)
-    with pytest.raises(InvalidRequestError, match=says):
+    with pytest.raises(InvalidRequestError, match=message):
         asset.materialize(table(id=[1]), more=metadata)
     assert DeltaLog(asset.uri).snapshot_if_exists() is None
 
 
 @pytest.mark.parametrize(
-    ("metadata", "says"),
+    ("metadata", "expected_message"),
     [
         ({"delta/merge_predicate": '"target.id" = 1'}, "write `target`.`id` for the column"),
         ({"delta/merge_clauses": [{**CLAUSE, "if": '"ID" > 1'}]}, "write `ID` for the column"),
     ],
 )
 def test_a_name_in_double_quotes_is_refused(
-    tmp_path: Path, instance: dg.DagsterInstance, metadata: dict[str, Any], says: str
+    tmp_path: Path, instance: dg.DagsterInstance, metadata: dict[str, Any], expected_message: str
 ) -> None:
     asset = Asset(tmp_path, instance, BY_ID)
     asset.materialize(table(id=[1]))
-    with pytest.raises(InvalidRequestError, match=says) as caught:
+    with pytest.raises(InvalidRequestError, match=expected_message) as caught:
         asset.materialize(table(id=[1, 2]), more=metadata)
     assert caught.value.message.startswith(f"{asset.uri}: ")
     assert asset.rows == [(1,)]
@@ -478,7 +478,7 @@ def test_a_table_that_is_laid_out_otherwise_is_not_merged_into(
     assert asset.rows == [(1, 1)]
 
 
-def test_keys_with_dots_stand_in_backticks(
+def test_keys_with_dots_are_in_backticks(
     tmp_path: Path, instance: dg.DagsterInstance, to_rows: ToRows
 ) -> None:
     keys = {"delta/mode": "merge", "delta/merge_keys": ["`A.b`", "id"]}

@@ -97,8 +97,8 @@ def test_every_setting_is_heard_in_every_place(
     assert rows_by_deltalake(tmp_path / "t") == [{"day": "2026-01-01", "x": 1, "n": "new"}]
     (commit,) = log.commits(0, 0)
     assert commit.info is not None
-    said = json.loads(commit.info.values["userMetadata"])
-    assert (said["team"], said["dagster/partition"]) == ("green", "2026-01-01")
+    recorded = json.loads(commit.info.values["userMetadata"])
+    assert (recorded["team"], recorded["dagster/partition"]) == ("green", "2026-01-01")
     replaced: dict[str, Any] = {
         "delta/overwrite_schema": True,
         "partition_expr": None,
@@ -149,7 +149,7 @@ def test_an_unknown_key_is_refused_with_the_nearest_before_anything_is_written(
 
 
 @pytest.mark.parametrize(
-    ("metadata", "says"),
+    ("metadata", "message"),
     [
         ({"delta/partition_by": 3}, "give a column or a list of columns"),
         ({"delta/configuration": {"delta.checkpointInterval": 7}}, "table properties to texts"),
@@ -160,10 +160,10 @@ def test_an_unknown_key_is_refused_with_the_nearest_before_anything_is_written(
         ({"delta/idempotency": "partition", "delta/mode": "append"}, "is for overwrites"),
     ],
 )
-def test_a_value_that_makes_no_sense_is_refused(metadata: dict[str, Any], says: str) -> None:
+def test_a_value_that_makes_no_sense_is_refused(metadata: dict[str, Any], message: str) -> None:
     with pytest.raises(InvalidRequestError) as refused:
         settings_from([(OUTPUT, metadata)], {}, dg.AssetKey("t"), has_partitions=False)
-    assert says in str(refused.value)
+    assert message in str(refused.value)
 
 
 def test_a_value_is_refused_before_anything_is_written(

@@ -125,7 +125,7 @@ def test_a_range_over_several_dimensions_is_written(
 
 
 @pytest.mark.filterwarnings("ignore:Parameter `backfill_policy`")
-def test_one_column_cannot_stand_for_several_dimensions(
+def test_one_column_cannot_describe_several_dimensions(
     tmp_path: Path, instance: dg.DagsterInstance
 ) -> None:
     with pytest.raises(

@@ -105,7 +105,7 @@ def test_a_text_whose_format_does_not_sort_is_the_key() -> None:
     assert rows_of(days, ["01.01.2026"], rows)["day"].to_pylist() == ["01.01.2026"]
 
 
-def test_hours_that_a_clock_shows_twice_are_told_apart_by_their_keys() -> None:
+def test_hours_that_a_clock_shows_twice_have_different_keys() -> None:
     hours = dg.HourlyPartitionsDefinition(
         start_date="2026-11-01-00:00", timezone="America/New_York"
     )
@@ -142,7 +142,7 @@ def test_partitions_of_several_dimensions_are_the_rows_of_all() -> None:
 
 
 @pytest.mark.parametrize(
-    ("expression", "partitions", "says"),
+    ("expression", "partitions", "message"),
     [
         ("concat(at, 'x')", WEEKS, "is none that can be used"),
         ("at", MULTI, "give {'region': ..., 'week': ...}"),
@@ -155,14 +155,14 @@ def test_partitions_of_several_dimensions_are_the_rows_of_all() -> None:
         ("ok", WEEKS, "cannot hold windows"),
     ],
 )
-def test_an_expression_that_cannot_stand_for_the_partitions_is_refused(
-    expression: Any, partitions: dg.PartitionsDefinition[str], says: str
+def test_an_expression_that_cannot_describe_the_partitions_is_refused(
+    expression: Any, partitions: dg.PartitionsDefinition[str], message: str
 ) -> None:
     rows = pa.table({"at": MOMENTS[:1], "country": ["be"], "ok": [True]})
     keys = ["nl|2026-01-01"] if partitions is MULTI else ["2026-01-01"]
     with pytest.raises(InvalidRequestError) as refused:
         partition_predicate(expression, schema_from_arrow(rows.schema), partitions, keys)
-    assert says in str(refused.value)
+    assert message in str(refused.value)
 
 
 def test_no_partitions_are_no_rows() -> None:

@@ -95,24 +95,24 @@ def look_for_commits(
 def test_each_partition_and_each_asset_of_a_step_has_its_own_write(
     lake: Path, instance: dg.DagsterInstance
 ) -> None:
-    given: dict[str, Any] = {"resources": resources(str(lake)), "instance": instance}
+    data: dict[str, Any] = {"resources": resources(str(lake)), "instance": instance}
     da.write(lake / "daily", pa.table({"key": list(KEYS), "run": ["before", "before"]}))
-    ran = dg.materialize([daily], partition_key=KEYS[0], **given)
+    ran = dg.materialize([daily], partition_key=KEYS[0], **data)
     assert ran.success
     found = {row["key"]: row["run"] for row in rows_by_deltalake(lake / "daily")}
     assert found == {KEYS[0]: ran.run_id, KEYS[1]: "before"}
     assert materialized(instance, "daily").partition == KEYS[0]
     for name in ("left", "right"):
         da.write(lake / name, pa.table({"key": ["all"], "run": ["before"]}))
-    assert dg.materialize([both], **given).success
+    assert dg.materialize([both], **data).success
     assert len(rows_by_deltalake(lake / "left")) == 1
     assert len(rows_by_deltalake(lake / "right")) == 2
     (commit,) = DeltaLog(lake / "left").commits(1, 1)
     assert commit.info is not None
-    said = json.loads(commit.info.values["userMetadata"])
+    recorded = json.loads(commit.info.values["userMetadata"])
     event = instance.get_latest_materialization_event(dg.AssetKey("left"))
     assert event is not None
-    assert (said["dagster/asset"], said["dagster/run_id"]) == ("left", event.run_id)
+    assert (recorded["dagster/asset"], recorded["dagster/run_id"]) == ("left", event.run_id)
 
 
 class Reported(SimpleNamespace):
@@ -153,7 +153,7 @@ def test_a_secret_stays_the_name_of_a_variable_until_the_script_needs_it(
 
 
 @pytest.mark.parametrize(
-    ("metadata", "more", "says"),
+    ("metadata", "more", "message"),
     [
         ({"delta/mod": "append"}, {}, "the nearest that does is 'delta/mode'"),
         ({"delta/idempotency": "source"}, {}, "choose run or partition"),
@@ -169,11 +169,11 @@ def test_what_cannot_be_sent_is_refused(
     instance: dg.DagsterInstance,
     metadata: dict[str, Any],
     more: dict[str, Any],
-    says: str,
+    message: str,
 ) -> None:
-    given = {"asset_key": dg.AssetKey("t"), "uri": str(tmp_path), **more}
-    with pytest.raises(InvalidRequestError, match=says) as refused:
-        session_of(instance, metadata, TableRef(**given))
+    data = {"asset_key": dg.AssetKey("t"), "uri": str(tmp_path), **more}
+    with pytest.raises(InvalidRequestError, match=message) as refused:
+        session_of(instance, metadata, TableRef(**data))
     assert "very secret" not in str(refused.value)
 
 
@@ -193,15 +193,15 @@ def test_an_overwrite_of_a_partition_says_which_rows_it_replaces(
 
 
 @pytest.mark.parametrize(
-    ("extras", "says"),
+    ("extras", "message"),
     [
         (object(), "Dagster has not started this script"),
         ({}, "writes no asset"),
         ({"delta_ops": {"a": {}, "b": {}}}, "writes a, b and not one that is not named"),
     ],
 )
-def test_a_script_without_a_write_is_told_so(extras: object, says: str) -> None:
-    with pytest.raises(InvalidRequestError, match=says):
+def test_a_script_without_a_write_gets_an_error(extras: object, message: str) -> None:
+    with pytest.raises(InvalidRequestError, match=message):
         write_asset(Reported(extras=extras), pa.table({"x": [1]}))  # type: ignore[arg-type]
 
 
@@ -225,7 +225,7 @@ def test_a_data_version_may_be_of_the_partition_alone(
     tmp_path: Path, instance: dg.DagsterInstance, kind: str, newer: int
 ) -> None:
     day, rows = col("day") == "2026-01-01", pa.table({"day": pa.array([], pa.string())})
-    told: list[str] = []
+    reported_values: list[str] = []
     for _ in range(2):
         pipes = session_of(
             instance,
@@ -234,11 +234,11 @@ def test_a_data_version_may_be_of_the_partition_alone(
             partitions_def=pipes_location.DAYS,
             partition_key="2026-01-01",
         )
-        pipes.extras["delta_ops"]["t"]["data_versions"] = list(told)
+        pipes.extras["delta_ops"]["t"]["data_versions"] = list(reported_values)
         write_asset(pipes, rows, replace_where=day)  # type: ignore[arg-type]
-        told.append(pipes.reported["data_version"])
+        reported_values.append(pipes.reported["data_version"])
         da.write(tmp_path / "t", pa.table({"day": ["2026-01-02"]}))
-    assert [int(each.partition("@")[2]) for each in told] == [0, newer]
+    assert [int(each.partition("@")[2]) for each in reported_values] == [0, newer]
 
 
 def test_the_page_about_pipes_runs_as_printed(

@@ -70,7 +70,7 @@ def test_a_table_that_no_policy_is_for_has_the_defaults() -> None:
 
 
 @pytest.mark.parametrize(
-    ("policies", "said"),
+    ("policies", "message"),
     [
         pytest.param(
             [MaintenancePolicy(tables="sales/order")],
@@ -90,14 +90,14 @@ def test_a_table_that_no_policy_is_for_has_the_defaults() -> None:
     ],
 )
 def test_policies_that_do_not_fit_the_tables_are_refused(
-    policies: list[MaintenancePolicy], said: str
+    policies: list[MaintenancePolicy], message: str
 ) -> None:
-    with pytest.raises(InvalidRequestError, match=re.escape(said)):
+    with pytest.raises(InvalidRequestError, match=re.escape(message)):
         assign_policies([table_ref(key) for key in KEYS], policies)
 
 
 @pytest.mark.parametrize(
-    ("given", "said"),
+    ("argument", "message"),
     [
         pytest.param({"tables": "sales*"}, "cannot be for 'sales*'", id="half a name"),
         pytest.param({"tables": []}, "cannot be for ''", id="no tables"),
@@ -123,9 +123,9 @@ def test_policies_that_do_not_fit_the_tables_are_refused(
         pytest.param({"tables_at_once": 1.5}, "tables_at_once", id="tables at once"),
     ],
 )
-def test_a_policy_that_makes_no_sense_is_refused(given: dict[str, Any], said: str) -> None:
-    with pytest.raises(InvalidRequestError, match=re.escape(said)):
-        MaintenancePolicy(**given)
+def test_a_policy_that_makes_no_sense_is_refused(argument: dict[str, Any], message: str) -> None:
+    with pytest.raises(InvalidRequestError, match=re.escape(message)):
+        MaintenancePolicy(**argument)
 
 
 @pytest.mark.parametrize(

@@ -32,9 +32,9 @@ LAZY = MaintenancePolicy(thresholds=HealthThresholds(small_files=1000))
 
 
 def written(root: Path, name: str, policy: str | None = None, files: int = 3) -> TableRef:
-    given = {} if policy is None else {POLICY_PROPERTY: policy}
+    data = {} if policy is None else {POLICY_PROPERTY: policy}
     for _ in range(files):
-        da.write(root / name, ROWS, configuration=given or None, hooks=())
+        da.write(root / name, ROWS, configuration=data or None, hooks=())
     return TableRef(asset_key=dg.AssetKey(name.split("/")), uri=str(root / name))
 
 
@@ -47,7 +47,7 @@ def tick(defs: dg.Definitions, instance: dg.DagsterInstance) -> Any:
     return sensor.evaluate_tick(dg.build_sensor_context(instance))
 
 
-def asked_for(found: Any) -> dict[str, str]:
+def access_to(found: Any) -> dict[str, str]:
     return {
         name: request.job_name
         for request in found.run_requests or ()
@@ -59,12 +59,12 @@ def num_files(table: TableRef) -> int:
     return table.log().snapshot().num_files
 
 
-def test_the_sensor_asks_the_job_of_the_policy_that_a_table_names(
+def test_the_sensor_requests_the_job_of_the_policy_that_a_table_names(
     tmp_path: Path, instance: dg.DagsterInstance
 ) -> None:
     tables = [written(tmp_path, "hot", "hot"), written(tmp_path, "cold")]
     found = tick(definitions(tmp_path, tables, LAZY, HOT), instance)
-    assert asked_for(found) == {"hot": "delta_maintenance_hot"}
+    assert access_to(found) == {"hot": "delta_maintenance_hot"}
 
 
 def test_a_policy_for_the_very_key_comes_before_the_property(
@@ -74,7 +74,7 @@ def test_a_policy_for_the_very_key_comes_before_the_property(
     never = MaintenancePolicy(tables="sales/a", name="never", operations=())
     below = MaintenancePolicy(tables="sales/*", operations=["vacuum"])
     found = tick(definitions(tmp_path, tables, never, below, HOT), instance)
-    assert asked_for(found) == {"sales/b": "delta_maintenance_hot"}
+    assert access_to(found) == {"sales/b": "delta_maintenance_hot"}
 
 
 def test_a_table_can_name_a_policy_by_which_nothing_runs(
@@ -84,10 +84,10 @@ def test_a_table_can_name_a_policy_by_which_nothing_runs(
     eager = MaintenancePolicy(thresholds=HealthThresholds(small_files=2))
     still = MaintenancePolicy(tables=(), name="still", operations=())
     found = tick(definitions(tmp_path, tables, eager, still), instance)
-    assert asked_for(found) == {"other": "delta_maintenance"}
+    assert access_to(found) == {"other": "delta_maintenance"}
 
 
-def test_a_name_of_no_policy_is_told_and_the_next_policy_counts(
+def test_a_name_of_no_policy_is_reported_and_the_next_policy_counts(
     tmp_path: Path, instance: dg.DagsterInstance
 ) -> None:
     table = written(tmp_path, "t", "hit", files=1)
@@ -170,10 +170,10 @@ def test_a_fleet_runs_only_what_a_policy_allows(
     table = written(tmp_path, "t")
     never = MaintenancePolicy(thresholds=HealthThresholds(small_files=2), operations=["vacuum"])
     job = definitions(tmp_path, [table], never).resolve_job_def("delta_fleet_maintenance")
-    given = job.execute_in_process(
+    data = job.execute_in_process(
         run_config=fleet_config([str(tmp_path)], small_files=1), instance=instance
     )
-    assert given.success
+    assert data.success
     assert num_files(table) == 3
 
 

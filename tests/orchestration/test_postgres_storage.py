@@ -45,7 +45,7 @@ def settings(postgres_server: PostgresServer, database: str) -> str:
     return text
 
 
-def told(instance: dg.DagsterInstance, key: dg.AssetKey) -> list[tuple[str, int]]:
+def reported(instance: dg.DagsterInstance, key: dg.AssetKey) -> list[tuple[str, int]]:
     """The events of a table, oldest first: the kind and the version of each."""
     records = [
         record
@@ -64,10 +64,10 @@ def told(instance: dg.DagsterInstance, key: dg.AssetKey) -> list[tuple[str, int]
 
 def stored_values(server: PostgresServer, database: str) -> dict[str, list[Any]]:
     """All values in each nonempty table of Dagster."""
-    names = server.ask(
+    names = server.query(
         database, "SELECT tablename FROM pg_tables WHERE schemaname = 'public' ORDER BY 1"
     )
-    rows = {name: server.ask(database, f'SELECT * FROM "{name}"') for (name,) in names}
+    rows = {name: server.query(database, f'SELECT * FROM "{name}"') for (name,) in names}
     return {
         name: [value for row in found for value in row] for name, found in rows.items() if found
     }
@@ -112,15 +112,15 @@ def test_reruns_sensor_and_maintenance_go_by_what_postgres_keeps(
             assert not killed.success
         steps = spans(instance, killed.run_id)
         assert not overlap(steps["orders"], steps["returns"])  # they are of one pool
-        assert told(instance, ORDERS) == []
-        assert told(instance, RETURNS) == [("AssetMaterialization", 0)]
+        assert reported(instance, ORDERS) == []
+        assert reported(instance, RETURNS) == [("AssetMaterialization", 0)]
         again = dg.ReexecutionOptions.from_failure(killed.run_id, instance)
         here: dict[str, Any] = {"execution": {"config": {"in_process": {}}}}
         with dg.execute_job(
             job, instance=instance, reexecution_options=again, run_config=here
         ) as rerun:
             assert rerun.success
-        assert told(instance, ORDERS) == [("found", 0)]
+        assert reported(instance, ORDERS) == [("found", 0)]
         assert da.to_table(lake / "orders").to_pydict() == {"run": [killed.run_id]}
 
         sensor = location.defs.resolve_sensor_def("delta_commit_sensor")
@@ -128,14 +128,14 @@ def test_reruns_sensor_and_maintenance_go_by_what_postgres_keeps(
         events = sensor.evaluate_tick(dg.build_sensor_context(instance)).asset_events
         for event in events:
             instance.report_runless_asset_event(event)
-        assert told(instance, ORDERS)[1:] == [("AssetMaterialization", 1)]
+        assert reported(instance, ORDERS)[1:] == [("AssetMaterialization", 1)]
         # Its cursor was lost, and the events hold the same information.
         assert not sensor.evaluate_tick(dg.build_sensor_context(instance)).asset_events
 
         maintenance = location.defs.resolve_job_def("delta_maintenance")
         config = maintenance_config(["orders"], operations=["optimize"])
         assert maintenance.execute_in_process(instance=instance, run_config=config).success
-        assert told(instance, ORDERS)[2:] == [("AssetObservation", 2)]
+        assert reported(instance, ORDERS)[2:] == [("AssetObservation", 2)]
         assert not sensor.evaluate_tick(dg.build_sensor_context(instance)).asset_events
     assert DeltaLog(lake / "orders").snapshot().num_files == 1
     kept = stored_values(postgres_server, database)
@@ -144,7 +144,7 @@ def test_reruns_sensor_and_maintenance_go_by_what_postgres_keeps(
 
 
 @pytest.mark.long
-def test_the_daemon_queues_retries_and_tells_by_the_settings_of_the_docs(
+def test_the_daemon_queues_retries_and_reports_as_the_docs_configure_it(
     tmp_path: Path,
     settings: str,
     database: str,
@@ -191,13 +191,15 @@ def test_the_daemon_queues_retries_and_tells_by_the_settings_of_the_docs(
             home.wait_until(lambda: have_ended("delta_maintenance", 2))
             home.run("sensor", "start", "delta_commit_sensor")
             storage_options = s3_server.storage_options
-            before = told(instance, ORDERS)
+            before = reported(instance, ORDERS)
             da.write(DeltaLog(f"{lake}/orders", storage_options=storage_options), ROWS)
-            home.wait_until(lambda: len(told(instance, ORDERS)) > len(before))
+            home.wait_until(lambda: len(reported(instance, ORDERS)) > len(before))
         killed, retry = runs("write_all")
         assert (killed.dagster_run.is_failure, retry.dagster_run.is_success) == (True, True)
         assert retry.dagster_run.tags["dagster/retry_number"] == "1"
-        assert [event for event in told(instance, ORDERS) if event[0] != "AssetObservation"] == [
+        assert [
+            event for event in reported(instance, ORDERS) if event[0] != "AssetObservation"
+        ] == [
             ("found", 0),
             ("AssetMaterialization", 1),
         ]

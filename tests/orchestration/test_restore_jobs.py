@@ -64,7 +64,7 @@ def test_a_restore_materializes_the_table(log: DeltaLog, instance: dg.DagsterIns
     assert (unreported.events, unreported.cursor.version) == ((), 5)
 
 
-def test_nothing_is_done_unless_asked_for(log: DeltaLog, instance: dg.DagsterInstance) -> None:
+def test_nothing_is_done_unless_requested(log: DeltaLog, instance: dg.DagsterInstance) -> None:
     table = TableRef(asset_key=dg.AssetKey("t"), uri=log.uri)
     config = {"ops": {RESTORE_OP: {"config": {"table": "t", "version": 2}}}}
     result = build_restore_job([table]).execute_in_process(instance=instance, run_config=config)
@@ -74,17 +74,17 @@ def test_nothing_is_done_unless_asked_for(log: DeltaLog, instance: dg.DagsterIns
 
 def test_a_dry_run_says_what_would_change(log: DeltaLog, instance: dg.DagsterInstance) -> None:
     (event,) = run(log, build_restore_job, RESTORE_OP, instance, version=2, dry_run=True)
-    said = event.asset_observation
-    assert said.description == "dry run"
-    assert said.metadata["delta/added_files"].value == 3
-    assert said.metadata["delta/rows_changed"].value is False
+    reported = event.asset_observation
+    assert reported.description == "dry run"
+    assert reported.metadata["delta/added_files"].value == 3
+    assert reported.metadata["delta/rows_changed"].value is False
 
 
 def test_a_second_restore_has_nothing_to_do(log: DeltaLog, instance: dg.DagsterInstance) -> None:
     run(log, build_restore_job, RESTORE_OP, instance, version=2)
     (event,) = run(log, build_restore_job, RESTORE_OP, instance, version=2)
-    said = event.asset_observation.description
-    assert said == "nothing to do; version 6 remembers the request"
+    reported = event.asset_observation.description
+    assert reported == "nothing to do; version 6 remembers the request"
     assert ids(log) == [0, 1, 7]
 
 
@@ -163,11 +163,11 @@ def test_a_repair_that_was_killed_before_its_event_is_reported_by_its_rerun(
         if event.is_asset_observation or event.is_step_materialization
     ]
     (event,) = events
-    said = event.materialization if rows_changed else event.asset_observation
-    assert said.metadata["delta/earlier_version"].value == committed
-    assert said.metadata["delta/rows_changed"].value is rows_changed
+    changes = event.materialization if rows_changed else event.asset_observation
+    assert changes.metadata["delta/earlier_version"].value == committed
+    assert changes.metadata["delta/rows_changed"].value is rows_changed
     if not since:
-        assert said.description == f"done before, as version {committed}; nothing was changed"
+        assert changes.description == f"done before, as version {committed}; nothing was changed"
 
 
 def test_a_repair_that_is_wanted_again_does_not_report_the_one_before(
@@ -220,7 +220,7 @@ def test_a_repair_of_statistics_is_an_observation(
 
 
 @pytest.mark.parametrize(
-    ("build", "op", "config", "says"),
+    ("build", "op", "config", "message"),
     [
         pytest.param(build_restore_job, RESTORE_OP, {"table": "x", "version": 1}, "'x'", id="name"),
         pytest.param(build_restore_job, RESTORE_OP, {}, "one of the two", id="no version"),
@@ -233,9 +233,9 @@ def test_what_cannot_be_done_fails_in_a_sentence(
     build: Build,
     op: str,
     config: dict[str, Any],
-    says: str,
+    message: str,
 ) -> None:
-    with pytest.raises(dg.Failure, match=says):
+    with pytest.raises(dg.Failure, match=message):
         run(log, build, op, instance, **config)
     assert log.snapshot().version == 4
 
@@ -247,7 +247,7 @@ def test_what_cannot_be_done_fails_in_a_sentence(
         pytest.param(build_revert_job, REVERT_OP, 3, [0, 1, 7, 10], id="revert"),
     ],
 )
-def test_a_vacuum_that_was_killed_can_be_told_of(
+def test_the_log_can_record_the_end_of_a_killed_vacuum(
     log: DeltaLog,
     instance: dg.DagsterInstance,
     build: Build,

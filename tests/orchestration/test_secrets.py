@@ -117,13 +117,13 @@ def test_secrets_stay_out_of_all_that_dagster_keeps_and_shows(
     answer = tmp_path / "answer.json"
     program = "from dagster_graphql.cli import main; main()"
     command = [sys.executable, "-c", program, "-m", location.__name__]
-    asked = subprocess.run(
+    output = subprocess.run(
         [*command, "-t", QUERY, "-o", str(answer)], capture_output=True, text=True, check=False
     )
-    assert asked.returncode == 0, asked.stderr
+    assert output.returncode == 0, output.stderr
     shown = {
         "answers": answer.read_text(),
-        "printed": asked.stdout + asked.stderr,
+        "printed": output.stdout + output.stderr,
         "ticks": repr(ticks),
         "home": b"\n".join(stored_texts(home)).decode(errors="replace"),
     }
@@ -136,7 +136,7 @@ def test_secrets_stay_out_of_all_that_dagster_keeps_and_shows(
         assert [where for where, text in shown.items() if secret in text] == []
 
 
-def test_variables_are_asked_for_when_a_table_is_opened(
+def test_environment_variables_are_read_when_a_table_is_opened(
     monkeypatch: pytest.MonkeyPatch, s3_server: S3Server
 ) -> None:
     root = f"s3://{s3_server.new_bucket()}/lake"
@@ -195,13 +195,13 @@ def test_a_secret_that_is_written_out_is_refused(options: dict[str, Any], name: 
             'config of a resource to everybody who sees its UI; give dg.EnvVar("NAME"), the name '
             "of an environment variable that holds it"
         )
-        told = "".join(traceback.format_exception(refused.value))
-        assert LITERAL not in told
-        assert "12345678901" not in told
+        output = "".join(traceback.format_exception(refused.value))
+        assert LITERAL not in output
+        assert "12345678901" not in output
 
 
 @pytest.mark.parametrize(
-    ("given", "says"),
+    ("argument", "message"),
     [
         ({"root": f"s3://u:{LITERAL}@bucket"}, "root holds a password or a signature"),
         ({"root": "b", "storage_options": LITERAL}, "storage_options are of type str; give a map"),
@@ -209,10 +209,12 @@ def test_a_secret_that_is_written_out_is_refused(options: dict[str, Any], name: 
         ({"root": "b", "storage_options": {"a": {2}}}, "a is of type set, which Dagster's config"),
     ],
 )
-def test_settings_that_config_cannot_hold_are_refused(given: dict[str, Any], says: str) -> None:
+def test_settings_that_config_cannot_hold_are_refused(
+    argument: dict[str, Any], message: str
+) -> None:
     with pytest.raises(InvalidRequestError) as refused:
-        DeltaLogResource(**given)
-    assert says in str(refused.value)
+        DeltaLogResource(**argument)
+    assert message in str(refused.value)
     assert LITERAL not in str(refused.value)
 
 
@@ -232,9 +234,9 @@ def test_a_secret_in_the_config_of_a_run_is_refused_and_not_repeated(
         raise_on_error=False,
     )
     assert not ran.success
-    told = "".join(map(repr, instance.all_logs(ran.run_id)))
-    assert "the storage option secret is a secret that is written out" in told
-    assert LITERAL not in told
+    messages = "".join(map(repr, instance.all_logs(ran.run_id)))
+    assert "the storage option secret is a secret that is written out" in messages
+    assert LITERAL not in messages
 
 
 def test_the_config_of_a_run_names_variables(
@@ -325,7 +327,7 @@ def test_a_whole_number_comes_from_the_environment_as_one(
     seen: list[Any] = []
 
     @dg.asset
-    def asks(lake: DeltaLogResource) -> None:
+    def requests_secret(lake: DeltaLogResource) -> None:
         lake.log("t")
         seen.append(lake.storage_options)
 
@@ -333,13 +335,13 @@ def test_a_whole_number_comes_from_the_environment_as_one(
     lake = DeltaLogResource(root=str(tmp_path), storage_options=options)
     monkeypatch.setenv("TEST_NUMBER", "many")
     with pytest.raises(InvalidRequestError) as refused:
-        dg.materialize([asks], instance=instance, resources={"lake": lake})
+        dg.materialize([requests_secret], instance=instance, resources={"lake": lake})
     assert "a.b is a whole number from the environment variable TEST_NUMBER" in str(refused.value)
     assert "many" not in str(refused.value)
 
 
 @pytest.mark.parametrize(
-    ("given", "says"),
+    ("argument", "message"),
     [
         ({}, "does not know where its tables are; give root, or lake"),
         ({"lake": True, "root": "a"}, "has lake and root; say that in the DeltaLogResource"),
@@ -349,9 +351,9 @@ def test_a_whole_number_comes_from_the_environment_as_one(
         ),
     ],
 )
-def test_an_io_manager_has_one_place(given: dict[str, Any], says: str) -> None:
-    if "lake" in given:
-        given = {**given, "lake": DeltaLogResource(root="lake")}
+def test_an_io_manager_has_one_place(argument: dict[str, Any], message: str) -> None:
+    if "lake" in argument:
+        argument = {**argument, "lake": DeltaLogResource(root="lake")}
     with pytest.raises(InvalidRequestError) as refused:
-        DeltaIOManager(**given)
-    assert says in str(refused.value)
+        DeltaIOManager(**argument)
+    assert message in str(refused.value)

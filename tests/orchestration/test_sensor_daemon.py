@@ -62,7 +62,7 @@ def test_commits_of_others_become_events_and_runs(tmp_path: Path, is_restarted: 
     )
     with dg.DagsterInstance.from_config(str(home.root)) as instance:
 
-        def told() -> list[int]:
+        def reported() -> list[int]:
             records = [
                 record
                 for fetch in (instance.fetch_materializations, instance.fetch_observations)
@@ -94,26 +94,26 @@ def test_commits_of_others_become_events_and_runs(tmp_path: Path, is_restarted: 
             home.wait_until(lambda: num_evaluations() >= before + 3)
 
         with home.daemon():
-            home.wait_until(lambda: told() == [0])
+            home.wait_until(lambda: reported() == [0])
             wait_for_evaluations()
             home.wait_until(all_have_ended)
             before = num_runs()  # 1 if the automation ran before the sensor reported version 0
             write_deltalake(table, ROWS, mode="append")
-            home.wait_until(lambda: told() == [0, 1])
+            home.wait_until(lambda: reported() == [0, 1])
             home.wait_until(lambda: num_runs() == before + 1 and all_have_ended())
             DeltaTable(table).optimize.compact()
-            home.wait_until(lambda: told() == [0, 1, 2])
+            home.wait_until(lambda: reported() == [0, 1, 2])
             wait_for_evaluations()
             assert num_runs() == before + 1
         changed = 1
         if is_restarted:
             write_deltalake(table, ROWS, mode="append")
             DeltaTable(table).optimize.compact()
-            assert told() == [0, 1, 2]
+            assert reported() == [0, 1, 2]
             with home.daemon():
-                home.wait_until(lambda: told()[-1] == 4)
+                home.wait_until(lambda: reported()[-1] == 4)
                 home.wait_until(lambda: num_runs() == before + 2 and all_have_ended())
-            assert told() == [0, 1, 2, 3, 4]
+            assert reported() == [0, 1, 2, 3, 4]
             changed = 3
         assert all(run.is_success for run in instance.get_runs())
         latest = instance.get_latest_materialization_event(KEY)

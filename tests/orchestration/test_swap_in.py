@@ -566,8 +566,8 @@ def test_settings_of_the_io_manager_are_those_of_the_table_and_the_commit(
         assert log.snapshot().metadata.configuration["delta.checkpointInterval"] == "7"
         (commit,) = log.commits(0, 0)
         assert commit.info is not None
-        said = json.loads(commit.info.values["userMetadata"])
-        assert (said["team"], said["dagster/run_id"]) == ("green", run_id)
+        recorded = json.loads(commit.info.values["userMetadata"])
+        assert (recorded["team"], recorded["dagster/run_id"]) == ("green", run_id)
 
 
 def test_partition_by_of_dagster_polars_lays_out_a_new_table(

@@ -55,7 +55,7 @@ def write(
 
 
 @pytest.mark.parametrize(
-    ("make", "fields", "says"),
+    ("make", "fields", "message"),
     [
         (DELTALAKE, {"writer_engine": "rust"}, "has a writer of its own"),
         (DELTALAKE, {"writer_properties": {"compression": "SNAPPY"}}, "chooses the codec"),
@@ -76,9 +76,9 @@ def write(
     ],
 )
 def test_a_field_that_cannot_be_honoured_is_refused(
-    make: Make, fields: Mapping[str, Any], says: str
+    make: Make, fields: Mapping[str, Any], message: str
 ) -> None:
-    with pytest.raises(InvalidRequestError, match=says):
+    with pytest.raises(InvalidRequestError, match=message):
         make(**{"root_uri": "lake", "storage_options": LocalConfig(), **fields})
 
 
@@ -98,7 +98,7 @@ def test_a_field_of_dagster_polars_that_cannot_be_honoured_is_refused(
 
 
 @pytest.mark.parametrize(
-    ("make", "metadata", "says"),
+    ("make", "metadata", "message"),
     [
         (DELTA, {"mode": "merge"}, "do not say which rows a merge brings together"),
         (DELTA, {"mode": dagster_delta.WriteMode.create_or_replace}, "choose append, overwrite"),
@@ -131,10 +131,10 @@ def test_metadata_that_cannot_be_honoured_are_refused_before_anything_is_written
     instance: dg.DagsterInstance,
     make: Make,
     metadata: Mapping[str, Any],
-    says: str,
+    message: str,
 ) -> None:
     manager = make(base_dir=str(tmp_path)) if make is POLARS else make(root_uri=str(tmp_path))
-    with pytest.raises(InvalidRequestError, match=says):
+    with pytest.raises(InvalidRequestError, match=message):
         write(manager, instance, metadata)
     assert list(tmp_path.iterdir()) == []
 
@@ -148,7 +148,7 @@ def test_metadata_that_cannot_be_honoured_are_refused_before_anything_is_written
         (ICEBERG, {"owner": "somebody"}),
     ],
 )
-def test_metadata_that_ask_for_nothing_else_are_no_error(
+def test_harmless_metadata_are_no_error(
     tmp_path: Path, instance: dg.DagsterInstance, make: Make, metadata: Mapping[str, Any]
 ) -> None:
     manager = make(base_dir=str(tmp_path)) if make is POLARS else make(root_uri=str(tmp_path))
@@ -244,15 +244,15 @@ def test_a_mode_for_a_new_table_is_refused_for_partitions(
 
 
 @pytest.mark.parametrize(
-    ("module", "name", "says"),
+    ("module", "name", "message"),
     [
         ("dagster_deltalake", "DeltaTableResource", "take a DeltaLogResource"),
         ("dagster_delta", "MergeOperationsConfig", "say it by delta/mode merge"),
         ("dagster_delta", "BackoffConfig", "leave it out"),
     ],
 )
-def test_an_import_of_what_has_no_equal_says_why(module: str, name: str, says: str) -> None:
-    with pytest.raises(InvalidRequestError, match=says):
+def test_an_import_of_what_has_no_equal_says_why(module: str, name: str, message: str) -> None:
+    with pytest.raises(InvalidRequestError, match=message):
         exec(f"from delta_ops.orchestration.swap_in.{module} import {name}")
     swapped = importlib.import_module(f"delta_ops.orchestration.swap_in.{module}")
     with pytest.raises(AttributeError):
@@ -301,7 +301,7 @@ def test_a_storage_config_is_storage_options(
 
 
 @pytest.mark.parametrize(
-    ("make", "says"),
+    ("make", "message"),
     [
         (lambda: S3Config(unsigned_payload=True), "no option unsigned_payload"),
         (lambda: AzureConfig(use_azure_cli=True), "no option use_azure_cli"),
@@ -318,9 +318,9 @@ def test_a_storage_config_is_storage_options(
     ],
 )
 def test_a_storage_config_that_cannot_be_honoured_is_refused(
-    make: Callable[[], object], says: str
+    make: Callable[[], object], message: str
 ) -> None:
-    with pytest.raises(InvalidRequestError, match=says) as refused:
+    with pytest.raises(InvalidRequestError, match=message) as refused:
         make()
     assert "very secret" not in str(refused.value)
 

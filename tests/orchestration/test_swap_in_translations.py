@@ -205,22 +205,22 @@ def manager_of(package: str, **fields: Any) -> DeltaIOManager:
 
 @words(ASSETS)
 def test_metadata_of_an_asset_are_honoured_or_rejected_by_name(package: str, word: Word) -> None:
-    manager, given = manager_of(package), {word.key: word.value, "owner": "me"}
+    manager, data = manager_of(package), {word.key: word.value, "owner": "me"}
     if word.becomes is None:
         with pytest.raises(InvalidRequestError, match=f"the metadata have {word.key}"):
-            manager.read_metadata(given, "the metadata")
+            manager.read_metadata(data, "the metadata")
     else:
-        assert manager.read_metadata(given, "the metadata") == {**word.becomes, "owner": "me"}
+        assert manager.read_metadata(data, "the metadata") == {**word.becomes, "owner": "me"}
 
 
 @words(INPUTS)
 def test_metadata_of_an_input_are_honoured_or_rejected_by_name(package: str, word: Word) -> None:
-    manager, given = manager_of(package), {word.key: word.value}
+    manager, data = manager_of(package), {word.key: word.value}
     if word.becomes is None:
         with pytest.raises(InvalidRequestError, match=f"have {word.key}.*Nothing was read"):
-            manager.read_input_metadata(given, "the metadata")
+            manager.read_input_metadata(data, "the metadata")
     else:
-        assert manager.read_input_metadata(given, "the metadata") == word.becomes
+        assert manager.read_input_metadata(data, "the metadata") == word.becomes
 
 
 @words(FIELDS)

@@ -141,7 +141,7 @@ def test_a_table_is_called_by_its_place(address: str, name: str) -> None:
     assert table_name(address) == name
 
 
-def test_definitions_tell_of_their_tables() -> None:
+def test_definitions_describe_their_tables() -> None:
     @dg.asset(metadata={"dagster/table_name": "sales.orders", "mine": 1}, kinds={"pyspark"})
     def orders() -> None: ...
 
@@ -171,13 +171,13 @@ def test_a_materialization_and_the_definition_name_one_table(
         return ROWS
 
     assert materialize([orders], tmp_path, instance).success
-    told = latest(instance, "orders").metadata
+    recorded = latest(instance, "orders").metadata
     spec = external_table(TableRef(asset_key=dg.AssetKey("x"), uri=f"{tmp_path}/orders/"))
     for name in ("dagster/table_name", "dagster/storage_kind"):
-        assert told[name].value == spec.metadata[name]
-    assert told["dagster/row_count"].value == 3
+        assert recorded[name].value == spec.metadata[name]
+    assert recorded["dagster/row_count"].value == 3
     assert figure(latest(instance, "orders"), "dagster/size_bytes") > 0
-    assert told["dagster/uri"] == dg.MetadataValue.text(str(tmp_path / "orders"))
+    assert recorded["dagster/uri"] == dg.MetadataValue.text(str(tmp_path / "orders"))
 
 
 def test_the_data_version_is_the_last_that_changed_rows(

@@ -150,7 +150,7 @@ def test_an_input_may_be_a_table_without_columns(
 
 
 @pytest.mark.parametrize("annotation", [pa.RecordBatchReader, pd.DataFrame, pl.DataFrame])
-def test_an_input_has_the_partition_and_the_columns_that_were_asked_for(
+def test_an_input_has_the_requested_partition_and_columns(
     tmp_path: Path, instance: dg.DagsterInstance, annotation: Any
 ) -> None:
     found: list[Any] = []
@@ -183,7 +183,7 @@ def test_whole_numbers_with_nulls_are_not_rounded_by_pandas(
 
 
 @pytest.mark.parametrize(
-    ("frame", "says"),
+    ("frame", "message"),
     [
         pytest.param(
             pd.DataFrame({"x": [1]}, pd.MultiIndex.from_tuples([(1, 2)])),
@@ -215,11 +215,11 @@ def test_whole_numbers_with_nulls_are_not_rounded_by_pandas(
     ],
 )
 def test_a_frame_that_is_no_table_is_refused(
-    tmp_path: Path, instance: dg.DagsterInstance, frame: Any, says: str
+    tmp_path: Path, instance: dg.DagsterInstance, frame: Any, message: str
 ) -> None:
     with pytest.raises(InvalidRequestError) as refused:
         run(instance, tmp_path, returned(lambda: frame, type(frame)))
-    assert says in str(refused.value)
+    assert message in str(refused.value)
     assert not DeltaLog(tmp_path / "numbers").exists()
 
 
@@ -311,7 +311,7 @@ def test_none_writes_nothing_where_it_is_annotated(
     assert not DeltaLog(tmp_path / "numbers").exists()
 
 
-def test_none_by_mistake_is_told(tmp_path: Path, instance: dg.DagsterInstance) -> None:
+def test_none_by_mistake_is_refused(tmp_path: Path, instance: dg.DagsterInstance) -> None:
     @dg.asset
     def numbers():  # type: ignore[no-untyped-def]
         pa.table({"id": [1]})
@@ -339,7 +339,7 @@ def test_an_op_of_a_job_may_be_done_without_a_value(
     assert tidying.execute_in_process(instance=instance).success
 
 
-def test_an_output_that_is_no_rows_is_told(tmp_path: Path, instance: dg.DagsterInstance) -> None:
+def test_an_output_that_is_no_rows_is_refused(tmp_path: Path, instance: dg.DagsterInstance) -> None:
     with pytest.raises(InvalidRequestError) as refused:
         run(instance, tmp_path, returned({"id": [1]}, Any))
     assert str(refused.value).startswith("a value of type dict is no rows; return one of pyarrow.T")
@@ -349,7 +349,7 @@ def test_an_output_that_is_no_rows_is_told(tmp_path: Path, instance: dg.DagsterI
 @pytest.mark.parametrize(
     ("annotation", "name"), [(dict, "dict"), (pa.RecordBatch, "pyarrow.lib.RecordBatch")]
 )
-def test_an_input_that_no_table_can_be_is_told(
+def test_an_input_that_no_table_can_be_is_refused(
     tmp_path: Path, instance: dg.DagsterInstance, annotation: Any, name: str
 ) -> None:
     with pytest.raises(InvalidRequestError) as refused:
@@ -410,7 +410,7 @@ def test_a_known_type_may_be_handled_in_another_way(
 
 
 @pytest.mark.parametrize(
-    ("python_type", "settings", "says"),
+    ("python_type", "settings", "message"),
     [
         pytest.param(Names, {}, "Names neither writes nor reads; give", id="it does nothing"),
         pytest.param("Names", {"to_rows": list}, "'Names'; give a class, or", id="no package"),
@@ -418,11 +418,11 @@ def test_a_known_type_may_be_handled_in_another_way(
     ],
 )
 def test_a_handler_that_is_not_complete_is_refused(
-    python_type: Any, settings: dict[str, Any], says: str
+    python_type: Any, settings: dict[str, Any], message: str
 ) -> None:
     with pytest.raises(InvalidRequestError) as refused:
         register_type_handler(TypeHandler(python_type=python_type, **settings))
-    assert says in str(refused.value)
+    assert message in str(refused.value)
 
 
 def test_an_empty_list_is_rejected_where_nothing_says_that_it_has_parts(

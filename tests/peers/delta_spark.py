@@ -44,14 +44,14 @@ class DeltaSpark:
         """The rows, in any order."""
         into = self._new_path()
         options = {} if version is None else {"versionAsOf": str(version)}
-        self._ask("read", table=str(table), into=str(into), options=options)
+        self._call("read", table=str(table), into=str(into), options=options)
         return pq.ParquetDataset(into).read()
 
     def changes(self, table: Path, **options: str) -> pa.Table:
         """Read the change data feed, in any order; `options` are reader options."""
         into = self._new_path()
         feed = {"readChangeFeed": "true", **options}
-        self._ask("read", table=str(table), into=str(into), options=feed)
+        self._call("read", table=str(table), into=str(into), options=feed)
         return pq.ParquetDataset(into).read()
 
     def write(
@@ -66,7 +66,7 @@ class DeltaSpark:
         """Commit rows as `df.write.format("delta")` does; `options` are writer options."""
         source = self._new_path()
         pq.write_table(rows, source)
-        self._ask(
+        self._call(
             "write",
             table=str(table),
             source=str(source),
@@ -102,11 +102,11 @@ class DeltaSpark:
     def stream(self, source: Path, target: Path, checkpoint: Path, **options: str) -> None:
         """Run an available-now query from one table to another; `options` are reader options."""
         places = {"source": str(source), "target": str(target), "checkpoint": str(checkpoint)}
-        self._ask("stream", **places, options=options)
+        self._call("stream", **places, options=options)
 
     def sql(self, text: str) -> list[dict[str, Any]]:
         """The rows of a statement; values without a JSON type become text."""
-        done: list[dict[str, Any]] = self._ask("sql", text=text)
+        done: list[dict[str, Any]] = self._call("sql", text=text)
         return done
 
     def history(self, table: Path) -> list[dict[str, Any]]:
@@ -115,17 +115,17 @@ class DeltaSpark:
 
     def checkpoint(self, table: Path) -> None:
         """Write a checkpoint of the latest version."""
-        self._ask("checkpoint", table=str(table))
+        self._call("checkpoint", table=str(table))
 
     def validate(self, table: Path) -> dict[str, Any]:
         """Its replayed state, after a comparison with the `.crc` file if one exists."""
-        done: dict[str, Any] = self._ask("validate", table=str(table))
+        done: dict[str, Any] = self._call("validate", table=str(table))
         return done
 
     def _new_path(self) -> Path:
         return self._folder / uuid.uuid4().hex
 
-    def _ask(self, verb: str, **arguments: Any) -> Any:
+    def _call(self, verb: str, **arguments: Any) -> Any:
         self._send(verb, **arguments)
         return self._answer()
 

@@ -161,8 +161,8 @@ def serve(peer: Peer, warnings: Path, requests: Any, answers: Any) -> None:
             verb: Callable[..., Any] = getattr(peer, request.pop("do"))
             answer: dict[str, Any] = {"done": verb(**request)}
         except Exception as error:  # the test decides whether it was expected
-            said = [line for line in str(error).splitlines() if not line.startswith("\t")]
-            answer = {"failed": "\n".join([type(error).__name__, *said])}
+            reported = [line for line in str(error).splitlines() if not line.startswith("\t")]
+            answer = {"failed": "\n".join([type(error).__name__, *reported])}
         with warnings.open(encoding="utf-8") as logged:
             logged.seek(before)
             answer["warnings"] = logged.read()

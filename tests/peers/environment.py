@@ -89,5 +89,5 @@ def _run(command: list[str]) -> None:
         timeout=_LONGEST_STEP_S,
     )
     if done.returncode:
-        said = done.stdout.decode(errors="replace")
-        raise RuntimeError(f"{' '.join(command)} failed: {said[-2000:]}")
+        output = done.stdout.decode(errors="replace")
+        raise RuntimeError(f"{' '.join(command)} failed: {output[-2000:]}")

@@ -95,8 +95,8 @@ def _bounds(
                 continue
             values = [found for row in mine if (found := value_at(row, path)) is not None]
             for kind in KINDS:
-                said = value_at(stats[kind], physical_path)
-                yield value, Bound(kind, path, data_type, said, values)
+                recorded = value_at(stats[kind], physical_path)
+                yield value, Bound(kind, path, data_type, recorded, values)
 
 
 def value_at(row: Any, path: ColumnPath) -> Any:
@@ -116,31 +116,31 @@ def is_nan(value: Any) -> bool:
     return isinstance(value, float) and isnan(value)
 
 
-def typed(said: Any, data_type: DataType) -> Any:
+def typed(expected: Any, data_type: DataType) -> Any:
     """A bound as a value."""
-    match said:
+    match expected:
         case str() | int() | Decimal() if data_type == FLOAT:
             # Writers use the digits of the float, or of its double.
-            return struct.unpack("f", struct.pack("f", float(said)))[0]
+            return struct.unpack("f", struct.pack("f", float(expected)))[0]
         case str() if data_type == DOUBLE:
-            return float(said)
+            return float(expected)
         case str() if data_type == TIMESTAMP:
-            return _moment(said)
+            return _moment(expected)
         case str() if data_type == TIMESTAMP_NTZ:
-            return datetime.fromisoformat(said)
+            return datetime.fromisoformat(expected)
         case str() if data_type != STRING:
-            return parse(said, data_type)
+            return parse(expected, data_type)
         case int() | Decimal() if data_type == DOUBLE:
-            return float(said)
-    return said
+            return float(expected)
+    return expected
 
 
-def _moment(said: str) -> datetime:
+def _moment(message: str) -> datetime:
     """A moment; delta-spark writes local time, with the zone offset cut to minutes."""
-    if said.startswith("0000-12-31T19:03:58"):
+    if message.startswith("0000-12-31T19:03:58"):
         # Year 1 begins at that instant in New York, in a year before Python's first.
-        return datetime(1, 1, 1, tzinfo=UTC) + timedelta(seconds=float("0" + said[19:23]))
-    moment = datetime.fromisoformat(said)
+        return datetime(1, 1, 1, tzinfo=UTC) + timedelta(seconds=float("0" + message[19:23]))
+    moment = datetime.fromisoformat(message)
     if moment.utcoffset() == _LOCAL_MEAN_TIME:
         moment = moment.replace(tzinfo=ZoneInfo(NEW_YORK))
     return moment.astimezone(UTC)
@@ -184,13 +184,13 @@ def is_same(ours: Bound, theirs: Bound) -> bool:
     return bool(_key(typed(ours.said, ours.data_type)) == _key(in_our_form(theirs)))
 
 
-def _is_cut_above(said: str | None, greatest: str) -> bool:
+def _is_cut_above(message: str | None, greatest: str) -> bool:
     """Whether it is the shortest such text; the reference counts UTF-16 units here."""
-    if said is None:
+    if message is None:
         return set(greatest[CUT : 2 * CUT]) == {LAST} and len(greatest) > 2 * CUT
     if len(greatest) <= CUT:
-        return said == greatest
-    return said >= greatest and said[:CUT] == greatest[:CUT] and len(said) <= 2 * CUT
+        return message == greatest
+    return message >= greatest and message[:CUT] == greatest[:CUT] and len(message) <= 2 * CUT
 
 
 def is_same_by_deltalake(ours: Bound, theirs: Bound) -> bool:
@@ -220,13 +220,13 @@ def is_same_by_deltalake(ours: Bound, theirs: Bound) -> bool:
     return bool(_key(one) == _key(other))
 
 
-def _is_cut_by_deltalake(said: str, end: str, is_lower: bool) -> bool:
+def _is_cut_by_deltalake(message: str, end: str, is_lower: bool) -> bool:
     """Whether it is the text, or, for a text longer than Arrow's limit, a text just beside it."""
     if len(end.encode()) <= _BYTES_OF_DELTALAKE:
-        return said == end
+        return message == end
     if is_lower:
-        return end.startswith(said)
-    return said == end or (said > end and len(said.encode()) <= _BYTES_OF_DELTALAKE)
+        return end.startswith(message)
+    return message == end or (message > end and len(message.encode()) <= _BYTES_OF_DELTALAKE)
 
 
 def _key(value: Any) -> Any:
@@ -239,14 +239,14 @@ def holds(bound: Bound) -> bool:
     """Whether the bounds include every value of the file, for any way of comparing."""
     if bound.kind == "nullCount":
         return True
-    said = typed(bound.said, bound.data_type)
-    if said is None:
+    reported = typed(bound.said, bound.data_type)
+    if reported is None:
         return True
-    order = _order_of_bits if isinstance(said, float) else lambda value: value
+    order = _order_of_bits if isinstance(reported, float) else lambda value: value
     compared = [order(value) for value in bound.values]
     if bound.kind == "minValues":
-        return all(order(said) <= each for each in compared)
-    return all(order(said) >= each for each in compared)
+        return all(order(reported) <= each for each in compared)
+    return all(order(reported) >= each for each in compared)
 
 
 def _order_of_bits(value: float) -> tuple[bool, float, bool]:

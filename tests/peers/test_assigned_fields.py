@@ -63,8 +63,8 @@ def test_an_update_of_fields_is_that_of_delta_spark(
     delta_spark: DeltaSpark, spark: SparkSession, tmp_path: Path, name: str
 ) -> None:
     theirs, by_arrow, by_spark = make_tables(tmp_path, "theirs", "arrow", "spark")
-    said = ", ".join(f"{column} = {value}" for column, value in UPDATES[name].items())
-    delta_spark.sql(f"UPDATE delta.`{theirs}` SET {said} WHERE id <> 4")
+    recorded = ", ".join(f"{column} = {value}" for column, value in UPDATES[name].items())
+    delta_spark.sql(f"UPDATE delta.`{theirs}` SET {recorded} WHERE id <> 4")
     da.update(by_arrow, UPDATES[name], parse_expression("id <> 4"))
     ds.update(spark, by_spark, UPDATES[name], "id <> 4")
     assert by_id(by_arrow) == by_id(theirs)
@@ -96,7 +96,7 @@ def test_a_merge_of_fields_is_that_of_delta_spark(
 
 
 @pytest.mark.parametrize(
-    ("updates", "said"),
+    ("updates", "message"),
     [
         ({"s.a": "1", "s": "NULL"}, "column s is given a value twice"),
         ({"s.b": "NULL", "s.b.c": "'x'"}, "column s.b is given a value twice"),
@@ -106,13 +106,13 @@ def test_a_merge_of_fields_is_that_of_delta_spark(
         ({"s.a": "'x'"}, "cast it"),
     ],
 )
-def test_fields_that_cannot_be_given_a_value_are_refused(
-    spark: SparkSession, tmp_path: Path, updates: dict[str, str], said: str
+def test_fields_that_cannot_be_assigned_are_refused(
+    spark: SparkSession, tmp_path: Path, updates: dict[str, str], message: str
 ) -> None:
     (table,) = make_tables(tmp_path, "t")
-    with pytest.raises(InvalidRequestError, match=said):
+    with pytest.raises(InvalidRequestError, match=message):
         da.update(table, updates)
-    with pytest.raises(InvalidRequestError, match=said):
+    with pytest.raises(InvalidRequestError, match=message):
         ds.update(spark, table, updates)
     insert = da.merge(table, SOURCE, "target.id = source.id")
     with pytest.raises(InvalidRequestError, match="a new row is given whole columns"):

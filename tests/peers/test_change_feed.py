@@ -212,9 +212,9 @@ def test_what_it_refuses_is_refused(delta_spark: DeltaSpark, tmp_path: Path) -> 
         f"ALTER TABLE {{t}} SET TBLPROPERTIES ({on})",
         "INSERT INTO {t} VALUES (6)",
     )
-    for asked, said, options, error in REFUSED:
-        with pytest.raises(DeltaSparkError, match=said):
-            delta_spark.changes(table, **asked)
+    for requested, reported, options, error in REFUSED:
+        with pytest.raises(DeltaSparkError, match=reported):
+            delta_spark.changes(table, **requested)
         with pytest.raises(error):
             ours(table, **options)
     for first, last in ((2, 3), (5, 6), (6, 99)):

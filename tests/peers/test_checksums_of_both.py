@@ -17,8 +17,8 @@ from tests.peers.delta_spark import DeltaSpark
 
 def checksum(root: Path) -> dict[str, Any]:
     version = DeltaLog(root).snapshot().version
-    said: dict[str, Any] = json.loads((root / "_delta_log" / f"{version:020}.crc").read_text())
-    return said
+    recorded: dict[str, Any] = json.loads((root / "_delta_log" / f"{version:020}.crc").read_text())
+    return recorded
 
 
 @pytest.mark.parametrize(
@@ -42,12 +42,12 @@ def test_a_checksum_says_what_the_references_says(
     shutil.copytree(ours, theirs)
     ddl.set_properties(ours, {"team": "us"})
     delta_spark.sql(f"ALTER TABLE delta.`{theirs}` SET TBLPROPERTIES ('team' = 'us')")
-    said, expected = checksum(ours), checksum(theirs)
-    for each in (said, expected):
+    reported, expected = checksum(ours), checksum(theirs)
+    for each in (reported, expected):
         assert each.pop("txnId")  # one for each commit, as its time is
         assert ("inCommitTimestampOpt" in each) == bool(configuration)
         each.pop("inCommitTimestampOpt", None)
         each["protocol"].get("writerFeatures", []).sort()  # a set
     expected.pop("allFiles", None)  # a copy of the list, for its own verification
-    assert said == expected
+    assert reported == expected
     assert delta_spark.validate(ours)["has_checksum"]

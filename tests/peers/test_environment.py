@@ -9,7 +9,7 @@ import pytest
 from tests.peers.environment import MavenMissingError, ensure_delta_spark
 
 
-def maven_that_says(text: str, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def maven_that_prints(text: str, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     program = folder / "mvn"
     program.write_text(f"#!/bin/sh\necho '{text}'\nexit 1\n")
     program.chmod(0o755)
@@ -25,22 +25,22 @@ def test_a_machine_without_maven_has_no_peer(
 
 
 @pytest.mark.parametrize(
-    "said",
+    "message",
     [
         "Could not transfer artifact a:b:jar:1 from/to central: Connect timed out",
         "Cannot access central in offline mode and the artifact a:b:jar:1 has not been downloaded",
     ],
 )
 def test_nor_has_one_that_reaches_no_repository(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, said: str
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, message: str
 ) -> None:
-    maven_that_says(said, tmp_path, monkeypatch)
+    maven_that_prints(message, tmp_path, monkeypatch)
     with pytest.raises(MavenMissingError, match="reaches no repository"):
         ensure_delta_spark(tmp_path)
 
 
 @pytest.mark.parametrize(
-    "said",
+    "message",
     [
         "Could not find artifact a:b:jar:1 in central",
         "Could not transfer artifact a:b:jar:1: Checksum validation failed",
@@ -48,8 +48,8 @@ def test_nor_has_one_that_reaches_no_repository(
     ],
 )
 def test_whatever_else_breaks_is_an_error(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, said: str
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, message: str
 ) -> None:
-    maven_that_says(said, tmp_path, monkeypatch)
+    maven_that_prints(message, tmp_path, monkeypatch)
     with pytest.raises(RuntimeError, match=r"mvn.* failed"):
         ensure_delta_spark(tmp_path)

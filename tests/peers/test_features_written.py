@@ -64,7 +64,7 @@ def names_of(root: Path) -> dict[str, str]:
     return dict(walk(schema["fields"], ""))
 
 
-def told(root: Path, version: int) -> dict[str, Any]:
+def changes_of(root: Path, version: int) -> dict[str, Any]:
     """A commit's entries about columns, with logical names in place of physical names."""
     names = names_of(root)
 
@@ -128,7 +128,7 @@ def test_mapped_tables_say_the_same(tmp_path: Path, delta_spark: DeltaSpark, mod
     delta_spark.write(theirs, other, "overwrite", partition_by=["part"], overwriteSchema="true")
     assert protocol_of(ours) == protocol_of(theirs)
     assert same_rows(delta_spark, ours) == same_rows(delta_spark, theirs) == rows(other)
-    assert told(ours, 2) == told(theirs, 2)
+    assert changes_of(ours, 2) == changes_of(theirs, 2)
 
 
 @pytest.mark.full
@@ -180,7 +180,7 @@ def test_a_table_that_becomes_mapped_says_the_same(tmp_path: Path, delta_spark: 
     transaction.set_properties({MODE: "name"})
     transaction.commit(operation="SET TBLPROPERTIES")
     delta_spark.sql(f"ALTER TABLE delta.`{theirs}` SET TBLPROPERTIES ('{MODE}' = 'name')")
-    assert told(ours, 1) == told(theirs, 1)
+    assert changes_of(ours, 1) == changes_of(theirs, 1)
     assert protocol_of(ours) == protocol_of(theirs)
     da.write(theirs, plain)
     delta_spark.write(ours, plain)
@@ -280,8 +280,8 @@ def test_changes_of_columns_say_what_the_reference_says(
         delta_spark.sql(f"ALTER TABLE delta.`{theirs}` {change}")
     mine, other = DeltaLog(ours), DeltaLog(theirs)
     for version in (1, 2, 3):
-        said, known = (told_without_ids(each, version) for each in (ours, theirs))
-        assert said == known
+        reported, known = (changes_without_ids(each, version) for each in (ours, theirs))
+        assert reported == known
     assert mine.snapshot().protocol == other.snapshot().protocol
     domains = [
         json.loads(each.snapshot().domain_metadata()["delta.clustering"].configuration)
@@ -301,11 +301,11 @@ def test_changes_of_columns_say_what_the_reference_says(
         ]
 
 
-def told_without_ids(root: Path, version: int) -> tuple[Any, Any]:
+def changes_without_ids(root: Path, version: int) -> tuple[Any, Any]:
     """Operation and parameters of a commit, without values that are random for each table."""
     entry = next(each for each in DeltaLog(root).history() if each.version == version)
-    said = json.dumps(entry.operation_parameters, sort_keys=True)
-    return entry.operation, _PHYSICAL.sub("col", said)
+    reported = json.dumps(entry.operation_parameters, sort_keys=True)
+    return entry.operation, _PHYSICAL.sub("col", reported)
 
 
 @pytest.mark.full
@@ -313,8 +313,8 @@ def test_partition_columns_are_in_the_files_of_both(
     tmp_path: Path, delta_spark: DeltaSpark
 ) -> None:
     table = tmp_path / "t"
-    asked = {"delta.feature.materializePartitionColumns": "supported"}
-    da.write(table, pa.table({"p": ["a"], "id": [1]}), partition_by=["p"], configuration=asked)
+    requested = {"delta.feature.materializePartitionColumns": "supported"}
+    da.write(table, pa.table({"p": ["a"], "id": [1]}), partition_by=["p"], configuration=requested)
     delta_spark.write(table, pa.table({"p": ["b"], "id": [2]}))
     da.write(table, pa.table({"p": ["b"], "id": [3]}))
     assert [row["id"] for row in same_rows(delta_spark, table)] == [1, 2, 3]
@@ -378,13 +378,13 @@ def test_generated_columns_are_written_in_turn(
     tmp_path: Path, delta_spark: DeltaSpark, mode: str, by: tuple[str, ...]
 ) -> None:
     table = tmp_path / "t"
-    given = (StructField("id", LONG), StructField("ts", TIMESTAMP), StructField("p", STRING))
+    source_data = (StructField("id", LONG), StructField("ts", TIMESTAMP), StructField("p", STRING))
     made = (
         StructField(name, data_type, metadata={"delta.generationExpression": text})
         for name, (data_type, text) in GENERATED.items()
     )
     txn = begin(DeltaLog(table))
-    txn.create_table(StructType((*given, *made)), partition_by=by, configuration={MODE: mode})
+    txn.create_table(StructType((*source_data, *made)), partition_by=by, configuration={MODE: mode})
     txn.commit(operation="CREATE TABLE")
     times = [datetime(2026, 1, 31, 23, tzinfo=UTC), datetime(2026, 2, 1, 1, tzinfo=UTC)]
     ts = pa.array([*times, None], pa.timestamp("us", "UTC"))
@@ -418,10 +418,10 @@ def tracked_by_us(table: Path) -> set[tuple[Any, ...]]:
 
 
 def tracked_by_spark(delta_spark: DeltaSpark, table: Path) -> set[tuple[Any, ...]]:
-    told = delta_spark.sql(
+    feed = delta_spark.sql(
         f"SELECT id, _metadata.row_id AS r, _metadata.row_commit_version AS v FROM delta.`{table}`"
     )
-    return {(row["id"], row["r"], row["v"]) for row in told}
+    return {(row["id"], row["r"], row["v"]) for row in feed}
 
 
 @pytest.mark.full
@@ -490,7 +490,7 @@ def merge(table: Path) -> Any:
 @pytest.mark.parametrize(
     ("mode", "vectors"), [("none", "true"), pytest.param("name", "false", marks=pytest.mark.long)]
 )
-def test_changes_of_rows_are_told_as_the_reference_tells_them(
+def test_row_changes_are_recorded_as_the_reference_records_them(
     tmp_path: Path, delta_spark: DeltaSpark, mode: str, vectors: str
 ) -> None:
     theirs, ours = tmp_path / "theirs", tmp_path / "ours"
@@ -510,9 +510,9 @@ def test_changes_of_rows_are_told_as_the_reference_tells_them(
     delta_spark.sql(MERGED.format(theirs))
     merge(ours)
     compared = ["id", "p", "_change_type", "_commit_version"]
-    told = delta_spark.changes(theirs, startingVersion="2").select(compared)
-    assert rows(pa.table(da.read_changes(ours, 2)).select(compared)) == rows(told)
-    assert rows(delta_spark.changes(ours, startingVersion="2").select(compared)) == rows(told)
+    feed = delta_spark.changes(theirs, startingVersion="2").select(compared)
+    assert rows(pa.table(da.read_changes(ours, 2)).select(compared)) == rows(feed)
+    assert rows(delta_spark.changes(ours, startingVersion="2").select(compared)) == rows(feed)
     assert same_rows(delta_spark, ours) == rows(da.to_table(theirs))
 
 

@@ -21,12 +21,12 @@ from tests.peers.delta_spark import DeltaSpark
 from tests.peers.test_features_written import (
     MODE,
     actions,
+    changes_of,
     create,
     data,
     protocol_of,
     same_rows,
     schema_of,
-    told,
     tracked_by_spark,
     tracked_by_us,
 )
@@ -45,7 +45,7 @@ def test_mapped_tables_say_the_same(
     one = frame(spark, first).coalesce(1)
     ds.write(one, ours, partition_by=["part"], configuration=configuration)
     delta_spark.write(theirs, first, partition_by=["part"], **{MODE: mode})
-    assert told(ours, 0) == told(theirs, 0)
+    assert changes_of(ours, 0) == changes_of(theirs, 0)
     for root in (ours, theirs):
         ds.write(frame(spark, wider), root, merge_schema=True)
         delta_spark.write(root, data(4, part="b"))
@@ -63,13 +63,13 @@ def test_partition_columns_are_in_the_files_of_both(
     tmp_path: Path, spark: SparkSession, delta_spark: DeltaSpark
 ) -> None:
     table = tmp_path / "t"
-    asked = {"delta.feature.materializePartitionColumns": "supported"}
+    requested = {"delta.feature.materializePartitionColumns": "supported"}
     for n, p in enumerate("abb"):
         new = pa.table({"p": [p], "id": [n]})
         if n == 1:
             delta_spark.write(table, new)
         else:
-            ds.write(frame(spark, new), table, partition_by=["p"], configuration=asked)
+            ds.write(frame(spark, new), table, partition_by=["p"], configuration=requested)
     assert [row["id"] for row in same_rows(delta_spark, table)] == [0, 1, 2]
     live = DeltaLog(table).snapshot().files().column("path").to_pylist()
     assert len(live) == 3
@@ -199,8 +199,8 @@ def test_variants_are_written_in_turn(
         kept = da.to_table(root, predicate=col("id") == 1)
         da.write(root, kept)
         optimize(DeltaLog(root), engine=ds.rewrite(spark))
-        said = delta_spark.sql(f"SELECT id, to_json(v) AS v FROM delta.`{root}` ORDER BY id")
-        assert [row["v"] for row in said] == ['{"a":[1,2]}', '{"a":[1,2]}', None, "7"]
+        reported = delta_spark.sql(f"SELECT id, to_json(v) AS v FROM delta.`{root}` ORDER BY id")
+        assert [row["v"] for row in reported] == ['{"a":[1,2]}', '{"a":[1,2]}', None, "7"]
         assert delta_spark.validate(root)
 
 
@@ -217,11 +217,11 @@ def test_null_counts_of_variants_are_the_same(
     )
     chance = seeded(seed)
     texts = [None, "null", "7", '"x"', "[1, null]", '{"a": {"b": null}}', "{}"]
-    given = [
+    data = [
         (number, chance.choice(texts), chance.choice(texts), chance.random() < 0.5)
         for number in range(chance.randrange(1, 40))
     ]
-    texts_of = spark.createDataFrame(given, "id long, t string, u string, has_s boolean")
+    texts_of = spark.createDataFrame(data, "id long, t string, u string, has_s boolean")
     inner = sf.when(sf.col("has_s"), sf.struct(sf.parse_json("u").alias("w")))
     rows = texts_of.select("id", sf.parse_json("t").alias("v"), inner.alias("s"))
     ds.write(rows.coalesce(1), by_spark)
@@ -230,14 +230,14 @@ def test_null_counts_of_variants_are_the_same(
     transaction.stage(da.stage_write(transaction, da.to_table(by_spark)))
     transaction.commit(operation="WRITE")
     delta_spark.sql(f"INSERT INTO delta.`{theirs}` SELECT * FROM delta.`{by_spark}`")
-    said = [
+    recorded = [
         json.loads(add["stats"])["nullCount"]
         for root, version in ((by_spark, 0), (by_arrow, 0), (theirs, 1))
         for add in actions(root, version, "add")
     ]
     nulls = {
         "id": 0,
-        "v": sum(text is None for _, text, _, _ in given),
-        "s": {"w": sum(not has_s or text is None for _, _, text, has_s in given)},
+        "v": sum(text is None for _, text, _, _ in data),
+        "s": {"w": sum(not has_s or text is None for _, _, text, has_s in data)},
     }
-    assert said == [nulls] * 3
+    assert recorded == [nulls] * 3

@@ -66,7 +66,7 @@ ACTIONS = {
     "update others": "UPDATE SET t = 'o'",
     "delete others": "DELETE",
 }
-TOLD = ["k", "t", "n", "tags", "_change_type"]
+COLUMNS_OF_CHANGES = ["k", "t", "n", "tags", "_change_type"]
 COPIED, WRITTEN = "numTargetRowsCopied", "numOutputRows"
 BY_SOURCE = "NOT MATCHED BY SOURCE"
 OCCASIONS = {
@@ -124,19 +124,29 @@ def assert_same(drawn: Drawn, delta_spark: DeltaSpark) -> None:
         next(iter(DeltaLog(each).history(limit=1))) for each in (drawn.ours, drawn.theirs)
     )
     first = str(drawn.version + 1)
-    told: list[Row] = []
+    reported_values: list[Row] = []
     if of_theirs.version > drawn.version:
-        told = rows(delta_spark.changes(drawn.theirs, startingVersion=first).select(TOLD))
+        reported_values = rows(
+            delta_spark.changes(drawn.theirs, startingVersion=first).select(COLUMNS_OF_CHANGES)
+        )
     if of_ours.version == drawn.version:
-        assert told == []
+        assert reported_values == []
         return
-    assert rows(pa.table(da.read_changes(drawn.ours, int(first))).select(TOLD)) == told
-    assert rows(delta_spark.changes(drawn.ours, startingVersion=first).select(TOLD)) == told
-    said, expected = (counts_of_rows(each.operation_metrics or {}) for each in (of_ours, of_theirs))
+    assert (
+        rows(pa.table(da.read_changes(drawn.ours, int(first))).select(COLUMNS_OF_CHANGES))
+        == reported_values
+    )
+    assert (
+        rows(delta_spark.changes(drawn.ours, startingVersion=first).select(COLUMNS_OF_CHANGES))
+        == reported_values
+    )
+    reported, expected = (
+        counts_of_rows(each.operation_metrics or {}) for each in (of_ours, of_theirs)
+    )
     # The reference rewrites every row of a file with matching rows, even if none changes.
-    assert said.pop(COPIED, 0) <= expected.pop(COPIED, 0)
+    assert reported.pop(COPIED, 0) <= expected.pop(COPIED, 0)
     assert expected
-    assert {name: said.get(name) for name in expected} == expected
+    assert {name: reported.get(name) for name in expected} == expected
 
 
 def counts_of_rows(metrics: Mapping[str, str]) -> dict[str, int]:
@@ -157,22 +167,22 @@ def test_a_merge_is_the_references(tmp_path: Path, delta_spark: DeltaSpark, seed
     merge = da.merge(drawn.ours, table_of(sources), on.text)
     for each in clauses:
         merge = add_clause(merge, each)
-    said = merge_text(drawn.theirs, tmp_path / "source.parquet", on, clauses)
+    reported = merge_text(drawn.theirs, tmp_path / "source.parquet", on, clauses)
     try:
         expected = model(drawn.before, sources, on, clauses)
     except AmbiguousError:
         with pytest.raises(InvalidRequestError, match="rows of the source"):
             merge.execute()
         with pytest.raises(DeltaSparkError, match="DELTA_MULTIPLE_SOURCE_ROW_MATCHING"):
-            delta_spark.sql(said)
+            delta_spark.sql(reported)
         return
     merge.execute()
     if is_refused_by_reference_alone(drawn.before, sources, on, clauses):
         with pytest.raises(DeltaSparkError, match="DELTA_MULTIPLE_SOURCE_ROW_MATCHING"):
-            delta_spark.sql(said)
+            delta_spark.sql(reported)
         assert rows(da.to_table(drawn.ours)) == rows(table_of(expected))
         return
-    delta_spark.sql(said)
+    delta_spark.sql(reported)
     assert_same(drawn, delta_spark)
 
 
@@ -205,8 +215,8 @@ def test_an_update_is_the_references(tmp_path: Path, delta_spark: DeltaSpark, se
     condition = drawn.random.choice(CONDITIONS)
     assignments = drawn.random.choice(ASSIGNMENTS)
     da.update(drawn.ours, assignments, parse_expression(condition))
-    said = ", ".join(f"{name} = {text}" for name, text in assignments.items())
-    delta_spark.sql(f"UPDATE delta.`{drawn.theirs}` SET {said} WHERE {condition}")
+    recorded = ", ".join(f"{name} = {text}" for name, text in assignments.items())
+    delta_spark.sql(f"UPDATE delta.`{drawn.theirs}` SET {recorded} WHERE {condition}")
     assert_same(drawn, delta_spark)
 
 

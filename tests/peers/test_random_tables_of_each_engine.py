@@ -199,23 +199,23 @@ def test_rows_and_statistics_are_the_same(
 ) -> None:
     drawn, peer = DrawnAtEdges(seed), in_their_new_york
     table = draw_table(drawn, is_partitioned=seed % 2 == 1)
-    given, by = table.data(), table.partition_by
+    source_data, by = table.data(), table.partition_by
     indexed = {"delta.dataSkippingNumIndexedCols": drawn.random.choice(("-1", "32", "5"))}
-    pq.write_table(given, tmp_path / "given.parquet")
+    pq.write_table(source_data, tmp_path / "given.parquet")
     frame = in_new_york.read.parquet(str(tmp_path / "given.parquet")).coalesce(1)
     arrow, spark, theirs, rust = (tmp_path / name for name in ("arrow", "spark", "theirs", "rust"))
-    da.write(arrow, given, partition_by=by or None, configuration=indexed)
+    da.write(arrow, source_data, partition_by=by or None, configuration=indexed)
     ds.write(frame, spark, partition_by=by or None, configuration=indexed)
-    peer.write(theirs, given, partition_by=by, **indexed)
+    peer.write(theirs, source_data, partition_by=by, **indexed)
     tables = [arrow, spark, theirs]
     names = [*readers]
     if is_for_deltalake(table):
-        write_deltalake(rust, given, partition_by=list(by) or None, configuration=indexed)
+        write_deltalake(rust, source_data, partition_by=list(by) or None, configuration=indexed)
         tables.append(rust)
     else:
         names.remove("deltalake")
 
-    rows = given.to_pylist()
+    rows = source_data.to_pylist()
     for written in tables:
         for name in names:
             assert texts(readers[name](written)) == texts(rows), f"{name} reads {written}"
@@ -247,13 +247,13 @@ def test_renames_and_vectors_leave_our_statistics_equal_to_the_references(
     """delta-spark renames columns and deletes rows in files of each engine."""
     drawn, peer = DrawnAtEdges(seed + 2000), in_their_new_york
     table = draw_table(drawn, is_partitioned=False, counts=(40,))
-    given, indexed = table.data(), {"delta.dataSkippingNumIndexedCols": "-1"}
-    pq.write_table(given, tmp_path / "given.parquet")
+    source_data, indexed = table.data(), {"delta.dataSkippingNumIndexedCols": "-1"}
+    pq.write_table(source_data, tmp_path / "given.parquet")
     frame = in_new_york.read.parquet(str(tmp_path / "given.parquet")).coalesce(1)
     arrow, spark, theirs = tables = [tmp_path / name for name in ("arrow", "spark", "theirs")]
-    da.write(arrow, given, configuration=indexed)
+    da.write(arrow, source_data, configuration=indexed)
     ds.write(frame, spark, configuration=indexed)
-    peer.write(theirs, given, **indexed)
+    peer.write(theirs, source_data, **indexed)
     for written in tables:
         peer.sql(
             f"ALTER TABLE delta.`{written}` SET TBLPROPERTIES ('delta.minReaderVersion' = '3', "
@@ -282,21 +282,21 @@ def test_statistics_of_deltalake_are_ours_but_for_rules_of_its_own(
     table = draw_table(DrawnAtEdges(seed), is_partitioned=seed % 2 == 1)
     if not is_for_deltalake(table):
         table = draw_table(DrawnAtEdges(seed), is_partitioned=False)
-    given, by = table.data(), table.partition_by
+    source_data, by = table.data(), table.partition_by
     # With a limit it counts whole structs as columns, while others count struct fields.
     indexed = {"delta.dataSkippingNumIndexedCols": "-1"}
-    da.write(tmp_path / "ours", given, partition_by=by or None, configuration=indexed)
+    da.write(tmp_path / "ours", source_data, partition_by=by or None, configuration=indexed)
     write_deltalake(
-        tmp_path / "theirs", given, partition_by=list(by) or None, configuration=indexed
+        tmp_path / "theirs", source_data, partition_by=list(by) or None, configuration=indexed
     )
     found, expected = (
-        bounds_of(tmp_path / name, given.to_pylist(), by[0] if by else None)
+        bounds_of(tmp_path / name, source_data.to_pylist(), by[0] if by else None)
         for name in ("ours", "theirs")
     )
     assert found.keys() == expected.keys()
     pairs = [(found[key], expected[key]) for key in expected]
     assert [(a, b.said) for a, b in pairs if not is_same_by_deltalake(a, b)] == []
-    assert_no_row_is_lost(tmp_path / "theirs", given.to_pylist())
+    assert_no_row_is_lost(tmp_path / "theirs", source_data.to_pylist())
 
 
 @pytest.mark.parametrize("seed", [pytest.param(0, marks=pytest.mark.full), *SEEDS[1:]])

@@ -21,7 +21,7 @@ from tests.support.tables import rows
 
 PROPERTIES = "'delta.enableDeletionVectors'='true','delta.enableChangeDataFeed'='true'"
 LATEST = 5
-SAID = (
+METRICS = (
     "operation",
     "operationParameters",
     "operationMetrics",
@@ -70,8 +70,10 @@ def test_a_restored_table_is_the_one_that_the_reference_restores(
         assert describe_files(log.snapshot()) == describe_files(other.snapshot())
         assert definition(log.snapshot()) == definition(other.snapshot())
         done = before + 1
-        (said,), (expected,) = (actions(each, done, "commitInfo") for each in (log, other))
-        assert {name: said[name] for name in SAID} == {name: expected[name] for name in SAID}
+        (reported,), (expected,) = (actions(each, done, "commitInfo") for each in (log, other))
+        assert {name: reported[name] for name in METRICS} == {
+            name: expected[name] for name in METRICS
+        }
         for kind in ("add", "remove"):
             flags = [
                 sorted((a["path"], a["dataChange"]) for a in actions(each, done, kind))

@@ -93,7 +93,7 @@ def test_nested_rows_of_every_type_are_the_same_in_every_version(
 
 
 @pytest.mark.full
-def test_partition_values_without_a_zone_are_of_the_zone_asked_for(
+def test_partition_values_without_a_zone_are_of_the_requested_zone(
     delta_spark: DeltaSpark, tmp_path: Path
 ) -> None:
     table, utc_text = tmp_path / "t", "spark.databricks.delta.write.utcTimestampPartitionValues"
@@ -186,11 +186,11 @@ def test_variants_and_columns_of_no_type_are_the_same(
         f"SELECT id, to_json(v) AS v, to_json(s.w) AS w, nothing FROM delta.`{table}`"
     )
     found = da.to_table(DeltaLog(table)).to_pylist()
-    assert sorted(map(_said, found), key=str) == sorted(map(_parsed, wanted), key=str)
+    assert sorted(map(_comparable, found), key=str) == sorted(map(_parsed, wanted), key=str)
     assert len(found) == len(texts) + 1
 
 
-def _said(row: dict[str, Any]) -> tuple[Any, ...]:
+def _comparable(row: dict[str, Any]) -> tuple[Any, ...]:
     variants = (row["v"], row["s"]["w"])
     return (
         row["id"],
@@ -201,8 +201,8 @@ def _said(row: dict[str, Any]) -> tuple[Any, ...]:
 
 def _parsed(row: dict[str, Any]) -> tuple[Any, ...]:
     texts = (row["v"], row["w"])
-    said = (text and json.loads(text, parse_float=_decimal) for text in texts)
-    return (row["id"], row["nothing"], *said)
+    recorded = (text and json.loads(text, parse_float=_decimal) for text in texts)
+    return (row["id"], row["nothing"], *recorded)
 
 
 def _decimal(text: str) -> tuple[int, bytes]:

@@ -78,9 +78,9 @@ def test_a_delete_says_what_the_reference_says(
     assert deleted_rows(mine) == deleted_rows(other)
     assert stats_of(mine) == stats_of(other)
     assert mine.protocol == other.protocol
-    said, expected = info_of(DeltaLog(ours)), info_of(DeltaLog(theirs))
-    assert said["operation"] == expected["operation"]
-    metrics, known = said["operationMetrics"], expected["operationMetrics"]
+    reported, expected = info_of(DeltaLog(ours)), info_of(DeltaLog(theirs))
+    assert reported["operation"] == expected["operation"]
+    metrics, known = reported["operationMetrics"], expected["operationMetrics"]
     assert {name: metrics.get(name) for name in SAME_METRICS if name in known} == {
         name: known[name] for name in SAME_METRICS if name in known
     }
@@ -109,10 +109,10 @@ def test_a_merge_says_what_the_reference_says(
     assert deleted_rows(mine) == deleted_rows(other)
     kept = set(deleted_rows(mine))
     assert {p: stats_of(mine)[p] for p in kept} == {p: stats_of(other)[p] for p in kept}
-    said, known = (info_of(DeltaLog(each))["operationMetrics"] for each in (ours, theirs))
+    reported, known = (info_of(DeltaLog(each))["operationMetrics"] for each in (ours, theirs))
     compared = [name for name in known if name.startswith("num") and "Bytes" not in name]
     written = ("numTargetFilesAdded",)  # it writes new and changed rows together
-    assert {name: said.get(name) for name in compared if name not in written} == {
+    assert {name: reported.get(name) for name in compared if name not in written} == {
         name: known[name] for name in compared if name not in written
     }
     assert rows(delta_spark.read(ours)) == rows(da.to_table(theirs))

@@ -98,7 +98,7 @@ def test_a_merge_widens_as_delta_sparks_does(
     assert [row["i"] for row in by_id(theirs)] == [7, BIG, BIG]
 
 
-def test_a_type_stays_where_the_table_or_the_call_does_not_ask(
+def test_a_type_stays_unless_the_table_and_the_call_allow_widening(
     tmp_path: Path, wide_frame: Any
 ) -> None:
     table, _, plain = twins(tmp_path)

@@ -147,7 +147,10 @@ def parameters_of(table: Path) -> list[Mapping[str, Any]]:
     """The operation parameters of each commit."""
     history = [entry.operation_parameters for entry in DeltaLog(table).history()]
     # The reference prints predicates as Catalyst does, and records only an explicit partitioning.
-    return [{**said, "partitionBy": "", "predicate": "predicate" in said} for said in history]
+    return [
+        {**reported, "partitionBy": "", "predicate": "predicate" in reported}
+        for reported in history
+    ]
 
 
 @pytest.mark.parametrize(
@@ -159,8 +162,8 @@ def test_the_same_writes_make_the_same_table(
 ) -> None:
     ours, theirs, arrow = tmp_path / "ours", tmp_path / "theirs", tmp_path / "arrow"
     for each in CASES[name]:
-        given = [] if each.partition_by is None else each.partition_by
-        delta_spark.write(theirs, each.data, each.mode, partition_by=given, **each.theirs)
+        source_data = [] if each.partition_by is None else each.partition_by
+        delta_spark.write(theirs, each.data, each.mode, partition_by=source_data, **each.theirs)
         ds.write(frame_of(each.data), ours, each.mode, each.partition_by, **each.ours)
         da.write(arrow, each.data, each.mode, each.partition_by, **each.ours)
     expected = rows(delta_spark.read(theirs))
@@ -224,10 +227,10 @@ def test_invariants_are_kept_by_both(
 ) -> None:
     """The reference takes identity columns only from a column's metadata."""
     table = tmp_path / "t"
-    told = {"delta.invariants": json.dumps({"expression": {"expression": "id > 3"}})}
+    recorded = {"delta.invariants": json.dumps({"expression": {"expression": "id > 3"}})}
     table.mkdir()
     (table / "_delta_log").mkdir()
-    field_ = {"name": "id", "type": "long", "nullable": True, "metadata": told}
+    field_ = {"name": "id", "type": "long", "nullable": True, "metadata": recorded}
     actions = [
         {"protocol": {"minReaderVersion": 1, "minWriterVersion": 2}},
         {

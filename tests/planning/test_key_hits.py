@@ -38,7 +38,7 @@ def test_all_keys_within_a_file_without_gaps_are_likely_to_be_met() -> None:
     assert find(files, 150, 3, 98, 200, 100, least=2.1) is None
 
 
-def test_of_values_far_apart_as_many_are_as_there_are_rows_for_each() -> None:
+def test_scattered_values_match_in_proportion_to_rows() -> None:
     files = [file(stats(100, 0, 999))]
     assert find(files, *range(0, 1000, 10), least=10) == [(0, 999)]
     assert find(files, *range(0, 1000, 10), least=10.1) is None
@@ -56,7 +56,7 @@ def test_nulls_are_not_met() -> None:
     assert find(files, *range(100), least=10.1) is None
 
 
-def test_ranges_that_touch_are_one_and_others_are_apart() -> None:
+def test_ranges_that_touch_are_merged_and_others_are_not() -> None:
     ends = [(50, 59), (0, 9), (10, 19), (30, 39), (5, 7), (41, 49)]
     files = [file(stats(high - low + 1, low, high)) for low, high in ends]
     assert find(files, *range(100), least=1) == [(0, 19), (30, 39), (41, 59)]
@@ -82,7 +82,7 @@ def test_rows_that_are_deleted_are_not_met(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    "said",
+    "message",
     [
         None,
         "no JSON",
@@ -93,11 +93,11 @@ def test_rows_that_are_deleted_are_not_met(tmp_path: Path) -> None:
         stats(5, -(10**30), 10**30),
     ],
 )
-def test_files_that_do_not_tell_have_no_range(said: str | None) -> None:
-    assert find([file(stats(100, 0, 99)), file(said)], 1, 2, 3, least=0) is None
+def test_files_without_bounds_have_no_range(message: str | None) -> None:
+    assert find([file(stats(100, 0, 99)), file(message)], 1, 2, 3, least=0) is None
 
 
 def test_a_field_of_a_struct_has_a_range() -> None:
-    said = '{"numRecords":9,"minValues":{"s":{"id":1}},"maxValues":{"s":{"id":9}}}'
+    reported = '{"numRecords":9,"minValues":{"s":{"id":1}},"maxValues":{"s":{"id":9}}}'
     keys = np.array([2, 3])
-    assert find_likely_ranges([file(said)], ("s", "id"), LONG, keys, 2) == [(1, 9)]
+    assert find_likely_ranges([file(reported)], ("s", "id"), LONG, keys, 2) == [(1, 9)]

@@ -76,7 +76,7 @@ def test_what_says_nothing_of_layout_is_not_recorded(table: DeltaLog, read: Read
 
 
 @pytest.mark.parametrize("value", ["false", None])
-def test_a_table_that_does_not_ask_for_it_gets_no_records(table: DeltaLog, value: Any) -> None:
+def test_a_table_without_the_property_gets_no_records(table: DeltaLog, value: Any) -> None:
     set_properties(table, {"delta_ops.recordReads": value})
     da.to_table(table, predicate=col("id") == 1)
     assert not (Path(table.uri) / "_delta_ops").exists()

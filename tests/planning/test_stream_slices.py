@@ -97,7 +97,7 @@ def test_versions_that_are_whole_are_never_split(
     )
 
 
-def test_a_slice_takes_what_stands_before_an_obstacle_and_the_next_one_raises_it() -> None:
+def test_a_slice_takes_the_files_before_an_obstacle_and_the_next_slice_raises() -> None:
     obstacle = InvalidRequestError("version 2 deletes rows")
     blocked = StreamVersion(2, 0, lambda _: (), obstacle=obstacle)
     versions = [version(0, [1]), version(1, [1]), blocked, version(3, [1])]

@@ -149,9 +149,9 @@ def test_files_by_time_are_the_same_whatever_part_is_in_memory(
         assert list(files.sizes_from(first)) == [each.size for each in in_order[first:]]
 
 
-def stream_of(root: Path, *commits: list[Action], **asked: Any) -> TableStream:
+def stream_of(root: Path, *commits: list[Action], **options: Any) -> TableStream:
     log = write_log(root, commits)
-    return TableStream(log, log.snapshot(), StreamRequest(**asked))
+    return TableStream(log, log.snapshot(), StreamRequest(**options))
 
 
 def paths(stream: TableStream, start: StreamOffset | None = None) -> list[str]:
@@ -187,7 +187,7 @@ def paths(stream: TableStream, start: StreamOffset | None = None) -> list[str]:
         ),
     ],
 )
-def test_a_commit_that_changes_rows_is_told_of_or_passed_over(
+def test_a_commit_that_changes_rows_is_an_error_or_skipped(
     tmp_path: Path, commit: list[Action], rules: dict[str, bool], outcome: str | list[str]
 ) -> None:
     stream = stream_of(

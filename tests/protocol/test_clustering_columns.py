@@ -11,16 +11,16 @@ from delta_ops.protocol.actions import DomainMetadata
 from delta_ops.protocol.columns.clustering import CLUSTERING, clustering_columns
 
 
-def told(columns: object) -> dict[str, DomainMetadata]:
+def domains(columns: object) -> dict[str, DomainMetadata]:
     text = json.dumps({"clusteringColumns": columns})
     return {CLUSTERING: DomainMetadata(domain=CLUSTERING, configuration=text, removed=False)}
 
 
 def test_a_name_alone_is_a_column_as_a_path_of_one_name_is() -> None:
-    assert clustering_columns(told(["col-a", ["s", "b"]]), "t") == (("col-a",), ("s", "b"))
+    assert clustering_columns(domains(["col-a", ["s", "b"]]), "t") == (("col-a",), ("s", "b"))
 
 
 @pytest.mark.parametrize("columns", [7, [7], [[7]], None])
 def test_what_is_no_path_is_refused(columns: object) -> None:
     with pytest.raises(InvalidRequestError, match="does not tell the clustering columns"):
-        clustering_columns(told(columns), "t")
+        clustering_columns(domains(columns), "t")

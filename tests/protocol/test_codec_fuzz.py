@@ -108,14 +108,14 @@ def line_by_line(data: bytes) -> Outcome | None:
         found = decoded_line(text)
         if found is None:
             return None
-        assert_as_said(text, found)
+        assert_as_reported(text, found)
         adds += found[0]
         removes += found[1]
         others += found[2]
     return adds, removes, others
 
 
-def assert_as_said(text: bytes, found: Outcome) -> None:
+def assert_as_reported(text: bytes, found: Outcome) -> None:
     """Assert that a decoded line equals the standard library's result."""
     if not text.strip():
         assert found == ([], [], [])

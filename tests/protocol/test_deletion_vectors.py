@@ -106,7 +106,7 @@ def test_a_vector_with_the_padding_of_rust_is_what_was_written(numbers: set[int]
 
 
 @pytest.mark.parametrize("lacking", [1, 2, 3])
-def test_the_padding_of_rust_stands_for_the_bytes_that_the_last_group_lacks(lacking: int) -> None:
+def test_the_padding_of_rust_fills_the_last_group(lacking: int) -> None:
     data = data_of(BitMap64([3]))
     data += bytes((-len(data) - lacking) % 4)  # bytes after a bitmap are skipped
     vector = DeletionVector(

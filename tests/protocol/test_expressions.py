@@ -24,7 +24,7 @@ def test_an_expression_is_a_value() -> None:
 
 
 @pytest.mark.parametrize(
-    ("text", "said"),
+    ("text", "message"),
     [
         ("", "is not one expression"),
         ("i +", "is no expression of SQL"),
@@ -35,8 +35,8 @@ def test_an_expression_is_a_value() -> None:
         ("(" * 3000 + "i" + ")" * 3000, "nested too deeply|cannot be read|no expression"),
     ],
 )
-def test_what_is_no_expression_is_refused_in_one_sentence(text: str, said: str) -> None:
-    with pytest.raises(InvalidRequestError, match=said) as refused:
+def test_what_is_no_expression_is_refused_in_one_sentence(text: str, message: str) -> None:
+    with pytest.raises(InvalidRequestError, match=message) as refused:
         parse_expression(text)
     assert "\n" not in str(refused.value)
 

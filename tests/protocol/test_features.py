@@ -55,47 +55,47 @@ PLAIN = protocol(1, 2)
 
 
 def judge(
-    asked: Protocol, table: Metadata, operation: Operation, engine: Engine | None = None
+    requested: Protocol, table: Metadata, operation: Operation, engine: Engine | None = None
 ) -> None:
-    definition = TableDefinition(protocol=asked, metadata=table)
+    definition = TableDefinition(protocol=requested, metadata=table)
     validate(definition, operation, table="memory://t", engine=engine)
 
 
 def refused(
-    asked: Protocol, table: Metadata, operation: Operation, engine: Engine | None = None
+    requested: Protocol, table: Metadata, operation: Operation, engine: Engine | None = None
 ) -> tuple[str, ...]:
     try:
-        judge(asked, table, operation, engine)
+        judge(requested, table, operation, engine)
     except UnsupportedFeatureError as error:
         return error.features
     return ()
 
 
 def refused_for_reading(
-    asked: Protocol, table: Metadata, engine: Engine = "spark"
+    requested: Protocol, table: Metadata, engine: Engine = "spark"
 ) -> tuple[str, ...]:
-    return refused(asked, table, "read", engine)
+    return refused(requested, table, "read", engine)
 
 
-def refused_for_writing(asked: Protocol, table: Metadata) -> tuple[str, ...]:
-    return refused(asked, table, "write", "spark")
+def refused_for_writing(requested: Protocol, table: Metadata) -> tuple[str, ...]:
+    return refused(requested, table, "write", "spark")
 
 
-def test_a_refusal_names_the_table_what_was_asked_and_every_feature() -> None:
-    asked = protocol(3, 7, ["quantum"], ["quantum", "clustering"])
+def test_a_refusal_names_the_table_the_operation_and_every_feature() -> None:
+    requested = protocol(3, 7, ["quantum"], ["quantum", "clustering"])
     with pytest.raises(UnsupportedFeatureError) as refused:
-        judge(asked, metadata(), "read", "spark")
+        judge(requested, metadata(), "read", "spark")
     assert str(refused.value).startswith(
         "memory://t cannot be read by Spark: it uses quantum, which"
     )
     with pytest.raises(UnsupportedFeatureError) as refused:
-        judge(asked, metadata(), "write", "spark")
+        judge(requested, metadata(), "write", "spark")
     expected = "memory://t cannot be written: it uses quantum, clustering without domainMetadata,"
     assert expected in str(refused.value)
 
 
 @pytest.mark.parametrize(
-    ("asked", "read", "written"),
+    ("requested", "read", "written"),
     [
         pytest.param(protocol(1, 1), (), (), id="the first versions"),
         pytest.param(PLAIN, (), (), id="append-only and invariants"),
@@ -145,9 +145,9 @@ def test_a_refusal_names_the_table_what_was_asked_and_every_feature() -> None:
         pytest.param(protocol(1, 8), (), ("writer version 8",), id="a writer version to come"),
     ],
 )
-def test_protocols(asked: Protocol, read: tuple[str, ...], written: tuple[str, ...]) -> None:
-    assert refused_for_reading(asked, metadata()) == read
-    assert refused_for_writing(asked, metadata()) == written
+def test_protocols(requested: Protocol, read: tuple[str, ...], written: tuple[str, ...]) -> None:
+    assert refused_for_reading(requested, metadata()) == read
+    assert refused_for_writing(requested, metadata()) == written
 
 
 def required(feature: Feature) -> Iterator[str]:
@@ -161,11 +161,11 @@ def required(feature: Feature) -> Iterator[str]:
 def test_every_feature_is_supported_or_refused_by_name(feature: Feature) -> None:
     names = list(required(feature))
     read = [each for each in names if feature_of(each).for_readers]
-    asked = protocol(3, 7, read, names)
+    requested = protocol(3, 7, read, names)
     for operation, engine in product(OPERATIONS, ENGINES):
-        is_asked = feature.for_readers or operation not in ("open", "read")
-        is_refused = is_asked and not feature.supports(operation, engine)
-        found = refused(asked, metadata(), operation, engine)
+        is_required = feature.for_readers or operation not in ("open", "read")
+        is_refused = is_required and not feature.supports(operation, engine)
+        found = refused(requested, metadata(), operation, engine)
         assert (feature.name in found) == is_refused
         assert set(found) <= set(names)
 
@@ -176,11 +176,11 @@ def test_a_feature_whose_row_says_nothing_is_refused_by_name_everywhere(
 ) -> None:
     row = Feature(name="quantum", for_readers=for_readers)
     monkeypatch.setattr(features, "FEATURES", (*FEATURES, row))
-    asked = protocol(3, 7, ["quantum"] if for_readers else [], ["quantum"])
+    requests = protocol(3, 7, ["quantum"] if for_readers else [], ["quantum"])
     for operation, engine in product(OPERATIONS, ENGINES):
-        is_asked = for_readers or operation not in ("open", "read")
-        expected = ("quantum",) if is_asked else ()
-        assert refused(asked, metadata(), operation, engine) == expected
+        is_required = for_readers or operation not in ("open", "read")
+        expected = ("quantum",) if is_required else ()
+        assert refused(requests, metadata(), operation, engine) == expected
 
 
 @pytest.mark.parametrize("operation", OPERATIONS)
@@ -211,7 +211,7 @@ def test_no_feature_is_listed_twice() -> None:
 
 
 @pytest.mark.parametrize(
-    ("asked", "reason"),
+    ("requested", "reason"),
     [
         pytest.param(protocol(3, 7, None, []), "has no readerFeatures", id="no reader features"),
         pytest.param(protocol(1, 7), "writer version 7 has no writerFeatures", id="no writer ones"),
@@ -243,10 +243,10 @@ def test_no_feature_is_listed_twice() -> None:
         ),
     ],
 )
-def test_a_protocol_that_contradicts_itself(asked: Protocol, reason: str) -> None:
+def test_a_protocol_that_contradicts_itself(requested: Protocol, reason: str) -> None:
     for operation in OPERATIONS:
         with pytest.raises(LogCorruptError) as caught:
-            judge(asked, metadata(), operation)
+            judge(requested, metadata(), operation)
         assert reason in str(caught.value)
         assert caught.value.table == "memory://t"
 
@@ -254,13 +254,13 @@ def test_a_protocol_that_contradicts_itself(asked: Protocol, reason: str) -> Non
 @pytest.mark.parametrize("engine", ["arrow", "spark"])
 def test_engines_read_what_the_table_of_features_says(engine: Engine) -> None:
     features = ["columnMapping", "deletionVectors", "typeWidening", "variantType"]
-    asked = protocol(3, 7, [*features, "quantum"], [*features, "quantum"])
+    requested = protocol(3, 7, [*features, "quantum"], [*features, "quantum"])
     types = (StructField("v", PrimitiveType("variant")), StructField("n", PrimitiveType("void")))
-    assert refused_for_reading(asked, metadata(*types), engine) == ("quantum",)
+    assert refused_for_reading(requested, metadata(*types), engine) == ("quantum",)
     assert refused_for_reading(protocol(2, 5), metadata(), engine) == ()
 
 
-def test_mapped_columns_are_refused_where_the_protocol_does_not_tell_of_them() -> None:
+def test_mapped_columns_are_refused_if_the_protocol_does_not_list_the_feature() -> None:
     mapped = metadata(configuration={"delta.columnMapping.mode": "name"})
     assert refused_for_reading(PLAIN, mapped, "arrow") == ("columnMapping",)
     assert refused_for_reading(protocol(2, 5), mapped, "arrow") == ()
@@ -376,13 +376,13 @@ def test_generated_columns_that_engines_compute(
     field: StructField, written: tuple[str, ...]
 ) -> None:
     names = ["generatedColumns", "variantType"]
-    asked = protocol(3, 7, names[1:], names)
-    assert refused_for_writing(asked, metadata(field)) == written
+    requested = protocol(3, 7, names[1:], names)
+    assert refused_for_writing(requested, metadata(field)) == written
 
 
 def test_timestamp_ntz_is_written_with_its_feature() -> None:
-    asked = protocol(3, 7, ["timestampNtz"], ["timestampNtz"])
-    assert refused_for_writing(asked, metadata(StructField("t", TIMESTAMP_NTZ))) == ()
+    requested = protocol(3, 7, ["timestampNtz"], ["timestampNtz"])
+    assert refused_for_writing(requested, metadata(StructField("t", TIMESTAMP_NTZ))) == ()
 
 
 def test_harmless_metadata_is_no_obstacle() -> None:
@@ -401,7 +401,7 @@ def test_a_malformed_schema_is_a_corrupt_log() -> None:
 
 
 @pytest.mark.parametrize(
-    ("asked", "expected"),
+    ("requested", "expected"),
     [
         pytest.param(protocol(3, 7, ["deletionVectors"], ["deletionVectors"]), (), id="vectors"),
         pytest.param(protocol(2, 5), (), id="column mapping"),
@@ -415,17 +415,17 @@ def test_a_malformed_schema_is_a_corrupt_log() -> None:
     ],
 )
 def test_a_table_is_opened_if_its_log_is_understood(
-    asked: Protocol, expected: tuple[str, ...]
+    requested: Protocol, expected: tuple[str, ...]
 ) -> None:
-    assert refused(asked, metadata(), "open") == expected
+    assert refused(requested, metadata(), "open") == expected
 
 
-def test_what_an_operation_refuses_is_told_in_its_words() -> None:
-    asked = protocol(3, 7, ["quantum"], ["quantum"])
+def test_a_refusal_uses_the_words_of_the_operation() -> None:
+    requested = protocol(3, 7, ["quantum"], ["quantum"])
     done: dict[Operation, str] = {"open": "opened", "vacuum": "vacuumed", "clean up": "cleaned up"}
     for operation, word in done.items():
         with pytest.raises(UnsupportedFeatureError, match=f"cannot be {word}: it uses quantum"):
-            judge(asked, metadata(), operation)
+            judge(requested, metadata(), operation)
 
 
 def test_what_is_supported_rests_on_what_it_needs() -> None:
@@ -452,30 +452,30 @@ def test_a_partition_column_that_the_schema_lacks_is_damage_of_the_log(
 
 
 def test_a_list_of_readers_counts_below_the_version_that_has_lists() -> None:
-    asked = protocol(1, 8, ["quantum"], ["quantum"])
-    assert refused(asked, metadata(), "open") == ("quantum",)
+    requested = protocol(1, 8, ["quantum"], ["quantum"])
+    assert refused(requested, metadata(), "open") == ("quantum",)
 
 
 def test_a_schema_that_only_an_unknown_feature_explains_is_no_damage() -> None:
-    asked = protocol(3, 7, ["quantum"], ["quantum"])
+    requested = protocol(3, 7, ["quantum"], ["quantum"])
     schema = '{"type":"struct","fields":[{"name":"q","type":{"type":"qubit"},"nullable":true}]}'
     with pytest.raises(UnsupportedFeatureError, match="quantum"):
-        judge(asked, Metadata(id="x", schema_string=schema), "open")
+        judge(requested, Metadata(id="x", schema_string=schema), "open")
 
 
 @pytest.mark.parametrize(
-    ("changes", "says"),
+    ("changes", "message"),
     [
         pytest.param({"delta.constraints.c": "id > 0"}, None, id="rows kept a constraint"),
         pytest.param({"delta.columnMapping.mode": "name"}, "columnMapping", id="mapped files"),
     ],
 )
-def test_what_is_kept_without_a_feature(changes: dict[str, str], says: str | None) -> None:
+def test_what_is_kept_without_a_feature(changes: dict[str, str], message: str | None) -> None:
     table = metadata(configuration=changes)
-    if says is None:
+    if message is None:
         judge(PLAIN, table, "restore")
         return
-    with pytest.raises(UnsupportedFeatureError, match=says):
+    with pytest.raises(UnsupportedFeatureError, match=message):
         judge(PLAIN, table, "restore")
 
 

@@ -38,7 +38,7 @@ def test_lines_are_those_of_the_standard_library(actions: list[AddFile | RemoveF
         assert line == again.encode()
 
 
-def test_fields_stand_in_the_order_of_the_reference() -> None:
+def test_fields_have_the_order_of_the_reference() -> None:
     each = add("a b", tags={"t": None}, stats="{}", deletion_vector=VECTOR, base_row_id=1)
     assert encode_commit([each]) == (
         b'{"add":{"path":"a b","partitionValues":{},"size":1,"modificationTime":0,"dataChange":true'

@@ -146,7 +146,7 @@ json_values = (
 
 
 @given(json_values, st.sampled_from([*VALUES, ArrayType(LONG)]))
-def test_whatever_stands_in_the_log_is_a_bound_or_none(value: Any, data_type: DataType) -> None:
+def test_any_value_in_the_log_is_a_bound_or_none(value: Any, data_type: DataType) -> None:
     stats = FileStats(min_values={"a": value}, max_values={"a": value})
     low, high = lower_bound(stats, ("a",), data_type), upper_bound(stats, ("a",), data_type)
     assert low is None or high is None or low <= high

@@ -67,7 +67,7 @@ def test_a_line_nested_beyond_all_measure_is_an_error_of_its_line() -> None:
 
 
 @pytest.mark.parametrize("place", [0, 1])
-def test_bytes_that_are_no_text_are_an_error_of_their_line_wherever_they_stand(place: int) -> None:
+def test_invalid_utf8_is_an_error_of_its_line_at_any_position(place: int) -> None:
     lines = [json.dumps({"add": ADD}).encode()]
     lines.insert(place, b'{"commitInfo":{},"n\xff":1}')
     with pytest.raises(LineError) as raised:

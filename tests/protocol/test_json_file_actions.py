@@ -88,7 +88,7 @@ def assert_decoded(decoded: CommitActions, actions: Sequence[AddFile | RemoveFil
 
 @given(st.lists(LINES, min_size=1, max_size=4), st.integers(1, 40))
 @settings(max_examples=80, deadline=None)
-def test_commits_that_are_decoded_together_stay_apart(commits: list[Any], many: int) -> None:
+def test_commits_that_are_decoded_together_stay_separate(commits: list[Any], many: int) -> None:
     datas = [encode_commit([CommitInfo(values={"n": i}), *c]) for i, c in enumerate(commits)]
     with (
         mock.patch.object(json_file_actions, "_TEXT_BYTES", 30 * many),
@@ -145,7 +145,7 @@ def test_odd_lines_among_many_are_read(line: bytes) -> None:
         assert dict(row[name] or {}) == (body.get(name) or {})
 
 
-def test_other_actions_keep_their_order_wherever_they_stand() -> None:
+def test_other_actions_keep_their_order_at_any_position() -> None:
     txns = [f'{{"txn":{{"appId":"a","version":{n}}}}}'.encode() for n in range(3)]
     before, after = (b"\n".join(part) for part in (MANY[:50], MANY[50:]))
     (decoded,) = decode_commits([b"\n".join([txns[0], before, txns[1], after, txns[2]])])

@@ -372,7 +372,7 @@ def test_hive_directory_has_columns_in_order_with_escaped_names() -> None:
 
 
 @given(st.lists(st.tuples(TEXT.filter(bool), TEXT.filter(bool)), unique_by=lambda pair: pair[0]))
-def test_directories_tell_partitions_apart(pairs: list[tuple[str, str]]) -> None:
+def test_directories_distinguish_partitions(pairs: list[tuple[str, str]]) -> None:
     directory = hive_directory([name for name, _ in pairs], dict(pairs))
     segments = directory.split("/") if directory else []
     assert [tuple(map(unquote, each.split("="))) for each in segments] == pairs

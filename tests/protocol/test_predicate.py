@@ -111,7 +111,7 @@ def test_building(built: Predicate, expected: Predicate) -> None:
 
 
 @pytest.mark.parametrize(
-    ("build", "said"),
+    ("build", "message"),
     [
         pytest.param(lambda: A and B, "&, | and ~ instead of and, or and not", id="and"),
         pytest.param(lambda: not A, "&, | and ~", id="not"),
@@ -125,17 +125,17 @@ def test_building(built: Predicate, expected: Predicate) -> None:
     ],
 )
 def test_what_python_would_get_wrong_is_refused_with_the_cure(
-    build: Callable[[], object], said: str
+    build: Callable[[], object], message: str
 ) -> None:
     with pytest.raises(InvalidRequestError) as refused:
         build()
-    assert said in str(refused.value)
+    assert message in str(refused.value)
 
 
-@pytest.mark.parametrize("given", ["id = 5", pc.field("i") == 5, col("flag"), True])
-def test_what_is_no_predicate_is_refused(given: Any) -> None:
+@pytest.mark.parametrize("argument", ["id = 5", pc.field("i") == 5, col("flag"), True])
+def test_what_is_no_predicate_is_refused(argument: Any) -> None:
     with pytest.raises(InvalidRequestError, match="is no predicate: compare a column"):
-        resolve(given, SCHEMA)
+        resolve(argument, SCHEMA)
 
 
 def test_a_predicate_combines_with_predicates_only() -> None:
@@ -217,7 +217,7 @@ def test_resolve(predicate: Predicate, expected: Predicate) -> None:
 
 
 @pytest.mark.parametrize(
-    ("predicate", "said"),
+    ("predicate", "message"),
     [
         pytest.param(col("nope") == 1, "no column nope", id="an unknown column"),
         pytest.param(col("st", "nope") == 1, "no column nope", id="an unknown field"),
@@ -250,10 +250,10 @@ def test_resolve(predicate: Predicate, expected: Predicate) -> None:
         pytest.param(col("s").isin(["a", 1]), "compared with 1", id="one of isin"),
     ],
 )
-def test_resolve_refuses_with_column_type_and_value(predicate: Predicate, said: str) -> None:
+def test_resolve_refuses_with_column_type_and_value(predicate: Predicate, message: str) -> None:
     with pytest.raises(InvalidRequestError) as refused:
         resolve(predicate, SCHEMA)
-    assert said in str(refused.value)
+    assert message in str(refused.value)
     with pytest.raises(InvalidRequestError):
         to_arrow(predicate, SCHEMA)
 

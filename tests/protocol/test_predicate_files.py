@@ -276,16 +276,16 @@ def test_statistics_say_the_same_read_at_once_as_one_by_one(judged: list[Judged]
 
 def test_files_are_compared_with_very_many_values() -> None:
     """Checked one by one, they would take minutes, and memory for each value and file."""
-    asked = set(range(0, 40_000, 7))
-    predicate = resolve(In(("i",), tuple(asked)), SCHEMA)
+    requested = set(range(0, 40_000, 7))
+    predicate = resolve(In(("i",), tuple(requested)), SCHEMA)
     bounds = [(low, low + width) for low in range(-9, 2_000) for width in (0, 2)]
     stats = pa.array(
         f'{{"numRecords":2,"minValues":{{"i":{low}}},"maxValues":{{"i":{high}}},'
         f'"nullCount":{{"i":0}}}}'
         for low, high in bounds
     )
-    might = [not asked.isdisjoint(range(low, high + 1)) for low, high in bounds]
-    must = [low == high and low in asked for low, high in bounds]
+    might = [not requested.isdisjoint(range(low, high + 1)) for low, high in bounds]
+    must = [low == high and low in requested for low, high in bounds]
     assert might_match(predicate, {}, stats).to_pylist() == might
     assert must_match(predicate, {}, stats).to_pylist() == must
 

@@ -131,7 +131,7 @@ def test_nan_is_a_literal() -> None:
 
 
 @pytest.mark.parametrize(
-    ("text", "said"),
+    ("text", "message"),
     [
         ("", "not one condition"),
         ("a = 1; b = 2", "not one condition"),
@@ -189,10 +189,10 @@ def test_nan_is_a_literal() -> None:
         ("a IN (TIMESTAMP '2026-01-31', TIMESTAMP_NTZ '2026-01-31')", "several types"),
     ],
 )
-def test_what_is_not_supported_is_refused_by_name(text: str, said: str) -> None:
+def test_what_is_not_supported_is_refused_by_name(text: str, message: str) -> None:
     with pytest.raises(InvalidRequestError) as refused:
         parse_predicate(text)
-    assert said in str(refused.value)
+    assert message in str(refused.value)
 
 
 COLUMNS = StructType(
@@ -244,7 +244,7 @@ def test_a_literal_becomes_a_value_of_its_column(text: str, value: object) -> No
 
 
 @pytest.mark.parametrize(
-    ("text", "said"),
+    ("text", "message"),
     [
         pytest.param("integer = 3000000000", "exactly", id="an integer beyond the column's range"),
         pytest.param("integer = 1.5", "exactly", id="a fraction for an integer"),
@@ -264,10 +264,12 @@ def test_a_literal_becomes_a_value_of_its_column(text: str, value: object) -> No
         pytest.param("none = 1", "no column none", id="no such column"),
     ],
 )
-def test_where_spark_would_compare_otherwise_the_literal_is_refused(text: str, said: str) -> None:
+def test_where_spark_would_compare_otherwise_the_literal_is_refused(
+    text: str, message: str
+) -> None:
     with pytest.raises(InvalidRequestError) as refused:
         resolve(parse_predicate(text), COLUMNS)
-    assert said in str(refused.value)
+    assert message in str(refused.value)
 
 
 def resolved(predicate: Predicate) -> str:

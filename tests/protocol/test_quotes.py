@@ -41,9 +41,9 @@ def test_a_predicate_with_a_name_in_double_quotes_is_refused(text: str, cure: st
 
 @pytest.mark.parametrize(("text", "cure"), NAMES)
 def test_an_expression_with_a_name_in_double_quotes_is_refused(text: str, cure: str) -> None:
-    for given in (text, f"coalesce({text}, true)"):
+    for data in (text, f"coalesce({text}, true)"):
         with pytest.raises(InvalidRequestError, match="in double quotes is a text") as refused:
-            resolve_expression(parse_expression(given).root, finder_of(SCHEMA))
+            resolve_expression(parse_expression(data).root, finder_of(SCHEMA))
         assert cure in str(refused.value)
 
 
@@ -74,7 +74,7 @@ def test_other_texts_in_double_quotes_are_texts() -> None:
         ('state = "not closed', []),
     ],
 )
-def test_the_texts_that_stand_in_double_quotes(sql: str, texts: list[str]) -> None:
+def test_texts_in_double_quotes(sql: str, texts: list[str]) -> None:
     assert texts_in_double_quotes(sql) == texts
 
 

@@ -75,6 +75,6 @@ def test_what_is_new_may_be_null_at_every_depth() -> None:
         (struct(s=StructType((StructField("x", LONG), StructField("X", LONG)))), r"'s\.x'"),
     ],
 )
-def test_a_column_that_stands_twice_is_refused(data: StructType, name: str) -> None:
+def test_a_column_that_occurs_twice_is_refused(data: StructType, name: str) -> None:
     with pytest.raises(InvalidRequestError, match=f"t: column {name} is in the data twice"):
         validate_unique_names(data, "t")

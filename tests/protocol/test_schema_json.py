@@ -112,7 +112,7 @@ def test_schemas_of_other_writers_are_written_as_they_were_read() -> None:
 
 
 @pytest.mark.parametrize(
-    ("text", "said"),
+    ("text", "message"),
     [
         pytest.param("{", "not JSON", id="no JSON"),
         pytest.param('"long"', "no struct but long", id="a type that is no struct"),
@@ -123,14 +123,14 @@ def test_schemas_of_other_writers_are_written_as_they_were_read() -> None:
         ),
     ],
 )
-def test_a_text_that_is_no_schema_is_refused(text: str, said: str) -> None:
+def test_a_text_that_is_no_schema_is_refused(text: str, message: str) -> None:
     with pytest.raises(InvalidRequestError) as refused:
         schema_from_json(text)
-    assert said in str(refused.value)
+    assert message in str(refused.value)
 
 
 @pytest.mark.parametrize(
-    ("field", "said"),
+    ("field", "message"),
     [
         pytest.param({"type": None}, "no type but None", id="no type"),
         pytest.param({"type": {"type": "udt"}}, "'udt', unknown to Delta", id="a Spark UDT"),
@@ -143,14 +143,14 @@ def test_a_text_that_is_no_schema_is_refused(text: str, said: str) -> None:
         ),
     ],
 )
-def test_a_malformed_column_is_refused_by_name(field: dict[str, Any], said: str) -> None:
+def test_a_malformed_column_is_refused_by_name(field: dict[str, Any], message: str) -> None:
     inner = {"name": "b", "type": "long", "nullable": True, "metadata": {}, **field}
     struct = {"type": "struct", "fields": [inner]}
     outer = {"name": "a", "type": struct, "nullable": True, "metadata": {}}
     with pytest.raises(InvalidRequestError) as refused:
         schema_from_json(json.dumps({"type": "struct", "fields": [outer]}))
     assert "Column a.b" in str(refused.value)
-    assert said in str(refused.value)
+    assert message in str(refused.value)
 
 
 @pytest.mark.parametrize(
@@ -172,29 +172,29 @@ def test_type_names(name: object, expected: DataType) -> None:
 
 
 @pytest.mark.parametrize(
-    ("names", "asked", "found"),
+    ("names", "requested", "found"),
     [
         pytest.param(["Id", "day"], "ID", "Id", id="case does not count"),
         pytest.param(["id", "ID"], "ID", "ID", id="the exact name wins"),
     ],
 )
-def test_find_field(names: list[str], asked: str, found: str) -> None:
+def test_find_field(names: list[str], requested: str, found: str) -> None:
     schema = StructType(tuple(StructField(name, LONG) for name in names))
-    assert find_field(schema, asked).name == found
+    assert find_field(schema, requested).name == found
 
 
 @pytest.mark.parametrize(
-    ("asked", "said"),
+    ("requested", "message"),
     [
         pytest.param("Id", "could be any of id, ID", id="only case tells them apart"),
         pytest.param("nope", "no column nope; there are id, ID, day", id="an unknown name"),
     ],
 )
-def test_find_field_refuses(asked: str, said: str) -> None:
+def test_find_field_refuses(requested: str, message: str) -> None:
     schema = StructType(tuple(StructField(name, LONG) for name in ("id", "ID", "day")))
     with pytest.raises(InvalidRequestError) as refused:
-        find_field(schema, asked)
-    assert said in str(refused.value)
+        find_field(schema, requested)
+    assert message in str(refused.value)
 
 
 def test_leaves_go_through_structs_only() -> None:

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from delta_ops.errors import InvalidRequestError
 from delta_ops.protocol.stream_offset import StreamOffset, stream_offset_from_json
 
-SAID = {
+OFFSET = {
     "sourceVersion": 1,
     "reservoirId": "t",
     "reservoirVersion": 3,
@@ -38,7 +38,7 @@ def test_an_offset_is_read_as_it_was_written(
 
 @pytest.mark.parametrize("index", [-100, -20, -19], ids=["base", "change", "after a change"])
 def test_a_place_before_a_change_of_columns_is_before_all_files(index: int) -> None:
-    text = json.dumps({**SAID, "sourceVersion": 3, "index": index})
+    text = json.dumps({**OFFSET, "sourceVersion": 3, "index": index})
     assert stream_offset_from_json(text) == StreamOffset(table_id="t", version=3)
 
 
@@ -54,7 +54,7 @@ def test_a_place_before_a_change_of_columns_is_before_all_files(index: int) -> N
 )
 def test_what_is_no_offset_is_refused(changes: dict[str, Any]) -> None:
     with pytest.raises(InvalidRequestError, match="none of a Delta table"):
-        stream_offset_from_json(json.dumps({**SAID, **changes}))
+        stream_offset_from_json(json.dumps({**OFFSET, **changes}))
 
 
 @pytest.mark.parametrize("text", ["", "17", "[]", '{"logOffset":3}'])
@@ -65,4 +65,4 @@ def test_the_offset_of_another_source_is_refused(text: str) -> None:
 
 def test_an_offset_of_a_later_version_is_refused() -> None:
     with pytest.raises(InvalidRequestError, match="offset of version 4"):
-        stream_offset_from_json(json.dumps({**SAID, "sourceVersion": 4}))
+        stream_offset_from_json(json.dumps({**OFFSET, "sourceVersion": 4}))

@@ -140,7 +140,7 @@ def test_a_property_that_is_set(name: str, text: str, field: str, value: Any) ->
 
 
 @pytest.mark.parametrize(
-    ("name", "text", "said"),
+    ("name", "text", "message"),
     [
         pytest.param("delta.appendOnly", "yes", "true or false", id="no flag"),
         pytest.param("delta.checkpointInterval", "0", "a whole number from 1 on", id="too small"),
@@ -158,11 +158,13 @@ def test_a_property_that_is_set(name: str, text: str, field: str, value: Any) ->
         pytest.param("delta.dataSkippingStatsColumns", "a..b", "list of columns", id="columns"),
     ],
 )
-def test_a_property_that_cannot_be_understood_is_an_error(name: str, text: str, said: str) -> None:
+def test_a_property_that_cannot_be_understood_is_an_error(
+    name: str, text: str, message: str
+) -> None:
     with pytest.raises(InvalidRequestError) as refused:
         table_properties_from_configuration({name: text})
     assert str(refused.value).startswith(f"Table property {name} is {text!r}:")
-    assert said in str(refused.value)
+    assert message in str(refused.value)
 
 
 @pytest.mark.parametrize(
@@ -189,7 +191,7 @@ def test_intervals(text: str, expected: int) -> None:
 
 
 @pytest.mark.parametrize(
-    ("text", "said"),
+    ("text", "message"),
     [
         pytest.param("", "names no unit", id="empty"),
         pytest.param("interval", "names no unit", id="only the word"),
@@ -209,10 +211,10 @@ def test_intervals(text: str, expected: int) -> None:
         pytest.param("1.5 days", "only seconds", id="a fraction of a day"),
     ],
 )
-def test_what_is_no_interval(text: str, said: str) -> None:
+def test_what_is_no_interval(text: str, message: str) -> None:
     with pytest.raises(InvalidRequestError) as refused:
         parse_interval(text)
-    assert said in str(refused.value)
+    assert message in str(refused.value)
     assert "'interval 7 days'" in str(refused.value)
 
 

@@ -139,7 +139,7 @@ def test_a_value_that_the_type_has_is_kept(value: Any, data_type: DataType, stor
 
 
 @pytest.mark.parametrize(
-    ("value", "data_type", "said"),
+    ("value", "data_type", "message"),
     [
         (True, LONG, "column v of type long cannot hold True of type bool: give a whole number"),
         (1, BOOLEAN, "True or False"),
@@ -208,9 +208,9 @@ def test_a_value_that_the_type_has_is_kept(value: Any, data_type: DataType, stor
     ],
 )  # fmt: skip
 def test_a_value_that_would_be_changed_is_refused(
-    value: Any, data_type: DataType, said: str
+    value: Any, data_type: DataType, message: str
 ) -> None:
-    with pytest.raises(InvalidRequestError, match=said) as refused:
+    with pytest.raises(InvalidRequestError, match=message) as refused:
         taken(value, data_type)
     assert str(refused.value).startswith("t: column v")
     assert "\n" not in str(refused.value)

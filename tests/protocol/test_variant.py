@@ -109,13 +109,13 @@ def test_what_is_written_says_what_was_meant(value: Any) -> None:
 
 @settings(deadline=None)
 @given(st.dictionaries(st.text(max_size=4), values, max_size=4))
-def test_an_object_is_taken_apart_into_its_fields(value: dict[str, Any]) -> None:
+def test_an_object_is_split_into_its_fields(value: dict[str, Any]) -> None:
     names = field_names(dictionary(names_in(value)))
     fields = {name: encode(each, names) for name, each in value.items()}
     assert object_fields(object_value(fields, names), names) == fields
 
 
-def test_an_object_of_another_decoder_is_taken_apart() -> None:
+def test_an_object_of_another_decoder_is_split() -> None:
     value, metadata = VariantUtils.parse_json('{"b": [1, {"a": 2}], "a": "x"}')
     names = field_names(metadata)
     valid_value(value, names)

@@ -68,8 +68,8 @@ def cases(kind_by_choice: Mapping[str, str]) -> pytest.MarkDecorator:
     return pytest.mark.parametrize(("kind", "partitioned", "choice"), found)
 
 
-def data(*given: tuple[int, str | None, int | None]) -> pa.Table:
-    ids, parts, values = zip(*given, strict=True)
+def data(*arguments: tuple[int, str | None, int | None]) -> pa.Table:
+    ids, parts, values = zip(*arguments, strict=True)
     return pa.table(
         {
             "id": pa.array(ids, pa.int64()),
@@ -147,7 +147,7 @@ def by_id(table: pa.Table) -> list[dict[str, Any]]:
 def rows_changed(root: Path, version: int | None, change: str) -> list[dict[str, Any]]:
     """The rows of one kind of change in a version, sorted by id."""
     assert version is not None
-    told = da.read_changes(DeltaLog(root), version, version).read_all()
-    chosen = told.filter(pc.field("_change_type") == change)
+    changes = da.read_changes(DeltaLog(root), version, version).read_all()
+    chosen = changes.filter(pc.field("_change_type") == change)
     names = [name for name in chosen.column_names if not name.startswith("_c")]
     return by_id(chosen.select(names))

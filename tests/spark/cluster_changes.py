@@ -113,8 +113,8 @@ def contents(table: Path) -> list[Any]:
     snapshot = log.snapshot()
     if snapshot.definition.has_change_feed:
         changes = da.read_changes(log, start_version=snapshot.version)
-        told = pa.table(changes).drop_columns(["_commit_timestamp"])
-        found.append(told.sort_by([(name, "ascending") for name in told.column_names]))
+        reported = pa.table(changes).drop_columns(["_commit_timestamp"])
+        found.append(reported.sort_by([(name, "ascending") for name in reported.column_names]))
     return found
 
 

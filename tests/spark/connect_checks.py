@@ -262,15 +262,15 @@ def test_a_client_knows_no_column_lineage(remote: SparkSession) -> None:
 
 
 @pytest.mark.full
-def test_progress_is_told(tmp_path: Path, remote: SparkSession) -> None:
+def test_progress_is_reported(tmp_path: Path, remote: SparkSession) -> None:
     events: list[Event] = []
     with ds.show_progress(remote, events.append):
         slowly = sf.udf(lambda x: (threading.Event().wait(1), x)[1], "long", useArrow=False)
         assert remote.range(0, 10, 1, 10).filter(slowly("id") >= 0).count() == 10
-    told = [event for event in events if isinstance(event, Progress)]
-    assert told
-    assert told[-1].total is not None
-    assert told[-1].done <= told[-1].total
+    reported_events = [event for event in events if isinstance(event, Progress)]
+    assert reported_events
+    assert reported_events[-1].total is not None
+    assert reported_events[-1].done <= reported_events[-1].total
 
 
 @pytest.mark.parametrize(
@@ -390,8 +390,8 @@ def test_a_session_says_once_that_it_reads_streams_slowly(
     with caplog.at_level(logging.WARNING, logger="delta_ops"):
         ds.read_stream(session, tmp_path / "t")
         ds.read_stream(session, tmp_path / "t")
-    (said,) = (each for each in caplog.messages if "streams" in each)
-    assert said.endswith("it is a session of Spark Connect")
+    (logged,) = (each for each in caplog.messages if "streams" in each)
+    assert logged.endswith("it is a session of Spark Connect")
 
 
 @pytest.mark.full

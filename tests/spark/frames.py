@@ -60,8 +60,8 @@ def make_nan(root: Path, column: str, text: str) -> None:
     for directory in [*root.rglob(f"{column}={text}")]:
         directory.rename(directory.with_name(f"{column}=NaN"))
     commit = root / "_delta_log" / f"{0:020}.json"
-    said = commit.read_text().replace(f"{column}={text}", f"{column}=NaN")
-    commit.write_text(said.replace(f'"{column}":"{text}"', f'"{column}":"NaN"'))
+    recorded = commit.read_text().replace(f"{column}={text}", f"{column}=NaN")
+    commit.write_text(recorded.replace(f'"{column}":"{text}"', f'"{column}":"NaN"'))
     for checksum in (root / "_delta_log").glob("*.crc"):
         checksum.unlink()
 

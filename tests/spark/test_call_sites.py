@@ -20,7 +20,7 @@ from delta_ops.spark.session.call_sites import omitting_call_sites
 pytestmark = pytest.mark.spark
 
 
-def is_told(spark: SparkSession) -> bool:
+def is_reported(spark: SparkSession) -> bool:
     """Whether PySpark reports this file as the place of a failed step."""
     frame = spark.range(1).select(sf.col("id") / sf.lit(0))
     with pytest.raises(Exception, match="DIVIDE_BY_ZERO") as raised:
@@ -38,7 +38,7 @@ def test_steps_of_the_user_keep_theirs_whatever_an_engine_does(
     with pytest.raises(InvalidRequestError):
         ds.write(spark.range(3).select(sf.col("id").alias("other")), tmp_path)
     assert is_debugging_enabled()
-    assert is_told(spark)
+    assert is_reported(spark)
 
 
 def test_none_is_kept_until_the_last_engine_is_done(spark: SparkSession) -> None:
@@ -46,7 +46,7 @@ def test_none_is_kept_until_the_last_engine_is_done(spark: SparkSession) -> None
         with omitting_call_sites():
             assert not is_debugging_enabled()
         assert not is_debugging_enabled()
-        assert not is_told(spark)
+        assert not is_reported(spark)
     assert is_debugging_enabled()
 
 

@@ -147,7 +147,7 @@ SQL: list[tuple[str, str, Lineage]] = [
 
 
 @pytest.mark.parametrize(("query", "wanted"), [pytest.param(*q, id=name) for name, *q in SQL])
-def test_the_plan_tells(
+def test_the_plan_shows_lineage(
     spark: SparkSession, frames: dict[str, DataFrame], query: str, wanted: Lineage
 ) -> None:
     assert lineage(spark.sql(query)) == wanted
@@ -217,7 +217,7 @@ def test_files_that_were_written_and_read_are_no_input(
 
 @pytest.mark.parametrize("columns", [None, ["y", "p"]])
 @pytest.mark.parametrize("way", ["file index", "file list"])
-def test_an_input_is_told_by_the_tables_columns_however_they_are_stored(
+def test_an_input_is_described_by_the_names_of_the_table_and_not_of_the_files(
     spark: SparkSession,
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
@@ -233,7 +233,7 @@ def test_an_input_is_told_by_the_tables_columns_however_they_are_stored(
     assert lineage(read) == same(*(columns or rows.column_names), of="i")
 
 
-def test_what_spark_tells_of_files_is_no_column_of_an_input(
+def test_the_file_metadata_of_spark_is_no_input_column(
     spark: SparkSession, frames: dict[str, DataFrame], tmp_path: Path
 ) -> None:
     frames["o"].write.parquet(str(tmp_path / "o"))
@@ -265,7 +265,7 @@ def test_a_large_plan_is_not_followed(frames: dict[str, DataFrame]) -> None:
         assert lineage(frames["o"].selectExpr(f"array({', '.join(some)}) AS x")) == found
 
 
-def test_the_plan_is_asked_for_by_as_many_calls_however_large_it_is(
+def test_reading_a_plan_needs_a_constant_number_of_calls(
     spark: SparkSession, frames: dict[str, DataFrame], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     small = frames["o"].select("a")

@@ -62,12 +62,12 @@ def test_the_text_is_true_of_the_same_rows(made: Of, text: str, spark: SparkSess
         "(null, null, '', null, null, DATE'2026-02-01', null, 0BD, 1) "
         "AS t(i, n, s, x, b, d, at, m, `odd name`)"
     ).alias("t")
-    told = [
+    reported = [
         rows.select(condition.alias("c")).collect()
         for condition in (made(classic), classic.expr(text))
     ]
-    assert told[0] == told[1]
-    assert {row.c for row in told[0]} > {True} or "b" in text or "IN" in text
+    assert reported[0] == reported[1]
+    assert {row.c for row in reported[0]} > {True} or "b" in text or "IN" in text
 
 
 @pytest.mark.parametrize("functions", [classic, connect], ids=["classic", "connect"])

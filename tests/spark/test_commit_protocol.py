@@ -177,9 +177,9 @@ def test_where_it_cannot_be_had_hadoop_commits_and_the_log_says_so_once(
         ds.write(numbers(isolated), tmp_path)
         ds.write(numbers(isolated), tmp_path)
     assert stored(tmp_path) == sorted(NUMBERS * 2)
-    (said,) = caplog.messages
-    assert "Hadoop's committer" in said
-    assert "artifact.isolation" in said
+    (logged,) = caplog.messages
+    assert "Hadoop's committer" in logged
+    assert "artifact.isolation" in logged
 
 
 def test_rows_are_written_again_if_spark_took_another_protocol(

@@ -27,8 +27,8 @@ def materialize(lake: Path, how: str) -> str:
 
 
 def test_a_run_whose_jvm_died_says_so_and_the_next_one_writes(tmp_path: Path) -> None:
-    said = materialize(tmp_path, "kill")
-    assert "Spark's JVM has ended before it was done, and nothing was committed" in said
+    reported = materialize(tmp_path, "kill")
+    assert "Spark's JVM has ended before it was done, and nothing was committed" in reported
     assert DeltaLog(tmp_path / "numbers").snapshot_if_exists() is None
     assert materialize(tmp_path, "live") == ""
     assert sorted(row["id"] for row in rows_by_deltalake(tmp_path / "numbers")) == [0, 1, 2]

@@ -46,11 +46,11 @@ def values(table: DeltaTable) -> dict[str, int]:
     return {row["key"]: row["value"] for row in table.toDF().collect()}
 
 
-@pytest.mark.parametrize("given", ["value < 3", "t.value < 3", "T.`value` < 3 and t.key != 'z'"])
+@pytest.mark.parametrize("argument", ["value < 3", "t.value < 3", "T.`value` < 3 and t.key != 'z'"])
 def test_rows_are_deleted_by_a_text_with_and_without_the_alias(
-    items: DeltaTable, given: str
+    items: DeltaTable, argument: str
 ) -> None:
-    items.alias("t").delete(given)
+    items.alias("t").delete(argument)
     assert values(items) == {"c": 3, "d": 4}
 
 
@@ -304,8 +304,8 @@ def test_each_commit_keeps_what_the_session_says(spark: SparkSession, tmp_path: 
     source.write.parquet(f"{tmp_path}/plain")
     converted = DeltaTable.convertToDelta(session, f"parquet.`{tmp_path}/plain`")
     for table in (items, clone, converted):
-        said = {row["operation"]: row["userMetadata"] for row in table.history().collect()}
-        assert set(said.values()) == {"job 7"}, said
+        recorded = {row["operation"]: row["userMetadata"] for row in table.history().collect()}
+        assert set(recorded.values()) == {"job 7"}, recorded
     operations = {row["operation"] for row in items.history().collect()}
     assert {"CREATE TABLE", "MERGE", "UPDATE", "DELETE", "OPTIMIZE", "RESTORE"} <= operations
 
@@ -369,11 +369,11 @@ def test_times_are_those_of_the_commits(items: DeltaTable) -> None:
 def test_a_configured_session_has_the_format_delta(spark: SparkSession, tmp_path: Path) -> None:
     import delta_ops.spark as ds
 
-    asked = SparkSession.builder.config(
+    requested = SparkSession.builder.config(
         "spark.sql.catalog.spark_catalog", "org.apache.spark.sql.delta.catalog.DeltaCatalog"
     ).config("spark.sql.extensions", "io.delta.sql.DeltaSparkSessionExtension")
     try:
-        session = configure_spark_with_delta_pip(asked).getOrCreate()
+        session = configure_spark_with_delta_pip(requested).getOrCreate()
         session.range(3).write.format("delta").save(str(tmp_path / "t"))
         assert session.read.format("delta").load(str(tmp_path / "t")).count() == 3
     finally:

@@ -330,7 +330,7 @@ def test_small_files_become_one_in_each_partition(scattered: DeltaTable) -> None
     assert (again["metrics"]["numFilesRemoved"], again["metrics"]["totalConsideredFiles"]) == (0, 2)
 
 
-def test_only_partitions_that_are_asked_for_are_compacted(scattered: DeltaTable) -> None:
+def test_only_selected_partitions_are_compacted(scattered: DeltaTable) -> None:
     done = scattered.optimize().where("day > '2026-01-01'").executeCompaction()
     assert [row.metrics.numFilesRemoved for row in done.collect()] == [2]
     newest = scattered.history(1).first()
@@ -338,12 +338,12 @@ def test_only_partitions_that_are_asked_for_are_compacted(scattered: DeltaTable)
     assert newest["operationParameters"]["predicate"] == """["('day > 2026-01-01)"]"""
 
 
-@pytest.mark.parametrize("given", ["x = 1", "x + 1 = 2"], ids=["a predicate", "an expression"])
+@pytest.mark.parametrize("argument", ["x = 1", "x + 1 = 2"], ids=["a predicate", "an expression"])
 def test_a_filter_of_partitions_looks_at_partition_columns_only(
-    scattered: DeltaTable, given: str
+    scattered: DeltaTable, argument: str
 ) -> None:
     with pytest.raises(AnalysisException) as refused:
-        scattered.optimize().where(given).executeCompaction()
+        scattered.optimize().where(argument).executeCompaction()
     assert (
         "Predicate references non-partition column 'x'. Only the partition columns may be "
         "referenced: [day]" in str(refused.value)
@@ -351,7 +351,7 @@ def test_a_filter_of_partitions_looks_at_partition_columns_only(
 
 
 @pytest.mark.parametrize(
-    ("given", "num_removed"),
+    ("argument", "num_removed"),
     [
         ("cast(day AS date) > date_sub(DATE'2026-01-03', 2)", 2),
         pytest.param("substr(day, 1, 4) = '2025'", 0, marks=pytest.mark.full),
@@ -359,9 +359,9 @@ def test_a_filter_of_partitions_looks_at_partition_columns_only(
     ],
 )
 def test_a_filter_of_partitions_is_any_condition_of_sparks(
-    scattered: DeltaTable, given: str, num_removed: int
+    scattered: DeltaTable, argument: str, num_removed: int
 ) -> None:
-    done = scattered.optimize().where(given).executeCompaction().collect()
+    done = scattered.optimize().where(argument).executeCompaction().collect()
     assert [row.metrics.numFilesRemoved for row in done] == [num_removed]
 
 

@@ -42,7 +42,7 @@ def converted(spark: SparkSession, tmp_path: Path) -> Path:
     return tmp_path / "t"
 
 
-def test_bounds_are_found_that_footers_do_not_tell(spark: SparkSession, converted: Path) -> None:
+def test_bounds_are_found_that_footers_do_not_have(spark: SparkSession, converted: Path) -> None:
     before = rows(da.to_table(converted, columns=["id", "at", "s"]))
     assert not any("at" in each["maxValues"] for each in stats_of(converted))
     result = backfill_statistics(converted, engine=ds.file_statistics(spark))
@@ -61,7 +61,7 @@ def test_bounds_are_found_that_footers_do_not_tell(spark: SparkSession, converte
     assert [row.id for row in at.collect()] == [5]
 
 
-def test_rows_tell_what_footers_tell(spark: SparkSession, tmp_path: Path) -> None:
+def test_rows_and_footers_give_the_same_statistics(spark: SparkSession, tmp_path: Path) -> None:
     properties = {"delta.columnMapping.mode": "name", "delta.dataSkippingNumIndexedCols": "0"}
     stats = []
     for engine in (None, ds.file_statistics(spark)):

@@ -35,8 +35,8 @@ def load(session: SparkSession, root: Path, **options: Any) -> DataFrame:
     return session.read.load(str(root), format="delta", **options)
 
 
-def numbers(session: SparkSession, *given: int) -> DataFrame:
-    return session.createDataFrame([(n, n % 2) for n in given], "id long, p long")
+def numbers(session: SparkSession, *arguments: int) -> DataFrame:
+    return session.createDataFrame([(n, n % 2) for n in arguments], "id long, p long")
 
 
 def commit_info(root: Path) -> dict[str, Any]:
@@ -91,7 +91,7 @@ def test_files_hold_as_many_rows_as_they_may(tmp_path: Path, delta: SparkSession
     assert DeltaLog(tmp_path).snapshot().num_files == 4
 
 
-def test_a_stream_makes_files_as_it_is_told(tmp_path: Path, delta: SparkSession) -> None:
+def test_a_stream_honours_the_options_for_files(tmp_path: Path, delta: SparkSession) -> None:
     source, target = tmp_path / "source", tmp_path / "target"
     delta.range(100).coalesce(1).write.format("delta").save(str(source))
     rows = delta.readStream.format("delta").load(str(source)).writeStream.format("delta")
@@ -101,15 +101,15 @@ def test_a_stream_makes_files_as_it_is_told(tmp_path: Path, delta: SparkSession)
     assert codecs_of(target) == ["GZIP"] * 4
 
 
-@pytest.mark.parametrize("given", [None, "ZSTD", "none", "lz4"])
+@pytest.mark.parametrize("argument", [None, "ZSTD", "none", "lz4"])
 def test_files_are_compressed_as_the_writer_says_or_the_table(
-    tmp_path: Path, delta: SparkSession, given: str | None
+    tmp_path: Path, delta: SparkSession, argument: str | None
 ) -> None:
     writer = delta.range(9).coalesce(1).write.format("delta")
     writer = writer.option("delta.parquet.compression.codec", "gzip")
-    (writer if given is None else writer.option("compression", given)).save(str(tmp_path))
+    (writer if argument is None else writer.option("compression", argument)).save(str(tmp_path))
     expected = {None: "GZIP", "ZSTD": "ZSTD", "none": "UNCOMPRESSED", "lz4": "LZ4"}
-    assert codecs_of(tmp_path) == [expected[given]]
+    assert codecs_of(tmp_path) == [expected[argument]]
 
 
 def codecs_of(root: Path) -> list[str]:
@@ -122,9 +122,7 @@ def codecs_of(root: Path) -> list[str]:
     ]
 
 
-def test_rows_are_put_into_other_files_and_streams_are_not_told(
-    tmp_path: Path, delta: SparkSession
-) -> None:
+def test_a_rewrite_reports_no_changes_to_streams(tmp_path: Path, delta: SparkSession) -> None:
     for n in (1, 2, 3, 4):
         writer = numbers(delta, n, n).write.format("delta").mode("append").partitionBy("p")
         writer.save(str(tmp_path))

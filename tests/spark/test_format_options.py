@@ -13,7 +13,7 @@ PAGE = Path(__file__).parents[2] / "docs" / "format-delta.md"
 
 
 @pytest.mark.parametrize("option", OPTIONS, ids=lambda each: each.name)
-def test_the_page_tells_of_each_option(option: Option) -> None:
+def test_the_page_lists_each_option(option: Option) -> None:
     table = PAGE.read_text().partition("## Options")[2].partition("## Methods")[0]
     assert f"`{option.name}`" in table
     assert not option.used_by & option.refused_by
@@ -35,18 +35,18 @@ def test_what_is_no_size_is_refused(text: str) -> None:
 
 
 def test_an_option_that_is_not_supported_is_refused_with_what_to_do_instead() -> None:
-    given = {"replacewhere": ("replaceWhere", "id = 1")}
-    assert options_for(Use.READ, given).text("replaceWhere") == "id = 1"
+    data = {"replacewhere": ("replaceWhere", "id = 1")}
+    assert options_for(Use.READ, data).text("replaceWhere") == "id = 1"
     with pytest.raises(InvalidRequestError, match="foreachBatch"):
-        options_for(Use.STREAM_WRITE, given)
+        options_for(Use.STREAM_WRITE, data)
 
 
-def test_properties_are_told_apart_from_versions_of_the_protocol() -> None:
-    given = {
+def test_properties_are_distinguished_from_protocol_versions() -> None:
+    data = {
         "delta.appendonly": ("delta.appendOnly", "true"),
         "delta.minreaderversion": ("delta.minReaderVersion", "2"),
         "fs.s3a.endpoint": ("fs.s3a.endpoint", "http://127.0.0.1:9000"),
     }
-    options = options_for(Use.WRITE, given)
+    options = options_for(Use.WRITE, data)
     assert options.properties() == {"delta.appendOnly": "true"}
     assert options.hadoop_settings() == {"fs.s3a.endpoint": "http://127.0.0.1:9000"}

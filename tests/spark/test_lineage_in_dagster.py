@@ -47,8 +47,8 @@ def materialize(
         [orders, asset], instance=instance, resources={"io_manager": manager}, raise_on_error=False
     )
     assert result.success
-    said = [entry.user_message for entry in instance.all_logs(result.run_id)]
-    return metadata_of(instance, asset.key), said
+    messages = [entry.user_message for entry in instance.all_logs(result.run_id)]
+    return metadata_of(instance, asset.key), messages
 
 
 def metadata_of(instance: dg.DagsterInstance, key: dg.AssetKey) -> Mapping[str, Any]:
@@ -59,7 +59,7 @@ def metadata_of(instance: dg.DagsterInstance, key: dg.AssetKey) -> Mapping[str, 
 
 
 @pytest.mark.long
-def test_steps_of_the_multiprocess_executor_tell_it_of_each_partition(
+def test_steps_of_the_multiprocess_executor_record_it_for_each_partition(
     tmp_path: Path, instance: dg.DagsterInstance, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv(LAKE, str(tmp_path))
@@ -132,10 +132,10 @@ def test_what_fails_about_it_is_one_line_and_fails_no_step(
         raise ZeroDivisionError("another Spark")
 
     monkeypatch.setattr(f"delta_ops.spark.column_lineage.{step}", fail)
-    metadata, said = materialize(dg.asset(totals), tmp_path, instance)
+    metadata, recorded = materialize(dg.asset(totals), tmp_path, instance)
     assert SHOWN not in metadata
     assert metadata["delta/rows_written"] == 2
-    assert len([each for each in said if "column lineage" in each]) == 1
+    assert len([each for each in recorded if "column lineage" in each]) == 1
 
 
 def test_rows_that_were_found_written_have_none(

@@ -20,7 +20,7 @@ from delta_ops.protocol import features
 from delta_ops.protocol.features import FEATURES, Feature
 from delta_ops.protocol.properties import table_properties
 
-ASKED = {"delta.feature.materializePartitionColumns": "supported"}
+REQUIRED = {"delta.feature.materializePartitionColumns": "supported"}
 MODE = "delta.columnMapping.mode"
 DAY = dt.date(2026, 2, 3)
 DATA = pa.table(
@@ -48,7 +48,10 @@ def rows_of(table: pa.Table) -> list[dict[str, object]]:
 @pytest.mark.parametrize("mode", ["none", "name", "id"])
 def test_both_engines_write_the_same(tmp_path: Path, spark: SparkSession, mode: str) -> None:
     by_spark, by_arrow = tmp_path / "spark", tmp_path / "arrow"
-    how: dict[str, Any] = {"partition_by": ["day", "text"], "configuration": {**ASKED, MODE: mode}}
+    how: dict[str, Any] = {
+        "partition_by": ["day", "text"],
+        "configuration": {**REQUIRED, MODE: mode},
+    }
     ds.write(spark.createDataFrame(DATA), by_spark, **how)
     da.write(by_arrow, DATA, **how)
     found = [
@@ -68,7 +71,9 @@ def test_both_engines_write_the_same(tmp_path: Path, spark: SparkSession, mode: 
 
 def test_they_stay_through_commands_and_compaction(tmp_path: Path, spark: SparkSession) -> None:
     for _ in range(2):
-        ds.write(spark.createDataFrame(DATA), tmp_path, partition_by=["day"], configuration=ASKED)
+        ds.write(
+            spark.createDataFrame(DATA), tmp_path, partition_by=["day"], configuration=REQUIRED
+        )
     ds.update(spark, tmp_path, {"text": "'new'"}, col("id") == 1)
     ds.delete(spark, tmp_path, col("id") == 3)
     optimize(DeltaLog(tmp_path), engine=ds.rewrite(spark))
@@ -89,19 +94,19 @@ def test_what_only_another_engine_writes_is_refused_before_a_file_is_touched(
     row = Feature(name="arrowing", written_by=frozenset({"arrow"}))
     for module in (features, table_properties):
         monkeypatch.setattr(module, "FEATURES", (*FEATURES, row))
-    asked, frame = {"delta.feature.arrowing": "supported"}, spark.range(2)
+    requested, frame = {"delta.feature.arrowing": "supported"}, spark.range(2)
     with pytest.raises(UnsupportedFeatureError, match="arrowing"):
-        ds.write(frame, tmp_path / "new", configuration=asked)
+        ds.write(frame, tmp_path / "new", configuration=requested)
     assert not [path for path in tmp_path.rglob("*") if path.is_file()]
     table = tmp_path / "t"
     for n in range(2):
         da.write(table, pa.table({"id": [n]}))
     transaction = begin(DeltaLog(table))
-    transaction.set_properties(asked)
+    transaction.set_properties(requested)
     with pytest.raises(UnsupportedFeatureError, match="arrowing"):
         ds.write(frame, transaction)
     transaction = begin(DeltaLog(table))
-    transaction.set_properties(asked)
+    transaction.set_properties(requested)
     transaction.commit(operation="SET TBLPROPERTIES")
     with pytest.raises(UnsupportedFeatureError, match="arrowing"):
         ds.write(frame, table)

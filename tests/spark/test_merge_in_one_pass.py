@@ -41,7 +41,7 @@ class Passes:
     """Whether each pass kept its files, and the number of searches for pairs."""
 
     def __init__(self) -> None:
-        self.stood: list[bool] = []
+        self.decisions: list[bool] = []
         self.num_pairings = 0
 
 
@@ -50,19 +50,19 @@ def passes(monkeypatch: pytest.MonkeyPatch) -> Passes:
     found, written = Passes(), []
     merge = merge_in_one_pass.merge_in_one_pass
 
-    def told_write(*given: Any, **options: Any) -> Any:
-        written.append(write_with_flags(*given, **options))
+    def recorded_write(*arguments: Any, **options: Any) -> Any:
+        written.append(write_with_flags(*arguments, **options))
         return written[-1]
 
-    def told_merge(*given: Any) -> Any:
+    def recorded_merge(*arguments: Any) -> Any:
         num_before = len(written)
-        metrics = merge(*given)
-        found.stood += [metrics is not None] * (len(written) - num_before)
+        metrics = merge(*arguments)
+        found.decisions += [metrics is not None] * (len(written) - num_before)
         found.num_pairings += metrics is None
         return metrics
 
-    monkeypatch.setattr(merge_in_one_pass, "write_beside", told_write)
-    monkeypatch.setattr(merge_module, "merge_in_one_pass", told_merge)
+    monkeypatch.setattr(merge_in_one_pass, "write_beside", recorded_write)
+    monkeypatch.setattr(merge_module, "merge_in_one_pass", recorded_merge)
     return found
 
 
@@ -117,7 +117,7 @@ def test_it_is_what_the_arrow_engine_makes(
     CLAUSES[chosen](da.merge(first, SOURCE, ON_ID)).execute()
     CLAUSES[chosen](ds.merge(second, spark.createDataFrame(SOURCE), ON_ID)).execute()
     assert seen(second) == seen(first)
-    assert (passes.stood, passes.num_pairings) == ([True], 0)
+    assert (passes.decisions, passes.num_pairings) == ([True], 0)
     assert_nothing_else_is_there(second)
 
 
@@ -131,7 +131,7 @@ def test_rows_are_written_at_once_where_all_files_are_sure_to_be_touched(
 ) -> None:
     make(spark, tmp_path, "id")
     upsert(tmp_path, spark.range(-50, 3_050, 10).selectExpr("id", "id + 1 AS v"))
-    assert (passes.stood, passes.num_pairings) == ([True], 0)
+    assert (passes.decisions, passes.num_pairings) == ([True], 0)
     assert values(tmp_path) == {
         **{each: 0 if each % 10 else each + 1 for each in range(3_000)},
         **{each: each + 1 for each in (*range(-50, 0, 10), *range(3_000, 3_050, 10))},
@@ -157,7 +157,7 @@ def test_another_merge_needs_no_other_code(
         source = spark.createDataFrame(source.toArrow())  # the number is data, not code
         num_before = compiled.getCount()
         upsert(table, source)
-    assert passes.stood == [True] * 3
+    assert passes.decisions == [True] * 3
     assert compiled.getCount() == num_before
 
 
@@ -168,7 +168,7 @@ def test_what_was_written_is_thrown_away_where_a_file_is_not_touched(
     first = live_paths(DeltaLog(tmp_path))
     odd = spark.range(2_000).selectExpr("id * 2 + 1 AS id", "1L AS v")
     upsert(tmp_path, odd.union(spark.range(4_000, 5_000, 2).selectExpr("id", "1L AS v")))
-    assert (passes.stood, passes.num_pairings) == ([False], 1)
+    assert (passes.decisions, passes.num_pairings) == ([False], 1)
     assert values(tmp_path) == {
         **{each: 1 if 4_000 <= each < 5_000 else 0 for each in range(0, 6_000, 2)},
         **dict.fromkeys(range(1, 4_000, 2), 1),
@@ -184,7 +184,7 @@ def test_rows_of_the_source_that_were_not_met_are_inserted(
     da.delete(tmp_path, (col("id") >= 500) & (col("id") < 600))
     source = spark.range(-10, 3_000).selectExpr("id", "1L AS v").repartition(3)
     upsert(tmp_path, source)
-    assert (passes.stood, passes.num_pairings) == ([True], 0)
+    assert (passes.decisions, passes.num_pairings) == ([True], 0)
     assert values(tmp_path) == dict.fromkeys(range(-10, 3_000), 1)
     (entry,) = DeltaLog(tmp_path).history(limit=1)
     assert int(entry.operation_metrics["numTargetRowsInserted"]) == 110
@@ -193,12 +193,12 @@ def test_rows_of_the_source_that_were_not_met_are_inserted(
 
 
 @pytest.mark.full
-def test_a_row_that_many_meet_does_not_stand_for_others(
+def test_a_row_with_many_matches_does_not_represent_others(
     spark: SparkSession, tmp_path: Path, passes: Passes
 ) -> None:
     make(spark, tmp_path, "id - id % 2")
     upsert(tmp_path, spark.range(3_000).selectExpr("id", "1L AS v"))
-    assert passes.stood == [True]
+    assert passes.decisions == [True]
     found = da.to_table(tmp_path)
     assert sorted(found["id"].to_pylist()) == sorted(
         [*(each - each % 2 for each in range(3_000)), *range(1, 3_000, 2)]
@@ -214,13 +214,13 @@ def test_a_row_that_many_meet_does_not_stand_for_others(
         20,  # some of them have no row
     ],
 )
-def test_rows_of_the_source_in_many_blocks_and_tasks_are_told_apart(
+def test_rows_of_the_source_in_many_blocks_and_tasks_are_distinguished(
     spark: SparkSession, tmp_path: Path, passes: Passes, num_tasks: int
 ) -> None:
     ds.write(spark.range(100_000).filter("id % 1000 <> 7").selectExpr("id", "0L AS v"), tmp_path)
     source = spark.range(0, 100_000, 1, num_tasks).filter("id < 20000 OR id > 40000")
     upsert(tmp_path, source.selectExpr("id", "1L AS v"))
-    assert passes.stood == [True]
+    assert passes.decisions == [True]
     assert values(tmp_path) == {
         each: 0 if 20_000 <= each <= 40_000 else 1
         for each in range(100_000)
@@ -236,7 +236,7 @@ def test_keys_that_are_null_or_beyond_the_tables_type_are_new(
     some = spark.range(0, 3_000, 10).selectExpr("id", "1L AS v")
     merge = ds.merge(tmp_path, some.union(beyond), ON_ID).when_matched_update_all()
     merge.when_not_matched_insert({"id": "try_cast(source.id AS int)", "v": "2"}).execute()
-    assert passes.stood == [True]
+    assert passes.decisions == [True]
     found = da.to_table(tmp_path)
     assert found.num_rows == 3_003
     assert sum(found["v"].to_pylist()) == 300 + 6
@@ -244,13 +244,13 @@ def test_keys_that_are_null_or_beyond_the_tables_type_are_new(
 
 
 @pytest.mark.full
-def test_other_keys_beside_the_number_are_heeded(
+def test_other_keys_besides_the_number_are_respected(
     spark: SparkSession, tmp_path: Path, passes: Passes
 ) -> None:
     make(spark, tmp_path, "id")
     source = spark.range(0, 3_000, 10).selectExpr("id", "CAST(id % 20 AS long) AS v")
     upsert(tmp_path, source, f"{ON_ID} AND target.v = source.v")
-    assert passes.stood == [True]
+    assert passes.decisions == [True]
     found = da.to_table(tmp_path)
     assert found.num_rows == 3_000 + 150
     assert sum(found["v"].to_pylist()) == 150 * 10
@@ -265,7 +265,7 @@ def test_rows_that_statistics_hide_are_not_doubled(
     assert text.count(last) == 1
     commit.write_text(text.replace(last, r"{\"id\":2899"))
     upsert(tmp_path, spark.range(0, 3_000, 10).selectExpr("id", "1L AS v"))
-    assert (passes.stood, passes.num_pairings) == ([False], 1)
+    assert (passes.decisions, passes.num_pairings) == ([False], 1)
     assert values(tmp_path) == {each: int(each % 10 == 0) for each in range(3_000)}
     assert_nothing_else_is_there(tmp_path)
 
@@ -276,7 +276,7 @@ def test_keys_between_the_ranges_of_files_are_written_with_the_others(
 ) -> None:
     make(spark, tmp_path, "id + id div 1000 * 5000")
     upsert(tmp_path, spark.range(0, 13_000, 10).selectExpr("id", "1L AS v"))
-    assert passes.stood == [True]
+    assert passes.decisions == [True]
     assert sum(values(tmp_path).values()) == 1_300
     (entry,) = DeltaLog(tmp_path).history(limit=1)
     directories = {path.split("/")[0] for path in live_paths(DeltaLog(tmp_path))}
@@ -293,7 +293,7 @@ def test_columns_of_the_source_are_added(
     source = spark.range(0, 3_100, 10).selectExpr("id", "CAST(1 AS long) AS v", "'x' AS w")
     merge = ds.merge(tmp_path, source, ON_ID, merge_schema=True)
     merge.when_matched_update_all().when_not_matched_insert_all().execute()
-    assert passes.stood == [True]
+    assert passes.decisions == [True]
     found = {row["id"]: row["w"] for row in da.to_table(tmp_path).to_pylist()}
     assert found == {
         each: "x" if each % 10 == 0 else None for each in (*range(3_000), *range(3_000, 3_100, 10))
@@ -310,7 +310,7 @@ def test_rows_that_vectors_have_deleted_stay_so(
     da.delete(tmp_path, col("id") < 100)
     set_properties(tmp_path, {vectors: "false"})
     upsert(tmp_path, spark.range(50, 1_000, 10).selectExpr("id", "1L AS v"))
-    assert passes.stood == [True]
+    assert passes.decisions == [True]
     assert values(tmp_path) == {
         **{each: int(each % 10 == 0) for each in range(100, 1_000)},
         **dict.fromkeys(range(50, 100, 10), 1),
@@ -321,14 +321,14 @@ def test_rows_that_vectors_have_deleted_stay_so(
 
 
 @pytest.mark.full
-def test_files_that_are_written_after_a_shuffle_are_told_of(
+def test_files_that_are_written_after_a_shuffle_are_reported(
     spark: SparkSession, tmp_path: Path, passes: Passes
 ) -> None:
     rows = spark.range(1_000).selectExpr("id", "id % 3 AS p", "0L AS v")
     gathered = {"delta.autoOptimize.optimizeWrite": "true"}
     ds.write(rows, tmp_path, partition_by=["p"], configuration=gathered)
     upsert(tmp_path, spark.range(0, 1_100, 5).selectExpr("id", "id % 3 AS p", "1L AS v"))
-    assert passes.stood == [True]
+    assert passes.decisions == [True]
     assert sum(values(tmp_path).values()) == 220
     (entry,) = DeltaLog(tmp_path).history(limit=1)
     assert int(entry.operation_metrics["numTargetRowsUpdated"]) == 200
@@ -353,7 +353,7 @@ def test_late_rows_and_others_get_defaults(
     source = spark.range(first_key, 1_000, 10).selectExpr("id", "1L AS v")
     merge = ds.merge(tmp_path, source, ON_ID).when_matched_update({"v": "source.v"})
     merge.when_not_matched_insert({"id": "source.id", "v": "source.v"}).execute()
-    assert passes.stood == [True]
+    assert passes.decisions == [True]
     found = {row["id"]: row["s"] for row in da.to_table(tmp_path).to_pylist()}
     new = {500, *range(first_key, 0, 10)}
     assert found == {each: "new" if each in new else "old" for each in {*range(1_000), *new}}
@@ -381,7 +381,7 @@ def test_values_that_are_counted_on_are_so_by_way_of_pairs(
     source = spark.range(first_key, 1_000, 10).selectExpr("id", "1L AS v")
     merge = ds.merge(tmp_path, source, ON_ID).when_matched_update({"v": "source.v"})
     merge.when_not_matched_insert({"id": "source.id", "v": "source.v"}).execute()
-    assert (passes.stood, passes.num_pairings) == ([], 1)
+    assert (passes.decisions, passes.num_pairings) == ([], 1)
     numbers = da.to_table(tmp_path)["number"].to_pylist()
     assert len(set(numbers)) == len(numbers) == 1_000 - first_key // 10
 
@@ -394,7 +394,7 @@ def test_fields_and_names_with_dots_are_keys(
     source = spark.range(-10, 1_000, 10).selectExpr("struct(id AS `k.2`) AS `s.u`", "1L AS v")
     merge = ds.merge(tmp_path, source, "target.`s.t`.`K.1` = source.`s.u`.`k.2`")
     merge.when_matched_update({"v": "source.v"}).execute()
-    assert passes.stood == [True]
+    assert passes.decisions == [True]
     assert sum(da.to_table(tmp_path)["v"].to_pylist()) == 100
 
 
@@ -403,7 +403,7 @@ VECTORS = {"delta.enableDeletionVectors": "true"}
 
 @pytest.mark.full
 @pytest.mark.parametrize(
-    ("given", "on", "clauses"),
+    ("argument", "on", "clauses"),
     [
         pytest.param(VECTORS, ON_ID, CLAUSES["all"], id="vectors"),
         pytest.param({}, f"{ON_ID} AND target.v < 5", CLAUSES["all"], id="a condition"),
@@ -451,13 +451,13 @@ def test_other_merges_look_for_pairs(
     spark: SparkSession,
     tmp_path: Path,
     passes: Passes,
-    given: dict[str, str],
+    argument: dict[str, str],
     on: str,
     clauses: Callable[[Merge], Merge],
 ) -> None:
-    ds.write(spark.range(100).selectExpr("id", "0L AS v"), tmp_path, configuration=given)
+    ds.write(spark.range(100).selectExpr("id", "0L AS v"), tmp_path, configuration=argument)
     clauses(ds.merge(tmp_path, spark.range(200).selectExpr("id", "1L AS v"), on)).execute()
-    assert (passes.stood, passes.num_pairings) == ([], 1)
+    assert (passes.decisions, passes.num_pairings) == ([], 1)
 
 
 @pytest.mark.full
@@ -467,7 +467,7 @@ def test_a_source_of_which_rows_of_the_table_meet_two_looks_for_pairs(
     make(spark, tmp_path, "id")
     with pytest.raises(InvalidRequestError, match="meets 2 rows"):
         upsert(tmp_path, spark.range(200).selectExpr("id % 100 AS id", "1L AS v"))
-    assert (passes.stood, passes.num_pairings) == ([], 1)
+    assert (passes.decisions, passes.num_pairings) == ([], 1)
 
 
 @pytest.mark.full
@@ -476,7 +476,7 @@ def test_a_source_of_few_rows_for_a_file_looks_for_pairs(
 ) -> None:
     make(spark, tmp_path, "id")
     upsert(tmp_path, spark.range(990, 1_100).selectExpr("id", "1L AS v"))
-    assert (passes.stood, passes.num_pairings) == ([], 1)
+    assert (passes.decisions, passes.num_pairings) == ([], 1)
     assert sum(values(tmp_path).values()) == 110
 
 
@@ -488,7 +488,7 @@ def test_sources_that_are_not_sent_whole_or_have_many_rows_look_for_pairs(
     with overriding(spark, {"spark.sql.autoBroadcastJoinThreshold": "-1"}):
         upsert(tmp_path, spark.range(3_000).selectExpr("id", "1L AS v"))
     upsert(tmp_path, spark.range(300_000).selectExpr("id", "2L AS v"))
-    assert (passes.stood, passes.num_pairings) == ([], 2)
+    assert (passes.decisions, passes.num_pairings) == ([], 2)
     assert values(tmp_path) == dict.fromkeys(range(300_000), 2)
 
 
@@ -510,6 +510,6 @@ def test_a_row_that_breaks_a_rule_leaves_nothing(
     keys = spark.range(0, 3_000, 10).union(spark.sql("SELECT -7L"))
     with pytest.raises(InvalidRequestError, match="small"):
         upsert(tmp_path, keys.selectExpr("id", f"IF(id = {broken}, 1000L, 1L) AS v"))
-    assert (passes.stood, passes.num_pairings) == ([], 0)
+    assert (passes.decisions, passes.num_pairings) == ([], 0)
     assert DeltaLog(tmp_path).snapshot().version == before
     assert_nothing_else_is_there(tmp_path)

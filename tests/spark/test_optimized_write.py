@@ -35,7 +35,7 @@ def files_by_partition(table: Path) -> Counter[str | None]:
 @pytest.mark.parametrize(
     ("target", "is_spread"), [({"delta.targetFileSize": "500kb"}, True), ({}, False)]
 )
-def test_a_large_partition_becomes_files_of_the_size_that_the_table_asks_for(
+def test_a_large_partition_becomes_files_of_the_target_size(
     tmp_path: Path, spark: SparkSession, target: dict[str, str], is_spread: bool
 ) -> None:
     before = spark.conf.get(ADVISORY_SIZE)
@@ -70,7 +70,7 @@ def test_rules_that_the_session_excludes_stay_excluded(tmp_path: Path, spark: Sp
     assert settings[EXCLUDED_RULES].split(",")[:2] == ["a.Rule", "another.Rule"]
 
 
-def test_a_size_of_files_alone_asks_for_no_shuffle(tmp_path: Path, spark: SparkSession) -> None:
+def test_a_target_size_alone_causes_no_shuffle(tmp_path: Path, spark: SparkSession) -> None:
     size = {"delta.targetFileSize": "500kb"}
     ds.write(skewed(spark), tmp_path, partition_by=["p"], configuration=size)
     assert set(files_by_partition(tmp_path).values()) == {4}

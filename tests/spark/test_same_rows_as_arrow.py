@@ -79,8 +79,8 @@ def test_tables_by_other_writers_have_the_rows_of_arrow(by_ids: SparkSession, na
         by_arrow = da.to_table(DeltaLog(table))
     except DeltaOpsError as error:
         # Spark reports missing files by its own errors.
-        told = Exception if isinstance(error, DataFileError) else type(error)
-        with pytest.raises(told):
+        reported = Exception if isinstance(error, DataFileError) else type(error)
+        with pytest.raises(reported):
             ds.read(by_ids, table).collect()
         return
     assert_same_rows(ds.read(by_ids, table), by_arrow)

@@ -139,7 +139,7 @@ def test_changes_of_every_kind_are_those_of_arrow(
 
 
 @pytest.mark.parametrize("way", LIST_IN_FULL, indirect=True)
-def test_columns_of_the_feed_can_be_asked_for_alone_and_compared(
+def test_columns_of_the_feed_can_be_selected_and_compared(
     tmp_path: Path, spark: SparkSession, way: str
 ) -> None:
     log = of_every_kind(tmp_path)
@@ -150,7 +150,7 @@ def test_columns_of_the_feed_can_be_asked_for_alone_and_compared(
     assert_as_by_arrow(spark, log, 0, predicate=later & (col("id") < 9))
 
 
-def test_times_choose_commits_and_are_told(
+def test_times_choose_commits_and_are_returned(
     tmp_path: Path, in_new_york: SparkSession, way: str
 ) -> None:
     log = table_of(tmp_path, [file(tmp_path, "x", 1)], [file(tmp_path, "y", 2)])
@@ -228,7 +228,7 @@ def test_change_data_of_columns_that_go_by_ids(tmp_path: Path, spark: SparkSessi
 
 
 @pytest.mark.parametrize(
-    "given",
+    "argument",
     [
         pytest.param({}, id="no beginning"),
         pytest.param({"start_version": 0, "start_timestamp": "2024-01-01"}, id="two"),
@@ -241,13 +241,13 @@ def test_change_data_of_columns_that_go_by_ids(tmp_path: Path, spark: SparkSessi
     ],
 )
 def test_a_range_that_is_none_is_refused_as_by_arrow(
-    tmp_path: Path, spark: SparkSession, given: dict[str, Any]
+    tmp_path: Path, spark: SparkSession, argument: dict[str, Any]
 ) -> None:
     log = table_of(tmp_path, [file(tmp_path, "x", 1)], [file(tmp_path, "y", 1)])
     with pytest.raises(DeltaOpsError) as of_arrow:
-        da.read_changes(log, **given)
+        da.read_changes(log, **argument)
     with pytest.raises(type(of_arrow.value)) as of_spark:
-        ds.read_changes(spark, log, **given)
+        ds.read_changes(spark, log, **argument)
     assert str(of_spark.value) == str(of_arrow.value)
 
 
@@ -306,7 +306,7 @@ def test_reading_changes_stays_native_and_is_pushed_down(
     assert only.count() == 10
 
 
-def test_nothing_is_read_before_rows_are_asked_for(tmp_path: Path, spark: SparkSession) -> None:
+def test_nothing_is_read_before_rows_are_requested(tmp_path: Path, spark: SparkSession) -> None:
     log = table_of(tmp_path, [file(tmp_path, "x", 1)])
     lazy = ds.read_changes(spark, log, 0)
     (tmp_path / "x").unlink()

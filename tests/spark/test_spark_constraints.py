@@ -101,7 +101,7 @@ def test_a_constraint_may_look_at_fields_and_partitions(
 
 
 @pytest.mark.parametrize(
-    ("expression", "says"),
+    ("expression", "message"),
     [
         ("rand() < 2", "it is not the same each time it is evaluated"),
         ("uuid() IS NOT NULL", "it is not the same each time it is evaluated"),
@@ -120,7 +120,7 @@ def test_a_constraint_may_look_at_fields_and_partitions(
     ],
 )
 def test_a_constraint_speaks_of_a_rows_columns_alone(
-    tmp_path: Path, spark: SparkSession, expression: str, says: str
+    tmp_path: Path, spark: SparkSession, expression: str, message: str
 ) -> None:
     spark.sql("DECLARE OR REPLACE VARIABLE of_the_session = 0")
     spark.udf.register("of_python", lambda value: value > 0, "boolean")
@@ -128,7 +128,7 @@ def test_a_constraint_speaks_of_a_rows_columns_alone(
     with pytest.raises(InvalidRequestError) as refused:
         ds.write(spark.sql(ROWS), tmp_path, configuration=rule(expression))
     assert str(refused.value).startswith(f"{tmp_path}: CHECK constraint c ({expression}) cannot be")
-    assert says in str(refused.value)
+    assert message in str(refused.value)
     assert not files_under(tmp_path)
 
 
@@ -153,8 +153,8 @@ def test_an_invariant_is_a_constraint_of_a_column(tmp_path: Path, spark: SparkSe
     ds.write(spark.range(4, 5), tmp_path)
     log = DeltaLog(tmp_path)
     snapshot = log.snapshot()
-    told = {"delta.invariants": json.dumps({"expression": {"expression": "abs(id) > 3"}})}
-    schema = StructType(tuple(replace(f, metadata=told) for f in snapshot.schema.fields))
+    recorded = {"delta.invariants": json.dumps({"expression": {"expression": "abs(id) > 3"}})}
+    schema = StructType(tuple(replace(f, metadata=recorded) for f in snapshot.schema.fields))
     changed = replace(snapshot.metadata, schema_string=schema_to_json(schema))
     create_commit(log.storage, log.log_directory, 1, [changed])
     ds.write(spark.range(5, 6), tmp_path)

@@ -44,9 +44,9 @@ CONDITIONS: dict[str, tuple[Predicate | None, Any]] = {
 }
 
 
-def made(given: Any) -> Any:
+def made(argument: Any) -> Any:
     """A Spark Column needs a session."""
-    return given() if callable(given) else given
+    return argument() if callable(argument) else argument
 
 
 @cases(dict(zip(CONDITIONS, KINDS, strict=True)))
@@ -95,7 +95,7 @@ def test_an_update_is_that_of_the_arrow_engine(
 
 
 @pytest.mark.parametrize("way", [pytest.param("files", marks=pytest.mark.full), "vectors"])
-def test_a_condition_on_the_time_is_asked_once(
+def test_a_condition_on_the_time_is_evaluated_once(
     spark: SparkSession, tmp_path: Path, way: str
 ) -> None:
     make(tmp_path, way, partitioned=False)
@@ -108,14 +108,14 @@ def test_a_condition_on_the_time_is_asked_once(
 @pytest.mark.parametrize(
     "kind", [pytest.param("feed", marks=pytest.mark.full), "tracking, feed and vectors"]
 )
-def test_readers_of_changes_are_told_the_very_values_that_stand_in_the_rows(
+def test_the_change_feed_has_exactly_the_values_of_the_rows(
     spark: SparkSession, tmp_path: Path, kind: str
 ) -> None:
     make(tmp_path, kind, partitioned=False)
     version = ds.update(spark, tmp_path, {"v": "floor(rand() * 900)"}, "id IN (1, 5, 8)").version
-    told = rows_changed(tmp_path, version, "update_postimage")
+    changes = rows_changed(tmp_path, version, "update_postimage")
     stored = [row for row in by_id(da.to_table(tmp_path)) if row["id"] in (1, 5, 8)]
-    assert told == stored
+    assert changes == stored
     assert [row["id"] for row in by_id(da.to_table(tmp_path))] == [1, 2, 3, 4, 5, 6, 7, 8, 10]
     before = {row["v"] for row in rows_changed(tmp_path, version, "update_preimage")}
     assert before == {10, 50, 80}
@@ -139,16 +139,16 @@ def unchanged(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return table
 
 
-def refuses(run: Callable[[], object], path: Path, said: str) -> None:
+def refuses(run: Callable[[], object], path: Path, message: str) -> None:
     """Assert that the call is rejected, commits nothing and leaves no file."""
     before = sorted(str(each) for each in path.rglob("*"))
-    with pytest.raises(InvalidRequestError, match=said):
+    with pytest.raises(InvalidRequestError, match=message):
         run()
     assert sorted(str(each) for each in path.rglob("*")) == before
 
 
 @pytest.mark.parametrize(
-    ("given", "said"),
+    ("argument", "message"),
     [
         pytest.param({"v": "v * 100"}, "CHECK constraint small", id="a constraint"),
         pytest.param({"id": None}, "NOT NULL", id="a null"),
@@ -168,9 +168,9 @@ def refuses(run: Callable[[], object], path: Path, said: str) -> None:
     ],
 )
 def test_an_update_that_does_not_fit_is_refused(
-    spark: SparkSession, unchanged: Path, given: dict[str, Any], said: str
+    spark: SparkSession, unchanged: Path, argument: dict[str, Any], message: str
 ) -> None:
-    refuses(lambda: ds.update(spark, unchanged, given, "id > 1"), unchanged, said)
+    refuses(lambda: ds.update(spark, unchanged, argument, "id > 1"), unchanged, message)
 
 
 def test_rows_that_break_a_rule_leave_no_vector(spark: SparkSession, tmp_path: Path) -> None:
@@ -192,7 +192,7 @@ def test_a_partition_column_gets_no_value_that_its_type_cannot_hold(
 
 
 @pytest.mark.parametrize(
-    ("condition", "said"),
+    ("condition", "message"),
     [
         ("nowhere = 1", "does not understand"),
         ("id", "no condition"),
@@ -203,10 +203,10 @@ def test_a_partition_column_gets_no_value_that_its_type_cannot_hold(
     ],
 )
 def test_a_condition_that_is_none_is_refused(
-    spark: SparkSession, unchanged: Path, condition: Any, said: str
+    spark: SparkSession, unchanged: Path, condition: Any, message: str
 ) -> None:
-    refuses(lambda: ds.delete(spark, unchanged, condition), unchanged, said)
-    refuses(lambda: ds.update(spark, unchanged, {"v": 1}, condition), unchanged, said)
+    refuses(lambda: ds.delete(spark, unchanged, condition), unchanged, message)
+    refuses(lambda: ds.update(spark, unchanged, {"v": 1}, condition), unchanged, message)
 
 
 def test_what_cannot_be_changed_is_refused(spark: SparkSession, tmp_path: Path) -> None:
@@ -265,7 +265,7 @@ def test_no_row_is_read_of_files_that_are_left_out(spark: SparkSession, tmp_path
         ds.update(spark, tmp_path, {"v": 0}, "length(p) > 2")
 
 
-def test_changes_of_properties_are_heeded(spark: SparkSession, tmp_path: Path) -> None:
+def test_changed_properties_are_respected(spark: SparkSession, tmp_path: Path) -> None:
     make(tmp_path, "files", partitioned=False)
     set_properties(tmp_path, {**VECTORS, **FEED})
     ds.delete(spark, tmp_path, "id = 3")

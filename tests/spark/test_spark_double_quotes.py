@@ -81,8 +81,8 @@ def test_conditions_that_mean_what_they_say_are_taken(
     spark: SparkSession, tmp_path: Path, condition: Any
 ) -> None:
     da.write(tmp_path, ROWS)
-    given = condition if isinstance(condition, str) else sf.lit(False)
-    assert ds.delete(spark, tmp_path, given).version is None
+    data = condition if isinstance(condition, str) else sf.lit(False)
+    assert ds.delete(spark, tmp_path, data).version is None
 
 
 def test_a_session_that_reads_names_in_double_quotes_may_use_them(

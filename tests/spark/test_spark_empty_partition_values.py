@@ -95,16 +95,16 @@ MEETING: dict[str, Callable[[], Any]] = {
 """Conditions that match two empty texts, but not two nulls."""
 
 
-@pytest.mark.parametrize("said", MEETING)
+@pytest.mark.parametrize("message", MEETING)
 def test_a_row_is_not_inserted_that_would_meet_its_source_if_it_were_not_null(
-    spark: SparkSession, tmp_path: Path, said: str
+    spark: SparkSession, tmp_path: Path, message: str
 ) -> None:
     da.write(tmp_path, EMPTY_AND_FILLED, partition_by=["p"])
     before = files_under(tmp_path)
-    names = ("n", "q") if said == "without aliases" else ("id", "p")
+    names = ("n", "q") if message == "without aliases" else ("id", "p")
     frame = spark.createDataFrame(EMPTY_AND_FILLED).toDF(*names)
     values = {"id": f"source.{names[0]}", "p": f"source.{names[1]}"}
-    upsert = ds.merge(tmp_path, frame, MEETING[said]()).when_not_matched_insert(values)
+    upsert = ds.merge(tmp_path, frame, MEETING[message]()).when_not_matched_insert(values)
     with pytest.raises(InvalidRequestError, match="rows whose p is empty, which partition col"):
         upsert.execute()
     assert files_under(tmp_path) == before

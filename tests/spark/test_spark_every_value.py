@@ -50,11 +50,11 @@ from tests.support.tiers import seeded
 pytestmark = pytest.mark.spark
 
 FULL = pytest.mark.full
-Given = Mapping[str, tuple[DataType, Any, Any, str]]
+Cases = Mapping[str, tuple[DataType, Any, Any, str]]
 """By column: its type, the value, the input, and its depth."""
 
 
-def columns_of(depths: list[str], most: int, seed: int) -> Given:
+def columns_of(depths: list[str], most: int, seed: int) -> Cases:
     """A column for each type, and for some of the values that it keeps."""
     choice = seeded(seed)
     found = [
@@ -80,7 +80,7 @@ SOME, ALL = ["a key", "a field deep down"], list(DEPTHS)
         ),
     ],
 )
-def test_what_an_operation_is_given_is_read(
+def test_arguments_of_an_operation_are_read(
     spark: SparkSession, tmp_path: Path, surface: str, depths: list[str], most: int
 ) -> None:
     columns = columns_of(depths, most, len(surface))
@@ -89,8 +89,8 @@ def test_what_an_operation_is_given_is_read(
     da.write(tmp_path, pa.table({"id": [1]}))
     # A bare text would be a SQL expression.
     values = {
-        name: pa.scalar(given) if isinstance(given, str) else given
-        for name, (_, _, given, _) in columns.items()
+        name: pa.scalar(data) if isinstance(data, str) else data
+        for name, (_, _, data, _) in columns.items()
     }
     merge = ds.merge(tmp_path, spark.sql(f"SELECT {1 + (surface != 'matched')}L AS k"), "id = k")
     match surface:
@@ -146,7 +146,7 @@ def test_a_value_of_a_frame_is_the_same_or_refused(
     spark: SparkSession, depth: str, num_pairs: int
 ) -> None:
     wrap_type = DEPTHS[depth][0]
-    given = {source.name: values_of(source, depth) for source in PRIMITIVES}
+    data = {source.name: values_of(source, depth) for source in PRIMITIVES}
     columns, pairs = [], []
     for source, target in seeded(num_pairs).sample(PAIRS, num_pairs):
         field = StructField("v", wrap_type(target))
@@ -158,10 +158,10 @@ def test_a_value_of_a_frame_is_the_same_or_refused(
         columns.append(fitted.alias(f"{len(pairs)} fitted"))
         if misfit:
             columns.append(misfit[0].alias(f"{len(pairs)} misfit"))
-    found = spark.createDataFrame(side_by_side(given)).coalesce(1).select(*columns).toArrow()
+    found = spark.createDataFrame(side_by_side(data)).coalesce(1).select(*columns).toArrow()
     assert len(pairs) > 3
     for number, (source, target) in enumerate(pairs, 1):
-        before, after = given[source.name], found[f"{number} fitted"].combine_chunks()
+        before, after = data[source.name], found[f"{number} fitted"].combine_chunks()
         name = f"{number} misfit"
         misfits = found[name].to_pylist() if name in found.schema.names else [False] * len(found)
         for place in range(len(before)):
@@ -200,21 +200,21 @@ def test_a_predicate_finds_the_rows_with_the_value_or_is_refused(
 
 
 @pytest.mark.parametrize("data_type", PARTITIONED)
-def test_a_partition_has_the_value_that_was_given(
+def test_a_partition_has_the_value_that_was_written(
     spark: SparkSession, tmp_path: Path, data_type: DataType
 ) -> None:
     array = values_of(data_type)
     values = [each for each in array.to_pylist() if can_partition(each)]
     values = [each for each in values if not isinstance(each, str) or "\0" not in each]  # rejected
-    given = pa.array(values, array.type)
-    rows = pa.table({"n": range(len(given)), "p": given})
+    data = pa.array(values, array.type)
+    rows = pa.table({"n": range(len(data)), "p": data})
     ds.write(spark.createDataFrame(rows).coalesce(1), tmp_path, partition_by=["p"])
-    assert da.to_table(tmp_path).sort_by("n")["p"].combine_chunks().equals(given)
+    assert da.to_table(tmp_path).sort_by("n")["p"].combine_chunks().equals(data)
     read = ds.read(spark, tmp_path).orderBy("n").toArrow()["p"].combine_chunks()
-    assert read.cast(given.type).equals(given)
+    assert read.cast(data.type).equals(data)
     snapshot = DeltaLog(tmp_path).snapshot()
     for value in values:
         assert len(plan_scan(snapshot, col("p") == value)) == 1
     value = seeded(len(values)).choice(values)
     found = ds.read(spark, tmp_path, predicate=col("p") == value).toArrow()["p"]
-    assert value in found.cast(given.type).to_pylist()
+    assert value in found.cast(data.type).to_pylist()

@@ -19,15 +19,15 @@ from delta_ops.spark.session.failures import translating_failures
 )
 def test_a_jvm_that_does_not_answer_has_ended(error: Exception) -> None:
     with (
-        pytest.raises(StorageError, match="Spark's JVM has ended before it was done") as told,
+        pytest.raises(StorageError, match="Spark's JVM has ended before it was done") as reported,
         translating_failures("/t", "/t/w-1"),
     ):
         raise error
-    assert told.value.__cause__ is error
+    assert reported.value.__cause__ is error
 
 
 @pytest.mark.parametrize(
-    "said",
+    "message",
     [
         "[CHECKPOINT_RDD_BLOCK_ID_NOT_FOUND] Checkpoint block rdd_357_1 not found!",
         "Job aborted due to stage failure: Task 0 in stage 3.0 failed 4 times, most recent failure:"
@@ -35,9 +35,9 @@ def test_a_jvm_that_does_not_answer_has_ended(error: Exception) -> None:
         " of the running tasks) Reason: Command exited with code 137",
     ],
 )
-def test_an_executor_that_has_ended_is_told(said: str) -> None:
+def test_an_executor_that_has_ended_is_reported(message: str) -> None:
     with (
         pytest.raises(StorageError, match=r"an executor has ended with rows.*run again"),
         translating_failures("/t", "/t/w-1"),
     ):
-        raise PySparkException(said)
+        raise PySparkException(message)

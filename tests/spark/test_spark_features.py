@@ -132,14 +132,14 @@ def shredded(tmp_path: Path) -> DeltaLog:
     return variants.write(tmp_path, stored, schema)
 
 
-SAID = [
+VALUES = [
     [5, {"a": 1, "b": "é"}],
     ["x", {"a": [None, True], "c": 1.5}],
     [None, 7],
 ]
 
 
-def say(found: list[dict[str, Any]]) -> list[Any]:
+def values_of(found: list[dict[str, Any]]) -> list[Any]:
     """The variants' values, as JSON has them."""
     return [
         [each and variants.decode(each["value"], each["metadata"]) for each in row.values()]
@@ -151,13 +151,13 @@ def test_shredded_variants_say_what_they_say_by_arrow(
     shredded: DeltaLog, spark: SparkSession, way: str
 ) -> None:
     key = repr
-    assert sorted(say(da.to_table(shredded).to_pylist()), key=key) == sorted(SAID, key=key)
-    assert sorted(say(rows_of(ds.read(spark, shredded))), key=key) == sorted(SAID, key=key)
+    assert sorted(values_of(da.to_table(shredded).to_pylist()), key=key) == sorted(VALUES, key=key)
+    assert sorted(values_of(rows_of(ds.read(spark, shredded))), key=key) == sorted(VALUES, key=key)
     field = ds.read(spark, shredded).selectExpr("try_variant_get(o, '$.a', 'int') AS a")
     assert {row["a"] for row in rows_of(field)} == {1, None}
 
 
-def test_a_session_that_would_miss_parts_of_variants_is_told(
+def test_a_session_that_would_miss_parts_of_variants_is_refused(
     shredded: DeltaLog, spark: SparkSession
 ) -> None:
     setting = "spark.sql.variant.allowReadingShredded"

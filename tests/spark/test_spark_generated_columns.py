@@ -31,13 +31,17 @@ ROWS = (
 
 @pytest.fixture(params=[(), ("day",)], ids=["whole", "partitioned"])
 def table(request: pytest.FixtureRequest, tmp_path: Path) -> Path:
-    given = (StructField("the_id", LONG), StructField("ts", TIMESTAMP), StructField("name", STRING))
+    source_data = (
+        StructField("the_id", LONG),
+        StructField("ts", TIMESTAMP),
+        StructField("name", STRING),
+    )
     made = (
         StructField(name, kind, metadata={"delta.generationExpression": text})
         for name, (kind, text) in EXPRESSIONS.items()
     )
     txn = begin(DeltaLog(tmp_path / "t"))
-    txn.create_table(StructType((*given, *made)), partition_by=request.param)
+    txn.create_table(StructType((*source_data, *made)), partition_by=request.param)
     txn.commit(operation="CREATE TABLE")
     return tmp_path / "t"
 
@@ -56,7 +60,7 @@ def test_both_engines_make_the_same_values(table: Path, spark: SparkSession) -> 
     assert sorted(row["twice"] for row in of_spark) == [2, 4]
 
 
-def test_what_is_given_is_checked(table: Path, spark: SparkSession) -> None:
+def test_arguments_are_checked(table: Path, spark: SparkSession) -> None:
     ds.write(data(spark, ", the_id * 2 AS TWICE"), table)
     before = files_under(table)
     with pytest.raises(InvalidRequestError, match=r"twice .* has another value"):

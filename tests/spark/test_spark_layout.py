@@ -114,7 +114,7 @@ def test_every_kind_of_value_has_its_place(spark: SparkSession, tmp_path: Path, 
         *(pytest.param(kind, marks=pytest.mark.full) for kind in ("numbers", "texts", "times")),
     ],
 )
-def test_rows_that_are_wanted_apart_share_no_file_with_others(
+def test_separate_rows_share_no_file_with_others(
     spark: SparkSession, tmp_path: Path, kind: str
 ) -> None:
     da.write(tmp_path, pa.table({"v": VALUES[kind] * 20}))

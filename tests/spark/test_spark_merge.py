@@ -99,23 +99,23 @@ def test_a_merge_of_many_pairs_is_that_of_few(
     spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, kind: str, chosen: str
 ) -> None:
     few, many = twins(tmp_path, kind, partitioned=False)
-    told: list[bool] = []
+    reported: list[bool] = []
     is_sent_whole = jobs.is_sent_whole
 
-    def tell(rows: DataFrame) -> bool:
-        told.append(is_sent_whole(rows))
-        return told[-1]
+    def report(rows: DataFrame) -> bool:
+        reported.append(is_sent_whole(rows))
+        return reported[-1]
 
-    monkeypatch.setattr(jobs, "is_sent_whole", tell)
+    monkeypatch.setattr(jobs, "is_sent_whole", report)
     CLAUSES[chosen](ds.merge(few, frame_of(spark, SOURCE), ON_ID)).execute()
     with overriding(spark, {"spark.sql.autoBroadcastJoinThreshold": "-1"}):
         CLAUSES[chosen](ds.merge(many, frame_of(spark, SOURCE), ON_ID)).execute()
     assert seen(many) == seen(few)
-    half = len(told) // 2
-    assert told == [True] * half + [False] * half
+    half = len(reported) // 2
+    assert reported == [True] * half + [False] * half
 
 
-def test_places_that_come_to_one_number_are_told_apart(
+def test_places_with_the_same_number_are_distinguished(
     spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     rows = spark.range(0, 40, 1, 4).selectExpr("id", "0L AS v")
@@ -130,16 +130,16 @@ def test_places_that_come_to_one_number_are_told_apart(
 def test_rows_that_stay_are_counted_without_statistics_too(
     spark: SparkSession, tmp_path: Path
 ) -> None:
-    told, untold = twins(tmp_path, "files", partitioned=False)
+    reported, untold = twins(tmp_path, "files", partitioned=False)
     for commit in (untold / "_delta_log").glob("*.json"):
         actions = [json.loads(line) for line in commit.read_text().splitlines()]
         for each in actions:
             each.get("add", {}).pop("stats", None)
         commit.write_text("".join(f"{json.dumps(each)}\n" for each in actions))
     assert DeltaLog(untold).snapshot().files(["stats"])["stats"].null_count
-    for table in (told, untold):
+    for table in (reported, untold):
         CLAUSES["upsert"](ds.merge(table, frame_of(spark, SOURCE), ON_ID)).execute()
-    assert seen(untold) == seen(told)
+    assert seen(untold) == seen(reported)
 
 
 @pytest.mark.parametrize(
@@ -172,7 +172,7 @@ def test_rows_that_stay_are_counted_without_statistics_too(
         ),
     ],
 )
-def test_conditions_beside_the_key_are_heeded(
+def test_conditions_besides_the_key_are_respected(
     spark: SparkSession, tmp_path: Path, kind: str, chosen: str, on: str
 ) -> None:
     first, second = twins(tmp_path, kind, partitioned=True)
@@ -269,8 +269,8 @@ def test_inserted_rows_are_counted_and_get_defaults(
     assert all(number % 10 == 0 and number >= 10 for number in numbers)
     if kind:
         changes = da.read_changes(tmp_path, 2).read_all().to_pylist()
-        told = {row["id"]: row["number"] for row in changes if row["_change_type"] == "insert"}
-        assert told == {4: numbers[3], 5: numbers[4]}
+        recorded = {row["id"]: row["number"] for row in changes if row["_change_type"] == "insert"}
+        assert recorded == {4: numbers[3], 5: numbers[4]}
 
 
 @pytest.mark.full
@@ -331,8 +331,8 @@ def test_keys_of_every_type_leave_files_out(
     ds.write(spark.range(0, 500, 1, 5).selectExpr(f"{KEYS[key]} AS id", "0L AS v"), tmp_path)
     read: list[int] = []
 
-    def planned(*given: Any, **options: Any) -> Any:
-        files = plan_scan(*given, **options)
+    def planned(*arguments: Any, **options: Any) -> Any:
+        files = plan_scan(*arguments, **options)
         read.append(len(files))
         return files
 
@@ -386,7 +386,7 @@ def test_a_source_that_is_never_the_same_is_taken_once(spark: SparkSession, tmp_
 
 
 @pytest.mark.parametrize("kind", [pytest.param("feed", marks=pytest.mark.full), "feed and vectors"])
-def test_readers_of_changes_are_told_the_very_values_that_stand_in_the_rows(
+def test_the_change_feed_has_exactly_the_values_of_the_rows(
     spark: SparkSession, tmp_path: Path, kind: str
 ) -> None:
     make(tmp_path, kind, partitioned=False)
@@ -426,7 +426,7 @@ def unchanged(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.mark.parametrize(
-    ("build", "said"),
+    ("build", "message"),
     [
         (lambda m: m, "no clause"),
         (lambda m: m.when_matched_update({"v": "nowhere"}), "cannot be understood"),
@@ -444,10 +444,10 @@ def unchanged(tmp_path_factory: pytest.TempPathFactory) -> Path:
     ],
 )
 def test_what_does_not_fit_is_refused(
-    spark: SparkSession, unchanged: Path, build: Callable[[Merge], Merge], said: str
+    spark: SparkSession, unchanged: Path, build: Callable[[Merge], Merge], message: str
 ) -> None:
     before = sorted(map(str, unchanged.rglob("*")))
-    with pytest.raises(InvalidRequestError, match=said):
+    with pytest.raises(InvalidRequestError, match=message):
         build(ds.merge(unchanged, frame_of(spark, SOURCE), ON_ID)).execute()
     assert sorted(map(str, unchanged.rglob("*"))) == before
 
@@ -479,7 +479,7 @@ def test_keys_beyond_the_tables_type_meet_nothing(spark: SparkSession, tmp_path:
         (STRING, "'a', 'a  '", False),  # a column of char(3) has one row that equals both
     ],
 )
-def test_what_the_keys_of_a_source_tell(
+def test_ranges_of_source_keys(
     spark: SparkSession, data_type: DataType, values: str, is_unique: bool
 ) -> None:
     source = merge_source.number_source(spark.sql(f"SELECT explode(array({values})) AS id"))
@@ -516,8 +516,8 @@ def test_a_struct_without_some_fields_takes_no_values_from_rows(
     da.write(tmp_path, pa.Table.from_pylist([kept], pa.schema(list(types.items()))))
 
     def merge(source: pa.Table, **options: Any) -> Merge:
-        given = source if engine is da else spark.createDataFrame(source)
-        merging: Merge = engine.merge(tmp_path, given, ON_ID, **options)
+        data = source if engine is da else spark.createDataFrame(source)
+        merging: Merge = engine.merge(tmp_path, data, ON_ID, **options)
         return merging
 
     less = pa.table({"id": [1, 2], "st": [{"a": 2}] * 2})

@@ -72,8 +72,8 @@ def new_table(request: pytest.FixtureRequest) -> NewTable:
     return on_s3 if request.param == "s3" else on_azure
 
 
-def assert_same_rows(frame: DataFrame, log: DeltaLog, **asked: Any) -> None:
-    expected = rows(da.to_table(log, **asked))
+def assert_same_rows(frame: DataFrame, log: DeltaLog, **options: Any) -> None:
+    expected = rows(da.to_table(log, **options))
     assert sorted(map(repr, rows_of(frame))) == sorted(map(repr, expected))
     assert expected
 
@@ -262,8 +262,8 @@ def test_what_the_session_says_of_a_bucket_counts(
     log = table_on_s3(s3_server, requester_pays=True)
     da.write(log, DATA)
     configuration = store_spark._jsc.hadoopConfiguration()
-    said = {"access.key": "of-the-session", "secret.key": "s" * 9, "endpoint": s3_server.url}
-    for name, value in {**said, "path.style.access": "true"}.items():
+    recorded = {"access.key": "of-the-session", "secret.key": "s" * 9, "endpoint": s3_server.url}
+    for name, value in {**recorded, "path.style.access": "true"}.items():
         configuration.set(f"fs.s3a.bucket.{log.uri.split('/')[2]}.{name}", value)
     frame = ds.read(store_spark, log)
     with s3_server.recording() as requests:
@@ -281,8 +281,8 @@ def test_a_bucket_that_only_one_of_two_sessions_configures_is_refused(
     da.write(log, DATA)
     own = store_spark.newSession()
     prefix = f"fs.s3a.bucket.{log.uri.split('/')[2]}"
-    said = {"access.key": "of-the-session", "secret.key": "s" * 9, "endpoint": s3_server.url}
-    for name, value in {**said, "path.style.access": "true"}.items():
+    recorded = {"access.key": "of-the-session", "secret.key": "s" * 9, "endpoint": s3_server.url}
+    for name, value in {**recorded, "path.style.access": "true"}.items():
         own.conf.set(f"{prefix}.{name}", value)
     first, last = (own, store_spark) if is_first else (store_spark, own)
     assert ds.read(first, log).count() == 90
@@ -337,7 +337,7 @@ NOBODY = "http://127.0.0.1:9"
 
 
 @pytest.mark.parametrize(
-    ("options", "bucket", "said"),
+    ("options", "bucket", "message"),
     [
         pytest.param({}, "no-such-bucket", "bucket or container is not there", id="no bucket"),
         pytest.param({"key": "wrong-key"}, None, "refuses the credentials", id="a wrong key"),
@@ -361,11 +361,11 @@ def test_what_is_wrong_is_one_sentence(
     s3_server: S3Server,
     options: dict[str, Any],
     bucket: str | None,
-    said: str,
+    message: str,
 ) -> None:
     bucket = bucket or s3_server.new_bucket()
     wrong = open_storage(f"s3://{bucket}/t", {**s3_server.storage_options, **options})
-    with s3_server.recording() as requests, pytest.raises(StorageError, match=said) as failed:
+    with s3_server.recording() as requests, pytest.raises(StorageError, match=message) as failed:
         places.reach(store_spark, wrong)
     assert str(failed.value).startswith(f"s3://{bucket}/t could not be reached by Spark: ")
     assert SECRET_KEY not in str(failed.value)
@@ -402,7 +402,7 @@ def test_a_wrong_key_of_azure_is_one_sentence(
 
 
 @pytest.mark.parametrize(
-    ("uri", "options", "said"),
+    ("uri", "options", "message"),
     [
         ("gs://bucket/t", {"endpoint_url": "http://127.0.0.1:1", "token": "anon"}, "endpoint_url"),
         ("s3://bucket/t", {"client_kwargs": {"verify": False}}, "client_kwargs.verify"),
@@ -414,10 +414,10 @@ def test_what_spark_cannot_reach_is_refused(
     monkeypatch: pytest.MonkeyPatch,
     uri: str,
     options: dict[str, Any],
-    said: str,
+    message: str,
 ) -> None:
     monkeypatch.setenv("SOME_PASSWORD", SECRET_KEY)
-    with pytest.raises(InvalidRequestError, match=re.escape(said)) as refused:
+    with pytest.raises(InvalidRequestError, match=re.escape(message)) as refused:
         places.reach(store_spark, open_storage(uri, options))
     assert SECRET_KEY not in variables_of(refused.value)
 
@@ -579,7 +579,7 @@ for uri, options in (("s3://b/t", {"anon": True}), ("gs://b/t", {"token": "anon"
 
 
 @pytest.mark.full
-def test_a_session_without_the_right_connector_is_told_which(
+def test_the_error_names_the_connector_that_a_session_lacks(
     store_spark: SparkSession, tmp_path: Path
 ) -> None:
     (jar,) = (jar for jar in connector_jars() if jar.name.startswith("hadoop-aws-"))
@@ -611,6 +611,6 @@ def test_packages_are_those_of_the_tests() -> None:
 
 
 def test_packages_of_no_store_are_refused() -> None:
-    for given in ((), ("s4",), (["s3"],)):
+    for data in ((), ("s4",), (["s3"],)):
         with pytest.raises(DeltaOpsError, match="takes one or more of the stores s3, gcs, azure"):
-            ds.packages(*given)
+            ds.packages(*data)

@@ -165,7 +165,7 @@ def test_an_empty_value_is_refused_where_the_table_says_not_null(
     assert files_under(tmp_path) == before
 
 
-def test_two_partition_columns_are_told_apart(tmp_path: Path, spark: SparkSession) -> None:
+def test_two_partition_columns_are_distinguished(tmp_path: Path, spark: SparkSession) -> None:
     frame = spark.sql("SELECT id, id % 2 AS a, concat('x=', id % 3) AS b FROM range(12)")
     ds.write(frame, tmp_path, partition_by=["b", "a"])
     assert rows_of(ds.read(spark, tmp_path)) == rows_of(frame) == rows_by_deltalake(tmp_path)

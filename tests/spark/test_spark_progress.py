@@ -30,7 +30,7 @@ def slow_count(spark: SparkSession, num_tasks: int = 12) -> int:
     return spark.range(0, num_tasks, 1, num_tasks).filter(slowly("id") >= 0).count()
 
 
-def test_a_call_tells_how_many_of_its_tasks_are_done(spark: SparkSession) -> None:
+def test_a_call_reports_how_many_of_its_tasks_are_done(spark: SparkSession) -> None:
     seen: list[tuple[int, int]] = []
     threads = set[threading.Thread]()
 
@@ -66,7 +66,7 @@ def test_what_a_listener_raises_cancels_the_call(spark: SparkSession) -> None:
     assert list(spark.sparkContext.statusTracker().getActiveJobsIds()) == []
 
 
-def test_progress_of_a_read_is_told_to_a_listener(spark: SparkSession) -> None:
+def test_progress_of_a_read_is_reported_to_a_listener(spark: SparkSession) -> None:
     events: list[Event] = []
     with ds.show_progress(spark, events.append):
         slow_count(spark)

@@ -95,7 +95,7 @@ def test_a_version_of_the_past_is_read_from_its_snapshot(
 @pytest.mark.parametrize(
     "way", ["file index", pytest.param("file list", marks=pytest.mark.full)], indirect=True
 )
-def test_a_read_leaves_its_predicate_where_the_table_asks_for_it(
+def test_a_read_records_its_predicate_if_the_table_requires_it(
     tmp_path: Path, spark: SparkSession, way: str
 ) -> None:
     da.write(tmp_path, ROWS, configuration={"delta_ops.recordReads": "true"})
@@ -125,7 +125,7 @@ def test_a_version_is_read_by_its_number_or_its_time(
 
 
 @pytest.mark.parametrize("columns", [["x", "x"], ["x", "p", "X"]], ids=", ".join)
-def test_a_column_that_is_asked_for_twice_is_refused(
+def test_a_column_that_is_selected_twice_is_refused(
     tmp_path: Path, spark: SparkSession, columns: list[str]
 ) -> None:
     da.write(tmp_path, ROWS)
@@ -400,7 +400,7 @@ def test_a_file_of_no_size_has_the_rows_that_are_in_it(
 
 
 @pytest.fixture
-def telling_case(spark: SparkSession) -> Iterator[SparkSession]:
+def case_sensitive(spark: SparkSession) -> Iterator[SparkSession]:
     """The session with case-sensitive column names."""
     spark.conf.set(CASE_SENSITIVE, "true")
     yield spark
@@ -417,49 +417,51 @@ def in_other_cases(root: Path, **changes: Any) -> DeltaLog:
 
 @pytest.mark.parametrize("deleted", [None, [0]], ids=["", "with a vector"])
 def test_columns_are_found_whatever_their_case_in_files(
-    tmp_path: Path, telling_case: SparkSession, deleted: list[int] | None
+    tmp_path: Path, case_sensitive: SparkSession, deleted: list[int] | None
 ) -> None:
     vector = None if deleted is None else inline_vector(deleted)
     log = in_other_cases(tmp_path, deletion_vector=vector)
-    assert rows_of(ds.read(telling_case, log)) == rows(da.to_table(log))
-    found = ds.read(telling_case, log, ["ID"], col("ID") == 4)
+    assert rows_of(ds.read(case_sensitive, log)) == rows(da.to_table(log))
+    found = ds.read(case_sensitive, log, ["ID"], col("ID") == 4)
     assert rows_of(found) == [{"Id": 4}]
     assert "EqualTo(Id,4)" in plan_of(found)
-    assert telling_case.conf.get(CASE_SENSITIVE) == "true"
+    assert case_sensitive.conf.get(CASE_SENSITIVE) == "true"
 
 
-def test_a_session_that_would_miss_columns_of_another_case_is_told(
-    tmp_path: Path, telling_case: SparkSession, monkeypatch: pytest.MonkeyPatch
+def test_a_session_that_would_miss_columns_of_another_case_is_refused(
+    tmp_path: Path, case_sensitive: SparkSession, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     log = in_other_cases(tmp_path)
     switch_off_file_index(monkeypatch)
     with pytest.raises(InvalidRequestError, match=r"set spark\.sql\.caseSensitive to false"):
-        ds.read(telling_case, log)
-    telling_case.conf.set(CASE_SENSITIVE, "false")
-    assert rows_of(ds.read(telling_case, log)) == rows(da.to_table(log))
+        ds.read(case_sensitive, log)
+    case_sensitive.conf.set(CASE_SENSITIVE, "false")
+    assert rows_of(ds.read(case_sensitive, log)) == rows(da.to_table(log))
 
 
 def test_a_column_by_sparks_name_for_numbers_of_rows(tmp_path: Path, spark: SparkSession) -> None:
     da.write(tmp_path, pa.table({ROW: ["a"], "id": [1]}))
-    told = rf"has the column {ROW}, by which Spark's reader calls the numbers of rows; read it with"
-    with pytest.raises(InvalidRequestError, match=told):
+    reported = (
+        rf"has the column {ROW}, by which Spark's reader calls the numbers of rows; read it with"
+    )
+    with pytest.raises(InvalidRequestError, match=reported):
         ds.read(spark, tmp_path)
 
 
-def test_columns_that_only_their_case_tells_apart(
+def test_columns_that_differ_only_in_case(
     tmp_path: Path, spark: SparkSession, request: pytest.FixtureRequest
 ) -> None:
     schema = StructType((StructField("id", LONG), StructField("ID", LONG)))
     data = pa.table({"id": [1], "ID": [2]})
     log = create_foreign(tmp_path, schema, [foreign_file(tmp_path, "f.parquet", data)])
-    told = r"has the columns id and ID, which this session takes for one; set spark\.sql\.case"
-    with pytest.raises(InvalidRequestError, match=told):
+    reported = r"has the columns id and ID, which this session takes for one; set spark\.sql\.case"
+    with pytest.raises(InvalidRequestError, match=reported):
         ds.read(spark, log)
-    telling: SparkSession = request.getfixturevalue("telling_case")
-    assert rows_of(ds.read(telling, log)) == [{"id": 1, "ID": 2}] == rows(da.to_table(log))
+    reporting: SparkSession = request.getfixturevalue("telling_case")
+    assert rows_of(ds.read(reporting, log)) == [{"id": 1, "ID": 2}] == rows(da.to_table(log))
     of_log = foreign_file(tmp_path, "p/f", data.drop_columns(["ID"]), partition_values={"ID": "3"})
     partitioned = create_foreign(tmp_path / "p", schema, [replace(of_log, path="f")], {}, ("ID",))
-    assert rows_of(ds.read(telling, partitioned)) == [{"id": 1, "ID": 3}]
+    assert rows_of(ds.read(reporting, partitioned)) == [{"id": 1, "ID": 3}]
 
 
 def test_a_column_that_spark_would_match_twice_is_an_error(
@@ -626,7 +628,7 @@ def test_predicates_say_the_same_of_rows_as_in_arrow(
         assert differing == [], values
 
 
-def test_what_partition_values_decide_is_asked_of_no_row(
+def test_conditions_that_partition_values_decide_read_no_row(
     tmp_path: Path, spark: SparkSession
 ) -> None:
     rows_by_values = pa.table(
@@ -651,17 +653,17 @@ def test_what_partition_values_decide_is_asked_of_no_row(
         (col("d") > date(2026, 1, 1)) & (col("s") < "b"),
         col("d") > date(2030, 1, 1),
     ]
-    asked: list[Predicate] = [
+    requests: list[Predicate] = [
         (col("s") == "a") & (col("x") == 2),
         (col("s") == "a") | (col("x") == 3),
     ]
-    predicates = [*decided, *asked]
+    predicates = [*decided, *requests]
     frames = [ds.read(spark, log, predicate=each) for each in predicates]
     for predicate, frame, found in zip(predicates, frames, rows_of_each(frames), strict=True):
         expected = rows(da.to_table(log, predicate=predicate))
         assert (predicate, repr(found)) == (predicate, repr(expected))
-        is_asked = any(predicate is each for each in asked)
-        assert (predicate, " Filter (" in plan_of(frame)) == (predicate, is_asked)
+        is_required = any(predicate is each for each in requests)
+        assert (predicate, " Filter (" in plan_of(frame)) == (predicate, is_required)
 
 
 def test_a_predicate_loses_no_row_of_a_file_whose_statistics_hide_nan(

@@ -71,7 +71,7 @@ def test_a_rewrite_reads_only_the_files_of_its_group(tmp_path: Path, spark: Spar
     assert (len(staged.adds), staged.num_rows) == (1, 4)
 
 
-def test_a_rewrite_makes_about_as_many_files_as_the_target_size_asks(
+def test_a_rewrite_makes_about_as_many_files_as_the_target_size_implies(
     tmp_path: Path, spark: SparkSession
 ) -> None:
     ds.write(spark.range(0, 400_000, 1, 8).selectExpr("id", "rand(1) AS x"), tmp_path)
@@ -155,9 +155,9 @@ def test_groups_are_rewritten_beside_each_other(
     expected = write_partitions(tmp_path)
     both_are_there = threading.Barrier(2)
 
-    def rewrite(*given: Any) -> Any:
+    def rewrite(*arguments: Any) -> Any:
         both_are_there.wait(timeout=60)
-        return rewrite_rows(*given)
+        return rewrite_rows(*arguments)
 
     monkeypatch.setattr(OWN_MODULE, "rewrite_rows", rewrite)
     result = optimize(DeltaLog(tmp_path), engine=ds.rewrite(spark))
@@ -181,7 +181,7 @@ class Ended(BaseException):
     """End a step as an orchestrator does: without a signal."""
 
 
-def end_when_told(event: Event) -> None:
+def end_at_event(event: Event) -> None:
     if isinstance(event, Progress) and event.operation == "optimize":
         raise Ended
 
@@ -230,7 +230,7 @@ def test_an_interrupt_ends_all_groups_that_are_under_way(
     sender = threading.Thread(target=interrupt)
     if by_signal:
         sender.start()
-    on_event = ignore if by_signal else end_when_told
+    on_event = ignore if by_signal else end_at_event
     with pytest.raises(KeyboardInterrupt if by_signal else Ended):
         optimize(DeltaLog(tmp_path), engine=ds.rewrite(spark), on_event=on_event)
     if by_signal:

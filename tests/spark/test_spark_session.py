@@ -75,10 +75,10 @@ def test_without_a_fitting_java_one_sentence_says_what_to_install(tmp_path: Path
     }
     ran = run(START_IN_EACH, *problems)
     assert ran.returncode == 0, ran.stderr[-2000:]
-    for said, problem in zip(ran.stdout.splitlines(), problems.values(), strict=True):
-        assert said.startswith("Spark needs Java")
-        assert problem in said
-        assert "install Java 17 or later" in said
+    for reported, problem in zip(ran.stdout.splitlines(), problems.values(), strict=True):
+        assert reported.startswith("Spark needs Java")
+        assert problem in reported
+        assert "install Java 17 or later" in reported
 
 
 @pytest.mark.full
@@ -170,7 +170,7 @@ def test_a_child_forked_while_a_setting_is_made_waits_for_nobody() -> None:
 
 
 @pytest.mark.parametrize(
-    ("text", "kind", "said"),
+    ("text", "kind", "message"),
     [
         pytest.param(
             "x\nCaused by: java.io.IOException: No space left on device\n\tat a.b(C.java:1)",
@@ -194,8 +194,8 @@ def test_a_child_forked_while_a_setting_is_made_waits_for_nobody() -> None:
                      "zero. Correct", id="an error of the rows"),
     ],
 )  # fmt: skip
-def test_a_failed_job_becomes_one_sentence(text: str, kind: type[Exception], said: str) -> None:
+def test_a_failed_job_becomes_one_sentence(text: str, kind: type[Exception], message: str) -> None:
     failure = failure_of(RuntimeError(text), "/table", "/table/w-1")
     assert type(failure) is kind
-    assert said in str(failure)
+    assert message in str(failure)
     assert "\n" not in str(failure)

@@ -165,7 +165,7 @@ def test_rows_without_any_leave_no_file(tmp_path: Path, letters: DataFrame) -> N
     assert not [path for path in files_under(tmp_path) if path.endswith(".parquet")]
 
 
-def test_a_table_can_ask_for_few_files_of_many_partitions(
+def test_a_table_property_limits_the_files_of_many_partitions(
     tmp_path: Path, spark: SparkSession
 ) -> None:
     frame = spark.range(0, 100, 1, 4).selectExpr("id", "id % 5 AS p")

@@ -220,7 +220,7 @@ def by_letter(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> 
 
 
 @pytest.mark.parametrize(
-    ("select", "options", "says"),
+    ("select", "options", "message"),
     [
         ("id, 1 AS n, 2 AS N", {"merge_schema": True}, "column 'n' is in the data twice"),
         ("id, p, 'x' AS P", {"merge_schema": True}, "column 'p' is in the data twice"),
@@ -238,13 +238,13 @@ def by_letter(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> 
     ],
 )
 def test_what_cannot_be_done_is_one_sentence(
-    by_letter: Path, letters: DataFrame, select: str, options: dict[str, Any], says: str
+    by_letter: Path, letters: DataFrame, select: str, options: dict[str, Any], message: str
 ) -> None:
     before = files_under(by_letter)
     columns = [each.strip() for each in select.split(", ")]
     with pytest.raises(InvalidRequestError) as refused:
         ds.write(letters.selectExpr(*columns), by_letter, **options)
-    assert says in str(refused.value)
+    assert message in str(refused.value)
     assert files_under(by_letter) == before
 
 

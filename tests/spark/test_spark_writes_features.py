@@ -164,7 +164,7 @@ def test_rows_that_stay_keep_their_ids(
 
 
 @pytest.mark.parametrize("mode", [pytest.param("none", marks=pytest.mark.full), "name"])
-def test_replaced_rows_are_told_to_readers_of_the_feed(
+def test_replaced_rows_are_in_the_feed(
     tmp_path: Path, spark: SparkSession, way_of_writing: str, mode: str
 ) -> None:
     first = spark.range(4).withColumn("p", sf.lit("a"))
@@ -178,8 +178,8 @@ def test_replaced_rows_are_told_to_readers_of_the_feed(
         ("delete", 2, "a", None),
         ("insert", 8, "b", 7),
     ]
-    told = list((tmp_path / "_change_data").rglob("*.parquet"))
-    assert len(told) == 2 + 1  # the delete's vectors, and the two partitions here
+    reported = list((tmp_path / "_change_data").rglob("*.parquet"))
+    assert len(reported) == 2 + 1  # the delete's vectors, and the two partitions here
 
 
 def test_files_of_changes_go_with_a_commit_that_is_refused(

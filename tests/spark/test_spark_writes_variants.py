@@ -37,8 +37,8 @@ def test_variants_are_written_by_both_engines(
     expected = {**dict(enumerate(VALUES)), 4: None}
     assert texts(spark, tmp_path) == expected
     value = encode({"c": "x"}, field_names(dictionary(["c"])))
-    given = pa.array([{"metadata": dictionary(["c"]), "value": value}, None])
-    da.write(tmp_path, pa.table({"id": [5, 6], "v": given}))
+    data = pa.array([{"metadata": dictionary(["c"]), "value": value}, None])
+    da.write(tmp_path, pa.table({"id": [5, 6], "v": data}))
     da.update(tmp_path, {"id": "id + 10"}, col("id").isin([0, 5]))
     da.delete(tmp_path, col("id") == 1)
     ds.write(frame.limit(0).select("id"), tmp_path, "overwrite", replace_where=col("id") == 2)
@@ -60,8 +60,8 @@ def test_variants_are_written_by_both_engines(
 def test_a_variant_without_its_dictionary_is_refused(tmp_path: Path, spark: SparkSession) -> None:
     ds.write(spark.range(1).select("id", sf.parse_json(sf.lit("1")).alias("v")), tmp_path)
     value = encode(1, field_names(NO_NAMES))
-    for given in ({"value": value}, {"metadata": None, "value": value}, {"x": 1}):
-        table = pa.table({"id": [1], "v": pa.array([given])})
+    for data in ({"value": value}, {"metadata": None, "value": value}, {"x": 1}):
+        table = pa.table({"id": [1], "v": pa.array([data])})
         with pytest.raises(InvalidRequestError):
             da.write(tmp_path, table)
     assert DeltaLog(tmp_path).snapshot().version == 0

@@ -88,7 +88,7 @@ def test_a_view_has_the_options_of_a_reader(delta: SparkSession, table: Path) ->
         delta.sql(f"CREATE TEMPORARY VIEW v USING delta OPTIONS (path '{table}', version '0')")
 
 
-def test_a_name_of_the_catalog_stands_for_the_path(delta: SparkSession, table: Path) -> None:
+def test_a_name_of_the_catalog_is_resolved_to_the_path(delta: SparkSession, table: Path) -> None:
     delta.sql(f"CREATE TABLE items USING delta LOCATION '{table}'")
     assert delta.table("items").count() == 9
     assert delta.read.option("versionAsOf", 0).table("items").count() == 10
@@ -320,9 +320,7 @@ def test_columns_that_changed_meanwhile_are_refused(delta: SparkSession, table: 
 
 
 @pytest.mark.full
-def test_a_new_query_has_the_columns_that_another_writer_gave(
-    delta: SparkSession, table: Path
-) -> None:
+def test_a_new_query_has_the_columns_of_another_writer(delta: SparkSession, table: Path) -> None:
     delta.sql(f"CREATE TABLE items USING delta LOCATION '{table}'")
     assert delta.table("items").count() == 9
     add_columns(table, [NewColumn(name="late", data_type="int")])
@@ -332,7 +330,7 @@ def test_a_new_query_has_the_columns_that_another_writer_gave(
     delta.sql("DROP TABLE items")
 
 
-def test_nothing_is_read_once_the_format_is_given_back(delta: SparkSession, table: Path) -> None:
+def test_nothing_is_read_after_the_format_is_restored(delta: SparkSession, table: Path) -> None:
     assert delta.sql(f"SELECT * FROM delta.`{table}`").count() == 9
     ds.unregister(delta)
     with pytest.raises(AnalysisException, match="is not registered"):

@@ -39,8 +39,8 @@ def test_the_log_says_how_far_a_write_is(
     with new_instance() as instance:
         resources = {"io_manager": DeltaIOManager(root=str(tmp_path))}
         result = dg.materialize([slow], instance=instance, resources=resources)
-        said = [entry.user_message for entry in instance.all_logs(result.run_id)]
-    assert any("of 4 tasks done" in each for each in said)
+        messages = [entry.user_message for entry in instance.all_logs(result.run_id)]
+    assert any("of 4 tasks done" in each for each in messages)
 
 
 @pytest.mark.full
@@ -59,12 +59,12 @@ def test_a_terminated_step_ends_its_jobs_and_leaves_nothing(tmp_path: Path) -> N
         started = _descendants(run.pid)
         assert any("java" in _command(pid) for pid in started)
         run.send_signal(signal.SIGTERM)
-        said, _ = run.communicate(timeout=LONGEST_START_S)
+        reported, _ = run.communicate(timeout=LONGEST_START_S)
     finally:
         for pid in (*_descendants(run.pid), run.pid):
             with contextlib.suppress(ProcessLookupError):
                 os.kill(pid, signal.SIGKILL)
-    assert "success: False" in said
+    assert "success: False" in reported
     assert files_under(lake) == set()
     assert [pid for pid in started if _command(pid)] == []
 

@@ -27,7 +27,7 @@ def test_each_run_of_an_asset_writes_what_was_committed_since(
             context, stream, target, checkpoint_location=str(tmp_path / "checkpoint")
         )
 
-    told: list[dict[str, object]] = []
+    reported: list[dict[str, object]] = []
     with dg.DagsterInstance.ephemeral() as instance:
         for number in (0, 1, 1):
             append(source, 10 * number, 10 * number + 1)
@@ -38,11 +38,11 @@ def test_each_run_of_an_asset_writes_what_was_committed_since(
             assert event is not None
             assert event.tags is not None
             values = {name: each.value for name, each in event.metadata.items()}
-            told.append({**values, "data_version": event.tags["dagster/data_version"]})
+            reported.append({**values, "data_version": event.tags["dagster/data_version"]})
         assert dg.materialize([copied], instance=instance).success
 
     assert sorted(da.to_table(target)["n"].to_pylist()) == [0, 1, 2, 10, 10, 11, 11, 12, 12]
-    assert [each["delta/rows_written"] for each in told] == [3, 3, 3]
-    assert [each["dagster/row_count"] for each in told] == [3, 6, 9]
-    assert told[-1]["data_version"] == f"{target.snapshot().metadata.id[:8]}@5"
+    assert [each["delta/rows_written"] for each in reported] == [3, 3, 3]
+    assert [each["dagster/row_count"] for each in reported] == [3, 6, 9]
+    assert reported[-1]["data_version"] == f"{target.snapshot().metadata.id[:8]}@5"
     assert target.snapshot().version == 5

@@ -59,9 +59,7 @@ def test_a_stream_reads_what_is_there_and_then_what_is_committed(
     ]
 
 
-def test_a_query_reads_only_the_columns_and_rows_that_it_asks_for(
-    spark: SparkSession, tmp_path: Path
-) -> None:
+def test_a_query_reads_only_its_columns_and_rows(spark: SparkSession, tmp_path: Path) -> None:
     append(tmp_path / "t", 0, 9, s="text", u="more")
     stream = ds.read_stream(spark, tmp_path / "t").filter("n > 3").select("s")
     query = stream.writeStream.format("noop").option("checkpointLocation", str(tmp_path / "c"))

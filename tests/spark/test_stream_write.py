@@ -147,14 +147,14 @@ def test_update_merges_rows_by_their_keys(
 
 @pytest.mark.full
 @pytest.mark.parametrize(
-    ("key", "told"),
+    ("key", "reported"),
     [
         ("key", r"rows whose key is null.*\(rows: 1\)"),
         pytest.param("id", "no column", marks=pytest.mark.full),
     ],
 )
 def test_a_first_batch_without_a_key_makes_no_table(
-    spark: SparkSession, tmp_path: Path, key: str, told: str
+    spark: SparkSession, tmp_path: Path, key: str, reported: str
 ) -> None:
     append(tmp_path / "source", 2, 4)
     stream = ds.read_stream(spark, tmp_path / "source")
@@ -166,7 +166,7 @@ def test_a_first_batch_without_a_key_makes_no_table(
         keys=[key],
         available_now=True,
     )
-    with pytest.raises(StreamingQueryException, match=told):
+    with pytest.raises(StreamingQueryException, match=reported):
         query.awaitTermination()
     assert not [each for each in (tmp_path / "target").rglob("*") if each.is_file()]
 

@@ -93,7 +93,7 @@ def test_the_next_read_is_under_way_before_the_last_one_is_used() -> None:
     reads.close()
 
 
-def test_reads_that_nobody_takes_are_given_up() -> None:
+def test_reads_that_nobody_takes_are_cancelled() -> None:
     began: list[int] = []
     reads = run_ahead(((1, lambda i=i: began.append(i)) for i in range(1_000)), 10)  # type: ignore[misc]
     next(reads)
@@ -208,12 +208,12 @@ def test_a_child_goes_on_with_what_its_parent_has_begun_by_threads_of_its_own() 
         threading.Event().wait(0.01)
         return number, threading.current_thread().name
 
-    given = run_ahead(((1, partial(call, number)) for number in range(40)), 100, 4, 2)
-    assert next(given)[0] == 0
-    rest = call_in_child(lambda: list(given))
+    data = run_ahead(((1, partial(call, number)) for number in range(40)), 100, 4, 2)
+    assert next(data)[0] == 0
+    rest = call_in_child(lambda: list(data))
     assert [number for number, _ in rest] == list(range(1, 40))
     assert len({name for _, name in rest[10:]}) > 1
-    given.close()
+    data.close()
 
 
 @pytest.mark.parametrize("max_threads", [1, 2])

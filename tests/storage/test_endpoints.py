@@ -63,7 +63,7 @@ def with_password(address: str) -> str:
     return address.replace("http://", f"http://{USER_INFO}@")
 
 
-def stands_in(*texts: str) -> list[str]:
+def settings_with(*texts: str) -> list[str]:
     """The texts that contain the password in any form."""
     return [text for text in texts if any(form in text for form in FORMS)]
 
@@ -138,7 +138,7 @@ def by_fsspec(address: str, patch: pytest.MonkeyPatch, _: Path) -> dict[str, Any
     return {}
 
 
-WAYS_TO_SAY = (
+WAYS_TO_CONFIGURE = (
     as_option,
     of_client,
     as_both,
@@ -154,17 +154,17 @@ WAYS_TO_SAY = (
 @pytest.mark.parametrize(
     ("say", "is_signed"),
     [
-        *(pytest.param(say, True, id=f"{say.__name__}, signed") for say in WAYS_TO_SAY),
+        *(pytest.param(say, True, id=f"{say.__name__}, signed") for say in WAYS_TO_CONFIGURE),
         pytest.param(as_option, False, id="as_option, not signed"),
         pytest.param(by_file, False, id="by_file, not signed"),
         *(
             pytest.param(say, False, id=f"{say.__name__}, not signed", marks=pytest.mark.full)
-            for say in WAYS_TO_SAY
+            for say in WAYS_TO_CONFIGURE
             if say not in (as_option, by_file)
         ),
     ],
 )
-def test_a_password_in_the_endpoint_of_s3_stands_nowhere(
+def test_a_password_in_the_endpoint_of_s3_is_shown_nowhere(
     s3_server: S3Server,
     logged: Everything,
     monkeypatch: pytest.MonkeyPatch,
@@ -173,12 +173,12 @@ def test_a_password_in_the_endpoint_of_s3_stands_nowhere(
     is_signed: bool,
 ) -> None:
     uri = f"s3://{s3_server.new_bucket()}/t"
-    said = say(with_password(s3_server.url), monkeypatch, tmp_path)
-    options = {**said, **(SIGNED if is_signed else {"anon": True})}
+    reported = say(with_password(s3_server.url), monkeypatch, tmp_path)
+    options = {**reported, **(SIGNED if is_signed else {"anon": True})}
     with s3_server.recording() as requests:
         shown = write_and_read(uri, options)
     assert logged.of("botocore.endpoint")
-    assert stands_in(*logged.texts, *shown) == []
+    assert settings_with(*logged.texts, *shown) == []
     sent = {request.authorization.partition(" ")[0] for request in requests}
     assert sent == {"AWS4-HMAC-SHA256" if is_signed else "Basic"}
     if not is_signed:
@@ -235,22 +235,22 @@ def test_an_error_shows_no_password_of_a_server_that_cannot_be_reached(
     with pytest.raises(StorageError) as caught:
         open_storage("s3://bucket/t", {**SIGNED, **options, "config_kwargs": quickly}).read("a")
     shown = traceback.format_exception(caught.value)
-    assert stands_in(*logged.texts, *shown, repr(caught.value)) == []
+    assert settings_with(*logged.texts, *shown, repr(caught.value)) == []
 
 
 def test_the_command_shows_no_password(s3_server: S3Server, logged: Everything) -> None:
     uri = f"s3://{s3_server.new_bucket()}/t"
     da.write(uri, pa.table({"a": [1]}), storage_options=s3_server.storage_options)
-    given = {**SIGNED, "endpoint_url": with_password(s3_server.url)}
-    options = [f"--storage-option={name}={value}" for name, value in given.items()]
+    data = {**SIGNED, "endpoint_url": with_password(s3_server.url)}
+    options = [f"--storage-option={name}={value}" for name, value in data.items()]
     for command in ("show", "head", "health"):
         result = CliRunner().invoke(cli, [command, uri, *options])
         assert result.exit_code == 0
-        assert stands_in(*logged.texts, result.output) == []
+        assert settings_with(*logged.texts, result.output) == []
 
 
 @pytest.mark.parametrize("in_environment", [False, True], ids=["option", "environment"])
-def test_a_password_in_the_endpoint_of_gcs_stands_nowhere(
+def test_a_password_in_the_endpoint_of_gcs_is_shown_nowhere(
     gcs_server: GcsServer,
     logged: Everything,
     monkeypatch: pytest.MonkeyPatch,
@@ -263,7 +263,7 @@ def test_a_password_in_the_endpoint_of_gcs_stands_nowhere(
         monkeypatch.setenv("STORAGE_EMULATOR_HOST", address)
     shown = write_and_read(f"gs://{gcs_server.new_bucket()}/t", options)
     assert logged.of("gcsfs")
-    assert stands_in(*logged.texts, *shown) == []
+    assert settings_with(*logged.texts, *shown) == []
 
 
 def test_what_gcs_is_not_to_sign_is_sent_with_the_password() -> None:
@@ -278,7 +278,7 @@ def test_what_gcs_is_not_to_sign_is_sent_with_the_password() -> None:
 
 
 @pytest.mark.parametrize("in_environment", [False, True], ids=["option", "environment"])
-def test_a_password_in_the_endpoint_of_azure_stands_nowhere(
+def test_a_password_in_the_endpoint_of_azure_is_shown_nowhere(
     azure_server: AzureServer,
     logged: Everything,
     monkeypatch: pytest.MonkeyPatch,
@@ -290,7 +290,7 @@ def test_a_password_in_the_endpoint_of_azure_stands_nowhere(
         monkeypatch.setenv("AZURE_STORAGE_CONNECTION_STRING", options.pop("connection_string"))
     shown = write_and_read(f"abfs://{azure_server.new_container()}/t", options)
     assert logged.of("azure.core.pipeline.policies.http_logging_policy")
-    assert stands_in(*logged.texts, *shown) == []
+    assert settings_with(*logged.texts, *shown) == []
 
 
 def test_a_host_of_azure_is_named_without_a_password() -> None:
@@ -309,7 +309,7 @@ def test_a_host_of_azure_is_named_without_a_password() -> None:
         ("", "", None),
     ],
 )
-def test_user_info_is_what_stands_before_the_host(
+def test_user_info_is_the_text_before_the_host(
     address: str, without: str, user_info: str | None
 ) -> None:
     assert split_user_info(address) == (without, user_info)

@@ -153,8 +153,8 @@ def test_a_refusal_says_that_nothing_was_created(impatient: Storage, s3_server: 
 def test_what_the_user_has_all_objects_marked_with_is_kept(
     bucket: str, s3_server: S3Server
 ) -> None:
-    given = {"s3_additional_kwargs": {"Metadata": {"team": "ours"}}}
-    storage = open_storage(f"s3://{bucket}/m", {**s3_server.storage_options, **given})
+    data = {"s3_additional_kwargs": {"Metadata": {"team": "ours"}}}
+    storage = open_storage(f"s3://{bucket}/m", {**s3_server.storage_options, **data})
     storage.create_from_stream("a", write_small)
     storage.create("b", b"")
     fs = fsspec.filesystem("s3", **s3_server.storage_options)
@@ -169,7 +169,7 @@ def test_a_throttled_request_is_sent_again(patient: Storage, s3_server: S3Server
     assert patient.read(PATH) == b"ours"
 
 
-def test_a_client_that_sends_a_lost_request_again_is_told_of_its_own_file(
+def test_a_client_that_repeats_a_lost_request_recognizes_its_own_file(
     patient: Storage, s3_server: S3Server
 ) -> None:
     """`txnId` identifies a commit, so `create` saves the loser of a race a lookup."""

@@ -190,7 +190,7 @@ class StrangeError(Exception):
 
 
 errors = pytest.mark.parametrize(
-    ("error", "said"),
+    ("error", "message"),
     [
         pytest.param(PermissionError, "access is denied", id="no permission"),
         pytest.param(OSError, "the store failed", id="an error of the system"),
@@ -213,13 +213,13 @@ errors = pytest.mark.parametrize(
     ],
 )
 def test_whatever_a_store_raises_is_a_storage_error_without_credentials(
-    error: type[Exception], said: str, call: Callable[[Storage], object], action: str
+    error: type[Exception], message: str, call: Callable[[Storage], object], action: str
 ) -> None:
     storage = open_storage("broken://t", {"error": error, "token": SECRET})
     with pytest.raises(StorageError) as caught:
         call(storage)
     shown = "".join(traceback.format_exception(caught.value))
-    assert str(caught.value).startswith(f"broken://t/a could not be {action}: {said} (")
+    assert str(caught.value).startswith(f"broken://t/a could not be {action}: {message} (")
     assert "denied for *** at https://store/t?***)" in str(caught.value)
     assert SECRET not in shown
     assert SECRET not in repr(storage)
@@ -260,7 +260,7 @@ def test_an_error_that_holds_no_credential_is_kept_as_the_cause() -> None:
     assert isinstance(caught.value.__cause__, StrangeError)
 
 
-def test_delete_many_tells_what_it_could_not_delete() -> None:
+def test_delete_many_reports_what_it_could_not_delete() -> None:
     storage = open_storage("broken://t", {"error": OSError})
     assert storage.delete_many(["a", "b"]) == ["a", "b"]
 
@@ -461,7 +461,7 @@ def test_a_directory_that_cannot_be_listed_is_an_error(monkeypatch: pytest.Monke
         list(open_storage("shelf://t").list_tree(""))
 
 
-def test_a_directory_of_azure_is_listed_once_where_an_object_stands_for_it(
+def test_a_directory_of_azure_with_a_marker_object_is_listed_once(
     azure_server: AzureServer,
 ) -> None:
     from azure.storage.blob import BlobServiceClient

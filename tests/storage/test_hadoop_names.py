@@ -155,17 +155,17 @@ def test_settings_are_put_into_the_words_of_the_client(
         (AZURE, {"anon": False}),
     ],
 )
-def test_what_spark_is_told_says_the_same_as_the_options(uri: str, options: dict[str, Any]) -> None:
-    told = hadoop_store(uri, options, {})
-    assert told is not None
-    back = client_options(split_uri(uri)[0], translate_hadoop_names(uri, told.settings))
-    told_again = hadoop_store(uri, back, {})
-    assert told_again is not None
-    assert told_again.settings == told.settings
+def test_settings_for_spark_mean_the_same_as_the_options(uri: str, options: dict[str, Any]) -> None:
+    reported = hadoop_store(uri, options, {})
+    assert reported is not None
+    back = client_options(split_uri(uri)[0], translate_hadoop_names(uri, reported.settings))
+    hadoop_again = hadoop_store(uri, back, {})
+    assert hadoop_again is not None
+    assert hadoop_again.settings == reported.settings
 
 
 @pytest.mark.parametrize(
-    ("uri", "settings", "said"),
+    ("uri", "settings", "message"),
     [
         (S3, {"fs.s3a.assumed.role.arn": SECRET}, "fs.s3a.assumed.role.arn of Hadoop has no"),
         (S3, {"fs.s3a.proxy.host": SECRET}, "fs.s3a.proxy.host of Hadoop has no counterpart"),
@@ -198,9 +198,9 @@ def test_what_spark_is_told_says_the_same_as_the_options(uri: str, options: dict
     ],
 )
 def test_what_has_no_counterpart_is_refused_by_its_name(
-    uri: str, settings: dict[str, Any], said: str
+    uri: str, settings: dict[str, Any], message: str
 ) -> None:
-    with pytest.raises(InvalidRequestError, match=said) as refused:
+    with pytest.raises(InvalidRequestError, match=message) as refused:
         DeltaLog(uri, settings)
     assert SECRET not in str(refused.value)
 

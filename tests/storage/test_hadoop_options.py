@@ -162,7 +162,7 @@ def test_options_of_s3(
     assert not store.unless
 
 
-def test_where_nothing_is_given_hadoop_looks_where_the_client_does() -> None:
+def test_without_options_hadoop_looks_where_the_client_does() -> None:
     store = store_of("s3://bucket/t", {})
     name = "fs.s3a.bucket.bucket.aws.credentials.provider"
     assert store.settings[name].endswith("auth.credentials.DefaultCredentialsProvider")
@@ -184,14 +184,14 @@ def test_the_endpoint_is_that_of_the_client(address: str, endpoint: str | None) 
 
 
 def test_an_endpoint_of_the_environment_that_the_client_passes_over_is_passed_over() -> None:
-    said = "http://elsewhere:9000"
+    reported = "http://elsewhere:9000"
     aws = "https://s3.eu-central-1.amazonaws.com"
     options = {"config_kwargs": {"ignore_configured_endpoint_urls": True}}
-    store = store_of("s3://bucket/t", options, aws, AWS_ENDPOINT_URL=said)
+    store = store_of("s3://bucket/t", options, aws, AWS_ENDPOINT_URL=reported)
     assert "endpoint" not in short(store)
     assert store.place == ""
     private = "https://b.vpce-1.s3.us-east-1.vpce.amazonaws.com"
-    store = store_of("s3://bucket/t", {"endpoint_url": private}, private, AWS_ENDPOINT_URL=said)
+    store = store_of("s3://bucket/t", {"endpoint_url": private}, private, AWS_ENDPOINT_URL=reported)
     assert short(store)["endpoint"] == private
 
 
@@ -287,7 +287,7 @@ def test_options_of_azure(options: dict[str, Any], expected: dict[str, str]) -> 
     assert all(name.endswith(f".{HOST}") for name in store.settings)
 
 
-def test_an_emulator_of_azure_is_asked_without_https() -> None:
+def test_an_emulator_of_azure_is_called_without_https() -> None:
     connection = f"AccountName=acc;AccountKey={SECRET};BlobEndpoint=http://127.0.0.1:7/acc;"
     store = store_of("az://c/t", {"connection_string": connection})
     assert store.root == f"abfs://c@{HOST}"
@@ -349,7 +349,7 @@ def test_what_hadoop_cannot_do_is_refused_by_its_name(
         ("az://c/t", {**ACCOUNT, "sas_token": SECRET}),
     ],
 )
-def test_what_a_session_says_of_a_bucket_is_told_by_its_names(
+def test_settings_of_a_bucket_are_translated_with_their_names(
     uri: str, options: dict[str, Any]
 ) -> None:
     store = store_of(uri, options)

@@ -376,7 +376,7 @@ def test_a_link_whose_answer_was_lost_counts_as_made(
     assert storage.read("a") == b"content"
 
 
-def test_whose_file_another_renames_over_before_it_is_durable_is_told_that_one_exists(
+def test_a_writer_whose_file_is_replaced_before_it_is_durable_learns_that_one_exists(
     storage: Storage, root: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """As a writer does that checks whether a name is free, and then renames over it."""

@@ -39,5 +39,5 @@ def test_a_slow_disk_is_listed_by_several_threads(tmp_path: Path) -> None:
 
 def test_files_are_found_one_group_after_the_other(tmp_path: Path) -> None:
     paths = make_tree(tmp_path)
-    asked = [*sorted(paths), "0/0/c", *(f"gone/{n}" for n in range(5000))]
-    assert {info.path for info in open_storage(tmp_path).find(asked)} == paths
+    requests = [*sorted(paths), "0/0/c", *(f"gone/{n}" for n in range(5000))]
+    assert {info.path for info in open_storage(tmp_path).find(requests)} == paths

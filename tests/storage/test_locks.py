@@ -122,7 +122,7 @@ def test_a_file_is_replaced(opened: Open) -> None:
     assert [info.path for info in storage.list_tree("")] == ["d/hint"]
 
 
-def test_a_store_that_honours_the_condition_is_asked_for_it_within_the_lock(
+def test_a_store_that_honours_conditional_writes_gets_them_within_the_lock(
     s3_server: S3Server, lock: FileLock, tmp_path: Path
 ) -> None:
     address = f"s3://{s3_server.new_bucket()}/t"
@@ -200,7 +200,7 @@ def test_a_lock_that_cannot_be_taken_is_a_storage_error_and_nothing_is_written(
         assert list(storage.list_tree("")) == []
 
 
-def test_a_lock_that_cannot_be_given_back_leaves_the_outcome_to_be_read(
+def test_a_lock_that_cannot_be_released_leaves_the_outcome_to_be_read(
     s3_server: S3Server,
 ) -> None:
     storage = open_storage(

@@ -46,7 +46,7 @@ def test_the_root_of_a_bucket_is_listed(s3_server: S3Server, gcs_server: GcsServ
         assert [info.path for info in storage.list_from("", "b")] == ["b"]
 
 
-def test_s3_is_asked_for_a_page_at_a_time_from_the_name_on(s3_server: S3Server) -> None:
+def test_s3_is_listed_a_page_at_a_time_from_the_name_on(s3_server: S3Server) -> None:
     bucket = s3_server.new_bucket()
     s3_server.put(bucket, {f"t/d/{number:05}": b"" for number in range(3_000)})
     storage = open_storage(f"s3://{bucket}/t", s3_server.storage_options)
@@ -58,7 +58,7 @@ def test_s3_is_asked_for_a_page_at_a_time_from_the_name_on(s3_server: S3Server) 
     assert requests == {"02990": {"LIST": 1}, "01000": {"LIST": 2}, "": {"LIST": 3}}
 
 
-def test_gcs_is_asked_from_the_name_on(
+def test_gcs_is_listed_from_the_name_on(
     gcs_server: GcsServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     bucket = gcs_server.new_bucket()
@@ -66,15 +66,15 @@ def test_gcs_is_asked_from_the_name_on(
     storage = open_storage(f"gs://{bucket}/t", options)
     storage.replace("d/1", b"")
     fs = fsspec.filesystem("gs", **options, use_listings_cache=False)  # the same object
-    call, asked = fs.call, []
+    call, requests = fs.call, []
 
     def recorded(*args: object, **request: object) -> object:
-        asked.append((args[2], request["prefix"], request["startOffset"]))
+        requests.append((args[2], request["prefix"], request["startOffset"]))
         return call(*args, **request)
 
     monkeypatch.setattr(fs, "call", recorded)
     assert [info.path for info in storage.list_from("d", "1")] == ["d/1"]
-    assert asked == [(bucket, "t/d/", "t/d/1")]
+    assert requests == [(bucket, "t/d/", "t/d/1")]
 
 
 def test_ranges_are_read_at_the_same_time(s3_server: S3Server) -> None:

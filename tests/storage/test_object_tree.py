@@ -18,7 +18,7 @@ class Store:
 
     def __init__(self, names: Iterable[str], of_a_page: int) -> None:
         self._names, self._of_a_page = dict.fromkeys(sorted(names)), of_a_page
-        self.asked: list[Listing] = []
+        self.requests: list[Listing] = []
 
     def pages(self, listing: Listing) -> Iterator[Page]:
         shown = dict.fromkeys(
@@ -29,7 +29,7 @@ class Store:
         )
         rest = list(shown)
         while True:
-            self.asked.append(listing)
+            self.requests.append(listing)
             part, rest = rest[: self._of_a_page], rest[self._of_a_page :]
             objects = [{"name": name} for name in part if name in self._names]
             directories = [name for name in part if name not in self._names]
@@ -96,14 +96,14 @@ def of_log(files: int) -> list[str]:
 def test_few_requests_do(names: list[str], requests: int) -> None:
     store = Store(names, 40)
     assert sorted(store.listed("t/")) == names
-    assert len(store.asked) == requests
+    assert len(store.requests) == requests
 
 
 def test_levels_of_few_directories_are_listed_together() -> None:
     names = [f"t/y={y}/m={m:02d}/{n:04d}" for y in range(3) for m in range(12) for n in range(36)]
     store = Store(names, 40)
     assert sorted(store.listed("t/")) == names
-    assert len(store.asked) == 1 + 1 + 3 + 35
+    assert len(store.requests) == 1 + 1 + 3 + 35
 
 
 def test_a_store_without_order_is_refused_where_its_order_counts() -> None:

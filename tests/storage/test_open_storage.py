@@ -151,7 +151,7 @@ def test_a_missing_package_is_named_with_its_extra() -> None:
         "gs://bucket/t": ("gcsfs", "pip install 'delta_ops[gcs]'"),
         "abfss://box@account.dfs.core.windows.net/t": ("adlfs", "pip install 'delta_ops[azure]'"),
     }
-    said = run_without(
+    reported = run_without(
         {package for package, _ in needs.values()},
         "from delta_ops.storage import open_storage\n"
         "from delta_ops.errors import MissingDependencyError\n"
@@ -161,7 +161,7 @@ def test_a_missing_package_is_named_with_its_extra() -> None:
         "    except MissingDependencyError as error:\n"
         "        print(error)\n",
     )
-    assert said.splitlines() == [
+    assert reported.splitlines() == [
         f"{address} needs the package {package}; install it with: {cure}."
         for address, (package, cure) in needs.items()
     ]
@@ -174,14 +174,14 @@ def test_a_package_of_no_extra_is_named_by_fsspec(monkeypatch: pytest.MonkeyPatc
 
 
 def test_no_package_of_a_store_is_imported_before_it_is_needed(tmp_path: Path) -> None:
-    said = run_without(
+    reported = run_without(
         [],
         "from delta_ops.storage import open_storage\n"
         f"open_storage({str(tmp_path)!r}).create('a', b'')\n"
         "open_storage('memory://t').create('a', b'')\n"
         "print({'s3fs', 'gcsfs', 'adlfs', 'aiohttp', 'botocore'} & sys.modules.keys())\n",
     )
-    assert said == "set()\n"
+    assert reported == "set()\n"
 
 
 def test_a_local_path_ignores_storage_options(tmp_path: Path) -> None:

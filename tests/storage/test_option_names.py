@@ -18,7 +18,7 @@ SECRET = "wJalrXUtnFEMI"
 
 
 @pytest.mark.parametrize(
-    ("scheme", "given", "meant"),
+    ("scheme", "argument", "meant"),
     [
         pytest.param(
             "s3",
@@ -88,13 +88,13 @@ SECRET = "wJalrXUtnFEMI"
     ],
 )
 def test_options_have_the_names_of_the_client(
-    scheme: str, given: dict[str, Any], meant: dict[str, Any]
+    scheme: str, argument: dict[str, Any], meant: dict[str, Any]
 ) -> None:
-    assert client_options(scheme, given) == meant
+    assert client_options(scheme, argument) == meant
 
 
 @pytest.mark.parametrize(
-    ("scheme", "given", "said"),
+    ("scheme", "argument", "message"),
     [
         pytest.param(
             "s3",
@@ -133,10 +133,10 @@ def test_options_have_the_names_of_the_client(
     ],
 )
 def test_what_is_not_understood_is_refused_by_its_name(
-    scheme: str, given: dict[str, Any], said: str
+    scheme: str, argument: dict[str, Any], message: str
 ) -> None:
-    with pytest.raises(InvalidRequestError, match=said) as refused:
-        DeltaLog(f"{scheme}://bucket/t", given)
+    with pytest.raises(InvalidRequestError, match=message) as refused:
+        DeltaLog(f"{scheme}://bucket/t", argument)
     assert SECRET not in str(refused.value)
 
 
@@ -149,8 +149,8 @@ def test_a_table_is_opened_by_the_names_of_the_environment(s3_server: S3Server) 
     }
     uri = f"s3://{s3_server.new_bucket()}/t"
     da.write(uri, pa.table({"id": [1]}), storage_options=options)
-    given = [
+    data = [
         text for name, value in options.items() for text in ("--storage-option", f"{name}={value}")
     ]
-    said = run("count", uri, *given)
-    assert (said.exit_code, said.stdout) == (0, "1\n")
+    output = run("count", uri, *data)
+    assert (output.exit_code, output.stdout) == (0, "1\n")

@@ -96,7 +96,7 @@ def test_windows_hold_what_the_whole_file_holds(
     assert num_windows == len(groups) if max_bytes == 1 else num_windows <= len(groups)
 
 
-def test_columns_far_apart_are_asked_for_apart_and_near_ones_together() -> None:
+def test_distant_columns_are_requested_separately_and_near_columns_together() -> None:
     content = parquet(40_000, 40_000)
     storage = put(content)
     footer = read_footer(storage, storage.stat(PATH))
@@ -107,7 +107,7 @@ def test_columns_far_apart_are_asked_for_apart_and_near_ones_together() -> None:
     assert separate.num_bytes < len(content) / 2
 
 
-def test_a_long_range_is_asked_for_in_parts() -> None:
+def test_a_long_range_is_requested_in_parts() -> None:
     content = parquet(250_000, 250_000)
     storage = put(content)
     footer = read_footer(storage, storage.stat(PATH))

@@ -39,7 +39,7 @@ def paths(storage: Storage) -> list[str]:
     return sorted(info.path for info in storage.list_tree(""))
 
 
-def test_a_store_that_is_not_known_is_asked_once_and_nothing_is_left(s3_server: S3Server) -> None:
+def test_an_unknown_store_is_probed_once_and_nothing_is_left(s3_server: S3Server) -> None:
     storage = opened(s3_server)
     counts = []
     for path in ("a", "b"):
@@ -56,7 +56,7 @@ def test_a_store_that_is_not_known_is_asked_once_and_nothing_is_left(s3_server: 
     assert paths(storage) == ["a", "another/c", "b"]
 
 
-def test_uploads_in_parts_are_asked_for_apart(s3_server: S3Server) -> None:
+def test_uploads_in_parts_are_probed_separately(s3_server: S3Server) -> None:
     storage = opened(s3_server)
     storage.create("a", b"")
     counts = []
@@ -118,7 +118,7 @@ def test_a_store_that_ignores_the_condition_of_parts_gets_a_file_by_one_request(
     assert paths(storage) == [PATH, "first"]
 
 
-def test_a_failure_to_ask_is_no_verdict(s3_server: S3Server) -> None:
+def test_a_failed_probe_decides_nothing(s3_server: S3Server) -> None:
     options = {**s3_server.storage_options, "config_kwargs": {"retries": {"max_attempts": 0}}}
     storage = open_storage(f"s3://{s3_server.new_bucket()}/t", options)
     failures = [Failure(503, "ServiceUnavailable")] * 5
@@ -139,7 +139,7 @@ def test_a_probe_whose_answer_was_lost_is_a_probe_all_the_same(s3_server: S3Serv
     assert paths(storage) == [PATH]
 
 
-def test_threads_that_begin_together_ask_once(s3_server: S3Server) -> None:
+def test_threads_that_begin_together_probe_once(s3_server: S3Server) -> None:
     storage, callers = opened(s3_server), 8
     barrier = threading.Barrier(callers)
 
@@ -177,12 +177,12 @@ def test_a_store_that_does_not_answer_the_question_holds_up_no_other_table(other
     fs = SimpleNamespace(rm_file=lambda path: None)
     with gate.holding([lambda: honours_put(exclusive_way(address, gate), fs, "bucket/slow")]):
         other = exclusive_way(address, Gate())
-        asked = call_in_thread(lambda: honours_put(other, fs, other_root))
-        assert asked.result(PATIENCE_S / 2)
+        requested = call_in_thread(lambda: honours_put(other, fs, other_root))
+        assert requested.result(PATIENCE_S / 2)
 
 
 @needs_fork
-def test_a_child_forked_while_a_store_is_asked_asks_itself() -> None:
+def test_a_child_forked_during_a_probe_probes_the_store_itself() -> None:
     gate, address = Gate(), f"https://{uuid.uuid4().hex}"
     fs = SimpleNamespace(rm_file=lambda path: None)
     way = exclusive_way(address, gate)

@@ -46,7 +46,7 @@ def kept(directory: Path) -> KeptRanges:
     return KeptRanges(RangeCache(directory, 1 << 20), A_FILE)
 
 
-def test_what_was_kept_is_there_for_whoever_asks_for_the_same(kept: KeptRanges) -> None:
+def test_a_cached_value_serves_equal_requests(kept: KeptRanges) -> None:
     kept.keep({(3, 7): b"data", (0, 0): b""})
     copy: KeptRanges = pickle.loads(pickle.dumps(kept))
     assert (copy.load(3, 7), copy.load(0, 0)) == (b"data", b"")
@@ -67,10 +67,10 @@ def test_another_file_has_no_part_in_it(kept: KeptRanges, identity: list[str | i
     assert KeptRanges(kept.cache, identity).load(3, 7) is None
 
 
-@pytest.mark.parametrize("asked", [(3, 6), (2, 7), (4, 7), (0, 7)])
-def test_another_range_is_not_there(kept: KeptRanges, asked: tuple[int, int]) -> None:
+@pytest.mark.parametrize("requested", [(3, 6), (2, 7), (4, 7), (0, 7)])
+def test_another_range_is_not_there(kept: KeptRanges, requested: tuple[int, int]) -> None:
     kept.keep({(3, 7): b"data"})
-    assert kept.load(*asked) is None
+    assert kept.load(*requested) is None
 
 
 def test_it_is_the_owners_alone(kept: KeptRanges, directory: Path) -> None:
@@ -374,7 +374,7 @@ def test_who_holds_the_lock_and_stops_holds_up_nobody(kept: KeptRanges, director
     assert kept.load(4, 8) == b"more"
 
 
-def test_a_lock_that_is_not_given_back_is_waited_for_once(
+def test_a_lock_that_is_not_released_is_waited_for_once(
     kept: KeptRanges, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     acquire, waited = filelock.FileLock.acquire, []

@@ -71,7 +71,7 @@ def test_a_read_does_not_wait_for_a_store_that_the_log_names(tmp_path: Path) -> 
             da.to_table(DeltaLog(tmp_path, outside=outside))
 
 
-def test_an_address_that_answered_is_not_asked_again() -> None:
+def test_an_address_that_answered_is_not_probed_again() -> None:
     with socket.create_server(("127.0.0.1", 0)) as server:
         address = f"http://127.0.0.1:{server.getsockname()[1]}/account"
         assert unreachable_reason(address, {}) is None
@@ -86,7 +86,7 @@ def test_an_address_that_answered_is_not_asked_again() -> None:
         pytest.param("", {"session_kwargs": {"trust_env": True}}, id="a session of the user's"),
     ],
 )
-def test_behind_a_proxy_the_address_is_not_asked(
+def test_behind_a_proxy_the_address_is_not_probed(
     monkeypatch: pytest.MonkeyPatch, proxy: str, options: dict[str, Any]
 ) -> None:
     with unused_port() as port:

@@ -404,16 +404,16 @@ def test_ranges_are_read(storage: Storage) -> None:
 
 def test_a_range_past_the_end_is_an_error_and_not_a_short_answer(storage: Storage) -> None:
     storage.replace("a", b"0123456789")
-    for given in ((8, 11), (20, 30)):
+    for data in ((8, 11), (20, 30)):
         with pytest.raises(StorageError, match="could not be read"):
-            storage.read_ranges("a", [given])
+            storage.read_ranges("a", [data])
 
 
 def test_a_negative_or_backward_range_is_refused(storage: Storage) -> None:
     storage.replace("a", b"0123456789")
-    for given in ((-1, 3), (5, 4)):
+    for data in ((-1, 3), (5, 4)):
         with pytest.raises(InvalidRequestError):
-            storage.read_ranges("a", [given])
+            storage.read_ranges("a", [data])
 
 
 def test_open_input_reads_at_random_and_from_several_handles(storage: Storage) -> None:
@@ -566,7 +566,7 @@ def test_a_path_that_could_leave_the_root_is_refused(storage: Storage) -> None:
             call(storage, "a/../../b")
 
 
-def test_directories_are_listed_apart_from_files_and_from_what_is_below(storage: Storage) -> None:
+def test_directories_are_listed_without_files_and_deeper_directories(storage: Storage) -> None:
     for path in ("file", "b/inner/file", "a/file", "_log/file", "a b%20/file"):
         storage.replace(path, b"content")
     assert storage.list_directories("") == ["_log", "a", "a b%20", "b"]
@@ -575,7 +575,7 @@ def test_directories_are_listed_apart_from_files_and_from_what_is_below(storage:
     assert storage.list_directories("absent") == []
 
 
-def test_a_directory_is_told_from_a_file_and_from_nothing(storage: Storage) -> None:
+def test_a_directory_is_distinguished_from_a_file_and_from_nothing(storage: Storage) -> None:
     storage.replace("a/b/file", b"content")
     assert [storage.is_directory(path) for path in ("a", "a/b")] == [True, True]
     assert [storage.is_directory(path) for path in ("a/b/file", "a/c", "b", "a/b/file/c")] == [
@@ -610,14 +610,14 @@ def test_a_storage_pickles(storage: Storage) -> None:
 def test_of_a_tree_only_what_is_wanted_is_listed(storage: Storage) -> None:
     for path in ("a", "p=1/a", "p=1/b", "p=1/q=2/b", "p=2/a"):
         storage.replace(path, b"1")
-    asked: list[list[str]] = []
+    requests: list[list[str]] = []
 
     def wanted(paths: Sequence[str]) -> list[str]:
-        asked.append(sorted(paths))
+        requests.append(sorted(paths))
         return [path for path in paths if path.endswith("/a")]
 
     assert sorted(info.path for info in storage.list_tree("", wanted)) == ["p=1/a", "p=2/a"]
-    assert sorted(asked) == [["a"], ["p=1/a", "p=1/b"], ["p=1/q=2/b"], ["p=2/a"]]
+    assert sorted(requests) == [["a"], ["p=1/a", "p=1/b"], ["p=1/q=2/b"], ["p=2/a"]]
 
 
 def test_a_tree_of_many_directories_is_listed_whole(storage: Storage) -> None:
@@ -631,8 +631,8 @@ def test_a_tree_of_many_directories_is_listed_whole(storage: Storage) -> None:
 def test_files_are_found_where_they_are_there(storage: Storage) -> None:
     storage.replace("p=1/a b%20ü", b"12")
     storage.replace("z", b"1")
-    asked = ["z", "absent", "p=1", "p=1/absent/x", "p=1/a b%20ü"]
-    found = list(storage.find(asked))
+    requested = ["z", "absent", "p=1", "p=1/absent/x", "p=1/a b%20ü"]
+    found = list(storage.find(requested))
     assert [(info.path, info.size) for info in found] == [("z", 1), ("p=1/a b%20ü", 2)]
     assert found[0].modified_ms == storage.stat("z").modified_ms
 

@@ -27,18 +27,18 @@ class CachedStorage(CountingStorage):
 
     def __init__(self, inner: Storage, cache: RangeCache) -> None:
         super().__init__(inner, lambda *_: None)
-        self.asked: list[Sequence[tuple[int, int]] | None] = []
+        self.requests: list[Sequence[tuple[int, int]] | None] = []
         self._cache = cache
 
     def kept_ranges(self, file: FileInfo) -> KeptRanges:
         return KeptRanges(self._cache, [file.path, file.size])
 
     def read(self, path: str) -> bytes:
-        self.asked.append(None)
+        self.requests.append(None)
         return super().read(path)
 
     def read_ranges(self, path: str, ranges: Sequence[tuple[int, int]]) -> list[bytes]:
-        self.asked.append(ranges)
+        self.requests.append(ranges)
         return super().read_ranges(path, ranges)
 
 
@@ -50,18 +50,18 @@ def storage(tmp_path: Path) -> Iterator[CachedStorage]:
     inner.delete("a")
 
 
-def test_only_what_is_missing_is_asked_for(storage: CachedStorage) -> None:
+def test_only_what_is_missing_is_requested(storage: CachedStorage) -> None:
     first, second, third = (0, 10), (20, 20), (5, 30)
     read_unchanging(storage, FILE, [second, first])
     ranges = [third, first, second, third]
     for _ in range(2):
         assert read_unchanging(storage, FILE, ranges) == [CONTENT[a:b] for a, b in ranges]
-    assert storage.asked == [[second, first], [third]]
+    assert storage.requests == [[second, first], [third]]
 
 
 def test_a_whole_file_is_read_by_one_request_and_kept(storage: CachedStorage) -> None:
     assert [read_unchanging_whole(storage, FILE) for _ in range(2)] == [CONTENT] * 2
-    assert storage.asked == [None]
+    assert storage.requests == [None]
     assert read_unchanging(storage, FILE, [(0, 100)]) == [CONTENT]
 
 
@@ -71,18 +71,18 @@ def test_a_file_of_another_size_than_was_listed_is_not_kept(
 ) -> None:
     file = FileInfo("a", size, 0)
     assert [read_unchanging_whole(storage, file) for _ in range(2)] == [CONTENT] * 2
-    assert storage.asked == [None, None]
+    assert storage.requests == [None, None]
 
 
 def test_a_read_that_fails_leaves_nothing(storage: CachedStorage) -> None:
     with pytest.raises(StorageError):
         read_unchanging(storage, FILE, [(0, 10), (90, 110)])
     assert read_unchanging(storage, FILE, [(0, 10)]) == [CONTENT[:10]]
-    assert storage.asked == [[(0, 10), (90, 110)], [(0, 10)]]
+    assert storage.requests == [[(0, 10), (90, 110)], [(0, 10)]]
 
 
-def test_what_is_forgotten_is_asked_for_again(storage: CachedStorage) -> None:
+def test_a_forgotten_value_is_requested_again(storage: CachedStorage) -> None:
     read_unchanging(storage, FILE, [(0, 10)])
     forget_unchanging(storage, FILE)
     read_unchanging(storage, FILE, [(0, 10)])
-    assert storage.asked == [[(0, 10)]] * 2
+    assert storage.requests == [[(0, 10)]] * 2

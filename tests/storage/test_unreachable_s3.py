@@ -66,7 +66,7 @@ def listener(*, answers: bool) -> Iterator[Listener]:
         found.close()
 
 
-def ask(options: dict[str, Any]) -> None:
+def read(options: dict[str, Any]) -> None:
     """Make one request."""
     open_storage("s3://bucket/t", {**KEYS, **options}).stat("a")
 
@@ -96,7 +96,7 @@ def test_few_attempts_are_made_to_reach_a_store(
     named = pytest.raises(StorageError, match=r"s3://bucket/t/a .*https://127\.0\.0\.1")
     with listener(answers=answers) as nobody:
         with named:
-            ask({"endpoint_url": nobody.url, **others})
+            read({"endpoint_url": nobody.url, **others})
         assert nobody.wait_for_attempts(attempts) == attempts
 
 
@@ -104,7 +104,7 @@ def test_the_environment_says_how_often_to_try(monkeypatch: pytest.MonkeyPatch) 
     monkeypatch.setenv("AWS_MAX_ATTEMPTS", "3")
     with listener(answers=True) as nobody:
         with pytest.raises(StorageError):
-            ask({"endpoint_url": nobody.url})
+            read({"endpoint_url": nobody.url})
         assert nobody.wait_for_attempts(3) == 3
 
 
@@ -112,7 +112,7 @@ def test_nobody_waits_long_for_a_store_that_does_not_answer() -> None:
     with listener(answers=False) as nobody:
         begun = time.monotonic()
         with pytest.raises(StorageError):
-            ask({"endpoint_url": nobody.url})
+            read({"endpoint_url": nobody.url})
         passed = time.monotonic() - begun
         # Two attempts of two seconds each, and the pause. The limit allows for a busy machine.
         assert (nobody.wait_for_attempts(2), passed < 45) == (2, True)

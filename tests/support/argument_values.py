@@ -142,8 +142,8 @@ def keeps_values(give: Give, root: Path, number: int, names: Iterable[str] = KEP
         number: The id of the row that gets them.
         names: Keys of `KEPT`; their values are set together.
     """
-    given, stored = ({k: v for name in names for k, v in KEPT[name][i].items()} for i in (0, 1))
-    give(make_table(root), given)
+    data, stored = ({k: v for name in names for k, v in KEPT[name][i].items()} for i in (0, 1))
+    give(make_table(root), data)
     row = read_row(root, number)
     assert {name: row[name] for name in stored} == stored
 
@@ -152,23 +152,23 @@ def refuses_values(give: Give, root: Path) -> None:
     """Assert that each value is rejected, and nothing is written."""
     make_table(root)
     before = sorted(each for each in root.rglob("*") if each.is_file())
-    for given, said in REFUSED.values():
-        with pytest.raises(InvalidRequestError, match=said) as refused:
-            give(root, given)
+    for data, reported in REFUSED.values():
+        with pytest.raises(InvalidRequestError, match=reported) as refused:
+            give(root, data)
         assert "\n" not in str(refused.value)
     assert sorted(each for each in root.rglob("*") if each.is_file()) == before
 
 
-def update_matched(merge: Merge, given: Mapping[str, Any]) -> object:
+def update_matched(merge: Merge, argument: Mapping[str, Any]) -> object:
     """Set values in matched rows."""
-    return merge.when_matched_update(given).execute()
+    return merge.when_matched_update(argument).execute()
 
 
-def update_others(merge: Merge, given: Mapping[str, Any]) -> object:
+def update_others(merge: Merge, argument: Mapping[str, Any]) -> object:
     """Set values in rows that the source does not match."""
-    return merge.when_not_matched_by_source_update(given).execute()
+    return merge.when_not_matched_by_source_update(argument).execute()
 
 
-def insert(merge: Merge, given: Mapping[str, Any]) -> object:
+def insert(merge: Merge, argument: Mapping[str, Any]) -> object:
     """Set values in an inserted row."""
-    return merge.when_not_matched_insert({"id": 2, **given}).execute()
+    return merge.when_not_matched_insert({"id": 2, **argument}).execute()

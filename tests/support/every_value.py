@@ -177,29 +177,29 @@ def can_partition(value: Any) -> bool:
     return True
 
 
-def means_same(given: Any, stored: Any) -> bool:
+def means_same(argument: Any, stored: Any) -> bool:
     """Whether a stored value equals the given value, exactly or by a float's digits.
 
     Args:
         given: One of `VALUES`.
         stored: As Arrow reads it.
     """
-    one, other = meaning(given), meaning(stored)
+    one, other = meaning(argument), meaning(stored)
     if one == other:
         return True
     if one[0] == "date" and other[0] in ("local", "instant"):
         return bool((one[1] - date(1970, 1, 1).toordinal()) * 86_400 * 10**9 == other[1])
     if one[0] == other[0] == "number":
-        return _is_short(given, stored) or not _digits(given).isdisjoint(_digits(stored))
+        return _is_short(argument, stored) or not _digits(argument).isdisjoint(_digits(stored))
     return False
 
 
-def _is_short(given: Any, stored: Any) -> bool:
+def _is_short(argument: Any, stored: Any) -> bool:
     """Whether a float of 16 or 32 bits equals the stored number rounded to that width."""
-    if isinstance(given, pa.Scalar) and given.type in (pa.float16(), pa.float32()):
-        given = (np.float16 if given.type == pa.float16() else np.float32)(given.as_py())
-    is_short = isinstance(given, np.float16 | np.float32)
-    return is_short and bool(type(given)(float(stored.as_py())) == given)
+    if isinstance(argument, pa.Scalar) and argument.type in (pa.float16(), pa.float32()):
+        argument = (np.float16 if argument.type == pa.float16() else np.float32)(argument.as_py())
+    is_short = isinstance(argument, np.float16 | np.float32)
+    return is_short and bool(type(argument)(float(stored.as_py())) == argument)
 
 
 def meaning(value: Any) -> Meaning:

@@ -53,7 +53,7 @@ class Task:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Told:
+class Write:
     """The outcome of one commit, as its writer saw it."""
 
     writer: int
@@ -72,19 +72,19 @@ class Told:
 class Race:
     """The outcome of a race."""
 
-    told: Sequence[Told]
+    writes: Sequence[Write]
     injected: Counter[str]
     seconds: float
 
     def __str__(self) -> str:
-        acknowledged = [told for told in self.told if told.is_acknowledged]
-        seconds = [told.seconds for told in acknowledged]
+        acknowledged = [write for write in self.writes if write.is_acknowledged]
+        seconds = [write.seconds for write in acknowledged]
         return (
             f"{len(acknowledged)} commits acknowledged in {self.seconds:.0f} s "
             f"({len(acknowledged) / self.seconds:.1f} a second), median {_ms(seconds)} ms, worst "
-            f"{max(seconds) * 1000:.0f} ms; {len(self.told) - len(acknowledged)} left unknown; "
-            f"{sum(told.tries - 1 for told in self.told)} writes failed and were run again, "
-            f"{sum(told.attempts - 1 for told in acknowledged)} versions tried in vain; "
+            f"{max(seconds) * 1000:.0f} ms; {len(self.writes) - len(acknowledged)} left unknown; "
+            f"{sum(write.tries - 1 for write in self.writes)} writes failed and were run again, "
+            f"{sum(write.attempts - 1 for write in acknowledged)} versions tried in vain; "
             f"{self.injected.total()} faults"
         )
 
@@ -130,7 +130,7 @@ def race(
     assert [p.returncode for p in processes] == [0] * writers, [error for _, error in outputs]
     lines = [[json.loads(line) for line in out.splitlines()] for out, _ in outputs]
     return Race(
-        told=[Told(**line) for of_one in lines for line in of_one[:-1]],
+        writes=[Write(**line) for of_one in lines for line in of_one[:-1]],
         injected=sum((Counter(of_one[-1]) for of_one in lines), Counter()),
         seconds=seconds,
     )
@@ -138,8 +138,8 @@ def race(
 
 def check(race: Race, log: DeltaLog) -> None:
     """Assert that acknowledged commits exist once, unknown commits at most once, and no others."""
-    acknowledged = {(t.writer, t.number) for t in race.told if t.is_acknowledged}
-    unknown = {(t.writer, t.number) for t in race.told if not t.is_acknowledged}
+    acknowledged = {(t.writer, t.number) for t in race.writes if t.is_acknowledged}
+    unknown = {(t.writer, t.number) for t in race.writes if not t.is_acknowledged}
     latest = log.snapshot().version
     commits = list(log.commits(0))
     assert [commit.version for commit in commits] == list(range(latest + 1))
@@ -159,7 +159,7 @@ def rows_of(writer: int, number: int) -> list[str]:
     return [f"{writer}/{number}/{k}" for k in range(ROWS_OF_A_COMMIT)]
 
 
-def write(log: DeltaLog, task: Task, number: int, chance: random.Random) -> Told:
+def write(log: DeltaLog, task: Task, number: int, chance: random.Random) -> Write:
     """Write until the commit is acknowledged; leave half of the unknown outcomes unknown.
 
     Every other write is impatient: it tries one version once, so more outcomes are unknown.
@@ -180,7 +180,7 @@ def write(log: DeltaLog, task: Task, number: int, chance: random.Random) -> Told
             continue
         else:
             is_acknowledged, attempts = True, result.attempts
-    return Told(
+    return Write(
         writer=task.writer,
         number=number,
         is_acknowledged=is_acknowledged,

@@ -204,7 +204,7 @@ def replayed(root: Path, version: int) -> dict[str, Any]:
     bins = [0] * len(BOUNDARIES)
     for size in sizes.values():
         bins[bisect_right(BOUNDARIES, size) - 1] += 1
-    said = json.loads((root / "_delta_log" / checksum_name(version)).read_text())
+    recorded = json.loads((root / "_delta_log" / checksum_name(version)).read_text())
     expected: dict[str, Any] = {
         "numFiles": len(sizes),
         "tableSizeBytes": sum(sizes.values()),
@@ -212,15 +212,15 @@ def replayed(root: Path, version: int) -> dict[str, Any]:
         "metadata": _present(last["metaData"]),
         "domainMetadata": [],
     }
-    if "txnId" in said:
+    if "txnId" in recorded:
         expected["txnId"] = last["commitInfo"]["txnId"]
-    if "setTransactions" in said:
-        by_app = {txn["appId"]: txn for txn in said["setTransactions"]}
+    if "setTransactions" in recorded:
+        by_app = {txn["appId"]: txn for txn in recorded["setTransactions"]}
         assert {app: _present(txn) for app, txn in last["txn"].items()} == by_app
-    if "fileSizeHistogram" in said:
-        assert said["fileSizeHistogram"]["fileCounts"] == bins
-        assert sum(said["fileSizeHistogram"]["totalBytes"]) == sum(sizes.values())
-    return {name: value for name, value in expected.items() if name in said}
+    if "fileSizeHistogram" in recorded:
+        assert recorded["fileSizeHistogram"]["fileCounts"] == bins
+        assert sum(recorded["fileSizeHistogram"]["totalBytes"]) == sum(sizes.values())
+    return {name: value for name, value in expected.items() if name in recorded}
 
 
 def _present(body: Mapping[str, Any]) -> dict[str, Any]:

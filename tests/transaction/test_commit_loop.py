@@ -102,8 +102,8 @@ def test_what_follows_a_commit_knows_it_even_if_its_answer_was_lost(tmp_path: Pa
     prepared(log).commit(operation="WRITE")
     log_directory = tmp_path / "_delta_log"
     line = (log_directory / f"{1:020d}.json").read_text().splitlines()[0]
-    said = json.loads((log_directory / f"{1:020d}.crc").read_text())
-    assert said["txnId"] == json.loads(line)["commitInfo"]["txnId"]
+    recorded = json.loads((log_directory / f"{1:020d}.crc").read_text())
+    assert recorded["txnId"] == json.loads(line)["commitInfo"]["txnId"]
 
 
 def test_a_store_without_room_is_reported_and_nothing_is_committed(tmp_path: Path) -> None:
@@ -123,7 +123,7 @@ def test_a_store_that_stays_silent_leaves_the_outcome_unknown(tmp_path: Path) ->
     assert txn.may_be_committed
 
 
-def test_a_transaction_waits_by_the_pace_that_it_was_given(tmp_path: Path) -> None:
+def test_a_transaction_waits_as_its_retry_settings_say(tmp_path: Path) -> None:
     log, _ = table(tmp_path, lost_request)
     by_share = {}
     for share in (0.5, 1.0):
@@ -172,7 +172,7 @@ def test_an_outcome_that_cannot_be_read_is_unknown(tmp_path: Path) -> None:
     assert json.loads(line)["commitInfo"]["txnId"] == caught.value.txn_id
 
 
-def test_a_lost_race_is_told_and_the_next_version_taken(tmp_path: Path) -> None:
+def test_a_lost_race_is_reported_and_the_next_version_taken(tmp_path: Path) -> None:
     log, _ = table(tmp_path)
     events: list[Event] = []
     slow = begin(log, pace=WITHOUT_WAITING, on_event=events.append)
@@ -271,7 +271,7 @@ def test_a_twin_that_commits_first_makes_ours_done(tmp_path: Path) -> None:
     assert live_paths(log) == {"old.parquet", "0.parquet"}
 
 
-def test_an_overtaken_run_is_told_so_before_and_in_the_race(tmp_path: Path) -> None:
+def test_an_overtaken_run_is_refused_before_and_in_the_race(tmp_path: Path) -> None:
     log, _ = table(tmp_path)
     stale = begin(log, pace=WITHOUT_WAITING)
     stale.stage(stage_files(add("stale.parquet")))
@@ -309,7 +309,7 @@ def test_two_rearrangements_of_one_file_conflict(tmp_path: Path) -> None:
         both[1].commit(operation="OPTIMIZE")
 
 
-def test_a_hook_that_fails_is_reported_and_the_commit_stands(tmp_path: Path) -> None:
+def test_a_hook_that_fails_is_reported_and_the_commit_is_kept(tmp_path: Path) -> None:
     log, _ = table(tmp_path)
 
     def broken(_committed: object) -> None:
@@ -387,19 +387,19 @@ def test_a_long_transaction_whose_outcome_is_unknown_keeps_its_files(tmp_path: P
     ("failing", "expected"),
     [pytest.param(full_disk, 3, id="a full disk"), pytest.param(lost_request, 8, id="silence")],
 )
-def test_a_store_that_goes_on_failing_is_not_asked_for_ever(
+def test_a_store_that_keeps_failing_is_not_retried_forever(
     tmp_path: Path, failing: Callable[..., None], expected: int
 ) -> None:
-    asked: list[str] = []
+    requests: list[str] = []
 
     def create(inner: Storage, path: str, data: bytes) -> None:
-        asked.append(path)
+        requests.append(path)
         failing(inner, path, data)
 
     log, _ = table(tmp_path, create)
     with pytest.raises((StorageError, CommitStateUnknownError)):
         prepared(log).commit(operation="WRITE")
-    assert len(asked) == expected
+    assert len(requests) == expected
 
 
 def test_the_only_attempt_may_leave_the_outcome_unknown(tmp_path: Path) -> None:
@@ -419,7 +419,7 @@ def test_the_time_for_reading_an_outcome_is_limited(tmp_path: Path) -> None:
     assert storage.unreadable_times == 2
 
 
-def says_it_exists(_inner: Storage, path: str, _data: bytes) -> None:
+def reports_existing(_inner: Storage, path: str, _data: bytes) -> None:
     raise FileExistsError(path)
 
 
@@ -428,7 +428,7 @@ def torn(inner: Storage, path: str, _data: bytes) -> None:
     raise StorageError(path, "created", "the connection was reset")
 
 
-@pytest.mark.parametrize("create", [says_it_exists, torn])
+@pytest.mark.parametrize("create", [reports_existing, torn])
 def test_a_store_that_contradicts_itself_leaves_the_outcome_unknown(
     tmp_path: Path, create: Callable[..., None]
 ) -> None:

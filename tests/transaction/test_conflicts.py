@@ -237,7 +237,7 @@ def test_each_of_what_was_read_counts(tmp_path: Path, mode: Mode, reads: tuple[i
 
 @pytest.mark.parametrize("stored", ["a b.parquet", "a%20b.parquet", "./a%20b.parquet", "absolute"])
 @pytest.mark.parametrize("is_removed_by_us", [True, False])
-def test_a_file_is_known_again_however_its_path_is_spelt(
+def test_a_file_is_recognized_by_any_spelling_of_its_path(
     tmp_path: Path, stored: str, is_removed_by_us: bool
 ) -> None:
     log = write_log(tmp_path, [[add("a%20b.parquet")]])

@@ -182,7 +182,9 @@ COMMIT_NOTHING = {
 }
 
 
-def _said(operation: str, /, metrics: Mapping[str, int] | None = None, **parameters: Any) -> Json:
+def _expected(
+    operation: str, /, metrics: Mapping[str, int] | None = None, **parameters: Any
+) -> Json:
     """Operation, parameters and metrics of a commit; lists and objects are JSON texts."""
     texts = {
         name: json.dumps(value, separators=(",", ":")) if isinstance(value, list | dict) else value
@@ -192,7 +194,7 @@ def _said(operation: str, /, metrics: Mapping[str, int] | None = None, **paramet
 
 
 def _created(operation: str, *cluster_by: str) -> Json:
-    return _said(
+    return _expected(
         operation,
         partitionBy=[],
         clusterBy=list(cluster_by),
@@ -203,7 +205,7 @@ def _created(operation: str, *cluster_by: str) -> Json:
 
 
 def _set(name: str, value: str) -> Json:
-    return _said("SET TBLPROPERTIES", properties={name: value})
+    return _expected("SET TBLPROPERTIES", properties={name: value})
 
 
 def _field(
@@ -213,11 +215,11 @@ def _field(
 
 
 def _changed(field: Json) -> Json:
-    return _said("CHANGE COLUMN", column=field)
+    return _expected("CHANGE COLUMN", column=field)
 
 
 def _added(field: Json) -> Json:
-    return _said("ADD COLUMNS", columns=[{"column": field}])
+    return _expected("ADD COLUMNS", columns=[{"column": field}])
 
 
 def _written(
@@ -228,7 +230,7 @@ def _written(
     metrics = {"numFiles": files, "numOutputRows": rows}
     if removed:
         metrics["numRemovedFiles"] = removed
-    return _said("WRITE", metrics, mode=mode, partitionBy=list(by), **more)
+    return _expected("WRITE", metrics, mode=mode, partitionBy=list(by), **more)
 
 
 def _deleted(*, files: int, vectors: int) -> Json:
@@ -242,7 +244,7 @@ def _deleted(*, files: int, vectors: int) -> Json:
         "numDeletionVectorsRemoved": 0,
         "numDeletionVectorsUpdated": 0,
     }
-    return _said("DELETE", metrics, predicate=["`id` = 1"])
+    return _expected("DELETE", metrics, predicate=["`id` = 1"])
 
 
 def _optimized(*zorder_by: str) -> Json:
@@ -253,7 +255,7 @@ def _optimized(*zorder_by: str) -> Json:
         "numAddedFiles": 2,
         "numDeletionVectorsRemoved": 0,
     }
-    return _said(
+    return _expected(
         "OPTIMIZE",
         metrics,
         predicate=[],
@@ -264,14 +266,14 @@ def _optimized(*zorder_by: str) -> Json:
     )
 
 
-SAID: Mapping[str, Json] = {
+COMMIT_INFO: Mapping[str, Json] = {
     "create table": _created("CREATE TABLE"),
     "create table clustered": _created("CREATE TABLE", "id"),
     "create or replace table": _created("CREATE OR REPLACE TABLE"),
-    "rename table": _said("UPDATE TABLE METADATA", metadataUpdate={"name": "orders"}),
+    "rename table": _expected("UPDATE TABLE METADATA", metadataUpdate={"name": "orders"}),
     "comment on table": _set("comment", "What was sold."),
     "set properties": _set("owner", "me"),
-    "unset properties": _said("UNSET TBLPROPERTIES", properties=["owner"], ifExists=True),
+    "unset properties": _expected("UNSET TBLPROPERTIES", properties=["owner"], ifExists=True),
     "switch in-commit timestamps on": _set("delta.enableInCommitTimestamps", "true"),
     "switch row tracking on": _set("delta.enableRowTracking", "true"),
     "upgrade to column mapping": _set("delta.columnMapping.mode", "name"),
@@ -283,9 +285,9 @@ SAID: Mapping[str, Json] = {
             {"delta.columnMapping.id": 7, "delta.columnMapping.physicalName": "col-*"},
         )
     ),
-    "rename column": _said("RENAME COLUMN", oldColumnPath="p", newColumnPath="part"),
-    "drop columns": _said("DROP COLUMNS", columns=["v", "s.x"]),
-    "reorder columns": _said(
+    "rename column": _expected("RENAME COLUMN", oldColumnPath="p", newColumnPath="part"),
+    "drop columns": _expected("DROP COLUMNS", columns=["v", "s.x"]),
+    "reorder columns": _expected(
         "REPLACE COLUMNS",
         columns=[
             _field("v", "double"),
@@ -297,23 +299,25 @@ SAID: Mapping[str, Json] = {
     "comment on column": _changed(_field("s.x", "long", {"comment": "one"})),
     "set default": _changed(_field("v", "double", {"CURRENT_DEFAULT": "0.0"})),
     "widen a type": _changed(_field("id", "decimal(22,0)")),
-    "cluster by": _said("CLUSTER BY", oldClusteringColumns="", newClusteringColumns="id"),
-    "add constraint": _said("ADD CONSTRAINT", name="positive", expr="id > 0"),
-    "drop constraint": _said("DROP CONSTRAINT", name="positive", expr="id > 0", existed="true"),
+    "cluster by": _expected("CLUSTER BY", oldClusteringColumns="", newClusteringColumns="id"),
+    "add constraint": _expected("ADD CONSTRAINT", name="positive", expr="id > 0"),
+    "drop constraint": _expected("DROP CONSTRAINT", name="positive", expr="id > 0", existed="true"),
     "set not null": _changed(_field("id", "long", nullable=False)),
     "drop not null": _changed(_field("id", "long")),
     "add feature": _set("delta.feature.domainMetadata", "supported"),
-    "drop feature": _said("DROP FEATURE", featureName="inCommitTimestamp", truncateHistory=False),
-    "drop V2 checkpoints with their history": _said(
+    "drop feature": _expected(
+        "DROP FEATURE", featureName="inCommitTimestamp", truncateHistory=False
+    ),
+    "drop V2 checkpoints with their history": _expected(
         "DROP FEATURE", featureName="v2Checkpoint", truncateHistory=True
     ),
-    "drop deletion vectors with their history": _said(
+    "drop deletion vectors with their history": _expected(
         "DROP FEATURE", featureName="deletionVectors", truncateHistory=True
     ),
-    "upgrade protocol": _said(
+    "upgrade protocol": _expected(
         "UPGRADE PROTOCOL", newProtocol={"minReaderVersion": 2, "minWriterVersion": 5}
     ),
-    "backfill statistics": _said(
+    "backfill statistics": _expected(
         "COMPUTE STATS", {"numFilesScanned": 4, "numDescribedFiles": 4}, predicate=[]
     ),
     "write, mode append": _written("Append", 2),
@@ -332,7 +336,7 @@ SAID: Mapping[str, Json] = {
     "write, mode ignore": _written("Ignore", 2, by=()),
     "delete": _deleted(files=1, vectors=0),
     "delete by a vector": _deleted(files=0, vectors=1),
-    "update": _said(
+    "update": _expected(
         "UPDATE",
         {
             "numRemovedFiles": 1,
@@ -343,7 +347,7 @@ SAID: Mapping[str, Json] = {
         },
         predicate=["id = 1"],
     ),
-    "merge": _said(
+    "merge": _expected(
         "MERGE",
         {
             "numSourceRows": 4,
@@ -371,7 +375,7 @@ SAID: Mapping[str, Json] = {
         notMatchedPredicates=[{"actionType": "insert"}],
         notMatchedBySourcePredicates=[{"actionType": "delete", "predicate": "target.id = 4"}],
     ),
-    "convert": _said(
+    "convert": _expected(
         "CONVERT",
         {"numConvertedFiles": 1},
         numFiles=1,
@@ -379,7 +383,7 @@ SAID: Mapping[str, Json] = {
         collectStats=True,
         sourceFormat="parquet",
     ),
-    "shallow clone": _said(
+    "shallow clone": _expected(
         "CLONE",
         {"sourceNumOfFiles": 4, "numRemovedFiles": 0, "numCopiedFiles": 0},
         source="/table",
@@ -387,7 +391,7 @@ SAID: Mapping[str, Json] = {
     ),
     "optimize": _optimized(),
     "optimize, Z-order": _optimized("id"),
-    "purge": _said(
+    "purge": _expected(
         "REORG",
         {
             "numFiles": 1,
@@ -399,14 +403,14 @@ SAID: Mapping[str, Json] = {
         predicate=[],
         applyPurge=True,
     ),
-    "restore": _said(
+    "restore": _expected(
         "RESTORE",
         {"numOfFilesAfterRestore": 2, "numRemovedFiles": 2, "numRestoredFiles": 0},
         version=0,
         timestamp=None,
     ),
-    "revert": _said("REVERT", {"numRemovedFiles": 2, "numRestoredFiles": 0}, version=1),
-    "repair": _said(
+    "revert": _expected("REVERT", {"numRemovedFiles": 2, "numRestoredFiles": 0}, version=1),
+    "repair": _expected(
         "FSCK",
         {
             "numFilesScanned": 4,
@@ -416,7 +420,7 @@ SAID: Mapping[str, Json] = {
             "numDescribedFiles": 0,
         },
     ),
-    "vacuum": _said(
+    "vacuum": _expected(
         "VACUUM END", {"numDeletedFiles": 1, "numVacuumedDirectories": 3}, status="COMPLETED"
     ),
 }
@@ -485,7 +489,7 @@ def test_no_operation_is_left_out() -> None:
         if inspect.isfunction(function) and not function.__name__.startswith("plan_")
     }
     assert public == {each.function for each in OPERATIONS.values()} | COMMIT_NOTHING
-    assert OPERATIONS.keys() == SAID.keys()
+    assert OPERATIONS.keys() == COMMIT_INFO.keys()
 
 
 @pytest.mark.parametrize("name", OPERATIONS)
@@ -504,8 +508,8 @@ def test_the_commit_says_what_it_did(tmp_path: Path, name: str) -> None:
         for key, value in info["operationMetrics"].items()
         if not _DEPENDS_ON_BYTES.search(key)
     }
-    said = {"operation": info["operation"], "parameters": parameters, "metrics": metrics}
-    assert said == SAID[name]
+    recorded = {"operation": info["operation"], "parameters": parameters, "metrics": metrics}
+    assert recorded == COMMIT_INFO[name]
     assert info.get("readVersion", -1) == log.snapshot().version - 1
     assert info["isBlindAppend"] is (name in BLIND)
     assert info["isolationLevel"] == ("SnapshotIsolation" if name in REARRANGE else "Serializable")
@@ -606,7 +610,7 @@ def test_an_append_only_table_takes_what_removes_no_row(tmp_path: Path, name: st
 
 
 @pytest.mark.parametrize(
-    ("name", "operation", "asked"),
+    ("name", "operation", "requested"),
     [
         ("repair", repair, {"remove_missing": True}),
         ("restore", restore, {"version": 0}),
@@ -615,12 +619,12 @@ def test_an_append_only_table_takes_what_removes_no_row(tmp_path: Path, name: st
     ids=["repair", "restore", "revert"],
 )
 def test_an_append_only_table_refuses_a_dry_run_alike(
-    tmp_path: Path, name: str, operation: Callable[..., Any], asked: Json
+    tmp_path: Path, name: str, operation: Callable[..., Any], requested: Json
 ) -> None:
     log = table_of(tmp_path, name)
     ddl.set_properties(log, {"delta.appendOnly": "true"})
     with pytest.raises(InvalidRequestError, match="append-only"):
-        operation(log, **asked, dry_run=True)
+        operation(log, **requested, dry_run=True)
 
 
 def test_a_table_that_was_append_only_is_not_restored_to_fewer_rows(tmp_path: Path) -> None:

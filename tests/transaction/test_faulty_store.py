@@ -12,7 +12,7 @@ from tests.support.tables import rows, rows_by_deltalake
 
 def test_every_acknowledged_commit_is_there_once_whatever_the_store_does(tmp_path: Path) -> None:
     ran = race(str(tmp_path / "t"), {}, writers=2, commits=30, seed=1)
-    assert len(ran.told) == 60
+    assert len(ran.writes) == 60
     assert ran.injected["lost request of create"]
     assert ran.injected["lost answer of create"]
     log = DeltaLog(tmp_path / "t")

@@ -202,13 +202,13 @@ def test_no_storage_call_of_a_hook_that_fails_fails_the_commit(
         result = txn.commit(operation="WRITE")
         assert result.version == 6
         # The failure has no remedy, and needs none.
-        told = [event.hook for event in events if isinstance(event, HookFailed)]
-        assert len(told) == len(result.failed_hooks) <= 1
+        reported_events = [event.hook for event in events if isinstance(event, HookFailed)]
+        assert len(reported_events) == len(result.failed_hooks) <= 1
         assert_whole(table)
 
 
 @pytest.mark.parametrize("moment", ["before", pytest.param("after", marks=pytest.mark.full)])
-def test_an_interrupt_in_a_hook_says_that_the_commit_stands(
+def test_an_interrupt_in_a_hook_says_that_the_commit_succeeded(
     root: Path, moment: Literal["before", "after"]
 ) -> None:
     for call, table in hook_calls(root):
@@ -295,7 +295,7 @@ def test_the_rows_are_what_other_engines_read(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("of", [Committed, HookFailed])
-def test_what_a_listener_raises_after_the_commit_says_that_it_stands(
+def test_an_error_of_a_listener_after_the_commit_says_that_it_succeeded(
     tmp_path: Path, of: type[Committed] | type[HookFailed]
 ) -> None:
     def failing_hook(_committed: CommittedVersion) -> None:

@@ -107,10 +107,10 @@ def switch(log: DeltaLog, value: str) -> None:
     txn.commit(operation="SET TBLPROPERTIES")
 
 
-def said_of_first(log: DeltaLog) -> tuple[str, str]:
-    said = log.snapshot().metadata.configuration
+def checksum_of_first(log: DeltaLog) -> tuple[str, str]:
+    recorded = log.snapshot().metadata.configuration
     names = ("EnablementVersion", "EnablementTimestamp")
-    version, time = (said[f"delta.inCommitTimestamp{name}"] for name in names)
+    version, time = (recorded[f"delta.inCommitTimestamp{name}"] for name in names)
     return version, time
 
 
@@ -121,7 +121,7 @@ def test_they_can_be_switched_on_later_on(tmp_path: Path) -> None:
     da.write(log, ids(2))
     infos = [line["commitInfo"] for line in first_lines(tmp_path)]
     assert ["inCommitTimestamp" in info for info in infos] == [False, True, True]
-    assert said_of_first(log) == ("1", str(infos[1]["inCommitTimestamp"]))
+    assert checksum_of_first(log) == ("1", str(infos[1]["inCommitTimestamp"]))
     assert infos[1]["inCommitTimestamp"] < infos[2]["inCommitTimestamp"]
     times = [entry.timestamp_ms for entry in log.history()]
     assert times == sorted(times, reverse=True)
@@ -133,7 +133,7 @@ def test_they_count_from_where_they_were_switched_on_last(tmp_path: Path) -> Non
     switch(log, "false")
     da.write(log, ids(2))
     switch(log, "true")
-    assert said_of_first(log)[0] == "3"
+    assert checksum_of_first(log)[0] == "3"
 
 
 def test_the_version_is_right_where_a_race_was_lost(tmp_path: Path) -> None:
@@ -143,7 +143,7 @@ def test_the_version_is_right_where_a_race_was_lost(tmp_path: Path) -> None:
     txn.set_properties(ENABLED)
     da.write(log, ids(2))
     assert txn.commit(operation="SET TBLPROPERTIES").version == 2
-    assert said_of_first(log)[0] == "2"
+    assert checksum_of_first(log)[0] == "2"
 
 
 def test_the_first_time_is_after_the_commit_before(tmp_path: Path) -> None:
@@ -153,7 +153,7 @@ def test_the_first_time_is_after_the_commit_before(tmp_path: Path) -> None:
     later = system_clock() + DAY_MS
     os.utime(file, ns=(later * 1_000_000, later * 1_000_000))
     switch(log, "true")
-    assert int(said_of_first(log)[1]) == later + 1
+    assert int(checksum_of_first(log)[1]) == later + 1
 
 
 def test_a_commit_before_ours_that_is_gone_is_an_error(tmp_path: Path) -> None:

@@ -123,7 +123,7 @@ def test_a_change_of_metadata_tolerates_no_blind_append_to_what_it_read(tmp_path
         txn.commit(operation="SET TBLPROPERTIES")
 
 
-def only_said(txn: Transaction) -> None:
+def only_recorded(txn: Transaction) -> None:
     txn.set_transaction(("app", 1))
 
 
@@ -134,7 +134,7 @@ def also_set(txn: Transaction) -> None:
     txn.stage(rearranged(txn.log, 1))
 
 
-@pytest.mark.parametrize("what", [only_said, also_set])
+@pytest.mark.parametrize("what", [only_recorded, also_set])
 def test_only_what_rearranges_and_no_more_tolerates_all_appends(
     tmp_path: Path, what: Callable[[Transaction], None]
 ) -> None:

@@ -37,7 +37,7 @@ def schema_with(**field_metadata: Any) -> str:
     return json.dumps({"type": "struct", "fields": [field]})
 
 
-ASKS: Mapping[str, tuple[Protocol, dict[str, Any]]] = {
+REQUESTS: Mapping[str, tuple[Protocol, dict[str, Any]]] = {
     **{
         f.name: (with_feature(f.name), {})
         for f in FEATURES
@@ -68,13 +68,13 @@ def contents(root: Path) -> dict[Path, bytes]:
 @pytest.mark.parametrize(
     ("ask", "write"),
     [
-        *((ask, "append") for ask in ASKS),
+        *((ask, "append") for ask in REQUESTS),
         *(("a feature of the future", write) for write in WRITES if write != "append"),
     ],
 )
 def test_nothing_is_written_where_a_rule_is_not_known(tmp_path: Path, ask: str, write: str) -> None:
     log = DeltaLog(tmp_path)
-    protocol, changes = ASKS[ask]
+    protocol, changes = REQUESTS[ask]
     files = [add("a.parquet"), add("b.parquet")]
     create_commit(log.storage, log.log_directory, 0, [protocol, metadata(**changes), *files])
     before = contents(tmp_path)
@@ -99,14 +99,14 @@ def test_what_only_another_engine_writes_is_refused_in_the_commit_that_makes_it(
     row = Feature(name="sparkling", written_by=frozenset({"spark"}))
     for module in (features, table_properties):
         monkeypatch.setattr(module, "FEATURES", (*FEATURES, row))
-    asked, rows = {"delta.feature.sparkling": "supported"}, pa.table({"id": [1]})
+    requested, rows = {"delta.feature.sparkling": "supported"}, pa.table({"id": [1]})
     with pytest.raises(UnsupportedFeatureError, match="sparkling"):
-        da.write(tmp_path, rows, configuration=asked)
+        da.write(tmp_path, rows, configuration=requested)
     assert not contents(tmp_path)
     da.write(tmp_path, rows)
     before = contents(tmp_path)
     transaction = begin(DeltaLog(tmp_path))
-    transaction.set_properties(asked)
+    transaction.set_properties(requested)
     with pytest.raises(UnsupportedFeatureError, match="sparkling"):
         da.stage_write(transaction, rows)
     assert contents(tmp_path) == before

@@ -96,7 +96,7 @@ def test_a_commit_to_a_table_that_was_deleted_leaves_nothing(log: DeltaLog) -> N
         pytest.param("after", "committed as version 1 went with it", id="after"),
     ],
 )
-def test_a_table_replaced_at_the_moment_of_a_commit_is_told(
+def test_a_table_replaced_at_the_moment_of_a_commit_is_reported(
     log: DeltaLog, moment: Literal["before", "after"], consequence: str
 ) -> None:
     done: list[str] = []
@@ -169,19 +169,19 @@ def test_a_table_whose_files_were_copied_back_is_the_same(log: DeltaLog) -> None
     assert snapshot.refresh().version == 1
 
 
-def test_a_commit_asks_the_store_twice_whether_the_table_is_the_same(log: DeltaLog) -> None:
-    asked: list[str] = []
+def test_a_commit_checks_twice_that_the_table_is_the_same(log: DeltaLog) -> None:
+    requests: list[str] = []
 
     def on_call(_number: int, method: str, path: str, when: Literal["before", "after"]) -> None:
         if method == "stat" and when == "before":
-            asked.append(path)
+            requests.append(path)
 
     transaction = begin(DeltaLog(log.uri, storage=CountingStorage(log.storage, on_call)))
     staged_append(transaction)
-    asked.clear()
+    requests.clear()
     transaction.commit(operation="WRITE")
 
-    assert asked == ["_delta_log/00000000000000000000.json"] * 2
+    assert requests == ["_delta_log/00000000000000000000.json"] * 2
 
 
 @pytest.mark.parametrize(
@@ -192,16 +192,14 @@ def test_a_commit_asks_the_store_twice_whether_the_table_is_the_same(log: DeltaL
         pytest.param(MemoryError(), id="no memory"),
     ],
 )
-def test_a_commit_stands_where_the_store_does_not_tell_of_the_table(
-    log: DeltaLog, error: Exception
-) -> None:
+def test_a_commit_is_kept_if_the_store_does_not_answer(log: DeltaLog, error: Exception) -> None:
     transaction = begin(_failing_after_commit(log, error))
     staged_append(transaction)
 
     assert transaction.commit(operation="WRITE").version == 1
 
 
-def test_an_interrupt_after_a_commit_says_that_it_stands(log: DeltaLog) -> None:
+def test_an_interrupt_after_a_commit_says_that_it_succeeded(log: DeltaLog) -> None:
     transaction = begin(_failing_after_commit(log, KeyboardInterrupt()))
     staged_append(transaction)
 
@@ -225,7 +223,7 @@ def _failing_after_commit(log: DeltaLog, error: BaseException) -> DeltaLog:
     return DeltaLog(log.uri, storage=CountingStorage(log.storage, on_call))
 
 
-def test_a_first_commit_that_was_cleaned_up_meanwhile_stands(tmp_path: Path) -> None:
+def test_a_first_commit_that_was_cleaned_up_meanwhile_is_kept(tmp_path: Path) -> None:
     def go_on(committed: CommittedVersion) -> None:
         da.write(tmp_path, pa.table({"id": [2]}))
         create_checkpoint(DeltaLog(tmp_path))
@@ -235,7 +233,7 @@ def test_a_first_commit_that_was_cleaned_up_meanwhile_stands(tmp_path: Path) -> 
     assert sorted(da.to_table(tmp_path)["id"].to_pylist()) == [1, 2]
 
 
-def test_a_table_that_is_made_again_just_after_its_first_commit_is_told_of(tmp_path: Path) -> None:
+def test_a_table_that_is_replaced_just_after_its_first_commit_is_reported(tmp_path: Path) -> None:
     def make_again(committed: CommittedVersion) -> None:
         shutil.rmtree(tmp_path)
         da.write(tmp_path, pa.table({"other": ["x"]}))

@@ -42,7 +42,7 @@ def test_a_new_table_has_the_lowest_protocol_that_its_columns_allow() -> None:
 
 
 @pytest.mark.parametrize(
-    "given",
+    "argument",
     [
         pytest.param(MergeColumns(data_schema=StructType((NAME,))), id="merged columns"),
         pytest.param(
@@ -52,10 +52,10 @@ def test_a_new_table_has_the_lowest_protocol_that_its_columns_allow() -> None:
 )
 @pytest.mark.parametrize("properties", [{}, MODE], ids=["by name", "mapped"])
 def test_data_without_other_columns_leave_the_definition(
-    given: TableChange, properties: dict[str, str]
+    argument: TableChange, properties: dict[str, str]
 ) -> None:
     before = new_table(ID, NAME, **properties)
-    assert change(before, given) is before
+    assert change(before, argument) is before
 
 
 def test_a_merged_column_comes_last_and_gets_the_next_id() -> None:
@@ -87,7 +87,7 @@ def test_a_feature_comes_with_the_columns_that_need_it() -> None:
 
 
 @pytest.mark.parametrize(
-    ("wanted", "said"),
+    ("wanted", "message"),
     [
         pytest.param(
             SetProperties(properties={"delta.constraints.c": "id > 0"}),
@@ -106,8 +106,8 @@ def test_a_feature_comes_with_the_columns_that_need_it() -> None:
         ),
     ],
 )
-def test_a_change_that_does_not_fit_is_refused(wanted: TableChange, said: str) -> None:
-    with pytest.raises(InvalidRequestError, match=said):
+def test_a_change_that_does_not_fit_is_refused(wanted: TableChange, message: str) -> None:
+    with pytest.raises(InvalidRequestError, match=message):
         change(new_table(ID, NAME), wanted)
 
 

@@ -39,7 +39,7 @@ def lose(log: DeltaLog) -> int:
     return version
 
 
-def told_by_append(log: DeltaLog, path: str) -> list[int]:
+def versions_lost_by_append(log: DeltaLog, path: str) -> list[int]:
     """The lost versions that an append reports."""
     events: list[Event] = []
     append(log, path, on_event=events.append)
@@ -77,12 +77,12 @@ def lose_before_others_commit(log: DeltaLog) -> None:
     ],
     ids=lambda lost: lost.__name__.replace("_", " "),
 )
-def test_the_next_commit_tells_of_it_and_the_one_after_does_not(
+def test_the_next_commit_reports_it_and_later_commits_do_not(
     log: DeltaLog, lost: Callable[[DeltaLog], None]
 ) -> None:
     lost(log)
-    assert told_by_append(log, "next") == [2]
-    assert told_by_append(log, "after") == []
+    assert versions_lost_by_append(log, "next") == [2]
+    assert versions_lost_by_append(log, "after") == []
     assert {"theirs", "next", "after"} <= live_paths(log)
 
 
@@ -100,7 +100,7 @@ def test_it_says_what_to_do_where_nobody_listens(
         assert part in record.getMessage()
 
 
-def test_a_commit_of_maintenance_tells_of_it(log: DeltaLog) -> None:
+def test_a_maintenance_commit_reports_the_lost_commit(log: DeltaLog) -> None:
     lose(log)
     orphan = Path(log.uri) / "orphan.parquet"
     orphan.touch()

@@ -63,7 +63,7 @@ def set_property(root: Path) -> None:
 
 
 @pytest.mark.parametrize("mode", MODES)
-def test_every_mode_makes_the_table_as_it_is_asked_for(tmp_path: Path, mode: Any) -> None:
+def test_every_mode_creates_the_requested_table(tmp_path: Path, mode: Any) -> None:
     result = da.write(
         tmp_path,
         data(1),
@@ -360,7 +360,7 @@ BOTH_SCHEMAS = {"merge_schema": True, "overwrite_schema": True}
 
 
 @pytest.mark.parametrize(
-    ("mode", "options", "says"),
+    ("mode", "options", "message"),
     [
         ("upsert", {}, "mode 'upsert' is unknown; choose append, overwrite, error, ignore"),
         ("overwrite", {"partition_overwrite_mode": "some"}, "'some' is unknown; choose static or"),
@@ -377,13 +377,13 @@ BOTH_SCHEMAS = {"merge_schema": True, "overwrite_schema": True}
     ],
 )
 def test_words_that_make_no_sense_are_refused(
-    tmp_path: Path, mode: Any, options: dict[str, Any], says: str
+    tmp_path: Path, mode: Any, options: dict[str, Any], message: str
 ) -> None:
     da.write(tmp_path, data(1), partition_by=["p"])
     before = data_files(tmp_path)
     with pytest.raises(InvalidRequestError) as refused:
         da.write(tmp_path, data(2), mode, **options)
-    assert says in str(refused.value)
+    assert message in str(refused.value)
     assert (ids(tmp_path), data_files(tmp_path)) == ([1], before)
 
 
@@ -391,7 +391,7 @@ LOCAL_TIMES = pa.table({"id": [1], "p": ["a"], "t": pa.array([0], pa.timestamp("
 
 
 @pytest.mark.parametrize(
-    ("new", "options", "says"),
+    ("new", "options", "message"),
     [
         (pa.table({"id": [1], "n": [1], "N": [2]}), {"merge_schema": True}, "same name but for"),
         (pa.table({"id": [1], "a b": [1]}), {"merge_schema": True}, "'a b' has a character"),
@@ -406,17 +406,17 @@ LOCAL_TIMES = pa.table({"id": [1], "p": ["a"], "t": pa.array([0], pa.timestamp("
     ],
 )
 def test_columns_that_cannot_be_made_are_refused(
-    tmp_path: Path, new: pa.Table, options: dict[str, Any], says: str
+    tmp_path: Path, new: pa.Table, options: dict[str, Any], message: str
 ) -> None:
     da.write(tmp_path, data(1), partition_by=["p"])
     before = data_files(tmp_path)
     with pytest.raises(InvalidRequestError) as refused:
         da.write(tmp_path, new, "overwrite", **options)
-    assert says in str(refused.value)
+    assert message in str(refused.value)
     assert data_files(tmp_path) == before
 
 
-def test_a_constraint_of_a_new_table_is_told_to_other_writers(tmp_path: Path) -> None:
+def test_a_constraint_of_a_new_table_is_visible_to_other_writers(tmp_path: Path) -> None:
     rule = {"delta.constraints.positive": "id > 0"}
     da.write(tmp_path / "t", data(1), configuration=rule)
     assert DeltaLog(tmp_path / "t").snapshot().protocol.min_writer_version == 3

@@ -254,7 +254,7 @@ def test_another_vector_of_a_file_is_one_change_of_it(tmp_path: Path) -> None:
     assert (gone["path"], gone["deletionVector"], gone["dataChange"]) == ("a", None, True)
 
 
-def test_physical_names_stand_in_place_of_logical_ones_in_mapped_tables_only() -> None:
+def test_physical_names_replace_logical_names_in_mapped_tables_only() -> None:
     mapped = {"delta.columnMapping.physicalName": "col-1"}
     schema = StructType((StructField("x", LONG, metadata=mapped),))
     names = [

@@ -98,8 +98,8 @@ def _install(npm: str) -> None:
             [*command, f"azurite@{VERSION}"], check=False, capture_output=True, timeout=600
         )
         if done.returncode:
-            said = done.stderr.decode(errors="replace")
-            raise AzuriteMissingError(f"npm cannot install Azurite: {said[-300:]}")
+            output = done.stderr.decode(errors="replace")
+            raise AzuriteMissingError(f"npm cannot install Azurite: {output[-300:]}")
         with contextlib.suppress(OSError):  # another run was faster
             os.replace(folder, _FOLDER)
     finally:

@@ -41,10 +41,10 @@ class PostgresServer:
 
     def new_database(self) -> str:
         name = f"database_{uuid.uuid4().hex}"
-        self.ask("postgres", f"CREATE DATABASE {name}")
+        self.query("postgres", f"CREATE DATABASE {name}")
         return name
 
-    def ask(self, database: str, query: str, *values: object) -> list[tuple[Any, ...]]:
+    def query(self, database: str, query: str, *values: object) -> list[tuple[Any, ...]]:
         """Run and commit a query; return its rows, if it has any."""
         import psycopg2
 
@@ -138,7 +138,7 @@ def _wait_until_it_answers(
     deadline = time.monotonic() + _LONGEST_START_S
     while time.monotonic() < deadline and process.poll() is None:
         try:
-            server.ask("postgres", "SELECT 1")
+            server.query("postgres", "SELECT 1")
         except psycopg2.OperationalError:
             time.sleep(0.05)
         else:
