@@ -1,8 +1,8 @@
 """Ways to create: the requests that create a file in a kind of store only if it does not exist.
 
 A way must guarantee that of any number of concurrent callers exactly one succeeds, and that no
-reader sees a partial file. Each store promises to honor the condition in its requests; `probe`
-finds stores that ignore it.
+reader sees a partial file. Each store promises to honor the condition in its requests;
+`remote.exclusive` finds stores that ignore it.
 """
 
 from __future__ import annotations

@@ -15,6 +15,9 @@ import secrets
 from delta_ops.errors import InvalidRequestError
 from delta_ops.store_names import names_of
 
+OWN_DIRECTORY = "_delta_ops"
+"""Directory for delta_ops' own files below a table's root; no engine reads it as data."""
+
 _URI = re.compile(r"([A-Za-z][A-Za-z0-9+.\-]+)://(.*)", re.DOTALL)
 _DRIVE = re.compile(r"[A-Za-z]:")
 _SEPARATORS = re.compile(r"[/\\]")

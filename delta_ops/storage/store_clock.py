@@ -7,8 +7,7 @@ the clock of a machine that is ahead, files that are being written would count a
 from __future__ import annotations
 
 from delta_ops.storage.contract import Storage
-from delta_ops.storage.paths import staged_name
-from delta_ops.storage.remote.probe import PROBES
+from delta_ops.storage.paths import OWN_DIRECTORY, staged_name
 
 
 def store_time_ms(storage: Storage) -> int:
@@ -17,7 +16,7 @@ def store_time_ms(storage: Storage) -> int:
     Raises:
         StorageError: The store cannot be written to.
     """
-    path = f"{PROBES}/{staged_name()}"
+    path = f"{OWN_DIRECTORY}/{staged_name()}"
     try:
         storage.replace(path, b"")
         return storage.stat(path).modified_ms

@@ -14,7 +14,7 @@ import pytest
 from delta_ops.errors import StorageError
 from delta_ops.storage import Storage, open_storage
 from delta_ops.storage.backends.azure.create import WAY as AZURE
-from delta_ops.storage.backends.gcs.create import WAY as GCS
+from delta_ops.storage.backends.gcs import WAY as GCS
 from delta_ops.storage.backends.s3.create import WAY as S3
 from delta_ops.storage.create_way import PART_BYTES, Way
 from tests.support.servers.azure import AzureServer

@@ -12,7 +12,7 @@ from delta_ops import DeltaLog
 from delta_ops.errors import InvalidRequestError
 from delta_ops.storage.hadoop import hadoop_store, translate_hadoop_names
 from delta_ops.storage.paths import split_uri
-from delta_ops.storage.remote.options import client_options
+from delta_ops.storage.remote.opening import client_options
 from tests.support.servers.s3 import ACCESS_KEY, SECRET_KEY, S3Server
 
 SECRET = "a-secret-of-the-test"

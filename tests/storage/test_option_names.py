@@ -10,7 +10,7 @@ import pytest
 import delta_ops.arrow as da
 from delta_ops import DeltaLog
 from delta_ops.errors import InvalidRequestError
-from delta_ops.storage.remote.options import client_options
+from delta_ops.storage.remote.opening import client_options
 from tests.cli.test_commands import run
 from tests.support.servers.s3 import ACCESS_KEY, SECRET_KEY, S3Server
 

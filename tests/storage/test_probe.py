@@ -15,10 +15,10 @@ import pytest
 from delta_ops.errors import StorageError, UnsupportedStorageError
 from delta_ops.storage import Storage, open_storage
 from delta_ops.storage.backends.azure.create import WAY as AZURE
-from delta_ops.storage.backends.gcs.create import WAY as GCS
+from delta_ops.storage.backends.gcs import WAY as GCS
 from delta_ops.storage.backends.s3.create import WAY as S3
 from delta_ops.storage.create_way import PART_BYTES, Endpoint, Way
-from delta_ops.storage.remote.probe import honours_put
+from delta_ops.storage.remote.exclusive import honours_put
 from tests.support.forked import call_in_child, needs_fork
 from tests.support.gate import PATIENCE_S, Gate, call_in_thread
 from tests.support.servers.s3 import ACCESS_KEY, SECRET_KEY, Failure, S3Server, kinds

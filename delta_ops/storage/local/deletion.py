@@ -10,11 +10,13 @@ from __future__ import annotations
 import errno
 import logging
 import os
-from collections.abc import Callable, Sequence
-from itertools import islice
+from collections.abc import Callable, Iterable, Sequence
+from itertools import groupby, islice
 
-from delta_ops.storage.local.directories import open_place
+from delta_ops.errors import InvalidRequestError
+from delta_ops.storage.local.directories import open_place, real_directory, real_place
 from delta_ops.storage.local.durability import failure_of, sync_directory, translating
+from delta_ops.storage.paths import validate
 
 logger = logging.getLogger(__name__)
 
@@ -34,7 +36,57 @@ def delete_file(target: str) -> None:
         _was_removed(os.unlink, target)
 
 
-def delete_in(place: str, names: Sequence[str]) -> frozenset[str]:
+def delete_files(root: str, paths: Iterable[str]) -> list[str]:
+    """Delete files below a root; logs the reason for each file that stays.
+
+    Returns:
+        The paths of the files that cannot be deleted.
+    """
+    kept: list[str] = []
+    real_root = os.path.realpath(root)
+    for directory, group in groupby(map(validate, paths), _directory_of):
+        in_directory = list(group)
+        try:
+            place = real_directory(root, real_root, directory)
+        except InvalidRequestError as error:
+            logger.warning("%s", error)
+            kept += in_directory
+            continue
+        start = len(directory) + 1 if directory else 0
+        failed = _delete_in(place, [path[start:] for path in in_directory])
+        kept += (path for path in in_directory if failed and path[start:] in failed)
+    return kept
+
+
+def delete_empty(root: str, directories: Iterable[str], before_ms: int) -> list[str]:
+    """See `Storage.delete_empty`."""
+    changed_ms: dict[str, int] = {}  # times before this call changes anything
+    gone: list[str] = []
+    # Reverse order, so that directories come before their parents.
+    for directory in sorted({d.rstrip("/") for d in directories}, reverse=True):
+        path = directory
+        while path and path not in gone and _was_emptied(root, path, before_ms, changed_ms):
+            gone.append(path)
+            path = _directory_of(path)
+    return gone
+
+
+def _was_emptied(root: str, path: str, before_ms: int, changed_ms: dict[str, int]) -> bool:
+    """Delete the directory if it is empty and unchanged; whether it was deleted."""
+    try:
+        target = real_place(root, os.path.realpath(root), path)
+        for each in (path, _directory_of(path)):
+            if each and each not in changed_ms:
+                changed_ms[each] = os.lstat(os.path.join(root, each)).st_mtime_ns // 1_000_000
+        if changed_ms[path] >= before_ms:
+            return False
+        os.rmdir(target)  # fails for links and for directories with entries
+    except (OSError, InvalidRequestError):
+        return False
+    return True
+
+
+def _delete_in(place: str, names: Sequence[str]) -> frozenset[str]:
     """Delete files of a directory in order; returns the names that cannot be deleted."""
     left: list[str] = []
     try:
@@ -93,3 +145,7 @@ def _was_removed(unlink: Callable[[str], None], place: str) -> bool:
             return False
         raise
     return True
+
+
+def _directory_of(path: str) -> str:
+    return path.rpartition("/")[0]

@@ -22,22 +22,31 @@ from __future__ import annotations
 
 import contextlib
 import errno
-import logging
 import os
 import stat
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from itertools import groupby
 from typing import IO, Any
 
 import pyarrow as pa
 from pyarrow.fs import LocalFileSystem
 
-from delta_ops.errors import InvalidRequestError, StorageError
+from delta_ops.errors import StorageError
 from delta_ops.storage.contract import FileInfo, OnLink, Wanted
 from delta_ops.storage.create_way import file_exists_error
 from delta_ops.storage.failures import reason_of
-from delta_ops.storage.local.deletion import clear_checksum_of, delete_file, delete_in
-from delta_ops.storage.local.directories import open_place
+from delta_ops.storage.local.deletion import (
+    clear_checksum_of,
+    delete_empty,
+    delete_file,
+    delete_files,
+)
+from delta_ops.storage.local.directories import (
+    is_plain,
+    join,
+    open_place,
+    real_directory,
+    real_place,
+)
 from delta_ops.storage.local.durability import (
     directories_upward,
     failure_of,
@@ -50,14 +59,11 @@ from delta_ops.storage.local.durability import (
     write_new_file,
 )
 from delta_ops.storage.local.naming import name_staged_file
-from delta_ops.storage.local.places import is_plain, join, real_directory
 from delta_ops.storage.local.tree import find, list_tree
 from delta_ops.storage.locks import Lock, hold_for_caller
 from delta_ops.storage.paths import is_valid, validate
 from delta_ops.storage.range_cache import KeptRanges
 from delta_ops.storage.ranges import validate_parts, validate_ranges
-
-logger = logging.getLogger(__name__)
 
 _SMALL_BYTES = 1 << 16
 _DISK = LocalFileSystem()
@@ -216,7 +222,7 @@ class LocalStorage:
         self, path: str, write: Callable[[IO[bytes]], None], *, is_durable: bool
     ) -> FileInfo:
         root = self._real_root()
-        target = self._target(path, root)
+        target = real_place(self._root, root, path)
         directory = os.path.dirname(target)
         translate = failure_of(target, "created")
         if os.path.lexists(target):  # checked first: the loser must not delete the checksum
@@ -270,7 +276,7 @@ class LocalStorage:
     def replace(self, path: str, data: bytes) -> None:
         """See `Storage`."""
         root = self._real_root()
-        target = self._target(path, root)
+        target = real_place(self._root, root, path)
         directory = os.path.dirname(target)
         translate = failure_of(target, "replaced")
         with translating(translate):
@@ -310,50 +316,15 @@ class LocalStorage:
 
     def delete(self, path: str) -> None:
         """See `Storage`; empty directories stay."""
-        delete_file(self._target(path, self._real_root()))
+        delete_file(real_place(self._root, self._real_root(), path))
 
     def delete_many(self, paths: Iterable[str]) -> list[str]:
         """See `Storage`; logs why a file could not be deleted."""
-        kept: list[str] = []
-        root = self._real_root()
-        for directory, group in groupby(map(validate, paths), _directory_of):
-            in_directory = list(group)
-            try:
-                place = real_directory(self._root, root, directory)
-            except InvalidRequestError as error:
-                logger.warning("%s", error)
-                kept += in_directory
-                continue
-            start = len(directory) + 1 if directory else 0
-            failed = delete_in(place, [path[start:] for path in in_directory])
-            kept += (path for path in in_directory if failed and path[start:] in failed)
-        return kept
+        return delete_files(self._root, paths)
 
     def delete_empty(self, directories: Iterable[str], before_ms: int) -> list[str]:
         """See `Storage`."""
-        changed_ms: dict[str, int] = {}  # times before this call changes anything
-        gone: list[str] = []
-        # Reverse order, so that directories come before their parents.
-        for directory in sorted({d.rstrip("/") for d in directories}, reverse=True):
-            path = directory
-            while path and path not in gone and self._is_emptied(path, before_ms, changed_ms):
-                gone.append(path)
-                path = path.rpartition("/")[0]
-        return gone
-
-    def _is_emptied(self, path: str, before_ms: int, changed_ms: dict[str, int]) -> bool:
-        """Delete the directory if it is empty and unchanged; whether it was deleted."""
-        try:
-            target = self._target(path, self._real_root())
-            for each in (path, path.rpartition("/")[0]):
-                if each and each not in changed_ms:
-                    changed_ms[each] = _changed_ms(self.locate(each))
-            if changed_ms[path] >= before_ms:
-                return False
-            os.rmdir(target)  # fails for links and for directories with entries
-        except (OSError, InvalidRequestError):
-            return False
-        return True
+        return delete_empty(self._root, directories, before_ms)
 
     def _entries_of(self, directory: str, start: str = "") -> Iterator[tuple[str, os.stat_result]]:
         """Entries of `directory` from the name `start` on, in order; none if it is missing."""
@@ -385,15 +356,6 @@ class LocalStorage:
     def _real_root(self) -> str:
         return os.path.realpath(self._root)
 
-    def _target(self, path: str, root: str) -> str:
-        """The place of a file to write or delete; `root` is a real path.
-
-        Raises:
-            InvalidRequestError: A link in the file's directory leads out of the root.
-        """
-        directory, _, name = validate(path).rpartition("/")
-        return os.path.join(real_directory(self._root, root, directory), name)
-
 
 def _writer_of(data: bytes) -> Callable[[IO[bytes]], None]:
     def write(stream: IO[bytes]) -> None:
@@ -415,10 +377,6 @@ def _content(place: str) -> bytes:
         return file.readall()
 
 
-def _changed_ms(place: str) -> int:
-    return os.lstat(place).st_mtime_ns // 1_000_000
-
-
 def _info_of(path: str, status: os.stat_result) -> FileInfo:
     return FileInfo(path, status.st_size, status.st_mtime_ns // 1_000_000)
 
@@ -432,10 +390,6 @@ def _was_replaced(target: str, ours: os.stat_result) -> bool:
     # Some file systems give each name of a file its own number, but one size and time.
     is_alike = (found.st_size, found.st_mtime_ns) == (ours.st_size, ours.st_mtime_ns)
     return not is_alike and not os.path.samestat(found, ours)
-
-
-def _directory_of(path: str) -> str:
-    return path.rpartition("/")[0]
 
 
 def _not_found_error(place: str) -> FileNotFoundError:

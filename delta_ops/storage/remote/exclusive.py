@@ -2,14 +2,30 @@
 
 This makes commits atomic. A store is rejected if it has no exclusive create or is found to ignore
 the condition, unless the user supplies a lock. There is no fallback that merely checks first.
+
+Some stores accept `If-None-Match: *` and overwrite the object nevertheless. So the first create of
+a process at an unknown endpoint is preceded by a probe: two creates of one object. The object has a
+new name in the directory for delta_ops' own files. The store must reject the second create. The
+object is then deleted. The probe cannot detect a store that first checks for the object and then
+writes it.
+
+The result is kept per endpoint, bucket and kind of request, also in forked processes. Threads that
+create files in one table share one probe. Threads of other tables do not wait for it, because a
+store may answer slowly; in the worst case each table sends a probe.
 """
 
 from __future__ import annotations
 
+import contextlib
+import errno
+import logging
+import os
+import threading
+from collections.abc import Callable
 from typing import Any
 
 from delta_ops.errors import UnsupportedStorageError
-from delta_ops.storage.create_way import Way
+from delta_ops.storage.create_way import Way, split
 from delta_ops.storage.locks import (
     LOCK_CURE,
     RENAMING,
@@ -18,14 +34,20 @@ from delta_ops.storage.locks import (
     way_with_lock,
     way_without_condition,
 )
-from delta_ops.storage.remote.probe import honours_put, honours_upload
+from delta_ops.storage.paths import OWN_DIRECTORY, staged_name
 from delta_ops.storage.remote.root import RemoteRoot
+
+logger = logging.getLogger(__name__)
+
+_verdicts: dict[tuple[str, str, str], bool] = {}
+_probing: dict[tuple[str, str, str], threading.Lock] = {}
+"""By endpoint, table root and kind of request."""
 
 
 def way_to_create(root: RemoteRoot, lock: Lock | None) -> Way:
     """Choose the requests that create files exclusively below `root`.
 
-    The first call of a process probes an unknown endpoint, see `probe`.
+    The first call of a process probes an unknown endpoint.
 
     Args:
         root: The root of a table.
@@ -69,3 +91,73 @@ def _way_by_lock(root: RemoteRoot, lock: Lock | None) -> Way:
             "works; to write, keep the table on another store."
         )
     return way_with_lock(RENAMING, lock)
+
+
+def honours_put(way: Way, fs: Any, root: str) -> bool:
+    """Whether a create by one request is exclusive; errors of the store are not translated."""
+
+    def put(path: str) -> None:
+        way.put(fs, path, b"probe", "")
+
+    return _is_exclusive(way, fs, root, "put", put)
+
+
+def honours_upload(way: Way, fs: Any, root: str) -> bool:
+    """Whether a create by a multi-part upload is exclusive."""
+
+    def upload(path: str) -> None:
+        assert way.begin_upload is not None
+        upload = way.begin_upload(fs, path, "")
+        try:
+            upload.add(b"probe")
+            upload.finish()
+        except BaseException:
+            upload.abandon()
+            raise
+
+    return way.begin_upload is not None and _is_exclusive(way, fs, root, "upload", upload)
+
+
+def _is_exclusive(way: Way, fs: Any, root: str, kind: str, create: Callable[[str], None]) -> bool:
+    if way.endpoint_of is None:
+        return True
+    endpoint = way.endpoint_of(fs)
+    if endpoint.is_known:
+        return True
+    key = endpoint.address, split(root)[0], kind
+    if key not in _verdicts:
+        with _probing.setdefault((endpoint.address, root, kind), threading.Lock()):
+            if key not in _verdicts:
+                path = f"{root}/{OWN_DIRECTORY}/{staged_name()}"
+                _verdicts[key] = _refuses_the_second(fs, path, create)
+    return _verdicts[key]
+
+
+def _refuses_the_second(fs: Any, path: str, create: Callable[[str], None]) -> bool:
+    try:
+        # The name is new, so a FileExistsError here answers a request that was sent again.
+        with contextlib.suppress(FileExistsError):
+            create(path)
+        create(path)
+    except FileExistsError:
+        return True
+    except OSError as error:
+        if error.errno != errno.ENOSYS:  # the store reports that it does not know the condition
+            raise
+    finally:
+        _delete(fs, path)
+    return False
+
+
+def _delete(fs: Any, path: str) -> None:
+    try:
+        fs.rm_file(path)
+    except FileNotFoundError:
+        pass
+    except Exception as error:  # file systems raise the errors of their libraries
+        logger.warning("A probe could not be deleted (%s): %s", type(error).__name__, path)
+
+
+if hasattr(os, "register_at_fork"):
+    # Threads that hold these locks do not exist in the child.
+    os.register_at_fork(after_in_child=_probing.clear)

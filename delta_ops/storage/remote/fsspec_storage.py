@@ -29,11 +29,10 @@ from delta_ops.storage.contract import FileInfo, OnLink, Wanted
 from delta_ops.storage.create_way import Way
 from delta_ops.storage.failures import describe_error, reason_of, reveals
 from delta_ops.storage.locks import Lock, can_rename, hold, hold_for_caller, rename_into_place
-from delta_ops.storage.paths import redact, validate
+from delta_ops.storage.paths import OWN_DIRECTORY, redact, validate
 from delta_ops.storage.range_cache import KeptRanges, RangeCache
 from delta_ops.storage.ranges import validate_parts, validate_ranges
 from delta_ops.storage.remote.exclusive import uploads_in_parts, way_to_create
-from delta_ops.storage.remote.probe import PROBES
 from delta_ops.storage.remote.reachable import unreachable_reason
 from delta_ops.storage.remote.root import RemoteRoot, schemes_of
 from delta_ops.storage.remote.tree import (
@@ -340,7 +339,7 @@ class FsspecStorage:
             raise StorageError(self.locate(path), action, reason)
 
     def _way_to_create(self) -> Way:
-        with self._failing_as(PROBES, "probed"):
+        with self._failing_as(OWN_DIRECTORY, "probed"):
             return way_to_create(self._root, self._lock)
 
     def _delete_in_bulk(self, paths: list[str]) -> list[str]:

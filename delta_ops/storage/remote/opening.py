@@ -1,32 +1,50 @@
-"""Opening: opens the file system for a store's address."""
+"""Opening: opens the file system for a store's address, with the user's options.
+
+Option names of other programs and of Hadoop are converted to names of the store's client.
+"""
 
 from __future__ import annotations
 
 import contextlib
+import inspect
 import os
 import sys
-from collections.abc import Mapping
-from typing import Any
+from collections.abc import Hashable, Mapping
+from difflib import get_close_matches
+from functools import cache
+from itertools import chain
+from typing import Any, cast
 
 import fsspec
 from fsspec.config import apply_config
 
-from delta_ops.errors import MissingDependencyError, StorageError
+from delta_ops.errors import InvalidRequestError, MissingDependencyError, StorageError
 from delta_ops.late_imports import importing
 from delta_ops.storage.addresses import address_refusal, validate_remote
-from delta_ops.storage.backends import backend_of
+from delta_ops.storage.backends import backend_of, backends
+from delta_ops.storage.backends.option_names import keep_value
 from delta_ops.storage.failures import describe_error, reveals
 from delta_ops.storage.hadoop import translate_hadoop_names
 from delta_ops.storage.locks import Lock
 from delta_ops.storage.paths import redact, split_uri
 from delta_ops.storage.range_cache import RangeCache
 from delta_ops.storage.remote.fsspec_storage import FsspecStorage
-from delta_ops.storage.remote.options import client_options, validate_options
 from delta_ops.storage.remote.reachable import unreachable_reason
 
 # `url_to_fs` imports this module at its first call, when a fork would not wait for the import.
 with contextlib.suppress(ImportError):  # it is new in fsspec
     import fsspec.implementations.chained
+
+Options = Mapping[str, Any]
+
+_OUTER = frozenset({"client_kwargs", "config_kwargs"})
+"""Options whose values are options themselves."""
+_OF_FSSPEC = frozenset(
+    {"use_listings_cache", "listings_expiry_time", "max_paths", "skip_instance_cache"}
+)
+"""Options that every client accepts without naming them in its signature."""
+_CLOSE = 0.85
+"""Minimum similarity of a misspelled name and its correction; 1 means equal."""
 
 
 def open_remote(
@@ -77,6 +95,99 @@ def _validate_scheme(address: str, scheme: str) -> None:
         raise address_refusal(
             address, f"fsspec knows no file system {scheme}", "check the scheme"
         ) from error
+
+
+def client_options(scheme: str, options: Options) -> dict[str, Any]:
+    """Convert option names to the names of the client for this scheme.
+
+    Raises:
+        InvalidRequestError: A name is unknown, two names give one option different values, or a
+            value is invalid for its name. The message shows no value.
+    """
+    names = backend_of(scheme).option_names
+    if not names:
+        return dict(options)
+    # Prefixes of all stores, because the client would ignore options of another store.
+    prefixes = tuple(chain.from_iterable(each.variable_prefixes for each in backends()))
+    found: dict[str, Any] = {}
+    names_used: dict[str, str] = {}
+    for name, value in options.items():
+        if not isinstance(name, str):
+            raise InvalidRequestError(
+                f"The name of an option of the store is of type {type(name).__name__}; give a text"
+            )
+        known = names.get(name.lower())
+        if known is None and name.lower().startswith(prefixes):
+            raise _unknown_name_error(name, scheme)
+        option, read = known or (name, keep_value)
+        if option == "":
+            read(name, value)
+            continue
+        if option in found and found[option] != read(name, value):
+            raise InvalidRequestError(
+                f"The options {names_used[option]} and {name} of the store say two things; leave "
+                "one of them out"
+            )
+        found[option], names_used[option] = read(name, value), name
+    return _nest(found, options)
+
+
+def validate_options(scheme: str, file_system: type[Any], options: Options) -> None:
+    """Reject an option that the client would ignore, such as `endpont_url`.
+
+    Clients of packages without a backend are not checked.
+
+    Raises:
+        InvalidRequestError: With the nearest name that the client knows.
+    """
+    backend = backend_of(scheme)
+    if file_system.__module__.partition(".")[0] != backend.package:
+        return
+    cutoff = _CLOSE if backend.passes_options_on else 0
+    known = _options_of(cast("Hashable", file_system)) | backend.further_options
+    for name in options:
+        # A dotted name is a Hadoop setting, which is validated when it is translated.
+        if name in known or "." in name:
+            continue
+        for nearest in get_close_matches(name, known, n=1, cutoff=cutoff):
+            raise InvalidRequestError(
+                f"The option {name} is not understood for {scheme}; the nearest that is is "
+                f"{nearest}, of the client {file_system.__name__}"
+            )
+
+
+def _nest(found: Options, options: Options) -> dict[str, Any]:
+    """Move options such as `client_kwargs.verify` into `client_kwargs`; the user's values win."""
+    nested: dict[str, Any] = {name: found[name] for name in found if "." not in name}
+    for name, value in found.items():
+        outer, dot, inner = name.partition(".")
+        if dot and outer in _OUTER:
+            nested[outer] = {
+                inner: value,
+                **(options.get(outer) or {}),
+                **(nested.get(outer) or {}),
+            }
+        elif dot:
+            nested[name] = value
+    return nested
+
+
+def _unknown_name_error(name: str, scheme: str) -> InvalidRequestError:
+    backend = backend_of(scheme)
+    known = ", ".join(
+        each for each in backend.option_names if each.startswith(backend.variable_prefixes)
+    )
+    return InvalidRequestError(
+        f"The option {name} is not understood for {scheme}; give one of {known}, or an option of "
+        f"fsspec's client ({backend.option_hint})"
+    )
+
+
+@cache
+def _options_of(file_system: Any) -> frozenset[str]:
+    """Names of the options that a client accepts."""
+    makers = [vars(each)["__init__"] for each in file_system.__mro__ if "__init__" in vars(each)]
+    return _OF_FSSPEC.union(*(inspect.signature(each).parameters for each in makers))
 
 
 def _leave_event_loop_behind() -> None:
