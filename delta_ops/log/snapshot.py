@@ -35,28 +35,16 @@ from delta_ops.log.path_errors import line_of_path, naming_place
 from delta_ops.log.replaced_table import TableMark, is_same_file, validate_not_replaced
 from delta_ops.log.segment import Checkpoint, Segment, find_segment, list_log
 from delta_ops.log.table_state import EMPTY_STATE, TableState, joined_state, state_of_commits
-from delta_ops.log.version.files import (
-    live_adds,
-    live_files,
-    live_sizes,
-    stream_live,
-    tombstones,
-)
+from delta_ops.log.version.files import live_adds, live_files, live_sizes, stream_live, tombstones
 from delta_ops.log.version.load import (
     LoadedVersion,
     load_readable_version,
     load_without_checkpoint,
     open_listed_checkpoint,
-    require_state,
+    readable_definition,
 )
-from delta_ops.log.version.reconciliation import EMPTY_TAIL, Tail, extend_tail
-from delta_ops.protocol.actions import (
-    AddFile,
-    DomainMetadata,
-    Metadata,
-    Protocol,
-    SetTransaction,
-)
+from delta_ops.log.version.reconciliation import Tail, extend_tail
+from delta_ops.protocol.actions import AddFile, DomainMetadata, Metadata, Protocol, SetTransaction
 from delta_ops.protocol.arrow_schemas import ADD, REMOVE, add_files
 from delta_ops.protocol.columns.clustering import clustering_columns
 from delta_ops.protocol.predicate import Predicate
@@ -81,8 +69,8 @@ class Snapshot:
     checkpoint: Checkpoint | None = field(repr=False)
     """The checkpoint that the version was read from; None if there is none."""
     commits_since_checkpoint: int
-    protocol: Protocol = field(repr=False)
-    metadata: Metadata = field(repr=False)
+    definition: TableDefinition = field(repr=False)
+    """Protocol and metadata, with the rules that follow from them."""
     commit_state: TableState = field(repr=False)
     """Protocol, metadata, transactions and domains from the commits since the checkpoint, or from
     all commits if there is no checkpoint."""
@@ -174,10 +162,15 @@ class Snapshot:
         """Finds every file that the log names."""
         return TableFiles(self.storage, self.outside)
 
-    @lazy
-    def definition(self) -> TableDefinition:
-        """Protocol and metadata, with the rules that follow from them."""
-        return TableDefinition(protocol=self.protocol, metadata=self.metadata)
+    @property
+    def protocol(self) -> Protocol:
+        """The table's protocol."""
+        return self.definition.protocol
+
+    @property
+    def metadata(self) -> Metadata:
+        """The table's metadata."""
+        return self.definition.metadata
 
     @property
     def schema(self) -> StructType:
@@ -321,12 +314,9 @@ class Snapshot:
             raise TableReplacedError(
                 self.uri, f"at version {self.version} has been deleted"
             ) from error
-        validate_not_replaced(self.uri, self._mark, latest._mark)
+        known, found = (TableMark(s.metadata.id, s.version, s.newest) for s in (self, latest))
+        validate_not_replaced(self.uri, known, found)
         return latest
-
-    @property
-    def _mark(self) -> TableMark:
-        return TableMark(self.metadata.id, self.version, self.newest)
 
     @lazy
     def _totals(self) -> tuple[int, int]:
@@ -370,29 +360,6 @@ def open_snapshot(
     return retry_if_vanished(storage, log_directory, look)
 
 
-def snapshot_of_new_table(
-    storage: Storage,
-    log_directory: str,
-    protocol: Protocol,
-    metadata: Metadata,
-    *,
-    outside: OutsideFiles,
-) -> Snapshot:
-    """The snapshot before the first commit of a new table: no files, version -1."""
-    return Snapshot(
-        storage=storage,
-        log_directory=log_directory,
-        version=-1,
-        checkpoint=None,
-        commits_since_checkpoint=0,
-        protocol=protocol,
-        metadata=metadata,
-        commit_state=replace(EMPTY_STATE, protocol=protocol, metadata=metadata),
-        tail=EMPTY_TAIL,
-        outside=outside,
-    )
-
-
 def load_readable(
     storage: Storage,
     log_directory: str,
@@ -423,8 +390,7 @@ def _snapshot_of(
         version=loaded.segment.version,
         checkpoint=loaded.segment.checkpoint,
         commits_since_checkpoint=len(loaded.segment.commits),
-        protocol=loaded.protocol,
-        metadata=loaded.metadata,
+        definition=loaded.definition,
         commit_state=loaded.commit_state,
         tail=loaded.tail,
         outside=outside,
@@ -453,24 +419,25 @@ def advance(
     if not commits:
         return snapshot
     snapshot = vars(snapshot).get(_EQUIVALENT, snapshot)
-    of_commits = joined_state(snapshot.commit_state, state_of_commits(commits))
+    changes = state_of_commits(commits)
     version = commits[-1].version
     versions = [commit.version for commit in commits]
     with naming_place(partial(line_of_path, snapshot.storage, snapshot.log_directory, versions)):
         tail = extend_tail(snapshot.tail, commits, snapshot.uri)
-    protocol, metadata = require_state(
-        of_commits.protocol or snapshot.protocol,
-        of_commits.metadata or snapshot.metadata,
-        snapshot.uri,
-        f"{snapshot.log_directory}, version {version}",
-    )
+    definition = snapshot.definition
+    if changes.protocol or changes.metadata:
+        definition = readable_definition(
+            changes.protocol or definition.protocol,
+            changes.metadata or definition.metadata,
+            snapshot.uri,
+            f"{snapshot.log_directory}, version {version}",
+        )
     return replace(
         snapshot,
         version=version,
         commits_since_checkpoint=snapshot.commits_since_checkpoint + len(commits),
-        protocol=protocol,
-        metadata=metadata,
-        commit_state=of_commits,
+        definition=definition,
+        commit_state=joined_state(snapshot.commit_state, changes),
         tail=tail,
         txn_id=commits[-1].txn_id,
         newest=newest,

@@ -6,7 +6,7 @@ The same for both engines: the engine plans the change and changes the rows.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
 
@@ -19,7 +19,8 @@ from delta_ops.errors import (
 from delta_ops.events import DataFilesStaged, WriteStarted
 from delta_ops.log import Snapshot
 from delta_ops.log.deletion_vectors import discard_vectors
-from delta_ops.log.snapshot import snapshot_of_new_table
+from delta_ops.log.table_state import EMPTY_STATE
+from delta_ops.log.version.reconciliation import EMPTY_TAIL
 from delta_ops.protocol.actions import AddCdcFile, AddFile
 from delta_ops.protocol.change_data import validate_feed_columns
 from delta_ops.protocol.schema import validate_distinct
@@ -104,12 +105,18 @@ def _table_before(transaction: Transaction) -> Snapshot:
     """The snapshot before a change; an empty table if the transaction creates the table."""
     if transaction.snapshot is not None:
         return transaction.snapshot
-    log = transaction.log
-    return snapshot_of_new_table(
-        log.storage,
-        log.log_directory,
-        transaction.protocol,
-        transaction.metadata,
+    log, definition = transaction.log, transaction.definition
+    return Snapshot(
+        storage=log.storage,
+        log_directory=log.log_directory,
+        version=-1,
+        checkpoint=None,
+        commits_since_checkpoint=0,
+        definition=definition,
+        commit_state=replace(
+            EMPTY_STATE, protocol=definition.protocol, metadata=definition.metadata
+        ),
+        tail=EMPTY_TAIL,
         outside=log.outside,
     )
 

@@ -26,8 +26,7 @@ VALUES = [
     pytest.param(owner, name, id=f"{owner.__name__}.{name}")
     for owner in (Snapshot, Content)
     for name, value in vars(owner).items()
-    # A definition never waits: it uses only the snapshot's stored values.
-    if isinstance(value, lazy) and name != "definition"
+    if isinstance(value, lazy)
 ]
 each_value = pytest.mark.parametrize(("owner", "name"), VALUES)
 
@@ -52,7 +51,10 @@ def opened(folder: Path, gate: Gate, owner: type) -> Any:
     gated = replace(
         snapshot,
         storage=CountingStorage(snapshot.storage, gate.on_call),
-        metadata=Gated(snapshot.metadata, gate),  # type: ignore[arg-type]
+        definition=replace(
+            snapshot.definition,
+            metadata=Gated(snapshot.metadata, gate),  # type: ignore[arg-type]
+        ),
         read_checkpoint=None,
     )
     return gated if owner is Snapshot else Content(snapshot=gated, now_ms=0)

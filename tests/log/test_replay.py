@@ -10,6 +10,7 @@ import subprocess
 import sys
 import tempfile
 from collections import Counter
+from dataclasses import replace
 from itertools import chain
 from pathlib import Path
 
@@ -191,6 +192,17 @@ def test_a_refresh_reads_what_is_new_and_nothing_else(tmp_path: Path) -> None:
         ("read", f"{3:020d}.json"),
         ("read", f"{4:020d}.json"),
     ]
+
+
+def test_a_refresh_parses_the_definition_only_if_a_commit_changes_it(tmp_path: Path) -> None:
+    log = write_log(tmp_path, [[add("0")]])
+    snapshot = log.snapshot()
+    create_commit(log.storage, log.log_directory, 1, [add("1")])
+    appended = snapshot.refresh()
+    assert appended.definition is snapshot.definition
+    renamed = replace(snapshot.metadata, name="other")
+    create_commit(log.storage, log.log_directory, 2, [renamed])
+    assert appended.refresh().metadata == renamed
 
 
 def test_a_remove_of_a_file_without_its_deletion_vector_is_of_another_file(tmp_path: Path) -> None:

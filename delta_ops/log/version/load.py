@@ -48,8 +48,7 @@ class LoadedVersion:
     """A version loaded from its segment; the fields are described at `Snapshot`."""
 
     segment: Segment
-    protocol: Protocol
-    metadata: Metadata
+    definition: TableDefinition
     commit_state: TableState
     tail: Tail
     marks: tuple[CommitMark, ...]
@@ -156,10 +155,10 @@ def open_listed_checkpoint(
         ) from error
 
 
-def require_state(
+def readable_definition(
     protocol: Protocol | None, metadata: Metadata | None, table: str, place: str
-) -> tuple[Protocol, Metadata]:
-    """Protocol and metadata of a version that delta_ops can read.
+) -> TableDefinition:
+    """The definition of a version that delta_ops can read.
 
     Raises:
         LogCorruptError: Protocol or metadata is missing or malformed.
@@ -168,11 +167,12 @@ def require_state(
     if protocol is None or metadata is None:
         missing = "metaData" if protocol else "protocol"
         raise LogCorruptError(table, place, f"there is no {missing}")
+    definition = TableDefinition(protocol=protocol, metadata=metadata)
     try:
-        validate(TableDefinition(protocol=protocol, metadata=metadata), "open", table=table)
+        validate(definition, "open", table=table)
     except LogCorruptError as error:
         raise LogCorruptError(table, f"{place}, {error.file}", error.reason) from error
-    return protocol, metadata
+    return definition
 
 
 def _load_version(
@@ -190,7 +190,7 @@ def _load_version(
     if recorded.checksum is None and segment.checkpoint is not None:
         opened = open_checkpoint(storage, segment.checkpoint, ahead)
     below = recorded.checksum or (opened.state if opened else base.state if base else EMPTY_STATE)
-    protocol, metadata = require_state(
+    definition = readable_definition(
         of_commits.protocol or below.protocol,
         of_commits.metadata or below.metadata,
         storage.uri,
@@ -198,8 +198,7 @@ def _load_version(
     )
     return LoadedVersion(
         segment=segment,
-        protocol=protocol,
-        metadata=metadata,
+        definition=definition,
         commit_state=of_commits,
         tail=tail,
         marks=marks,
