@@ -30,8 +30,8 @@ from delta_ops.protocol.schema import (
     schema_to_json,
     walk,
 )
+from delta_ops.protocol.schema.arrow_types import MAX_LEVELS, levels
 from delta_ops.protocol.schema.field_metadata import column_metadata
-from delta_ops.protocol.schema.nesting import MAX_LEVELS, levels
 from delta_ops.protocol.values.literals import is_comparable
 
 _COMMENT = "comment"

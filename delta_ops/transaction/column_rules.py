@@ -18,8 +18,8 @@ from delta_ops.protocol.schema import (
     StructType,
     walk,
 )
+from delta_ops.protocol.schema.arrow_types import MAX_LEVELS, levels
 from delta_ops.protocol.schema.column_names import find_named
-from delta_ops.protocol.schema.nesting import MAX_LEVELS, levels
 
 # Without column mapping, Parquet readers of other engines fail on these characters.
 _FORBIDDEN = set(" ,;{}()\n\t=")

@@ -84,6 +84,9 @@ _DELTA_TYPES: tuple[tuple[Callable[[pa.DataType], bool], PrimitiveType], ...] = 
 )
 """Unsigned integers become the next signed type that holds all values."""
 
+MAX_LEVELS = 98
+"""Arrow reads files of a hundred levels, including the root; rows may get one more struct."""
+
 
 def arrow_schema_from_schema(schema: StructType) -> pa.Schema:
     """Convert the columns of a table to Arrow.
@@ -121,6 +124,23 @@ def columns_from_arrow(schema: pa.Schema) -> StructType:
     """
     columns = schema_from_arrow(schema)
     return StructType(tuple(map(_add_metadata, columns.fields, schema, repeat(()))))
+
+
+def levels(data_type: DataType) -> int:
+    """Number of levels of a column in a Parquet file: its groups and its values."""
+    most = 0
+    left = [(data_type, 1)]
+    while left:  # iterates, since recursion has a limit of its own
+        each, depth = left.pop()
+        most = max(most, depth)
+        match each:
+            case StructType(fields=fields):
+                left += [(field.data_type, depth + 1) for field in fields]
+            case ArrayType(element_type=element):
+                left.append((element, depth + 2))
+            case MapType(key_type=key, value_type=value):
+                left += [(key, depth + 2), (value, depth + 2)]
+    return most
 
 
 def _add_metadata(field: StructField, source: pa.Field, parent: ColumnPath) -> StructField:

@@ -36,12 +36,12 @@ from delta_ops.transaction.commit.proposal import (
 )
 from delta_ops.transaction.idempotency import result_if_done
 from delta_ops.transaction.races.conflicts import Footprint, conflict_error, find_conflict
-from delta_ops.transaction.races.vacuumed_files import (
+from delta_ops.transaction.races.missing_files import (
     validate_added,
     validate_new_table,
-    validate_no_vacuum,
     validate_put_back,
 )
+from delta_ops.transaction.races.vacuum_runs import validate_no_vacuum
 from delta_ops.transaction.result import CommitResult
 from delta_ops.transaction.write_rules import is_append_only, validate_actions, validate_balance
 

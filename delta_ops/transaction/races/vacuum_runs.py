@@ -17,6 +17,7 @@ from itertools import count
 from typing import NamedTuple
 
 from delta_ops.clock import DAY_MS
+from delta_ops.errors import CommitConflictError
 from delta_ops.log import Snapshot
 from delta_ops.log.history.history import load_history
 from delta_ops.protocol.actions import SetTransaction
@@ -91,6 +92,23 @@ def is_vacuum_open(snapshot: Snapshot, *, now_ms: int) -> bool:
         elif entry.operation == START:
             return now_ms - entry.timestamp_ms < _DEAD_AFTER_MS
     return False
+
+
+def validate_no_vacuum(snapshot: Snapshot, *, now_ms: int) -> None:
+    """Reject putting files back while a vacuum may be deleting them.
+
+    Raises:
+        CommitConflictError: A vacuum has begun and not ended.
+    """
+    if is_vacuum_open(snapshot, now_ms=now_ms):
+        raise CommitConflictError(
+            snapshot.uri,
+            snapshot.version,
+            "leaves a vacuum without its end: files that this operation brings back may be "
+            "deleted at any moment. Wait until it has ended, or say that it was killed "
+            "(vacuum_was_killed)",
+            "vacuum",
+        )
 
 
 def _unended_runs(snapshot: Snapshot) -> Iterator[tuple[int, SetTransaction]]:
