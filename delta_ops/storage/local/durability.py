@@ -1,7 +1,9 @@
-"""Durability: makes local files and directories survive a power cut.
+"""Durability: writes local files that survive a power cut, and gives them their names.
 
 A file is durable if its bytes are durable and each directory of its path durably holds the next
 entry. fsync does both; syncing an unchanged directory costs almost nothing.
+A finished file gets its name by a hard link, which either creates the name or fails. So exactly one
+of any number of writers succeeds.
 Functions raise `OSError` untranslated, unless they say otherwise.
 """
 
@@ -15,8 +17,10 @@ from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import IO, Any
 
-from delta_ops.errors import StorageError
+from delta_ops.errors import StorageError, UnsupportedStorageError
+from delta_ops.storage.create_way import file_exists_error
 from delta_ops.storage.failures import reason_of
+from delta_ops.storage.locks import LOCK_CURE, Lock, hold
 from delta_ops.storage.paths import staged_name
 
 Translate = Callable[[OSError], StorageError]
@@ -24,6 +28,9 @@ Translate = Callable[[OSError], StorageError]
 _NO_FOLLOW = getattr(os, "O_NOFOLLOW", 0)
 _CREATE_FLAGS = os.O_WRONLY | os.O_CREAT | os.O_EXCL | _NO_FOLLOW | getattr(os, "O_BINARY", 0)
 _SYNC_FLAGS = (os.O_RDWR if os.name == "nt" else os.O_RDONLY) | _NO_FOLLOW
+_NO_LINKS = frozenset(
+    {errno.EPERM, errno.ENOTSUP, errno.EOPNOTSUPP, errno.ENOSYS, errno.EMLINK, errno.EXDEV}
+)
 _BUFFER_BYTES = 1 << 20
 _SYNC_THREADS = 32  # concurrent syncs share one commit of the file system's journal
 _SYNCED_AT_ONCE = 32  # small, so that an interrupt or an error need not wait long
@@ -62,6 +69,39 @@ def staged_file(
     finally:
         with contextlib.suppress(OSError):  # the file is hidden, and clean-up deletes it later
             os.unlink(staged)
+
+
+def name_staged_file(staged: str, target: str, lock: Lock | None = None) -> None:
+    """Give the finished file `staged` the name `target` if that name is free.
+
+    Args:
+        staged: In the directory of `target`.
+        target: The new name.
+        lock: The user's lock, for file systems without hard links.
+
+    Raises:
+        FileExistsError: The name is taken, even by a directory or a dangling link.
+        UnsupportedStorageError: The file system has no hard links, and there is no lock.
+        OSError: Any other failure.
+    """
+    if os.name == "nt":
+        os.rename(staged, target)  # on Windows, and only there, rename rejects an existing name
+        return
+    with hold(lock, target) if lock else contextlib.nullcontext():
+        try:
+            os.link(staged, target)  # rename would replace an existing file; link fails instead
+        except FileExistsError:
+            # Over NFS, a link whose answer was lost is sent again and then finds its own file.
+            if not _is_same_file(staged, target):
+                raise
+        except OSError as error:
+            if error.errno not in _NO_LINKS:
+                raise
+            if lock is None:
+                raise _no_links_error(target, error) from error
+            if os.path.lexists(target):
+                raise file_exists_error(target) from error
+            os.rename(staged, target)
 
 
 def write_new_file(
@@ -250,3 +290,19 @@ def _sync_directories(directories: Sequence[str]) -> None:
 def failure_of(place: str, action: str) -> Translate:
     """Return a function that converts an error to a `StorageError` for this action and place."""
     return lambda error: StorageError(place, action, reason_of(error))
+
+
+def _no_links_error(target: str, error: OSError) -> UnsupportedStorageError:
+    return UnsupportedStorageError(
+        f"{os.path.dirname(target)} cannot be committed to: its file system has no hard links "
+        f"({os.strerror(error.errno or 0)}), and without them two writers could both create the "
+        f"same version. {LOCK_CURE}, or keep the table on a file system that has them, such as "
+        "ext4, xfs, btrfs, zfs, APFS, NTFS or NFS."
+    )
+
+
+def _is_same_file(staged: str, target: str) -> bool:
+    try:
+        return os.path.samestat(os.lstat(staged), os.lstat(target))
+    except OSError:
+        return False

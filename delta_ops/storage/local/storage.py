@@ -51,6 +51,7 @@ from delta_ops.storage.local.durability import (
     directories_upward,
     failure_of,
     make_directories,
+    name_staged_file,
     staged_file,
     sync_all,
     sync_directory,
@@ -58,7 +59,6 @@ from delta_ops.storage.local.durability import (
     translating,
     write_new_file,
 )
-from delta_ops.storage.local.naming import name_staged_file
 from delta_ops.storage.local.tree import find, list_tree
 from delta_ops.storage.locks import Lock, hold_for_caller
 from delta_ops.storage.paths import is_valid, validate
