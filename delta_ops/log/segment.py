@@ -10,19 +10,18 @@ Source: PROTOCOL.md, "Checkpoints" and "Delta Log Entries".
    version before it. Missing versions are therefore listed again.
 5. Log compactions are ignored. Some writers leave expired removes out of them, and nothing in a
    compaction shows this. Where an older checkpoint still has the removed files, these would return.
+6. A clean-up may delete files between listing and reading. Then a new listing shows the files that
+   replaced them, see `retry_if_vanished`.
 """
 
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import TypeVar
 
-from delta_ops.errors import (
-    LogCorruptError,
-    TableNotFoundError,
-    VersionNotFoundError,
-)
+from delta_ops.errors import LogCorruptError, TableNotFoundError, VersionNotFoundError
 from delta_ops.log.last_checkpoint import load_hint
 from delta_ops.protocol.file_names import (
     CheckpointName,
@@ -34,6 +33,10 @@ from delta_ops.protocol.file_names import (
     version_prefix,
 )
 from delta_ops.storage import FileInfo, Storage
+
+T = TypeVar("T")
+
+_LISTINGS = 3
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -169,6 +172,24 @@ def find_segment(
         if any(checkpoint.version == hint for checkpoint in listing.checkpoints):
             return segment_from_listing(listing, storage.uri, version, base_version)
     return segment_from_listing(list_log(storage, directory), storage.uri, version, base_version)
+
+
+def retry_if_vanished(storage: Storage, log_directory: str, look: Callable[[], T]) -> T:
+    """Call `look`, and call it again if a listed file is gone.
+
+    Args:
+        look: Lists the log and reads the listed files.
+
+    Raises:
+        LogCorruptError: Listed files are missing in each of several attempts.
+    """
+    for _ in range(_LISTINGS):
+        try:
+            return look()
+        except FileNotFoundError as error:
+            gone = error
+    reason = f"files that are listed cannot be found when they are read ({gone})"
+    raise LogCorruptError(storage.uri, log_directory, reason) from gone
 
 
 def segment_from_listing(

@@ -28,12 +28,11 @@ from delta_ops.log.checkpoint.damaged import DamagedCheckpoint
 from delta_ops.log.checkpoint.read import OpenCheckpoint
 from delta_ops.log.checksum import validate_checkpoint
 from delta_ops.log.commit_file import Commit, CommitMark, read_commits
-from delta_ops.log.fresh_listing import retry_if_vanished
 from delta_ops.log.lost_commits import NO_CHECKSUM, StateChecksum
 from delta_ops.log.outside_files import OutsideFiles, TableFiles
 from delta_ops.log.path_errors import line_of_path, naming_place
 from delta_ops.log.replaced_table import TableMark, is_same_file, validate_not_replaced
-from delta_ops.log.segment import Checkpoint, Segment, find_segment, list_log
+from delta_ops.log.segment import Checkpoint, Segment, find_segment, list_log, retry_if_vanished
 from delta_ops.log.table_state import EMPTY_STATE, TableState, joined_state, state_of_commits
 from delta_ops.log.version.files import live_adds, live_files, live_sizes, stream_live, tombstones
 from delta_ops.log.version.load import (

@@ -24,7 +24,7 @@ from delta_ops.protocol.expression.nodes import (
 )
 from delta_ops.protocol.expression.quotes import validate_quotes
 from delta_ops.protocol.expression.resolution import Find, Found, locate
-from delta_ops.protocol.expression.statement_time import bind_time
+from delta_ops.protocol.expression.time_functions import bind_time
 from delta_ops.protocol.predicate import TRUE, Or, Predicate
 from delta_ops.protocol.schema import BINARY, STRING, ColumnPath, StructType
 from delta_ops.protocol.table_definition import TableDefinition

@@ -15,7 +15,7 @@ from delta_ops.protocol.expression.implication import implied_predicate
 from delta_ops.protocol.expression.nodes import Node, columns_of
 from delta_ops.protocol.expression.quotes import validate_condition
 from delta_ops.protocol.expression.resolution import finder_of, resolve_condition
-from delta_ops.protocol.expression.statement_time import bind_time
+from delta_ops.protocol.expression.time_functions import bind_time
 from delta_ops.protocol.predicate import TRUE, Predicate, columns, resolve, to_arrow
 from delta_ops.protocol.predicate.text import predicate_text
 from delta_ops.protocol.schema import StructType

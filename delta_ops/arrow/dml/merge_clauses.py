@@ -15,7 +15,7 @@ from delta_ops.planning.merge_columns import SOURCE, TARGET, MergeColumns, Side
 from delta_ops.protocol.expression.nodes import Column, Node, columns_of
 from delta_ops.protocol.expression.quotes import validate_condition
 from delta_ops.protocol.expression.resolution import resolve_condition
-from delta_ops.protocol.expression.statement_time import bind_time
+from delta_ops.protocol.expression.time_functions import bind_time
 from delta_ops.protocol.schema import StructType
 from delta_ops.protocol.table_definition import TableDefinition
 from delta_ops.transaction.requests import Action, Clause, Occasion

@@ -28,7 +28,7 @@ from delta_ops.planning.merge_columns import (
 )
 from delta_ops.protocol.expression.nodes import Column, Node, columns_of
 from delta_ops.protocol.expression.resolution import resolve_condition
-from delta_ops.protocol.expression.statement_time import bind_time
+from delta_ops.protocol.expression.time_functions import bind_time
 from delta_ops.protocol.predicate import columns as columns_of_predicate
 from delta_ops.protocol.predicate import resolve
 from delta_ops.protocol.row_rules import Generated

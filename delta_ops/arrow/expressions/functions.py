@@ -8,7 +8,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from delta_ops.protocol.expression.time_patterns import parts_of
+from delta_ops.protocol.expression.time_functions import parts_of
 
 _COUNTED = {"hour": pc.hour, "minute": pc.minute, "second": pc.second}
 _DIRECTIVES = {"yyyy": "%Y", "MM": "%m", "dd": "%d", "HH": "%H", "mm": "%M", "ss": "%S"}
@@ -89,7 +89,7 @@ def format_time(times: Any, pattern: Any) -> Any:
 
     Args:
         times: The dates or times.
-        pattern: A pattern of `time_patterns`, the same in all rows.
+        pattern: A pattern of `time_functions`, the same in all rows.
     """
     if not len(times):
         return pa.array([], pa.string())

@@ -11,13 +11,13 @@ from collections.abc import Callable, Sequence
 from datetime import UTC, date, datetime, timedelta
 
 from delta_ops.errors import InvalidRequestError, TableNotFoundError, VersionNotFoundError
-from delta_ops.log.fresh_listing import retry_if_vanished
 from delta_ops.log.history.commit_times import CommitTimes, raised_times
 from delta_ops.log.history.in_commit_timestamps import (
     in_commit_enablement,
     read_in_commit_timestamp,
 )
 from delta_ops.log.history.logged_commits import logged_commits
+from delta_ops.log.segment import retry_if_vanished
 from delta_ops.log.snapshot import Snapshot
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)

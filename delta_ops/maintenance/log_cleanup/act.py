@@ -35,11 +35,10 @@ from delta_ops.log.checkpoint.read import stream_removes
 from delta_ops.log.checkpoint.sidecar_references import referenced_sidecars
 from delta_ops.log.checkpoint.sidecars import list_sidecars
 from delta_ops.log.checksum_write.verify import validate_checksum
-from delta_ops.log.fresh_listing import retry_if_vanished
 from delta_ops.log.history.in_commit_timestamps import load_in_commit_times
 from delta_ops.log.last_checkpoint import load_named_version
 from delta_ops.log.same_table import validate_same_table
-from delta_ops.log.segment import earliest_version, list_log, listing_from_files
+from delta_ops.log.segment import earliest_version, list_log, listing_from_files, retry_if_vanished
 from delta_ops.maintenance.admission import validate_format, validate_log_deletable
 from delta_ops.maintenance.log_cleanup.plan import (
     LogCleanupPlan,

@@ -18,9 +18,9 @@ from typing import NamedTuple
 from delta_ops.errors import InvalidRequestError
 from delta_ops.log import DeltaLog, Snapshot
 from delta_ops.log.commit_file import Commit
-from delta_ops.log.fresh_listing import retry_if_vanished
 from delta_ops.log.history.commit_times import CommitTimes
 from delta_ops.log.same_table import withdrawing_if_replaced
+from delta_ops.log.segment import retry_if_vanished
 from delta_ops.maintenance.vacuum.reachable import vector_paths
 from delta_ops.protocol.file_paths import canonical_texts, is_absolute
 from delta_ops.storage.paths import is_valid

@@ -21,7 +21,7 @@ from delta_ops.protocol.expression.coercion import (
     result_type,
 )
 from delta_ops.protocol.expression.nodes import Call, Case, Cast, Column, Literal, Node, Struct
-from delta_ops.protocol.expression.time_patterns import is_known
+from delta_ops.protocol.expression.time_functions import is_known_pattern
 from delta_ops.protocol.schema import (
     BINARY,
     BOOLEAN,
@@ -260,7 +260,7 @@ def _truncation(name: str, times: Node, unit: Node) -> Node:
 def _formatting(times: Node, pattern: Node) -> Node:
     _require("date_format", [type_of(times)], lambda t: t in _TIMES)
     assert isinstance(pattern, Literal)
-    if not is_known(pattern.value):
+    if not is_known_pattern(pattern.value):
         raise _refusal(f"the pattern {pattern.value!r} of date_format is not supported")
     return Call("date_format", (times, pattern), STRING)
 

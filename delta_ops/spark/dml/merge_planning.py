@@ -22,7 +22,7 @@ from delta_ops.planning.merge_columns import (
 from delta_ops.protocol.expression import Expression
 from delta_ops.protocol.expression.nodes import Column as ColumnNode
 from delta_ops.protocol.expression.resolution import locate
-from delta_ops.protocol.expression.statement_time import bind_time
+from delta_ops.protocol.expression.time_functions import bind_time
 from delta_ops.protocol.predicate import TRUE
 from delta_ops.protocol.schema import collation, find_field
 from delta_ops.protocol.schema.evolution import validate_unique_names

@@ -25,7 +25,7 @@ from delta_ops.protocol.expression.quotes import (
     validate_quotes,
 )
 from delta_ops.protocol.expression.resolution import Find, Found, locate
-from delta_ops.protocol.expression.statement_time import bind_time
+from delta_ops.protocol.expression.time_functions import bind_time
 from delta_ops.protocol.predicate import TRUE, Predicate
 from delta_ops.protocol.predicate.text import predicate_text
 from delta_ops.protocol.schema import BOOLEAN, INTEGER_RANGES, STRING, ColumnPath, StructType
