@@ -23,8 +23,10 @@ from inspect import Parameter, Signature, cleandoc, signature
 from numbers import Real
 from typing import (
     Any,
+    ClassVar,
     Literal,
     ParamSpec,
+    Protocol,
     SupportsIndex,
     TypeVar,
     Union,
@@ -103,6 +105,8 @@ def _plan_fits(annotation: Any) -> _Fits:
         return _plan_elements(origin, _plan_fits(arguments[0]))
     if isinstance(origin, type):
         return lambda value: isinstance(value, origin) and not isinstance(value, str | bytes)
+    if getattr(annotation, "_is_runtime_protocol", False):
+        return lambda value: isinstance(value, annotation)
     is_protocol = getattr(annotation, "_is_protocol", False)
     if annotation is not Any and isinstance(annotation, type) and not is_protocol:
         return lambda value: isinstance(value, annotation) or _is_namesake(type(value), annotation)
@@ -157,7 +161,8 @@ def _words(annotation: Any) -> str:
         return f"a {origin.__name__}"
     if annotation in _WORDS:
         return _WORDS[annotation]
-    return str(getattr(annotation, "__words__", f"a {annotation.__name__}"))
+    article = "an" if annotation.__name__[0] in "AEIOU" else "a"
+    return str(getattr(annotation, "__words__", f"{article} {annotation.__name__}"))
 
 
 def _plural_words(annotations: tuple[Any, ...]) -> str:
@@ -168,37 +173,43 @@ def _plural_words(annotations: tuple[Any, ...]) -> str:
     return ", ".join(dict.fromkeys(f"{each}s" for each in words))
 
 
-def shares_options(
-    defaults: type, *options: type[Any]
-) -> Callable[[Callable[P, R]], Callable[P, R]]:
+class SharedRequest(Protocol):
+    """A dataclass that holds the arguments of several public functions."""
+
+    options: ClassVar[tuple[type, ...]]
+    """TypedDicts with the options of these functions, the functions' own first."""
+    __dataclass_fields__: ClassVar[dict[str, Any]]
+
+
+def shares_options(request: type[SharedRequest]) -> Callable[[Callable[P, R]], Callable[P, R]]:
     """Decorate a public function that shares its `**options` with other functions.
 
     Each call validates its arguments. `help` and `inspect.signature` show the options as if the
     function listed and documented them.
 
     Args:
-        defaults: A dataclass with the default value of each option.
-        options: TypedDicts, the function's own first. The sections Args and Raises of their
-            docstrings are appended to the function's sections.
+        request: Has the default value of each option. The sections Args and Raises in the
+            docstrings of its `options` are appended to the function's sections.
     """
 
     def decorate(function: Callable[P, R]) -> Callable[P, R]:
-        shown = _list_options(signature(function), defaults, options[0])
+        shown = _list_options(signature(function), request)
 
         @wraps(function)
         def call(*args: P.args, **kwargs: P.kwargs) -> R:
             validate_arguments(function, shown.bind(*args, **kwargs).arguments)
             return function(*args, **kwargs)
 
-        call.__doc__ = _join_documentation([function.__doc__, *(each.__doc__ for each in options)])
+        documented = (each.__doc__ for each in request.options)
+        call.__doc__ = _join_documentation([function.__doc__, *documented])
         vars(call)["__signature__"] = shown
         return call
 
     return decorate
 
 
-def _list_options(shown: Signature, defaults: type, options: type[Any]) -> Signature:
-    values = {each.name: each.default for each in fields(defaults) if each.default is not MISSING}
+def _list_options(shown: Signature, request: type[SharedRequest]) -> Signature:
+    values = {each.name: each.default for each in fields(request) if each.default is not MISSING}
     own = [p for p in shown.parameters.values() if p.kind is not Parameter.VAR_KEYWORD]
     listed = (
         Parameter(
@@ -207,7 +218,7 @@ def _list_options(shown: Signature, defaults: type, options: type[Any]) -> Signa
             default=values[name],
             annotation=getattr(annotation, "__forward_arg__", annotation),
         )
-        for name, annotation in options.__annotations__.items()
+        for name, annotation in request.options[0].__annotations__.items()
     )
     return shown.replace(parameters=[*own, *listed])
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from typing import Any
 
 from delta_ops.arrow.arrow_data import ArrowData
@@ -18,6 +19,7 @@ from delta_ops.arrow.write.staging import (
     stage_survivors,
     write_replacement,
 )
+from delta_ops.arrow.write.written_files import LOCAL_WRITES
 from delta_ops.errors import InvalidRequestError
 from delta_ops.log import Snapshot
 from delta_ops.protocol.actions import AddCdcFile, AddFile
@@ -38,6 +40,7 @@ class ArrowEngine:
     """See `Engine`."""
 
     name: EngineName = "arrow"
+    num_rewrites_at_once = LOCAL_WRITES
 
     def attach(self, transaction: Transaction) -> None:
         """See `Engine`."""
@@ -97,6 +100,10 @@ class ArrowEngine:
     def rewrite(self, snapshot: Snapshot, group: RewriteGroup) -> Staged:
         """See `Engine`."""
         return rewrite(snapshot, group)
+
+    def together(self) -> AbstractContextManager[None]:
+        """See `Engine`."""
+        return nullcontext()
 
     def check_rows(
         self, snapshot: Snapshot, definition: TableDefinition, rules: Sequence[Check | NotNull]

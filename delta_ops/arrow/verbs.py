@@ -10,32 +10,20 @@ from delta_ops.arrow.arrow_data import ArrowData
 from delta_ops.arrow.engine import ARROW
 from delta_ops.protocol.expression import Expression
 from delta_ops.protocol.predicate import Predicate
-from delta_ops.transaction import CommitResult, Staged
+from delta_ops.transaction import CommitResult, Staged, requests
 from delta_ops.transaction.dml import delete_rows, update_rows
 from delta_ops.transaction.merge import Merge
-from delta_ops.transaction.requests import (
-    CommitOptions,
-    CommitRequest,
-    DeleteRequest,
-    MergeOptions,
-    MergeRequest,
-    Mode,
-    TableOptions,
-    Target,
-    UpdateRequest,
-    WriteOptions,
-    WriteRequest,
-)
+from delta_ops.transaction.requests import Mode, Target
 from delta_ops.transaction.write import stage_rows, write_rows
 
 
-@shares_options(WriteRequest, WriteOptions, CommitOptions, TableOptions)
+@shares_options(requests.WriteRequest)
 def write(
     target: Target,
     data: Any,
     mode: Mode = "append",
     partition_by: Sequence[str] | None = None,
-    **options: Unpack[WriteOptions],
+    **options: Unpack[requests.WriteOptions],
 ) -> CommitResult:
     """Write rows and commit; creates the table if it does not exist.
 
@@ -43,16 +31,16 @@ def write(
         target: Location of the table, or a transaction to add to and commit.
         data: An Arrow table, batch or reader, or anything with `__arrow_c_stream__`.
     """
-    request = WriteRequest(target=target, mode=mode, partition_by=partition_by, **options)
+    request = requests.WriteRequest(target=target, mode=mode, partition_by=partition_by, **options)
     return write_rows(ARROW, ArrowData(data), request)
 
 
-@shares_options(CommitRequest, TableOptions)
+@shares_options(requests.CommitRequest)
 def stage_write(
     target: Target,
     data: Any,
     partition_by: Sequence[str] | None = None,
-    **options: Unpack[TableOptions],
+    **options: Unpack[requests.TableOptions],
 ) -> Staged:
     """Write the data files of an append and commit nothing.
 
@@ -65,15 +53,15 @@ def stage_write(
         InvalidRequestError: The data do not fit the table.
         TableNotFoundError: The table does not exist.
     """
-    request = WriteRequest(target=target, partition_by=partition_by, **options)
+    request = requests.WriteRequest(target=target, partition_by=partition_by, **options)
     return stage_rows(ARROW, ArrowData(data), request)
 
 
-@shares_options(DeleteRequest, CommitOptions, TableOptions)
+@shares_options(requests.DeleteRequest)
 def delete(
     target: Target,
     predicate: Predicate | Expression | str | None = None,
-    **options: Unpack[CommitOptions],
+    **options: Unpack[requests.CommitOptions],
 ) -> CommitResult:
     """Delete the rows that match the predicate, and commit.
 
@@ -90,15 +78,15 @@ def delete(
         InvalidRequestError: The predicate does not fit the table, or the table is append-only.
         TableNotFoundError: The table does not exist.
     """
-    return delete_rows(ARROW, DeleteRequest(target=target, predicate=predicate, **options))
+    return delete_rows(ARROW, requests.DeleteRequest(target=target, predicate=predicate, **options))
 
 
-@shares_options(UpdateRequest, CommitOptions, TableOptions)
+@shares_options(requests.UpdateRequest)
 def update(
     target: Target,
     assignments: Mapping[str, Any],
     predicate: Predicate | Expression | str | None = None,
-    **options: Unpack[CommitOptions],
+    **options: Unpack[requests.CommitOptions],
 ) -> CommitResult:
     """Set new values of columns in the rows that match the predicate, and commit.
 
@@ -117,13 +105,18 @@ def update(
     """
     return update_rows(
         ARROW,
-        UpdateRequest(target=target, assignments=assignments, predicate=predicate, **options),
+        requests.UpdateRequest(
+            target=target, assignments=assignments, predicate=predicate, **options
+        ),
     )
 
 
-@shares_options(MergeRequest, MergeOptions, CommitOptions, TableOptions)
+@shares_options(requests.MergeRequest)
 def merge(
-    target: Target, source: Any, predicate: str | Expression, **options: Unpack[MergeOptions]
+    target: Target,
+    source: Any,
+    predicate: str | Expression,
+    **options: Unpack[requests.MergeOptions],
 ) -> Merge:
     """Begin a merge of rows into a table; add clauses to it, then call `execute`.
 
@@ -143,4 +136,6 @@ def merge(
             nothing, except if all key equalities are null-safe (`<=>`).
     """
     condition = ARROW.parse_condition(predicate)
-    return Merge(ARROW, MergeRequest(target=target, source=source, predicate=condition, **options))
+    return Merge(
+        ARROW, requests.MergeRequest(target=target, source=source, predicate=condition, **options)
+    )

@@ -56,7 +56,7 @@ from delta_ops.protocol.schema.type_text import parse_type
 from delta_ops.protocol.schema.widening import describe_widening, is_widening
 from delta_ops.protocol.table_definition import TableDefinition
 from delta_ops.transaction import Transaction
-from delta_ops.transaction.engine import CheckRows
+from delta_ops.transaction.engine import CheckRows, Engine
 from delta_ops.transaction.table_change import SetColumns
 
 
@@ -202,7 +202,9 @@ def change_type(transaction: Transaction, column: str, wanted: DataType) -> Alte
     return _changed_column(path, widened)
 
 
-def require(transaction: Transaction, column: str, engine: CheckRows | None) -> Alteration | None:
+def require(
+    transaction: Transaction, column: str, engine: Engine | CheckRows | None
+) -> Alteration | None:
     """Require that a column is never null."""
     path, field = find_column(transaction.schema, column)
     if not field.nullable:

@@ -21,7 +21,7 @@ from delta_ops.log import TableOrPlace
 from delta_ops.protocol.schema import DataType
 from delta_ops.protocol.schema.type_text import parse_type
 from delta_ops.transaction import CommitResult, Txn
-from delta_ops.transaction.engine import CheckRows
+from delta_ops.transaction.engine import CheckRows, Engine
 
 
 def add_columns(
@@ -154,7 +154,7 @@ def set_not_null(
     target: TableOrPlace,
     column: str,
     *,
-    engine: CheckRows | None = None,
+    engine: Engine | CheckRows | None = None,
     txn: Txn | tuple[str, int] | None = None,
     user_metadata: str | None = None,
     storage_options: Mapping[str, Any] | None = None,

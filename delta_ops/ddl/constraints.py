@@ -25,7 +25,7 @@ from delta_ops.protocol.expression.resolution import finder_of
 from delta_ops.protocol.predicate import TRUE
 from delta_ops.protocol.row_rules import CONSTRAINTS, Check, NotNull
 from delta_ops.transaction import CommitResult, Transaction, Txn
-from delta_ops.transaction.engine import CheckRows
+from delta_ops.transaction.engine import CheckRows, Engine
 
 
 def add_constraint(
@@ -33,7 +33,7 @@ def add_constraint(
     name: str,
     condition: str,
     *,
-    engine: CheckRows | None = None,
+    engine: Engine | CheckRows | None = None,
     txn: Txn | tuple[str, int] | None = None,
     user_metadata: str | None = None,
     storage_options: Mapping[str, Any] | None = None,
@@ -151,7 +151,9 @@ def validate_constraint(transaction: Transaction, rule: Check) -> None:
             )
 
 
-def require_rows(transaction: Transaction, rule: Check | NotNull, engine: CheckRows | None) -> None:
+def require_rows(
+    transaction: Transaction, rule: Check | NotNull, engine: Engine | CheckRows | None
+) -> None:
     """Check the existing rows, and depend on all of them.
 
     Args:
@@ -162,7 +164,9 @@ def require_rows(transaction: Transaction, rule: Check | NotNull, engine: CheckR
     """
     assert transaction.snapshot
     transaction.read_serially(TRUE)
-    (engine or ARROW.check_rows)(transaction.snapshot, transaction.definition, [rule])
+    engine = engine or ARROW
+    check_rows = engine.check_rows if isinstance(engine, Engine) else engine
+    check_rows(transaction.snapshot, transaction.definition, [rule])
 
 
 def _find_constraint(transaction: Transaction, name: str) -> tuple[str, str] | None:

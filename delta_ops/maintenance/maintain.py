@@ -20,7 +20,7 @@ from delta_ops.log import TableOrPlace, log_of
 from delta_ops.maintenance.operation import OperationResult, Request
 from delta_ops.maintenance.plan import MaintenancePlan, plan_maintenance
 from delta_ops.maintenance.registry import Operation, entry_of
-from delta_ops.transaction.rewrite_group import Rewriter
+from delta_ops.transaction.engine import Engine, RewriteFiles
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -79,7 +79,7 @@ def maintain(
     operations: Sequence[Operation] | None = None,
     plan: MaintenancePlan | None = None,
     dry_run: bool = False,
-    engine: Rewriter | None = None,
+    engine: Engine | RewriteFiles | None = None,
     options: Mapping[Operation, Mapping[str, Any]] | None = None,
     clock: Clock = system_clock,
     keep_versions: Collection[int] = (),

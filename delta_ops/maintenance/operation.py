@@ -16,7 +16,7 @@ from delta_ops.events import OnEvent, ignore
 from delta_ops.log import DeltaLog, Snapshot
 from delta_ops.maintenance.thresholds import Facts, Finding, HealthThresholds
 from delta_ops.protocol.features import Operation as Needed
-from delta_ops.transaction.rewrite_group import Rewriter
+from delta_ops.transaction.engine import Engine, RewriteFiles
 
 
 class OperationResult(Protocol):
@@ -35,7 +35,7 @@ class Request:
     """Arguments for all operations; each operation takes the arguments that it uses."""
 
     clock: Clock = system_clock
-    engine: Rewriter | None = None
+    engine: Engine | RewriteFiles | None = None
     """Executes rewrites; `delta_ops.arrow.rewrite` if None."""
     keep_versions: Collection[int] = ()
     """Versions that log clean-up keeps readable."""

@@ -11,16 +11,17 @@ mapping was removed. Both engines read the files that are chosen here.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, date, datetime, timedelta
-from typing import Any, Literal, TypedDict
+from typing import Any
 
 from delta_ops.errors import InvalidRequestError, LogCorruptError, VersionNotFoundError
 from delta_ops.log import DeltaLog, Snapshot
 from delta_ops.log.commit_file import Commit
 from delta_ops.log.history.commit_times import CommitTimes
 from delta_ops.log.history.time_travel import timestamp_ms, version_at, version_from
+from delta_ops.planning.changes_request import ChangesRequest
 from delta_ops.planning.commit_changes import Deleted, Difference, changes_of_files
 from delta_ops.protocol.actions import AddFile, Metadata, RemoveFile
 from delta_ops.protocol.change_data import CHANGE_TYPE_COLUMN
@@ -28,7 +29,6 @@ from delta_ops.protocol.columns.mapping import is_mapped, physical_name
 from delta_ops.protocol.features import Engine
 from delta_ops.protocol.file_names import commit_name
 from delta_ops.protocol.file_paths import canonical_path
-from delta_ops.protocol.predicate import Predicate
 from delta_ops.protocol.properties.known import CHANGE_DATA_FEED, is_on
 from delta_ops.protocol.schema import (
     LONG,
@@ -47,54 +47,6 @@ COMMIT_VERSION = StructField("_commit_version", LONG)
 COMMIT_TIMESTAMP = StructField("_commit_timestamp", TIMESTAMP)
 _OF_CHANGES = (CHANGE_TYPE, COMMIT_VERSION, COMMIT_TIMESTAMP)
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
-
-
-class ChangesOptions(TypedDict, total=False):
-    """Options of `read_changes`, in both engines.
-
-    Args:
-        start_version: The first commit to read. Excludes `start_timestamp`.
-        end_version: The last commit to read; the latest version if not given or greater.
-        start_timestamp: Read from the first commit at or after this time. A time without a zone is
-            in UTC.
-        end_timestamp: Read up to the last commit at or before this time. A range of two
-            times is valid even if it contains no commit.
-        columns: Names in the wanted order; by default the table's columns, then `_change_type`
-            (insert, delete, update_preimage, update_postimage), `_commit_version` and
-            `_commit_timestamp`.
-        predicate: Selects the rows to return; may use any of these columns.
-        schema: The version whose columns are returned: "end" for the last version of the range,
-            "latest" for the latest version of the table. A column or field that is newer than a row
-            is null in it.
-
-    Raises:
-        InvalidRequestError: The range is invalid, the feed was off for one of its versions, column
-            mapping was removed in it, or a column does not exist or had another type.
-        VersionNotFoundError: A version of the range does not exist, or was cleaned up.
-        OutsideFileError: A file lies outside of the table, and reading it there is not allowed.
-        UnsupportedFeatureError: The rows are stored in a way that this engine cannot read.
-    """
-
-    start_timestamp: str | date | None
-    end_timestamp: str | date | None
-    columns: Sequence[str] | None
-    predicate: Predicate | None
-    schema: Literal["end", "latest"]
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ChangesRequest:
-    """A request for the changes of a range of versions."""
-
-    start_version: int | None = None
-    end_version: int | None = None
-    start_timestamp: str | date | None = None
-    end_timestamp: str | date | None = None
-    columns: Sequence[str] | None = None
-    """Names in the wanted order; None means all."""
-    predicate: Predicate | None = None
-    schema: Literal["end", "latest"] = "end"
-    """The version whose columns are returned."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -147,6 +99,14 @@ class ChangeFeed:
     def definition(self) -> TableDefinition:
         """The table definition at the version whose columns the changes have."""
         return self.shape.definition
+
+    def constant_columns(self, file: ChangedFile) -> tuple[StructField, ...]:
+        """Return the columns whose values are the same in all rows of a file.
+
+        The values come from the log; the file may lack the columns.
+        """
+        partitions = (f for f in self.schema.fields if f.name in file.partition_columns)
+        return (*partitions, *(each for each in _OF_CHANGES if each.name in file.change))
 
     def insert_files(self, adds: Iterable[AddFile], version: int) -> Iterator[ChangedFile]:
         """Yield files whose rows count as inserted by the commit of a version.

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from contextlib import AbstractContextManager
 from typing import Any
 
 from pyspark.sql import DataFrame, SparkSession
@@ -27,8 +28,9 @@ from delta_ops.spark.expressions.conditions import (
 )
 from delta_ops.spark.file_uris import reach
 from delta_ops.spark.rewrite.rewrite import rewrite_group
+from delta_ops.spark.session import jobs
 from delta_ops.spark.session.call_sites import omitting_call_sites
-from delta_ops.spark.session.session import session_time_zone
+from delta_ops.spark.session.session import is_connect, session_time_zone
 from delta_ops.spark.write.data_files import BY_TABLE, FileSettings, discard
 from delta_ops.spark.write.staging import (
     schema_of,
@@ -41,6 +43,10 @@ from delta_ops.transaction import RewriteGroup, Staged, Transaction
 from delta_ops.transaction.engine import PlannedChange
 from delta_ops.transaction.requests import DeleteRequest, MergeRequest, UpdateRequest
 from delta_ops.transaction.source_rules import SourceRule
+
+_MOST_AT_ONCE = 32
+_AT_ONCE_REMOTELY = 4
+"""For Connect: a client cannot see how many tasks the server can run."""
 
 
 class SparkEngine:
@@ -111,6 +117,20 @@ class SparkEngine:
     def rewrite(self, snapshot: Snapshot, group: RewriteGroup) -> Staged:
         """See `Engine`."""
         return rewrite_group(self._spark, snapshot, group)
+
+    __call__ = rewrite
+    """Code that wraps `delta_ops.spark.rewrite(spark)` calls it as a function."""
+
+    @property
+    def num_rewrites_at_once(self) -> int:
+        """See `Engine`: a small group is only one task."""
+        if is_connect(self._spark):
+            return _AT_ONCE_REMOTELY
+        return min(self._spark.sparkContext.defaultParallelism, _MOST_AT_ONCE)
+
+    def together(self) -> AbstractContextManager[jobs.Together]:
+        """See `Engine`."""
+        return jobs.together(self._spark)
 
     def check_rows(
         self, snapshot: Snapshot, definition: TableDefinition, rules: Sequence[Check | NotNull]

@@ -12,35 +12,21 @@ from delta_ops.errors import InvalidRequestError
 from delta_ops.protocol.expression import Expression
 from delta_ops.protocol.predicate import Predicate
 from delta_ops.spark.engine import SparkEngine, engine_of
-from delta_ops.spark.rewrite.rewriter import SparkRewriter
-from delta_ops.transaction import CommitResult, Staged
+from delta_ops.transaction import CommitResult, Staged, requests
 from delta_ops.transaction.dml import delete_rows, update_rows
 from delta_ops.transaction.engine import CheckRows
 from delta_ops.transaction.merge import Merge
-from delta_ops.transaction.requests import (
-    CommitOptions,
-    CommitRequest,
-    DeleteRequest,
-    MergeOptions,
-    MergeRequest,
-    Mode,
-    TableOptions,
-    Target,
-    UpdateRequest,
-    WriteOptions,
-    WriteRequest,
-)
-from delta_ops.transaction.rewrite_group import Rewriter
+from delta_ops.transaction.requests import Mode, Target
 from delta_ops.transaction.write import stage_rows, write_rows
 
 
-@shares_options(WriteRequest, WriteOptions, CommitOptions, TableOptions)
+@shares_options(requests.WriteRequest)
 def write(
     df: DataFrame,
     target: Target,
     mode: Mode = "append",
     partition_by: Sequence[str] | None = None,
-    **options: Unpack[WriteOptions],
+    **options: Unpack[requests.WriteOptions],
 ) -> CommitResult:
     """Write rows and commit; creates the table if it does not exist.
 
@@ -48,16 +34,16 @@ def write(
         df: Rows; the DataFrame may read the table itself.
         target: Location of the table, or a transaction to add to and commit.
     """
-    request = WriteRequest(target=target, mode=mode, partition_by=partition_by, **options)
+    request = requests.WriteRequest(target=target, mode=mode, partition_by=partition_by, **options)
     return write_rows(engine_of(df), df, request)
 
 
-@shares_options(CommitRequest, TableOptions)
+@shares_options(requests.CommitRequest)
 def stage_write(
     df: DataFrame,
     target: Target,
     partition_by: Sequence[str] | None = None,
-    **options: Unpack[TableOptions],
+    **options: Unpack[requests.TableOptions],
 ) -> Staged:
     """Write the data files of an append without a commit.
 
@@ -70,18 +56,18 @@ def stage_write(
         InvalidRequestError: The data do not fit the table.
         TableNotFoundError: The table does not exist.
     """
-    request = WriteRequest(target=target, partition_by=partition_by, **options)
+    request = requests.WriteRequest(target=target, partition_by=partition_by, **options)
     return stage_rows(engine_of(df), df, request)
 
 
-@shares_options(DeleteRequest, CommitOptions, TableOptions)
+@shares_options(requests.DeleteRequest)
 def delete(
     spark: SparkSession,
     target: Target,
     predicate: Predicate | Expression | Column | str | None = None,
     *,
     target_alias: str | None = None,
-    **options: Unpack[CommitOptions],
+    **options: Unpack[requests.CommitOptions],
 ) -> CommitResult:
     """Delete the rows that match a predicate, and commit.
 
@@ -101,11 +87,13 @@ def delete(
     """
     return delete_rows(
         SparkEngine(spark),
-        DeleteRequest(target=target, predicate=predicate, target_alias=target_alias, **options),
+        requests.DeleteRequest(
+            target=target, predicate=predicate, target_alias=target_alias, **options
+        ),
     )
 
 
-@shares_options(UpdateRequest, CommitOptions, TableOptions)
+@shares_options(requests.UpdateRequest)
 def update(
     spark: SparkSession,
     target: Target,
@@ -113,7 +101,7 @@ def update(
     predicate: Predicate | Expression | Column | str | None = None,
     *,
     target_alias: str | None = None,
-    **options: Unpack[CommitOptions],
+    **options: Unpack[requests.CommitOptions],
 ) -> CommitResult:
     """Set columns to new values in the rows that match a predicate, and commit.
 
@@ -133,7 +121,7 @@ def update(
             break a rule of the table, or the table is append-only.
         TableNotFoundError: The table does not exist.
     """
-    request = UpdateRequest(
+    request = requests.UpdateRequest(
         target=target,
         assignments=assignments,
         predicate=predicate,
@@ -143,12 +131,12 @@ def update(
     return update_rows(SparkEngine(spark), request)
 
 
-@shares_options(MergeRequest, MergeOptions, CommitOptions, TableOptions)
+@shares_options(requests.MergeRequest)
 def merge(
     target: Target,
     source: DataFrame,
     predicate: str | Expression | Column,
-    **options: Unpack[MergeOptions],
+    **options: Unpack[requests.MergeOptions],
 ) -> Merge:
     """Begin a merge of rows into a table; add clauses to it, then call `execute`.
 
@@ -170,18 +158,20 @@ def merge(
         raise InvalidRequestError("a streaming DataFrame is merged by foreachBatch, batch by batch")
     engine = SparkEngine(source.sparkSession)
     condition = engine.parse_condition(predicate)
-    return Merge(engine, MergeRequest(target=target, source=source, predicate=condition, **options))
+    return Merge(
+        engine, requests.MergeRequest(target=target, source=source, predicate=condition, **options)
+    )
 
 
-def rewrite(spark: SparkSession) -> Rewriter:
+def rewrite(spark: SparkSession) -> SparkEngine:
     """Return the Spark engine for `optimize`, `purge` and `maintain`.
 
-    The returned function raises `InvalidRequestError` if an input file is missing or cannot be
-    read, or if a row breaks a rule of the table. It raises `StorageError` if the store fails. In
-    both cases it deletes the files that it wrote.
+    Called as a function, it rewrites one group. It raises `InvalidRequestError` if an input file is
+    missing or cannot be read, or if a row breaks a rule of the table. It raises `StorageError` if
+    the store fails. In both cases it deletes the files that it wrote.
     """
     validate_arguments(rewrite, locals())
-    return SparkRewriter(spark)
+    return SparkEngine(spark)
 
 
 def check_rows(spark: SparkSession) -> CheckRows:

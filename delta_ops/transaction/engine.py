@@ -8,7 +8,8 @@ decides the definition of the table and which files change, the engine writes da
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Any, Protocol
+from contextlib import AbstractContextManager
+from typing import Any, ParamSpec, Protocol, TypeVar, runtime_checkable
 
 from delta_ops.log import Snapshot
 from delta_ops.protocol.actions import AddCdcFile, AddFile
@@ -25,8 +26,13 @@ from delta_ops.transaction.source_rules import SourceRule
 from delta_ops.transaction.staging import Staged
 from delta_ops.transaction.transaction import Transaction
 
+P = ParamSpec("P")
+R = TypeVar("R")
+
 CheckRows = Callable[[Snapshot, TableDefinition, Sequence[Check | NotNull]], None]
-"""`Engine.check_rows`, passed as the argument `engine` of public functions."""
+"""`Engine.check_rows`, or a function around it: valid where a public function takes an engine."""
+RewriteFiles = Callable[[Snapshot, RewriteGroup], Staged]
+"""`Engine.rewrite`, or a function around it: valid where a public function takes an engine."""
 
 
 class Condition(Protocol):
@@ -60,6 +66,17 @@ class PlannedChange(Protocol):
         """
 
 
+class Together(Protocol):
+    """Calls of an engine in several threads."""
+
+    def bind(self, call: Callable[P, R]) -> Callable[P, R]:
+        """Prepare a call for one use in any thread; the waiting thread prepares it."""
+
+    def cancel(self) -> None:
+        """Make running calls end soon; raises nothing."""
+
+
+@runtime_checkable
 class Engine(Protocol):
     """Rows as data files, and data files as rows."""
 
@@ -141,6 +158,16 @@ class Engine(Protocol):
         Raises:
             InvalidRequestError: The engine cannot write the order; raised before a file is read.
             DataFileError: An input file is missing or cannot be read.
+        """
+
+    @property
+    def num_rewrites_at_once(self) -> int:
+        """The best number of groups without an order to rewrite at once."""
+
+    def together(self) -> AbstractContextManager[Together | None]:
+        """Context for calls in several threads.
+
+        None: the engine holds the rows in this process, and threads need no preparation.
         """
 
     def check_rows(

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Literal, TypedDict
+from typing import Any, ClassVar, Literal, TypedDict
 
 from delta_ops.errors import InvalidRequestError
 from delta_ops.events import OnEvent, ignore
@@ -114,6 +114,9 @@ class MergeOptions(CommitOptions, total=False):
 class CommitRequest:
     """The common part of all requests that commit."""
 
+    options: ClassVar[tuple[type, ...]] = (TableOptions,)
+    """Option sets of verbs with this request, the verb's own first."""
+
     target: Target
     txn: Txn | tuple[str, int] | None = None
     user_metadata: str | None = None
@@ -135,6 +138,8 @@ class Epoch:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WriteRequest(CommitRequest):
     """Rows to write."""
+
+    options: ClassVar[tuple[type, ...]] = (WriteOptions, CommitOptions, TableOptions)
 
     mode: Mode = "append"
     partition_by: Sequence[str] | None = None
@@ -159,6 +164,8 @@ class WriteRequest(CommitRequest):
 class DeleteRequest(CommitRequest):
     """Rows to delete."""
 
+    options: ClassVar[tuple[type, ...]] = (CommitOptions, TableOptions)
+
     predicate: Any = None
     """The condition in a form that the engine accepts; None: all rows."""
     target_alias: str | None = None
@@ -168,6 +175,8 @@ class DeleteRequest(CommitRequest):
 @dataclass(frozen=True, slots=True, kw_only=True)
 class UpdateRequest(CommitRequest):
     """New values for columns of some rows."""
+
+    options: ClassVar[tuple[type, ...]] = (CommitOptions, TableOptions)
 
     assignments: Mapping[str, Any]
     """New values by column."""
@@ -204,6 +213,8 @@ class Clause:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MergeRequest(CommitRequest):
     """Rows of a source to merge into a table."""
+
+    options: ClassVar[tuple[type, ...]] = (MergeOptions, CommitOptions, TableOptions)
 
     source: Any
     predicate: Any

@@ -6,16 +6,14 @@ Maintenance plans the groups and an engine executes them; the two do not know ea
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from contextlib import AbstractContextManager
 from dataclasses import dataclass
-from typing import Literal, Protocol, runtime_checkable
+from typing import Literal
 
 from delta_ops.log import Snapshot
 from delta_ops.protocol.actions import AddFile
 from delta_ops.protocol.predicate import Predicate
 from delta_ops.protocol.schema import ColumnPath
 from delta_ops.protocol.stats.indexed_columns import StatsSettings
-from delta_ops.transaction.staging import Staged
 
 Curve = Literal["zorder", "hilbert"]
 """A curve through all combinations of values. Both keep close values close; Hilbert has no jumps.
@@ -57,35 +55,6 @@ class RewriteGroup:
     def size_bytes(self) -> int:
         """Bytes of the input files."""
         return sum(add.size for add in self.files)
-
-
-Rewriter = Callable[[Snapshot, RewriteGroup], Staged]
-"""`Engine.rewrite`, passed as the argument `engine` of public functions."""
-
-
-class Together(Protocol):
-    """Groups that run at the same time."""
-
-    def rewriter(self) -> Rewriter:
-        """The rewriter for one group, usable in any thread; call this in the waiting thread."""
-
-    def cancel(self) -> None:
-        """Make running groups end soon; raises nothing."""
-
-
-@runtime_checkable
-class ParallelRewriter(Protocol):
-    """A `Rewriter` that executes several groups at once."""
-
-    @property
-    def num_at_once(self) -> int:
-        """The best number of groups without an order to run at once."""
-
-    def __call__(self, snapshot: Snapshot, group: RewriteGroup) -> Staged:
-        """Execute a group."""
-
-    def together(self) -> AbstractContextManager[Together]:
-        """Begin running groups in several threads."""
 
 
 Describer = Callable[[Snapshot, Sequence[AddFile], StatsSettings], Sequence[str | None]]

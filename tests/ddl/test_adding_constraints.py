@@ -12,6 +12,7 @@ from deltalake import DeltaTable, write_deltalake
 
 import delta_ops.arrow as da
 from delta_ops import DeltaLog
+from delta_ops.arrow.engine import ArrowEngine
 from delta_ops.ddl import (
     add_constraint,
     drop_constraint,
@@ -121,6 +122,16 @@ def test_rows_that_were_added_meanwhile_are_a_conflict(log: DeltaLog, level: str
         add_constraint(log, "positive", "id > 0", engine=engine)
     assert conflict.value.kind == "concurrent append"
     assert not log.snapshot().definition.row_rules
+
+
+def test_an_engine_of_the_port_checks_the_rows(log: DeltaLog) -> None:
+    class Watching(ArrowEngine):
+        def check_rows(self, snapshot: Snapshot, definition: Any, rules: Sequence[Any]) -> None:
+            checked.extend(rules)
+
+    checked: list[Any] = []
+    add_constraint(log, "positive", "id > 0", engine=Watching())
+    assert checked == [Check("positive", "id > 0")]
 
 
 def test_rows_that_were_only_rearranged_are_none(log: DeltaLog) -> None:

@@ -11,6 +11,7 @@ import time
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
+from threading import Barrier
 from typing import Any
 
 import pyarrow as pa
@@ -20,6 +21,7 @@ from hypothesis import strategies as st
 
 import delta_ops.arrow as da
 from delta_ops import DeltaLog, Snapshot, begin, col
+from delta_ops.arrow.engine import ArrowEngine
 from delta_ops.arrow.read.scan import read_files
 from delta_ops.errors import (
     CommitConflictError,
@@ -181,6 +183,32 @@ def while_rewriting(do: Callable[[], object]) -> Callable[[Snapshot, RewriteGrou
         return staged
 
     return engine
+
+
+class PairingEngine(ArrowEngine):
+    """Rewrites a group only while it rewrites another group."""
+
+    num_rewrites_at_once = 2
+
+    def __init__(self) -> None:
+        self.both = Barrier(2)
+
+    def rewrite(self, snapshot: Snapshot, group: RewriteGroup) -> Staged:
+        self.both.wait(timeout=30)
+        return super().rewrite(snapshot, group)
+
+
+def test_an_engine_rewrites_as_many_groups_at_once_as_it_says(tmp_path: Path) -> None:
+    table = Table(tmp_path / "t")
+    for number in range(4):
+        table.write([number], "ab"[number % 2], partition_by=["p"])
+    assert optimize(table.log, engine=PairingEngine()).files_added == 2
+
+
+def test_a_value_that_is_no_engine_is_refused(tmp_path: Path) -> None:
+    table = Table(tmp_path / "t")
+    with pytest.raises(InvalidRequestError, match="give an Engine or a function or None"):
+        optimize(table.log, engine="spark")  # type: ignore[arg-type]
 
 
 def test_rows_appended_meanwhile_do_not_matter(tmp_path: Path) -> None:

@@ -5,7 +5,7 @@ See `planning.change_feed` for the files that are read, and for the ranges that 
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Unpack
 
@@ -21,24 +21,13 @@ from delta_ops.arrow.read.reading import read_soon
 from delta_ops.arrow.read.scan import plan_condition
 from delta_ops.errors import naming_table
 from delta_ops.log import TableOrPlace, log_of
-from delta_ops.planning.change_feed import (
-    CHANGE_TYPE,
-    COMMIT_TIMESTAMP,
-    COMMIT_VERSION,
-    ChangedFile,
-    ChangeFeed,
-    ChangesOptions,
-    ChangesRequest,
-    plan_changes,
-)
-from delta_ops.protocol.schema import StructType
+from delta_ops.planning.change_feed import ChangedFile, ChangeFeed, plan_changes
+from delta_ops.planning.changes_request import ChangesOptions, ChangesRequest
+from delta_ops.protocol.schema import StructField, StructType
 from delta_ops.protocol.schema.arrow_types import arrow_schema_from_schema, arrow_type_from_type
 
-_IN_LOG = (COMMIT_VERSION, COMMIT_TIMESTAMP)
-"""Columns of the feed that are not stored in files."""
 
-
-@shares_options(ChangesRequest, ChangesOptions)
+@shares_options(ChangesRequest)
 def read_changes(
     source: TableOrPlace,
     start_version: int | None = None,
@@ -74,15 +63,14 @@ def read_changes(
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class _Scans:
-    """The file scans for one set of partition columns."""
+class _PlannedScan:
+    """How to read files with the same constant columns."""
 
     partitioning: Partitioning
     """The partition columns to read, and how their values are stored."""
-    derived: FileScan
-    """For data files; their changes are derived from the log."""
-    stored: FileScan
-    """For change data files; they store the change type of each row."""
+    of_change: Sequence[StructField]
+    """The feed's own columns that the files do not store."""
+    scan: FileScan
 
 
 class _Plan:
@@ -93,46 +81,44 @@ class _Plan:
     ) -> None:
         self._feed, self._schema, self._condition = feed, schema, condition
         self._time_zone = partition_time_zone
-        self._scans: dict[frozenset[str], _Scans] = {}
+        self._scans: dict[tuple[frozenset[str], bool], _PlannedScan] = {}
 
     def stored_files(self, files: Iterator[ChangedFile]) -> Iterator[tuple[FileScan, StoredFile]]:
         """Yield the scan and the stored file for each changed file, in order."""
         for file in files:
-            scans = self._scans.get(file.partition_columns)
-            if scans is None:
-                scans = self._plan_scans(file.partition_columns)
-                self._scans[file.partition_columns] = scans
-            scan = scans.stored if file.is_change_data else scans.derived
-            yield replace(scan, version=file.version), self._stored_file(file, scans)
+            key = file.partition_columns, file.is_change_data
+            planned = self._scans.get(key)
+            if planned is None:
+                planned = self._scans[key] = self._plan_scan(file)
+            yield replace(planned.scan, version=file.version), self._stored_file(file, planned)
 
-    def _plan_scans(self, partition_columns: frozenset[str]) -> _Scans:
-        partitions = tuple(each for each in self._schema.fields if each.name in partition_columns)
-        of_log = [*partitions, *_IN_LOG]
-        return _Scans(
+    def _plan_scan(self, file: ChangedFile) -> _PlannedScan:
+        constant = self._feed.constant_columns(file)
+        names = file.partition_columns
+        return _PlannedScan(
             partitioning=Partitioning(
-                columns=partitions,
+                columns=tuple(each for each in self._schema.fields if each.name in names),
                 is_mapped=self._feed.definition.is_mapped,
                 time_zone=self._time_zone,
             ),
-            derived=self._scan(drop_columns(self._schema, [*of_log, CHANGE_TYPE])),
-            stored=self._scan(drop_columns(self._schema, of_log)),
+            of_change=[each for each in constant if each.name not in names],
+            scan=FileScan(
+                files=self._feed.end.table_files,
+                version=self._feed.end.version,
+                schema=arrow_schema_from_schema(self._schema),
+                columns=FileColumns(
+                    schema=drop_columns(self._schema, constant),
+                    mode=self._feed.definition.mapping_mode,
+                ),
+                condition=self._condition,
+            ),
         )
 
-    def _scan(self, of_files: StructType) -> FileScan:
-        return FileScan(
-            files=self._feed.end.table_files,
-            version=self._feed.end.version,
-            schema=arrow_schema_from_schema(self._schema),
-            columns=FileColumns(schema=of_files, mode=self._feed.definition.mapping_mode),
-            condition=self._condition,
-        )
-
-    def _stored_file(self, file: ChangedFile, scans: _Scans) -> StoredFile:
-        of_log = scans.partitioning.values(file.partition_values, self._feed.end.uri, file.path)
+    def _stored_file(self, file: ChangedFile, planned: _PlannedScan) -> StoredFile:
+        of_log = planned.partitioning.values(file.partition_values, self._feed.end.uri, file.path)
         of_change = {
             each.name: pa.scalar(file.change[each.name], arrow_type_from_type(each.data_type))
-            for each in (CHANGE_TYPE, *_IN_LOG)
-            if each.name in file.change
+            for each in planned.of_change
         }
         return StoredFile(
             path=file.path, size=file.size, values={**of_log, **of_change}, rows=file.rows

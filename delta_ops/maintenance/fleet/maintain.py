@@ -28,7 +28,7 @@ from delta_ops.maintenance.thresholds import HealthThresholds
 from delta_ops.storage.addresses import local_path_of
 from delta_ops.storage.concurrency import MAX_CONCURRENCY, run_ahead
 from delta_ops.storage.paths import redact
-from delta_ops.transaction.rewrite_group import Rewriter
+from delta_ops.transaction.engine import Engine, RewriteFiles
 
 T = TypeVar("T")
 
@@ -120,7 +120,7 @@ def maintain_fleet(
     thresholds: HealthThresholds = DEFAULT_THRESHOLDS,
     rules_of: RulesOf | None = None,
     dry_run: bool = False,
-    engine: Rewriter | None = None,
+    engine: Engine | RewriteFiles | None = None,
     max_concurrency: int = MAINTAINED_AT_ONCE,
     clock: Clock = system_clock,
     on_event: OnEvent = ignore,
@@ -154,7 +154,7 @@ class FleetRequest:
     rules_of: RulesOf
     clock: Clock
     dry_run: bool = False
-    engine: Rewriter | None = None
+    engine: Engine | RewriteFiles | None = None
 
     def report(self, table: TableOrPlace) -> TableHealth:
         """Report on the health of a table, or why it cannot be reported."""

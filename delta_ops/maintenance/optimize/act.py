@@ -15,7 +15,7 @@ from functools import partial
 from typing import Any, ClassVar
 
 from delta_ops.arguments import validate_arguments
-from delta_ops.arrow import rewrite
+from delta_ops.arrow.engine import ARROW
 from delta_ops.clock import Clock, system_clock
 from delta_ops.errors import InvalidRequestError
 from delta_ops.events import OnEvent, ignore
@@ -38,7 +38,8 @@ from delta_ops.maintenance.optimize.small_files import small_files, target_size_
 from delta_ops.protocol.predicate import Predicate
 from delta_ops.protocol.predicate.text import predicate_text
 from delta_ops.protocol.schema.column_names import name_of_path
-from delta_ops.transaction.rewrite_group import Curve, CurveOrder, Rewriter
+from delta_ops.transaction.engine import Engine, RewriteFiles
+from delta_ops.transaction.rewrite_group import Curve, CurveOrder
 
 
 def optimize(
@@ -50,7 +51,7 @@ def optimize(
     zorder_by: Sequence[str] | None = None,
     curve: Curve = "zorder",
     full: bool = False,
-    engine: Rewriter | None = None,
+    engine: Engine | RewriteFiles | None = None,
     dry_run: bool = False,
     min_files: int = 2,
     min_size: int | None = None,
@@ -101,7 +102,7 @@ def optimize(
         zorder_by=zorder_by,
         curve=curve,
         full=full,
-        engine=engine or rewrite,
+        engine=engine or ARROW,
         min_files=min_files,
         min_size=min_size,
         max_size=max_size,

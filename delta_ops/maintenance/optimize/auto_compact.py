@@ -14,7 +14,7 @@ from functools import partial
 from typing import Any, ClassVar
 
 from delta_ops.arguments import validate_arguments
-from delta_ops.arrow import rewrite
+from delta_ops.arrow.engine import ARROW
 from delta_ops.errors import CommitConflictError, InvalidRequestError
 from delta_ops.events import OnEvent, ignore
 from delta_ops.log import Snapshot
@@ -29,7 +29,7 @@ from delta_ops.maintenance.optimize.small_files import small_files, target_size_
 from delta_ops.protocol.actions import AddFile, Metadata
 from delta_ops.protocol.properties.known import AUTO_COMPACT
 from delta_ops.transaction.commit.hooks import CommittedVersion, Hook
-from delta_ops.transaction.rewrite_group import Rewriter
+from delta_ops.transaction.engine import Engine, RewriteFiles
 
 Partition = frozenset[tuple[str, str | None]]
 MAX_BYTES = 256 << 20
@@ -38,7 +38,10 @@ MIN_FILES = 50
 
 
 def auto_compact(
-    *, max_bytes: int = MAX_BYTES, min_files: int = MIN_FILES, engine: Rewriter | None = None
+    *,
+    max_bytes: int = MAX_BYTES,
+    min_files: int = MIN_FILES,
+    engine: Engine | RewriteFiles | None = None,
 ) -> Hook:
     """Build a hook that combines small files if `delta.autoOptimize.autoCompact` is set.
 
@@ -65,7 +68,7 @@ def auto_compact(
         request = AutoCompactRequest(
             written=written,
             min_files=min_files,
-            engine=engine or rewrite,
+            engine=engine or ARROW,
             max_bytes=max_bytes,
             clock=committed.clock,
         )

@@ -9,17 +9,17 @@ round leaves fewer files, so it ends; groups that an engine cannot combine stay 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from contextlib import nullcontext
 from dataclasses import dataclass, replace
 from functools import partial
 
 import pyarrow as pa
 
+from delta_ops.arrow.engine import ARROW
 from delta_ops.arrow.read.reading import DECODED
 from delta_ops.arrow.rewrite.ordered_rewrite import MEMORY_BYTES
 from delta_ops.arrow.rewrite.rewrite import rewrite
 from delta_ops.arrow.write.data_file import discard
-from delta_ops.arrow.write.written_files import LOCAL_WRITES, all_or_none
+from delta_ops.arrow.write.written_files import all_or_none
 from delta_ops.errors import DataFileError
 from delta_ops.events import Progress
 from delta_ops.log import Snapshot
@@ -36,7 +36,7 @@ from delta_ops.protocol.columns.identity import only_moves_marks
 from delta_ops.protocol.file_paths import canonical_path
 from delta_ops.storage.concurrency import MAX_CONCURRENCY
 from delta_ops.transaction import RewriteGroup, Staged, Transaction
-from delta_ops.transaction.rewrite_group import ParallelRewriter, Rewriter
+from delta_ops.transaction.engine import Engine, RewriteFiles
 from delta_ops.transaction.write_rules import num_rows
 
 _HELD_BYTES = MEMORY_BYTES // 3
@@ -58,7 +58,7 @@ class Rewriting:
         self,
         transaction: Transaction,
         snapshot: Snapshot,
-        engine: Rewriter,
+        engine: Engine | RewriteFiles,
         *,
         done: int = 0,
         to_come: int = 0,
@@ -67,9 +67,13 @@ class Rewriting:
 
         Args:
             done: Number of groups in earlier commits of the run, for progress.
+            engine: The groups of a function are rewritten one by one.
             to_come: Number of groups in later commits.
         """
-        self.transaction, self.snapshot, self._engine = transaction, snapshot, engine
+        self.transaction, self.snapshot = transaction, snapshot
+        engine = ARROW if engine is rewrite else engine
+        self._engine = engine if isinstance(engine, Engine) else None
+        self._rewrite_files = engine.rewrite if isinstance(engine, Engine) else engine
         self.done, self._to_come = done, to_come
         self.loose: Sequence[AddFile] = ()
         """Files that may be combined with outputs of other commits."""
@@ -170,23 +174,25 @@ class Rewriting:
             self._report(self.done, total)
 
         num_at_once = self._num_at_once(groups)
-        if num_at_once < 2:
+        if self._engine is None or num_at_once < 2:
             for number, group in enumerate(groups):
-                take((number, self._rewrite(self._replace_drafts(group), self._engine)))
+                take((number, self._rewrite(self._replace_drafts(group), self._rewrite_files)))
             return
-        engine: Rewriter = self._engine
-        together = engine.together() if isinstance(engine, ParallelRewriter) else nullcontext()
-        with together as calls, all_or_none(self.snapshot.storage) as files:
+        with self._engine.together() as calls, all_or_none(self.snapshot.storage) as files:
 
-            def write(number: int, rewriter: Rewriter) -> tuple[int, Staged]:
-                staged = self._rewrite(self._replace_drafts(groups[number]), rewriter)
+            def write(number: int, rewrite_files: RewriteFiles) -> tuple[int, Staged]:
+                staged = self._rewrite(self._replace_drafts(groups[number]), rewrite_files)
                 files.keep(staged.adds)
                 return number, staged
 
             writes = (
                 (
                     min(group.size_bytes * DECODED, _HELD_BYTES) if calls is None else 0,
-                    partial(write, number, engine if calls is None else calls.rewriter()),
+                    partial(
+                        write,
+                        number,
+                        self._rewrite_files if calls is None else calls.bind(self._rewrite_files),
+                    ),
                 )
                 for number, group in enumerate(groups)
             )
@@ -206,13 +212,12 @@ class Rewriting:
         Each group then has its own thread, which neither waits for another nor passes rows on.
         Sorting rows needs all memory, or all of Spark's tasks.
         """
-        if len(groups) == 1 or any(group.order is not None for group in groups):
+        is_sorted = any(group.order is not None for group in groups)
+        if self._engine is None or len(groups) == 1 or is_sorted:
             return 1
-        if isinstance(self._engine, ParallelRewriter):
-            num_at_once = self._engine.num_at_once
-            # The stores share the thread pool of that size, and long calls would block it.
-            return num_at_once - 1 if num_at_once == MAX_CONCURRENCY else num_at_once
-        return LOCAL_WRITES if self._engine is rewrite else 1
+        num_at_once = self._engine.num_rewrites_at_once
+        # The stores share the thread pool of that size, and long calls would block it.
+        return num_at_once - 1 if num_at_once == MAX_CONCURRENCY else num_at_once
 
     def _replace_drafts(self, group: RewriteGroup) -> RewriteGroup:
         """The group with live files instead of drafts."""
@@ -248,9 +253,9 @@ class Rewriting:
             del self._drafts[each.staged.adds[0].path]
         return adds if len(adds) == 1 else ()
 
-    def _rewrite(self, group: RewriteGroup, engine: Rewriter) -> Staged:
-        """Rewrite a group with an engine and keep the tags that all its files share."""
-        staged = engine(self.snapshot, group)
+    def _rewrite(self, group: RewriteGroup, rewrite_files: RewriteFiles) -> Staged:
+        """Rewrite a group and keep the tags that all its files share."""
+        staged = rewrite_files(self.snapshot, group)
         try:
             _validate_row_counts(group.files, staged, self.snapshot)
         except BaseException:

@@ -23,7 +23,7 @@ from delta_ops.maintenance.request_txn import maintenance_txn
 from delta_ops.protocol.actions import AddFile
 from delta_ops.protocol.predicate import Predicate
 from delta_ops.transaction import CommitResult, Transaction, begin
-from delta_ops.transaction.rewrite_group import Rewriter
+from delta_ops.transaction.engine import Engine, RewriteFiles
 
 COMMIT_BYTES = 10 << 30
 
@@ -37,7 +37,7 @@ class RewriteRequest(ABC):
 
     predicate: Predicate | None
     """Over partition columns: only these partitions."""
-    engine: Rewriter
+    engine: Engine | RewriteFiles
     target_size: int | None
     """Bytes; None for the table's."""
     max_bytes: int | None

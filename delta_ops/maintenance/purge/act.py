@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import Any, ClassVar
 
 from delta_ops.arguments import validate_arguments
-from delta_ops.arrow import rewrite
+from delta_ops.arrow.engine import ARROW
 from delta_ops.clock import Clock, system_clock
 from delta_ops.errors import InvalidRequestError
 from delta_ops.events import OnEvent, ignore
@@ -33,7 +33,7 @@ from delta_ops.maintenance.purge.outdated_files import (
 from delta_ops.maintenance.purge.plan import plan_purge
 from delta_ops.protocol.predicate import Predicate
 from delta_ops.protocol.predicate.text import predicate_text
-from delta_ops.transaction.rewrite_group import Rewriter
+from delta_ops.transaction.engine import Engine, RewriteFiles
 
 
 def purge(
@@ -46,7 +46,7 @@ def purge(
     max_row_group_bytes: int | None = None,
     target_size: int | None = None,
     predicate: Predicate | None = None,
-    engine: Rewriter | None = None,
+    engine: Engine | RewriteFiles | None = None,
     dry_run: bool = False,
     max_bytes: int | None = None,
     commit_bytes: int = COMMIT_BYTES,
@@ -83,7 +83,7 @@ def purge(
         ),
         target_size=target_size,
         predicate=predicate,
-        engine=engine or rewrite,
+        engine=engine or ARROW,
         max_bytes=max_bytes,
         commit_bytes=commit_bytes,
         user_metadata=user_metadata,

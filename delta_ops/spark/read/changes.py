@@ -16,16 +16,8 @@ from pyspark.sql import DataFrame, SparkSession
 from delta_ops.arguments import shares_options
 from delta_ops.errors import naming_table
 from delta_ops.log import TableOrPlace, log_of
-from delta_ops.planning.change_feed import (
-    CHANGE_TYPE,
-    COMMIT_TIMESTAMP,
-    COMMIT_VERSION,
-    ChangedFile,
-    ChangeFeed,
-    ChangesOptions,
-    ChangesRequest,
-    plan_changes,
-)
+from delta_ops.planning.change_feed import ChangedFile, ChangeFeed, plan_changes
+from delta_ops.planning.changes_request import ChangesOptions, ChangesRequest
 from delta_ops.planning.file_values import parse_partition_values
 from delta_ops.protocol.schema import StructField
 from delta_ops.spark.expressions.columns import physical_text
@@ -36,7 +28,7 @@ from delta_ops.spark.read.scan import ChosenRows, ScanColumns, known_size, scan,
 from delta_ops.spark.session.session import session_time_zone
 
 
-@shares_options(ChangesRequest, ChangesOptions)
+@shares_options(ChangesRequest)
 def read_changes(
     spark: SparkSession,
     source: TableOrPlace,
@@ -74,7 +66,7 @@ def _parts(
     time_zone = session_time_zone(spark)
     files_by_columns: dict[tuple[StructField, ...], list[ChangedFile]] = {}
     for file in files:
-        files_by_columns.setdefault(_columns_of_log(feed, file), []).append(file)
+        files_by_columns.setdefault(feed.constant_columns(file), []).append(file)
     for of_log, alike in files_by_columns.items():
         whole: dict[tuple[str | None, ...], list[tuple[str, int, int]]] = {}
         chosen: list[ChosenRows] = []
@@ -89,13 +81,6 @@ def _parts(
                 chosen.append(ChosenRows(group, file.path, file.rows))
         columns = ScanColumns(feed.definition, feed.schema, of_log)
         yield from scan(spark, feed.end, columns, groups_of(whole), chosen)
-
-
-def _columns_of_log(feed: ChangeFeed, file: ChangedFile) -> tuple[StructField, ...]:
-    """Columns whose values are the same in all rows of a file."""
-    partitions = (e for e in feed.schema.fields if e.name in file.partition_columns)
-    of_change = (COMMIT_VERSION, COMMIT_TIMESTAMP)
-    return (*partitions, *of_change, *(() if file.is_change_data else (CHANGE_TYPE,)))
 
 
 def _texts(
