@@ -51,6 +51,23 @@ _HELD_BYTES = 512 << 20
 """Total bytes that the calls of `go_through` may hold at once."""
 
 
+class CountedRows:
+    """Batches that are counted as the consumer takes them.
+
+    Args:
+        batches: Taken once.
+    """
+
+    def __init__(self, batches: Iterable[pa.RecordBatch]) -> None:
+        self._batches = batches
+        self.num_rows = 0
+
+    def __iter__(self) -> Iterator[pa.RecordBatch]:
+        for batch in self._batches:
+            self.num_rows += len(batch)
+            yield batch
+
+
 def read_all(
     storage: Storage,
     files: Iterable[tuple[FileScan, StoredFile]],

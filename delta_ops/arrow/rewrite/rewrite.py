@@ -9,6 +9,7 @@ import pyarrow as pa
 
 from delta_ops.arguments import validate_arguments
 from delta_ops.arrow.memory_pools import returning_memory, sparing_memory
+from delta_ops.arrow.read.reading import CountedRows
 from delta_ops.arrow.read.scan import num_live_rows, read_kept
 from delta_ops.arrow.rewrite.ordered_rewrite import MEMORY_BYTES, WriteFile, write_in_order
 from delta_ops.arrow.write.data_file import DataFileWriter, row_groups
@@ -88,23 +89,18 @@ def _write_neighbours(
     names: list[str],
     memory_bytes: int,
 ) -> tuple[Sequence[AddFile], int]:
-    num_rows = 0
-
-    def rows(files: list[AddFile]) -> Iterator[pa.RecordBatch]:
-        nonlocal num_rows
-        for batch in read_kept(snapshot, files, names, ahead_bytes=memory_bytes // 2):
-            num_rows += len(batch)
-            yield batch
-
+    read: list[CountedRows] = []
     with all_or_none(snapshot.storage) as written:
         for files in outputs(group):
             num_files = round(sum(add.size for add in files) / group.target_size_bytes)
             most = None
             if num_files > 1:
                 most = max(1, -(-num_live_rows(snapshot, files) // num_files))
-            for part in _cut(rows(files), most):
+            rows = CountedRows(read_kept(snapshot, files, names, ahead_bytes=memory_bytes // 2))
+            read.append(rows)
+            for part in _cut(iter(rows), most):
                 written.keep([write_file(part)])
-    return written.adds, num_rows
+    return written.adds, sum(each.num_rows for each in read)
 
 
 def _cut(batches: Iterator[pa.RecordBatch], most: int | None) -> Iterator[Iterator[pa.RecordBatch]]:

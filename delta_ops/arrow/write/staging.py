@@ -17,8 +17,9 @@ from delta_ops.arrow.arrow_data import ArrowData
 from delta_ops.arrow.casting import plan_fit
 from delta_ops.arrow.generated_columns import GeneratedColumns
 from delta_ops.arrow.partitioning import fill_empty
+from delta_ops.arrow.read.reading import CountedRows
 from delta_ops.arrow.read.scan import read_files, read_kept
-from delta_ops.arrow.row_checks import plan_checks, validate_values
+from delta_ops.arrow.row_checks import Checks, plan_checks, validate_values
 from delta_ops.arrow.write.change_files import mark_files, mark_rows
 from delta_ops.arrow.write.data_files import Rows, definition_of_rows, write_rows
 from delta_ops.arrow.write.missing_columns import MissingColumns
@@ -81,28 +82,26 @@ def write_replacement(
 def _stage_batches(
     transaction: Transaction, batches: Iterable[pa.RecordBatch], rows: Rows = "new"
 ) -> Staged:
-    num_rows = 0
     checks = plan_checks(transaction.definition, transaction.log.uri)
-
-    def count_batches() -> Iterator[pa.RecordBatch]:
-        nonlocal num_rows
-        for batch in batches:
-            num_rows += len(batch)
-            for check in checks.values():
-                check(batch)
-            yield batch
-
-    adds = write_rows(transaction, count_batches(), rows)
+    counted = CountedRows(_checked_rows(batches, checks))
+    adds = write_rows(transaction, counted, rows)
     definition = transaction.definition
     return Staged(
         adds=adds,
         schema=definition.schema,
         partition_columns=definition.partition_columns,
-        num_rows=num_rows,
+        num_rows=counted.num_rows,
         row_rules=frozenset(
             (*not_null_rules(definition.schema), *checks, *counted_rules(definition.row_rules))
         ),
     )
+
+
+def _checked_rows(batches: Iterable[pa.RecordBatch], checks: Checks) -> Iterator[pa.RecordBatch]:
+    for batch in batches:
+        for check in checks.values():
+            check(batch)
+        yield batch
 
 
 def _surviving_rows(

@@ -92,14 +92,13 @@ def _table_listing(
 
 def _listing(storage: Storage, pre_filter: PreFilter, on_event: OnEvent) -> TableListing:
     links: dict[str, str | None] = {}
-    number = 0
 
     def choose(paths: Sequence[str]) -> list[str]:
-        nonlocal number
-        reported, number = number // _LISTED_AT_A_TIME, number + len(paths)
-        if number // _LISTED_AT_A_TIME > reported:
-            on_event(_progress(storage, "list files", number))
-        return pre_filter.select_paths(paths)
+        before = pre_filter.num_paths
+        found = pre_filter.select_paths(paths)
+        if pre_filter.num_paths // _LISTED_AT_A_TIME > before // _LISTED_AT_A_TIME:
+            on_event(_progress(storage, "list files", pre_filter.num_paths))
+        return found
 
     files = list(storage.list_tree("", choose, links.__setitem__))
     return _table_listing(storage, files, links, pre_filter)

@@ -23,7 +23,7 @@ from operator import attrgetter
 from types import MappingProxyType
 
 from delta_ops.arguments import validate_arguments
-from delta_ops.maintenance.leftovers import is_leftover, is_staged
+from delta_ops.maintenance.leftovers import STAGED_LIFETIME_MS, is_staged
 from delta_ops.maintenance.vacuum.facts import Reason, TableListing, VacuumFacts, vacuum_facts
 from delta_ops.maintenance.vacuum.hidden_names import (
     HIDING,
@@ -105,7 +105,7 @@ def plan_vacuum(
 def plan_by_facts(listing: TableListing, facts: VacuumFacts) -> VacuumPlan:
     """Choose the files to delete from a listing."""
     reason_of = _quick_reasons(facts)
-    horizon_ms = facts.horizon_ms
+    horizon_ms, staged_limit_ms = facts.horizon_ms, facts.now_ms - STAGED_LIFETIME_MS
     kept = Counter(listing.left_out)
     files: list[FileInfo] = []
     leftovers: list[FileInfo] = []
@@ -115,17 +115,16 @@ def plan_by_facts(listing: TableListing, facts: VacuumFacts) -> VacuumPlan:
         if info.path[-1] == "/":
             if reason is None and info.modified_ms < horizon_ms:
                 directories.append(info.path)
-        elif reason is not None:
-            kept[reason] += 1
-        elif is_staged(info):
-            if is_leftover(info, facts.now_ms):
-                leftovers.append(info)
-            else:
-                kept["young"] += 1
-        elif info.modified_ms < horizon_ms:
-            files.append(info)
-        else:
-            kept["young"] += 1
+            continue
+        if reason is None:
+            found, limit_ms = (
+                (leftovers, staged_limit_ms) if is_staged(info) else (files, horizon_ms)
+            )
+            if info.modified_ms < limit_ms:
+                found.append(info)
+                continue
+            reason = "young"
+        kept[reason] += 1
     return VacuumPlan(
         horizon_ms=facts.horizon_ms,
         files=tuple(sorted(files, key=_PATH)),

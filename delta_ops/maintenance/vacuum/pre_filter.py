@@ -27,6 +27,8 @@ class PreFilter:
         self._reason_of = certain_reasons(facts)
         self._is_hidden: dict[str, bool] = {}  # by directory
         self.left_out: Counter[Reason] = Counter()
+        self.num_paths = 0
+        """Number of paths seen."""
         self.tables: set[str] = set()
         """Directories that have their own log."""
 
@@ -45,6 +47,7 @@ class PreFilter:
         Args:
             paths: Paths in one directory, at least one.
         """
+        self.num_paths += len(paths)
         directory, slash, _ = paths[0].rpartition("/")
         if self._is_in_hidden(directory) or self._facts.kept:
             return list(self._one_by_one(paths))
