@@ -31,7 +31,7 @@ from delta_ops.cli.fleet import SOMETHING_DUE
 from delta_ops.cli.main import cli
 from delta_ops.cli.options import json_option, open_table, table_argument
 from delta_ops.cli.render import say, show_json, show_result
-from delta_ops.errors import InvalidRequestError
+from delta_ops.errors import InvalidRequestError, UnsupportedFeatureError
 from delta_ops.log.commit_file import create_commit
 from delta_ops.maintenance import Operation, health, maintain, maintain_fleet, registry
 from delta_ops.maintenance.operation import OperationEntry, Option, Request
@@ -361,6 +361,20 @@ print(json.dumps({
 """
 
 
+def run_with_copy(tmp_path: Path, program: str) -> Any:
+    """Run a program with the copied package on a table of one row; return the JSON it prints."""
+    da.write(tmp_path / "t", pa.table({"id": [1]}))
+    done = subprocess.run(
+        [sys.executable, "-c", program, str(tmp_path / "t")],
+        cwd=tmp_path,
+        env={**os.environ, "PYTHONPATH": str(tmp_path)},
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    return json.loads(done.stdout)
+
+
 def test_an_operation_takes_one_folder_and_one_registration(tmp_path: Path) -> None:
     package = tmp_path / "delta_ops"
     shutil.copytree(ROOT / "delta_ops", package)
@@ -371,19 +385,70 @@ def test_an_operation_takes_one_folder_and_one_registration(tmp_path: Path) -> N
     importing = "from delta_ops.maintenance.sorting import SORT\n\nOPERATIONS"
     registered = place.read_text().replace("\nOPERATIONS", importing, 1)
     place.write_text(registered.replace("    COMPACT_LOG,\n)", "    COMPACT_LOG,\n    SORT,\n)"))
-    da.write(tmp_path / "t", pa.table({"id": [1]}))
-    command = [sys.executable, "-c", USES, str(tmp_path / "t")]
-    environment = {**os.environ, "PYTHONPATH": str(tmp_path)}
-    done = subprocess.run(
-        command, cwd=tmp_path, env=environment, capture_output=True, text=True, check=True
-    )
-    assert json.loads(done.stdout) == {
+    assert run_with_copy(tmp_path, USES) == {
         "names": [*get_args(Operation), "sort"],
         "figures": {"sorted_files": 1},
         "command": {"table": str(tmp_path / "t"), "dry_run": False, "files": 1, "by": "age"},
         "dry run": ["files", "to", "sort", "1"],
         "config": ["sort"],
     }
+
+
+ROW = """    Feature(
+        name="tidyRows",
+        for_readers=True,
+        requires=("domainMetadata",),
+        operations=_OPEN,
+        read_by=_BOTH,
+        written_by=frozenset({"arrow"}),
+    ),
+"""
+USES_FEATURE = """
+import json, sys
+import pyarrow as pa
+import delta_ops.arrow as da
+from delta_ops import DeltaLog
+from delta_ops.ddl import add_feature
+from delta_ops.errors import UnsupportedFeatureError
+from delta_ops.maintenance import create_checkpoint, optimize, restore, vacuum
+from delta_ops.protocol.table_definition import validate
+
+table = DeltaLog(sys.argv[1])
+add_feature(table, "tidyRows")
+da.write(table, pa.table({"id": [2]}))
+optimize(table)
+create_checkpoint(table)
+vacuum(table)
+definition = table.snapshot().definition
+
+def refusal(call):
+    try:
+        call()
+    except UnsupportedFeatureError as error:
+        return error.features
+
+print(json.dumps({
+    "has": [definition.has(name) for name in ("tidyRows", "domainMetadata")],
+    "rows": sorted(da.to_table(table)["id"].to_pylist()),
+    "spark": refusal(lambda: validate(definition, "write", table="t", engine="spark")),
+    "restore": refusal(lambda: restore(table, version=0)),
+}))
+"""
+
+
+def test_a_feature_takes_one_row(tmp_path: Path) -> None:
+    shutil.copytree(ROOT / "delta_ops", tmp_path / "delta_ops")
+    place = tmp_path / "delta_ops" / "protocol" / "features.py"
+    rows = "FEATURES: tuple[Feature, ...] = (\n"
+    place.write_text(place.read_text().replace(rows, rows + ROW, 1))
+    assert run_with_copy(tmp_path, USES_FEATURE) == {
+        "has": [True, True],
+        "rows": [1, 2],
+        "spark": ["tidyRows"],
+        "restore": ["tidyRows"],
+    }
+    with pytest.raises(UnsupportedFeatureError, match="tidyRows"):
+        da.to_table(tmp_path / "t")
 
 
 def test_no_command_is_made_for_an_operation_that_has_its_own() -> None:
