@@ -21,17 +21,14 @@ from delta_ops.arrow.partitioning import (
     validate_new_values,
 )
 from delta_ops.errors import InvalidRequestError
-from delta_ops.planning.assigned_fields import assigned_field, whole_values
+from delta_ops.planning.assigned_fields import assigned_field, python_value, whole_values
 from delta_ops.planning.merge_columns import TARGET, unmatchable_message
 from delta_ops.protocol.expression import Expression, parse_expression
 from delta_ops.protocol.expression.nodes import Column, Literal, Node, Struct, columns_of
 from delta_ops.protocol.expression.resolution import Find, resolve_expression, type_of
 from delta_ops.protocol.expression.time_functions import bind_time
-from delta_ops.protocol.predicate import Column as PredicateColumn
-from delta_ops.protocol.predicate import Predicate
 from delta_ops.protocol.schema import VOID, ColumnPath, StructField, StructType, find_field
 from delta_ops.protocol.schema.arrow_types import arrow_type_from_type
-from delta_ops.protocol.values.conversion import value_of_type
 from delta_ops.transaction.mutability import validate_whole
 
 
@@ -77,8 +74,6 @@ def nodes_of(
     Raises:
         InvalidRequestError: A column does not exist, is given twice, or a value does not fit.
     """
-    if not assigned:
-        raise InvalidRequestError(f"{table}: no column is given a value; name one at least")
     values = {
         path: bind_time(_node(value, assigned_field(path, schema), table, is_whole), now_ms)
         for path, value in assigned.items()
@@ -207,11 +202,6 @@ def _node(value: Any, field: StructField, table: str, is_whole: bool) -> Node:
         return value.root
     if isinstance(value, str):
         return parse_expression(value).root
-    if isinstance(value, PredicateColumn | Predicate):
-        raise InvalidRequestError(
-            f"{table}: column {field.name} is given {value!r}; give a value, or an "
-            'expression of SQL such as "price * 2"'
-        )
     if value is None:
         return Literal(None, VOID)
-    return Literal(value_of_type(value, field, table, is_whole=is_whole), field.data_type)
+    return Literal(python_value(value, field, table, is_whole=is_whole), field.data_type)

@@ -12,11 +12,27 @@ from collections.abc import Collection, Iterable
 
 import pyarrow as pa
 
-from delta_ops.arrow.assignments import replace_values
+from delta_ops.arrow.assignments import Assignments, plan_assignments, replace_values
 from delta_ops.arrow.expressions.evaluation import rows_of_batch
-from delta_ops.arrow.row_checks import plan_generated
+from delta_ops.planning.missing_columns import generated_columns
+from delta_ops.protocol.expression import parse_expression
+from delta_ops.protocol.expression.quotes import validate_rule
+from delta_ops.protocol.expression.resolution import finder_of
 from delta_ops.protocol.row_rules import Generated
 from delta_ops.protocol.table_definition import TableDefinition
+
+
+def plan_generated(rule: Generated, definition: TableDefinition, table: str) -> Assignments:
+    """Plan how to compute a generated column from rows of the table.
+
+    Raises:
+        InvalidRequestError: This engine cannot evaluate the expression.
+    """
+    validate_rule(rule, definition.schema, table)
+    node = parse_expression(rule.expression or "").root
+    find = finder_of(definition.schema)
+    partitions = definition.partition_columns
+    return plan_assignments({rule.column: node}, find, definition.schema, table, partitions)
 
 
 class GeneratedColumns:
@@ -30,8 +46,11 @@ class GeneratedColumns:
     """
 
     def __init__(self, definition: TableDefinition, table: str) -> None:
-        rules = [each for each in definition.row_rules if isinstance(each, Generated)]
-        self._values = {each.column: plan_generated(each, definition, table) for each in rules}
+        self._definition = definition
+        self._values = {
+            rule.column: plan_generated(rule, definition, table)
+            for rule in generated_columns(definition)
+        }
 
     @property
     def names(self) -> Collection[str]:
@@ -40,8 +59,7 @@ class GeneratedColumns:
 
     def left_out(self, names: Iterable[str]) -> list[str]:
         """Return the generated columns that are not among the given names, in any case."""
-        folded = {name.lower() for name in names}
-        return [name for name in self._values if name.lower() not in folded]
+        return [rule.column for rule in generated_columns(self._definition, names)]
 
     def fill(
         self,

@@ -16,11 +16,10 @@ import pyarrow.compute as pc
 
 from delta_ops.errors import InvalidRequestError
 from delta_ops.protocol.schema import INTEGER_RANGES, StructField, StructType, find_field
-from delta_ops.protocol.schema.char_types import char_length
 from delta_ops.protocol.values.partition_values import (
     HIVE_DEFAULT_PARTITION,
-    is_null_where_empty,
     serialize,
+    stored_where_empty,
 )
 
 PartitionValues = dict[str, str | None]
@@ -92,13 +91,11 @@ def fill_empty(values: pa.Array, field: StructField) -> pa.Array:
 
     Source: PROTOCOL.md, "Partition Value Serialization".
     """
-    length = char_length((), field)
-    if length is None and not is_null_where_empty(field):
+    stored = stored_where_empty(field)
+    if stored == "":
         return values
     is_empty = empty_values(values)
-    if not _holds_any(is_empty):
-        return values
-    return pc.if_else(is_empty, None if length is None else " " * length, values)
+    return pc.if_else(is_empty, stored, values) if _holds_any(is_empty) else values
 
 
 def empty_values(values: pa.Array) -> pa.BooleanArray:

@@ -21,13 +21,13 @@ from typing import Any, TypeVar
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from delta_ops.arrow.assignments import Assignments, plan_assignments
 from delta_ops.arrow.char_columns import find_longer
 from delta_ops.arrow.expressions.evaluation import (
     equal_null_safely,
     evaluate_condition,
     rows_of_batch,
 )
+from delta_ops.arrow.generated_columns import plan_generated
 from delta_ops.arrow.nesting import entries
 from delta_ops.error_texts import first_line
 from delta_ops.errors import InvalidRequestError
@@ -35,7 +35,13 @@ from delta_ops.protocol.expression import parse_expression
 from delta_ops.protocol.expression.quotes import validate_rule
 from delta_ops.protocol.expression.resolution import finder_of, resolve_condition
 from delta_ops.protocol.predicate import parse_predicate, resolve, to_arrow
-from delta_ops.protocol.row_rules import Check, Generated, Invariant, MaxLength, not_null_rules
+from delta_ops.protocol.row_rules import (
+    ExpressionRule,
+    Generated,
+    MaxLength,
+    not_null_rules,
+    words_of_broken,
+)
 from delta_ops.protocol.schema import (
     STORED_VARIANT,
     VARIANT,
@@ -50,7 +56,6 @@ from delta_ops.protocol.schema import (
 from delta_ops.protocol.schema.char_types import CharLengths, length_limits
 from delta_ops.protocol.table_definition import TableDefinition
 
-ExpressionRule = Check | Invariant | Generated
 Checks = Mapping[ExpressionRule | MaxLength, Callable[[pa.RecordBatch], None]]
 """Validators by rule; each raises for a batch with a row that breaks its rule."""
 _Filter = Callable[[pa.RecordBatch], pa.RecordBatch]
@@ -115,16 +120,14 @@ def plan_check(
     """
     validate_rule(rule, definition.schema, table)
     find_broken = _plan_filter(rule, definition, table)
-    is_generated = isinstance(rule, Generated)
-    problem = "has another value than its expression makes" if is_generated else "is not true"
-    cure = "leave the column out" if is_generated else "correct these rows or leave them out"
+    problem, cure = words_of_broken(rule)
 
     def validate(rows: pa.RecordBatch) -> None:
         broken = find_broken(rows)
         if len(broken):
             raise InvalidRequestError(
-                f"{table}: {rule} ({rule.expression}) {problem} (rows: {len(broken)} of a batch of "
-                f"{len(rows)}, the first: {describe_row(broken)}); {cure}, nothing was committed"
+                f"{table}: {problem} (rows: {len(broken)} of a batch of {len(rows)}, the first: "
+                f"{describe_row(broken)}); {cure}"
             )
 
     return validate
@@ -185,19 +188,6 @@ def _plan_comparison(rule: Generated, definition: TableDefinition, table: str) -
         return rows.filter(pc.invert(equal_null_safely(rows.column(rule.column), made)))
 
     return find_broken
-
-
-def plan_generated(rule: Generated, definition: TableDefinition, table: str) -> Assignments:
-    """Plan how to compute a generated column from rows of the table.
-
-    Raises:
-        InvalidRequestError: This engine cannot evaluate the expression.
-    """
-    validate_rule(rule, definition.schema, table)
-    node = parse_expression(rule.expression or "").root
-    find = finder_of(definition.schema)
-    partitions = definition.partition_columns
-    return plan_assignments({rule.column: node}, find, definition.schema, table, partitions)
 
 
 def describe_row(rows: pa.RecordBatch | pa.Table) -> str:

@@ -7,12 +7,14 @@ other fields, as in the reference implementation.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from delta_ops.errors import InvalidRequestError
 from delta_ops.protocol.expression.resolution import locate
+from delta_ops.protocol.predicate import Column, Predicate
 from delta_ops.protocol.schema import ColumnPath, DataType, StructField, StructType, find_field
 from delta_ops.protocol.schema.column_names import name_of_path
+from delta_ops.protocol.values.conversion import value_of_type
 
 T = TypeVar("T")
 
@@ -27,6 +29,26 @@ def assigned_field(path: ColumnPath, schema: StructType) -> StructField:
     if len(path) == 1:
         return find_field(schema, path[0])
     return StructField(name_of_path(found.path), found.data_type)
+
+
+def python_value(value: Any, field: StructField, table: str, *, is_whole: bool) -> Any:
+    """Return a Python value as its column stores it; an engine parses texts and expressions itself.
+
+    Args:
+        field: The assigned column or field.
+        table: For messages.
+        is_whole: The value of a struct must have all fields, because rows would lose missing
+            fields.
+
+    Raises:
+        InvalidRequestError: The value does not fit the type, or is a condition.
+    """
+    if isinstance(value, Column | Predicate):
+        raise InvalidRequestError(
+            f"{table}: column {field.name} is given {value!r}; give a value, or an "
+            'expression of SQL such as "price * 2"'
+        )
+    return value_of_type(value, field, table, is_whole=is_whole)
 
 
 def whole_values(
@@ -46,8 +68,10 @@ def whole_values(
         table: For messages.
 
     Raises:
-        InvalidRequestError: A value is given twice.
+        InvalidRequestError: There is no value, or a value is given twice.
     """
+    if not values:
+        raise InvalidRequestError(f"{table}: no column is given a value; name one at least")
     by_column: dict[str, dict[ColumnPath, T]] = {}
     for path, value in values.items():
         spelled = locate(path, schema).path

@@ -1,6 +1,6 @@
 """Missing columns: find the columns that the data omit and the engine fills.
 
-Source: PROTOCOL.md, "Identity Columns", "Default Columns".
+Source: PROTOCOL.md, "Identity Columns", "Default Columns", "Generated Columns".
 
 A null in the data stays null: defaults apply only to columns that the data do not have.
 """
@@ -13,8 +13,22 @@ from typing import NamedTuple
 from delta_ops.errors import InvalidRequestError
 from delta_ops.protocol.columns.defaults import column_defaults
 from delta_ops.protocol.columns.identity import IdentityColumn, identity_columns
+from delta_ops.protocol.row_rules import Generated
 from delta_ops.protocol.schema import StructField, find_field
 from delta_ops.protocol.table_definition import TableDefinition
+
+
+def generated_columns(
+    definition: TableDefinition, given: Iterable[str] = ()
+) -> tuple[Generated, ...]:
+    """Return the generated columns of a table that the data, or the assignments, omit.
+
+    Args:
+        given: Names of columns with values, in any case.
+    """
+    folded = {name.lower() for name in given}
+    rules = (each for each in definition.row_rules if isinstance(each, Generated))
+    return tuple(each for each in rules if each.column.lower() not in folded)
 
 
 class FilledColumns(NamedTuple):

@@ -10,9 +10,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from delta_ops.log import Snapshot
+from delta_ops.planning.conditions import Selection
 from delta_ops.protocol.actions import AddFile
 from delta_ops.protocol.arrow_schemas import add_files
-from delta_ops.protocol.predicate import Predicate
 from delta_ops.transaction.replacement import plan_replacement
 from delta_ops.transaction.row_changes import Touched, TouchedFile, num_live_rows
 
@@ -43,21 +43,19 @@ class ConcernedFiles:
 
 
 def plan_touched_files(
-    snapshot: Snapshot, implied: Predicate, *, is_implied: bool, partition_time_zone: str = "UTC"
+    snapshot: Snapshot, selection: Selection, *, partition_time_zone: str = "UTC"
 ) -> ConcernedFiles:
     """Choose the files that a condition concerns.
 
     Args:
-        implied: A predicate that is true wherever the condition is.
-        is_implied: Whether the condition is true wherever the predicate is.
         partition_time_zone: Time zone for partition timestamps without a zone.
 
     Raises:
         InvalidRequestError: The predicate does not fit the table.
     """
-    plan = plan_replacement(snapshot, implied, partition_time_zone=partition_time_zone)
+    plan = plan_replacement(snapshot, selection.implied, partition_time_zone=partition_time_zone)
     matched = list(add_files(plan.matched))
-    if is_implied:
+    if selection.is_implied:
         return ConcernedFiles(matched=matched, to_open=plan.mixed)
     # The predicate does not cover the rest of the condition.
     return ConcernedFiles(matched=(), to_open=[*matched, *plan.mixed])

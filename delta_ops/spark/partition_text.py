@@ -25,12 +25,11 @@ from delta_ops.protocol.schema import (
     DataType,
     StructField,
 )
-from delta_ops.protocol.schema.char_types import char_length
 from delta_ops.protocol.values.partition_values import (
     HIVE_DEFAULT_PARTITION,
-    is_null_where_empty,
     parse,
     serialize,
+    stored_where_empty,
 )
 from delta_ops.spark.expressions.columns import ntz_from_micros
 from delta_ops.spark.row_checks import RowCheck
@@ -58,9 +57,10 @@ def partition_text(value: Column, data_type: DataType) -> Column:
 
 def fill_empty(value: Column, field: StructField) -> Column:
     """Convert an empty partition value to null, or to spaces for CHAR, as readers will see it."""
-    if length := char_length((), field):
-        return sf.when(value == sf.lit(""), sf.lit(" " * length)).otherwise(value)
-    return sf.when(sf.length(value) > 0, value) if is_null_where_empty(field) else value
+    stored = stored_where_empty(field)
+    if stored == "":
+        return value
+    return sf.when(sf.length(value) == 0, sf.lit(stored)).otherwise(value)
 
 
 def partition_text_checks(

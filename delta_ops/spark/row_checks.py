@@ -20,18 +20,22 @@ from pyspark.sql import functions as sf
 
 from delta_ops.errors import InvalidRequestError
 from delta_ops.protocol.expression.quotes import validate_rule
-from delta_ops.protocol.row_rules import Check, Generated, Invariant, NotNull, RowRule
-from delta_ops.protocol.schema import ArrayType, DataType, MapType, StructType, find_field
-from delta_ops.protocol.schema.char_types import CharLengths, char_length, length_limits
+from delta_ops.protocol.row_rules import (
+    ExpressionRule,
+    Generated,
+    NotNull,
+    RowRule,
+    words_of_broken,
+)
+from delta_ops.protocol.schema import ArrayType, DataType, MapType, StructType
+from delta_ops.protocol.schema.char_types import CharLengths, length_limits
 from delta_ops.protocol.table_definition import TableDefinition
-from delta_ops.protocol.values.partition_values import is_null_where_empty
 from delta_ops.spark.empty_rows import empty_rows
 from delta_ops.spark.expressions.analysis import why_unusable
 from delta_ops.spark.expressions.columns import named_column, quote
-from delta_ops.spark.schema import spark_schema_from_schema
+from delta_ops.spark.generated_columns import generated_text
 from delta_ops.spark.session.variables import escape_variables
 
-ExpressionRule = Check | Invariant | Generated
 _IsBroken = Callable[[Column], Column]
 
 
@@ -131,12 +135,9 @@ def expression_checks(
                 f"{table}: {rule} ({rule.expression}) cannot be checked: {reason}. Drop it, or "
                 "write with the engine that added it"
             )
-        is_generated = isinstance(rule, Generated)
-        problem = "has another value than its expression makes" if is_generated else "is not true"
-        cure = "leave the column out" if is_generated else "correct these rows or leave them out"
         yield RowCheck(
             num_broken=_count(~sf.coalesce(sf.expr(condition), sf.lit(False)), among),
-            message=f"{rule} ({rule.expression}) {problem}; {cure}, nothing was committed",
+            message="; ".join(words_of_broken(rule)),
             rule=rule,
         )
 
@@ -150,21 +151,6 @@ def _condition_of(rule: ExpressionRule, definition: TableDefinition) -> str:
     if isinstance(rule, Generated):
         return escape_variables(f"{quote(rule.column)} <=> {generated_text(rule, definition)}")
     return escape_variables(rule.expression or "")
-
-
-def generated_text(rule: Generated, definition: TableDefinition) -> str:
-    """Spark SQL expression of a generated column, cast to the column's type."""
-    field = find_field(definition.schema, rule.column)
-    spark_type = spark_schema_from_schema(StructType((field,)))[0].dataType
-    made = escape_variables(rule.expression or "")
-    value = f"CAST(({made}) AS {spark_type.simpleString()})"
-    if rule.column not in definition.partition_columns:
-        return value
-    if length := char_length((), field):
-        return f"if({value} = '', '{' ' * length}', {value})"
-    if not is_null_where_empty(field):
-        return value
-    return f"nullif({value}, CAST('' AS {spark_type.simpleString()}))"
 
 
 def checked_rules(checks: Sequence[RowCheck]) -> frozenset[RowRule]:

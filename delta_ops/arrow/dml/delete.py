@@ -10,8 +10,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from delta_ops.arrow.dml.changed_rows import FileReplacer, record_row_changes, write_again
-from delta_ops.arrow.dml.conditions import Condition, condition_of
 from delta_ops.arrow.dml.touched_files import find_rows, find_touched
+from delta_ops.arrow.expressions.conditions import Condition, condition_of
 from delta_ops.arrow.memory_pools import sparing_memory
 from delta_ops.arrow.read.scan import plan_reading_kept, read_files
 from delta_ops.arrow.write.change_files import mark_rows
@@ -31,12 +31,12 @@ class PlannedDelete:
     @property
     def text(self) -> str:
         """See `PlannedChange`."""
-        return self.condition.text
+        return self.condition.selection.text
 
     @sparing_memory()
     def change_rows(self, changed: Changed) -> dict[str, int]:
         """See `PlannedChange`."""
-        changed.transaction.read_to_change(self.condition.implied)
+        changed.transaction.read_to_change(self.condition.selection.implied)
         if changed.transaction.properties.deletion_vectors:
             return _delete_by_vectors(changed.snapshot, self.condition, changed)
         return _delete_by_copies(changed.snapshot, self.condition, changed)

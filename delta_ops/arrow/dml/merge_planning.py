@@ -26,12 +26,12 @@ from delta_ops.planning.merge_columns import (
     split_condition,
     unmatchable_keys,
 )
+from delta_ops.planning.missing_columns import generated_columns
 from delta_ops.protocol.expression.nodes import Column, Node, columns_of
 from delta_ops.protocol.expression.resolution import resolve_condition
 from delta_ops.protocol.expression.time_functions import bind_time
 from delta_ops.protocol.predicate import columns as columns_of_predicate
 from delta_ops.protocol.predicate import resolve
-from delta_ops.protocol.row_rules import Generated
 from delta_ops.protocol.schema import (
     BOOLEAN,
     BYTE,
@@ -212,7 +212,7 @@ def _stay(
         for column, value in keys
         if isinstance(column, Column) and isinstance(value, Column)
     }
-    generated = {each.column for each in definition.row_rules if isinstance(each, Generated)}
+    generated = {each.column for each in generated_columns(definition)}
 
     def keeps(field: StructField, assignments: Assignments) -> bool:
         value = assignments.nodes.get(field.name)
@@ -237,6 +237,6 @@ def _is_of_one_text(field: StructField) -> bool:
 def _updated_columns(clauses: Sequence[PlannedClause], definition: TableDefinition) -> set[str]:
     """Return the columns whose values may change in existing rows."""
     updates = [each.assignments for each in clauses if each.assignments]
-    generated = {each.column for each in definition.row_rules if isinstance(each, Generated)}
+    generated = {each.column for each in generated_columns(definition)}
     assigned = {name for each in updates for name in each.names}
     return assigned | generated if updates else assigned

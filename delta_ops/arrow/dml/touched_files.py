@@ -16,7 +16,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from pyroaring import BitMap64
 
-from delta_ops.arrow.dml.conditions import Condition
+from delta_ops.arrow.expressions.conditions import Condition
 from delta_ops.arrow.read.reading import go_through
 from delta_ops.arrow.read.scan import plan_reading
 from delta_ops.log import Snapshot
@@ -37,7 +37,8 @@ def find_touched(snapshot: Snapshot, condition: Condition) -> Touched:
         DataFileError: A file is missing or unreadable.
     """
     columns = _columns_of(snapshot, condition)
-    predicate = condition.implied if condition.is_implied else None
+    selection = condition.selection
+    predicate = selection.implied if selection.is_implied else None
     read, read_matching = (plan_reading(snapshot, columns, each) for each in (None, predicate))
 
     def count(file: AddFile) -> TouchedFile:
@@ -92,7 +93,7 @@ def _find(
     condition: Condition,
     look: Callable[[AddFile], TouchedFile],
 ) -> Touched:
-    files = plan_touched_files(snapshot, condition.implied, is_implied=condition.is_implied)
+    files = plan_touched_files(snapshot, condition.selection)
     # The columns of a condition are small, and are read in batches.
     counted = go_through(snapshot.storage, ((1, partial(look, each)) for each in files.to_open))
     return files.list_touched([each for each in counted if each.num_rows])

@@ -13,8 +13,8 @@ import pyarrow.compute as pc
 from delta_ops.arrow.assignments import Assignments, nodes_of, plan_assignments, replace_values
 from delta_ops.arrow.coded_texts import decode_columns
 from delta_ops.arrow.dml.changed_rows import FileReplacer, record_row_changes, write_again
-from delta_ops.arrow.dml.conditions import Condition, condition_of
 from delta_ops.arrow.dml.touched_files import find_rows, find_touched
+from delta_ops.arrow.expressions.conditions import Condition, condition_of
 from delta_ops.arrow.expressions.evaluation import rows_of_batch
 from delta_ops.arrow.generated_columns import GeneratedColumns
 from delta_ops.arrow.memory_pools import sparing_memory
@@ -51,7 +51,7 @@ class PlannedUpdate:
     @property
     def text(self) -> str:
         """See `PlannedChange`."""
-        return self.condition.text
+        return self.condition.selection.text
 
     @property
     def changed_columns(self) -> Sequence[str]:
@@ -61,7 +61,7 @@ class PlannedUpdate:
     @sparing_memory()
     def change_rows(self, changed: Changed) -> dict[str, int]:
         """See `PlannedChange`."""
-        changed.transaction.read_to_change(self.condition.implied)
+        changed.transaction.read_to_change(self.condition.selection.implied)
         if changed.transaction.properties.deletion_vectors:
             return _update_by_vectors(changed.snapshot, self, changed)
         return _update_by_copies(changed.snapshot, self, changed)

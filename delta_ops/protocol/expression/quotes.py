@@ -15,7 +15,7 @@ from delta_ops.errors import InvalidRequestError
 from delta_ops.late_imports import importing
 from delta_ops.protocol.expression.nodes import Call, Column, Expression, Literal, Node, operands_of
 from delta_ops.protocol.expression.resolution import Find, finder_of
-from delta_ops.protocol.row_rules import Check, Generated, Invariant
+from delta_ops.protocol.row_rules import ExpressionRule
 from delta_ops.protocol.schema import StructType
 from delta_ops.protocol.schema.column_names import refuse_quoted_name
 
@@ -41,7 +41,7 @@ def validate_quotes(sql: str, find: Find) -> None:
         refuse_quoted_name(text, find)
 
 
-def validate_rule(rule: Check | Invariant | Generated, schema: StructType, table: str) -> None:
+def validate_rule(rule: ExpressionRule, schema: StructType, table: str) -> None:
     """Refuse a rule with a column name in double quotes, which engines read in two ways.
 
     deltalake writes such constraints for columns with capital letters.

@@ -113,14 +113,14 @@ def parse(text: str | None, data_type: DataType, *, time_zone: str = "UTC") -> A
     return value
 
 
-def is_null_where_empty(field: StructField) -> bool:
-    """Whether an empty value of a partition column is null.
+def stored_where_empty(field: StructField) -> str | None:
+    """What a partition column stores for an empty value: null, or spaces in a CHAR column.
 
-    A column that must not be null keeps the empty value, which is then rejected as empty. A CHAR
-    column has spaces instead.
+    "": the column keeps the empty value. If it must not be null, the value is rejected as empty.
     """
-    is_empty_null = field.nullable and field.data_type in (STRING, BINARY)
-    return is_empty_null and char_length((), field) is None
+    if length := char_length((), field):
+        return " " * length
+    return None if field.nullable and field.data_type in (STRING, BINARY) else ""
 
 
 def parse_array(values: pa.Array, data_type: DataType, *, time_zone: str = "UTC") -> pa.Array:

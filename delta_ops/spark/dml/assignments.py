@@ -5,6 +5,7 @@ A value must fit its column as in a write: it keeps its meaning, or it is reject
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Collection, Mapping, Sequence, Set
 from functools import reduce
 from typing import Any, NamedTuple
@@ -12,28 +13,29 @@ from typing import Any, NamedTuple
 from pyspark.errors import PySparkException
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as sf
+from pyspark.sql import types as st
 
 from delta_ops.errors import InvalidRequestError
-from delta_ops.planning.assigned_fields import assigned_field, whole_values
+from delta_ops.planning.assigned_fields import assigned_field, python_value, whole_values
 from delta_ops.planning.merge_columns import unmatchable_message
 from delta_ops.protocol.expression import Expression
-from delta_ops.protocol.predicate import Column as PredicateColumn
-from delta_ops.protocol.predicate import Predicate
 from delta_ops.protocol.schema import (
     BINARY,
     NO_COLUMNS,
     STRING,
     VARIANT,
+    ArrayType,
     ColumnPath,
+    DataType,
+    MapType,
     StructField,
     StructType,
     find_field,
     walk,
 )
 from delta_ops.protocol.table_definition import TableDefinition
-from delta_ops.protocol.values.conversion import value_of_type
-from delta_ops.spark.dml.value_columns import column_of_value
 from delta_ops.spark.expressions.analysis import analyze, reason_of
+from delta_ops.spark.expressions.columns import parse_physical_text, physical_text
 from delta_ops.spark.partition_text import fill_empty, is_nan_partition
 from delta_ops.spark.schema import (
     data_schema_from_spark,
@@ -43,6 +45,9 @@ from delta_ops.spark.schema import (
 from delta_ops.spark.session.variables import escape_variables, names_like_variables
 from delta_ops.spark.write.table_columns import Misfit, fit_value
 from delta_ops.transaction.mutability import validate_whole
+
+_KEY, _VALUE = "key", "value"
+_OPTIONS = {"mode": "FAILFAST", "maxStringLen": str(2**31 - 1)}
 
 
 class Assigned(NamedTuple):
@@ -80,8 +85,6 @@ def assigned_columns(
         InvalidRequestError: A column does not exist or is assigned twice, or a value does not fit
             its type.
     """
-    if not assigned:
-        raise InvalidRequestError(f"{table}: no column is given a value; name one at least")
     names = names_like_variables(schema, others)
     values = {
         path: _column_of(value, assigned_field(path, schema), table, names, is_whole)
@@ -168,11 +171,6 @@ def _column_of(
         return sf.expr(escape_variables(value, names))
     if isinstance(value, Expression):
         return sf.expr(escape_variables(value.text))
-    if isinstance(value, PredicateColumn | Predicate):
-        raise InvalidRequestError(
-            f"{table}: column {field.name} is given {value!r}; give a value, or an "
-            'expression of SQL such as "price * 2"'
-        )
     if value is None:
         return sf.lit(None)
     if any(each == VARIANT for _, each in walk(StructType((field,)))):
@@ -180,5 +178,82 @@ def _column_of(
             f"{table}: column {field.name} has a variant, of which no Python value is made; give "
             "an expression of SQL such as \"parse_json('...')\""
         )
-    taken = value_of_type(value, field, table, is_whole=is_whole)
-    return column_of_value(taken, field.data_type)
+    taken = python_value(value, field, table, is_whole=is_whole)
+    return _column_of_value(taken, field.data_type)
+
+
+def _column_of_value(value: Any, data_type: DataType) -> Column:
+    """Build a column with this value in every row.
+
+    A nested value is sent as one JSON text of physical texts, because one Py4J call per list
+    element would take a millisecond each.
+
+    Args:
+        value: As `values.value_of_type` makes it.
+        data_type: Type of the value, without a variant.
+    """
+    if not isinstance(data_type, ArrayType | MapType | StructType):
+        return parse_physical_text(sf.lit(physical_text(value)), data_type)
+    text = json.dumps({_VALUE: _texts(value, data_type)})
+    stored = st.StructType([st.StructField(_VALUE, _type_of_texts(data_type))])
+    return _parse(sf.from_json(sf.lit(text), stored, _OPTIONS).getField(_VALUE), data_type)
+
+
+def _texts(value: Any, data_type: DataType) -> Any:
+    if value is None:
+        return None
+    match data_type:
+        case StructType(fields=fields):
+            # Fields are numbered: column names may contain any character, or differ only in case.
+            return {str(n): _texts(value[f.name], f.data_type) for n, f in enumerate(fields)}
+        case ArrayType(element_type=element_type):
+            return [_texts(each, element_type) for each in value]
+        case MapType(key_type=key_type, value_type=value_type):
+            return [
+                {_KEY: _texts(key, key_type), _VALUE: _texts(item, value_type)}
+                for key, item in value
+            ]
+    return physical_text(value)
+
+
+def _type_of_texts(data_type: DataType) -> st.DataType:
+    match data_type:
+        case StructType(fields=fields):
+            return st.StructType(
+                [st.StructField(str(n), _type_of_texts(f.data_type)) for n, f in enumerate(fields)]
+            )
+        case ArrayType(element_type=element_type):
+            return st.ArrayType(_type_of_texts(element_type))
+        case MapType(key_type=key_type, value_type=value_type):
+            pair = st.StructType(
+                [
+                    st.StructField(_KEY, _type_of_texts(key_type)),
+                    st.StructField(_VALUE, _type_of_texts(value_type)),
+                ]
+            )
+            return st.ArrayType(pair)
+    return st.StringType()
+
+
+def _parse(texts: Column, data_type: DataType) -> Column:
+    match data_type:
+        case StructType(fields=fields):
+            members = (
+                _parse(texts.getField(str(n)), f.data_type).alias(f.name)
+                for n, f in enumerate(fields)
+            )
+            return sf.when(texts.isNotNull(), sf.struct(*members))
+        case ArrayType(element_type=element_type):
+            if element_type == STRING:
+                return texts
+            return sf.transform(texts, lambda each: _parse(each, element_type))
+        case MapType(key_type=key_type, value_type=value_type):
+            pairs = sf.transform(
+                texts,
+                lambda pair: sf.struct(
+                    _parse(pair.getField(_KEY), key_type).alias(_KEY),
+                    _parse(pair.getField(_VALUE), value_type).alias(_VALUE),
+                ),
+            )
+            return sf.map_from_entries(pairs)
+    return parse_physical_text(texts, data_type)

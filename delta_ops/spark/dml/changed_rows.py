@@ -13,6 +13,7 @@ from typing import Any, NamedTuple
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as sf
 
+from delta_ops.planning.missing_columns import generated_columns
 from delta_ops.protocol.change_data import (
     CHANGE_DATA_DIRECTORY,
     CHANGE_TYPE_COLUMN,
@@ -24,11 +25,11 @@ from delta_ops.protocol.row_rules import Generated, RowRule
 from delta_ops.protocol.row_tracking import tracked_definition, version_column
 from delta_ops.protocol.table_definition import TableDefinition
 from delta_ops.spark.expressions.columns import named_column
+from delta_ops.spark.generated_columns import generated_text
 from delta_ops.spark.row_checks import (
     RowCheck,
     checked_rules,
     expression_checks,
-    generated_text,
     length_checks,
     null_checks,
 )
@@ -90,7 +91,7 @@ def follow(
         text = sf.expr(generated_text(rule, definition))
         return sf.when(is_free, text).otherwise(named_column(rule.column))
 
-    made = {rule.column: fill(rule) for rule in definition.row_rules if isinstance(rule, Generated)}
+    made = {rule.column: fill(rule) for rule in generated_columns(definition)}
     rows = rows.withColumns(made) if made else rows
     version = version_column(definition, table)
     if version is None or version not in rows.columns:

@@ -29,14 +29,14 @@ class PlannedDelete:
     @property
     def text(self) -> str:
         """See `PlannedChange`."""
-        return self.condition.text
+        return self.condition.selection.text
 
     @omitting_call_sites()
     def change_rows(self, changed: Changed) -> dict[str, int]:
         """See `PlannedChange`."""
         spark, condition = self.spark, self.condition
         transaction, snapshot = changed.transaction, changed.snapshot
-        transaction.read_to_change(condition.implied)
+        transaction.read_to_change(condition.selection.implied)
         by_vectors = transaction.properties.deletion_vectors
         names_rows = by_vectors or not condition.is_stable
         touched = find_touched(

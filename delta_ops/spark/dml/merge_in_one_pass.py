@@ -24,7 +24,7 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as sf
 
 from delta_ops.lazy import lazy
-from delta_ops.planning.key_hits import Range, find_likely_ranges
+from delta_ops.planning.key_ranges import Range, find_likely_ranges
 from delta_ops.protocol.actions import AddFile
 from delta_ops.protocol.columns.mapping import physical_path
 from delta_ops.spark.dml.assignments import are_stable

@@ -16,9 +16,9 @@ from pyspark.sql import functions as sf
 from delta_ops.errors import InvalidRequestError
 from delta_ops.events import OnEvent
 from delta_ops.lazy import lazy
+from delta_ops.planning.missing_columns import generated_columns
 from delta_ops.protocol.actions import AddFile
 from delta_ops.protocol.expression.nodes import columns_of
-from delta_ops.protocol.row_rules import Generated
 from delta_ops.protocol.row_tracking import row_columns
 from delta_ops.spark.dml.merge_clauses import CLAUSE, choose_clause, is_among
 from delta_ops.spark.dml.merge_planning import MergePlan
@@ -223,7 +223,7 @@ class TouchedRows:
         """The rows to update. The table is not read again if the updates replace every value."""
         plan = self.plan
         is_updated = is_among(list(plan.updates))
-        made = {each.column for each in plan.definition.row_rules if isinstance(each, Generated)}
+        made = {each.column for each in generated_columns(plan.definition)}
         names = {field.name for field in plan.definition.schema.fields}
         takes_all = all(
             each.takes_all and each.names | made >= names for each in plan.updates.values()

@@ -59,8 +59,7 @@ def find_touched(
     """
     files = plan_touched_files(
         snapshot,
-        condition.implied,
-        is_implied=condition.is_implied,
+        condition.selection,
         partition_time_zone=session_time_zone(spark),
     )
     opened = files.to_open

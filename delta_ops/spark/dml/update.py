@@ -9,6 +9,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as sf
 
 from delta_ops.log import Snapshot
+from delta_ops.planning.conditions import finder_with_alias
 from delta_ops.planning.assigned_columns import values_by_path
 from delta_ops.protocol.actions import AddFile
 from delta_ops.protocol.row_tracking import tracked_definition
@@ -30,7 +31,6 @@ from delta_ops.spark.expressions.columns import named_column
 from delta_ops.spark.expressions.conditions import (
     Condition,
     condition_of,
-    finder_with_alias,
     validate_names,
 )
 from delta_ops.spark.read.read import read_numbered
@@ -56,7 +56,7 @@ class PlannedUpdate:
     @property
     def text(self) -> str:
         """See `PlannedChange`."""
-        return self.condition.text
+        return self.condition.selection.text
 
     @omitting_call_sites()
     def change_rows(self, changed: Changed) -> dict[str, int]:
@@ -84,7 +84,7 @@ def plan_update(
 def _update(planned: PlannedUpdate, changed: Changed) -> dict[str, int]:
     spark, snapshot, condition = planned.spark, changed.snapshot, planned.condition
     assigned, transaction = planned.assigned, changed.transaction
-    transaction.read_to_change(condition.implied)
+    transaction.read_to_change(condition.selection.implied)
     by_vectors = transaction.properties.deletion_vectors
     touched = find_touched(
         spark,

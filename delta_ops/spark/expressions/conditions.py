@@ -7,28 +7,29 @@ represent.
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import Any
 
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as sf
 
-from delta_ops.errors import InvalidRequestError, UnknownColumnError
+from delta_ops.errors import InvalidRequestError
+from delta_ops.planning.conditions import (
+    Selection,
+    finder_with_alias,
+    selection_of_expression,
+    selection_of_predicate,
+)
 from delta_ops.protocol.expression import Expression, parse_expression
-from delta_ops.protocol.expression.implication import implied_predicate
-from delta_ops.protocol.expression.nodes import Column as ColumnNode
-from delta_ops.protocol.expression.nodes import Node, columns_of, map_nodes
+from delta_ops.protocol.expression.nodes import columns_of
 from delta_ops.protocol.expression.quotes import (
     condition_of_constants,
     validate_looks_at_rows,
     validate_quotes,
 )
-from delta_ops.protocol.expression.resolution import Find, Found, locate
-from delta_ops.protocol.expression.time_functions import bind_time
-from delta_ops.protocol.predicate import TRUE, Predicate
-from delta_ops.protocol.predicate.text import predicate_text
-from delta_ops.protocol.schema import BOOLEAN, INTEGER_RANGES, STRING, ColumnPath, StructType
+from delta_ops.protocol.expression.resolution import Find
+from delta_ops.protocol.predicate import Predicate
+from delta_ops.protocol.schema import BOOLEAN, INTEGER_RANGES, STRING, StructType
 from delta_ops.spark.empty_rows import empty_rows
 from delta_ops.spark.expressions.analysis import analyze
 from delta_ops.spark.expressions.column_text import sql_of
@@ -113,14 +114,9 @@ class SparkCondition:
 class Condition:
     """The rows of a table that an operation selects."""
 
-    text: str
-    """The condition in SQL; "true" for all rows."""
+    selection: Selection
     column: Column
     """Whether the condition is true, over the table's columns; false if it is null."""
-    implied: Predicate
-    """A predicate that is true for every matching row."""
-    is_implied: bool
-    """Whether the predicate is equivalent to the condition."""
     is_stable: bool
     """Whether each evaluation is known to give the same result."""
     alias: str | None = None
@@ -182,29 +178,18 @@ def condition_of(
             evaluations.
     """
     if source is None or isinstance(source, Predicate):
-        predicate = TRUE if source is None else source
-        return Condition(
-            text="true" if predicate == TRUE else predicate_text(predicate),
-            column=matches(predicate, schema),
-            implied=predicate,
-            is_implied=True,
-            is_stable=True,
-            alias=alias,
-        )
+        selection = selection_of_predicate(source)
+        column = matches(selection.implied, schema)
+        return Condition(selection=selection, column=column, is_stable=True, alias=alias)
     parsed = parse_condition(source).naming(schema)
     empty = empty_rows(spark, schema)
     rows = empty.alias(alias) if alias else empty
     is_stable = validate_condition(parsed, rows, table, finder_with_alias(schema, alias))
     expression = parsed.expression_in(spark, [schema])
+    root = None if expression is None else expression.root
     return Condition(
-        text=parsed.text,
+        selection=selection_of_expression(parsed.text, root, schema, now_ms, alias),
         column=is_true(parsed.column),
-        implied=TRUE
-        if expression is None
-        else implied_predicate(
-            bind_time(_strip_alias(expression.root, alias, schema), now_ms), schema
-        ),
-        is_implied=False,
         is_stable=is_stable,
         alias=alias,
     )
@@ -218,19 +203,6 @@ def _reads_otherwise(spark: SparkSession, text: str) -> bool:
     )
 
 
-def _strip_alias(node: Node, alias: str | None, schema: StructType) -> Node:
-    """Remove the table alias from the columns of an expression."""
-
-    def strip(each: Node) -> Node | None:
-        if not isinstance(each, ColumnNode) or alias is None or len(each.path) == 1:
-            return None
-        first, second, *_ = (name.lower() for name in each.path)
-        is_alias = first == alias.lower() and second in schema.fields_by_lower_name
-        return ColumnNode(each.path[1:]) if is_alias else None
-
-    return map_nodes(node, strip)
-
-
 def is_true(condition: Column) -> Column:
     """Whether a condition is true; false if it is null.
 
@@ -238,18 +210,6 @@ def is_true(condition: Column) -> Column:
     may not include NaN.
     """
     return sf.coalesce(condition, sf.lit(False))
-
-
-def finder_with_alias(schema: StructType, alias: str | None) -> Find:
-    """Return a function that finds columns of a table, with or without the alias prefix."""
-
-    def find(path: ColumnPath) -> Found:
-        if alias is not None and len(path) > 1 and path[0].lower() == alias.lower():
-            with suppress(UnknownColumnError):
-                return locate(path[1:], schema)
-        return locate(path, schema)
-
-    return find
 
 
 def validate_condition(condition: SparkCondition, rows: DataFrame, table: str, find: Find) -> bool:

@@ -9,14 +9,13 @@ whether a cast fails, so values that do not fit become null here and are counted
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as sf
 
 from delta_ops.errors import InvalidRequestError
-from delta_ops.protocol.row_rules import Generated
 from delta_ops.protocol.schema import (
     BINARY,
     BYTE,
@@ -38,7 +37,7 @@ from delta_ops.protocol.schema.evolution import validate_unique_names
 from delta_ops.protocol.table_definition import TableDefinition
 from delta_ops.spark.expressions.columns import named_column
 from delta_ops.spark.partition_text import fill_empty
-from delta_ops.spark.row_checks import RowCheck, generated_text
+from delta_ops.spark.row_checks import RowCheck
 from delta_ops.spark.schema import (
     data_schema_from_spark,
     has_collation,
@@ -121,25 +120,6 @@ def fit_value(
         is_changed |= _is_past_longs(narrowed)
     message = _misfit(field.name, source, wanted, ", and a value does not fit")
     return narrowed, (is_changed, message)
-
-
-def generate_columns(
-    frame: DataFrame, names: Iterable[str], definition: TableDefinition
-) -> DataFrame:
-    """Compute the generated columns that the data lack.
-
-    Args:
-        frame: Has the table's columns.
-        names: Columns of the data, in any case.
-        definition: Definition of the table.
-    """
-    folded = {name.lower() for name in names}
-    made = {
-        rule.column: sf.expr(generated_text(rule, definition))
-        for rule in definition.row_rules
-        if isinstance(rule, Generated) and rule.column.lower() not in folded
-    }
-    return frame.withColumns(made) if made else frame
 
 
 def stored_rows(frame: DataFrame, definition: TableDefinition) -> DataFrame:

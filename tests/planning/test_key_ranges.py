@@ -10,7 +10,7 @@ import pytest
 
 import delta_ops.arrow as da
 from delta_ops import DeltaLog, col
-from delta_ops.planning.key_hits import MOST_RANGES, Range, find_likely_ranges
+from delta_ops.planning.key_ranges import MOST_RANGES, Range, find_likely_ranges
 from delta_ops.protocol.actions import AddFile
 from delta_ops.protocol.schema import INTEGER, LONG
 

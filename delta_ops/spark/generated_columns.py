@@ -1,0 +1,50 @@
+"""Generated columns in Spark: SQL texts of their values, and values that the data omit.
+
+Source: PROTOCOL.md, "Generated Columns".
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from pyspark.sql import DataFrame
+from pyspark.sql import functions as sf
+
+from delta_ops.planning.missing_columns import generated_columns
+from delta_ops.protocol.row_rules import Generated
+from delta_ops.protocol.schema import StructType, find_field
+from delta_ops.protocol.table_definition import TableDefinition
+from delta_ops.protocol.values.partition_values import stored_where_empty
+from delta_ops.spark.schema import spark_schema_from_schema
+from delta_ops.spark.session.variables import escape_variables
+
+
+def generated_text(rule: Generated, definition: TableDefinition) -> str:
+    """Spark SQL expression of a generated column, cast to the column's type."""
+    field = find_field(definition.schema, rule.column)
+    spark_type = spark_schema_from_schema(StructType((field,)))[0].dataType.simpleString()
+    made = escape_variables(rule.expression or "")
+    value = f"CAST(({made}) AS {spark_type})"
+    stored = stored_where_empty(field) if rule.column in definition.partition_columns else ""
+    if stored == "":
+        return value
+    if stored is None:
+        return f"nullif({value}, CAST('' AS {spark_type}))"
+    return f"if({value} = '', '{stored}', {value})"
+
+
+def generate_columns(
+    frame: DataFrame, given: Iterable[str], definition: TableDefinition
+) -> DataFrame:
+    """Compute the generated columns that the data lack.
+
+    Args:
+        frame: Has the table's columns.
+        given: Columns of the data, in any case.
+        definition: Definition of the table.
+    """
+    made = {
+        rule.column: sf.expr(generated_text(rule, definition))
+        for rule in generated_columns(definition, given)
+    }
+    return frame.withColumns(made) if made else frame
