@@ -39,8 +39,8 @@ from delta_ops.protocol.row_rules import (
     ExpressionRule,
     Generated,
     MaxLength,
+    describe_violation,
     not_null_rules,
-    words_of_broken,
 )
 from delta_ops.protocol.schema import (
     STORED_VARIANT,
@@ -120,7 +120,7 @@ def plan_check(
     """
     validate_rule(rule, definition.schema, table)
     find_broken = _plan_filter(rule, definition, table)
-    problem, cure = words_of_broken(rule)
+    problem, cure = describe_violation(rule)
 
     def validate(rows: pa.RecordBatch) -> None:
         broken = find_broken(rows)

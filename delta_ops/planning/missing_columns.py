@@ -19,14 +19,14 @@ from delta_ops.protocol.table_definition import TableDefinition
 
 
 def generated_columns(
-    definition: TableDefinition, given: Iterable[str] = ()
+    definition: TableDefinition, names: Iterable[str] = ()
 ) -> tuple[Generated, ...]:
     """Return the generated columns of a table that the data, or the assignments, omit.
 
     Args:
-        given: Names of columns with values, in any case.
+        names: Columns with values, in any case.
     """
-    folded = {name.lower() for name in given}
+    folded = {name.lower() for name in names}
     rules = (each for each in definition.row_rules if isinstance(each, Generated))
     return tuple(each for each in rules if each.column.lower() not in folded)
 

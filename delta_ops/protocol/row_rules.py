@@ -105,13 +105,13 @@ ExpressionRule = Check | Invariant | Generated
 RowRule = NotNull | ExpressionRule | Identity | MaxLength
 
 
-def words_of_broken(rule: ExpressionRule) -> tuple[str, str]:
+def describe_violation(rule: ExpressionRule) -> tuple[str, str]:
     """What is wrong with rows that break a rule, and the cure."""
     if isinstance(rule, Generated):
-        said, cure = "has another value than its expression makes", "leave the column out"
+        problem, cure = "has another value than its expression makes", "leave the column out"
     else:
-        said, cure = "is not true", "correct these rows or leave them out"
-    return f"{rule} ({rule.expression}) {said}", f"{cure}, nothing was committed"
+        problem, cure = "is not true", "correct these rows or leave them out"
+    return f"{rule} ({rule.expression}) {problem}", f"{cure}, nothing was committed"
 
 
 def not_null_rules(schema: StructType) -> tuple[NotNull, ...]:

@@ -34,17 +34,17 @@ def generated_text(rule: Generated, definition: TableDefinition) -> str:
 
 
 def generate_columns(
-    frame: DataFrame, given: Iterable[str], definition: TableDefinition
+    frame: DataFrame, names: Iterable[str], definition: TableDefinition
 ) -> DataFrame:
     """Compute the generated columns that the data lack.
 
     Args:
         frame: Has the table's columns.
-        given: Columns of the data, in any case.
+        names: Columns of the data, in any case.
         definition: Definition of the table.
     """
     made = {
         rule.column: sf.expr(generated_text(rule, definition))
-        for rule in generated_columns(definition, given)
+        for rule in generated_columns(definition, names)
     }
     return frame.withColumns(made) if made else frame

@@ -25,7 +25,7 @@ from delta_ops.protocol.row_rules import (
     Generated,
     NotNull,
     RowRule,
-    words_of_broken,
+    describe_violation,
 )
 from delta_ops.protocol.schema import ArrayType, DataType, MapType, StructType
 from delta_ops.protocol.schema.char_types import CharLengths, length_limits
@@ -137,7 +137,7 @@ def expression_checks(
             )
         yield RowCheck(
             num_broken=_count(~sf.coalesce(sf.expr(condition), sf.lit(False)), among),
-            message="; ".join(words_of_broken(rule)),
+            message="; ".join(describe_violation(rule)),
             rule=rule,
         )
 

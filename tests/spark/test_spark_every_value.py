@@ -32,8 +32,8 @@ from delta_ops.protocol.schema import (
 )
 from delta_ops.protocol.schema.arrow_types import arrow_type_from_type
 from delta_ops.protocol.values.conversion import value_of_type
+from delta_ops.spark.casting import fit_value
 from delta_ops.spark.expressions.columns import matches, named_column
-from delta_ops.spark.write.table_columns import fit_value
 from tests.support.every_value import (
     DEPTHS,
     PRIMITIVES,

@@ -18,7 +18,7 @@ from delta_ops import DeltaLog
 from delta_ops.errors import InvalidRequestError, StorageError
 from delta_ops.protocol.schema import STRING, StructField, find_field
 from delta_ops.protocol.values.partition_values import serialize
-from delta_ops.spark.partition_text import partition_text_checks
+from delta_ops.spark.partitioning import partition_text_checks
 from delta_ops.spark.read import file_index
 from delta_ops.spark.read.file_index import IndexUnavailableError
 from tests.spark.frames import files_under, make_nan, rows_of

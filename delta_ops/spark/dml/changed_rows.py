@@ -24,6 +24,7 @@ from delta_ops.protocol.columns.identity import Counted
 from delta_ops.protocol.row_rules import Generated, RowRule
 from delta_ops.protocol.row_tracking import tracked_definition, version_column
 from delta_ops.protocol.table_definition import TableDefinition
+from delta_ops.spark.casting import Misfit
 from delta_ops.spark.expressions.columns import named_column
 from delta_ops.spark.generated_columns import generated_text
 from delta_ops.spark.row_checks import (
@@ -34,7 +35,6 @@ from delta_ops.spark.row_checks import (
     null_checks,
 )
 from delta_ops.spark.write.data_files import TableTarget, WrittenFiles, write_rows
-from delta_ops.spark.write.table_columns import Misfit
 from delta_ops.transaction.row_changes import Changed
 
 CHANGED = "delta_ops changed"

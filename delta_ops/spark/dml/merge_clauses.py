@@ -20,7 +20,7 @@ from delta_ops.planning.assigned_columns import assigned_values, taken_columns
 from delta_ops.protocol.expression.resolution import Find
 from delta_ops.protocol.schema import StructType
 from delta_ops.protocol.table_definition import TableDefinition
-from delta_ops.spark.dml.assignments import Assigned, assigned_columns, fit_values
+from delta_ops.spark.assignments import Assigned, assigned_columns, fit_values
 from delta_ops.spark.expressions.analysis import reason_of, validate_of_one_row
 from delta_ops.spark.expressions.columns import named_column, quote
 from delta_ops.spark.expressions.conditions import (

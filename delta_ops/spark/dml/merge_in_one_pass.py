@@ -27,7 +27,7 @@ from delta_ops.lazy import lazy
 from delta_ops.planning.key_ranges import Range, find_likely_ranges
 from delta_ops.protocol.actions import AddFile
 from delta_ops.protocol.columns.mapping import physical_path
-from delta_ops.spark.dml.assignments import are_stable
+from delta_ops.spark.assignments import are_stable
 from delta_ops.spark.dml.changed_rows import (
     CHANGED,
     WrittenWithFlags,

@@ -27,7 +27,7 @@ from delta_ops.protocol.predicate import TRUE
 from delta_ops.protocol.schema import collation, find_field
 from delta_ops.protocol.schema.evolution import validate_unique_names
 from delta_ops.protocol.table_definition import TableDefinition
-from delta_ops.spark.dml.assignments import are_stable
+from delta_ops.spark.assignments import are_stable
 from delta_ops.spark.dml.merge_clauses import PlannedClause, Sides, plan_clause
 from delta_ops.spark.dml.merge_source import Covered, Key, cover
 from delta_ops.spark.empty_rows import empty_rows

@@ -14,6 +14,7 @@ from pyspark.sql import functions as sf
 from delta_ops.planning.merge_columns import looks_beyond_keys, unmatchable_message
 from delta_ops.protocol.row_tracking import tracked_definition
 from delta_ops.protocol.schema import LONG, StructField, StructType
+from delta_ops.spark.casting import Misfit, fit, null_of
 from delta_ops.spark.dml.changed_rows import (
     CHANGED,
     assign,
@@ -37,7 +38,6 @@ from delta_ops.spark.read.file_index import ROW_NUMBER
 from delta_ops.spark.read.read import NUMBER, read_files
 from delta_ops.spark.row_checks import RowCheck
 from delta_ops.spark.write.missing_columns import CompletedRows, gather_tasks, missing_values
-from delta_ops.spark.write.table_columns import Misfit, fit, null_of
 from delta_ops.transaction.row_changes import Changed
 
 _MET, _MEETS = "delta_ops met", "delta_ops meets"

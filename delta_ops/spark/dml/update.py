@@ -9,11 +9,11 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as sf
 
 from delta_ops.log import Snapshot
-from delta_ops.planning.conditions import finder_with_alias
 from delta_ops.planning.assigned_columns import values_by_path
+from delta_ops.planning.conditions import finder_with_alias
 from delta_ops.protocol.actions import AddFile
 from delta_ops.protocol.row_tracking import tracked_definition
-from delta_ops.spark.dml.assignments import Assigned, are_stable, assigned_columns, fit_values
+from delta_ops.spark.assignments import Assigned, are_stable, assigned_columns, fit_values
 from delta_ops.spark.dml.changed_rows import (
     CHANGED,
     assign,

@@ -36,7 +36,7 @@ from delta_ops.protocol.values.partition_values import hive_directory
 from delta_ops.spark.expressions.columns import named_column
 from delta_ops.spark.file_columns import columns_of_files
 from delta_ops.spark.file_uris import options_to_write, remove_directory, spark_path
-from delta_ops.spark.partition_text import (
+from delta_ops.spark.partitioning import (
     partition_text,
     partition_text_checks,
     partition_values_of,

@@ -25,9 +25,10 @@ from delta_ops.protocol.row_rules import counted_rules
 from delta_ops.protocol.row_tracking import tracked_definition
 from delta_ops.protocol.schema import StructType
 from delta_ops.protocol.table_definition import TableDefinition
+from delta_ops.spark.casting import fit, stored_rows
 from delta_ops.spark.expressions.columns import matches, named_column
 from delta_ops.spark.generated_columns import generate_columns
-from delta_ops.spark.partition_text import is_nan_partition
+from delta_ops.spark.partitioning import is_nan_partition
 from delta_ops.spark.read.read import read_files, read_kept
 from delta_ops.spark.row_checks import (
     RowCheck,
@@ -47,7 +48,6 @@ from delta_ops.spark.write.data_files import (
     write_rows,
 )
 from delta_ops.spark.write.missing_columns import complete
-from delta_ops.spark.write.table_columns import fit, stored_rows
 from delta_ops.transaction import Staged, Transaction
 from delta_ops.transaction.source_rules import SourceRule
 

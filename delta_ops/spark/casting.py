@@ -1,4 +1,4 @@
-"""Table columns: converts the columns of a DataFrame to the columns of a table.
+"""Casting: converts the columns of a DataFrame to the columns of a table.
 
 Columns are matched by name, case-insensitively. Missing columns become null. Types must agree, or
 the conversion must keep the meaning of each value. Numbers are widened without a check. A top-level
@@ -36,7 +36,7 @@ from delta_ops.protocol.schema import (
 from delta_ops.protocol.schema.evolution import validate_unique_names
 from delta_ops.protocol.table_definition import TableDefinition
 from delta_ops.spark.expressions.columns import named_column
-from delta_ops.spark.partition_text import fill_empty
+from delta_ops.spark.partitioning import fill_empty
 from delta_ops.spark.row_checks import RowCheck
 from delta_ops.spark.schema import (
     data_schema_from_spark,

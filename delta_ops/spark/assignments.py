@@ -34,16 +34,16 @@ from delta_ops.protocol.schema import (
     walk,
 )
 from delta_ops.protocol.table_definition import TableDefinition
+from delta_ops.spark.casting import Misfit, fit_value
 from delta_ops.spark.expressions.analysis import analyze, reason_of
 from delta_ops.spark.expressions.columns import parse_physical_text, physical_text
-from delta_ops.spark.partition_text import fill_empty, is_nan_partition
+from delta_ops.spark.partitioning import fill_empty, is_nan_partition
 from delta_ops.spark.schema import (
     data_schema_from_spark,
     has_collation,
     spark_schema_from_schema,
 )
 from delta_ops.spark.session.variables import escape_variables, names_like_variables
-from delta_ops.spark.write.table_columns import Misfit, fit_value
 from delta_ops.transaction.mutability import validate_whole
 
 _KEY, _VALUE = "key", "value"

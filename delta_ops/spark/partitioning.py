@@ -1,8 +1,8 @@
-"""Partition text: partition columns as the strings in Spark's directory names.
+"""Partitioning: partition columns as the strings in Spark's directory names.
 
 Spark's own directory names depend on the session (time zone) and lose information. Spark therefore
-gets the strings of `protocol.partition_values`, from expressions that depend on neither time zone
-nor ANSI mode. For the log, the directory name is parsed as a value of the column's type and
+gets the strings of `protocol.values.partition_values`, from expressions that depend on neither time
+zone nor ANSI mode. For the log, the directory name is parsed as a value of the column's type and
 serialized again. This gives numbers one text form, whatever form Java writes.
 """
 
