@@ -106,7 +106,7 @@ RowRule = NotNull | ExpressionRule | Identity | MaxLength
 
 
 def describe_violation(rule: ExpressionRule) -> tuple[str, str]:
-    """What is wrong with rows that break a rule, and the cure."""
+    """The problem of rows that break a rule, and the cure, for messages."""
     if isinstance(rule, Generated):
         problem, cure = "has another value than its expression makes", "leave the column out"
     else:

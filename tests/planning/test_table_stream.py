@@ -15,10 +15,9 @@ from delta_ops import DeltaLog
 from delta_ops.errors import InvalidRequestError, TableReplacedError, VersionNotFoundError
 from delta_ops.log.commit_file import create_commit
 from delta_ops.maintenance import create_checkpoint
-from delta_ops.planning.files_by_time import FilesByTime
 from delta_ops.planning.stream_commits import StreamRules
 from delta_ops.planning.stream_slices import SliceLimits
-from delta_ops.planning.table_stream import StreamRequest, TableStream
+from delta_ops.planning.table_stream import FilesByTime, StreamRequest, TableStream
 from delta_ops.protocol.actions import Action, AddFile, CommitInfo
 from delta_ops.protocol.stream_offset import StreamOffset, stream_offset_from_json
 from tests.support.tables import SCHEMA, add, metadata, remove, write_log

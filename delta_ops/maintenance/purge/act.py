@@ -2,21 +2,27 @@
 
 Rows that deletion vectors mark are physically gone once vacuum has deleted the old files. Files
 without statistics get statistics. Files of an old schema, of another compression or with large row
-groups are written by the current settings of the table.
+groups are written by the current settings of the table; these reasons are found in the footers.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, ClassVar
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pyarrow.types as pt
 
 from delta_ops.arguments import validate_arguments
 from delta_ops.arrow.engine import ARROW
 from delta_ops.clock import Clock, system_clock
-from delta_ops.errors import InvalidRequestError
+from delta_ops.errors import DataFileError, InvalidRequestError
 from delta_ops.events import OnEvent, ignore
 from delta_ops.log import Snapshot, TableOrPlace, log_of
+from delta_ops.maintenance.data_footers import read_data_footer
 from delta_ops.maintenance.optimize.plan import OptimizePlan, Planned, validate_bounds
 from delta_ops.maintenance.optimize.run import (
     COMMIT_BYTES,
@@ -25,15 +31,21 @@ from delta_ops.maintenance.optimize.run import (
     run,
 )
 from delta_ops.maintenance.optimize.small_files import own_files, target_size_bytes
-from delta_ops.maintenance.purge.outdated_files import (
-    OutdatedReasons,
-    find_outdated_files,
-    validate_reasons,
-)
 from delta_ops.maintenance.purge.plan import plan_purge
+from delta_ops.protocol.actions import AddFile
+from delta_ops.protocol.file_paths import canonical_path
 from delta_ops.protocol.predicate import Predicate
 from delta_ops.protocol.predicate.text import predicate_text
+from delta_ops.protocol.row_tracking import row_columns
+from delta_ops.protocol.schema.arrow_types import arrow_schema_from_schema
+from delta_ops.storage.concurrency import run_parallel
+from delta_ops.storage.parquet_ranges import stored_schema
 from delta_ops.transaction.engine import Engine, RewriteFiles
+
+_CODEC_PROPERTY = "delta.parquet.compression.codec"
+LEAST_ROW_GROUP_BYTES = 64 << 20
+"""The largest row group in bytes that engines write, unless one row is larger."""
+_VARIANT = {"metadata", "value", "typed_value"}
 
 
 def purge(
@@ -140,3 +152,139 @@ class PurgeRequest(RewriteRequest):
             "predicate": [] if predicate is None else [predicate_text(predicate)],
             "applyPurge": True,
         }
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OutdatedReasons:
+    """Reasons to rewrite a file because of its footer."""
+
+    old_schema: bool = False
+    """Columns or types differ from the table's."""
+    other_codec: bool = False
+    """The compression is not the table's."""
+    max_row_group_bytes: int | None = None
+    """A row group has more uncompressed bytes."""
+
+    @property
+    def needs_footers(self) -> bool:
+        """Whether a reason is set."""
+        return self.old_schema or self.other_codec or self.max_row_group_bytes is not None
+
+
+def validate_reasons(reasons: OutdatedReasons, snapshot: Snapshot) -> None:
+    """Reject reasons that would still apply after a rewrite.
+
+    Raises:
+        InvalidRequestError: The table sets no compression, or the limit for row groups is smaller
+            than engines make them.
+    """
+    if reasons.other_codec and _CODEC_PROPERTY not in snapshot.metadata.configuration:
+        raise InvalidRequestError(
+            f"{snapshot.uri} leaves the compression of files to whoever writes them; set "
+            f"{_CODEC_PROPERTY} first"
+        )
+    most = reasons.max_row_group_bytes
+    if most is not None and most < LEAST_ROW_GROUP_BYTES:
+        raise InvalidRequestError(
+            f"max_row_group_bytes must be at least {LEAST_ROW_GROUP_BYTES}, since row groups of "
+            f"that size are written, not {most}"
+        )
+
+
+def find_outdated_files(
+    snapshot: Snapshot, files: Sequence[AddFile], reasons: OutdatedReasons
+) -> set[str]:
+    """Paths of the files that have one of the reasons; no footer is read without a reason.
+
+    Raises:
+        DataFileError: A file is gone or cannot be read.
+    """
+    if not reasons.needs_footers:
+        return set()
+    is_outdated = _footer_test(snapshot, reasons)
+    answers = run_parallel(partial(_is_outdated, snapshot, is_outdated), files)
+    return {add.path for add, answer in zip(files, answers, strict=True) if answer}
+
+
+def _is_outdated(
+    snapshot: Snapshot, is_outdated: Callable[[pq.FileMetaData], bool], add: AddFile
+) -> bool:
+    footer = read_data_footer(snapshot, add)
+    path = canonical_path(add.path, snapshot.uri)
+    if isinstance(footer, str):
+        raise DataFileError(
+            snapshot.uri, snapshot.version, path, f"has no footer to read: {footer}"
+        )
+    try:
+        return is_outdated(footer)
+    except ValueError as error:
+        reason = f"cannot be read ({error}); restore it from a backup"
+        raise DataFileError(snapshot.uri, snapshot.version, path, reason) from error
+
+
+def _footer_test(snapshot: Snapshot, reasons: OutdatedReasons) -> Callable[[pq.FileMetaData], bool]:
+    """Build a test that returns whether a footer has one of the reasons."""
+    tests: list[Callable[[pq.FileMetaData], bool]] = []
+    most = reasons.max_row_group_bytes
+    if most is not None:
+        tests.append(partial(_has_larger_row_group, most))
+    if reasons.other_codec:
+        codec = _codec(str(snapshot.definition.properties.compression_codec))
+        tests.append(partial(_has_other_codec, codec))
+    if reasons.old_schema:
+        definition = snapshot.definition
+        expected = _columns(arrow_schema_from_schema(definition.file_schema))
+        tracked = row_columns(definition, snapshot.uri) or ()
+        # Files may have these columns, even if the schema does not require them.
+        optional = {*tracked, *definition.partition_names.values()}
+        tests.append(partial(_has_other_columns, expected, optional))
+    return lambda footer: any(test(footer) for test in tests)
+
+
+def _has_larger_row_group(max_bytes: int, footer: pq.FileMetaData) -> bool:
+    return any(group.total_byte_size > max_bytes for group in _row_groups(footer))
+
+
+def _has_other_codec(codec: str, footer: pq.FileMetaData) -> bool:
+    return any(
+        _codec(group.column(number).compression) != codec
+        for group in _row_groups(footer)
+        for number in range(group.num_columns)
+    )
+
+
+def _has_other_columns(
+    expected: set[tuple[str, object]], optional: set[str], footer: pq.FileMetaData
+) -> bool:
+    differing = _columns(stored_schema(footer)) ^ expected
+    return any(name not in optional for name, _ in differing)
+
+
+def _row_groups(footer: pq.FileMetaData) -> Iterator[pq.RowGroupMetaData]:
+    return map(footer.row_group, range(footer.num_row_groups))
+
+
+def _codec(name: str) -> str:
+    return name.lower().removesuffix("_raw")
+
+
+def _columns(schema: pa.Schema) -> set[tuple[str, object]]:
+    return {(field.name, _shape(field.type)) for field in schema}
+
+
+def _shape(kind: pa.DataType) -> object:
+    """A type without element names and nullability, which engines write differently."""
+    if pt.is_struct(kind):
+        names = {field.name for field in kind}
+        if {"metadata", "value"} <= names <= _VARIANT:
+            return "variant"  # files differ in how they shred it
+        return frozenset((field.name, _shape(field.type)) for field in kind)
+    if pt.is_map(kind):
+        return "map", _shape(kind.key_type), _shape(kind.item_type)
+    if pt.is_list(kind) or pt.is_large_list(kind):
+        return "list", _shape(kind.value_type)
+    if pt.is_large_string(kind):
+        return str(pa.string())
+    if pt.is_large_binary(kind):
+        return str(pa.binary())
+    return str(kind)

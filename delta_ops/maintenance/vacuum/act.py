@@ -1,7 +1,9 @@
 """Vacuum: deletes the files that no version within the retention needs.
 
 1. Needed files are loaded before the listing, after it, and again before every batch of deletions:
-   a file that was committed meanwhile stays, however old it is.
+   a file that was committed meanwhile stays, however old it is. Later commits can only add needed
+   files, because the tombstones of removed files protect them. So only the commits since the last
+   look are read.
 2. Vacuum deletes only files that it found in the store, by the name found there, and only if they
    are older than the horizon there. So nothing outside of the table is deleted, whatever the log, a
    link or an inventory says. A file that the log names through a link within the table is needed by
@@ -12,7 +14,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Set
 from contextlib import suppress
 from dataclasses import dataclass
 from datetime import timedelta
@@ -22,9 +24,9 @@ import pyarrow as pa
 
 from delta_ops.arguments import validate_arguments
 from delta_ops.clock import Clock
-from delta_ops.errors import DeltaOpsError
+from delta_ops.errors import CommitConflictError, DeltaOpsError
 from delta_ops.events import OnEvent, Progress, ignore
-from delta_ops.log import DeltaLog, TableOrPlace, log_of
+from delta_ops.log import DeltaLog, Snapshot, TableOrPlace, log_of
 from delta_ops.maintenance.admission import validate_format, validate_vacuumable
 from delta_ops.maintenance.vacuum.candidates import VacuumMode, find_candidates
 from delta_ops.maintenance.vacuum.commits import VacuumCommits, is_logged
@@ -37,8 +39,13 @@ from delta_ops.maintenance.vacuum.facts import (
 )
 from delta_ops.maintenance.vacuum.hidden_names import hidden_names
 from delta_ops.maintenance.vacuum.lite import last_version_before, save_info
-from delta_ops.maintenance.vacuum.needed_files import Look, first_look, look_again
 from delta_ops.maintenance.vacuum.plan import VacuumPlan, plan_by_facts, reasons_to_stay
+from delta_ops.maintenance.vacuum.reachable import (
+    paths_added_since,
+    paths_of_last_versions,
+    paths_of_versions,
+    reachable_paths,
+)
 from delta_ops.maintenance.vacuum.request import VacuumRequest
 from delta_ops.storage import FileInfo
 
@@ -295,3 +302,81 @@ def begin_run(log: DeltaLog, request: VacuumRequest) -> VacuumRun:
         look=look,
         facts=facts_of(listing),
     )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Look:
+    """The state of a table's log at one time of a vacuum."""
+
+    snapshot: Snapshot
+    """The latest version at that time."""
+    kept_versions: frozenset[int]
+    """Versions whose files are needed at any age."""
+    needed: Set[str]
+    """Decoded paths of the needed files. A later look has only files that the last look may lack.
+    """
+
+
+def first_look(
+    log: DeltaLog,
+    snapshot: Snapshot,
+    *,
+    now_ms: int,
+    retention_ms: int,
+    keep_versions: Collection[int],
+    keep_last: int,
+    on_event: OnEvent,
+) -> Look:
+    """Find all needed files.
+
+    Args:
+        snapshot: The latest version.
+        keep_last: How many of the last versions are kept.
+
+    Raises:
+        VersionNotFoundError: A version to keep cannot be read.
+        InvalidRequestError: The log no longer has the removes of that time.
+    """
+    kept_versions = frozenset(keep_versions)
+    needed = reachable_paths(snapshot, now_ms=now_ms, retention_ms=retention_ms, on_event=on_event)
+    needed |= paths_of_versions(log, kept_versions)
+    if keep_last:
+        needed |= paths_of_last_versions(log, snapshot, keep_last)
+    return Look(snapshot=snapshot, kept_versions=kept_versions, needed=needed)
+
+
+def look_again(
+    log: DeltaLog, last: Look, *, now_ms: int, retention_ms: int, keep_versions: Collection[int]
+) -> Look:
+    """Find files that are newly needed since the last look.
+
+    Raises:
+        CommitConflictError: The table's retention was raised, or the table was replaced or
+            repartitioned.
+        UnsupportedFeatureError: The table has a feature that forbids a vacuum.
+        VersionNotFoundError: A version to keep cannot be read.
+    """
+    kept_versions = last.kept_versions | frozenset(keep_versions)
+    newer = last.snapshot.refresh()
+    is_newer = newer.version != last.snapshot.version
+    if is_newer:
+        validate_vacuumable(newer)
+        _validate_same_promise(last.snapshot, newer)
+    needed = paths_of_versions(log, kept_versions - last.kept_versions)
+    if is_newer:
+        added = paths_added_since(log, last.snapshot, newer)
+        if added is None:  # a commit is gone, but a checkpoint has its actions
+            added = reachable_paths(newer, now_ms=now_ms, retention_ms=retention_ms)
+        needed |= added
+    return Look(snapshot=newer, kept_versions=kept_versions, needed=needed)
+
+
+def _validate_same_promise(old: Snapshot, new: Snapshot) -> None:
+    before, after = old.properties, new.properties
+    if after.deleted_file_retention_ms > before.deleted_file_retention_ms:
+        reason = "keeps removed files for longer (delta.deletedFileRetentionDuration)"
+    elif new.metadata.id != old.metadata.id or new.partition_columns != old.partition_columns:
+        reason = "put another table, or another partitioning, in its place"
+    else:
+        return
+    raise CommitConflictError(new.uri, new.version, reason)

@@ -114,9 +114,10 @@ def parse(text: str | None, data_type: DataType, *, time_zone: str = "UTC") -> A
 
 
 def stored_where_empty(field: StructField) -> str | None:
-    """What a partition column stores for an empty value: null, or spaces in a CHAR column.
+    """The value that a partition column stores for an empty value.
 
-    "": the column keeps the empty value. If it must not be null, the value is rejected as empty.
+    None is null, and a CHAR column stores spaces. "" means that the column keeps the empty value; a
+    column that must not be null then rejects it.
     """
     if length := char_length((), field):
         return " " * length
