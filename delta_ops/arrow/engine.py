@@ -40,7 +40,6 @@ class ArrowEngine:
     """See `Engine`."""
 
     name: EngineName = "arrow"
-    num_rewrites_at_once = LOCAL_WRITES
 
     def attach(self, transaction: Transaction) -> None:
         """See `Engine`."""
@@ -100,6 +99,10 @@ class ArrowEngine:
     def rewrite(self, snapshot: Snapshot, group: RewriteGroup) -> Staged:
         """See `Engine`."""
         return rewrite(snapshot, group)
+
+    def num_rewrites_at_once(self) -> int:
+        """See `Engine`."""
+        return LOCAL_WRITES
 
     def together(self) -> AbstractContextManager[None]:
         """See `Engine`."""

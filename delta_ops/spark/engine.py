@@ -121,7 +121,6 @@ class SparkEngine:
     __call__ = rewrite
     """Code that wraps `delta_ops.spark.rewrite(spark)` calls it as a function."""
 
-    @property
     def num_rewrites_at_once(self) -> int:
         """See `Engine`: a small group is only one task."""
         if is_connect(self._spark):

@@ -160,7 +160,6 @@ class Engine(Protocol):
             DataFileError: An input file is missing or cannot be read.
         """
 
-    @property
     def num_rewrites_at_once(self) -> int:
         """The best number of groups without an order to rewrite at once."""
 

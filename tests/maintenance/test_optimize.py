@@ -188,10 +188,11 @@ def while_rewriting(do: Callable[[], object]) -> Callable[[Snapshot, RewriteGrou
 class PairingEngine(ArrowEngine):
     """Rewrites a group only while it rewrites another group."""
 
-    num_rewrites_at_once = 2
-
     def __init__(self) -> None:
         self.both = Barrier(2)
+
+    def num_rewrites_at_once(self) -> int:
+        return 2
 
     def rewrite(self, snapshot: Snapshot, group: RewriteGroup) -> Staged:
         self.both.wait(timeout=30)

@@ -215,7 +215,7 @@ class Rewriting:
         is_sorted = any(group.order is not None for group in groups)
         if self._engine is None or len(groups) == 1 or is_sorted:
             return 1
-        num_at_once = self._engine.num_rewrites_at_once
+        num_at_once = self._engine.num_rewrites_at_once()
         # The stores share the thread pool of that size, and long calls would block it.
         return num_at_once - 1 if num_at_once == MAX_CONCURRENCY else num_at_once
 
