@@ -92,7 +92,7 @@ def maintain(
     Args:
         operations: Run these operations, due or not; if None, the operations of the plan.
         plan: A plan that was made a moment ago; if None, a plan is made.
-        engine: Executes rewrites; `delta_ops.arrow.rewrite` if None.
+        engine: As for `optimize`.
         options: Arguments of operations, such as `{"vacuum": {"mode": "lite"}}`.
         keep_versions: As for `clean_up_log`.
         raise_errors: If False, the result has the error of an operation, with the results of the

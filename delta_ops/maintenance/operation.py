@@ -36,7 +36,7 @@ class Request:
 
     clock: Clock = system_clock
     engine: Engine | RewriteFiles | None = None
-    """Executes rewrites; `delta_ops.arrow.rewrite` if None."""
+    """Executes rewrites; the Arrow engine if None."""
     keep_versions: Collection[int] = ()
     """Versions that log clean-up keeps readable."""
     user_metadata: str | None = None

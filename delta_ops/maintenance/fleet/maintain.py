@@ -131,7 +131,7 @@ def maintain_fleet(
         tables: Tables, or their URIs, which are opened with the `storage_options`.
         rules_of: The rules of each table, which replace `thresholds`.
         dry_run: Plan each operation and change nothing.
-        engine: Executes rewrites; `delta_ops.arrow.rewrite` if None.
+        engine: As for `optimize`.
         max_concurrency: Tables that are maintained at once.
     """
     validate_arguments(maintain_fleet, locals())

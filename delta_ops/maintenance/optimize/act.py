@@ -74,7 +74,9 @@ def optimize(
         zorder_by: Up to eight columns, or fields of structs, that reads filter by.
         curve: The curve through several columns; a clustered table always uses "hilbert".
         full: Lay out all files, not only new files and the files that they are merged with.
-        engine: Executes the rewrites; `delta_ops.arrow.rewrite` if None.
+        engine: Executes the rewrites: an engine, such as `delta_ops.spark.rewrite(spark)`, or a
+            function around one, such as a partial of `delta_ops.arrow.rewrite`. The Arrow engine
+            if None.
         min_files: Skip groups of fewer files.
         min_size: Files of at least this many bytes are large enough; three quarters of the target
             if None.

@@ -50,7 +50,7 @@ def auto_compact(
     Args:
         max_bytes: The most bytes to rewrite after one commit; the rest waits for the next commit.
         min_files: Partitions with fewer small files are skipped.
-        engine: Executes the rewrites; `delta_ops.arrow.rewrite` if None.
+        engine: As for `optimize`.
 
     Raises:
         InvalidRequestError: A number is too small.
