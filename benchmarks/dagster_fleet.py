@@ -174,7 +174,7 @@ def evaluate(defs: dg.Definitions, instance: dg.DagsterInstance) -> tuple[int, d
     return requests, {
         "seconds of a tick": round(time.perf_counter() - began, 1),
         "seconds of a core for a tick": round(time.process_time() - used, 1),
-        "runs that a tick asks for": requests,
+        "runs that a tick requests": requests,
         "bytes of a cursor": len((tick.cursor or "").encode()),
     }
 

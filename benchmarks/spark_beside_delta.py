@@ -135,7 +135,7 @@ def run_case(process: subprocess.Popen[str], case: str) -> float:
 def render_markdown(report: dict[str, Any]) -> str:
     lines = [
         f"{report['rows']:,} rows, {report['files']:,} files in the last cases, median of "
-        f"{report['rounds']} rounds after one to warm up.",
+        f"{report['rounds']} rounds after a warm-up round.",
         "",
         "| | delta_ops, s | delta-spark, s | ratio |",
         "|---|---|---|---|",

@@ -77,7 +77,7 @@ def measure(folder: Path, rows: int, files: int, rounds: int, only: str) -> dict
 def render_markdown(report: dict[str, Any]) -> str:
     lines = [
         f"{report['rows']:,} rows in {report['files']} files, median of {report['rounds']} rounds "
-        "after one to warm up.",
+        "after a warm-up round.",
         "",
         "| | delta_ops, s | delta-spark, s | ratio |",
         "|---|---|---|---|",

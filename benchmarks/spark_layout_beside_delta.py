@@ -90,7 +90,7 @@ def reading(table: Path) -> list[float]:
 def render_markdown(report: dict[str, Any]) -> str:
     lines = [
         f"{report['rows']:,} rows in {report['files']} files, median of {report['rounds']} rounds "
-        "after one to warm up.",
+        "after a warm-up round.",
     ]
     for name, figures in report["cases"].items():
         lines += ["", f"{name}:", "", "| | delta_ops | delta-spark | ratio |", "|---|---|---|---|"]

@@ -98,7 +98,7 @@ def _rows(number: int, rows: int) -> pa.Table:
 def render_markdown(report: dict[str, Any]) -> str:
     lines = [
         f"{report['commits']:,} commits, {report['batches']} batches, median of "
-        f"{report['rounds']} rounds after one to warm up.",
+        f"{report['rounds']} rounds after a warm-up round.",
         "",
         "| | delta_ops, s | delta-spark, s | ratio |",
         "|---|---|---|---|",
