@@ -6,6 +6,7 @@ PYTHON ?= $(shell for python in python3 python3.13 python3.12 python3.11; do \
 VENV := .venv
 BIN := $(VENV)/bin
 INSTALLED := $(VENV)/.installed
+DOCS_INSTALLED := $(VENV)/.docs-installed
 EXTRAS := spark,connect,dagster,dagster-spark,s3,gcs,azure,cli,dev
 
 SHELL := /bin/bash
@@ -16,7 +17,7 @@ export DAGSTER_DISABLE_TELEMETRY := yes
 export PYSPARK_PYTHON := $(CURDIR)/$(BIN)/python
 export PYTHONPATH := $(CURDIR)
 
-.PHONY: demo dev test test-all test-long test-one test-tools lint bench install clean
+.PHONY: demo dev test test-all test-long test-one test-tools lint docs docs-serve bench install clean
 
 install: $(INSTALLED)
 
@@ -36,6 +37,9 @@ dev: $(INSTALLED)
 
 PYTEST = java_home=$$(scripts/ensure_java.sh) && JAVA_HOME=$$java_home $(BIN)/pytest --no-loadscope-reorder \
 	$(if $(SHARD),--shard=$(SHARD)) $(if $(SHUFFLE),--shuffle=$(SHUFFLE))
+
+# The variable hides an advertisement of the theme.
+MKDOCS = NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs
 
 # Chromium, delta-spark, Hadoop's connectors and Azurite, where they can be installed; and archives
 # of Spark's classes, by which Java starts faster.
@@ -67,6 +71,18 @@ lint: $(INSTALLED)
 	@mkdir -p $(DAGSTER_HOME)
 	$(BIN)/dagster definitions validate -w workspace.yaml
 	$(BIN)/dg check defs
+
+# The site of the documentation, in build/site. A broken link or anchor fails, and so does a page
+# that is not in the navigation.
+docs: $(DOCS_INSTALLED)
+	@$(MKDOCS) build --strict
+
+docs-serve: $(DOCS_INSTALLED)
+	@$(MKDOCS) serve --strict --dev-addr 127.0.0.1:8000
+
+$(DOCS_INSTALLED): $(INSTALLED)
+	$(BIN)/pip install --quiet --constraint constraints.txt --editable '.[docs]'
+	@touch $@
 
 bench: $(INSTALLED)
 	@java_home=$$(scripts/ensure_java.sh) && JAVA_HOME=$$java_home $(BIN)/python -m benchmarks

@@ -53,7 +53,7 @@ _OF_PURGE = (
     callback=lambda _ctx, _param, text: (
         None if text is None else [name.strip() for name in text.split(",")]
     ),
-    help="Lay rows out by up to eight columns, separated by commas, by which reads choose rows.",
+    help="Sort rows by up to eight columns, separated by commas, that reads filter by.",
 )
 @click.option(
     "--curve",

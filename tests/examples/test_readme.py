@@ -38,6 +38,7 @@ ABOUT_THE_CHECKOUT = ("Two commands", "Install")
 _BLOCK_OR_HEADING = re.compile(
     r"^#+ (?P<title>.*)$|^```(?P<language>.*)\n(?P<code>[^`]*)^```", re.MULTILINE
 )
+_ANCHOR = re.compile(r"\]\((?!https?://)([^)#]*)#([^)]+)\)")
 _LINK = re.compile(r"\]\((?!https?://)([^)#]+)")
 
 
@@ -161,3 +162,24 @@ def test_every_link_leads_to_a_file() -> None:
         if not (document.parent / link).exists()
     ]
     assert broken == []
+
+
+def test_every_anchor_is_a_heading() -> None:
+    links = [
+        (each, (each.parent / file if file else each).resolve(), anchor)
+        for each in DOCUMENTS
+        for file, anchor in _ANCHOR.findall(each.read_text())
+    ]
+    assert links
+    broken = [
+        f"{document.relative_to(PROJECT)}: {target.name}#{anchor}"
+        for document, target, anchor in links
+        if anchor not in anchors_in(target)
+    ]
+    assert broken == []
+
+
+def anchors_in(page: Path) -> set[str]:
+    """The anchors of a page's headings, as GitHub and the site name them."""
+    titles = re.findall(r"^#+ (.+)$", page.read_text(), re.MULTILINE)
+    return {re.sub(r"[^\w -]", "", title.lower()).replace(" ", "-") for title in titles}

@@ -2,7 +2,7 @@
 
 Its log store checks whether a version exists, and then renames its file; on a disk a rename
 replaces a file that appeared in between. If a version of delta-spark makes these tests fail, it has
-closed that gap, and the warnings in `docs/limits.md` and in 012 do not apply to it.
+closed that gap, and the warnings in `docs/concurrency.md` and in 012 do not apply to it.
 """
 
 from __future__ import annotations

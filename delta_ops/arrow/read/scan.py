@@ -78,6 +78,13 @@ def to_table(
         OutsideFileError: A file lies outside of the table, and reading it there is not allowed; see
             `DeltaLog`.
         UnsupportedFeatureError: The rows are stored in a way that we cannot read.
+
+    Example:
+        >>> da.to_table("lake/orders", columns=["id"], predicate=col("country") == "NL").to_pylist()
+        [{'id': 1}, {'id': 3}]
+        >>> _ = da.delete("lake/orders")
+        >>> da.to_table("lake/orders", version=0).num_rows  # before the delete
+        3
     """
     validate_arguments(to_table, locals())
     snapshot, wanted = _open(snapshot_of(source, version, timestamp), columns)
@@ -94,7 +101,12 @@ def to_batches(
     timestamp: str | date | None = None,
     partition_time_zone: str = "UTC",
 ) -> Iterator[pa.RecordBatch]:
-    """Return the rows of `to_table` as batches, with only a few of them in memory at a time."""
+    """Return the rows of `to_table` as batches, with only a few of them in memory at a time.
+
+    Example:
+        >>> sum(batch.num_rows for batch in da.to_batches("lake/orders", columns=["id"]))
+        3
+    """
     validate_arguments(to_batches, locals())
     snapshot, wanted = _open(snapshot_of(source, version, timestamp), columns)
     return _matching_batches(snapshot, wanted, predicate, partition_time_zone)
@@ -122,7 +134,12 @@ def count_rows(
     Without a predicate, only files without a row count in the log are opened.
 
     Raises:
-        As `to_table` does.
+        InvalidRequestError: A column does not exist, or the predicate does not fit the table.
+        DataFileError: A data file or a deletion vector is missing or unreadable.
+
+    Example:
+        >>> da.count_rows("lake/orders"), da.count_rows("lake/orders", col("price") > 15)
+        (3, 2)
     """
     validate_arguments(count_rows, locals())
     snapshot, _ = _open(snapshot_of(source, version, timestamp), None)
@@ -153,6 +170,12 @@ def export_schema(source: Source, path: str | os.PathLike[str]) -> None:
     Raises:
         InvalidRequestError: The file exists already, or Parquet does not support the columns.
         StorageError: The file cannot be written.
+
+    Example:
+        >>> import pyarrow.parquet as pq
+        >>> da.export_schema("lake/orders", "orders.parquet")
+        >>> pq.read_schema("orders.parquet").names
+        ['id', 'country', 'price']
     """
     validate_arguments(export_schema, locals())
     snapshot, wanted = _open(snapshot_of(source), None)

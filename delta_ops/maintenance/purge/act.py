@@ -66,7 +66,7 @@ def purge(
     clock: Clock = system_clock,
     on_event: OnEvent = ignore,
 ) -> OptimizeResult:
-    """Rewrite files that have deletion vectors, and files that have other given faults.
+    """Rewrite files that have deletion vectors or another requested fault.
 
     Args:
         deleted_share: Rewrite files with at least this share of deleted rows, from 0 to 1; 0: any
@@ -85,6 +85,13 @@ def purge(
             table; new files were deleted.
         CommitStateUnknownError: The store did not confirm the commit; new files are kept.
         UnsupportedFeatureError: The table uses a feature that we cannot write.
+
+    Example:
+        >>> vectors = {"delta.enableDeletionVectors": "true"}
+        >>> _ = da.write("lake/t", pa.table({"id": range(10)}), configuration=vectors)
+        >>> _ = da.delete("lake/t", col("id") == 1)  # a deletion vector marks the row
+        >>> purge("lake/t").files_removed
+        1
     """
     validate_arguments(purge, locals())
     request = PurgeRequest(

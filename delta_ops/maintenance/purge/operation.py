@@ -60,7 +60,7 @@ PURGE = OperationEntry(
             name="deleted_share",
             kind=float,
             default=0.0,
-            description="Only files of whose rows deletion vectors mark this share, from 0 to 1.",
+            description="Only files with at least this share of deleted rows, from 0 to 1.",
         ),
         max_bytes_option(),
     ),

@@ -74,7 +74,7 @@ def repair(
     clock: Clock = system_clock,
     on_event: OnEvent = ignore,
 ) -> RepairResult:
-    """Compare the table with its files, and repair what was asked for.
+    """Compare the table with its files, and repair the requested faults.
 
     Args:
         remove_missing: Remove the entries of missing files, and so their rows.
@@ -89,6 +89,14 @@ def repair(
         CommitConflictError: Another writer changed one of these files first; nothing was committed.
         StorageError: The store failed, so it is unknown which files exist.
         UnsupportedFeatureError: The table uses a feature that we cannot repair.
+
+    Example:
+        >>> import pathlib
+        >>> next(pathlib.Path("lake/orders").glob("*.parquet")).unlink()
+        >>> len(repair("lake/orders", dry_run=True).plan.missing)
+        1
+        >>> repair("lake/orders", remove_missing=True).removed_files
+        1
     """
     validate_arguments(repair, locals())
     log = log_of(log)

@@ -42,7 +42,13 @@ def table_card(table: TableOrPlace, *, commits: int = 10) -> str:
         commits: The number of newest commits to list.
 
     Raises:
-        As for `health`.
+        TableNotFoundError: There is no table here.
+        LogCorruptError: The log is damaged.
+        UnsupportedFeatureError: The table uses a feature that we cannot open.
+
+    Example:
+        >>> print(table_card("lake/orders"))
+        #...
     """
     validate_arguments(table_card, locals())
     log = log_of(table)

@@ -27,7 +27,7 @@ from delta_ops.orchestration.io_manager.setting_values import (
 )
 from delta_ops.protocol.predicate import Predicate, parse_predicate
 
-_KEYS = ("columns", "partition_expr", "delta/predicate")
+INPUT_KEYS = ("columns", "partition_expr", "delta/predicate")
 _OUTCOME = "Nothing was read"
 
 
@@ -52,8 +52,8 @@ def input_settings(context: dg.InputContext, read_metadata: ReadMetadata) -> Inp
     """
     place = f"the metadata of the input {context.asset_key.to_user_string()}"
     metadata = read_metadata(context.definition_metadata or {}, place)
-    validate_keys(place, metadata, _KEYS, outcome=_OUTCOME)
-    columns, expression, predicate = (first_setting(key, [(place, metadata)]) for key in _KEYS)
+    validate_keys(place, metadata, INPUT_KEYS, outcome=_OUTCOME)
+    columns, expression, predicate = (first_setting(key, [(place, metadata)]) for key in INPUT_KEYS)
     if predicate.value is not None and not isinstance(predicate.value, str):
         raise predicate.rejection('a condition of SQL, such as "a > 1"', outcome=_OUTCOME)
     return InputSettings(

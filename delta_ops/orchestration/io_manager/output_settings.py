@@ -43,7 +43,7 @@ PartitionExpr = str | Mapping[str, str]
 ColumnLineage = Mapping[str, Mapping[str, Sequence[str]]]
 """Source columns by asset key, for columns of the output."""
 
-_KEYS = (
+OUTPUT_KEYS = (
     "partition_expr",
     "delta/partition_by",
     "delta/mode",
@@ -146,7 +146,7 @@ def _added_places(context: dg.OutputContext, place: str) -> Iterator[tuple[str, 
 
 
 def _is_setting(key: str) -> bool:
-    return key in _KEYS or (key.startswith("delta/") and not key.startswith(READ_NAMES))
+    return key in OUTPUT_KEYS or (key.startswith("delta/") and not key.startswith(READ_NAMES))
 
 
 def definition_place(
@@ -170,10 +170,10 @@ def settings_from(
         InvalidRequestError: A key or a value is unknown, or two values contradict each other.
     """
     for place, metadata in places:
-        validate_keys(place, metadata, _KEYS)
+        validate_keys(place, metadata, OUTPUT_KEYS)
     validate_defaults(defaults)
     places = [*places, (_DEFAULTS, defaults)]
-    by_key = {key: first_setting(key, places) for key in _KEYS}
+    by_key = {key: first_setting(key, places) for key in OUTPUT_KEYS}
     mode, idempotency = by_key["delta/mode"], by_key["delta/idempotency"]
     _validate_merge_is_meant(by_key, defaults_rank=len(places) - 1)
     settings = OutputSettings(
@@ -214,7 +214,7 @@ def validate_defaults(defaults: Metadata) -> None:
     Raises:
         InvalidRequestError: A key is unknown; the error names the nearest known key.
     """
-    validate_keys(_DEFAULTS, defaults, _KEYS, only_ours=True)
+    validate_keys(_DEFAULTS, defaults, OUTPUT_KEYS, only_ours=True)
 
 
 def partition_expr_of(

@@ -165,7 +165,7 @@ ISOLATION_LEVEL: Property[IsolationLevel] = Property(
 )
 IN_COMMIT_TIMESTAMPS: Property[bool] = Property(
     name="delta.enableInCommitTimestamps",
-    meaning="Each commit carries its time, later than the one before.",
+    meaning="Each commit carries its time, later than the previous commit's.",
     parse=parse_flag,
     default="false",
     acts_in="every commit",
@@ -352,7 +352,7 @@ PROPERTIES: tuple[Property[Any], ...] = (
     ),
     Property(
         name="delta.universalFormat.enabledFormats",
-        meaning="Formats in which commits are told as well.",
+        meaning="Other formats that commits also publish.",
         parse=parse_formats,
         default="",
         acts_in="vacuum",
