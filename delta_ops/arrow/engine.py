@@ -34,6 +34,7 @@ from delta_ops.transaction import RewriteGroup, Staged, Transaction
 from delta_ops.transaction.engine import PlannedChange
 from delta_ops.transaction.requests import DeleteRequest, MergeRequest, UpdateRequest
 from delta_ops.transaction.source_rules import SourceRule
+from delta_ops.transaction.staging import WriteTarget
 
 
 class ArrowEngine:
@@ -49,22 +50,31 @@ class ArrowEngine:
         return schema_of(data, known)
 
     def write_rows(
-        self, data: ArrowData, transaction: Transaction, rules: Sequence[SourceRule] = ()
+        self, data: ArrowData, target: WriteTarget, rules: Sequence[SourceRule] = ()
     ) -> Staged:
         """See `Engine`."""
-        return stage_rows(data, transaction, rules)
+        return stage_rows(data, target, rules)
 
     def write_survivors(
-        self, files: Sequence[AddFile], predicate: Predicate, transaction: Transaction
+        self,
+        files: Sequence[AddFile],
+        predicate: Predicate,
+        snapshot: Snapshot,
+        target: WriteTarget,
     ) -> Staged:
         """See `Engine`."""
-        return stage_survivors(files, predicate, transaction)
+        return stage_survivors(files, predicate, snapshot, target)
 
     def write_replacement(
-        self, replaced: Iterable[AddFile], predicate: Predicate, transaction: Transaction
+        self,
+        replaced: Iterable[AddFile],
+        predicate: Predicate,
+        added: Sequence[AddFile],
+        snapshot: Snapshot,
+        target: WriteTarget,
     ) -> tuple[AddCdcFile, ...]:
         """See `Engine`."""
-        return write_replacement(replaced, predicate, transaction)
+        return write_replacement(replaced, predicate, added, snapshot, target)
 
     def parse_condition(self, condition: Any) -> Expression:
         """See `Engine`."""
@@ -86,14 +96,14 @@ class ArrowEngine:
         return parse_expression(" AND ".join(each.text for each in conditions))
 
     def plan_change(
-        self, request: DeleteRequest | UpdateRequest | MergeRequest, transaction: Transaction
+        self, request: DeleteRequest | UpdateRequest | MergeRequest, target: WriteTarget
     ) -> PlannedChange:
         """See `Engine`."""
         match request:
             case DeleteRequest():
-                return plan_delete(request, transaction)
+                return plan_delete(request, target)
             case UpdateRequest():
-                return plan_update(request, transaction)
+                return plan_update(request, target)
         return PlannedMerge(request)
 
     def rewrite(self, snapshot: Snapshot, group: RewriteGroup) -> Staged:

@@ -163,7 +163,7 @@ def require_rows(
         InvalidRequestError: A row breaks the rule, or the engine cannot evaluate it.
     """
     assert transaction.snapshot
-    transaction.read_serially(TRUE)
+    transaction.read(TRUE, is_serial=True)
     engine = engine or ARROW
     check_rows = engine.check_rows if isinstance(engine, Engine) else engine
     check_rows(transaction.snapshot, transaction.definition, [rule])

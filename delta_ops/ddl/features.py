@@ -91,8 +91,8 @@ def upgrade_protocol(
 
     def change(transaction: Transaction) -> Alteration | None:
         wanted = (*features_of_writers(requested), *features_of_readers(requested))
-        protocol = add_features(transaction.protocol, wanted)
-        if protocol == transaction.protocol:
+        protocol = add_features(transaction.definition.protocol, wanted)
+        if protocol == transaction.definition.protocol:
             return None
         transaction.change_table(SetDefinition(metadata=transaction.metadata, protocol=protocol))
         new_protocol = {
@@ -183,7 +183,7 @@ def drop_feature(
         kept = {key: value for key, value in metadata.configuration.items() if key not in gone}
         definition = SetDefinition(
             metadata=replace(metadata, configuration=kept),
-            protocol=remove_feature(transaction.protocol, feature),
+            protocol=remove_feature(transaction.definition.protocol, feature),
         )
         transaction.change_table(definition)
         return Alteration(

@@ -41,9 +41,9 @@ def set_properties(
         raise InvalidRequestError("no property is given; name one to set or to remove")
 
     def change(transaction: Transaction) -> Alteration | None:
-        before = (transaction.metadata, transaction.protocol)
+        before = (transaction.metadata, transaction.definition.protocol)
         transaction.set_properties(properties)
-        if (transaction.metadata, transaction.protocol) == before:
+        if (transaction.metadata, transaction.definition.protocol) == before:
             return None
         if any(value is not None for value in properties.values()):
             return Alteration(

@@ -117,7 +117,7 @@ def _commit_previous_state(log: DeltaLog, version: int, plan: Plan, clock: Clock
     if missing := find_missing(undoing.adds, before):
         raise missing_error(before, missing, f"version {version} cannot be undone")
     if undoing.depends_on_all_rows:
-        transaction.read_serially(TRUE)
+        transaction.read(TRUE, is_serial=True)
     if undoing.metadata is not None:
         transaction.set_metadata(undoing.metadata)
     if undoing.clustered_by is not None:

@@ -27,6 +27,7 @@ from delta_ops.spark.expressions.conditions import (
     parse_condition,
 )
 from delta_ops.spark.file_uris import reach
+from delta_ops.spark.read.read import read_files, read_kept
 from delta_ops.spark.rewrite.rewrite import rewrite_group
 from delta_ops.spark.session import jobs
 from delta_ops.spark.session.call_sites import omitting_call_sites
@@ -43,6 +44,7 @@ from delta_ops.transaction import RewriteGroup, Staged, Transaction
 from delta_ops.transaction.engine import PlannedChange
 from delta_ops.transaction.requests import DeleteRequest, MergeRequest, UpdateRequest
 from delta_ops.transaction.source_rules import SourceRule
+from delta_ops.transaction.staging import WriteTarget
 
 _MOST_AT_ONCE = 32
 _AT_ONCE_REMOTELY = 4
@@ -72,24 +74,36 @@ class SparkEngine:
 
     @omitting_call_sites()
     def write_rows(
-        self, data: DataFrame, transaction: Transaction, rules: Sequence[SourceRule] = ()
+        self, data: DataFrame, target: WriteTarget, rules: Sequence[SourceRule] = ()
     ) -> Staged:
         """See `Engine`."""
-        return stage_rows(data, transaction, rules, self._settings)
+        return stage_rows(data, target, rules, self._settings)
 
     @omitting_call_sites()
     def write_survivors(
-        self, files: Sequence[AddFile], predicate: Predicate, transaction: Transaction
+        self,
+        files: Sequence[AddFile],
+        predicate: Predicate,
+        snapshot: Snapshot,
+        target: WriteTarget,
     ) -> Staged:
         """See `Engine`."""
-        return stage_survivors(self._spark, files, predicate, transaction, self._settings)
+        rows = read_kept(self._spark, snapshot, files)
+        return stage_survivors(rows, predicate, snapshot, target, self._settings)
 
     @omitting_call_sites()
     def write_replacement(
-        self, replaced: Iterable[AddFile], predicate: Predicate, transaction: Transaction
+        self,
+        replaced: Iterable[AddFile],
+        predicate: Predicate,
+        added: Sequence[AddFile],
+        snapshot: Snapshot,
+        target: WriteTarget,
     ) -> tuple[AddCdcFile, ...]:
         """See `Engine`."""
-        return write_replacement(self._spark, replaced, predicate, transaction, self._settings)
+        gone = read_files(self._spark, snapshot, replaced)
+        come = read_files(self._spark, snapshot, added, target.definition)
+        return write_replacement(gone, come, predicate, snapshot, target, self._settings)
 
     def parse_condition(self, condition: Any) -> SparkCondition:
         """See `Engine`."""
@@ -104,14 +118,14 @@ class SparkEngine:
         return join_conditions(conditions)
 
     def plan_change(
-        self, request: DeleteRequest | UpdateRequest | MergeRequest, transaction: Transaction
+        self, request: DeleteRequest | UpdateRequest | MergeRequest, target: WriteTarget
     ) -> PlannedChange:
         """See `Engine`."""
         match request:
             case DeleteRequest():
-                return plan_delete(self._spark, request, transaction)
+                return plan_delete(self._spark, request, target)
             case UpdateRequest():
-                return plan_update(self._spark, request, transaction)
+                return plan_update(self._spark, request, target)
         return PlannedMerge(request)
 
     def rewrite(self, snapshot: Snapshot, group: RewriteGroup) -> Staged:

@@ -23,7 +23,7 @@ from delta_ops.transaction.requests import DeleteRequest, MergeRequest, UpdateRe
 from delta_ops.transaction.rewrite_group import RewriteGroup
 from delta_ops.transaction.row_changes import Changed
 from delta_ops.transaction.source_rules import SourceRule
-from delta_ops.transaction.staging import Staged
+from delta_ops.transaction.staging import Staged, WriteTarget
 from delta_ops.transaction.transaction import Transaction
 
 P = ParamSpec("P")
@@ -98,13 +98,13 @@ class Engine(Protocol):
         """
 
     def write_rows(
-        self, data: Any, transaction: Transaction, rules: Sequence[SourceRule] = ()
+        self, data: Any, target: WriteTarget, rules: Sequence[SourceRule] = ()
     ) -> Staged:
         """Write rows to new files.
 
         Args:
             data: Rows in a form that the engine accepts.
-            transaction: Decides the definition of the table.
+            target: The table.
             rules: Conditions that every row must keep.
 
         Raises:
@@ -112,26 +112,37 @@ class Engine(Protocol):
         """
 
     def write_survivors(
-        self, files: Sequence[AddFile], predicate: Predicate, transaction: Transaction
+        self,
+        files: Sequence[AddFile],
+        predicate: Predicate,
+        snapshot: Snapshot,
+        target: WriteTarget,
     ) -> Staged:
-        """Rewrite live files without the rows that match the predicate."""
+        """Rewrite live files of a snapshot without the rows that match the predicate."""
 
     def write_replacement(
-        self, replaced: Iterable[AddFile], predicate: Predicate, transaction: Transaction
+        self,
+        replaced: Iterable[AddFile],
+        predicate: Predicate,
+        added: Sequence[AddFile],
+        snapshot: Snapshot,
+        target: WriteTarget,
     ) -> tuple[AddCdcFile, ...]:
         """Write change files of an overwrite.
 
         Args:
             replaced: Live files; their matching rows are recorded as deleted.
             predicate: Matches the replaced rows.
-            transaction: The rows of its new files are recorded as inserted.
+            added: New files of the commit; their rows are recorded as inserted.
+            snapshot: The table before the commit.
+            target: The table.
         """
 
     def parse_condition(self, condition: Any) -> Condition:
         """Parse the condition of a merge or of one of its clauses.
 
         Args:
-            given: SQL text, or another form that the engine accepts.
+            condition: SQL text, or another form that the engine accepts.
 
         Raises:
             InvalidRequestError: The value is not a condition.
@@ -144,7 +155,7 @@ class Engine(Protocol):
         """Join parsed SQL texts by AND."""
 
     def plan_change(
-        self, request: DeleteRequest | UpdateRequest | MergeRequest, transaction: Transaction
+        self, request: DeleteRequest | UpdateRequest | MergeRequest, target: WriteTarget
     ) -> PlannedChange:
         """Resolve the names of a request; reads no row of the table.
 

@@ -12,9 +12,7 @@ from functools import partial
 
 from pyroaring import BitMap64
 
-from delta_ops.errors import (
-    DataFileError,
-)
+from delta_ops.errors import DataFileError
 from delta_ops.log import Snapshot
 from delta_ops.log.deletion_vectors import load_deletion_vector, write_deletion_vectors
 from delta_ops.protocol.actions import AddCdcFile, AddFile, DeletionVector
@@ -26,7 +24,7 @@ from delta_ops.storage import FileInfo
 from delta_ops.storage.concurrency import run_parallel
 from delta_ops.storage.parquet_ranges import read_footer
 from delta_ops.transaction.changes import AddChangeFiles
-from delta_ops.transaction.staging import Staged
+from delta_ops.transaction.staging import Staged, WriteTarget
 from delta_ops.transaction.transaction import Transaction
 
 
@@ -77,6 +75,11 @@ class Changed:
     num_vectors_removed: int = 0
     """Number of removed files with a deletion vector."""
     removed_bytes: int = 0
+
+    @property
+    def target(self) -> WriteTarget:
+        """The table as the commit leaves it."""
+        return self.transaction.target
 
     def remove(self, files: Sequence[AddFile]) -> None:
         """Remove files."""

@@ -1,18 +1,40 @@
-"""Staged files: written and durable data files that no version names yet."""
+"""Staging: the table that an engine writes files for, and the files that it has written."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 
+from delta_ops.events import OnEvent
 from delta_ops.protocol.actions import AddFile
 from delta_ops.protocol.columns.identity import Counted
 from delta_ops.protocol.row_rules import RowRule
-from delta_ops.protocol.schema import StructType
+from delta_ops.protocol.schema import ColumnPath, StructType
+from delta_ops.protocol.table_definition import TableDefinition
+from delta_ops.storage import Storage
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WriteTarget:
+    """The table that an engine writes files for, as the commit leaves the table."""
+
+    storage: Storage
+    """Rooted at the table."""
+    definition: TableDefinition
+    clustered_by: tuple[ColumnPath, ...]
+    """The clustering columns, by physical names."""
+    now_ms: int
+    """Time of the write, in milliseconds since the Unix epoch."""
+    on_event: OnEvent
+
+    @property
+    def table(self) -> str:
+        """The table's root, for messages."""
+        return self.storage.uri
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Staged:
-    """Files that an engine has written, for a transaction to commit."""
+    """Durable data files that an engine has written, and that no version names yet."""
 
     adds: tuple[AddFile, ...]
     schema: StructType

@@ -18,7 +18,7 @@ from delta_ops.clock import Clock, system_clock
 from delta_ops.errors import InvalidRequestError, TableExistsError, TableNotFoundError, naming_table
 from delta_ops.events import OnEvent, ignore
 from delta_ops.log import DeltaLog, Snapshot, TableOrPlace, log_of
-from delta_ops.protocol.actions import AddFile, DeletionVector, DomainMetadata, Metadata, Protocol
+from delta_ops.protocol.actions import AddFile, DeletionVector, DomainMetadata, Metadata
 from delta_ops.protocol.arrow_schemas import tombstones
 from delta_ops.protocol.columns.clustering import (
     clustering_columns,
@@ -27,7 +27,6 @@ from delta_ops.protocol.columns.clustering import (
 )
 from delta_ops.protocol.predicate import TRUE, Predicate, resolve
 from delta_ops.protocol.properties.known import ROW_TRACKING
-from delta_ops.protocol.properties.table_properties import TableProperties
 from delta_ops.protocol.schema import ColumnPath, StructType
 from delta_ops.protocol.table_definition import TableDefinition, validate
 from delta_ops.transaction.changes import (
@@ -50,7 +49,7 @@ from delta_ops.transaction.commit.run import CommitRun, validate_draft
 from delta_ops.transaction.idempotency import Txn, result_if_done, txn_of
 from delta_ops.transaction.races.conflicts import Footprint
 from delta_ops.transaction.result import CommitResult
-from delta_ops.transaction.staging import Staged
+from delta_ops.transaction.staging import Staged, WriteTarget
 from delta_ops.transaction.table_change import (
     DefineTable,
     MoveMarks,
@@ -169,19 +168,9 @@ class Transaction:
         return self.definition.metadata
 
     @property
-    def protocol(self) -> Protocol:
-        """The table's protocol as this commit leaves it."""
-        return self.definition.protocol
-
-    @property
     def schema(self) -> StructType:
         """The table's schema as this commit leaves it."""
         return self.definition.schema
-
-    @property
-    def properties(self) -> TableProperties:
-        """The table's properties as this commit leaves it."""
-        return self.definition.properties
 
     @property
     def clustering_columns(self) -> tuple[ColumnPath, ...]:
@@ -190,6 +179,17 @@ class Transaction:
             return ()
         known = self.snapshot.domain_metadata() if self.snapshot else {}
         return clustering_columns({**known, **self.draft.domains}, self.log.uri)
+
+    @property
+    def target(self) -> WriteTarget:
+        """The table as this commit leaves it, for an engine that writes files."""
+        return WriteTarget(
+            storage=self.log.storage,
+            definition=self.definition,
+            clustered_by=self.clustering_columns,
+            now_ms=self.clock(),
+            on_event=self.on_event,
+        )
 
     def change_table(self, change: TableChange) -> None:
         """Change the table's definition.
@@ -259,7 +259,7 @@ class Transaction:
         self.change_table(SetProperties(properties=changes))
         is_tracked = ROW_TRACKING.value_in(self.metadata.configuration)
         if self.snapshot is not None and is_tracked and not was_tracked:
-            self.read_serially(TRUE)  # rows of a concurrent writer have no ids
+            self.read(TRUE, is_serial=True)  # rows of a concurrent writer have no ids
             validate_row_ids(self.snapshot)
 
     def set_metadata(self, metadata: Metadata, features: Iterable[str] = ()) -> None:
@@ -336,14 +336,6 @@ class Transaction:
             resolve(predicate, self.schema)
         self.apply(Read(predicate=predicate, changes_rows=changes_rows, is_serial=is_serial))
 
-    def read_to_change(self, predicate: Predicate) -> None:
-        """Read rows, and delete or replace every one; depend on no other row."""
-        self.read(predicate, changes_rows=True)
-
-    def read_serially(self, predicate: Predicate) -> None:
-        """Read rows as `Serializable`, whatever the table's isolation level."""
-        self.read(predicate, is_serial=True)
-
     def set_transaction(self, txn: Txn | tuple[str, int]) -> None:
         """Record a txn, and commit only if the table does not hold it.
 
@@ -369,7 +361,7 @@ class Transaction:
         """The rows and files that the commit has read and changes so far."""
         return self.draft.footprint(
             self.log.uri,
-            isolation=self.properties.isolation_level,
+            isolation=self.definition.properties.isolation_level,
             reads_rows=self._operation != "vacuum",
             partition_time_zone=self.partition_time_zone,
         )

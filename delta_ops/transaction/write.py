@@ -24,26 +24,20 @@ from delta_ops.log.delta_log import log_of
 from delta_ops.protocol.actions import AddCdcFile, AddFile
 from delta_ops.protocol.arrow_schemas import add_files
 from delta_ops.protocol.change_data import validate_feed_columns
-from delta_ops.protocol.predicate import TRUE, In, Predicate, resolve
+from delta_ops.protocol.predicate import In, Predicate, resolve
 from delta_ops.protocol.predicate.nodes import leaves_of
-from delta_ops.protocol.predicate.stored import partitions_predicate
 from delta_ops.protocol.predicate.text import predicate_text
-from delta_ops.protocol.schema import (
-    StructType,
-    validate_distinct,
-)
+from delta_ops.protocol.schema import StructType, validate_distinct
 from delta_ops.protocol.schema.column_names import find_columns
-from delta_ops.protocol.table_definition import (
-    TableDefinition,
-    validate,
-)
+from delta_ops.protocol.table_definition import TableDefinition, validate
 from delta_ops.transaction import CommitResult, Staged
 from delta_ops.transaction.changes import AddChangeFiles
 from delta_ops.transaction.engine import Engine
 from delta_ops.transaction.overtaken import LONGEST_MS, begin_again, validate_reads
-from delta_ops.transaction.replacement import plan_replacement
+from delta_ops.transaction.replacement import plan_replacement, replaced_rows
 from delta_ops.transaction.requests import Epoch, Target, WriteRequest
 from delta_ops.transaction.source_rules import SourceRule
+from delta_ops.transaction.staging import WriteTarget
 from delta_ops.transaction.table_change import MergeColumns, OverwriteColumns
 from delta_ops.transaction.transaction import Transaction, begin
 
@@ -93,22 +87,25 @@ def _write(
     table = transaction.log.uri
     transaction.on_event(WriteStarted(table=table))
     _change_columns(transaction, request, partial(engine.schema_of, data))
+    target = transaction.target
     rules = [*request.source_rules]
     if request.replace_where is not None:
-        rules.append(_rule_of_replacement(request.replace_where, transaction.definition))
-    begun_ms = transaction.clock()
-    staged = stage(transaction, engine, data, request.partition_by, rules)
+        rules.append(_rule_of_replacement(request.replace_where, target.definition))
+    staged = stage(target, engine, data, request.partition_by, rules)
     try:
-        if request.epoch is not None and not staged.adds and _is_only_rows(transaction, request):
+        before = transaction.snapshot
+        # If the commit keeps the metadata, its files also fit a later version.
+        keeps_metadata = before is not None and target.definition.metadata == before.metadata
+        adds_only_rows = request.mode == "append" and keeps_metadata
+        if request.epoch is not None and not staged.adds and adds_only_rows:
             # A rerun of an empty batch is empty too, so no txn needs to prevent it.
             return CommitResult(version=None, already_committed=False, attempts=0)
-        keeps_definition = _keeps_definition(transaction)
         while True:
             try:
-                return _commit_rows(transaction, request, engine, staged)
+                return _commit_rows(transaction, request, engine, staged, target.definition)
             except CommitConflictError as error:
-                is_in_time = transaction.clock() < begun_ms + LONGEST_MS
-                may_again = request.mode == "overwrite" and keeps_definition and is_in_time
+                is_in_time = transaction.clock() < target.now_ms + LONGEST_MS
+                may_again = request.mode == "overwrite" and keeps_metadata and is_in_time
                 again = begin_again(error, transaction) if may_again else None
                 if again is None:
                     raise
@@ -121,25 +118,26 @@ def _write(
             engine.discard(transaction.log.storage, staged.adds)
 
 
-def _keeps_definition(transaction: Transaction) -> bool:
-    """Whether the commit keeps the metadata, so that its files also fit a later version."""
-    before = transaction.snapshot
-    return before is not None and transaction.metadata == before.metadata
-
-
 def _commit_rows(
-    transaction: Transaction, request: WriteRequest, engine: Engine, staged: Staged
+    transaction: Transaction,
+    request: WriteRequest,
+    engine: Engine,
+    staged: Staged,
+    definition: TableDefinition,
 ) -> CommitResult:
     """Commit staged rows; an overwrite also removes the replaced rows.
 
     Files that this function writes are deleted again if no version names them. The staged files
     stay.
+
+    Args:
+        definition: The table as the commit leaves it.
     """
     written: list[AddFile | AddCdcFile] = []
     try:
         transaction.stage(staged)
         if request.mode == "overwrite":
-            replaced = replaced_rows(request, staged.adds, transaction.definition)
+            replaced = replaced_rows(request, staged.adds, definition)
             _replace(transaction, engine, replaced, written)
         num_files = len(staged.adds) + len(written)
         transaction.on_event(DataFilesStaged(table=transaction.log.uri, num_files=num_files))
@@ -147,7 +145,7 @@ def _commit_rows(
         return transaction.commit(
             operation="WRITE" if epoch is None else "STREAMING UPDATE",
             parameters=(
-                parameters_of_write(request, transaction)
+                parameters_of_write(request, definition)
                 if epoch is None
                 else _epoch_parameters(epoch)
             ),
@@ -166,11 +164,11 @@ def stage_rows(engine: Engine, data: Any, request: WriteRequest) -> Staged:
         As for `stage`.
     """
     transaction = transaction_on(request.target, request.storage_options, request.on_event, engine)
-    return stage(transaction, engine, data, request.partition_by)
+    return stage(transaction.target, engine, data, request.partition_by)
 
 
 def stage(
-    transaction: Transaction,
+    target: WriteTarget,
     engine: Engine,
     data: Any,
     partition_by: Sequence[str] | None,
@@ -188,13 +186,13 @@ def stage(
         TableNotFoundError: There is no table.
         UnsupportedFeatureError: The table uses a feature that the engine cannot write.
     """
-    definition, table = transaction.definition, transaction.log.uri
+    definition, table = target.definition, target.table
     # The changed definition may need a feature that only the other engine supports.
     validate(definition, "write", table=table, engine=engine.name)
     validate_feed_columns(definition, table)
     validate_partitioning(definition, partition_by, table)
     validate_distinct(definition.schema, table)
-    return engine.write_rows(data, transaction, rules)
+    return engine.write_rows(data, target, rules)
 
 
 def _rule_of_replacement(replaced: Predicate, definition: TableDefinition) -> SourceRule:
@@ -231,15 +229,16 @@ def _replace(
         written: Collects the new files.
     """
     transaction.read(predicate)
-    if transaction.snapshot is None:
+    snapshot = transaction.snapshot
+    if snapshot is None:
         return
-    plan = plan_replacement(
-        transaction.snapshot, predicate, partition_time_zone=transaction.partition_time_zone
-    )
-    records_rows = bool(plan.mixed) and transaction.definition.has_change_feed
+    zone = transaction.partition_time_zone
+    plan = plan_replacement(snapshot, predicate, partition_time_zone=zone)
+    target = transaction.target
+    records_rows = bool(plan.mixed) and target.definition.has_change_feed
     if records_rows and transaction.draft.removes_rows:
         raise InvalidRequestError(
-            f"{transaction.log.uri}: this commit removes rows already, which the change data feed "
+            f"{target.table}: this commit removes rows already, which the change data feed "
             "would miss beside rows that are replaced; commit them one after the other"
         )
     transaction.remove_rows(plan.matched)
@@ -247,13 +246,14 @@ def _replace(
         return
     if records_rows:
         replaced = chain(add_files(plan.matched), plan.mixed)
-        changes = engine.write_replacement(replaced, predicate, transaction)
+        added = transaction.draft.new_files
+        changes = engine.write_replacement(replaced, predicate, added, snapshot, target)
         written += changes
         transaction.apply(AddChangeFiles(files=changes))
         if not changes:
             return  # no row changes; a rewritten file would report all its rows as changed
     transaction.remove(plan.mixed)
-    survivors = engine.write_survivors(plan.mixed, predicate, transaction)
+    survivors = engine.write_survivors(plan.mixed, predicate, snapshot, target)
     written += survivors.adds
     # Surviving rows were in the table before, so they do not count as output.
     transaction.stage(replace(survivors, num_rows=0))
@@ -291,20 +291,6 @@ def merge_columns(transaction: Transaction, data_schema: StructType) -> None:
         InvalidRequestError: The columns do not fit the table.
     """
     transaction.change_table(MergeColumns(data_schema=data_schema))
-
-
-def replaced_rows(
-    request: WriteRequest, adds: Sequence[AddFile], definition: TableDefinition
-) -> Predicate:
-    """The rows of the table that an overwrite replaces."""
-    if request.replace_where is not None:
-        return request.replace_where
-    # Like the reference, overwrite all rows of a table without partitions.
-    if request.partition_overwrite_mode == "dynamic" and definition.partition_columns:
-        names = definition.partition_names.values()
-        fields = dict(zip(names, definition.partition_fields, strict=True))
-        return partitions_predicate((add.partition_values for add in adds), fields)
-    return TRUE
 
 
 def validate_request(request: WriteRequest) -> None:
@@ -390,15 +376,6 @@ def _normalize(names: Sequence[str], schema: StructType) -> tuple[str, ...]:
         return tuple(names)
 
 
-def _is_only_rows(transaction: Transaction, request: WriteRequest) -> bool:
-    """Whether a write only adds rows."""
-    return (
-        request.mode == "append"
-        and transaction.snapshot is not None
-        and transaction.metadata == transaction.snapshot.metadata
-    )
-
-
 def _epoch_parameters(epoch: Epoch) -> dict[str, Any]:
     """`commitInfo.operationParameters` of a batch, with the reference's names."""
     return {
@@ -408,11 +385,11 @@ def _epoch_parameters(epoch: Epoch) -> dict[str, Any]:
     }
 
 
-def parameters_of_write(request: WriteRequest, transaction: Transaction) -> dict[str, Any]:
+def parameters_of_write(request: WriteRequest, definition: TableDefinition) -> dict[str, Any]:
     """`commitInfo.operationParameters` of a WRITE, with the reference's names."""
     parameters: dict[str, Any] = {
         "mode": _MODES[request.mode],
-        "partitionBy": list(transaction.definition.partition_columns),
+        "partitionBy": list(definition.partition_columns),
     }
     if request.replace_where is not None:
         parameters["predicate"] = predicate_text(request.replace_where)

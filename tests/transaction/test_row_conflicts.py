@@ -39,7 +39,7 @@ def deleting(
     file = next(file for file in txn.snapshot.add_files() if file.path == name)
     (vector,) = write_deletion_vectors(log.storage, [deleted(log, file) | BitMap64(rows)])
     txn.replace_vector(file, vector)
-    (txn.read_to_change if all_changed else txn.read)(read)
+    txn.read(read, changes_rows=all_changed)
     return txn
 
 
@@ -144,7 +144,7 @@ def test_a_file_that_ours_rewrites_is_a_conflict(tmp_path: Path) -> None:
     log = table(tmp_path, "a")
     later = begin(log, operation="restore")
     assert later.snapshot
-    later.read_to_change(TRUE)
+    later.read(TRUE, changes_rows=True)
     later.remove(later.snapshot.add_files())
     deleting(log, "a", {4}, all_changed=True).commit(operation="DELETE")
     with pytest.raises(CommitConflictError):

@@ -22,8 +22,8 @@ from delta_ops.protocol.actions import AddFile
 from delta_ops.protocol.change_data import change_files
 from delta_ops.protocol.file_paths import canonical_texts
 from delta_ops.protocol.schema.arrow_types import arrow_schema_from_schema
-from delta_ops.transaction import Transaction
 from delta_ops.transaction.row_changes import Changed
+from delta_ops.transaction.staging import WriteTarget
 
 _AHEAD_BYTES = 512 << 20
 """Total bytes of rows that are rewritten at once."""
@@ -51,19 +51,19 @@ def record_row_changes(
         (file, partial(FileReplacer.write, file=file, batches=rows, moves=moves))
         for file, rows in changes
     ]
-    adds, _ = write_again(changed.transaction, writes, "changes")
+    adds, _ = write_again(changed.target, writes, "changes")
     changed.record(change_files(adds))
 
 
 def write_again(
-    transaction: Transaction,
+    target: WriteTarget,
     writes: Iterable[tuple[AddFile, Callable[[FileReplacer], R]]],
     rows: Rows = "kept",
 ) -> tuple[tuple[AddFile, ...], list[R]]:
     """Rewrite files, several at a time; all or none.
 
     Args:
-        transaction: A transaction on the files' table.
+        target: The files' table.
         writes: Files, each with a function that writes its rows with the replacer; called in
             threads.
         rows: Whether the rows are table rows or rows of the change data feed.
@@ -74,10 +74,10 @@ def write_again(
     Raises:
         InvalidRequestError: A row breaks a rule of the table.
     """
-    with all_or_none(transaction.log.storage) as files:
-        replacer = FileReplacer(transaction, files, rows)
+    with all_or_none(target.storage) as files:
+        replacer = FileReplacer(target, files, rows)
         sized = ((add.size * DECODED, partial(write, replacer)) for add, write in writes)
-        returned = files.write_all(sized, _AHEAD_BYTES, *limits_of(transaction.log.storage))
+        returned = files.write_all(sized, _AHEAD_BYTES, *limits_of(target.storage))
         replacer.persist()
     return files.adds, returned
 
@@ -85,16 +85,16 @@ def write_again(
 class FileReplacer:
     """Writes the rows of files to new files, for several threads."""
 
-    def __init__(self, transaction: Transaction, files: WrittenFiles, rows: Rows) -> None:
-        definition = definition_of_rows(transaction, rows)
-        self._transaction, self._files, self._rows = transaction, files, rows
+    def __init__(self, target: WriteTarget, files: WrittenFiles, rows: Rows) -> None:
+        definition = definition_of_rows(target, rows)
+        self._target, self._files, self._rows = target, files, rows
         self._not_durable: list[AddFile] = []
         self._file_schema = arrow_schema_from_schema(definition.data_schema)
         self._writer = DataFileWriter(
-            transaction.log.storage,
+            target.storage,
             self._file_schema,
             definition,
-            transaction.clustering_columns,
+            target.clustered_by,
             is_of_changes=rows == "changes",
         )
 
@@ -111,13 +111,13 @@ class FileReplacer:
         batches = (batch for batch in batches if len(batch))
         if moves:
             plain = map(decode_columns, batches)
-            adds = write_rows(self._transaction, plain, self._rows, is_durable=False)
+            adds = write_rows(self._target, plain, self._rows, is_durable=False)
             self._not_durable += adds
             self._files.keep(adds)
         elif first := list(islice(batches, 1)):
             names = self._file_schema.names
             rows = (batch.select(names) for batch in chain(first, batches))
-            columns = self._transaction.definition.partition_names
+            columns = self._target.definition.partition_names
             values = {name: file.partition_values.get(stored) for name, stored in columns.items()}
             groups = row_groups(rows)
             add = self._writer.write(groups, values, data_change=True, is_durable=False)
@@ -127,5 +127,5 @@ class FileReplacer:
     def persist(self) -> None:
         """Make all files durable together; one by one would take longer than writing them."""
         if self._not_durable:
-            storage = self._transaction.log.storage
+            storage = self._target.storage
             storage.persist(canonical_texts([add.path for add in self._not_durable], storage.uri))

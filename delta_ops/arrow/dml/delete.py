@@ -17,9 +17,9 @@ from delta_ops.arrow.read.scan import plan_reading_kept, read_files
 from delta_ops.arrow.write.change_files import mark_rows
 from delta_ops.log import Snapshot
 from delta_ops.protocol.actions import AddFile
-from delta_ops.transaction import Transaction
 from delta_ops.transaction.requests import DeleteRequest
 from delta_ops.transaction.row_changes import Changed, Touched, delete_metrics, num_live_rows
+from delta_ops.transaction.staging import WriteTarget
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,19 +36,20 @@ class PlannedDelete:
     @sparing_memory()
     def change_rows(self, changed: Changed) -> dict[str, int]:
         """See `PlannedChange`."""
-        changed.transaction.read_to_change(self.condition.selection.implied)
-        if changed.transaction.properties.deletion_vectors:
+        changed.transaction.read(self.condition.selection.implied, changes_rows=True)
+        if changed.transaction.definition.properties.deletion_vectors:
             return _delete_by_vectors(changed.snapshot, self.condition, changed)
         return _delete_by_copies(changed.snapshot, self.condition, changed)
 
 
-def plan_delete(request: DeleteRequest, transaction: Transaction) -> PlannedDelete:
+def plan_delete(request: DeleteRequest, target: WriteTarget) -> PlannedDelete:
     """See `Engine.plan_change`."""
-    return PlannedDelete(condition_of(request.predicate, transaction.schema, transaction.clock()))
+    schema = target.definition.schema
+    return PlannedDelete(condition_of(request.predicate, schema, target.now_ms))
 
 
 def _delete_by_copies(snapshot: Snapshot, condition: Condition, changed: Changed) -> dict[str, int]:
-    transaction = changed.transaction
+    target = changed.target
     touched = find_touched(snapshot, condition)
     mixed = [each.file for each in touched.mixed]
     others = set(snapshot.arrow_schema.names) - set(condition.columns)
@@ -58,8 +59,8 @@ def _delete_by_copies(snapshot: Snapshot, condition: Condition, changed: Changed
         survivors = (batch.filter(pc.invert(condition.mask(batch))) for batch in read([file]))
         replacer.write(file, survivors, moves=False)
 
-    adds, _ = write_again(transaction, [(each, partial(write, each)) for each in mixed])
-    changed.add(adds, transaction.definition.row_rules)
+    adds, _ = write_again(target, [(each, partial(write, each)) for each in mixed])
+    changed.add(adds, target.definition.row_rules)
     changed.remove([*touched.matched, *mixed])
     _record_changes(snapshot, condition, touched, changed)
     num_copied = sum(num_live_rows(add) or 0 for add in adds)

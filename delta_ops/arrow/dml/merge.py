@@ -58,7 +58,7 @@ class PlannedMerge:
         run = _begin_run(plan, source, snapshot)
         transaction.read(run.read)
         files = plan_scan(snapshot, run.read)
-        has_vectors = transaction.properties.deletion_vectors
+        has_vectors = transaction.definition.properties.deletion_vectors
         change = _change_by_vectors if has_vectors else _change_files
         found, num_copied, marked = change(run, files, snapshot, changed)
         touched = [(file, matches) for file, matches in found if len(matches.rows)]
@@ -113,7 +113,7 @@ def _insert(run: _MergeRun, unmet: pa.Int64Array, changed: Changed, *, is_record
         is_recorded: Whether change data files must record the new rows; otherwise the new data
             files record them.
     """
-    inserted = write_rows(changed.transaction, run.rows.inserted_rows(unmet))
+    inserted = write_rows(changed.target, run.rows.inserted_rows(unmet))
     changed.add(inserted, run.plan.checks, run.rows.counted_values)
     if is_recorded:
         definition, snapshot = run.plan.definition, changed.snapshot
@@ -135,7 +135,7 @@ def _change_files(
         return matches
 
     writes = [(each, partial(write, each)) for each in files]
-    adds, found = write_again(changed.transaction, writes)
+    adds, found = write_again(changed.target, writes)
     changed.add(adds, run.plan.checks)
     matched = list(zip(files, found, strict=True))
     touched = [(file, matches) for file, matches in matched if len(matches.rows)]
@@ -158,7 +158,7 @@ def _change_by_vectors(
     matched = list(zip(files, found, strict=True))
     touched = [(file, matches) for file, matches in matched if len(matches.rows)]
     rows = chain.from_iterable(run.rows.updated_rows(*each) for each in touched)
-    changed.add(write_rows(changed.transaction, rows, "kept"), run.plan.checks)
+    changed.add(write_rows(changed.target, rows, "kept"), run.plan.checks)
     whole = [file for file, matches in touched if len(matches.rows) == matches.num_rows]
     mixed = [
         TouchedFile(

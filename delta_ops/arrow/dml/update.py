@@ -28,10 +28,10 @@ from delta_ops.planning.assigned_columns import values_by_path
 from delta_ops.protocol.actions import AddFile
 from delta_ops.protocol.expression.resolution import finder_of
 from delta_ops.protocol.row_tracking import version_column
-from delta_ops.transaction import Transaction
 from delta_ops.transaction.mutability import validate_assigned
 from delta_ops.transaction.requests import UpdateRequest
 from delta_ops.transaction.row_changes import Changed, Touched, num_live_rows, update_metrics
+from delta_ops.transaction.staging import WriteTarget
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,15 +61,15 @@ class PlannedUpdate:
     @sparing_memory()
     def change_rows(self, changed: Changed) -> dict[str, int]:
         """See `PlannedChange`."""
-        changed.transaction.read_to_change(self.condition.selection.implied)
-        if changed.transaction.properties.deletion_vectors:
+        changed.transaction.read(self.condition.selection.implied, changes_rows=True)
+        if changed.transaction.definition.properties.deletion_vectors:
             return _update_by_vectors(changed.snapshot, self, changed)
         return _update_by_copies(changed.snapshot, self, changed)
 
 
-def plan_update(request: UpdateRequest, transaction: Transaction) -> PlannedUpdate:
+def plan_update(request: UpdateRequest, target: WriteTarget) -> PlannedUpdate:
     """See `Engine.plan_change`."""
-    definition, table, now_ms = transaction.definition, transaction.log.uri, transaction.clock()
+    definition, table, now_ms = target.definition, target.table, target.now_ms
     schema = definition.schema
     condition = condition_of(request.predicate, schema, now_ms)
     values = values_by_path(request.assignments, request.target_alias, schema)
@@ -90,7 +90,6 @@ def plan_update(request: UpdateRequest, transaction: Transaction) -> PlannedUpda
 def _update_by_copies(
     snapshot: Snapshot, planned: PlannedUpdate, changed: Changed
 ) -> dict[str, int]:
-    transaction = changed.transaction
     files = find_touched(snapshot, planned.condition).files
     moves = _moves(snapshot, planned)
     updated: list[int] = []  # per batch; threads append to it
@@ -101,7 +100,7 @@ def _update_by_copies(
     def write(file: AddFile, replacer: FileReplacer) -> None:
         replacer.write(file, _changed_rows(read([file]), planned, updated), moves=moves)
 
-    adds, _ = write_again(transaction, [(each, partial(write, each)) for each in files])
+    adds, _ = write_again(changed.target, [(each, partial(write, each)) for each in files])
     changed.add(adds, planned.checks)
     changed.remove(files)
     images = ((each, _images(snapshot, planned, each)) for each in files)
@@ -113,10 +112,9 @@ def _update_by_copies(
 def _update_by_vectors(
     snapshot: Snapshot, planned: PlannedUpdate, changed: Changed
 ) -> dict[str, int]:
-    transaction = changed.transaction
     touched = find_rows(snapshot, planned.condition)
     files = touched.files
-    adds = write_rows(transaction, _new_rows(snapshot, planned, touched), "kept")
+    adds = write_rows(changed.target, _new_rows(snapshot, planned, touched), "kept")
     changed.add(adds, planned.checks)
     changed.mark_deleted(touched.mixed)
     changed.remove(touched.matched)

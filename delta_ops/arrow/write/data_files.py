@@ -1,4 +1,4 @@
-"""Data files: write rows to new files of a transaction's table.
+"""Data files: write rows to new files of a table.
 
 Memory is bounded for any number of rows. Without partitions, rows are written as they arrive, one
 row group at a time. With partitions, rows are sorted in pieces, several at a time, and held until
@@ -29,7 +29,7 @@ from delta_ops.protocol.schema.arrow_types import arrow_schema_from_schema
 from delta_ops.protocol.table_definition import TableDefinition
 from delta_ops.storage import Storage
 from delta_ops.storage.concurrency import MAX_CONCURRENCY, run_ahead
-from delta_ops.transaction import Transaction
+from delta_ops.transaction.staging import WriteTarget
 
 Rows = Literal["new", "kept", "changes"]
 """New rows, existing rows that move to another file, or rows of the change data feed."""
@@ -45,19 +45,19 @@ _FEW_BYTES = 1024 * 1024
 _AHEAD_BYTES = 64 * 1024 * 1024
 
 
-def definition_of_rows(transaction: Transaction, rows: Rows) -> TableDefinition:
+def definition_of_rows(target: WriteTarget, rows: Rows) -> TableDefinition:
     """Return the table definition with the extra columns that files of such rows have."""
     match rows:
         case "kept":
-            return tracked_definition(transaction.definition, transaction.log.uri)
+            return tracked_definition(target.definition, target.table)
         case "changes":
-            return feed_definition(transaction.definition)
-    return transaction.definition
+            return feed_definition(target.definition)
+    return target.definition
 
 
 @sparing_memory()
 def write_rows(
-    transaction: Transaction,
+    target: WriteTarget,
     batches: Iterable[pa.RecordBatch],
     rows: Rows = "new",
     *,
@@ -74,13 +74,13 @@ def write_rows(
     Raises:
         InvalidRequestError: A row breaks a rule of the table.
     """
-    definition, storage = definition_of_rows(transaction, rows), transaction.log.storage
+    definition, storage = definition_of_rows(target, rows), target.storage
     names = definition.arrow_schema.names
     writer = DataFileWriter(
         storage,
         arrow_schema_from_schema(definition.data_schema),
         definition,
-        transaction.clustering_columns,
+        target.clustered_by,
         is_of_changes=rows == "changes",
     )
     failed: list[Exception] = []

@@ -33,8 +33,9 @@ from delta_ops.protocol.row_tracking import tracked_definition
 from delta_ops.protocol.schema import StructType
 from delta_ops.protocol.schema.arrow_types import columns_from_arrow
 from delta_ops.protocol.table_definition import TableDefinition
-from delta_ops.transaction import Staged, Transaction
+from delta_ops.transaction import Staged
 from delta_ops.transaction.source_rules import SourceRule
+from delta_ops.transaction.staging import WriteTarget
 
 
 def schema_of(data: ArrowData, known: StructType) -> StructType:
@@ -44,48 +45,48 @@ def schema_of(data: ArrowData, known: StructType) -> StructType:
     return columns_from_arrow(pa.schema(fields))
 
 
-def stage_rows(data: ArrowData, transaction: Transaction, rules: Sequence[SourceRule]) -> Staged:
+def stage_rows(data: ArrowData, target: WriteTarget, rules: Sequence[SourceRule]) -> Staged:
     """See `Engine.write_rows`."""
-    table, definition = transaction.log.uri, transaction.definition
-    missing = MissingColumns(definition, transaction.clock(), table)
-    rows = _fit_batches(data.reader, missing, definition, table, rules)
-    return replace(_stage_batches(transaction, rows), counted=missing.counted_values())
+    missing = MissingColumns(target.definition, target.now_ms, target.table)
+    rows = _fit_batches(data.reader, missing, target.definition, target.table, rules)
+    return replace(_stage_batches(target, rows), counted=missing.counted_values())
 
 
 def stage_survivors(
-    files: Sequence[AddFile], predicate: Predicate, transaction: Transaction
+    files: Sequence[AddFile], predicate: Predicate, snapshot: Snapshot, target: WriteTarget
 ) -> Staged:
     """See `Engine.write_survivors`."""
-    assert transaction.snapshot
-    wanted = definition_of_rows(transaction, "kept")
-    rows = _surviving_rows(transaction.snapshot, files, predicate, wanted)
-    return _stage_batches(transaction, rows, "kept")
+    rows = _surviving_rows(snapshot, files, predicate, definition_of_rows(target, "kept"))
+    return _stage_batches(target, rows, "kept")
 
 
 def write_replacement(
-    replaced: Iterable[AddFile], predicate: Predicate, transaction: Transaction
+    replaced: Iterable[AddFile],
+    predicate: Predicate,
+    added: Sequence[AddFile],
+    snapshot: Snapshot,
+    target: WriteTarget,
 ) -> tuple[AddCdcFile, ...]:
     """See `Engine.write_replacement`."""
-    snapshot, definition = transaction.snapshot, transaction.definition
-    assert snapshot
+    definition = target.definition
     names = snapshot.arrow_schema.names
     # As in `_surviving_rows`, the commit may add columns.
     fit = plan_fit(snapshot.arrow_schema, definition.arrow_schema, snapshot.uri)
     gone = chain.from_iterable(map(fit, read_files(snapshot, replaced, names, predicate)))
     rows = chain(
         (mark_rows(batch, "delete") for batch in gone),
-        mark_files(snapshot, transaction.draft.new_files, "insert", definition),
+        mark_files(snapshot, added, "insert", definition),
     )
-    return change_files(write_rows(transaction, rows, "changes"))
+    return change_files(write_rows(target, rows, "changes"))
 
 
 def _stage_batches(
-    transaction: Transaction, batches: Iterable[pa.RecordBatch], rows: Rows = "new"
+    target: WriteTarget, batches: Iterable[pa.RecordBatch], rows: Rows = "new"
 ) -> Staged:
-    checks = plan_checks(transaction.definition, transaction.log.uri)
+    definition = target.definition
+    checks = plan_checks(definition, target.table)
     counted = CountedRows(_checked_rows(batches, checks))
-    adds = write_rows(transaction, counted, rows)
-    definition = transaction.definition
+    adds = write_rows(target, counted, rows)
     return Staged(
         adds=adds,
         schema=definition.schema,

@@ -272,7 +272,7 @@ def _plan_existing(
 
 
 def _prepare(transaction: Transaction, plan: RestorePlan, *, vacuum_was_killed: bool) -> None:
-    transaction.read_serially(TRUE)
+    transaction.read(TRUE, is_serial=True)
     if plan.metadata is not None:
         transaction.set_metadata(plan.metadata)
     if plan.clustered_by is not None:

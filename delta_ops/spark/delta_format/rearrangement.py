@@ -25,14 +25,10 @@ from delta_ops.spark.session.failures import translating_failures
 from delta_ops.spark.session.progress import tasks_reporter
 from delta_ops.transaction import CommitResult, Staged, Transaction
 from delta_ops.transaction.engine import Engine
-from delta_ops.transaction.replacement import plan_replacement
+from delta_ops.transaction.replacement import plan_replacement, replaced_rows
 from delta_ops.transaction.requests import WriteRequest
-from delta_ops.transaction.write import (
-    parameters_of_write,
-    replaced_rows,
-    stage,
-    validate_request,
-)
+from delta_ops.transaction.staging import WriteTarget
+from delta_ops.transaction.write import parameters_of_write, stage, validate_request
 
 _COLLATIONS = "__COLLATIONS"
 """Metadata key of a column whose strings compare by a collation and not by their bytes."""
@@ -65,25 +61,27 @@ def write_rearranged(
     _validate_comparable(snapshot.definition, table)
     written: list[AddFile] = []
     try:
-        staged = _mark_rearranged(stage(transaction, engine, df, request.partition_by))
+        target = transaction.target
+        staged = _mark_rearranged(stage(target, engine, df, request.partition_by))
         written += staged.adds
-        replaced = replaced_rows(request, staged.adds, transaction.definition)
+        replaced = replaced_rows(request, staged.adds, target.definition)
         transaction.read(replaced)
         zone = transaction.partition_time_zone
         plan = plan_replacement(snapshot, replaced, partition_time_zone=zone)
         removed = [*add_files(plan.matched), *plan.mixed]
         parts = [staged]
         if plan.mixed:
-            survivors = _mark_rearranged(engine.write_survivors(plan.mixed, replaced, transaction))
+            survivors = engine.write_survivors(plan.mixed, replaced, snapshot, target)
+            survivors = _mark_rearranged(survivors)
             written += survivors.adds
             parts.append(replace(survivors, num_rows=0))  # survivors are not output of this write
-        _validate_same_rows(transaction, snapshot, df, removed, written)
+        _validate_same_rows(target, snapshot, df, removed, written)
         transaction.remove(removed, data_change=False)
         for each in parts:
             transaction.stage(each)
         return transaction.commit(
             operation="WRITE",
-            parameters=parameters_of_write(request, transaction),
+            parameters=parameters_of_write(request, target.definition),
             user_metadata=request.user_metadata,
             hooks=request.hooks,
         )
@@ -124,7 +122,7 @@ def _obstacles(definition: TableDefinition) -> Iterator[str]:
 
 
 def _validate_same_rows(
-    transaction: Transaction,
+    target: WriteTarget,
     snapshot: Snapshot,
     df: DataFrame,
     removed: Sequence[AddFile],
@@ -132,8 +130,8 @@ def _validate_same_rows(
 ) -> None:
     spark, table = df.sparkSession, snapshot.uri
     before = read_files(spark, snapshot, removed)
-    after = read_files(spark, snapshot, added, transaction.definition)
-    on_tasks = tasks_reporter(transaction.on_event, table, "find")
+    after = read_files(spark, snapshot, added, target.definition)
+    on_tasks = tasks_reporter(target.on_event, table, "find")
     with translating_failures(table, table):
         # If the counts are equal and `exceptAll` finds nothing, both hold the same rows.
         counts = [jobs.run(spark, each.count, on_tasks) for each in (before, after)]

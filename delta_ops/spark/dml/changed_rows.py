@@ -153,8 +153,8 @@ def write_with_flags(
     among: Column | None,
 ) -> WrittenWithFlags:
     """Write rows as `write_changed` does; the caller then adds or discards the files."""
-    transaction, definition = changed.transaction, changed.transaction.definition
-    table = transaction.log.uri
+    target = changed.target
+    definition, table = target.definition, target.table
     stored = tracked_definition(definition, table)
     if not set(stored.schema.fields_by_lower_name) <= {name.lower() for name in rows.columns}:
         stored = definition
@@ -163,12 +163,8 @@ def write_with_flags(
         all_checks += null_checks(definition.schema, among)
         all_checks += length_checks(definition.schema, among)
         all_checks += expression_checks(definition, rows.sparkSession, table, among=among)
-    target = TableTarget(
-        storage=transaction.log.storage,
-        definition=stored,
-        clustered_by=transaction.clustering_columns,
-    )
-    written = write_rows(rows, all_checks, target, transaction.on_event, figures)
+    place = TableTarget(storage=target.storage, definition=stored, clustered_by=target.clustered_by)
+    written = write_rows(rows, all_checks, place, target.on_event, figures)
     rules = definition.row_rules if among is None else checked_rules(all_checks)
     return WrittenWithFlags(written, tuple(rules))
 
@@ -180,18 +176,18 @@ def record_row_changes(changed: Changed, parts: Sequence[tuple[str, DataFrame]])
         changed: The change that includes these rows.
         parts: Rows with the table's columns, each with its change type.
     """
-    transaction, definition = changed.transaction, changed.transaction.definition
-    names = [named_column(each.name) for each in definition.schema.fields]
+    target = changed.target
+    names = [named_column(each.name) for each in target.definition.schema.fields]
     marked = (
         rows.select(*names, sf.lit(change).alias(CHANGE_TYPE_COLUMN)) for change, rows in parts
     )
     together = reduce(DataFrame.unionAll, marked)
-    target = TableTarget(
-        storage=transaction.log.storage,
-        definition=feed_definition(definition),
+    place = TableTarget(
+        storage=target.storage,
+        definition=feed_definition(target.definition),
         directory=CHANGE_DATA_DIRECTORY,
     )
-    changed.record(change_files(write_rows(together, (), target, transaction.on_event).adds))
+    changed.record(change_files(write_rows(together, (), place, target.on_event).adds))
 
 
 def figure_of(written: WrittenFiles, name: str) -> int:

@@ -14,9 +14,9 @@ from delta_ops.spark.expressions.columns import named_column
 from delta_ops.spark.expressions.conditions import Condition, condition_of
 from delta_ops.spark.read.read import pad_columns, read_kept, read_numbered
 from delta_ops.spark.session.call_sites import omitting_call_sites
-from delta_ops.transaction import Transaction
 from delta_ops.transaction.requests import DeleteRequest
 from delta_ops.transaction.row_changes import Changed, Touched, TouchedFile, delete_metrics
+from delta_ops.transaction.staging import WriteTarget
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,8 +36,8 @@ class PlannedDelete:
         """See `PlannedChange`."""
         spark, condition = self.spark, self.condition
         transaction, snapshot = changed.transaction, changed.snapshot
-        transaction.read_to_change(condition.selection.implied)
-        by_vectors = transaction.properties.deletion_vectors
+        transaction.read(condition.selection.implied, changes_rows=True)
+        by_vectors = transaction.definition.properties.deletion_vectors
         names_rows = by_vectors or not condition.is_stable
         touched = find_touched(
             spark, snapshot, condition, transaction.on_event, names_rows=names_rows
@@ -59,15 +59,11 @@ class PlannedDelete:
         return delete_metrics(changed, touched.num_rows, num_copied, marked)
 
 
-def plan_delete(
-    spark: SparkSession, request: DeleteRequest, transaction: Transaction
-) -> PlannedDelete:
+def plan_delete(spark: SparkSession, request: DeleteRequest, target: WriteTarget) -> PlannedDelete:
     """See `Engine.plan_change`."""
-    table, now_ms = transaction.log.uri, transaction.clock()
-    schema, alias = transaction.schema, request.target_alias
-    return PlannedDelete(
-        spark, condition_of(request.predicate, spark, schema, now_ms, table, alias)
-    )
+    schema, alias = target.definition.schema, request.target_alias
+    condition = condition_of(request.predicate, spark, schema, target.now_ms, target.table, alias)
+    return PlannedDelete(spark, condition)
 
 
 def _survivors(

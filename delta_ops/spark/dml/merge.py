@@ -87,7 +87,7 @@ class _PairedMerge:
 
     def __init__(self, pairs: Pairs, changed: Changed) -> None:
         self._pairs, self._plan, self._changed = pairs, pairs.plan, changed
-        self._by_vectors = changed.transaction.properties.deletion_vectors
+        self._by_vectors = changed.transaction.definition.properties.deletion_vectors
         self._now_ms = changed.transaction.clock()
         self._is_few = False
         """Whether the pairs are sent whole to every task."""

@@ -126,7 +126,7 @@ def _may_try(
             is_upsert = False
     return (
         is_upsert
-        and not changed.transaction.properties.deletion_vectors
+        and not changed.transaction.definition.properties.deletion_vectors
         and not plan.definition.has_change_feed
         and len(files) <= _BLOCK
         and sum(each.size for each in files) <= _MOST_BYTES

@@ -9,11 +9,12 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-from pyspark.sql import Column, DataFrame, SparkSession
+from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as sf
 from pyspark.sql import types as spark_types
 
-from delta_ops.protocol.actions import AddCdcFile, AddFile
+from delta_ops.log import Snapshot
+from delta_ops.protocol.actions import AddCdcFile
 from delta_ops.protocol.change_data import (
     CHANGE_DATA_DIRECTORY,
     CHANGE_TYPE_COLUMN,
@@ -29,7 +30,6 @@ from delta_ops.spark.casting import fit, stored_rows
 from delta_ops.spark.expressions.columns import matches, named_column
 from delta_ops.spark.generated_columns import generate_columns
 from delta_ops.spark.partitioning import is_nan_partition
-from delta_ops.spark.read.read import read_files, read_kept
 from delta_ops.spark.row_checks import (
     RowCheck,
     checked_rules,
@@ -48,8 +48,9 @@ from delta_ops.spark.write.data_files import (
     write_rows,
 )
 from delta_ops.spark.write.missing_columns import complete
-from delta_ops.transaction import Staged, Transaction
+from delta_ops.transaction import Staged
 from delta_ops.transaction.source_rules import SourceRule
+from delta_ops.transaction.staging import WriteTarget
 
 _MAY_CHANGE = (
     spark_types.StructType,
@@ -75,70 +76,72 @@ def schema_of(data: DataFrame, known: StructType) -> StructType:
 
 
 def stage_rows(
-    data: DataFrame, transaction: Transaction, rules: Sequence[SourceRule], settings: FileSettings
+    data: DataFrame, target: WriteTarget, rules: Sequence[SourceRule], settings: FileSettings
 ) -> Staged:
     """See `Engine.write_rows`."""
-    definition, table = transaction.definition, transaction.log.uri
-    rows = complete(data, definition, transaction.clock(), table)
+    definition = target.definition
+    rows = complete(data, definition, target.now_ms, target.table)
     checks = [*rows.checks, *_nan_checks(definition), *_rule_checks(rules, definition)]
-    staged, figures = _stage(rows.frame, transaction, settings, definition, checks, rows.figures)
+    staged, figures = _stage(rows.frame, target, settings, definition, checks, rows.figures)
     return replace(staged, counted=rows.counted_values(figures))
 
 
 def stage_survivors(
-    spark: SparkSession,
-    files: Sequence[AddFile],
+    rows: DataFrame,
     predicate: Predicate,
-    transaction: Transaction,
+    snapshot: Snapshot,
+    target: WriteTarget,
     settings: FileSettings,
 ) -> Staged:
-    """See `Engine.write_survivors`."""
-    snapshot = transaction.snapshot
-    assert snapshot
-    rows = read_kept(spark, snapshot, files)
+    """See `Engine.write_survivors`.
+
+    Args:
+        rows: The rows of the files, from `read_kept`.
+    """
     # The commit may add columns, which are null in rows of live files.
     survivors = rows.filter(~matches(predicate, snapshot.schema))
-    stored = tracked_definition(transaction.definition, snapshot.uri)
-    return _stage(survivors, transaction, settings, stored)[0]
+    stored = tracked_definition(target.definition, target.table)
+    return _stage(survivors, target, settings, stored)[0]
 
 
 def write_replacement(
-    spark: SparkSession,
-    replaced: Iterable[AddFile],
+    replaced: DataFrame,
+    added: DataFrame,
     predicate: Predicate,
-    transaction: Transaction,
+    snapshot: Snapshot,
+    target: WriteTarget,
     settings: FileSettings,
 ) -> tuple[AddCdcFile, ...]:
-    """See `Engine.write_replacement`."""
-    snapshot, definition = transaction.snapshot, transaction.definition
-    assert snapshot
-    gone = read_files(spark, snapshot, replaced).filter(matches(predicate, snapshot.schema))
-    changes = {
-        "delete": fit(gone, definition.schema, snapshot.uri).frame,
-        "insert": read_files(spark, snapshot, transaction.draft.new_files, definition),
-    }
-    gone, come = (
-        rows.withColumn(CHANGE_TYPE_COLUMN, sf.lit(change)) for change, rows in changes.items()
+    """See `Engine.write_replacement`.
+
+    Args:
+        replaced: The rows of the replaced files.
+        added: The rows of the new files.
+    """
+    gone = replaced.filter(matches(predicate, snapshot.schema))
+    gone = fit(gone, target.definition.schema, target.table).frame
+    told = gone.withColumn(CHANGE_TYPE_COLUMN, sf.lit("delete")).unionAll(
+        added.withColumn(CHANGE_TYPE_COLUMN, sf.lit("insert"))
     )
-    target = TableTarget(
-        storage=transaction.log.storage,
-        definition=feed_definition(definition),
+    place = TableTarget(
+        storage=target.storage,
+        definition=feed_definition(target.definition),
         directory=CHANGE_DATA_DIRECTORY,
         settings=settings,
     )
-    return change_files(write_rows(gone.unionAll(come), (), target, transaction.on_event).adds)
+    return change_files(write_rows(told, (), place, target.on_event).adds)
 
 
 def _stage(
     df: DataFrame,
-    transaction: Transaction,
+    target: WriteTarget,
     settings: FileSettings,
     stored: TableDefinition,
     checks: Iterable[RowCheck] = (),
     figures: Mapping[str, Column] = {},
 ) -> tuple[Staged, Mapping[str, Any]]:
     """Write rows to files with the columns of `stored`; also return the figures over the rows."""
-    definition, table = transaction.definition, transaction.log.uri
+    definition, table = target.definition, target.table
     schema = definition.schema
     rows = fit(df, stored.schema, table)
     all_checks = [
@@ -148,14 +151,14 @@ def _stage(
         *expression_checks(definition, df.sparkSession, table),
         *checks,
     ]
-    target = TableTarget(
-        storage=transaction.log.storage,
+    place = TableTarget(
+        storage=target.storage,
         definition=stored,
-        clustered_by=transaction.clustering_columns,
+        clustered_by=target.clustered_by,
         settings=settings,
     )
     frame = generate_columns(stored_rows(rows.frame, definition), df.columns, definition)
-    written = write_rows(frame, all_checks, target, transaction.on_event, figures)
+    written = write_rows(frame, all_checks, place, target.on_event, figures)
     staged = Staged(
         adds=written.adds,
         schema=schema,

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from delta_ops.protocol.predicate import Or
-from delta_ops.protocol.predicate.stored import partitions_predicate
 from delta_ops.protocol.schema import LONG, STRING, StructField
+from delta_ops.transaction.replacement import partitions_predicate
 
 FIELDS = {"p": StructField("id", LONG), "q": StructField("day", STRING)}
 
