@@ -77,8 +77,8 @@ class TableNotFoundError(DeltaOpsError):
 
     def _sentence(self) -> str:
         return (
-            f"{self.table} is no Delta table: it has no commit and no checkpoint under _delta_log. "
-            "Check the path, or create the table by writing to it."
+            f"{self.table} is not a Delta table: it has no commit and no checkpoint under "
+            "_delta_log. Check the path, or create the table by writing to it."
         )
 
 
@@ -91,8 +91,8 @@ class TableExistsError(DeltaOpsError):
 
     def _sentence(self) -> str:
         return (
-            f"{self.table} is a table already. Nothing was written; append to it, overwrite it, or "
-            "write to another path."
+            f"{self.table} is already a table. Nothing was written; append to it, overwrite it, "
+            "or write to another path."
         )
 
 
@@ -220,8 +220,8 @@ class TableReplacedError(DeltaOpsError):
 
     def _sentence(self) -> str:
         return (
-            f"{self.table}: the table that was opened {self.reason}. {self.consequence} Open the "
-            "table again, and look whether it is the one that is meant."
+            f"{self.table}: the opened table {self.reason}. {self.consequence} Open the table "
+            "again, and check that it is the right table."
         )
 
 

@@ -83,9 +83,9 @@ def write_asset(
     key, write = _asset_write(pipes, asset_key)
     if write.has_partitions and write.mode == "overwrite" and replace_where is None:
         raise InvalidRequestError(
-            f"asset {key} has partitions and is overwritten, and write_asset does not know which "
-            "rows are those of this run; give replace_where, for instance "
-            'col("day") == pipes.partition_key'
+            f"asset {key} is partitioned and would be overwritten, and write_asset does not know "
+            'which rows belong to this run; give replace_where, for example col("day") == '
+            "pipes.partition_key"
         )
     log = DeltaLog(write.uri, _resolve(write.storage_options, "storage_options"))
     transaction = begin(log)
@@ -110,8 +110,8 @@ def _asset_write(pipes: PipesContext, asset_key: str | None) -> tuple[str, Asset
     extras = pipes.extras
     if not isinstance(extras, Mapping):
         raise InvalidRequestError(
-            "Dagster has not started this script, so there is no asset to write; start it by a "
-            "Pipes client, or write by delta_ops.arrow.write or delta_ops.spark.write"
+            "Dagster did not start this script, so there is no asset to write; start it with a "
+            "Pipes client, or use delta_ops.arrow.write or delta_ops.spark.write"
         )
     writes: Mapping[str, Any] = extras.get(EXTRAS) or {}
     if asset_key is None and len(writes) == 1:
@@ -119,15 +119,16 @@ def _asset_write(pipes: PipesContext, asset_key: str | None) -> tuple[str, Asset
     if asset_key is None or asset_key not in writes:
         raise InvalidRequestError(
             f"this session writes {', '.join(sorted(writes)) or 'no asset'} and not "
-            f"{asset_key or 'one that is not named'}; give asset_key, and where the script is "
-            "started extras=pipes_extras(context, table)"
+            f"{asset_key or 'an unnamed asset'}; give asset_key, and where you start the script, "
+            "extras=pipes_extras(context, table)"
         )
     try:
         return asset_key, AssetWrite(**writes[asset_key])
     except TypeError as error:
         raise InvalidRequestError(
-            f"Dagster describes the write of asset {asset_key} otherwise than this script "
-            f"understands ({error}); install one version of delta_ops for both. Nothing was written"
+            f"Dagster describes the write of asset {asset_key} in a form that this script does "
+            f"not understand ({error}); install the same version of delta_ops for both. Nothing "
+            "was written"
         ) from error
 
 

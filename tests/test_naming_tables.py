@@ -153,5 +153,5 @@ def test_a_version_beside_a_snapshot_is_refused(
 
 
 def test_a_place_without_a_table_has_its_own_error(tmp_path: Path) -> None:
-    with pytest.raises(TableNotFoundError, match="is no Delta table"):
+    with pytest.raises(TableNotFoundError, match="is not a Delta table"):
         dm.vacuum(tmp_path)

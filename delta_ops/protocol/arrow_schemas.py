@@ -242,7 +242,7 @@ def _cast(column: pa.Array, field: pa.Field) -> pa.Array:
         for tests in _KINDS
     )
     if not same and not pa.types.is_null(kind):
-        raise TypeError(f"{field.name} is {stored} and has to be {field.type}")
+        raise TypeError(f"{field.name} is {stored} and must be {field.type}")
     if column.null_count == len(column):  # faster than a cast
         return pa.nulls(len(column), field.type)
     cast = column.cast(field.type)

@@ -141,7 +141,7 @@ def validate_version(versions: Sequence[int], version: int) -> None:
     """Refuse a V2 checkpoint whose recorded version differs from its file name."""
     other = next((each for each in versions if each != version), None)
     if other is not None:
-        raise ValueError(f"it says that it is of version {other}")
+        raise ValueError(f"it claims to be of version {other}")
 
 
 def the_one(values: Sequence[T], action: str) -> T | None:

@@ -113,11 +113,12 @@ def validate_size(vector: DeletionVector, num_rows: int | None) -> None:
     """
     if num_rows is not None and vector.cardinality > num_rows:
         raise MalformedVectorError(
-            f"it deletes {vector.cardinality} rows by the log, of a file of {num_rows} rows"
+            f"by the log it deletes {vector.cardinality} rows, but the file has {num_rows} rows"
         )
     if vector.size_in_bytes > _BASE_BYTES + _ROW_BYTES * vector.cardinality:
         raise MalformedVectorError(
-            f"it has {vector.size_in_bytes} bytes by the log, for {vector.cardinality} rows"
+            f"it has {vector.size_in_bytes} bytes by the log, which is too few for "
+            f"{vector.cardinality} rows"
         )
 
 
@@ -134,7 +135,7 @@ def decode_stored(content: bytes, vector: DeletionVector) -> BitMap64:
             f"it has {size} bytes in the file, and {vector.size_in_bytes} by the log"
         )
     if zlib.crc32(data) != int.from_bytes(content[-_CHECKSUM_BYTES:], "big"):
-        raise MalformedVectorError("its bytes do not have their checksum")
+        raise MalformedVectorError("its checksum does not match")
     return _row_numbers(data, vector)
 
 
@@ -220,7 +221,7 @@ def _row_numbers(data: bytes, vector: DeletionVector) -> BitMap64:
     except (ValueError, IndexError) as error:  # IndexError: the bitmap is cut off
         if isinstance(error, MalformedVectorError):
             raise
-        raise MalformedVectorError("it is no 64-bit roaring bitmap") from error
+        raise MalformedVectorError("it is not a 64-bit roaring bitmap") from error
     if len(rows) != vector.cardinality:
         raise MalformedVectorError(
             f"it names {len(rows)} rows, and {vector.cardinality} by the log"
@@ -247,14 +248,16 @@ def _decode_base85(text: str, size: int) -> bytes:
     Source: PROTOCOL.md, "Deletion Vector Descriptor Schema" (padded to whole groups).
     """
     if len(text) % 5 or not set(text) <= set(_Z85):
-        raise MalformedVectorError(f"{text[:40]!r} is no base85 text")
+        raise MalformedVectorError(f"{text[:40]!r} is not valid base85")
     whole, last = text[:-5], text[-5:]
     if last.startswith(_PADDING):
         decoded = _decoded_groups(whole) + _padded_group(last)
     else:
         decoded = _decoded_groups(text)
     if not 0 <= size <= len(decoded) < size + 4:
-        raise MalformedVectorError(f"its text holds {len(decoded)} bytes, and {size} by the log")
+        raise MalformedVectorError(
+            f"its text decodes to {len(decoded)} bytes, and {size} by the log"
+        )
     return decoded[:size]
 
 
@@ -262,7 +265,7 @@ def _decoded_groups(text: str) -> bytes:
     try:
         return base64.b85decode(text.translate(_TO_RFC1924))
     except ValueError as error:
-        raise MalformedVectorError(f"{text[:40]!r} is no base85 text") from error
+        raise MalformedVectorError(f"{text[:40]!r} is not valid base85") from error
 
 
 def _padded_group(text: str) -> bytes:

@@ -387,9 +387,9 @@ def contradictions(protocol: Protocol) -> Iterator[str]:
     if written and writer < FEATURES_WRITER_VERSION:
         yield f"writer version {writer} cannot have writerFeatures ({', '.join(written)})"
     if one_sided := [name for name in read or () if name not in (written or ())]:
-        yield f"readerFeatures that are no writerFeatures: {', '.join(one_sided)}"
+        yield f"readerFeatures that are not writerFeatures: {', '.join(one_sided)}"
     if hidden := [name for name in written or () if _is_hidden_from_readers(name, protocol)]:
-        yield f"writerFeatures that readers must know, but are not told of: {', '.join(hidden)}"
+        yield f"writerFeatures that must also be readerFeatures: {', '.join(hidden)}"
 
 
 def _is_hidden_from_readers(name: str, protocol: Protocol) -> bool:

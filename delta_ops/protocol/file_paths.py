@@ -179,7 +179,7 @@ def _canonicalize(log_path: str, table_uri: str, roots: Callable[[], Sequence[st
         root = next((root for root in roots() if place.startswith(root)), None)
     except _ClimbsError as error:
         raise LogPathError(
-            table_uri, log_path, "this path climbs out of its store; remove the file from the log"
+            table_uri, log_path, "this path leaves its store; remove the file from the log"
         ) from error
     if root is None:
         return _rename_store(place, table_uri)

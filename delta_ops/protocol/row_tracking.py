@@ -73,7 +73,7 @@ def row_columns(definition: TableDefinition, table: str) -> RowColumns | None:
     names = [each.value_in(configuration) for each in (ROW_ID_COLUMN, ROW_COMMIT_VERSION_COLUMN)]
     if not all(names):
         raise InvalidRequestError(
-            f"{table} has delta.enableRowTracking and does not name the columns for it "
+            f"{table} has delta.enableRowTracking but does not name its columns "
             f"({ROW_ID_COLUMN.name}, {ROW_COMMIT_VERSION_COLUMN.name}); set the property to false"
         )
     return RowColumns(*map(str, names))
@@ -132,8 +132,8 @@ def validate_ids(add: AddFile, table: str) -> None:
     """
     if add.base_row_id is None or add.default_row_commit_version is None:
         raise InvalidRequestError(
-            f"{table} tracks its rows (delta.enableRowTracking), and file {add.path} has no ids "
-            "for them; set the property to false, or overwrite the rows of the file"
+            f"{table} has row tracking (delta.enableRowTracking), but file {add.path} has no row "
+            "ids; set the property to false, or overwrite the rows of the file"
         )
 
 
@@ -199,8 +199,8 @@ def _num_records(add: AddFile, table: str) -> int:
     stats = parse_stats(add.stats)
     if stats is None or stats.num_records is None:
         raise InvalidRequestError(
-            f"{table}: the statistics of file {add.path} do not tell its number of rows, of which "
-            "each gets an id; add it with statistics"
+            f"{table}: the statistics of file {add.path} lack numRecords, which row tracking "
+            "needs to assign ids; add the file with statistics"
         )
     return stats.num_records
 
@@ -212,7 +212,7 @@ def _mark_of(domain: DomainMetadata, table: str) -> int:
         mark = None
     if type(mark) is not int:
         raise InvalidRequestError(
-            f"{table}: the domain {ROW_TRACKING_DOMAIN} does not tell the ids that were given "
-            f"({domain.configuration[:200]!r}); no id can be given"
+            f"{table}: the domain {ROW_TRACKING_DOMAIN} does not contain the last row id "
+            f"({domain.configuration[:200]!r}); repair the log, because no id can be assigned"
         )
     return mark

@@ -67,13 +67,14 @@ def stream_offset_from_json(text: str) -> StreamOffset:
         fields = None
     if not isinstance(fields, dict) or not _is_offset(fields):
         raise InvalidRequestError(
-            f"the checkpoint has the offset {text[:200]!r}, which is none of a Delta table; it is "
-            "of another source, so give this query a checkpoint_location of its own"
+            f"the checkpoint has the offset {text[:200]!r}, which does not come from a Delta "
+            "table but from another source; give this query its own checkpoint_location"
         )
     if fields["sourceVersion"] not in _KNOWN:
         raise InvalidRequestError(
-            f"the checkpoint has an offset of version {fields['sourceVersion']}, which this "
-            "version of delta_ops does not know; continue the query with the engine that wrote it"
+            f"the checkpoint has an offset of format version {fields['sourceVersion']}, which "
+            "this version of delta_ops does not know; continue the query with the engine that "
+            "wrote it"
         )
     return StreamOffset(
         table_id=fields["reservoirId"],

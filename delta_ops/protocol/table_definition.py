@@ -291,7 +291,7 @@ def validate_types(
         if data_type in missing:
             feature = missing[data_type]
             raise InvalidRequestError(
-                f"{table}: column {'.'.join(path)} would be of type {data_type.name}, which needs "
+                f"{table}: column {'.'.join(path)} would have type {data_type.name}, which needs "
                 f"the feature {feature} that the table's protocol does not have; choose another "
                 f"type, or {_to_add(feature)}"
             )

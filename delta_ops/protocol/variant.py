@@ -112,7 +112,7 @@ def valid_value(value: bytes, names: FieldNames) -> bytes:
         ValueError: The bytes are not exactly one value, or do not match these names.
     """
     if _end(value, 0, len(value)) != len(value):
-        raise ValueError("there are bytes behind the end of a value")
+        raise ValueError("there are bytes after the end of a value")
     ordered: bytearray | None = None
     waiting = [0]
     while waiting:
@@ -137,7 +137,7 @@ def object_fields(value: bytes, names: FieldNames) -> dict[str, bytes]:
         ValueError: The value is no object.
     """
     if _basic_type(value, 0) != _OBJECT:
-        raise ValueError("a value beside the fields of an object is no object")
+        raise ValueError("a residual value of a shredded object is not an object")
     members = _members(value, 0)
     return {
         names.names[each]: value[start : _end(value, start, members.end)]
@@ -249,12 +249,12 @@ def _valid_members(value: bytes, start: int, names: FieldNames) -> _Members:
     """Read the members of an object or array, and validate that they end inside it."""
     members = _members(value, start)
     if any(each >= len(names.names) for each in members.ids):
-        raise ValueError("a field of an object has no name in the dictionary")
+        raise ValueError("a field id of an object is not in the dictionary of names")
     if len({names.names[each] for each in members.ids}) < len(members.ids):
         raise ValueError("an object has two fields of one name")
     extents = sorted((each, _end(value, each, members.end)) for each in members.starts)
     if any(end > start for (_, end), (start, _) in pairwise(extents)):
-        raise ValueError("members of an object or array lie over each other")
+        raise ValueError("members of an object or array overlap")
     return members
 
 
@@ -289,7 +289,7 @@ def _end(value: bytes, start: int, limit: int) -> int:
         ValueError: The end is beyond the limit.
     """
     if not 0 <= start < limit:
-        raise ValueError("a value starts behind the end of what holds it")
+        raise ValueError("a value starts after the end of its container")
     basic_type, header = _basic_type(value, start), value[start] >> 2
     if basic_type in (_OBJECT, _ARRAY):
         end = _members(value, start).end
@@ -301,9 +301,9 @@ def _end(value: bytes, start: int, limit: int) -> int:
         (size,) = _numbers(value, start + 1, 1, _SIZE_BYTES)
         end = start + 1 + _SIZE_BYTES + size
     else:
-        raise ValueError(f"a value has the type {header}, which is not known")
+        raise ValueError(f"a value has the unknown type {header}")
     if end > limit:
-        raise ValueError("a value ends behind the end of what holds it")
+        raise ValueError("a value ends after the end of its container")
     return end
 
 
@@ -326,7 +326,7 @@ def _width(number: int) -> int:
     """Bytes of an unsigned number."""
     width = (number.bit_length() + 7) // 8 or 1
     if width > 4:
-        raise ValueError("a value is longer than the encoding can say")
+        raise ValueError("a value is longer than the encoding allows")
     return width
 
 

@@ -52,8 +52,8 @@ def validate_remote(address: str) -> None:
     if "::" in address or scheme in _CACHING:
         raise address_refusal(
             address,
-            "it puts one file system over another, which could show a table as it was",
-            "open the store itself",
+            "it chains file systems, which could show an outdated table",
+            "open the store directly",
         )
     if "?" in address:
         raise address_refusal(
@@ -62,13 +62,11 @@ def validate_remote(address: str) -> None:
     if backend.refuses_user_info and "@" in rest.partition("/")[0]:
         raise address_refusal(
             address,
-            "it has something before the bucket, which may be a credential",
+            "it has user information before the bucket, which may be a credential",
             "put credentials into storage_options",
         )
     if backend.needs_bucket and not rest.strip("/"):
-        raise address_refusal(
-            address, "it names no place in the store", "add the bucket and the path"
-        )
+        raise address_refusal(address, "it names no bucket", "add the bucket and the path")
 
 
 def _path_in_uri(address: str, path: str) -> str:
@@ -113,7 +111,7 @@ def _expand_home(address: str) -> str:
     if path.startswith("~"):
         raise address_refusal(
             address,
-            "there is no home directory of that user",
+            "that user has no home directory",
             f"write ./{address} for a local directory",
         )
     return path
@@ -136,7 +134,7 @@ def _make_absolute(path: str) -> str:
     absolute = os.path.abspath(path)
     if ".." in path.split("/") and os.path.realpath(absolute) != os.path.realpath(path):
         raise address_refusal(
-            path, "'..' after a link means different places to different programs", "leave it out"
+            path, "programs resolve '..' after a link differently", "leave it out"
         )
     return absolute
 
@@ -144,5 +142,5 @@ def _make_absolute(path: str) -> str:
 def address_refusal(address: str, problem: str, cure: str) -> InvalidRequestError:
     """The error for a rejected address."""
     return InvalidRequestError(
-        f"The address {redact(address)!r} is refused because {problem}; {cure}."
+        f"The address {redact(address)!r} is invalid because {problem}; {cure}."
     )

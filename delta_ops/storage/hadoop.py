@@ -77,8 +77,8 @@ def translate_hadoop_names(uri: str, options: Options) -> dict[str, Any]:
     for name, value in hadoop.client_options(uri, settings).items():
         if plain.setdefault(name, value) != value:
             raise InvalidRequestError(
-                f"The option {name} of the store says one thing and a setting of Hadoop's another; "
-                "leave one of them out"
+                f"The option {name} of the store contradicts a Hadoop setting; leave one of them "
+                "out"
             )
     return plain
 

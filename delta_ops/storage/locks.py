@@ -87,8 +87,8 @@ def hold_for_caller(lock: Lock | None, path: str, table: str) -> Iterator[Lock]:
     """
     if lock is None:
         raise InvalidRequestError(
-            f"{table}: writers can only be made to wait by a lock that they share; give it to this "
-            "handle too: DeltaLog(uri, storage_options, lock=...)"
+            f"{table}: other writers wait only for a lock that all of them share; give this "
+            "handle the lock too: DeltaLog(uri, storage_options, lock=...)"
         )
     with hold(lock, path):
         yield contextlib.nullcontext
@@ -140,7 +140,7 @@ def _creating_alone(way: Way, lock: Lock, fs: Any, path: str) -> Iterator[None]:
 
 
 def _reason_of(verb: str, error: Exception) -> str:
-    return f"the lock that was given could not be {verb} ({type(error).__name__}); check it"
+    return f"the lock could not be {verb} ({type(error).__name__}); check it"
 
 
 def _put_renamed(fs: Any, path: str, data: bytes, mark: str) -> None:  # noqa: ARG001

@@ -38,8 +38,7 @@ def create_unique(storage: Storage, path: str, data: bytes) -> None:
         raise StorageError(
             storage.locate(path),
             "created",
-            "a file with other bytes has this name, which was drawn at random; run the operation "
-            "again",
+            "another file has this random name; run the operation again",
         )
 
 
@@ -47,5 +46,5 @@ def _read_existing(storage: Storage, path: str, error: FileExistsError) -> bytes
     try:
         return storage.read(path)
     except FileNotFoundError:
-        reason = "the store said that it exists, then that it does not; run the operation again"
+        reason = "the store reported that it exists, then that it does not; run the operation again"
         raise StorageError(storage.locate(path), "created", reason) from error

@@ -90,7 +90,7 @@ def read_footer(storage: Readable, file: FileInfo) -> Footer:
     start = max(0, size - _TAIL_BYTES)
     (tail,) = read_unchanging(storage, file, [(start, size)])
     if tail[-len(_MAGIC) :] != _MAGIC:
-        raise ValueError(f"its bytes up to {size} do not end as Parquet does")
+        raise ValueError(f"it does not end with the Parquet magic bytes at byte {size}")
     (length,) = struct.unpack_from("<I", tail, len(tail) - _LENGTH_AND_MAGIC)
     footer_start = size - _LENGTH_AND_MAGIC - length
     if footer_start < len(_MAGIC) or length > _FOOTER_BYTES:
@@ -243,8 +243,8 @@ def _range_of(chunk: pq.ColumnChunkMetaData, size: int) -> ByteRange:
     end = start + chunk.total_compressed_size
     if not 0 <= start <= end <= size:
         raise ValueError(
-            f"its column {chunk.path_in_schema} is said to lie in the bytes [{start}, {end}) of "
-            f"a file of {size} bytes"
+            f"its column {chunk.path_in_schema} should be in the bytes [{start}, {end}) of a file "
+            f"of {size} bytes"
         )
     return start, end
 

@@ -36,8 +36,8 @@ def validate(path: str) -> str:
     problem = _problem_of(path)
     if problem is not None:
         raise InvalidRequestError(
-            f"The path {path!r} is refused because it {problem}. "
-            "Name a file below the root, with '/' between its parts."
+            f"The path {path!r} is invalid because it {problem}. Give a path relative to the "
+            "root, with '/' between its parts."
         )
     return path
 

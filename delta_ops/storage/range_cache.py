@@ -66,12 +66,10 @@ class RangeCache:
     def __post_init__(self) -> None:
         directory = os.path.expanduser(os.fsdecode(self.directory))
         if not directory or "\0" in directory or "://" in directory:
-            raise InvalidRequestError(
-                f"{directory!r} cannot hold a cache; give a directory of this machine."
-            )
+            raise InvalidRequestError(f"{directory!r} cannot hold a cache; give a local directory.")
         if self.max_bytes <= 0:
             raise InvalidRequestError(
-                f"A cache of {self.max_bytes} bytes holds nothing; give more, or no cache."
+                f"A cache of {self.max_bytes} bytes is too small; give a larger size, or no cache."
             )
         object.__setattr__(self, "directory", os.path.abspath(directory))
 
@@ -102,7 +100,7 @@ class KeptRanges:
         except FileNotFoundError:
             return None
         except OSError as error:
-            _warn(f"{self.cache.directory} is not read: {error.strerror or error}")
+            _warn(f"{self.cache.directory} cannot be read: {error.strerror or error}")
             return None
         with contextlib.suppress(OSError):  # the directory may be read-only
             os.utime(path)
@@ -117,7 +115,10 @@ class KeptRanges:
                 for (start, end), data in parts.items():
                     self._write(self._name(start, end), data)
         except Exception as error:  # also of filelock, on file systems without locks
-            _warn(f"{self.cache.directory} keeps nothing: {getattr(error, 'strerror', 0) or error}")
+            _warn(
+                f"{self.cache.directory} cannot be written: "
+                f"{getattr(error, 'strerror', 0) or error}"
+            )
 
     def forget(self) -> None:
         """Delete every range of the file."""
@@ -143,7 +144,9 @@ class KeptRanges:
         status = os.stat(self.cache.directory)
         is_ours = os.name == "nt" or status.st_uid == os.geteuid()
         if not is_ours or status.st_mode & (stat.S_IWGRP | stat.S_IWOTH):
-            raise PermissionError("others can write to this directory; give one of your own")
+            raise PermissionError(
+                "other users can write to this directory; give a private directory"
+            )
 
     @contextlib.contextmanager
     def _holding_lock(self) -> Iterator[None]:
@@ -231,4 +234,4 @@ def _open_private(path: str, flags: int) -> int:
 @lru_cache(maxsize=64)
 def _warn(trouble: str) -> None:
     """Log the problem once, since every read would repeat it."""
-    logger.warning("The cache of ranges is passed by: %s", trouble)
+    logger.warning("The range cache is not used: %s", trouble)

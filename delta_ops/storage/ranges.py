@@ -12,8 +12,8 @@ def validate_ranges(ranges: Sequence[tuple[int, int]]) -> None:
     for start, end in ranges:
         if not 0 <= start <= end:
             raise InvalidRequestError(
-                f"The byte range [{start}, {end}) is refused because it is negative or backwards. "
-                "Count from the first byte of the file, and end where the range ends."
+                f"The byte range [{start}, {end}) is invalid because it is negative or ends "
+                "before its start. Give offsets from the first byte of the file."
             )
 
 
@@ -28,8 +28,8 @@ def validate_parts(
     for (start, end), part in zip(ranges, parts, strict=True):
         if len(part) != end - start:
             reason = (
-                f"it has {len(part)} bytes in [{start}, {end}); "
-                "the file is shorter than what refers to it says"
+                f"it has {len(part)} bytes in [{start}, {end}); the file is shorter than the log "
+                "or its footer says"
             )
             raise StorageError(place, "read", reason)
     return list(parts)

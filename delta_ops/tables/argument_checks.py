@@ -16,7 +16,7 @@ def check_condition(value: Any) -> ColumnOrText | None:
     if value is None or isinstance(value, Column | str):
         return value
     raise TypeError(
-        "'condition' must be a Spark SQL Column or a string of Spark's SQL; it is of type "
+        "'condition' must be a Spark SQL Column or a string of Spark SQL; its type is "
         f"{type(value).__name__}"
     )
 
@@ -34,13 +34,13 @@ def check_assignments(value: Any, argument: str) -> dict[str, ColumnOrText]:
     for name, expression in value.items():
         if not isinstance(name, str):
             raise TypeError(
-                f"Keys of dict in {argument} must contain only names of columns; found {name!r} of "
+                f"Keys of dict in {argument} must contain only column names; found {name!r} of "
                 f"type {type(name).__name__}"
             )
         if not isinstance(expression, Column | str):
             raise TypeError(
                 f"Values of dict in {argument} must contain only Spark SQL Columns or strings of "
-                f"Spark's SQL; found {expression!r} of type {type(expression).__name__}"
+                f"Spark SQL; found {expression!r} of type {type(expression).__name__}"
             )
     return dict(value)
 

@@ -27,8 +27,8 @@ def configure_spark_with_delta_pip(
     """
     if not hasattr(spark_session_builder, "getOrCreate"):
         raise TypeError(
-            "configure_spark_with_delta_pip takes a builder of sessions, SparkSession.builder; it "
-            f"was given a {type(spark_session_builder).__name__}"
+            "configure_spark_with_delta_pip takes a session builder, SparkSession.builder, but "
+            f"got a {type(spark_session_builder).__name__}"
         )
     builder = spark_session_builder
     if extra_packages:

@@ -332,14 +332,14 @@ class DeltaTable:
         checked = check_properties(properties)
         if not is_shallow:
             raise IllegalArgumentException(
-                "Files are not copied by a clone; make a shallow one (isShallow=True), or copy the "
+                "A clone does not copy files; make a shallow clone (isShallow=True), or copy the "
                 "rows by reading and writing them."
             )
         place = open_log(self._spark, target)
         if replaces and place.exists():
             raise InvalidRequestError(
-                f"{target}: a clone does not take the place of a table that is there; drop that "
-                "first, or clone to another path"
+                f"{target}: a clone cannot replace an existing table; drop that table first, or "
+                "clone to another path"
             )
         ddl.shallow_clone(
             self._log,
@@ -369,7 +369,7 @@ def _partition_types(schema: str | StructType | None) -> dict[str, str]:
 def _builder(spark: SparkSession | None, mode: Mode) -> DeltaTableBuilder[DeltaTable]:
     session = SparkSession.getActiveSession() if spark is None else spark
     if session is None:
-        raise InvalidRequestError("There is no active session; give one.")
+        raise InvalidRequestError("There is no active Spark session; give one.")
     return DeltaTableBuilder(session, mode, _open)
 
 

@@ -69,8 +69,8 @@ class Sides:
         lacking = [each.name for each in self.target.fields if each.name.lower() not in names]
         if lacking and not self.adds_columns:
             raise InvalidRequestError(
-                f"{table}: the source has no column {', '.join(lacking)}, which all columns of the "
-                "table would be set from; add it to the source, or name the columns to set"
+                f"{table}: the source has no column {', '.join(lacking)}, but all columns of the "
+                "table are set from the source; add it to the source, or name the columns to set"
             )
 
 
@@ -236,7 +236,7 @@ def builder_of_merge(
         )
     checked = check_condition(condition)
     if checked is None:
-        raise ValueError("'condition' in merge cannot be None; give a text of SQL or a Column")
+        raise ValueError("'condition' in merge cannot be None; give a SQL string or a Column")
     return DeltaMergeBuilder(
         MergeRequest(spark=spark, log=log, alias=alias, source=source, condition=checked)
     )

@@ -33,8 +33,8 @@ def location_of(spark: SparkSession, name: str) -> str:
     location = find_location(spark, name)
     if location is None:
         raise InvalidRequestError(
-            f"{name} is no Delta table: the session's catalog has no such table; open the table by "
-            "its path, DeltaTable.forPath(spark, path)"
+            f"{name} is not a Delta table: the session's catalog has no such table; open the "
+            "table by its path, DeltaTable.forPath(spark, path)"
         )
     return location
 
@@ -56,8 +56,8 @@ def open_log(spark: SparkSession, path: str, settings: Mapping[str, str] | None 
     for name in settings or {}:
         if not name.startswith(_OF_FILE_SYSTEMS):
             raise InvalidRequestError(
-                f"{path}: the setting {name} is none of a file system; give settings that begin "
-                "with fs. or dfs."
+                f"{path}: the setting {name} does not belong to a file system; give settings that "
+                "begin with fs. or dfs."
             )
     return DeltaLog(path, {**_settings_of_session(spark), **(settings or {})} or None)
 

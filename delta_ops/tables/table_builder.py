@@ -99,8 +99,8 @@ class DeltaTableBuilder(Generic[T]):
         metadata |= _generation(generatedAlwaysAs, generatedByDefaultAs)
         if "delta.identity.start" in metadata and not isinstance(data_type, LongType):
             raise UnsupportedOperationException(
-                f"Column {colName} is of type {data_type.simpleString()}, and values are counted "
-                "in columns of type bigint only; give it that type"
+                f"Column {colName} is of type {data_type.simpleString()}, but an identity column "
+                "must have type bigint; change its type"
             )
         self._columns.append(StructField(colName, data_type, nullable, metadata))
         return self
@@ -154,17 +154,18 @@ class DeltaTableBuilder(Generic[T]):
         named = None if self._name is None else path_in(self._name, "delta")
         if self._name is not None and named is None:
             raise InvalidRequestError(
-                f"{self._name}: a table cannot be made in the session's catalog, which could not "
-                "read it without the jar of delta-spark; make it by its path, with location() and "
-                "without tableName()"
+                f"{self._name}: delta_ops cannot create a table in the session's catalog, which "
+                "could not read it without the delta-spark jar; create it by path, with "
+                "location() and without tableName()"
             )
         if named is not None and self._location not in (None, named):
             raise InvalidRequestError(
-                f"a table has one place; tableName() says {named}, location() {self._location}"
+                f"a table has one location, but tableName() names {named} and location() names "
+                f"{self._location}; give one of them"
             )
         place = named or self._location
         if place is None:
-            raise InvalidRequestError("a table needs a place; say where it shall be by location()")
+            raise InvalidRequestError("a table needs a location; give its path with location()")
         return place
 
     def _schema(self) -> Any:

@@ -151,7 +151,7 @@ def test_a_time_of_any_zone_is_the_same_instant() -> None:
     assert fitted(data, INSTANT) == [NOON]
 
 
-@pytest.mark.parametrize("names", [["a", "a"], ["a", "A"]], ids=["alike", "but for case"])
+@pytest.mark.parametrize("names", [["a", "a"], ["a", "A"]], ids=["alike", "only in case"])
 def test_a_column_that_is_there_twice_is_refused(tmp_path: Path, names: list[str]) -> None:
     da.write(tmp_path, pa.table({"a": [1]}))
     with pytest.raises(InvalidRequestError, match="column 'a' is in the data twice"):

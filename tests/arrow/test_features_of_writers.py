@@ -145,7 +145,7 @@ def test_statistics_include_clustering_columns(tmp_path: Path) -> None:
 
 def test_a_clustering_that_nobody_can_read_is_refused(tmp_path: Path) -> None:
     create(tmp_path, CLUSTERED, domain="{}")
-    with pytest.raises(InvalidRequestError, match="does not tell the clustering columns"):
+    with pytest.raises(InvalidRequestError, match="does not name the clustering columns"):
         da.write(tmp_path, DATA)
 
 

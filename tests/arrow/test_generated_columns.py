@@ -141,7 +141,7 @@ def test_an_expression_for_another_engine_is_refused_before_a_file_is_written(
         ([generated("g", LONG, "nope + 1")], "no column nope"),
         ([generated("g", LONG, "g + 1")], "g is generated from g"),
         ([generated("g", LONG, "id"), generated("h", LONG, "g")], "h is generated from g"),
-        ([generated("g", LONG, 7)], "give a text of SQL"),
+        ([generated("g", LONG, 7)], "give a SQL string"),
         ([StructField("s", StructType((generated("g", LONG, "id"),)))], "only columns can have"),
     ],
 )

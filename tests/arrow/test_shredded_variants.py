@@ -342,8 +342,8 @@ INT = encode(1, field_names(NO_NAMES))
             EVENT, row(event("a")), "'event_type'.*not in the dictionary", id="a name not there"
         ),
         pytest.param(pa.int64(), row(1, None, b""), "version", id="an empty dictionary"),
-        pytest.param(pa.int64(), row(None, b""), "starts behind", id="an empty value"),
-        pytest.param(pa.int64(), row(None, INT[:-1]), "ends behind", id="a value cut short"),
+        pytest.param(pa.int64(), row(None, b""), "starts after", id="an empty value"),
+        pytest.param(pa.int64(), row(None, INT[:-1]), "ends after", id="a value cut short"),
         pytest.param(
             pa.list_(group(pa.int64())),
             row([{"value": INT[:-1], "typed_value": None}]),

@@ -114,7 +114,7 @@ def test_a_file_whose_rows_are_all_deleted_has_none(tmp_path: Path) -> None:
         ),
         pytest.param(
             lambda path: path.write_bytes(path.read_bytes()[:-9] + bytes(9)),
-            "do not have their checksum",
+            "its checksum does not match",
             id="other bytes",
         ),
     ],

@@ -157,7 +157,7 @@ def test_python_values_are_taken_as_they_are(tmp_path: Path) -> None:
         ({"id": parse_expression("id / 0")}, "divide by zero"),
         ({"id": parse_expression("nope")}, "no column nope"),
         ({}, "no column is given a value"),
-        ({1: 2}, "no name of a column"),
+        ({1: 2}, "not a column"),
     ],
 )
 def test_what_does_not_fit_is_refused_and_nothing_is_left(

@@ -254,7 +254,7 @@ def test_compact_log(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("arguments", "code", "message"),
     [
-        pytest.param(["show", "{tmp}/none"], 1, "is no Delta table", id="no table"),
+        pytest.param(["show", "{tmp}/none"], 1, "is not a Delta table", id="no table"),
         pytest.param(["files", "{table}", "--where", "x=1"], 1, "x", id="no such column"),
         pytest.param(["files", "{table}", "--where", "day = 'May'"], 1, "May", id="no such date"),
         pytest.param(

@@ -57,7 +57,7 @@ def test_it_runs_as_a_module_without_dagster_and_spark(table: Path, tmp_path: Pa
     assert [line.split("\t")[0] for line in history] == ["version", "2", "1", "0", "0"]
     assert failure == "1"
     assert done.stderr.count("\n") == 1
-    assert "is no Delta table" in done.stderr
+    assert "is not a Delta table" in done.stderr
 
 
 def test_without_its_packages_it_says_what_to_install() -> None:

@@ -35,7 +35,7 @@ def test_properties_are_shown_with_the_engines_that_respect_them(table: Path) ->
         "value": "5",
         "origin": "set",
         "acts_in": "every commit, maintenance",
-        "meaning": "Commits from one checkpoint to the next.",
+        "meaning": "Number of commits between checkpoints.",
         "problem": None,
     }
     assert found["delta.logRetentionDuration"]["origin"] == "default"

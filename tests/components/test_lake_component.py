@@ -100,7 +100,7 @@ def test_a_found_table_is_read_checked_and_followed(
         "my_table_1": (False, "ERROR"),
     }
     assert "small" in (found["orders"].description or "")
-    assert "no Delta table" in (found["my_table_1"].description or "")
+    assert "not a Delta table" in (found["my_table_1"].description or "")
 
     sensor = defs.resolve_sensor_def("lake_commit_sensor")
     context = dg.build_sensor_context(instance, definitions=defs)

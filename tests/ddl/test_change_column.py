@@ -61,7 +61,7 @@ def history(root: Path, version: int) -> list[str | None]:
         ("s.x", "1", "only columns have defaults"),
         ("id", "'a'", "id"),
         ("id", "id + 1", "refers to the column id"),
-        ("id", '"ID"', "may be read as a column.*write a text in single quotes"),
+        ("id", '"ID"', "may be read as a column.*write a string in single quotes"),
         ("id", 'length("s.x")', "may be read as a column"),
         ("id", "abs(-1)", "needs the Spark engine"),
         ("id", "1.5", "id"),

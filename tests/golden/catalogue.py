@@ -178,6 +178,6 @@ TABLES: dict[str, str | Refused | Alone] = {
         DataFileError, "is gone", "only its log is here"
     ),
     "golden/no-delta-log-folder/delta": Refused(
-        TableNotFoundError, "is no Delta table", "there is no log"
+        TableNotFoundError, "is not a Delta table", "there is no log"
     ),
 }

@@ -38,7 +38,7 @@ def hint(root: Path) -> Path:
 
 
 def test_a_folder_without_a_log_is_no_table(tmp_path: Path) -> None:
-    with pytest.raises(TableNotFoundError, match="is no Delta table"):
+    with pytest.raises(TableNotFoundError, match="is not a Delta table"):
         DeltaLog(tmp_path).snapshot()
 
 

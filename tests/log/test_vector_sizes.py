@@ -43,13 +43,13 @@ def vector_of(root: Path, rows: BitMap64, **claims: Any) -> DeletionVector:
         pytest.param(
             BitMap64([1]),
             {"size_in_bytes": 2 * GIB, "cardinality": GIB},
-            f"deletes {GIB} rows by the log, of a file of 30 rows",
+            f"deletes {GIB} rows, but the file has 30 rows",
             id="bytes and rows",
         ),
         pytest.param(
             BitMap64(range(1 << 23)),
             {},
-            f"deletes {1 << 23} rows by the log, of a file of 30 rows",
+            f"deletes {1 << 23} rows, but the file has 30 rows",
             id="rows in few bytes",
         ),
     ],

@@ -128,7 +128,7 @@ def test_a_commit_that_came_while_the_lock_was_waited_for_is_not_passed_over(
 def test_writers_are_not_held_back_without_a_lock(tmp_path: Path) -> None:
     log = history(tmp_path)
 
-    with pytest.raises(InvalidRequestError, match="by a lock that they share"):
+    with pytest.raises(InvalidRequestError, match="for a lock that all of them share"):
         restore(log, version=1, hold_writers=True)
 
     assert log.snapshot().version == 4

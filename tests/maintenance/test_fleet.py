@@ -220,7 +220,7 @@ def broken_tables(root: Path, monkeypatch: pytest.MonkeyPatch) -> dict[str, str]
         "unsupported": "tomorrow",
         "holed": "version 1 is missing",
         "closed": "ermission",
-        "gone": "no Delta table",
+        "gone": "not a Delta table",
         "half_checkpoint": "checkpoint cannot be read",
         "unclear": "delta.logRetentionDuration",
     }

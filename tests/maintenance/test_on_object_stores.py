@@ -142,7 +142,7 @@ def test_a_store_that_ignores_conditions_is_refused_before_a_file_is_written(
     s3_server: S3Server,
 ) -> None:
     log = DeltaLog(f"s3://{s3_server.new_bucket('careless-')}/t", s3_server.storage_options)
-    with pytest.raises(UnsupportedStorageError, match="does not honour the condition"):
+    with pytest.raises(UnsupportedStorageError, match="does not support creating an object"):
         da.write(log, rows(0))
     assert list(log.storage.list_tree("")) == []
 

@@ -124,7 +124,7 @@ def test_a_look_at_a_table_that_cannot_be_read_is_passed_over(
     (tmp_path / "t").rename(tmp_path / "away")
     found = look.evaluation()
     assert (found.passed, found.severity) == (False, ERROR)
-    assert "no Delta table" in str(plain_words(str(found.description)))
+    assert "not a Delta table" in str(plain_words(str(found.description)))
     (tmp_path / "away").rename(tmp_path / "t")
     look.write(FOUR.select(["x"]))
     assert look.evaluation().description == "removed `y`"

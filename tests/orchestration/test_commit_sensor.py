@@ -536,7 +536,7 @@ def test_tables_that_cannot_be_looked_at_are_a_sentence_each_and_stop_no_other(
     count, *sentences = watch.reason.split("; ")
     assert count == "1 event reported"
     assert "gone: " in sentences[0]
-    assert "is no Delta table" in sentences[0]
+    assert "is not a Delta table" in sentences[0]
     assert "closed: " in sentences[1]
     assert "access is denied" in sentences[1]
     assert "line 1" in watch.reason

@@ -115,6 +115,6 @@ def test_a_broken_table_fails_the_run_at_its_end(lake: Path, instance: dg.Dagste
     assert reported is not None
     assert reported.metadata["delta/tables_failed"].value == 2
     assert "version 1 is missing" in str(reported.metadata)
-    assert "no Delta table" in str(reported.metadata)
+    assert "not a Delta table" in str(reported.metadata)
     assert [len(batch["failed"]) for batch in batches] == [1, 0, 0, 0, 0, 1]
     assert DeltaLog(lake / "t1").snapshot().num_files == 1

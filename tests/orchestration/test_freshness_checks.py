@@ -113,7 +113,7 @@ def test_a_table_that_is_not_there_is_an_error(
 ) -> None:
     found = look(tmp_path, instance, 0, HOUR)
     assert (found.passed, found.severity) == (False, ERROR)
-    assert "no Delta table" in str(found.description)
+    assert "not a Delta table" in str(found.description)
 
 
 @pytest.mark.parametrize(

@@ -105,7 +105,7 @@ def test_of_a_table_that_cannot_be_read_every_check_is_an_error(
     assert sorted(found) == sorted(MEASURES)
     for each in found.values():
         assert (each.passed, each.severity) == (False, dg.AssetCheckSeverity.ERROR)
-        assert "no Delta table" in (each.description or "")
+        assert "not a Delta table" in (each.description or "")
 
 
 def linked(evaluation: dg.AssetCheckEvaluation) -> tuple[str, Any]:

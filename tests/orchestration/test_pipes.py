@@ -195,7 +195,7 @@ def test_an_overwrite_of_a_partition_says_which_rows_it_replaces(
 @pytest.mark.parametrize(
     ("extras", "message"),
     [
-        (object(), "Dagster has not started this script"),
+        (object(), "Dagster did not start this script"),
         ({}, "writes no asset"),
         ({"delta_ops": {"a": {}, "b": {}}}, "writes a, b and not one that is not named"),
     ],

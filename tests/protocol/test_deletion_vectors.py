@@ -191,7 +191,7 @@ def test_a_place_that_cannot_be_understood_is_refused(storage_type: str, place: 
 def test_a_vector_outside_of_the_table_is_not_named_by_steps_upwards() -> None:
     vector, _ = stored(BitMap64([1]))
     climbing = replace(vector, path_or_inline_dv=f"../../{vector.path_or_inline_dv[2:]}")
-    with pytest.raises(LogPathError, match="climbs out of its store"):
+    with pytest.raises(LogPathError, match="leaves its store"):
         stored_path(climbing, "s3://bucket/t")
 
 
@@ -306,10 +306,10 @@ def optimized(rows: BitMap64) -> BitMap64:
 @pytest.mark.parametrize(
     ("size", "cardinality", "num_rows", "reason"),
     [
-        pytest.param(100, 31, 30, "31 rows by the log, of a file of 30 rows", id="more rows"),
+        pytest.param(100, 31, 30, "31 rows, but the file has 30 rows", id="more rows"),
         pytest.param(2**31 - 1, 30, 30, "2147483647 bytes by the log, for 30 rows", id="2 GiB"),
         pytest.param(2**31 - 1, 30, None, "2147483647 bytes", id="2 GiB, rows unknown"),
-        pytest.param(2**31 - 1, 2**30, 30, "of a file of 30 rows", id="2 GiB for many rows"),
+        pytest.param(2**31 - 1, 2**30, 30, "the file has 30 rows", id="2 GiB for many rows"),
     ],
 )
 def test_a_vector_that_claims_too_much_is_refused(

@@ -233,7 +233,7 @@ def test_no_feature_is_listed_twice() -> None:
         ),
         pytest.param(
             protocol(3, 7, [], ["deletionVectors"]),
-            "readers must know, but are not told of: deletionVectors",
+            "must also be readerFeatures: deletionVectors",
             id="readers are not told",
         ),
         pytest.param(

@@ -219,7 +219,7 @@ def test_a_timestamp_without_a_zone_is_of_the_writers(text: str, utc: datetime) 
 def test_a_malformed_text_is_refused_with_value_and_type(text: str, data_type: DataType) -> None:
     with pytest.raises(InvalidRequestError) as refused:
         parse(text, data_type)
-    assert f"Partition value {text!r} is no {data_type.name}." in str(refused.value)
+    assert f"Partition value {text!r} is not a valid {data_type.name}." in str(refused.value)
 
 
 @given(st.text(), st.sampled_from(list(VALUES)))

@@ -134,7 +134,7 @@ def test_what_python_would_get_wrong_is_refused_with_the_cure(
 
 @pytest.mark.parametrize("argument", ["id = 5", pc.field("i") == 5, col("flag"), True])
 def test_what_is_no_predicate_is_refused(argument: Any) -> None:
-    with pytest.raises(InvalidRequestError, match="is no predicate: compare a column"):
+    with pytest.raises(InvalidRequestError, match="is not a predicate: compare a column"):
         resolve(argument, SCHEMA)
 
 
@@ -227,7 +227,7 @@ def test_resolve(predicate: Predicate, expected: Predicate) -> None:
         pytest.param(
             col("list") == 1, "list of type array<integer> cannot be compared", id="array"
         ),
-        pytest.param(col("st") == 1, "compare a field of it", id="a struct"),
+        pytest.param(col("st") == 1, "compare one of its fields", id="a struct"),
         pytest.param(
             col("i") == 2.5, "i of type integer cannot be compared with 2.5", id="a fraction"
         ),

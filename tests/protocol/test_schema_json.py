@@ -115,7 +115,7 @@ def test_schemas_of_other_writers_are_written_as_they_were_read() -> None:
     ("text", "message"),
     [
         pytest.param("{", "not JSON", id="no JSON"),
-        pytest.param('"long"', "no struct but long", id="a type that is no struct"),
+        pytest.param('"long"', "must be a struct and is long", id="a type that is no struct"),
         pytest.param("[]", "The schema has no type but []", id="a list"),
         pytest.param('{"type":"struct"}', "has the fields None", id="a struct without fields"),
         pytest.param(
@@ -134,10 +134,14 @@ def test_a_text_that_is_no_schema_is_refused(text: str, message: str) -> None:
     [
         pytest.param({"type": None}, "no type but None", id="no type"),
         pytest.param({"type": {"type": "udt"}}, "'udt', unknown to Delta", id="a Spark UDT"),
-        pytest.param({"type": "decimal(39,0)"}, "precision goes from 1 to 38", id="39 digits"),
+        pytest.param(
+            {"type": "decimal(39,0)"}, "precision must be between 1 and 38", id="39 digits"
+        ),
         pytest.param({"type": "decimal(2,3)"}, "decimal(2,3)", id="more scale than precision"),
         pytest.param({"nullable": "yes"}, "nullable 'yes' where a bool", id="nullable as text"),
-        pytest.param({"metadata": []}, "metadata that is no object", id="metadata as a list"),
+        pytest.param(
+            {"metadata": []}, "metadata that is not a JSON object", id="metadata as a list"
+        ),
         pytest.param(
             {"type": {"type": "array", "elementType": "long"}}, "containsNull None", id="half array"
         ),

@@ -146,8 +146,10 @@ def test_a_property_that_is_set(name: str, text: str, field: str, value: Any) ->
         pytest.param("delta.checkpointInterval", "0", "a whole number from 1 on", id="too small"),
         pytest.param("delta.checkpointInterval", "ten", "a whole number", id="no number"),
         pytest.param("delta.dataSkippingNumIndexedCols", "-2", "from -1 on", id="below -1"),
-        pytest.param("delta.logRetentionDuration", "30", "is no number with a unit", id="no unit"),
-        pytest.param("delta.deletedFileRetentionDuration", "", "names no unit", id="empty"),
+        pytest.param(
+            "delta.logRetentionDuration", "30", "is not a number with a unit", id="no unit"
+        ),
+        pytest.param("delta.deletedFileRetentionDuration", "", "has no unit", id="empty"),
         pytest.param("delta.setTransactionRetentionDuration", "1 month", "no fixed", id="a month"),
         pytest.param(
             "delta.isolationLevel", "SnapshotIsolation", "Serializable, WriteSer", id="isolation"
@@ -193,15 +195,15 @@ def test_intervals(text: str, expected: int) -> None:
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        pytest.param("", "names no unit", id="empty"),
-        pytest.param("interval", "names no unit", id="only the word"),
+        pytest.param("", "has no unit", id="empty"),
+        pytest.param("interval", "has no unit", id="only the word"),
         pytest.param("200000000000 days", "too long", id="beyond the times of a log"),
-        pytest.param("interval7 days", "no number with a unit", id="no blank after the word"),
-        pytest.param("7days", "no number with a unit", id="no blank before the unit"),
-        pytest.param("1 day,2 hours", "no number with a unit", id="a comma"),
-        pytest.param("interval '7' day", "no number with a unit", id="quotes"),
-        pytest.param("days 7", "no number with a unit", id="the wrong way round"),
-        pytest.param("7 day s", "no number with a unit", id="a letter too many"),
+        pytest.param("interval7 days", "not a number with a unit", id="no blank after the word"),
+        pytest.param("7days", "not a number with a unit", id="no blank before the unit"),
+        pytest.param("1 day,2 hours", "not a number with a unit", id="a comma"),
+        pytest.param("interval '7' day", "not a number with a unit", id="quotes"),
+        pytest.param("days 7", "not a number with a unit", id="the wrong way round"),
+        pytest.param("7 day s", "not a number with a unit", id="a letter too many"),
         pytest.param("7 fortnights", "'fortnights' is no unit", id="another unit"),
         pytest.param("1 dayss", "'dayss' is no unit", id="two plurals"),
         pytest.param("1 month", "no fixed length", id="months"),

@@ -186,44 +186,44 @@ def test_a_dictionary_that_is_malformed_is_refused(metadata: bytes, reason: str)
 @pytest.mark.parametrize(
     ("value", "reason"),
     [
-        pytest.param(b"", "starts behind", id="nothing"),
+        pytest.param(b"", "starts after", id="nothing"),
         pytest.param(bytes([21 << 2]), "type 21", id="a type that is not known"),
-        pytest.param(NULL + NULL, "bytes behind", id="two values"),
-        pytest.param(bytes([6 << 2]) + b"\0" * 7, "ends behind", id="a number that ends early"),
+        pytest.param(NULL + NULL, "bytes after", id="two values"),
+        pytest.param(bytes([6 << 2]) + b"\0" * 7, "ends after", id="a number that ends early"),
         pytest.param(bytes([8 << 2, 39, 0, 0, 0, 0]), "scale 39", id="a decimal of the scale 39"),
         pytest.param(
             bytes([16 << 2, 3, 0, 0]), "ends too early", id="a text whose length ends early"
         ),
         pytest.param(
-            bytes([16 << 2, 3, 0, 0, 0]) + b"ab", "ends behind", id="a text that ends early"
+            bytes([16 << 2, 3, 0, 0, 0]) + b"ab", "ends after", id="a text that ends early"
         ),
         pytest.param(
             bytes([16 << 2, 1, 0, 0, 0]) + b"\xff", "utf-8", id="a text that is not UTF-8"
         ),
-        pytest.param(bytes([2 << 2 | 1]) + b"a", "ends behind", id="a short text that ends early"),
+        pytest.param(bytes([2 << 2 | 1]) + b"a", "ends after", id="a short text that ends early"),
         pytest.param(bytes([1 << 2 | 1]) + b"\xff", "utf-8", id="a short text that is not UTF-8"),
         pytest.param(b"\x03\x01\x00", "ends too early", id="an array whose offsets end early"),
         pytest.param(
             b"\x13\xff\xff\xff\xff\x00", "ends too early", id="an array of four thousand million"
         ),
-        pytest.param(b"\x03\x01\x00\x02\x00", "ends behind", id="an array that ends early"),
+        pytest.param(b"\x03\x01\x00\x02\x00", "ends after", id="an array that ends early"),
         pytest.param(
-            b"\x03\x01\x01\x01\x00", "starts behind", id="an element past the end of the array"
+            b"\x03\x01\x01\x01\x00", "starts after", id="an element past the end of the array"
         ),
         pytest.param(
             b"\x03\x02\x00\x05\x06\x03\x01\x00\x01\x0c\x00",
-            "ends behind",
+            "ends after",
             id="an element longer than the array",
         ),
         pytest.param(
-            b"\x03\x02\x00\x00\x02\x0c\x01\x00", "bytes behind", id="bytes behind an array"
+            b"\x03\x02\x00\x00\x02\x0c\x01\x00", "bytes after", id="bytes behind an array"
         ),
         pytest.param(
-            b"\x03\x02\x00\x00\x02\x0c\x01", "lie over", id="elements that lie over each other"
+            b"\x03\x02\x00\x00\x02\x0c\x01", "overlap", id="elements that overlap each other"
         ),
         pytest.param(
             b"\x03\x02\x00\x02\x07\x03\x01\x00\x01\x00\x00\x00",
-            "lie over",
+            "overlap",
             id="an element inside another",
         ),
         pytest.param(b"\x02\x01\x02\x00\x01\x00", "no name", id="a field whose name is not there"),

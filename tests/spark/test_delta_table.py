@@ -147,7 +147,7 @@ def test_a_call_that_cannot_be_carried_out_fails_as_with_delta_spark(
 
 def test_where_there_is_no_table_none_is_opened(spark: SparkSession, tmp_path: Path) -> None:
     assert not DeltaTable.isDeltaTable(spark, str(tmp_path))
-    with pytest.raises(AnalysisException, match="is no Delta table"):
+    with pytest.raises(AnalysisException, match="is not a Delta table"):
         DeltaTable.forPath(spark, str(tmp_path))
     with pytest.raises(AnalysisException, match="forPath"):
         DeltaTable.forName(spark, "nowhere")
@@ -279,7 +279,7 @@ def test_a_shallow_clone_is_a_table_of_its_own(items: DeltaTable, tmp_path: Path
     )
     (found,) = clone.detail().collect()
     assert found["properties"] == {"owner": "me"}
-    with pytest.raises(AnalysisException, match="table already"):
+    with pytest.raises(AnalysisException, match="already a table"):
         items.clone(f"{tmp_path}/clone", True)
     with pytest.raises(AnalysisException, match="drop"):
         items.clone(f"{tmp_path}/clone", True, True)

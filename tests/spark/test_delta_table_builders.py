@@ -251,7 +251,7 @@ def test_a_table_is_made_column_by_column(spark: SparkSession, tmp_path: Path) -
 
 def test_a_table_is_made_replaced_or_left_as_it_is(spark: SparkSession, tmp_path: Path) -> None:
     place = str(tmp_path / "t")
-    with pytest.raises(AnalysisException, match="no Delta table"):
+    with pytest.raises(AnalysisException, match="not a Delta table"):
         DeltaTable.replace(spark).location(place).addColumn("a", "int").execute()
     DeltaTable.createOrReplace(spark).tableName(f"delta.`{place}`").addColumn("a", "int").execute()
     with pytest.raises(AnalysisException, match="already"):

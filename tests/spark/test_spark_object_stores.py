@@ -351,7 +351,7 @@ NOBODY = "http://127.0.0.1:9"
             {"endpoint_url": "http://no-such-host.invalid"},
             None,
             "endpoint does not answer",
-            id="no host",
+            id="not a valid host",
             marks=pytest.mark.full,
         ),
     ],
@@ -382,7 +382,7 @@ def test_a_setting_that_hadoop_cannot_take_is_one_sentence(
     before = configuration.get("fs.s3a.connection.maximum")
     configuration.set("fs.s3a.connection.maximum", "many")
     try:
-        with pytest.raises(StorageError, match=r'by Spark: .*"many".*settings of Hadoop'):
+        with pytest.raises(StorageError, match=r'by Spark: .*"many".*Hadoop settings'):
             places.reach(store_spark, table_on_s3(s3_server).storage)
     finally:
         configuration.set("fs.s3a.connection.maximum", before)

@@ -605,7 +605,7 @@ def test_a_table_that_has_a_column_twice_is_not_written(
 ) -> None:
     twice = StructType((StructField("id", LONG), StructField("ID", LONG)))
     write_log(tmp_path, [[metadata(schema_string=schema_to_json(twice))]])
-    with pytest.raises(InvalidRequestError, match="case cannot tell"):
+    with pytest.raises(InvalidRequestError, match="differ only in case"):
         ds.write(spark.range(1), tmp_path)
     assert files_under(tmp_path) == {f"_delta_log/{0:020}.json"}
 

@@ -283,7 +283,7 @@ def test_a_file_without_ids_is_refused(tmp_path: Path, spark: SparkSession) -> N
         for key in ("baseRowId", "defaultRowCommitVersion"):
             line.get("add", {}).pop(key, None)
     commit.write_text("".join(json.dumps(line) + "\n" for line in lines))
-    with pytest.raises(InvalidRequestError, match="has no ids"):
+    with pytest.raises(InvalidRequestError, match="has no row ids"):
         ds.write(spark.range(1), tmp_path, "overwrite", replace_where=col("id") == 0)
 
 

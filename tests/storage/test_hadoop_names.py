@@ -169,18 +169,18 @@ def test_settings_for_spark_mean_the_same_as_the_options(uri: str, options: dict
     [
         (S3, {"fs.s3a.assumed.role.arn": SECRET}, "fs.s3a.assumed.role.arn of Hadoop has no"),
         (S3, {"fs.s3a.proxy.host": SECRET}, "fs.s3a.proxy.host of Hadoop has no counterpart"),
-        (S3, {"fs.s3.awsaccesskeyid": SECRET}, "give the one of fs.s3a. that stands for it"),
+        (S3, {"fs.s3.awsaccesskeyid": SECRET}, "use the equivalent setting of fs.s3a."),
         (S3, {"fs.s3a.path.style.access": SECRET}, "path.style.access of the store must be true"),
         (
             S3,
             {"fs.s3a.aws.credentials.provider": f"{S3A}.auth.AssumedRoleCredentialProvider"},
             "aws.credentials.provider of Hadoop has no counterpart .*give keys",
         ),
-        (S3, {"fs.s3a.access.key": SECRET, "key": "k"}, "The option key of the store says one"),
+        (S3, {"fs.s3a.access.key": SECRET, "key": "k"}, "The option key of the store contradicts"),
         (
             S3,
             {"fs.s3a.endpoint.region": SECRET, "AWS_REGION": "eu"},
-            "The options AWS_REGION and region of the store say two things",
+            "The options AWS_REGION and region of the store contradict each other",
         ),
         (S3, {"fs.s3a.encryption.algorithm": "SSE-C"}, "encryption.algorithm .*SSE-KMS"),
         (GCS, {"fs.gs.auth.type": "ACCESS_TOKEN_PROVIDER"}, "fs.gs.auth.type of Hadoop has no"),

@@ -96,13 +96,13 @@ def test_all_of_a_store_in_memory_is_a_root() -> None:
         pytest.param("~nobody-of-that-name/t", "no home directory", id="an unknown user"),
         pytest.param("C:\\data\\t", "Windows drive", id="a drive without Windows"),
         pytest.param("file:///C:/t", "Windows drive", id="a drive in a file URI without Windows"),
-        pytest.param("s3://", "names no place", id="no bucket"),
-        pytest.param("s3:///", "names no place", id="no bucket but a slash"),
+        pytest.param("s3://", "names no bucket", id="no bucket"),
+        pytest.param("s3:///", "names no bucket", id="no bucket but a slash"),
         pytest.param("s3://bucket/t?versionId=1", "has a query", id="a query"),
         pytest.param("s3://key:hush@bucket/t", "may be a credential", id="a key in an address"),
-        pytest.param("simplecache::s3://bucket/t", "over another", id="a chain"),
-        pytest.param("filecache://t", "over another", id="a cache"),
-        pytest.param("nosuch://t", "knows no file system nosuch", id="an unknown scheme"),
+        pytest.param("simplecache::s3://bucket/t", "chains file systems", id="a chain"),
+        pytest.param("filecache://t", "chains file systems", id="a cache"),
+        pytest.param("nosuch://t", "no file system for nosuch", id="an unknown scheme"),
     ],
 )
 def test_an_address_that_could_mean_another_place_is_refused(address: str, problem: str) -> None:

@@ -57,7 +57,7 @@ def test_a_path_below_the_root_is_returned_as_it_is(path: str) -> None:
     ],
 )
 def test_any_other_path_is_refused_with_its_problem(path: str, problem: str) -> None:
-    with pytest.raises(InvalidRequestError, match=re.escape(f"is refused because it {problem}.")):
+    with pytest.raises(InvalidRequestError, match=re.escape(f"is invalid because it {problem}.")):
         validate(path)
     assert not is_valid(path)
 

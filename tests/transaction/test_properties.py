@@ -50,11 +50,11 @@ def test_properties_are_set_and_unset(tmp_path: Path) -> None:
         pytest.param({"delta.enableIcebergCompatV2": " true"}, "icebergCompat", id="a feature"),
         pytest.param({"delta.appendonyl": "true"}, "delta.appendOnly comes nearest", id="no name"),
         pytest.param({"delta.feature.rowTraking": "supported"}, "rowTracking", id="no feature"),
-        pytest.param({"delta.columnMapping.maxColumnId": "9"}, "by engines alone", id="engines'"),
+        pytest.param({"delta.columnMapping.maxColumnId": "9"}, "by engines", id="engines'"),
         pytest.param(
             {"delta.appendOnly": "true", "DELTA.appendonly": "false"}, "twice", id="twice"
         ),
-        pytest.param({"delta.minWriterVersion": "7"}, "protocol follows", id="a version"),
+        pytest.param({"delta.minWriterVersion": "7"}, "protocol versions follow", id="a version"),
         pytest.param({"delta.checkpointInterval": 5}, "must be texts", id="a number"),
         pytest.param({"owner": True}, "must be texts", id="a flag"),
     ],
@@ -93,7 +93,7 @@ def test_without_a_table_there_are_no_properties(tmp_path: Path) -> None:
 
 def test_a_table_is_created_once(tmp_path: Path) -> None:
     log = table(tmp_path)
-    with pytest.raises(InvalidRequestError, match="is a table already"):
+    with pytest.raises(InvalidRequestError, match="is already a table"):
         begin(log).create_table(log.snapshot().schema)
 
 

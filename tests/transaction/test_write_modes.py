@@ -87,7 +87,7 @@ def test_every_mode_creates_the_requested_table(tmp_path: Path, mode: Any) -> No
 def test_a_table_that_is_there_is_an_error_or_left_alone(tmp_path: Path) -> None:
     da.write(tmp_path, data(1))
     before = data_files(tmp_path)
-    with pytest.raises(TableExistsError, match=r"is a table already\. Nothing was written"):
+    with pytest.raises(TableExistsError, match=r"is already a table\. Nothing was written"):
         da.write(tmp_path, data(2), "error")
     result = da.write(tmp_path, pa.table({"of other columns": [2]}), "ignore")
     assert (result.ignored, result.version, result.already_committed) == (True, None, False)
@@ -393,7 +393,7 @@ LOCAL_TIMES = pa.table({"id": [1], "p": ["a"], "t": pa.array([0], pa.timestamp("
 @pytest.mark.parametrize(
     ("new", "options", "message"),
     [
-        (pa.table({"id": [1], "n": [1], "N": [2]}), {"merge_schema": True}, "same name but for"),
+        (pa.table({"id": [1], "n": [1], "N": [2]}), {"merge_schema": True}, "that differ only in"),
         (pa.table({"id": [1], "a b": [1]}), {"merge_schema": True}, "'a b' has a character"),
         (LOCAL_TIMES, {"merge_schema": True}, "needs the feature timestampNtz that the table's"),
         (LOCAL_TIMES, {"overwrite_schema": True}, "needs the feature timestampNtz that the"),

@@ -56,8 +56,8 @@ def clustering_columns(domains: Mapping[str, DomainMetadata], table: str) -> tup
     except (ValueError, KeyError, TypeError):
         pass
     raise InvalidRequestError(
-        f"{table}: the domain {CLUSTERING} does not tell the clustering columns "
-        f"({domain.configuration[:200]!r}); cluster the table anew (ddl.cluster_by)"
+        f"{table}: the domain {CLUSTERING} does not name the clustering columns "
+        f"({domain.configuration[:200]!r}); cluster the table again (ddl.cluster_by)"
     )
 
 
@@ -73,8 +73,8 @@ def find_clustering(
     paths = [find_by_path(schema, path_of_name(each, schema))[0] for each in names]
     if paths and partition_columns:
         raise InvalidRequestError(
-            f"{table} is partitioned, and a table is either partitioned or clustered; write it "
-            "anew without partitions (overwrite_schema=True, partition_by=[])"
+            f"{table} is partitioned, and a table is either partitioned or clustered; overwrite "
+            "it without partitions (overwrite_schema=True, partition_by=[])"
         )
     if len(paths) > _MAX_COLUMNS or len(set(paths)) < len(paths):
         raise InvalidRequestError(
@@ -117,8 +117,8 @@ def validate_clustering(
         if path not in known:
             name = ".".join(_name_of(path, before))
             raise InvalidRequestError(
-                f"{table}: column {name} would be gone, by which the table is clustered; keep it, "
-                "or cluster the table by other columns first (ddl.cluster_by)"
+                f"{table}: column {name} is a clustering column and would be removed; keep it, or "
+                "cluster the table by other columns first (ddl.cluster_by)"
             )
 
 

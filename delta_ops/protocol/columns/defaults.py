@@ -53,8 +53,8 @@ def validate_defaults(columns: StructType, schema: StructType) -> None:
             validate_quotes(text, finder_of(schema))
         except InvalidRequestError as error:
             raise InvalidRequestError(
-                f"the default of column {name} ({text}) may be read as a column, of which a "
-                f"default knows none; write a text in single quotes ({error})"
+                f"the default of column {name} ({text}) may be read as a column, and a default "
+                f"cannot use columns; write a string in single quotes ({error})"
             ) from error
         if used := _columns_in(text):
             raise InvalidRequestError(
@@ -104,7 +104,7 @@ def default_value(field: StructField, now_ms: int, table: str) -> Any:
         return primitive_value(literal, field.data_type)
     except (InvalidRequestError, UnfitValueError) as error:
         raise InvalidRequestError(
-            f"{table}: the default of column {field.name} ({text}) needs the Spark engine, being "
-            "no literal that fits the column and not the time of the write; give the column in "
-            "the data"
+            f"{table}: the default of column {field.name} ({text}) needs the Spark engine, "
+            "because it is neither a literal of the column's type nor the current time; include "
+            "the column in the data, or write with delta_ops.spark"
         ) from error

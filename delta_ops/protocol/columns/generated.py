@@ -45,8 +45,9 @@ def validate_added(schema: StructType, before: StructType, table: str) -> None:
         is_new = each.name.lower() not in before.fields_by_lower_name
         if is_new and (GENERATION_EXPRESSION in each.metadata or is_identity(each)):
             raise InvalidRequestError(
-                f"{table}: column {each.name} is new and its values are generated, which rows that "
-                "are there do not have; remove that from its metadata, or make the table again"
+                f"{table}: column {each.name} is new and generated, and existing rows have no "
+                "values for it; remove the generation expression from its metadata, or create "
+                "the table again"
             )
 
 
@@ -54,12 +55,12 @@ def _validate_expression(field: StructField, schema: StructType) -> None:
     text = field.metadata[GENERATION_EXPRESSION]
     if not isinstance(text, str) or not text.strip():
         raise InvalidRequestError(
-            f"the generation expression of column {field.name} is {text!r}; give a text of SQL"
+            f"the generation expression of column {field.name} is {text!r}; give a SQL string"
         )
     if VARIANT in (data_type for _, data_type in walk(StructType((field,)))):
         raise InvalidRequestError(
             f"column {field.name} is generated ({text}) and holds a variant, which the protocol "
-            "does not allow; generate a text, or give the column in the data"
+            "does not allow; generate a string, or include the column in the data"
         )
     try:
         validate_quotes(text, finder_of(schema))
@@ -74,5 +75,5 @@ def _validate_expression(field: StructField, schema: StructType) -> None:
         if GENERATION_EXPRESSION in used.metadata or is_identity(used):
             raise InvalidRequestError(
                 f"column {field.name} is generated from {used.name} ({text}), whose values are "
-                "made themselves; write the expression over columns that are given"
+                "generated as well; use only columns that the data have"
             )

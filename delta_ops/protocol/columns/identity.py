@@ -94,7 +94,7 @@ def count_on(column: IdentityColumn, num_values: int, table: str) -> range:
     values = range(first, first + column.step * num_values, column.step)
     if num_values and not all(_LOWEST <= each <= _HIGHEST for each in (first, values[-1])):
         raise InvalidRequestError(
-            f"{table}: identity column {column.name} has no {num_values} values left of its type "
+            f"{table}: identity column {column.name} has no {num_values} values of its type left "
             f"(the next is {first}, in steps of {column.step}); nothing was committed"
         )
     return values
@@ -112,8 +112,8 @@ def move_marks(metadata: Metadata, counted: Iterable[Counted], table: str) -> Me
     for name, each in taken.items():
         if name not in marks or marks[name] != each.after:
             raise InvalidRequestError(
-                f"{table}: values of identity column {name} were taken that others may have taken "
-                "as well; write the rows again"
+                f"{table}: another writer may have used the same values of identity column "
+                f"{name}; write the rows again"
             )
     return _set_marks(metadata, schema, {name: each.last for name, each in taken.items()})
 

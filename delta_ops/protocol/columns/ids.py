@@ -223,9 +223,9 @@ def _validate_mode(before: Metadata, after: Metadata, table: str) -> None:
     old, new = mapping_mode(before), mapping_mode(after)
     if old != new and (old, new) != ("none", "name"):
         raise InvalidRequestError(
-            f"{table}: delta.columnMapping.mode cannot become {new}, it is {old}: the data files "
-            "would have to be written again. A table can go from none to name; for any other "
-            "change write its rows to a new table"
+            f"{table}: delta.columnMapping.mode cannot change from {old} to {new}, because the "
+            "data files would have to be rewritten. Only none can become name; for any other "
+            "change, write the rows to a new table"
         )
 
 
@@ -237,6 +237,6 @@ def _validate_distinct(schema: StructType, table: str) -> None:
             if other is not each:
                 raise InvalidRequestError(
                     f"{table}: columns {other.name!r} and {each.name!r} have the same id or "
-                    f"physical name ({what}); leave the delta.columnMapping metadata out, they are "
-                    "given anew"
+                    f"physical name ({what}); leave the delta.columnMapping metadata out, so that "
+                    "new values are assigned"
                 )

@@ -53,8 +53,8 @@ def validate_rule(rule: ExpressionRule, schema: StructType, table: str) -> None:
         validate_quotes(rule.expression or "", finder_of(schema))
     except InvalidRequestError as error:
         raise InvalidRequestError(
-            f"{table}: {rule} ({rule.expression}) cannot be checked, since engines understand it "
-            f"in different ways: {error} A constraint is corrected by drop_constraint and "
+            f"{table}: {rule} ({rule.expression}) cannot be checked, because engines read it in "
+            f"different ways: {error} To correct a constraint, use drop_constraint and "
             "add_constraint"
         ) from error
 
@@ -92,9 +92,9 @@ def validate_looks_at_rows(condition: Expression) -> None:
 def condition_of_constants(text: str) -> InvalidRequestError:
     """The error for a condition that uses no column."""
     return InvalidRequestError(
-        f"The condition {text!r} looks at no column, so that it is the same for every row. A "
-        "column is written plain or in backticks, `state`, and a text in single quotes, 'old'; "
-        "for all rows write true"
+        f"The condition {text!r} uses no column, so it has the same result for every row. Write a "
+        "column without quotes or in backticks, `state`, and a string in single quotes, 'old'; "
+        "to select all rows, write true"
     )
 
 

@@ -236,7 +236,9 @@ def _function(name: str, operands: Sequence[Node], types: Sequence[DataType]) ->
         case "date_format":
             return _formatting(*operands)
         case "current_timestamp" | "current_date":
-            raise _refusal(f"{name}() stands where a value must follow from the row alone")
+            raise _refusal(
+                f"{name}() is not allowed here, because the value must depend on the row alone"
+            )
         case "date_add":
             day, days = _call("date", operands[:1]), operands[1]
             _require(name, types[1:], lambda t: t in INTEGERS[:3])
@@ -350,7 +352,7 @@ def _together(name: str, types: Sequence[DataType]) -> DataType:
     together = common_type(types)
     if together is None:
         listed = ", ".join(dict.fromkeys(each.name for each in types))
-        raise _refusal(f"{name} of {listed} has no type of its own; cast them to one")
+        raise _refusal(f"{name} of {listed} has values of different types; cast them to one type")
     return together
 
 
@@ -358,7 +360,7 @@ def _substring(operands: Sequence[Node], types: Sequence[DataType]) -> Node:
     _require("substring", types[:1], lambda t: t == STRING)
     numbers = operands[1:]
     if not all(isinstance(each, Literal) and type_of(each) == INTEGER for each in numbers):
-        raise _refusal("the places of substring are no whole numbers written out")
+        raise _refusal("the positions of substring must be whole number literals")
     return Call("substring", tuple(operands), STRING)
 
 

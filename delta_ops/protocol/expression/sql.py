@@ -235,7 +235,7 @@ def _unify_numbers(listed: list[Node]) -> list[Node]:
 def _column(node: exp.Column | exp.Dot) -> Node:
     parts = node.parts
     if not all(isinstance(part, exp.Identifier) for part in parts):
-        raise refusal(node, "is no column")
+        raise refusal(node, "is not a column")
     return Column(tuple(part.name for part in parts))
 
 
@@ -291,7 +291,7 @@ def _value(node: exp.Expr) -> Any:
     try:
         return literal(node)
     except InvalidRequestError as error:
-        raise refusal(node, "is no literal that Spark can hold") from error
+        raise refusal(node, "is not a literal that Spark supports") from error
 
 
 def _is_literal(node: exp.Expr) -> bool:

@@ -165,7 +165,7 @@ class Column:
 
     def __bool__(self) -> bool:
         raise InvalidRequestError(
-            f"{self!r} is neither true nor false: compare it, as in {self!r} == True."
+            f"{self!r} is not a condition: compare it, as in {self!r} == True."
         )
 
     def _compare(self, operator: Operator, value: object) -> Comparison:

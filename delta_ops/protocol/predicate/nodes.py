@@ -40,9 +40,9 @@ class _Combinable:
 
     def __bool__(self) -> NoReturn:
         raise InvalidRequestError(
-            "A predicate is neither true nor false before it meets a row: combine predicates with "
-            "&, | and ~ instead of and, or and not, put each comparison in parentheses, and split "
-            "a < b < c into two comparisons."
+            "A predicate has no truth value by itself: combine predicates with &, | and ~ "
+            "instead of and, or and not, put each comparison in parentheses, and split a < b < c "
+            "into two comparisons."
         )
 
 

@@ -72,8 +72,8 @@ def resolve(predicate: Predicate, schema: StructType) -> Predicate:
         case Always():
             return predicate
     raise InvalidRequestError(
-        f"{predicate!r} is no predicate: compare a column, as in col('id') == 5, or read a "
-        "condition of SQL with parse_predicate."
+        f"{predicate!r} is not a predicate: compare a column, as in col('id') == 5, or parse a "
+        "SQL condition with parse_predicate."
     )
 
 
@@ -93,13 +93,14 @@ def _locate_comparable(column: ColumnPath, schema: StructType) -> tuple[ColumnPa
     if not is_comparable(found.data_type):
         raise InvalidRequestError(
             f"Column {'.'.join(path)} of type {found.data_type.name} cannot be compared with a "
-            "value; compare a field of it, or test it for null."
+            "value; compare one of its fields, or test it for null."
         )
     if (name := collation(found)) is not None:
         # A comparison of bytes would miss rows, and files, that are equal by the collation.
         raise InvalidRequestError(
-            f"Column {'.'.join(path)} has the collation {name}, by which we cannot compare: read "
-            "without this predicate and filter the rows, or test the column for null."
+            f"Column {'.'.join(path)} has the collation {name}, which delta_ops cannot use in "
+            "comparisons: read without this predicate and filter the rows, or test the column "
+            "for null."
         )
     return path, found
 

@@ -121,15 +121,17 @@ def parse_condition(text: str, noun: Literal["predicate", "expression"]) -> exp.
         parsed = dialect.parser().parse_into(exp.Condition, tokens, text)
     except ParseError as error:
         kind = "condition" if noun == "predicate" else "expression"
-        cure = SUPPORTED if noun == "predicate" else "docs/dml.md says what one is made of"
-        raise InvalidRequestError(f"{shown} is no {kind} of SQL{_place(error)}; {cure}.") from error
+        cure = SUPPORTED if noun == "predicate" else "see docs/dml.md for the supported syntax"
+        raise InvalidRequestError(
+            f"{shown} is not a valid SQL {kind}{_place(error)}; {cure}."
+        ) from error
     except (SqlglotError, ArithmeticError, ValueError) as error:  # sqlglot itself creates decimals
         raise InvalidRequestError(
             f"{shown} cannot be read: a quote is not closed, or a literal is malformed."
         ) from error
     if len(parsed) != 1 or parsed[0] is None:
         kind = "condition" if noun == "predicate" else "expression"
-        raise InvalidRequestError(f"{shown} is not one {kind} of SQL.")
+        raise InvalidRequestError(f"{shown} must be a single SQL {kind}.")
     return parsed[0]
 
 
@@ -239,8 +241,8 @@ def _membership(node: exp.In) -> Predicate:
     values = tuple(literal(each) for each in node.expressions)
     if len({_kind(value) for value in values if value is not None}) > 1:
         raise InvalidRequestError(
-            f"The values of {sql_of(node)} are of several types, of which Spark makes one; write "
-            "them all alike."
+            f"The values of {sql_of(node)} have several types, which Spark would convert to one "
+            "type; write all of them with the same type."
         )
     return In(_column(node.this), values)
 
@@ -258,5 +260,5 @@ def _column(node: exp.Expr) -> ColumnPath:
     node = unwrap(node)
     parts = node.parts if isinstance(node, exp.Column | exp.Dot) else ()
     if not parts or not all(isinstance(part, exp.Identifier) for part in parts):
-        raise refusal(node, "is no column")
+        raise refusal(node, "is not a column")
     return tuple(part.name for part in parts)

@@ -35,8 +35,8 @@ from delta_ops.protocol.values.literals import QuotedText, SqlDouble, SqlText
 from delta_ops.protocol.values.partition_values import decimal_of_type, parse, round_to_float
 
 SUPPORTED = (
-    "a predicate is made of comparisons of a column with a literal, IN, BETWEEN, IS NULL, AND, OR "
-    "and NOT"
+    "a predicate consists of comparisons of a column with a literal, IN, BETWEEN, IS NULL, AND, "
+    "OR and NOT"
 )
 """The end of an error message."""
 
@@ -81,7 +81,7 @@ def literal(node: exp.Expr) -> Any:
         case exp.Neg() as negated:
             return _negative_number(negated)
         case exp.Concat():
-            raise refusal(node, "is not one literal")
+            raise refusal(node, "is not a single literal")
     raise refusal(node, "is no literal")
 
 
@@ -104,7 +104,7 @@ def hint_of_quotes(node: exp.Expr) -> str:
     for each in node.find_all(exp.Literal):
         if isinstance(each.this, QuotedText):
             name = each.this.replace("`", "``")
-            return f' "{each.this}" is a text in Spark SQL; a column is written `{name}`.'
+            return f' "{each.this}" is a string in Spark SQL; write a column as `{name}`.'
     return ""
 
 
@@ -129,7 +129,7 @@ def _number(node: exp.Literal) -> Any:
     except ValueError:
         number = SqlDouble("inf")
     if is_exact or isinf(number):
-        raise refusal(node, "is no number that Spark can hold")
+        raise refusal(node, "is not a number that Spark supports")
     return number
 
 
@@ -158,7 +158,7 @@ def _cast(value: Any, node: exp.Cast) -> Any:
     except (InvalidRequestError, ArithmeticError, ValueError):
         converted = None
     if converted is None:
-        raise refusal(node, f"is no exact value of type {node.to.sql(dialect='spark')}")
+        raise refusal(node, f"is not an exact value of type {node.to.sql(dialect='spark')}")
     return converted
 
 

@@ -88,7 +88,7 @@ def _other_property(name: str, value: str) -> PropertyInForce:
         value=value,
         origin="not heeded" if is_unknown else "own",
         acts_in="",
-        meaning="Kept, and not heeded." if is_unknown else "",
+        meaning="Kept without effect." if is_unknown else "",
     )
 
 

@@ -157,7 +157,7 @@ def requested_properties(changes: Mapping[str, str | None]) -> Requested:
         row = _rows_by_lower_name().get(name.lower())
         if row is not None and not row.is_for_users:
             raise InvalidRequestError(
-                f"Table property {row.name} is kept by engines alone; leave it out."
+                f"Table property {row.name} is maintained by engines; leave it out."
             )
         if row is None and value is not None and _is_unknown(name):
             raise InvalidRequestError(f"There is no table property {name}{_advice(name)}.")
@@ -176,8 +176,8 @@ def _requested_feature(name: str, value: str | None) -> str:
     wanted = name[len(FEATURE) :]
     if value is None or value.strip().lower() not in ("supported", "enabled"):
         raise InvalidRequestError(
-            f"{name} is {value!r}: a feature is asked for by the value supported, and cannot be "
-            "taken from a table as a property."
+            f"{name} is {value!r}: to add a feature, set the value supported. A property cannot "
+            "remove a feature."
         )
     by_lower = {each.name.lower(): each.name for each in FEATURES}
     if wanted.lower() not in by_lower:
@@ -200,11 +200,12 @@ def _is_unknown(name: str) -> bool:
 def _advice(name: str) -> str:
     if name.lower() in _OF_PROTOCOL:
         return (
-            f"; the protocol follows from the features: ask for these ({FEATURE}<name> = supported)"
+            "; the protocol versions follow from the features: set these instead "
+            f"({FEATURE}<name> = supported)"
         )
     rows = _rows_by_lower_name()
     found = difflib.get_close_matches(name.lower(), rows, n=1)
-    known = "; names that do not begin with delta. are free"
+    known = "; names without the prefix delta. are free for your own properties"
     return f"; {rows[found[0]].name} comes nearest" if found else known
 
 

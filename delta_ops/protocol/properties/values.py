@@ -72,12 +72,12 @@ def parse_interval(text: str) -> int:
     rest = _INTERVAL_WORD.sub("", text.strip().lower())
     microseconds = Decimal(0)
     if not rest:
-        _refuse_interval(text, "it names no unit of time")
+        _refuse_interval(text, "it has no unit of time")
     while rest:
         part = _INTERVAL_PART.match(rest)
         if part is None:
             what = "it" if rest == text.strip().lower() else repr(rest)
-            _refuse_interval(text, f"{what} is no number with a unit")
+            _refuse_interval(text, f"{what} is not a number with a unit")
         number, unit = Decimal(part[1] + part[2]), part[3].removesuffix("s")
         if unit in ("month", "year"):
             _refuse_interval(text, "a month or a year has no fixed length")
@@ -86,7 +86,7 @@ def parse_interval(text: str) -> int:
         if "." in part[2] and unit != "second":
             _refuse_interval(text, "only seconds can have a fraction")
         if len(part[2].partition(".")[2]) > _MOST_DECIMALS:
-            _refuse_interval(text, f"a fraction has {_MOST_DECIMALS} digits at most")
+            _refuse_interval(text, f"a fraction has at most {_MOST_DECIMALS} digits")
         microseconds += number * _MICROSECONDS[unit]
         rest = rest[part.end() :]
     if microseconds < 0:
@@ -110,8 +110,8 @@ def parse_column_list(text: str) -> tuple[ColumnPath, ...]:
         part = _NAME_PART.match(text, position)
         if part is None:
             raise InvalidRequestError(
-                f"{text!r} is no list of columns; separate names by commas, fields of a struct by "
-                "dots, and put names with other characters in backticks."
+                f"{text!r} is not a list of columns; separate names by commas and struct fields "
+                "by dots, and put other names in backticks."
             )
         path = (*path, part[1].replace("``", "`") if part[1] else part[2])
         position = part.end()
@@ -138,7 +138,7 @@ def parse_auto_compact(text: str) -> bool:
 def _integer(text: str, lowest: int) -> int:
     if not _INTEGER.fullmatch(text.strip()) or int(text) < lowest:
         raise InvalidRequestError(
-            f"it must be a whole number from {lowest} on, of 19 digits at most."
+            f"it must be a whole number of {lowest} or more, with at most 19 digits."
         )
     return int(text)
 
@@ -209,6 +209,6 @@ def _one_of(text: str, allowed: Mapping[str, _T]) -> _T:
 
 def _refuse_interval(text: str, reason: str) -> NoReturn:
     raise InvalidRequestError(
-        f"{text!r} is no interval: {reason}; write it like 'interval 7 days' or '1 day 2 hours', "
-        "in units from weeks to microseconds."
+        f"{text!r} is not an interval: {reason}; write it like 'interval 7 days' or '1 day 2 "
+        "hours', in units from weeks to microseconds."
     )

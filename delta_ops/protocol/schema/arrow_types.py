@@ -203,8 +203,8 @@ def _struct(arrow_fields: list[pa.Field], parent: tuple[str, ...]) -> StructType
         if len(same) > 1:
             names = " and ".join(each.name for each in same)
             raise InvalidRequestError(
-                f"Columns {names} have the same name but for case, which Delta does not allow"
-                f"{_place(parent)}; rename one of them."
+                f"Columns {names} have names that differ only in case, which Delta does not "
+                f"allow{_place(parent)}; rename one of them."
             )
     return struct
 
@@ -232,7 +232,8 @@ def _type(arrow_type: pa.DataType, path: tuple[str, ...]) -> DataType:
         element_type = _type(arrow_type.value_type, (*path, "element"))
         return ArrayType(element_type, bool(arrow_type.value_field.nullable))
     raise InvalidRequestError(
-        f"Arrow type {arrow_type}{_place(path)} has no Delta type; cast the column to one that has."
+        f"Arrow type {arrow_type}{_place(path)} has no Delta equivalent; cast the column to a "
+        "supported type."
     )
 
 

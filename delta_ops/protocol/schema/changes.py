@@ -210,8 +210,8 @@ def _find_member(data_type: DataType, part: str, path: ColumnPath) -> tuple[Data
         case MapType() if part == "value":
             return data_type.value_type, part
     raise InvalidRequestError(
-        f"column {name_of_path(path)} is of type {data_type.name} and has no {part}; below arrays "
-        "a path goes on with element, below maps with key or value"
+        f"column {name_of_path(path)} is of type {data_type.name} and has no {part}; in a path, "
+        "element follows an array, and key or value follows a map"
     )
 
 

@@ -77,8 +77,8 @@ def find_named(schema: StructType, name: str) -> StructField:
     if not _has_path(schema, path):
         return find_field(schema, name)
     raise InvalidRequestError(
-        f"{name} is a field of column {path[0]}, and a whole column is named here. A column whose "
-        f"name has a dot is written {quote(name)}."
+        f"{name} is a field of column {path[0]}, but a whole column is needed. Write a column "
+        f"whose name has a dot as {quote(name)}."
     )
 
 
@@ -96,8 +96,8 @@ def find_head(schema: StructType, path: ColumnPath) -> StructField:
         if len(path) == 1 or name.lower() not in schema.fields_by_lower_name:
             raise
         raise UnknownColumnError(
-            f"{error} The column {name} is written {quote(name)} in SQL, since a dot leads "
-            "to a field."
+            f"{error} In SQL, write the column {name} as {quote(name)}, because a dot selects a "
+            "field."
         ) from error
 
 
@@ -122,15 +122,15 @@ def split_name(name: str) -> ColumnPath:
         part = _PART.match(name, position)
         if part is None:
             raise InvalidRequestError(
-                f"{name!r} is no name of a column; separate fields of structs by dots, and put "
-                "names with other characters in backticks"
+                f"{name!r} is not a column name; separate struct fields by dots, and put other "
+                "names in backticks"
             )
         parts.append(part[1].replace("``", "`") if part[1] else part[2])
         position = part.end()
         if position == len(name):
             return tuple(parts)
         if name[position] != ".":
-            raise InvalidRequestError(f"{name!r} is no name of a column; check its backticks")
+            raise InvalidRequestError(f"{name!r} is not a column name; check its backticks")
         position += 1
 
 
@@ -152,8 +152,8 @@ def refuse_quoted_name(text: str, find: Callable[[ColumnPath], object]) -> None:
     name = ".".join(map(quote, path))
     escaped = text.replace("\\", "\\\\").replace("'", "\\'")
     raise InvalidRequestError(
-        f'"{text}" in double quotes is a text in Spark SQL, and a column has this name; write '
-        f"{name} for the column, or '{escaped}' in single quotes for the text."
+        f'"{text}" in double quotes is a string in Spark SQL, but a column has this name; write '
+        f"{name} for the column, or '{escaped}' in single quotes for the string."
     )
 
 

@@ -149,8 +149,8 @@ def validate_unique_names(data: StructType, table: str) -> None:
         for name, n in Counter(field.name.lower() for field in data_type.fields).items():
             if n > 1:
                 raise InvalidRequestError(
-                    f"{table}: column {'.'.join((*path, name))!r} is in the data twice (case does "
-                    "not count); rename or drop one"
+                    f"{table}: column {'.'.join((*path, name))!r} is in the data twice (names "
+                    "ignore case); rename or drop one of them"
                 )
 
 
@@ -161,18 +161,22 @@ def _validate_alike(current: DataType, new: DataType, path: tuple[str, ...]) -> 
                 for known in current.fields_by_lower_name.get(each.name.lower(), ()):
                     if known.name != each.name:
                         raise InvalidRequestError(
-                            f"Column {'.'.join((*path, each.name))} is spelt {known.name} there."
+                            f"Column {'.'.join((*path, each.name))} is spelled {known.name} in "
+                            "the table."
                         )
                     _validate_alike(known.data_type, each.data_type, (*path, each.name))
         case ArrayType(), ArrayType():
             _validate_alike(current.element_type, new.element_type, (*path, "element"))
         case MapType(), MapType():
             if allow_nulls(current.key_type) != allow_nulls(new.key_type):
-                raise InvalidRequestError(f"Column {'.'.join(path)} has other keys there.")
+                raise InvalidRequestError(
+                    f"Column {'.'.join(path)} has another map key type in the table."
+                )
             _validate_alike(current.value_type, new.value_type, (*path, "value"))
         case _ if current != new:
             raise InvalidRequestError(
-                f"Column {'.'.join(path)} is of type {new.name}, and of type {current.name} there."
+                f"Column {'.'.join(path)} is of type {new.name}, but of type {current.name} in "
+                "the table."
             )
 
 

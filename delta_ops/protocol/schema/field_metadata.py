@@ -94,8 +94,8 @@ def column_metadata(metadata: Mapping[Any, Any], path: ColumnPath) -> dict[str, 
             value = converted
         elif key.startswith(_RESERVED):
             raise InvalidRequestError(
-                f"Column {column} has the metadata {key}, of which delta_ops knows nothing that "
-                "data may say; leave it out."
+                f"Column {column} has the metadata {key}, a reserved key that data cannot set; "
+                "leave it out."
             )
         found[key] = value
     return found
@@ -122,5 +122,5 @@ def _decode(value: Any, column: str) -> Any:
         return value.decode("utf-8")
     except UnicodeDecodeError as error:
         raise InvalidRequestError(
-            f"Column {column} has the metadata {value!r}, which is no text of UTF-8; leave it out."
+            f"Column {column} has the metadata {value!r}, which is not valid UTF-8; leave it out."
         ) from error

@@ -81,7 +81,7 @@ def _tokens(text: str) -> list[str]:
     while position < len(stripped):
         token = _TOKEN.match(stripped, position)
         if token is None:
-            raise InvalidRequestError(f"{text!r} is no type of a column")
+            raise InvalidRequestError(f"{text!r} is not a column type")
         tokens.append(token[1])
         position = token.end()
     return tokens
@@ -97,7 +97,7 @@ class _Reader:
 
     def error(self) -> InvalidRequestError:
         return InvalidRequestError(
-            f"{self.text!r} is no type of a column; there are {', '.join(_NAMES)}, "
+            f"{self.text!r} is not a column type; the types are {', '.join(_NAMES)}, "
             "decimal(precision, scale), array<type>, map<type, type>, struct<name: type, ...>"
         )
 
@@ -160,8 +160,8 @@ class _Reader:
         precision, scale = numbers
         if not 0 < precision <= MAX_DECIMAL_PRECISION or scale > precision:
             raise InvalidRequestError(
-                f"{self.text!r}: the precision of a decimal goes from 1 to "
-                f"{MAX_DECIMAL_PRECISION}, and its scale from 0 to the precision"
+                f"{self.text!r}: the precision of a decimal must be between 1 and "
+                f"{MAX_DECIMAL_PRECISION}, and its scale between 0 and the precision"
             )
         return DecimalType(precision, scale)
 

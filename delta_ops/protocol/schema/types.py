@@ -168,7 +168,7 @@ def schema_from_json(text: str) -> StructType:
         raise InvalidRequestError(f"The schema is not JSON ({error}): {text[:200]!r}.") from error
     data_type = _type_from_json(parsed, ())
     if not isinstance(data_type, StructType):
-        raise InvalidRequestError(f"The schema is no struct but {data_type.name}.")
+        raise InvalidRequestError(f"The schema must be a struct and is {data_type.name}.")
     return data_type
 
 
@@ -192,7 +192,9 @@ def find_field(schema: StructType, name: str) -> StructField:
     candidates = schema.fields_by_lower_name.get(name.lower(), ())
     found = [each for each in candidates if each.name == name] or list(candidates)
     if not found:
-        raise UnknownColumnError(f"There is no column {name}; there are {_some_names(schema)}.")
+        raise UnknownColumnError(
+            f"There is no column {name}; the columns are {_some_names(schema)}."
+        )
     if len(found) > 1:
         names = ", ".join(each.name for each in found)
         raise InvalidRequestError(f"Column {name} is ambiguous: it could be any of {names}.")
@@ -225,8 +227,8 @@ def validate_distinct(schema: StructType, table: str) -> None:
             if len(same) > 1:
                 names = " and ".join(repr(".".join((*path, each.name))) for each in same)
                 raise InvalidRequestError(
-                    f"{table} has the columns {names}, of which case cannot tell which one data "
-                    "are for; rename one of them, then write"
+                    f"{table} has the columns {names}, which differ only in case, so it is "
+                    "ambiguous where data belong; rename one of them, then write"
                 )
 
 
@@ -328,12 +330,16 @@ def _type_from_json(value: object, path: tuple[str, ...]) -> DataType:
 
 def _field_from_json(value: object, parent: tuple[str, ...]) -> StructField:
     if not isinstance(value, dict):
-        raise InvalidRequestError(f"{_place(parent)} has a field that is no object: {value!r}.")
+        raise InvalidRequestError(
+            f"{_place(parent)} has a field that is not a JSON object: {value!r}."
+        )
     name: str = _member(value, "name", str, parent)
     path = (*parent, name)
     metadata = value.get("metadata")
     if metadata is not None and not isinstance(metadata, dict):
-        raise InvalidRequestError(f"{_place(path)} has metadata that is no object: {metadata!r}.")
+        raise InvalidRequestError(
+            f"{_place(path)} has metadata that is not a JSON object: {metadata!r}."
+        )
     return StructField(
         name,
         _type_from_json(value.get("type"), path),

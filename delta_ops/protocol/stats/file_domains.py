@@ -258,7 +258,7 @@ def _parse(stats: pa.Array, types: LeafTypes) -> pa.RecordBatch:
     texts = pc.fill_null(stats, "{}")
     # Each text contains at least one object, so equal counts mean one row per text.
     if not pc.all(pc.starts_with(texts, "{")).as_py():
-        raise ValueError("statistics that are no object")
+        raise ValueError("statistics that are not a JSON object")
     lines = pc.binary_join(pa.ListArray.from_arrays([0, len(stats)], texts), "\n")
     parsed = _read_json_lines(lines[0].as_buffer(), schema)
     if len(parsed) != len(stats):

@@ -53,8 +53,8 @@ _CURES: Mapping[DataType, str] = {
     STRING: "give a str",
     BINARY: "give bytes",
     DATE: "give a datetime.date",
-    FLOAT: "give a number that the type has, such as numpy.float32(value)",
-    DOUBLE: "give a number that the type has, such as float(value)",
+    FLOAT: "give a number that the type holds exactly, such as numpy.float32(value)",
+    DOUBLE: "give a number that the type holds exactly, such as float(value)",
     TIMESTAMP: "give a datetime of whole microseconds with a time zone, such as tzinfo=UTC",
     TIMESTAMP_NTZ: "give a datetime of whole microseconds without a time zone",
 }
@@ -225,7 +225,7 @@ class _Taking(NamedTuple):
         pairs = _pairs(value)
         keys = self._all([key for key, _ in pairs], data_type.key_type, f"{path}.key", False)
         if len({_hashable(key) for key in keys}) < len(keys):
-            raise UnfitValueError("a key is given twice; give it once")
+            raise UnfitValueError("a key occurs twice; give it once")
         is_nullable = data_type.value_contains_null
         items = [item for _, item in pairs]
         taken = self._all(items, data_type.value_type, f"{path}.value", is_nullable)
@@ -238,9 +238,11 @@ class _Taking(NamedTuple):
                 field = find_field(data_type, str(name))
             except InvalidRequestError as error:
                 known = ", ".join(each.name for each in data_type.fields)
-                raise UnfitValueError(f"it has no field {name!r}; there are {known}") from error
+                raise UnfitValueError(
+                    f"it has no field {name!r}; the fields are {known}"
+                ) from error
             if field.name in source:
-                raise UnfitValueError(f"field {field.name!r} is given twice; give it once")
+                raise UnfitValueError(f"field {field.name!r} occurs twice; give it once")
             source[field.name] = item
         members = {}
         for field in data_type.fields:

@@ -201,7 +201,7 @@ def decimal_of_type(value: Decimal, data_type: DecimalType) -> Decimal:
 
 
 def _malformed_error(text: str, data_type: DataType) -> InvalidRequestError:
-    return InvalidRequestError(f"Partition value {text!r} is no {data_type.name}.")
+    return InvalidRequestError(f"Partition value {text!r} is not a valid {data_type.name}.")
 
 
 def _escape(name: str) -> str:
@@ -287,8 +287,9 @@ def _decode(value: bytes) -> str:
         return value.decode("utf-8")
     except UnicodeDecodeError as error:
         raise InvalidRequestError(
-            f"{value!r} cannot be a binary partition value: only bytes that are UTF-8 text read "
-            "back alike in every engine. Partition by a text of it, such as its hex digits."
+            f"{value!r} cannot be a binary partition value: only bytes that are valid UTF-8 have "
+            "the same value in every engine. Partition by a string instead, such as its hex "
+            "digits."
         ) from error
 
 
@@ -388,7 +389,9 @@ def _zone(time_zone: str) -> tzinfo:
     try:
         return UTC if time_zone in ("UTC", "Z") else ZoneInfo(time_zone)
     except (ZoneInfoNotFoundError, ValueError, OSError) as error:
-        raise InvalidRequestError(f"{time_zone!r} is no time zone, such as Asia/Tokyo.") from error
+        raise InvalidRequestError(
+            f"{time_zone!r} is not a time zone; give a name such as Asia/Tokyo."
+        ) from error
 
 
 def _split_timestamp(text: str) -> tuple[datetime | None, tzinfo | None]:

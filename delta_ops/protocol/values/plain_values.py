@@ -18,7 +18,7 @@ _PLAIN = frozenset({bool, int, float, Decimal, str, bytes, date, datetime, type(
 _MAX_BYTES = 8
 """Maximum size of numbers that Python supports too."""
 _OTHER = "no type has such values"
-_NO_TIME = "it is no time; give None for null"
+_NO_TIME = "it is not a time; give None for null"
 
 
 class UnfitValueError(ValueError):

@@ -33,7 +33,7 @@ def split_user_info(address: str) -> tuple[str, str | None]:
     scheme, authority, rest = parts.groups()
     if "@" in rest:
         raise InvalidRequestError(
-            "The endpoint of the store has an @ behind its host; write / ? # and @ in a password "
+            "The endpoint of the store has an @ after its host; write / ? # and @ in a password "
             "as %2F %3F %23 and %40, or leave the password out"
         )
     user_info, at, host = authority.rpartition("@")
@@ -50,8 +50,8 @@ def basic_header(user_info: str) -> str:
 def warn_of_unused(store: str, address: str) -> None:
     """Log, once per address, that its user and password are not used."""
     logger.warning(
-        "The user and the password in the %s endpoint %s are not used, since requests are signed; "
-        "leave them out, and give credentials by the options that the store has for them",
+        "The user and the password in the %s endpoint %s are not used, because requests are "
+        "signed; leave them out, and give credentials in the store's own options",
         store,
         address,
     )

@@ -69,9 +69,9 @@ class RemainingOptions:
     def refusal(self, name: str, cure: str = "leave it out") -> InvalidRequestError:
         """The error for an option without a counterpart."""
         return InvalidRequestError(
-            f"{self.uri}: the option {self._outer}{name} has no counterpart in Hadoop's file "
-            f"systems, so that Spark could not honour it; {cure}, or configure {self.root} in the "
-            "session by settings of Hadoop, which count instead of the options"
+            f"{self.uri}: the option {self._outer}{name} has no equivalent in Hadoop's file "
+            f"systems, so Spark cannot apply it; {cure}, or configure {self.root} in the session "
+            "with Hadoop settings, which take precedence over the options"
         )
 
 
@@ -95,7 +95,7 @@ class RemainingSettings:
     def refusal(self, name: str, cure: str) -> InvalidRequestError:
         """The error for a setting without a counterpart."""
         return InvalidRequestError(
-            f"The setting {self._prefix}{name} of Hadoop has no counterpart in the client of the "
+            f"The setting {self._prefix}{name} of Hadoop has no equivalent in the client of the "
             f"store; {cure}"
         )
 
@@ -103,9 +103,7 @@ class RemainingSettings:
         """Reject any remaining setting that does not match the expression `harmless`."""
         for name in self._left:
             if not re.fullmatch(harmless, name):
-                raise self.refusal(
-                    name, "leave it out, or say it by the storage_options that the client has"
-                )
+                raise self.refusal(name, "leave it out, or use the storage_options of the client")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

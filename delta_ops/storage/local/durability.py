@@ -276,7 +276,9 @@ def _sync_files(targets: Sequence[str]) -> None:
         try:
             sync_file(target)
         except FileNotFoundError as error:
-            reason = "it was deleted after it had been written; see who did that, and run again"
+            reason = (
+                "another program deleted it after it was written; find out which, and run again"
+            )
             raise StorageError(target, "made durable", reason) from error
         except OSError as error:
             raise failure_of(target, "made durable")(error) from error

@@ -66,9 +66,9 @@ def way_to_create(root: RemoteRoot, lock: Lock | None) -> Way:
         return way_with_lock(way_without_condition(way), lock)
     address = way.endpoint_of(root.fs).address if way.endpoint_of else ""
     raise UnsupportedStorageError(
-        f"{root.uri} cannot be committed to: the store at {address} does not honour the "
-        "condition that an object must not be there yet, so that two writers could both create the "
-        f"same version. {LOCK_CURE}, or keep the table on a store that honours it."
+        f"{root.uri} cannot be committed to: the store at {address} does not support creating an "
+        "object only if it is absent, so two writers could both create the same version. "
+        f"{LOCK_CURE}, or keep the table on a store that honours it."
     )
 
 
@@ -80,9 +80,9 @@ def uploads_in_parts(way: Way, fs: Any, root: str) -> bool:
 def _way_by_lock(root: RemoteRoot, lock: Lock | None) -> Way:
     if lock is None:
         raise UnsupportedStorageError(
-            f"{root.uri} cannot be committed to: {root.kind} has no way that we know to create a "
-            "file only if it is not there, so that two writers could both create the same "
-            f"version. {LOCK_CURE}, or keep the table on a store that has one."
+            f"{root.uri} cannot be committed to: {root.kind} has no known way to create a file "
+            "only if it is absent, so two writers could both create the same version. "
+            f"{LOCK_CURE}, or keep the table on a store that has one."
         )
     if not can_rename(root.fs):
         raise UnsupportedStorageError(

@@ -243,10 +243,10 @@ class FsspecStorage:
                     rename_into_place(self._fs, full, data)
             else:
                 raise UnsupportedStorageError(
-                    f"{self.locate(path)} cannot be replaced: delta_ops does not know "
-                    f"{self._root.kind} to replace a file at once, so that a reader could see "
-                    "a part of it. Reading works; to write, give a lock (DeltaLog(uri, "
-                    "storage_options, lock=...)), or keep the table on another store."
+                    f"{self.locate(path)} cannot be replaced: {self._root.kind} may not replace a "
+                    "file atomically, so a reader could see a part of it. Reading works; to "
+                    "write, give a lock (DeltaLog(uri, storage_options, lock=...)), or keep the "
+                    "table on another store."
                 )
 
     def persist(self, paths: Iterable[str]) -> None:
@@ -352,7 +352,8 @@ class FsspecStorage:
             gone = delete(self._fs, [self._root.full_path(path) for path in named])
         except Exception as error:  # file systems raise what their libraries raise
             logger.info(
-                "Deleting one by one: %s", describe_error(error, self._opened_fs.storage_options)
+                "Batch delete failed; deleting files one by one: %s",
+                describe_error(error, self._opened_fs.storage_options),
             )
             return paths
         return [path for path in paths if f"{self._root_path}/{path}" not in gone]

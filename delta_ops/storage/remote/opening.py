@@ -93,7 +93,7 @@ def _validate_scheme(address: str, scheme: str) -> None:
         raise MissingDependencyError(f"{redact(address)} needs {message}.") from error
     except ValueError as error:
         raise address_refusal(
-            address, f"fsspec knows no file system {scheme}", "check the scheme"
+            address, f"fsspec has no file system for {scheme}", "check the scheme"
         ) from error
 
 

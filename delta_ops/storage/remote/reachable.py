@@ -58,7 +58,7 @@ def unreachable_reason(address: str, options: Mapping[str, Any]) -> str | None:
         if outcomes and outcomes[0]
         else f"no answer in {_LONGEST_S:.0f} s"
     )
-    return f"nobody can be reached at {host}:{port} ({why}); check the address and the connection"
+    return f"no server answers at {host}:{port} ({why}); check the address and the connection"
 
 
 def _connect(host: str, port: int) -> OSError | None:

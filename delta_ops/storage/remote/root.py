@@ -45,8 +45,8 @@ class RemoteRoot:
         """
         if self.backend.is_misread(validate(path)):
             reason = (
-                f"the client of {self.kind} would reach another object, because it cuts "
-                "the name at its question mark; give the object another name with another program"
+                f"the client of {self.kind} would access another object, because it cuts the name "
+                "at the question mark; rename the object with another program"
             )
             raise StorageError(self.locate(path), "reached", reason)
         return f"{self.path}/{path}"
@@ -111,4 +111,4 @@ def _ms_of(time: object) -> int:
         case str():
             return _ms_of(datetime.fromisoformat(time))
         case _:
-            raise TypeError(f"{type(time).__name__} is no time of modification")
+            raise TypeError(f"{type(time).__name__} is not a modification time")

@@ -137,8 +137,8 @@ def _credentials(remaining: RemainingOptions, container: str, host: str) -> dict
             "fs.azure.account.oauth.provider.type": f"{_OAUTH}.MsiTokenProvider",
         }
     raise InvalidRequestError(
-        f"{remaining.uri}: Hadoop reads nothing of Azure without credentials; give account_key, "
-        f"sas_token, or client_id, client_secret and tenant_id in storage_options, or configure "
+        f"{remaining.uri}: Hadoop cannot read from Azure without credentials; give account_key, "
+        "sas_token, or client_id, client_secret and tenant_id in storage_options, or configure "
         f"fs.azure.account.auth.type.{host} in the session"
     )
 

@@ -119,7 +119,7 @@ def _wait(number: int) -> None:
 
 
 def _busy_error(path: str) -> OSError:
-    text = f"another request to create it is still under way ({os.strerror(errno.EBUSY)})"
+    text = f"another request to create it is still running ({os.strerror(errno.EBUSY)})"
     return OSError(errno.EBUSY, text, path)
 
 

@@ -70,8 +70,8 @@ def _root(uri: str, options: Options, environment: Mapping[str, str]) -> str:  #
     bucket = split_uri(uri)[1].partition("/")[0]
     if _HOST.fullmatch(bucket) is None:
         raise InvalidRequestError(
-            f"{redact(uri)}: Hadoop cannot name the bucket {bucket}, which is no host "
-            "name; use delta_ops.arrow, or a bucket whose name is one"
+            f"{redact(uri)}: Hadoop cannot name the bucket {bucket}, which is not a valid host "
+            "name; use delta_ops.arrow, or a bucket with a valid host name"
         )
     return f"s3a://{bucket}"
 
@@ -214,8 +214,8 @@ def _client_options(uri: str, properties: Options) -> dict[str, Any]:
     settings = RemainingSettings("fs.s3a.", of_all | of_bucket)
     if old := next((name for name in properties if re.match(_OLD_CONNECTORS, name)), None):
         raise InvalidRequestError(
-            f"The setting {old} is of a connector that Hadoop does not have any more; give the one "
-            "of fs.s3a. that stands for it"
+            f"The setting {old} belongs to a connector that Hadoop has removed; use the "
+            "equivalent setting of fs.s3a."
         )
     path_style = settings.take_truth("path.style.access")
     found = {
@@ -250,7 +250,7 @@ def _is_anonymous(settings: RemainingSettings) -> bool | None:
         return True
     for kind in kinds:
         if kind not in _FOUND_BY_ITSELF and kind != "AnonymousAWSCredentialsProvider":
-            raise settings.refusal(name, "give keys, a profile, or what the environment has")
+            raise settings.refusal(name, "give keys or a profile, or set them in the environment")
     return None
 
 
