@@ -148,7 +148,7 @@ def test_a_version_beside_a_snapshot_is_refused(
     read: Callable[..., Any], chosen: dict[str, Any], table: Path
 ) -> None:
     snapshot = DeltaLog(table).snapshot(2)
-    with pytest.raises(InvalidRequestError, match="what is read is a snapshot, of version 2"):
+    with pytest.raises(InvalidRequestError, match="the source is a snapshot of version 2"):
         read(snapshot, **chosen)
 
 

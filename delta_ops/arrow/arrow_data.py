@@ -43,8 +43,8 @@ def reader_of(data: Any) -> pa.RecordBatchReader:
     if isinstance(data, pa.RecordBatchReader):
         if data in _taken:
             raise InvalidRequestError(
-                "the RecordBatchReader was given to an operation before, and can be read once; "
-                "give a new one, or a Table. Nothing was written"
+                "another operation has already used this RecordBatchReader, which can be read "
+                "only once; give a new reader, or a Table. Nothing was written"
             )
         _taken.add(data)
         return data
@@ -62,6 +62,6 @@ def reader_of(data: Any) -> pa.RecordBatchReader:
                 f"({reason}); cast it"
             ) from error
     raise InvalidRequestError(
-        f"data of type {type(data).__name__} is no Arrow data; give a pyarrow Table, RecordBatch "
+        f"data of type {type(data).__name__} is not Arrow data; give a pyarrow Table, RecordBatch "
         "or RecordBatchReader, or an object with __arrow_c_stream__"
     )

@@ -80,8 +80,8 @@ def _validate_alike(found: pa.Schema, source: pa.Schema, table: str) -> None:
     ]
     if shown[0] != shown[1]:
         raise InvalidRequestError(
-            f"{table}: a batch of the data has the columns ({', '.join(shown[0])}), and the schema "
-            f"that they came with says ({', '.join(shown[1])}); give batches of one schema"
+            f"{table}: a batch of the data has the columns ({', '.join(shown[0])}), but the "
+            f"schema of the data has ({', '.join(shown[1])}); give batches with the same schema"
         )
 
 
@@ -158,10 +158,10 @@ _CASTS: Mapping[tuple[str, str], _Cast] = {
 
 _CURES: Mapping[tuple[str, str], str] = {
     ("local time", "instant"): (
-        "say of which zone the times are, with pyarrow.compute.assume_timezone"
+        "set the time zone of the values with pyarrow.compute.assume_timezone"
     ),
     ("instant", "local time"): (
-        "choose the zone whose clock is meant, with pyarrow.compute.local_timestamp"
+        "convert to local time in a time zone with pyarrow.compute.local_timestamp"
     ),
     ("struct without fields", "struct without fields"): (
         "Parquet has no struct without fields; add one, or drop the column"
@@ -197,8 +197,8 @@ def _validate_names(source: Sequence[str], wanted: Sequence[str], prefix: str, t
     twice = [name for name, n in Counter(name.lower() for name in source).items() if n > 1]
     if twice:
         raise InvalidRequestError(
-            f"{table}: column {prefix + twice[0]!r} is in the data twice (case does not count); "
-            "rename or drop one"
+            f"{table}: column {prefix + twice[0]!r} is in the data twice (names ignore case); "
+            "rename or drop one of them"
         )
     known = {name.lower() for name in wanted}
     for name in source:

@@ -83,7 +83,7 @@ class ArrowEngine:
         if isinstance(condition, Expression):
             return condition
         raise InvalidRequestError(
-            f"a condition of a merge is of type {type(condition).__name__}; give a text of SQL, "
+            f"a condition of a merge is of type {type(condition).__name__}; give a SQL string, "
             "such as 'target.id = source.id', or an expression"
         )
 

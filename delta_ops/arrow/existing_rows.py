@@ -57,8 +57,8 @@ def _hold_check(rule: Check, snapshot: Snapshot, definition: TableDefinition) ->
     row = _find_broken_row(snapshot, columns, broken, validate)
     if row is not None:
         raise InvalidRequestError(
-            f"{snapshot.uri}: {rule} ({rule.expression}) is not true for each row that is there, "
-            f"such as {row}; correct or delete these rows first. Nothing was changed"
+            f"{snapshot.uri}: {rule} ({rule.expression}) is not true for all existing rows, such "
+            f"as {row}; correct or delete these rows first. Nothing was changed"
         )
 
 
@@ -72,8 +72,8 @@ def _hold_not_null(rule: NotNull, snapshot: Snapshot, definition: TableDefinitio
     row = _find_broken_row(snapshot, [field.name], broken, validate)
     if row is not None:
         raise InvalidRequestError(
-            f"{snapshot.uri}: column {rule.column} is null in rows that are there, such as {row}; "
-            "fill them or delete them first. Nothing was changed"
+            f"{snapshot.uri}: column {rule.column} is null in existing rows, such as {row}; fill "
+            "in a value or delete these rows first. Nothing was changed"
         )
 
 

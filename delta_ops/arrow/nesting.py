@@ -217,7 +217,7 @@ def entries(array: pa.MapArray) -> pa.ListArray:
 def _keep_codes(array: pa.DictionaryArray) -> pa.DictionaryArray:
     """Return the array unchanged if its decoded texts fit in one array."""
     if not fit_in_array(array):
-        raise pa.ArrowCapacityError("the texts are more than one array holds")
+        raise pa.ArrowCapacityError("the strings are too large for one Arrow array")
     return array
 
 

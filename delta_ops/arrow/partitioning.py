@@ -72,15 +72,15 @@ def validate_new_values(
             continue
         if pa.types.is_floating(values.type) and _holds_any(pc.is_nan(values)):
             raise InvalidRequestError(
-                f"{table}: partition column {name!r} has the value NaN, of which engines disagree "
-                "whether it equals itself; make it null, or leave the row out"
+                f"{table}: partition column {name!r} has the value NaN, and engines disagree on "
+                "whether NaN equals itself; make it null, or leave the row out"
             )
         if _is_text(values.type) and _holds_any(
             pc.equal(values, pa.scalar(HIVE_DEFAULT_PARTITION).cast(values.type))
         ):
             raise InvalidRequestError(
-                f"{table}: partition column {name!r} has the value {HIVE_DEFAULT_PARTITION}, which "
-                "stands for null in the names of directories; make it null, or change it"
+                f"{table}: partition column {name!r} has the value {HIVE_DEFAULT_PARTITION}, "
+                "which means null in directory names; make it null, or change it"
             )
 
 
@@ -159,14 +159,14 @@ def _text(value: Any, field: StructField, table: str) -> str | None:
         text = serialize(value.as_py(), field.data_type)
     except (OverflowError, ValueError) as error:
         raise InvalidRequestError(
-            f"{place} has the value {value.cast(pa.string())}; a partition's years go from 1 to "
-            "9999, change the value or leave the row out"
+            f"{place} has the value {value.cast(pa.string())}; partition values must be in the "
+            "years 1 to 9999, so change the value or leave the row out"
         ) from error
     except InvalidRequestError as error:
         raise InvalidRequestError(f"{place}: {error}") from error
     if text is None and not field.nullable:
         raise InvalidRequestError(
-            f"{place} has an empty value, which a log can only say as null, and the table says NOT "
+            f"{place} has an empty value, which the log stores as null, but the column is NOT "
             "NULL; change it or leave the row out"
         )
     return text

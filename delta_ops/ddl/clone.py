@@ -126,8 +126,8 @@ def _set_properties(transaction: Transaction, properties: Mapping[str, str]) -> 
     transaction.set_properties(properties)
     if ROW_TRACKING.value_in(transaction.metadata.configuration) and not was_tracked:
         raise InvalidRequestError(
-            f"{transaction.log.uri}: {ROW_TRACKING.name} cannot be set by the clone, whose rows "
-            "may have no ids; set it on the source, or on the clone afterwards"
+            f"{transaction.log.uri}: {ROW_TRACKING.name} cannot be set by the clone, because its "
+            "rows may have no ids; set it on the source, or on the clone afterwards"
         )
 
 

@@ -178,19 +178,19 @@ def change_type(transaction: Transaction, column: str, wanted: DataType) -> Alte
     _refuse_type((*path, *inner), current, wanted, table)
     if is_float_partition(definition, path):
         raise InvalidRequestError(
-            f"{table}: column {name_of_path((*path, *inner))} keeps its type: the table is "
-            "partitioned by it, and the texts of its values would mean other numbers. Write the "
-            "table anew with overwrite_schema=True"
+            f"{table}: column {name_of_path((*path, *inner))} cannot change its type: the table "
+            "is partitioned by it, and its stored values would mean other numbers. Overwrite the "
+            "table with overwrite_schema=True"
         )
     if uses := list(uses_in_expressions(definition, path)):
         raise InvalidRequestError(
-            f"{table}: column {name_of_path((*path, *inner))} keeps its type: it is used by "
-            f"{', '.join(uses)}; drop that first"
+            f"{table}: column {name_of_path((*path, *inner))} cannot change its type: it is used "
+            f"by {', '.join(uses)}; drop that first"
         )
     if not TYPE_WIDENING.value_in(definition.metadata.configuration):
         raise InvalidRequestError(
-            f"{table}: types are widened only where the table says so; set "
-            "delta.enableTypeWidening = true first"
+            f"{table}: the table does not allow type widening; set delta.enableTypeWidening = "
+            "true first"
         )
     widened = replace(field, data_type=replace_member(field.data_type, inner, wanted))
     change = SetColumns(
@@ -231,9 +231,7 @@ def set_default(transaction: Transaction, column: str, default: str | None) -> A
             f"{name_of_path(path)} is a field of a struct; only columns have defaults"
         )
     if GENERATION_EXPRESSION in field.metadata or is_identity(field):
-        raise InvalidRequestError(
-            f"column {field.name} makes its values itself, and can have no default"
-        )
+        raise InvalidRequestError(f"column {field.name} is generated, so it can have no default")
     changed = set_metadata_key(field, CURRENT_DEFAULT, default)
     if default is not None:
         validate_defaults(StructType((changed,)), transaction.schema)
@@ -308,7 +306,7 @@ def _plain_name(struct: StructType, name: str) -> str:
 def _position(column: NewColumn, after: str | None) -> dict[str, str]:
     if column.first and after is not None:
         raise InvalidRequestError(
-            f"column {column.name} would come first and after {column.after}; choose one"
+            f"column {column.name} cannot be both first and after {column.after}; choose one"
         )
     if column.first:
         return {"position": "FIRST"}
@@ -320,13 +318,13 @@ def _refuse_type(path: ColumnPath, current: DataType, wanted: DataType, table: s
     name = name_of_path(path)
     if isinstance(current, StructType | ArrayType | MapType):
         raise InvalidRequestError(
-            f"{table}: column {name} is nested; widen what is in it by its own name, such as "
+            f"{table}: column {name} is nested; widen its fields by name, such as "
             f"{name}.{_first_member(current)}"
         )
     if not is_widening(current, wanted):
         raise InvalidRequestError(
-            f"{table}: column {name} of type {current.name} cannot become {wanted.name}: not "
-            "every value is one of that type. Write the table anew with overwrite_schema=True"
+            f"{table}: column {name} of type {current.name} cannot become {wanted.name}: some "
+            "values do not fit that type. Overwrite the table with overwrite_schema=True"
         )
 
 
@@ -354,9 +352,9 @@ def _refuse_member(schema: StructType, path: ColumnPath, table: str) -> None:
 def _require_mapping(definition: TableDefinition, done: str, table: str) -> None:
     if not definition.is_mapped:
         raise InvalidRequestError(
-            f"{table}: columns can be {done} only where the table has column mapping, since its "
-            "files know them by their names; set delta.columnMapping.mode = name first, or write "
-            "the table anew with overwrite_schema=True"
+            f"{table}: columns can be {done} only in a table with column mapping, because files "
+            "store columns by name; set delta.columnMapping.mode = name first, or overwrite the "
+            "table with overwrite_schema=True"
         )
 
 

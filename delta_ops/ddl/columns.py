@@ -45,7 +45,7 @@ def add_columns(
     """
     validate_arguments(add_columns, locals())
     if not columns:
-        raise InvalidRequestError("no column is given; name one to add")
+        raise InvalidRequestError("no column to add was given; name at least one")
     change = partial(column_changes.add, columns=columns)
     return alter(target, change, txn, user_metadata, storage_options, dry_run)
 
@@ -94,7 +94,7 @@ def drop_columns(
     """
     validate_arguments(drop_columns, locals())
     if not columns:
-        raise InvalidRequestError("no column is given; name one to drop")
+        raise InvalidRequestError("no column to drop was given; name at least one")
     change = partial(column_changes.drop, columns=columns)
     return alter(target, change, txn, user_metadata, storage_options, dry_run)
 

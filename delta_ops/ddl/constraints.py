@@ -65,7 +65,7 @@ def add_constraint(
             if there[1] == condition:
                 return None
             raise InvalidRequestError(
-                f"{transaction.log.uri} has the constraint {name} already ({there[1]}); drop it "
+                f"{transaction.log.uri} already has the constraint {name} ({there[1]}); drop it "
                 "first, or choose another name"
             )
         rule = Check(key[len(CONSTRAINTS) :], condition)
@@ -146,7 +146,7 @@ def validate_constraint(transaction: Transaction, rule: Check) -> None:
         if each.path[0].lower() not in known:
             raise InvalidRequestError(
                 f"{transaction.log.uri}: the constraint {name} ({condition}) names the column "
-                f"{each.path[0]}, which is not there; there are "
+                f"{each.path[0]}, which does not exist; the columns are "
                 f"{', '.join(field.name for field in schema.fields)}"
             )
 

@@ -125,7 +125,7 @@ def _validate_name(log: DeltaLog, name: str) -> None:
     if not wanted or name != wanted:
         raise InvalidRequestError(
             f"{log.uri}: to delete this table and all files under it, give its name, {wanted!r}; "
-            f"{name!r} is another one"
+            f"{name!r} is not its name"
         )
 
 
@@ -170,7 +170,7 @@ def _find_or_create_mark(log: DeltaLog, table_id: str | None, clock: Clock) -> C
 
 def _validate_same(log: DeltaLog, found: str | None, wanted: str | None) -> None:
     if found != wanted:
-        raise TableReplacedError(log.uri, "was replaced by another one")
+        raise TableReplacedError(log.uri, "was replaced by another table")
 
 
 def _mark(log: DeltaLog, snapshot: Snapshot, now_ms: int) -> None:
@@ -198,7 +198,7 @@ def _mark(log: DeltaLog, snapshot: Snapshot, now_ms: int) -> None:
         validate_same_table(snapshot)
     except (TableReplacedError, LogCorruptError) as error:  # a new table may end before this commit
         log.storage.delete(f"{log.log_directory}/{commit_name(version)}")
-        raise TableReplacedError(log.uri, "was replaced by another one") from error
+        raise TableReplacedError(log.uri, "was replaced by another table") from error
 
 
 def _measure(log: DeltaLog) -> tuple[int, int]:
@@ -208,7 +208,7 @@ def _measure(log: DeltaLog) -> tuple[int, int]:
         if f"/{own}" in file.path:
             inner = file.path.partition(f"/{own}")[0]
             raise InvalidRequestError(
-                f"{log.uri}: there is another table below it, in {inner}; drop or move that first"
+                f"{log.uri}: it contains another table, in {inner}; drop or move that table first"
             )
         num_files += 1
         size_bytes += file.size

@@ -128,8 +128,8 @@ def _protocol_of_versions(reader: int, writer: int, table: str) -> Protocol:
         if any((each in of_writers) != (each in of_readers) for each in reader_features):
             raise InvalidRequestError(
                 f"{table}: reader version {reader} does not go with writer version {writer}: "
-                f"{', '.join(sorted(reader_features))} is known to one of them only; give 1 with "
-                "2 to 4, or 2 with 5 or 6, or add features by their names"
+                f"{', '.join(sorted(reader_features))} exists in only one of them; give 1 with 2 "
+                "to 4, or 2 with 5 or 6, or add features by their names"
             )
     return requested
 
@@ -165,7 +165,7 @@ def drop_feature(
         )
     if truncate_history and not feature_of(feature).for_readers:
         raise InvalidRequestError(
-            f"{feature} is a feature of writers and leaves nothing in the history; leave "
+            f"{feature} is a writer feature and leaves no traces in the history; leave "
             "truncate_history out"
         )
 
@@ -212,16 +212,16 @@ def _refuse_traces_in_table(transaction: Transaction, feature: str) -> None:
             )
     for trace in DROPPABLE[feature].in_table(snapshot):
         raise InvalidRequestError(
-            f"{table}: the feature {feature} cannot be dropped: on it rests {trace}"
+            f"{table}: the feature {feature} cannot be dropped: {trace} depends on it"
         )
 
 
 def _refuse_traces_in_log(log: DeltaLog, feature: str, *, is_truncated: bool) -> None:
     for trace in DROPPABLE[feature].in_log(log):
         cure = (
-            "the log keeps it until delta.logRetentionDuration is over; run this again then"
+            "run this again after delta.logRetentionDuration, when the log no longer has it"
             if is_truncated
-            else "drop it with truncate_history=True once delta.logRetentionDuration is over"
+            else "after delta.logRetentionDuration, drop it with truncate_history=True"
         )
         raise InvalidRequestError(
             f"{log.uri}: the feature {feature} cannot be dropped yet: the log has {trace}, which "

@@ -54,8 +54,8 @@ def generate_manifest(target: TableOrPlace) -> ManifestResult:
     validate(snapshot.definition, "read", table=snapshot.uri)
     if snapshot.definition.is_mapped:
         raise InvalidRequestError(
-            f"{log.uri}: the columns have other names in the files (delta.columnMapping.mode), "
-            "which a list of files cannot say"
+            f"{log.uri}: the table has column mapping (delta.columnMapping.mode), which a "
+            "manifest cannot express"
         )
     lines = _lines_by_place(snapshot)
     run_parallel(partial(_write, snapshot), lines.items())
@@ -80,8 +80,8 @@ def _lines_by_place(snapshot: Snapshot) -> dict[str, list[str]]:
     for add in snapshot.add_files():
         if add.deletion_vector is not None:
             raise InvalidRequestError(
-                f"{snapshot.uri}: file {add.path} has rows that are deleted by a deletion vector, "
-                "which a list of files cannot say; write such files anew first"
+                f"{snapshot.uri}: file {add.path} has a deletion vector, which a manifest cannot "
+                "express; purge deletion vectors first"
             )
         directory = hive_directory(columns, add.partition_values) if columns else ""
         place = "/".join(filter(None, (MANIFESTS, directory, "manifest")))

@@ -38,7 +38,7 @@ def set_properties(
     """
     validate_arguments(set_properties, locals())
     if not properties:
-        raise InvalidRequestError("no property is given; name one to set or to remove")
+        raise InvalidRequestError("no property was given; name at least one to set or remove")
 
     def change(transaction: Transaction) -> Alteration | None:
         before = (transaction.metadata, transaction.definition.protocol)

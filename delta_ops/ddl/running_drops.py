@@ -92,7 +92,7 @@ def validate_claim(storage: Storage, claim: Claim) -> None:
         raise TableBusyError(
             storage.uri,
             f"{by} took over while this call was still running",
-            "This call stopped and left the rest to it. Look which files are there",
+            "This call stopped and left the rest to the other call. Check which files still exist",
         )
 
 
@@ -154,7 +154,7 @@ def _load(storage: Storage, number: int) -> Claim | None:
 def _busy_error(storage: Storage, other: Claim | None) -> TableBusyError:
     if other is None:
         reason = "another call of drop_table has ended just now"
-        return TableBusyError(storage.uri, reason, "Look whether there is still a table")
+        return TableBusyError(storage.uri, reason, "Check whether the table still exists")
     return TableBusyError(
         storage.uri,
         f"{_describe(other)} has not ended",

@@ -123,14 +123,14 @@ def validate_checkpoint(
     if protocol is None or metadata is None:
         missing = "metaData" if protocol else "protocol"
         raise LogCorruptError(
-            table, checksum.path, f"the checkpoint that it goes with has no {missing}"
+            table, checksum.path, f"the checkpoint of its version has no {missing}"
         )
     for what, value, found in differences(taken, protocol, metadata):
         raise LogCorruptError(
             table,
             checksum.path,
-            f"it says that {what} is {value}, and by the checkpoint it is {found}; one of them is "
-            "damaged: compare with a backup, and delete this file if the checkpoint is right",
+            f"its {what} is {value}, but the checkpoint's is {found}; one of them is damaged: "
+            "compare with a backup, and delete this file if the checkpoint is right",
         )
 
 

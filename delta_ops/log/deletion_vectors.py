@@ -61,8 +61,8 @@ def load_deletion_vector(
         return decode_stored(_content(files, path, vector), vector)
     except FileNotFoundError as error:
         reason = (
-            f"has a deletion vector that is gone ({place}); restore it from a backup: without it, "
-            "deleted rows would come back"
+            f"has a deletion vector that is missing ({place}); restore it from a backup: without "
+            "it, deleted rows would come back"
         )
         raise DataFileError(files.uri, version, file, reason) from error
     except (MalformedVectorError, LogPathError, InvalidRequestError) as error:
@@ -121,7 +121,7 @@ def _content(files: TableFiles, path: str, vector: DeletionVector) -> bytes:
     except StorageError as error:
         # For a truncated file, a store only reports a failed read.
         if storage.stat(place).size < end:
-            raise MalformedVectorError("its file ends before it does") from error
+            raise MalformedVectorError("its file is too short") from error
         raise
     return content
 

@@ -169,7 +169,7 @@ def snapshot_of(
         return log_of(source).snapshot(version, timestamp)
     if version is not None or timestamp is not None:
         raise InvalidRequestError(
-            f"{source.uri}: what is read is a snapshot, of version {source.version}; give its "
-            "table instead, or leave version and timestamp out"
+            f"{source.uri}: the source is a snapshot of version {source.version}; give its table "
+            "instead, or leave version and timestamp out"
         )
     return source

@@ -115,7 +115,7 @@ def hint_from_json(data: bytes) -> dict[str, Any]:
 def _refuse_duplicates(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     found = dict(pairs)
     if len(found) < len(pairs):
-        raise ValueError("a name is there twice")
+        raise ValueError("a name occurs twice")
     return found
 
 

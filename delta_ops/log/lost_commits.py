@@ -41,10 +41,10 @@ class LostCommit:
     def advice(self) -> str:
         """The problem and its cure, in one sentence."""
         return (
-            f"run again what committed version {self.version} as transaction {self.txn_id}, unless "
-            f"it was taken back on purpose: {self.standing_txn_id} stands there, and its changes "
-            f"are not in the table; then delete {checksum_name(self.version)} from the log, which "
-            "is of the lost commit"
+            f"rerun the operation that committed version {self.version} as transaction "
+            f"{self.txn_id}, unless it was undone on purpose: the log has {self.standing_txn_id} "
+            "as that version, so the changes of the lost commit are not in the table. Then "
+            f"delete {checksum_name(self.version)} from the log, which belongs to the lost commit"
         )
 
 

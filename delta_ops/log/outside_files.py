@@ -57,7 +57,7 @@ class OutsideFiles:
         if not isinstance(rule, Mapping) and rule not in ("read", "refuse"):
             raise InvalidRequestError(
                 'outside is "read", "refuse", or storage options by prefix, such as '
-                '{"s3://other/": {}}; it is none of them'
+                '{"s3://other/": {}}, and is none of these'
             )
         self._rule = rule
         self._storage_options = dict(storage_options or {})
@@ -123,8 +123,8 @@ class OutsideFiles:
             raise _refusal(
                 path,
                 table,
-                "it names no file of a disk of this machine or of a store; read it with the engine "
-                "that put it there",
+                "it is not a path on a local disk or in an object store; read it with the engine "
+                "that wrote it",
             )
         prefix = max(
             (each for each in self._by_prefix if place.startswith(each)), key=len, default=None
@@ -134,8 +134,8 @@ class OutsideFiles:
             raise _refusal(
                 path,
                 table,
-                "the table does not lie there, and whoever writes its log could choose any place; "
-                "if this one is right give its prefix with storage options, such as "
+                "it is outside the table's location, and a writer of the log could choose any "
+                "location; if this one is right, give its prefix with storage options, such as "
                 f'outside={{"{redact(split[0]).rstrip("/")}/": {{}}}}',
             )
         return _Place(*split, prefix, options)
@@ -181,19 +181,19 @@ def _options_by_prefix(rule: Mapping[str, Mapping[str, Any]]) -> dict[str, Mappi
         # Messages show neither value, because both may contain credentials.
         if not isinstance(prefix, str) or not is_absolute(prefix):
             raise InvalidRequestError(
-                "a prefix of files outside of a table is no URI and no absolute path; write it "
-                'as "s3://other/" or "/lake/"'
+                "a prefix of files outside of a table must be a URI or an absolute path; write "
+                'it as "s3://other/" or "/lake/"'
             )
         if not isinstance(options, Mapping):
             raise InvalidRequestError(
-                f"the storage options of the prefix {redact(prefix)} are no mapping; write them "
-                f'as {{"{redact(prefix)}": {{"key": ...}}}}'
+                f"the storage options of the prefix {redact(prefix)} are not a mapping; write "
+                f'them as {{"{redact(prefix)}": {{"key": ...}}}}'
             )
         try:
             place = place_of(prefix)
         except ValueError as error:
             raise InvalidRequestError(
-                "a prefix of files outside of a table climbs out of its store; write it without .."
+                "a prefix of files outside of a table must not contain .."
             ) from error
         found[place.rstrip("/") + "/"] = dict(options)
     return found

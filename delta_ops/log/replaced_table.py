@@ -28,8 +28,8 @@ def validate_not_replaced(table: str, known: TableMark, found: TableMark) -> Non
     if found.id != known.id:
         raise TableReplacedError(
             table,
-            f"at version {known.version} is no longer there: its id was {known.id}, and "
-            f"that of the table in its place is {found.id}",
+            f"at version {known.version} was replaced: its id was {known.id}, and the current "
+            f"table has the id {found.id}",
         )
     if found.version == known.version and _path(found.newest) != _path(known.newest):
         # A clean-up never deletes the latest version's commit, so only its checkpoint was left.
@@ -39,7 +39,7 @@ def validate_not_replaced(table: str, known: TableMark, found: TableMark) -> Non
     if found.version < known.version:
         raise TableReplacedError(
             table,
-            f"was at version {known.version}, and what stands there ends at version "
+            f"was at version {known.version}, and the current table ends at version "
             f"{found.version}",
         )
 

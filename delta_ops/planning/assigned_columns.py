@@ -49,8 +49,8 @@ def assigned_values(clause: Clause, target_alias: str, wanted: StructType) -> di
     for path in values:
         if len(path) > 1 and clause.action == "insert":
             raise InvalidRequestError(
-                f"{name_of_path(path)} is a field of column {path[0]}, and a new row is given "
-                f"whole columns; give {path[0]} a struct with its fields"
+                f"{name_of_path(path)} is a field of column {path[0]}, and an insert sets only "
+                f"whole columns; set {path[0]} to a struct with its fields"
             )
     return values
 
@@ -71,10 +71,10 @@ def values_by_path(
     by_path: dict[ColumnPath, Any] = {}
     for name, value in values.items():
         if not isinstance(name, str):
-            raise InvalidRequestError(f"{name!r} is no name of a column; give a text")
+            raise InvalidRequestError(f"{name!r} is not a column name; give a string")
         path = _path_of_name(name, alias, wanted)
         if path in by_path:
-            raise InvalidRequestError(f"Column {name} is given a value twice; give it once.")
+            raise InvalidRequestError(f"Column {name} is set twice; set it once.")
         by_path[path] = value
     return by_path
 

@@ -80,8 +80,8 @@ def whole_values(
             shorter = min(len(spelled), len(other))
             if spelled[:shorter] == other[:shorter]:
                 raise InvalidRequestError(
-                    f"{table}: column {name_of_path(spelled[:shorter])} is given a value twice "
-                    "(case does not count); give it once, as a whole or by its fields"
+                    f"{table}: column {name_of_path(spelled[:shorter])} is set twice (names "
+                    "ignore case); set it once, as a whole or by its fields"
                 )
         assigned[spelled] = value
 

@@ -243,7 +243,8 @@ class ChangeFeed:
         raise LogCorruptError(
             self.end.uri,
             f"version {version}",
-            f"it removes {path} without partitionValues, and that file was not there before",
+            f"it removes {path} without partitionValues, and the version before does not have "
+            "that file",
         )
 
     def _validate(self, number: int, metadata: Metadata) -> None:
@@ -256,7 +257,7 @@ class ChangeFeed:
         if is_mapped(metadata) and not self.definition.is_mapped:
             raise InvalidRequestError(
                 f"{uri}: the changes of version {number} cannot be read with those of version "
-                f"{self.shape.version}: column mapping was given up in between; end before that "
+                f"{self.shape.version}: column mapping was removed in between; end before that "
                 "version, or begin with it"
             )
         schema = schema_from_json(metadata.schema_string)
@@ -272,8 +273,8 @@ class ChangeFeed:
             if gone.name.lower() in self.shape.schema.fields_by_lower_name:
                 raise InvalidRequestError(
                     f"{uri}: the changes of version {number} cannot be read with those of version "
-                    f"{self.shape.version}: column {gone.name} was dropped, and another one has "
-                    "its name; end before the commit that dropped it, or begin after it"
+                    f"{self.shape.version}: column {gone.name} was dropped, and another column "
+                    "has its name; end before the commit that dropped it, or begin after it"
                 )
 
 
@@ -336,7 +337,8 @@ def _range(latest: Snapshot, request: ChangesRequest) -> tuple[int, int]:
         )
     if last < first and not _is_pause(start_timestamp, end_timestamp):
         raise InvalidRequestError(
-            f"{latest.uri}: the changes from version {first} to version {last} are no range"
+            f"{latest.uri}: the first version {first} is after the last version {last}; give "
+            "versions in order"
         )
     return first, last
 
@@ -355,13 +357,14 @@ def _validate_names(shape: Snapshot) -> None:
     for each in _OF_CHANGES:
         if each.name in taken:
             raise InvalidRequestError(
-                f"{shape.uri} has a column {each.name}, which is a name of the change data feed; "
-                "copy it to a new column, and drop it"
+                f"{shape.uri} has a column {each.name}, a name that the change data feed "
+                "reserves; copy the column to a new one, and drop it"
             )
         if each.name in in_files:
             raise InvalidRequestError(
-                f"{shape.uri} has a column {in_files[each.name]} that is {each.name} in its files, "
-                "which is a name of the change data feed; copy it to a new column, and drop it"
+                f"{shape.uri} has a column {in_files[each.name]} that is {each.name} in its "
+                "files, a name that the change data feed reserves; copy the column to a new one, "
+                "and drop it"
             )
 
 

@@ -52,8 +52,8 @@ class MergeColumns:
             side, rest = self._side_of(path, sides)
             if side not in sides:
                 raise InvalidRequestError(
-                    f"Column {'.'.join(path)} is of the {side}, of which there is no row here; "
-                    f"name columns of the {sides[0]} only"
+                    f"Column {'.'.join(path)} belongs to the {side}, which has no row in this "
+                    f"clause; use columns of the {sides[0]} only"
                 )
             found = locate(rest, self.target if side == TARGET else self.source)
             if side == SOURCE and found.path[0] in self.unusable:
@@ -137,9 +137,9 @@ def split_condition(predicate: Expression, columns: MergeColumns, now_ms: int) -
         if keys := [key for key in found if key is not None]:
             return SplitCondition(keys, join_conjuncts(others), operator == "<=>")
     raise InvalidRequestError(
-        f"The predicate {predicate.text!r} of a merge has no equality of a column of the target "
-        f"with one of the source, as in {columns.target_alias}.id = {columns.source_alias}.id, "
-        "that must be true beside whatever else; add one"
+        f"The predicate {predicate.text!r} of a mergehas no equality between a target column and "
+        f"a source column, as in {columns.target_alias}.id = {columns.source_alias}.id, combined "
+        "with other conditions by AND; add one"
     )
 
 
@@ -177,9 +177,9 @@ def _texts_of_partitions(definition: TableDefinition) -> frozenset[str]:
 def unmatchable_message(key: str) -> str:
     """Return the error text for inserted rows with an empty key."""
     return (
-        f"the source has rows whose {key} is empty, which partition column {key!r} holds as null, "
-        "or as spaces if it is a CHAR: they meet no row, so that each merge would add them again; "
-        "fill the key, or leave the rows out"
+        f"the source has rows with an empty {key}, which partition column {key!r} stores as null "
+        "(as spaces if it is CHAR): such rows never match, so each merge would insert them "
+        "again; fill in the key, or leave the rows out"
     )
 
 

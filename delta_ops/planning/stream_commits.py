@@ -101,7 +101,7 @@ def find_change_of_columns(
         shape: The version whose columns the stream has.
     """
     if metadata.id != shape.metadata.id:
-        reason = f"was replaced by another one in version {version}, of the id {metadata.id}"
+        reason = f"was replaced by a table with the id {metadata.id} in version {version}"
         return TableReplacedError(
             shape.uri, reason, "The stream has read everything before that version."
         )
@@ -109,10 +109,10 @@ def find_change_of_columns(
         return _find_unreadable(version, metadata, shape)
     if _columns_of(metadata) != _columns_of(shape.metadata):
         return InvalidRequestError(
-            f"{shape.uri}: version {version} changes the table's columns, and this stream has "
-            f"those of version {shape.version}. It has read everything before that version: make "
-            "the streaming DataFrame anew and start the query from its checkpoint, and it goes on "
-            "with the new columns"
+            f"{shape.uri}: version {version} changes the table's columns, but this stream uses "
+            f"the columns of version {shape.version}. It has read everything before the change: "
+            "create the streaming DataFrame again and restart the query from its checkpoint to "
+            "continue with the new columns"
         )
     return None
 
@@ -169,19 +169,19 @@ def _find_change_of_rows(
     if not len(removes) or rules.ignore_changes or rules.skip_change_commits:
         return None
     path, version = removes["path"][0].as_py(), commit.version
-    done = f"{commit.operation or 'nobody says by what'}; {path} is one of the files"
+    done = f"{commit.operation or 'unknown operation'}; {path} is one of the files"
     if len(_changing(commit.adds)):
         return InvalidRequestError(
             f"{table}: version {version} changes rows ({done}), which a stream of rows cannot "
-            "tell; pass over such versions with skip_change_commits=True, read the changes with "
-            "read_change_feed=True, or begin anew with another checkpoint"
+            "represent; skip such versions with skip_change_commits=True, read the changes with "
+            "read_change_feed=True, or start again with another checkpoint"
         )
     if rules.ignore_deletes:
         return None
     return InvalidRequestError(
-        f"{table}: version {version} deletes rows ({done}), which a stream of rows cannot tell; "
-        "pass over such versions with ignore_deletes=True, read the changes with "
-        "read_change_feed=True, or begin anew with another checkpoint"
+        f"{table}: version {version} deletes rows ({done}), which a stream of rows cannot "
+        "represent; skip such versions with ignore_deletes=True, read the changes with "
+        "read_change_feed=True, or start again with another checkpoint"
     )
 
 
@@ -203,14 +203,14 @@ def _find_unreadable(
         )
 
     if is_mapped(metadata) and not definition.is_mapped:
-        return refuse("column mapping was given up in between")
+        return refuse("column mapping was removed in between")
     schema = schema_from_json(metadata.schema_string)
     for path, was, becomes in unreadable_columns(schema, definition.schema, key):
         return refuse(f"column {path} was {was.name} and is {becomes.name}")
     if _partition_keys(metadata, schema, key) != _partition_keys(
         shape.metadata, definition.schema, key
     ):
-        return refuse("the table was partitioned in another way")
+        return refuse("the partition columns changed")
     return None
 
 

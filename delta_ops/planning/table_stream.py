@@ -168,9 +168,9 @@ class TableStream:
             return
         if next(self._commits_from(place.version)).seen.is_whole:
             raise InvalidRequestError(
-                f"{self.log.uri}: the checkpoint stands in the middle of version {place.version}, "
-                "whose changes are read together; begin anew with starting_version="
-                f"{place.version} and another checkpoint"
+                f"{self.log.uri}: the checkpoint is in the middle of version {place.version}, but "
+                "the changes of a version are read together; start again with "
+                f"starting_version={place.version} and another checkpoint"
             )
 
     def _is_wanted(self, path: str) -> bool:
@@ -183,9 +183,9 @@ class TableStream:
         if offset.table_id == self.shape.metadata.id:
             return offset
         raise InvalidRequestError(
-            f"{self.log.uri} has the id {self.shape.metadata.id}, and the checkpoint is of a query "
-            f"that read the table of the id {offset.table_id}; give each table a "
-            "checkpoint_location of its own"
+            f"{self.log.uri} has the id {self.shape.metadata.id}, but the checkpoint belongs to a "
+            f"query on the table with the id {offset.table_id}; give each table its own "
+            "checkpoint_location"
         )
 
     def _beginning(self) -> StreamOffset:
@@ -311,8 +311,10 @@ class TableStream:
         if latest is None:
             return blocked_commit(version, TableNotFoundError(self.log.uri))
         if latest < version - 1:
-            reason = f"had a version {version - 1} that was read, and its latest one is {latest}"
-            consequence = "It was put back; begin anew with another checkpoint."
+            reason = (
+                f"is at version {latest}, but this stream has already read version {version - 1}"
+            )
+            consequence = "The table was rolled back; start again with another checkpoint."
             return blocked_commit(version, TableReplacedError(self.log.uri, reason, consequence))
         if latest == version - 1:
             return None
@@ -320,12 +322,12 @@ class TableStream:
 
     def _cleaned_up(self, version: int) -> VersionNotFoundError:
         left = min((v for v in self._listing.commits if v > version), default=None)
-        rest = "no later commit is left" if left is None else f"the next one left is {left}"
+        rest = "no later commit remains" if left is None else f"the next remaining commit is {left}"
         return VersionNotFoundError(
             self.log.uri,
             f"version {version}",
-            f"its commit was cleaned up before this stream had read it, and {rest}; begin anew "
-            "with another checkpoint, and keep the log longer by delta.logRetentionDuration",
+            f"its commit was cleaned up before this stream read it, and {rest}; start again with "
+            "another checkpoint, and raise delta.logRetentionDuration to keep the log longer",
         )
 
 

@@ -55,7 +55,7 @@ def validate_names(
         for field in struct.fields:
             if folded[field.name.lower()] > 1:
                 raise InvalidRequestError(
-                    f"column {field.name!r} stands there twice (case does not count); rename one"
+                    f"column {field.name!r} occurs twice (names ignore case); rename one of them"
                 )
             if not field.name:
                 raise InvalidRequestError("a column has no name; give it one")
@@ -96,28 +96,30 @@ def _validate_partitioning(schema: StructType, partition_by: Sequence[str]) -> N
             )
         if by_name[name] == VARIANT:
             raise InvalidRequestError(
-                f"partition column {name!r} is a variant, of which no path can tell the value; "
-                "partition by a column taken out of it"
+                f"partition column {name!r} is a variant, which cannot be a partition value; "
+                "partition by a column extracted from it"
             )
     if len(set(partition_by)) < len(partition_by):
         raise InvalidRequestError("a partition column is named twice")
     if len(partition_by) == len(by_name):
-        raise InvalidRequestError("every column is a partition column; leave one for the files")
+        raise InvalidRequestError(
+            "every column is a partition column; keep at least one other column"
+        )
 
 
 def _fault_of_type(data_type: DataType, *, is_column: bool) -> str:
     """The reason why a file cannot hold a type; "" if it can."""
     if isinstance(data_type, MapType) and VARIANT in _types(data_type.key_type):
-        return (
-            "a map whose keys hold variants, which cannot be compared; take another type for the "
-            "keys"
-        )
+        return "a map with variants in its keys, which cannot be compared; use another key type"
     if data_type == NO_COLUMNS:
-        return "a struct without fields, which Parquet has not; add one, or leave out the column"
+        return (
+            "a struct without fields, which Parquet does not support; add a field, or leave the "
+            "column out"
+        )
     if is_column and levels(data_type) > MAX_LEVELS:
         return (
             f"nested too deeply: a file would have more than {MAX_LEVELS} levels, two for each "
-            "array or map and one for each struct, and readers would refuse it"
+            "array or map and one for each struct, which readers reject"
         )
     return ""
 

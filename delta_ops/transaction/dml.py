@@ -209,7 +209,7 @@ def _validate_feed_is_complete(transaction: Transaction) -> None:
     has_others = bool(transaction.draft.new_files) or transaction.draft.removes_rows
     if has_others and transaction.definition.has_change_feed:
         raise InvalidRequestError(
-            f"{transaction.log.uri}: this commit adds or removes rows already, which the change "
-            "data feed would miss beside rows that are changed; commit them one after the other. "
+            f"{transaction.log.uri}: this commit already adds or removes rows, which the change "
+            "data feed would not record together with changed rows; make separate commits. "
             "Nothing was written"
         )

@@ -41,7 +41,7 @@ def txn_of(txn: Txn | tuple[str, int]) -> Txn:
         case (str() as app_id, version) if app_id and type(version) is int and _is_long(version):
             return txn if isinstance(txn, Txn) else Txn(app_id=app_id, version=version)
     raise InvalidRequestError(
-        f"txn {pair!r} is no txn; give an application id (a text) and a version (a whole number "
+        f"{pair!r} is not a txn; give an application id (a string) and a version (a whole number "
         "that fits 64 bits)"
     )
 

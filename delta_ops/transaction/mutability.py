@@ -31,8 +31,8 @@ def validate_changeable(definition: TableDefinition, table: str, verb: str) -> N
     """
     if definition.properties.append_only:
         raise InvalidRequestError(
-            f"{table} is append-only (delta.appendOnly = true), so that no row can be {verb}; "
-            "append instead, or unset the property"
+            f"{table} is append-only (delta.appendOnly = true), so no row can be {verb}; append "
+            "instead, or unset the property"
         )
 
 
@@ -48,8 +48,9 @@ def validate_assigned(names: Iterable[str], schema: StructType, table: str) -> N
     for name in names:
         if is_identity(find_field(schema, name)):
             raise InvalidRequestError(
-                f"{table}: {name} is an identity column, whose value a row keeps; leave it out of "
-                "what is updated (except_cols of a merge), or delete the row and insert another"
+                f"{table}: {name} is an identity column, whose values cannot be updated; leave it "
+                "out of the update (with except_cols in a merge), or delete the row and insert "
+                "another"
             )
 
 
@@ -65,8 +66,8 @@ def validate_whole(source: DataType, field: StructField, table: str) -> None:
     """
     for path in _missing_fields(source, field.data_type, field.name):
         raise InvalidRequestError(
-            f"{table}: new values of column {field.name} lack the field {path}, which rows that "
-            "are there would lose; give all fields, as NULL one that shall be null"
+            f"{table}: new values of column {field.name} lack the field {path}, which existing "
+            "rows would lose; give all fields, with NULL for a field that should be null"
         )
 
 

@@ -62,7 +62,7 @@ def validate_reads(before: Transaction, again: Transaction) -> None:
     for version in range(first.version + 1, last.version + 1):
         commit = _commit_of(before, version)
         if commit is None:
-            reason = "the log was cleaned up since, so that nobody can tell what was changed"
+            reason = "the log was cleaned up since then, so the changes in between are unknown"
             raise CommitConflictError(before.log.uri, version, reason)
         if conflict := find_conflict(commit, footprint, first, earlier):
             raise conflict_error(conflict, before.log.uri)

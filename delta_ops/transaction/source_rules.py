@@ -42,8 +42,8 @@ def key_rule(keys: Sequence[str], rows: str, partition_columns: Sequence[str]) -
     return SourceRule(
         predicate=all_of(Column((key,)).is_not_null() for key in keys),
         message=(
-            f"{rows} has rows whose {' or '.join(keys)} is null{is_empty}, which meet no row, so "
-            "that each merge would add them again; fill the keys, or leave the rows out"
+            f"{rows} has rows whose {' or '.join(keys)} is null{is_empty}: such rows never match, "
+            "so each merge would insert them again; fill in the keys, or leave the rows out"
         ),
         filled=filled,
     )

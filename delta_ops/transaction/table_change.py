@@ -256,7 +256,7 @@ def _replaced_table(before: TableDefinition, change: DefineTable) -> TableDefini
 def _new_metadata(change: DefineTable, configuration: Mapping[str, str]) -> Metadata:
     for what, text in (("name", change.name), ("description", change.description)):
         if not isinstance(text, str | None):
-            raise InvalidRequestError(f"the table's {what} is {text!r}; give a text or None")
+            raise InvalidRequestError(f"the table's {what} is {text!r}; give a string or None")
     return Metadata(
         id=str(uuid.uuid4()),
         name=change.name,
@@ -284,8 +284,8 @@ def _set_properties(before: TableDefinition, change: SetProperties, table: str) 
     for name, value in requested.properties.items():
         if value is not None and name.lower().startswith(CONSTRAINTS):
             raise InvalidRequestError(
-                f"{table}: {name} would be a constraint that nobody has held against "
-                "the rows that are there; add it with an engine that checks them"
+                f"{table}: {name} would be a constraint that was not checked against the existing "
+                "rows; add it with an engine that checks them"
             )
     configuration = _set_values({**before.metadata.configuration, **requested.properties})
     features = features_of_properties(_set_values(requested.properties))
@@ -355,8 +355,8 @@ def _overwritten(before: TableDefinition, change: OverwriteColumns, table: str) 
 def _partition_column(schema: StructType, name: str, table: str) -> str:
     if name.lower() not in schema.fields_by_lower_name:
         raise InvalidRequestError(
-            f"{table} is partitioned by {name}, which the data do not have; say with partition_by "
-            "how the table shall be partitioned, [] for not at all"
+            f"{table} is partitioned by {name}, which the data do not have; give the new "
+            "partition columns with partition_by, or [] for none"
         )
     return name_of_column(find_field(schema, name).name)
 
@@ -376,8 +376,8 @@ def _validate_constraints(schema: StructType, before: TableDefinition, table: st
         for each in used:
             if each.path[0].lower() not in schema.fields_by_lower_name:
                 raise InvalidRequestError(
-                    f"{table}: the data have no column {each.path[0]}, which is used by "
-                    f"{rule} ({rule.expression}); give it, or drop the constraint first"
+                    f"{table}: the data have no column {each.path[0]}, which is used by {rule} "
+                    f"({rule.expression}); include it in the data, or drop the constraint first"
                 )
 
 

@@ -90,8 +90,8 @@ def begin(
         snapshot = log.snapshot_if_exists()
     elif (snapshot.uri, snapshot.log_directory) != (log.uri, log.log_directory):
         raise InvalidRequestError(
-            f"{log.uri}: the snapshot given is of the log in {snapshot.log_directory} of "
-            f"{snapshot.uri}; give one of this log"
+            f"{log.uri}: the snapshot belongs to the log in {snapshot.log_directory} of "
+            f"{snapshot.uri}; give a snapshot of this log"
         )
     if snapshot is not None:
         validate(snapshot.definition, operation, table=log.uri, engine=None)
@@ -225,7 +225,7 @@ class Transaction:
             InvalidRequestError: The table exists, or the definition is invalid.
         """
         if self.snapshot is not None:
-            raise InvalidRequestError(f"{self.log.uri} is a table already; append or overwrite")
+            raise InvalidRequestError(f"{self.log.uri} is already a table; append or overwrite")
         self.draft.definition = None
         change = DefineTable(
             schema=schema,

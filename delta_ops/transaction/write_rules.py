@@ -53,15 +53,15 @@ def validate_staged(staged: Staged, definition: TableDefinition, *, table: str) 
             )
         if definition.is_mapped and _names_in_files(columns[field.name]) != _names_in_files(field):
             raise InvalidRequestError(
-                f"{table}: column {field.name!r} is another one since the files were written, with "
-                "another name in files; write the rows again"
+                f"{table}: column {field.name!r} was replaced after the files were written; write "
+                "the rows again"
             )
     missing = sorted(str(rule) for rule in definition.row_rules if rule not in staged.row_rules)
     # Rearranged rows come from the table, so they keep its rules already.
     if missing and any(add.data_change for add in staged.adds):
         raise InvalidRequestError(
-            f"{table} demands {', '.join(missing)}, which the engine that wrote the files "
-            "did not check; write with an engine that does"
+            f"{table} requires {', '.join(missing)}, which the engine that wrote the files does "
+            "not support; write with an engine that does"
         )
 
 
@@ -146,9 +146,8 @@ def validate_row_ids(snapshot: Snapshot) -> None:
     live = snapshot.stream_live(["baseRowId"])
     if any(each["baseRowId"].null_count for each in live):
         raise InvalidRequestError(
-            f"{snapshot.uri} has rows without ids, so that they cannot be tracked; add the "
-            "feature rowTracking, rewrite the files (an overwrite of all rows), and set "
-            "delta.enableRowTracking then"
+            f"{snapshot.uri} has rows without row ids; add the feature rowTracking, rewrite the "
+            "files (an overwrite of all rows), and then set delta.enableRowTracking"
         )
 
 
@@ -178,8 +177,8 @@ def validate_balance(
     before, after = num_rows(rearranged), num_rows(added)
     if before is not None and after is not None and before != after:
         raise InvalidRequestError(
-            f"{table}: the commit says that it only rearranges rows (dataChange false), but it "
-            f"removes files of {before} rows and adds files of {after}; nothing was committed"
+            f"{table}: the commit has dataChange false, so it must keep all rows, but it removes "
+            f"files of {before} rows and adds files of {after}; nothing was committed"
         )
 
 
@@ -202,7 +201,8 @@ def _validate_twice_named(files: Sequence[FileAction], paths: Sequence[str], tab
     for path, actions in by_path.items():
         if not _is_one_change(actions):
             raise InvalidRequestError(
-                f"{table}: file {path} is in the commit twice; one commit can say one thing of it"
+                f"{table}: file {path} is in the commit twice; a commit can have one action for "
+                "each file"
             )
 
 

@@ -90,7 +90,7 @@ def test_a_row_for_which_the_predicate_is_null_survives_an_overwrite(tmp_path: P
 def test_rows_outside_of_what_is_replaced_are_refused_and_nothing_is_left(tmp_path: Path) -> None:
     da.write(tmp_path, ROWS, partition_by=["p"])
     before = sorted(tmp_path.rglob("*"))
-    with pytest.raises(InvalidRequestError, match="is not true, which would be added outside"):
+    with pytest.raises(InvalidRequestError, match="is not true, so they are outside"):
         da.write(tmp_path, ROWS, mode="overwrite", replace_where=col("p") == "a")
     assert [p for p in sorted(tmp_path.rglob("*")) if p.is_file()] == [
         p for p in before if p.is_file()
@@ -106,7 +106,7 @@ def test_a_row_that_is_stored_outside_of_what_is_replaced_is_refused(
     data = pa.table({"id": [1], "p": [empty]})
     da.write(tmp_path, data, partition_by=["p"] if is_partition else None)
     if is_partition:
-        with pytest.raises(InvalidRequestError, match="is not true, which would be added outside"):
+        with pytest.raises(InvalidRequestError, match="is not true, so they are outside"):
             da.write(tmp_path, data, mode="overwrite", replace_where=col("p") == empty)
         nulls = pa.table({"id": [2], "p": pa.array([None], data["p"].type)})
         da.write(tmp_path, nulls, mode="overwrite", replace_where=col("p").is_null())
@@ -155,7 +155,7 @@ def test_staging_needs_a_table(tmp_path: Path) -> None:
     [
         pytest.param(pa.table({"id": [1], "q": ["x"]}), "no column 'q'", id="an unknown column"),
         pytest.param(pa.table({"id": ["x"]}), "column 'id' is int64", id="a value that won't fit"),
-        pytest.param([{"id": 1}], "is no Arrow data", id="no Arrow data"),
+        pytest.param([{"id": 1}], "is not Arrow data", id="no Arrow data"),
     ],
 )
 def test_data_that_do_not_fit_are_refused(tmp_path: Path, data: Any, problem: str) -> None:

@@ -229,7 +229,7 @@ def test_what_does_not_fit_a_table_is_refused_before_a_file_is_written(
             lambda t: ddl.create_table(
                 t, StructType((StructField("m", MapType(VARIANT, LONG, True)),))
             ),
-            "'m' is a map whose keys hold variants",
+            "'m' is a map with variants in its keys",
             id="variants as keys",
         ),
         pytest.param(
@@ -244,7 +244,7 @@ def test_what_does_not_fit_a_table_is_refused_before_a_file_is_written(
                     )
                 ),
             ),
-            "'m' is a map whose keys hold variants",
+            "'m' is a map with variants in its keys",
             id="variants inside of keys",
         ),
     ],

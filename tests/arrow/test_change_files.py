@@ -222,7 +222,7 @@ def test_all_row_changes_of_a_commit_are_recorded(tmp_path: Path) -> None:
     transaction = begin(DeltaLog(tmp_path))
     assert transaction.snapshot
     transaction.remove(list(transaction.snapshot.add_files())[:1])
-    with pytest.raises(InvalidRequestError, match="one after the other"):
+    with pytest.raises(InvalidRequestError, match="separate commits"):
         da.write(transaction, data(9), "overwrite", replace_where=col("id") == 9)
 
 

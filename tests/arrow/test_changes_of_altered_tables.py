@@ -130,7 +130,7 @@ def test_a_column_that_is_called_in_files_like_one_of_the_feed_is_refused(tmp_pa
 def test_mapping_that_was_dropped_is_refused(tmp_path: Path) -> None:
     log = create(tmp_path, MAPPED, [], BY_NAME, ("p",))
     commit(log, 1, [metadata(PLAIN, ("p",), FEED)])
-    with pytest.raises(InvalidRequestError, match=r"version 0 cannot .* mapping was given up"):
+    with pytest.raises(InvalidRequestError, match=r"version 0 cannot .* mapping was removed"):
         da.read_changes(log, 0)
     assert da.read_changes(log, 1).read_all().num_rows == 0
     assert da.read_changes(log, 0, 0).read_all().num_rows == 0

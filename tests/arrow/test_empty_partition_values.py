@@ -114,7 +114,7 @@ def test_replace_where_sees_null(tmp_path: Path, replaced: Any, *, is_taken: boo
     da.write(partitioned(tmp_path), EMPTY_AND_FILLED)
     new = pa.table({"id": [9], "p": [""]})
     if not is_taken:
-        with pytest.raises(InvalidRequestError, match="is not true, which would be added outside"):
+        with pytest.raises(InvalidRequestError, match="is not true, so they are outside"):
             da.write(tmp_path, new, "overwrite", replace_where=replaced)
         return
     for _ in range(2):
@@ -195,7 +195,7 @@ def test_a_merge_never_inserts_a_row_that_its_own_key_would_not_meet(
     merge = da.merge(tmp_path, source, condition).when_matched_update_all()
     with pytest.raises(InvalidRequestError, match="rows whose p is empty, which partition col"):
         merge.when_not_matched_insert_all().execute()
-    with pytest.raises(InvalidRequestError, match="each merge would add them again"):
+    with pytest.raises(InvalidRequestError, match="each merge would insert them again"):
         merge.when_not_matched_insert({"p": "source.p"}).execute()
     assert files_under(tmp_path) == before
     assert merge.when_not_matched_insert_all("source.id > 5").execute().version is None

@@ -228,9 +228,13 @@ ID = "target.id = source.id"
         (
             ID,
             lambda m: m.when_not_matched_insert({"id": parse_expression("target.id")}),
-            "no row here",
+            "no row in this clause",
         ),
-        (ID, lambda m: m.when_not_matched_by_source_delete("source.id = 1"), "no row here"),
+        (
+            ID,
+            lambda m: m.when_not_matched_by_source_delete("source.id = 1"),
+            "no row in this clause",
+        ),
         (ID, lambda m: m.when_matched_update_all(except_cols=["nope"]), "no column nope"),
     ],
 )

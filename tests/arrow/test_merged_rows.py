@@ -240,7 +240,7 @@ def check_merge(
         try:
             expected = model(before, sources, on, clauses)
         except AmbiguousError:
-            with pytest.raises(InvalidRequestError, match="rows of the source"):
+            with pytest.raises(InvalidRequestError, match="source rows"):
                 merge.execute()
             assert DeltaLog(root).snapshot().version == version
             return

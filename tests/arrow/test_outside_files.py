@@ -167,7 +167,7 @@ def test_a_vector_that_is_gone_brings_no_row_back(tmp_path: Path) -> None:
     clone = make_clone(tmp_path)
     (vector,) = (tmp_path / "source").glob("q r/*.bin")
     vector.unlink()
-    with pytest.raises(DataFileError, match=f"deletion vector that is gone.*{vector.name}"):
+    with pytest.raises(DataFileError, match=f"deletion vector that is missing.*{vector.name}"):
         da.to_table(clone)
 
 
@@ -194,7 +194,7 @@ def test_a_refused_vector_is_named_too(tmp_path: Path) -> None:
     commit(source, 1, [tombstone(add, 1, data_change=True), replace(add, deletion_vector=vector)])
     with pytest.raises(OutsideFileError, match="/nowhere/v"):
         da.to_table(DeltaLog(source.uri, outside="refuse"))
-    with pytest.raises(DataFileError, match="deletion vector that is gone"):
+    with pytest.raises(DataFileError, match="deletion vector that is missing"):
         da.to_table(DeltaLog(source.uri))
 
 

@@ -85,7 +85,7 @@ def test_rows_are_those_of_the_same_done_in_plain_python(
             source_keys = [comparable(each) for each in of_source]
             met = {each for each in source_keys if each is not None and each in there}
             if action == "update" and any(source_keys.count(each) > 1 for each in met):
-                with pytest.raises(InvalidRequestError, match=r"meets \d rows of the source"):
+                with pytest.raises(InvalidRequestError, match=r"matches \d source rows"):
                     call.execute()
                 return
             call.execute()
@@ -114,7 +114,7 @@ def test_conditions_decide_about_many_pairs(tmp_path: Path) -> None:
     merge.when_not_matched_by_source_delete().execute()
     assert da.to_table(tmp_path).sort_by("v").equals(source)
     later = da.merge(tmp_path, source, "target.k = source.k AND target.v <> source.v")
-    with pytest.raises(InvalidRequestError, match="meets 1999 rows of the source"):
+    with pytest.raises(InvalidRequestError, match="matches 1999 source rows"):
         later.when_matched_update_all().execute()
 
 

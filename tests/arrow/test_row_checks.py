@@ -95,7 +95,7 @@ def test_a_null_in_a_partitioned_table_is_refused(tmp_path: Path, by_column: boo
     schema = pa.schema([pa.field(name, pa.int64(), nullable=False) for name in ("id", "p")])
     da.write(tmp_path, schema.empty_table(), partition_by=["p"])
     data = pa.table({"id": [1, 1 if by_column else None], "p": [1, None if by_column else 1]})
-    with pytest.raises(InvalidRequestError, match="has a null, and the table says NOT NULL"):
+    with pytest.raises(InvalidRequestError, match="has a null, but is NOT NULL"):
         da.write(tmp_path, data)
     assert not list(tmp_path.rglob("*.parquet"))
 

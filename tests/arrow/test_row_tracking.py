@@ -202,7 +202,7 @@ def test_a_table_that_only_counts_keeps_no_ids(tmp_path: Path) -> None:
 
 def test_rows_without_ids_are_not_tracked(tmp_path: Path) -> None:
     da.write(tmp_path, data(1))
-    with pytest.raises(InvalidRequestError, match="rows without ids"):
+    with pytest.raises(InvalidRequestError, match="rows without row ids"):
         set_properties(tmp_path, TRACKED)
     set_properties(tmp_path, {"delta.feature.rowTracking": "supported"})
     da.write(tmp_path, data(1, 2), "overwrite")

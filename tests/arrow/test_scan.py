@@ -73,7 +73,7 @@ def test_what_a_file_says_of_a_partition_column_leaves_out_no_row(
 )
 def test_a_column_that_is_selected_twice_is_refused(tmp_path: Path, columns: list[str]) -> None:
     da.write(tmp_path, pa.table({"a": [1], "s": [{"x": 1, "y": 2}]}))
-    with pytest.raises(InvalidRequestError, match="is asked for twice; name it once"):
+    with pytest.raises(InvalidRequestError, match="is selected twice; name it once"):
         da.to_table(DeltaLog(tmp_path), columns)
 
 

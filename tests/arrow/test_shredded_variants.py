@@ -364,7 +364,7 @@ def test_a_field_with_two_columns_is_refused(tmp_path: Path) -> None:
     typed = pa.StructArray.from_arrays([one, one], names=["a", "a"])
     metadata = pa.array([dictionary(["a"])])
     stored = pa.StructArray.from_arrays([metadata, typed], names=["metadata", "typed_value"])
-    with pytest.raises(DataFileError, match="two fields of one name"):
+    with pytest.raises(DataFileError, match="two fields with the same name"):
         read(tmp_path, stored)
 
 
@@ -373,7 +373,7 @@ def test_a_part_that_is_there_twice_is_refused(tmp_path: Path) -> None:
     fields = [pa.field(name, pa.binary(), nullable=False) for name in names]
     parts = [pa.array([NO_NAMES]), pa.array([NULL]), pa.array([INT])]
     stored = pa.StructArray.from_arrays(parts, fields=fields)
-    with pytest.raises(DataFileError, match="two parts of one name"):
+    with pytest.raises(DataFileError, match="two parts with the same name"):
         read(tmp_path, stored)
 
 

@@ -14,7 +14,7 @@ from delta_ops.errors import CommitConflictError, InvalidRequestError
 from delta_ops.events import CommitAttempted
 
 ROWS = pa.table({"id": [1, 2, 3], "v": [5, 5, 5]})
-TAKEN = "the RecordBatchReader was given to an operation before"
+TAKEN = "another operation has already used this RecordBatchReader"
 
 
 def test_a_merge_that_is_run_again_does_not_delete_by_a_source_without_rows(tmp_path: Path) -> None:

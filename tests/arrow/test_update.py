@@ -145,7 +145,7 @@ def test_python_values_are_taken_as_they_are(tmp_path: Path) -> None:
     ("argument", "message"),
     [
         ({"nope": 1}, "no column nope"),
-        ({"id": 1, "ID": 2}, "a value twice"),
+        ({"id": 1, "ID": 2}, "set twice"),
         ({"id": b"x"}, "cannot hold b'x'"),
         ({"id": lit("x")}, "is int64 in the table and string"),
         ({"p": "Anna"}, "no column Anna"),
@@ -156,7 +156,7 @@ def test_python_values_are_taken_as_they_are(tmp_path: Path) -> None:
         ({"id": parse_expression("id * 9223372036854775807")}, "overflow"),
         ({"id": parse_expression("id / 0")}, "divide by zero"),
         ({"id": parse_expression("nope")}, "no column nope"),
-        ({}, "no column is given a value"),
+        ({}, "no column gets a value"),
         ({1: 2}, "not a column"),
     ],
 )

@@ -168,5 +168,5 @@ def test_the_log_can_record_the_end_of_a_killed_vacuum(
     printed = failed(run(command, tmp_path, *rest, "--timeout", "0.1"))
     done = output(command, tmp_path, *rest, "--vacuum-was-killed")
 
-    assert "leaves a vacuum without its end" in printed
+    assert "records the start of a vacuum without its end" in printed
     assert done["version"] == 6

@@ -65,7 +65,7 @@ def history(root: Path, version: int) -> list[str | None]:
         ("id", 'length("s.x")', "may be read as a column"),
         ("id", "abs(-1)", "needs the Spark engine"),
         ("id", "1.5", "id"),
-        ("n", "1", "makes its values itself"),
+        ("n", "1", "is generated"),
     ],
 )
 def test_a_default_that_does_not_fit_is_refused(

@@ -142,7 +142,7 @@ def broken(
             broken(delete_a_live_file),
             "append",
             "broken[0:] append[0:]",
-            "which is not there",
+            "which does not exist",
             id="a file",
         ),
         pytest.param(
@@ -227,7 +227,7 @@ def test_a_broken_operation_is_found(
             broken(careless_restore, restored),
             "vacuum",
             "two changes of turn",
-            "which is not there",
+            "which does not exist",
             ("stat p=a/", "create _delta_log/00000000000000000007.json", "delete_many p=a/"),
             marks=pytest.mark.full,
             id="a restore that looks which files are there, and a vacuum",

@@ -245,7 +245,7 @@ def test_the_table_says_which_kind(
     [
         pytest.param(
             lambda log: write_checkpoint(log.snapshot(), now_ms=0, part_rows=2),
-            "must not have checkpoints of many parts",
+            "must not have multi-part checkpoints",
             id="parts of a table with the feature",
         ),
         pytest.param(

@@ -71,7 +71,7 @@ def test_files_that_are_listed_and_never_there_are_an_error(tmp_path: Path) -> N
             commit_file(tmp_path, 2).unlink()
 
     log = DeltaLog("", storage=CountingStorage(open_storage(tmp_path), on_call))
-    with pytest.raises(LogCorruptError, match="cannot be found when they are read"):
+    with pytest.raises(LogCorruptError, match="listed files are missing when they are read"):
         log.snapshot()
 
 

@@ -190,9 +190,9 @@ METADATA = {**json_body(metadata(id="1" * 36)), "configuration": [], "format": N
         pytest.param(
             field_as("remove", "path", None, pa.string()), "remove has no path", id="no remove path"
         ),
-        pytest.param(field_twice("add", "path"), "add.path is there twice", id="two paths"),
+        pytest.param(field_twice("add", "path"), "add.path occurs twice", id="two paths"),
         pytest.param(
-            lambda t: t.append_column("add", t["add"]), "add is there twice", id="two add columns"
+            lambda t: t.append_column("add", t["add"]), "add occurs twice", id="two add columns"
         ),
         pytest.param(
             lambda t: t.drop_columns(["protocol"]), "there is no protocol", id="no protocol"
@@ -218,12 +218,12 @@ METADATA = {**json_body(metadata(id="1" * 36)), "configuration": [], "format": N
         ),
         pytest.param(
             with_column("sidecar", {"path": "gone.parquet", "sizeInBytes": 5}),
-            "gone.parquet: this file of the checkpoint is gone",
+            "gone.parquet: this checkpoint file is missing",
             id="a sidecar that is gone",
         ),
         pytest.param(
             with_column("sidecar", {"path": "..", "sizeInBytes": 5}),
-            "no file's name",
+            "not a file name",
             id="a sidecar that is a directory",
         ),
     ],

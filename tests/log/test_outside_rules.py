@@ -79,9 +79,9 @@ def test_a_prefix_admits_what_is_below_it(prefix: str, path: str, admitted: bool
 @pytest.mark.parametrize(
     ("rule", "reason"),
     [
-        pytest.param("ignore", "it is none of them", id="an unknown word"),
+        pytest.param("ignore", "and is none of these", id="an unknown word"),
         pytest.param(None, "outside is of type NoneType", id="nothing"),
-        pytest.param({"lake": {}}, "no absolute path", id="a relative path"),
+        pytest.param({"lake": {}}, "an absolute path", id="a relative path"),
         pytest.param(
             {"https://u:secret@h?sig=secret": 1}, "are no mapping", id="options that are none"
         ),

@@ -394,7 +394,7 @@ def test_maintenance_leaves_a_lost_commit_to_a_person(tmp_path: Path) -> None:
     log = of_files(tmp_path)
     replace_commit(log, commit_to_be_lost(log))
     (row,) = maintain_fleet([log])
-    assert [each for each in row.left if "run again what committed version 1" in each]
+    assert [each for each in row.left if "rerun the operation that committed version 1" in each]
 
 
 def test_few_of_the_removed_files_are_looked_for_by_name(tmp_path: Path) -> None:

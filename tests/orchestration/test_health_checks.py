@@ -89,7 +89,7 @@ def test_a_commit_that_was_lost_is_an_error(tmp_path: Path, instance: dg.Dagster
     lost = evaluations(instance, ref)["lost_commits"]
     assert (lost.passed, lost.severity) == (False, dg.AssetCheckSeverity.ERROR)
     assert lost.metadata["delta/value"].value == "2"
-    assert "run again what committed version 2" in (lost.description or "")
+    assert "rerun the operation that committed version 2" in (lost.description or "")
 
 
 def test_one_check_can_run_alone(tmp_path: Path, instance: dg.DagsterInstance) -> None:

@@ -143,7 +143,7 @@ def test_an_output_may_change_the_columns(
     ("metadata", "message"),
     [
         ({"delta/mode": "upsert"}, "delta/mode 'upsert'; choose append, overwrite, merge, error"),
-        ({"delta/mode": "append", "delta/overwrite_schema": True}, "goes with mode='overwrite'"),
+        ({"delta/mode": "append", "delta/overwrite_schema": True}, "needs mode='overwrite'"),
         ({"delta/merge_schema": "true"}, "merge_schema 'true', of type str"),
     ],
 )
@@ -167,7 +167,7 @@ def test_a_commit_that_was_lost_is_a_warning_of_the_next_run(
     replace_commit(DeltaLog(tmp_path / "numbers"), 1)
     after = dg.materialize([numbers], instance=instance, resources=io(tmp_path))
     assert not warnings_of(lost, instance)
-    assert "run again what committed version 1" in "".join(warnings_of(after, instance))
+    assert "rerun the operation that committed version 1" in "".join(warnings_of(after, instance))
 
 
 def warnings_of(result: dg.ExecuteInProcessResult, instance: dg.DagsterInstance) -> list[str]:

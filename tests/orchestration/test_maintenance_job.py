@@ -91,7 +91,7 @@ def test_a_commit_that_was_lost_is_a_warning_of_the_next_maintenance(
     result = job.execute_in_process(instance=instance, run_config=maintenance_config(["busy"]))
     entries = instance.all_logs(result.run_id)
     warnings = [entry.user_message for entry in entries if entry.level == logging.WARNING]
-    assert "run again what committed version 4" in "".join(warnings)
+    assert "rerun the operation that committed version 4" in "".join(warnings)
 
 
 def test_a_run_reports_that_another_run_is_at_work_on_its_table(

@@ -98,9 +98,9 @@ def test_a_merge_of_fields_is_that_of_delta_spark(
 @pytest.mark.parametrize(
     ("updates", "message"),
     [
-        ({"s.a": "1", "s": "NULL"}, "column s is given a value twice"),
-        ({"s.b": "NULL", "s.b.c": "'x'"}, "column s.b is given a value twice"),
-        ({"s.a": "1", "S.A": "2"}, "column s.a is given a value twice"),
+        ({"s.a": "1", "s": "NULL"}, "column s is set twice"),
+        ({"s.b": "NULL", "s.b.c": "'x'"}, "column s.b is set twice"),
+        ({"s.a": "1", "S.A": "2"}, "column s.a is set twice"),
         ({"s.nope": "1"}, "no column nope"),
         ({"id.x": "1"}, "has no field x"),
         ({"s.a": "'x'"}, "cast it"),
@@ -115,5 +115,5 @@ def test_fields_that_cannot_be_assigned_are_refused(
     with pytest.raises(InvalidRequestError, match=message):
         ds.update(spark, table, updates)
     insert = da.merge(table, SOURCE, "target.id = source.id")
-    with pytest.raises(InvalidRequestError, match="a new row is given whole columns"):
+    with pytest.raises(InvalidRequestError, match="an insert sets only whole columns"):
         insert.when_not_matched_insert({"s.a": "1"}).execute()

@@ -244,13 +244,13 @@ def test_older_rows_are_read_with_the_columns_of_today_if_they_can_be(
 def test_older_rows_that_were_partitioned_in_another_way_are_refused(tmp_path: Path) -> None:
     parted = metadata(partition_columns=("p",))
     stream = stream_of(tmp_path, [parted, add("a")], [metadata()], starting_version=0)
-    with pytest.raises(InvalidRequestError, match="partitioned in another way"):
+    with pytest.raises(InvalidRequestError, match="partition columns changed"):
         stream.end_after(None)
 
 
 def test_the_checkpoint_of_another_table_is_refused(tmp_path: Path) -> None:
     stream = stream_of(tmp_path, [add("a")])
-    with pytest.raises(InvalidRequestError, match="read the table of the id other"):
+    with pytest.raises(InvalidRequestError, match="on the table with the id other"):
         stream.end_after(StreamOffset(table_id="other", version=0))
 
 
@@ -258,7 +258,9 @@ def test_a_table_that_takes_the_place_of_another_one_ends_the_stream(tmp_path: P
     stream = stream_of(tmp_path, [add("a")], starting_version=0)
     create_commit(stream.log.storage, stream.log.log_directory, 1, [metadata(id="new")])
     end = stream.end_after(None)
-    with pytest.raises(TableReplacedError, match="replaced by another one in version 1"):
+    with pytest.raises(
+        TableReplacedError, match=r"replaced by a table with the id .* in version 1"
+    ):
         stream.end_after(end)
 
 
@@ -268,14 +270,14 @@ def test_commits_that_were_cleaned_up_before_they_were_read_are_missed(tmp_path:
     create_checkpoint(stream.log)
     for version in (0, 1):
         (tmp_path / "_delta_log" / f"{version:020}.json").unlink()
-    with pytest.raises(VersionNotFoundError, match="cleaned up before this stream had read it"):
+    with pytest.raises(VersionNotFoundError, match="cleaned up before this stream read it"):
         stream.end_after(start)
 
 
 def test_a_version_that_was_read_and_is_gone_ends_the_stream(tmp_path: Path) -> None:
     stream = stream_of(tmp_path, [add("a")])
     start = StreamOffset(table_id=stream.shape.metadata.id, version=5)
-    with pytest.raises(TableReplacedError, match="had a version 4 that was read"):
+    with pytest.raises(TableReplacedError, match="already read version 4"):
         stream.end_after(start)
 
 

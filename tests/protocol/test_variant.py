@@ -240,7 +240,7 @@ def test_bytes_that_are_no_value_are_refused(value: bytes, reason: str) -> None:
 
 def test_an_object_cannot_have_a_name_twice_by_two_ids() -> None:
     names = field_names(dictionary(["a", "a"]))
-    with pytest.raises(ValueError, match="two fields of one name"):
+    with pytest.raises(ValueError, match="two fields with the same name"):
         valid_value(b"\x02\x02\x00\x01\x00\x01\x02\x00\x00", names)
 
 

@@ -349,7 +349,7 @@ def test_the_sessions_own_format_may_be_delta(tmp_path: Path, delta: SparkSessio
         pytest.param({"partitionOverwriteMode": "x"}, "static or dynamic", id="no such mode"),
         pytest.param(
             {"partitionOverwriteMode": "dynamic", "replaceWhere": "id = 1"},
-            "both say which rows",
+            "both choose the rows",
             id="two that contradict each other",
         ),
     ],

@@ -266,7 +266,7 @@ def test_ranges_in_which_the_feed_was_off_or_a_type_changed_are_refused(
         ds.read_changes(spark, log, 3)
     commit(log, 5, [metadata(MAPPED, ("p",), {**FEED, "delta.columnMapping.mode": "name"})])
     commit(log, 6, [metadata(changed, ("p",), FEED)])
-    with pytest.raises(InvalidRequestError, match="column mapping was given up"):
+    with pytest.raises(InvalidRequestError, match="column mapping was removed"):
         ds.read_changes(spark, log, 5)
 
 
@@ -279,7 +279,7 @@ def test_a_vector_or_a_file_of_unknown_size_that_is_gone_is_named(
     log = table_of(tmp_path, [add], [remove(add), replace(add, deletion_vector=vector)])
     commit(log, 3, [unsized])
     (tmp_path / "deletion_vector_00000000-0000-0000-0000-000000000000.bin").unlink()
-    with pytest.raises(DataFileError, match="has a deletion vector that is gone"):
+    with pytest.raises(DataFileError, match="has a deletion vector that is missing"):
         ds.read_changes(spark, log, 2)
     (tmp_path / "x").unlink()
     with pytest.raises(DataFileError, match="data file x is gone"):

@@ -163,7 +163,7 @@ def refuses(run: Callable[[], object], path: Path, message: str) -> None:
         pytest.param({"v": "max(v)"}, "more than one row", id="an aggregate"),
         pytest.param({"v": "explode(array(1, 2))"}, "makes several", id="several rows"),
         pytest.param({"v": object()}, "cannot hold", id="no value"),
-        pytest.param({}, "no column is given", id="nothing"),
+        pytest.param({}, "no column gets a value", id="nothing"),
         pytest.param({"twice": 1}, "twice", id="a generated column"),
     ],
 )

@@ -82,7 +82,7 @@ def test_a_vector_that_is_gone_is_an_error_before_any_row(
         tmp_path, made_tables.NUMBERS, [replace(add, deletion_vector=vector)], partition_by=("p",)
     )
     vector_file(tmp_path).unlink()
-    with pytest.raises(DataFileError, match="has a deletion vector that is gone"):
+    with pytest.raises(DataFileError, match="has a deletion vector that is missing"):
         ds.read(spark, log)
 
 

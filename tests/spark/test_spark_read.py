@@ -118,7 +118,7 @@ def test_a_version_is_read_by_its_number_or_its_time(
     at = datetime.fromtimestamp(times[1] / 1000, UTC)
     assert {row.id for row in ds.read(spark, tmp_path, version=1).collect()} == {0, 1}
     assert {row.id for row in ds.read(spark, str(tmp_path), timestamp=at).collect()} == {0, 1}
-    with pytest.raises(InvalidRequestError, match="what is read is a snapshot, of version 2"):
+    with pytest.raises(InvalidRequestError, match="the source is a snapshot of version 2"):
         ds.read(spark, DeltaLog(tmp_path).snapshot(), version=1)
     with pytest.raises(InvalidRequestError, match="read: version is '1', of type str"):
         ds.read(spark, tmp_path, version="1")  # type: ignore[arg-type]
@@ -129,7 +129,7 @@ def test_a_column_that_is_selected_twice_is_refused(
     tmp_path: Path, spark: SparkSession, columns: list[str]
 ) -> None:
     da.write(tmp_path, ROWS)
-    with pytest.raises(InvalidRequestError, match="is asked for twice; name it once"):
+    with pytest.raises(InvalidRequestError, match="is selected twice; name it once"):
         ds.read(spark, tmp_path, columns)
 
 

@@ -234,7 +234,7 @@ def by_letter(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> 
             "needs the feature timestampNtz that the table's protocol does not have",
         ),
         ("id, p", {"partition_by": ["id"]}, "is partitioned by p, not by id"),
-        ("id, p", {"overwrite_schema": True}, "overwrite_schema goes with mode='overwrite'"),
+        ("id, p", {"overwrite_schema": True}, "overwrite_schema needs mode='overwrite'"),
     ],
 )
 def test_what_cannot_be_done_is_one_sentence(

@@ -194,7 +194,7 @@ def test_the_checkpoint_of_another_table_is_refused(spark: SparkSession, tmp_pat
     for name in ("t", "u"):
         append(tmp_path / name, 0, 0)
     read_available(ds.read_stream(spark, tmp_path / "t"), tmp_path / "c")
-    with pytest.raises(StreamingQueryException, match="read the table of the id"):
+    with pytest.raises(StreamingQueryException, match="on the table with the id"):
         read_available(ds.read_stream(spark, tmp_path / "u"), tmp_path / "c")
 
 

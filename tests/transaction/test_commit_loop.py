@@ -210,7 +210,7 @@ def test_attempts_are_limited(tmp_path: Path) -> None:
     slow = prepared(log, "slow.parquet")
     for i in range(3):
         prepared(log, f"{i}.parquet").commit(operation="WRITE")
-    with pytest.raises(CommitConflictError, match="2 attempts were lost"):
+    with pytest.raises(CommitConflictError, match="2 attempts failed"):
         slow.commit(operation="WRITE", max_attempts=2)
 
 
@@ -218,7 +218,7 @@ def test_the_time_for_attempts_is_limited(tmp_path: Path) -> None:
     log, _ = table(tmp_path)
     slow = prepared(log, "slow.parquet")
     prepared(log, "fast.parquet").commit(operation="WRITE")
-    with pytest.raises(CommitConflictError, match="1 attempts were lost"):
+    with pytest.raises(CommitConflictError, match="1 attempts failed"):
         slow.commit(operation="WRITE", timeout=timedelta(0))
     assert live_paths(log) == {"old.parquet", "fast.parquet"}
 

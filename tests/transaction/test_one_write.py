@@ -122,7 +122,7 @@ def test_a_snapshot_from_before_a_clean_up_commits_nothing_below_it(tmp_path: Pa
 def test_a_snapshot_of_another_table_is_refused(tmp_path: Path) -> None:
     for name in ("a", "b"):
         da.write(tmp_path / name, pa.table({"id": [0]}))
-    with pytest.raises(InvalidRequestError, match="give one of this log"):
+    with pytest.raises(InvalidRequestError, match="give a snapshot of this log"):
         begin(tmp_path / "a", snapshot=DeltaLog(tmp_path / "b").snapshot())
 
 

@@ -92,8 +92,8 @@ def test_a_commit_to_a_table_that_was_deleted_leaves_nothing(log: DeltaLog) -> N
 @pytest.mark.parametrize(
     ("moment", "consequence"),
     [
-        pytest.param("before", "Version 1 of what stands there holds this commit", id="before"),
-        pytest.param("after", "committed as version 1 went with it", id="after"),
+        pytest.param("before", "Version 1 of the current table is this commit", id="before"),
+        pytest.param("after", "commit of version 1 was deleted with it", id="after"),
     ],
 )
 def test_a_table_replaced_at_the_moment_of_a_commit_is_reported(
@@ -238,6 +238,6 @@ def test_a_table_that_is_replaced_just_after_its_first_commit_is_reported(tmp_pa
         shutil.rmtree(tmp_path)
         da.write(tmp_path, pa.table({"other": ["x"]}))
 
-    with pytest.raises(TableReplacedError, match="was deleted since, or another one made"):
+    with pytest.raises(TableReplacedError, match="was deleted or replaced since then"):
         da.write(tmp_path, pa.table({"id": [1]}), hooks=[make_again])
     assert da.to_table(tmp_path).to_pylist() == [{"other": "x"}]

@@ -365,12 +365,16 @@ BOTH_SCHEMAS = {"merge_schema": True, "overwrite_schema": True}
         ("upsert", {}, "mode 'upsert' is unknown; choose append, overwrite, error, ignore"),
         ("overwrite", {"partition_overwrite_mode": "some"}, "'some' is unknown; choose static or"),
         ("append", WHERE, "replace_where goes with mode='overwrite', not with 'append'"),
-        ("error", DYNAMIC, "partition_overwrite_mode='dynamic' goes with mode='overwrite'"),
-        ("append", {"overwrite_schema": True}, "overwrite_schema goes with mode='overwrite'"),
-        ("overwrite", {**WHERE, **DYNAMIC}, "both say which rows are replaced; leave one out"),
+        ("error", DYNAMIC, "partition_overwrite_mode='dynamic' needs mode='overwrite'"),
+        ("append", {"overwrite_schema": True}, "overwrite_schema needs mode='overwrite'"),
+        (
+            "overwrite",
+            {**WHERE, **DYNAMIC},
+            "both choose the rows to replace; leave one of them out",
+        ),
         ("overwrite", {**WHERE, "overwrite_schema": True}, "the whole table, and replace_where a"),
         ("overwrite", {**DYNAMIC, "overwrite_schema": True}, "the whole table, and partition_over"),
-        ("overwrite", BOTH_SCHEMAS, "merge_schema keeps the table's columns, and overwrite_schema"),
+        ("overwrite", BOTH_SCHEMAS, "merge_schema keeps the table's columns, but overwrite_schema"),
         ("overwrite", {"partition_by": ["id"]}, "is partitioned by p, not by id; leave"),
         ("append", {"merge_schema": "yes"}, "merge_schema is 'yes', of type str; give True or"),
         ("overwrite", {"replace_where": col("z") == 1, "merge_schema": True}, "no column z"),
@@ -428,7 +432,7 @@ def test_a_constraint_of_a_new_table_is_visible_to_other_writers(tmp_path: Path)
 
 def test_a_constraint_is_not_set_on_rows_that_nobody_looked_at(tmp_path: Path) -> None:
     da.write(tmp_path, data(-1))
-    with pytest.raises(InvalidRequestError, match="held against the rows that are there"):
+    with pytest.raises(InvalidRequestError, match="checked against the existing rows"):
         begin(tmp_path).set_properties({"delta.constraints.positive": "id > 0"})
 
 

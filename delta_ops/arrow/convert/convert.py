@@ -88,13 +88,13 @@ def convert(
         return CommitResult(version=None, already_committed=False, attempts=0, ignored=True)
     partitions = find_partitions(_list_files(log), log.uri)
     if not partitions.files:
-        raise InvalidRequestError(f"{log.uri}: there is no Parquet file to make a table of")
+        raise InvalidRequestError(f"{log.uri}: there is no Parquet file to convert")
     types = _partition_types(partition_by, partitions.names, log.uri)
     fields = partition_fields(partitions, types)
     mapping = COLUMN_MAPPING_MODE.value_in(configuration or {})
     if mapping == "id":
         raise InvalidRequestError(
-            f"{log.uri}: columns of files that are there are found by their names, so that "
+            f"{log.uri}: columns of existing files are matched by name, so "
             "delta.columnMapping.mode cannot be id; set it to name"
         )
     found = _read_footers(log, partitions.files, fields, configuration or {}, on_event)
@@ -149,22 +149,22 @@ def _list_files(log: DeltaLog) -> list[FileInfo]:
         parts = info.path.split("/")
         if log.log_directory in parts:
             raise InvalidRequestError(
-                f"{log.uri}: there is a table below it, in "
+                f"{log.uri}: it contains another table, in "
                 f"{'/'.join(parts[: parts.index(log.log_directory)]) or 'the directory itself'}"
             )
         if _is_hidden(parts):
             continue
         if not parts[-1].lower().endswith((".parquet", ".parq")):
             raise InvalidRequestError(
-                f"{log.uri}: {info.path} is no Parquet file by its name; move it away, or vacuum "
-                "would delete it one day as none of the table's"
+                f"{log.uri}: {info.path} does not have the name of a Parquet file; move it away, "
+                "because vacuum would delete it as an unknown file"
             )
         files.append(info)
     for link in sorted(links):
         if not _is_hidden(link.split("/")):
             raise InvalidRequestError(
-                f"{log.uri}: {link} is a link, which no reader of the table would follow; put the "
-                "files in its place, or delete it"
+                f"{log.uri}: {link} is a link, which readers of the table do not follow; replace "
+                "it by the files, or delete it"
             )
     return sorted(files, key=lambda info: info.path)
 
@@ -181,7 +181,7 @@ def _partition_types(
     if tuple(map(unquote, requested)) != names:
         raise InvalidRequestError(
             f"{table}: partition_by is {', '.join(requested) or 'nothing'}, and the directories "
-            f"say {', '.join(names) or 'nothing'}; give it as they do, or leave it out"
+            f"say {', '.join(names) or 'nothing'}; give the same columns, or leave it out"
         )
     if not isinstance(requested, Mapping):
         return {}
@@ -249,7 +249,7 @@ def _unite(found: _Found, own: StructType, place: str) -> None:
         validate_alike(found.schema, own)
     except InvalidRequestError as error:
         raise InvalidRequestError(
-            f"{place} does not fit the files before it: {error} Write one of them anew"
+            f"{place} does not fit the files before it: {error} Rewrite one of them"
         ) from error
     found.schema = merge_schemas(found.schema, own)
 
@@ -287,21 +287,21 @@ def _instant_column(column: pa.Field, place: str) -> pa.Field:
     if pt.is_timestamp(column.type):
         return column.with_type(pa.timestamp("us", "UTC"))
     raise InvalidRequestError(
-        f"{place}: column {column.name} has times of type INT96 within a {column.type}; write the "
-        "file anew"
+        f"{place}: column {column.name} has times of type INT96 within a {column.type}; rewrite "
+        "the file"
     )
 
 
 def _refuse_type(data_type: pa.DataType, name: str, place: str) -> None:
     if pt.is_unsigned_integer(data_type) or pt.is_float16(data_type):
         raise InvalidRequestError(
-            f"{place}: column {name} is of type {data_type}, which tables do not have; write the "
-            "file anew with another type"
+            f"{place}: column {name} is of type {data_type}, which Delta tables do not have; "
+            "rewrite the file with another type"
         )
     if pt.is_timestamp(data_type) and data_type.unit == "ns":
         raise InvalidRequestError(
-            f"{place}: column {name} has times in nanoseconds, of which tables have none and which "
-            "other engines refuse; write the file anew with microseconds"
+            f"{place}: column {name} has times in nanoseconds, which Delta tables do not have and "
+            "other engines reject; rewrite the file with microseconds"
         )
     if pt.is_nested(data_type):
         for number in range(data_type.num_fields):

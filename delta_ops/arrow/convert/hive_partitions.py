@@ -50,8 +50,8 @@ def find_partitions(files: Iterable[FileInfo], table: str) -> Partitions:
         if names is not None and own != names:
             raise InvalidRequestError(
                 f"{table}: {info.path} is partitioned by {', '.join(own) or 'nothing'}, and "
-                f"{found[0].info.path} by {', '.join(names) or 'nothing'}; bring them into the "
-                "same directories"
+                f"{found[0].info.path} by {', '.join(names) or 'nothing'}; move the files so that "
+                "all have the same partition columns"
             )
         names = own
         found.append(FoundFile(info, texts))
@@ -104,7 +104,7 @@ def _directories(path: str, table: str) -> tuple[tuple[str, ...], Texts]:
         name, equals, text = (_unescape(each, path, table) for each in part.partition("="))
         if not equals or not name:
             raise InvalidRequestError(
-                f"{table}: {path} lies in {part!r} between directories of partitions; name it as "
+                f"{table}: {path} lies in {part!r}, which is not a partition directory; name it "
                 "column=value, or move it"
             )
         names.append(name)
@@ -142,5 +142,5 @@ def _unescape(text: str, path: str, table: str) -> str:
         return unquote(text, errors="strict")
     except UnicodeDecodeError as error:
         raise InvalidRequestError(
-            f"{table}: {path} lies in {text!r}, whose escaped characters are no UTF-8; rename it"
+            f"{table}: {path} lies in {text!r}, whose escaped characters are not UTF-8; rename it"
         ) from error

@@ -181,8 +181,8 @@ def _plan_padding(found: Found, target: StructType) -> Callable[[Any], Any]:
     path, column = found.path, find_field(target, found.path[0])
     if not is_comparable(found.data_type) or (len(path) == 1 and collation(column) is not None):
         raise InvalidRequestError(
-            f"Column {'.'.join(path)} of type {found.data_type.name} cannot be compared with "
-            "values of a source, or not by its bytes; merge by other columns"
+            f"Column {'.'.join(path)} of type {found.data_type.name} cannot be a merge key; merge "
+            "by other columns"
         )
     length = char_length(path, column)
     return (lambda values: values) if length is None else lambda v: pc.utf8_rpad(v, length)

@@ -316,8 +316,8 @@ def _repeat_error(
         for path in dict.fromkeys(matching.keys.paths)
     )
     return InvalidRequestError(
-        f"{table}: the row with {key} meets {num_met} rows of the source that would change it; "
-        "leave one row for each key in the source, nothing was committed"
+        f"{table}: the row with {key} matches {num_met} source rows that would change it; keep "
+        "one source row for each key. Nothing was committed"
     )
 
 

@@ -88,8 +88,8 @@ def evaluate(node: Node, rows: Rows) -> pa.Array:
     except pa.ArrowException as error:
         reason = first_line(error)
         raise InvalidRequestError(
-            f"An expression has no value for some row ({reason}), as it has none in ANSI SQL; "
-            "leave such rows out, or cast to a wider type first"
+            f"An expression has no value for some row ({reason}), which is an error in ANSI SQL; "
+            "exclude such rows, or cast to a wider type first"
         ) from error
 
 
@@ -322,7 +322,7 @@ def _parse(texts: Any, wanted: DataType, target: pa.DataType) -> Any:
     pattern = _DATE_TEXT if wanted == DATE else _INTEGER_TEXT
     is_written = pc.match_substring_regex(texts, pattern)
     if not pc.all(pc.fill_null(is_written, True), min_count=0).as_py():
-        raise pa.ArrowInvalid(f"a text is no {wanted.name} in its plain form")
+        raise pa.ArrowInvalid(f"a string is not a valid {wanted.name}")
     if wanted == DATE:
         return texts.cast(target)
     digits = pc.utf8_ltrim(pc.utf8_trim(texts, " \t\r\n"), "+")

@@ -75,7 +75,9 @@ def num_rows(snapshot: Snapshot, stored: StoredFile) -> int:
             stated = int(file.metadata.num_rows)
             of_groups = [file.metadata.row_group(i).num_rows for i in range(file.num_row_groups)]
         if stated != sum(of_groups):
-            raise ValueError(f"its footer says {stated} rows, and {sum(of_groups)} by row groups")
+            raise ValueError(
+                f"its footer has {stated} rows, but its row groups have {sum(of_groups)}"
+            )
         return stated
 
 
@@ -201,8 +203,8 @@ def _reading(files: TableFiles, version: int, stored: StoredFile) -> Iterator[No
         yield
     except FileNotFoundError as error:
         reason = (
-            "is gone, though the log names it; restore it from a backup, or read an older version "
-            "that does not need it"
+            "is missing, though the table needs it; restore it from a backup, or read an older "
+            "version that does not need it"
         )
         raise DataFileError(table, version, path, reason) from error
     except StorageError as error:
@@ -211,18 +213,18 @@ def _reading(files: TableFiles, version: int, stored: StoredFile) -> Iterator[No
         size = storage.stat(place).size
         if size >= stored.size:
             raise
-        reason = f"has {size} bytes, and {stored.size} by the log; restore it from a backup"
+        reason = f"has {size} bytes, but {stored.size} by the log; restore it from a backup"
         raise DataFileError(table, version, path, reason) from error
     except OtherTypeError as error:
-        reason = f"cannot be read ({error}); read a version, or changes to one, that has its type"
+        reason = f"cannot be read ({error}); read a version in which the column has its type"
         raise DataFileError(table, version, path, reason) from error
     except LegacyCalendarError as error:
         reason = f"cannot be read exactly ({error}); leave out the column, or read it with Spark"
         raise DataFileError(table, version, path, reason) from error
     except MemoryError as error:
         reason = (
-            f"takes more memory to read than there is ({first_line(error)}); read fewer columns, "
-            "or where there is more memory"
+            f"needs more memory than is available ({first_line(error)}); read fewer columns, or "
+            "use more memory"
         )
         raise DataFileError(table, version, path, reason) from error
     except (pa.ArrowException, OSError, ValueError) as error:

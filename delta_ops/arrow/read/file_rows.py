@@ -114,7 +114,7 @@ def _leaves_in(
     needs the sizes of all leaves, because its row groups may be chosen by their columns.
     """
     if scan.columns.mode == "id" and lacks_ids(stored):
-        raise ValueError("its columns have no ids, and those of the table are mapped by id")
+        raise ValueError("its columns have no ids, but the table maps columns by id")
     leaves = scan.columns.leaves_in(stored)
     if metadata.num_row_groups != 1 or leaves.are_repeated:
         return leaves.numbers, leaves.numbers

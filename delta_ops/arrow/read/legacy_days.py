@@ -57,7 +57,7 @@ def _rebased_dates(array: pa.Array, path: str) -> pa.Array:
 def _rebased_times(array: pa.Array, zone: str | None, path: str) -> pa.Array:
     times = array.cast(pa.timestamp("us", array.type.tz), safe=False).cast(pa.int64())
     if zone not in _UTC and _is_before(times, _ZONES_AGREE_SINCE_US):
-        of_zone = "a time zone that is not told" if zone is None else zone
+        of_zone = "an unknown time zone" if zone is None else zone
         raise LegacyCalendarError(
             f"column {path} has timestamps before 1900 of Spark's legacy calendar, in {of_zone}"
         )

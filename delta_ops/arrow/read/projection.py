@@ -26,13 +26,13 @@ def project(schema: StructType, names: Sequence[str] | None) -> StructType:
     if names is None:
         return schema
     if isinstance(names, str):
-        raise InvalidRequestError(f"columns is a list of names; write columns=[{names!r}]")
+        raise InvalidRequestError(f"columns must be a list of names; write columns=[{names!r}]")
     found: dict[str, StructField] = {}
     parts: set[StructField] = set()
     for name in names:
         part = _part(schema, name)
         if part in parts:
-            raise InvalidRequestError(f"Column {name} is asked for twice; name it once.")
+            raise InvalidRequestError(f"Column {name} is selected twice; name it once.")
         parts.add(part)
         known = found.get(part.name)
         whole = find_field(schema, part.name)
@@ -87,7 +87,7 @@ def _part_of_path(schema: StructType, path: ColumnPath, name: str) -> StructFiel
     inner, rest = field.data_type, path[1:]
     if not isinstance(inner, StructType):
         raise InvalidRequestError(
-            f"There is no column {name}: {field.name} is {inner.name}, and has no fields."
+            f"There is no column {name}: {field.name} is {inner.name}, which has no fields."
         )
     whole = ".".join(rest)  # a field's name may itself contain dots
     known = inner.fields_by_lower_name

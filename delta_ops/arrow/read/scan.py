@@ -189,11 +189,15 @@ def export_schema(source: Source, path: str | os.PathLike[str]) -> None:
             f"{snapshot.uri}: Parquet cannot hold its columns ({first_line(error)})"
         ) from error
     except FileExistsError as error:
-        raise InvalidRequestError(f"{os.fspath(path)} is there already; choose another") from error
+        raise InvalidRequestError(
+            f"{os.fspath(path)} already exists; choose another path"
+        ) from error
     except OSError as error:
         raise StorageError(os.fspath(path), "written", error.strerror or repr(error)) from error
     except ValueError as error:
-        raise InvalidRequestError(f"{os.fspath(path)!r} is no path of a file ({error})") from error
+        raise InvalidRequestError(
+            f"{os.fspath(path)!r} is not the path of a file ({error})"
+        ) from error
 
 
 def read_files(

@@ -96,7 +96,7 @@ def plan_variant(stored: StoredVariant) -> Convert:
     """
     group, where = stored.storage_type, stored.where
     if len({each.name for each in group}) < group.num_fields:
-        raise ValueError(f"variant {where} has two parts of one name")
+        raise ValueError(f"variant {where} has two parts with the same name")
     metadata_index = group.get_field_index(_METADATA)
     if metadata_index < 0:
         raise ValueError(f"variant {where} has no {_METADATA}")
@@ -136,7 +136,9 @@ def _plan_parts(group: pa.StructType, where: str, others: Iterable[str] = ()) ->
     """Plan how to encode a group of `value` and `typed_value`; one of the two may be absent."""
     parts = {each.name for each in group}.difference(others)
     if not parts or not parts <= {_VALUE, _TYPED_VALUE}:
-        raise ValueError(f"variant {where} is stored in parts {sorted(parts)}, which is no variant")
+        raise ValueError(
+            f"variant {where} is stored in parts {sorted(parts)}, which is not a variant"
+        )
     value_index, typed_index = (group.get_field_index(each) for each in (_VALUE, _TYPED_VALUE))
     if value_index >= 0 and not is_binary(group.field(value_index).type):
         raise ValueError(f"variant {where} has a {_VALUE} of {group.field(value_index).type}")
@@ -190,7 +192,7 @@ def _plan_object(data_type: pa.StructType, where: str) -> _Join:
     own = [each.name for each in data_type]
     own_names = frozenset(own)
     if len(own_names) < len(own):
-        raise ValueError(f"variant {where} has two fields of one name")
+        raise ValueError(f"variant {where} has two fields with the same name")
     encoders = [_plan_field(each, where) for each in data_type]
 
     def merge_fields(
@@ -254,7 +256,7 @@ def _plan_leaf(data_type: pa.DataType, where: str) -> _Encode:
     to_values = plan_primitives(data_type)
     if to_values is None:
         raise ValueError(
-            f"variant {where} has a {_TYPED_VALUE} of {data_type}, which no variant has"
+            f"variant {where} has a {_TYPED_VALUE} of {data_type}, which variants cannot have"
         )
 
     def encode(array: Any, _names: Sequence[FieldNames]) -> Values:
@@ -285,7 +287,7 @@ def _binary(values: Values) -> pa.BinaryArray:
         pa.ArrowCapacityError: The values are larger than one array can hold.
     """
     if sum(len(each) for each in values if each is not None) > MAX_BYTES:
-        raise pa.ArrowCapacityError("variants are more than one array holds")
+        raise pa.ArrowCapacityError("the variants are too large for one Arrow array")
     return pa.array(values, pa.binary())
 
 

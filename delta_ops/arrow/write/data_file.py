@@ -323,8 +323,8 @@ def _release(tables: list[pa.Table]) -> Iterator[pa.Table]:
 def _encoding_error(error: Exception, table: str) -> InvalidRequestError:
     reason = first_line(error)
     return InvalidRequestError(
-        f"{table}: the rows cannot be written to a Parquet file ({reason}); change the column "
-        f"or the table property {CODEC_PROPERTY}, whichever that names"
+        f"{table}: the rows cannot be written to a Parquet file ({reason}); change that column, "
+        f"or the table property {CODEC_PROPERTY} if the codec is the problem"
     )
 
 

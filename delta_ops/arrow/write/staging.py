@@ -138,7 +138,8 @@ def _fit_batches(
     """Yield batches with the table's columns and types, in its order."""
     if not reader.schema.names:  # such as an empty frame, which is likely a mistake
         raise InvalidRequestError(
-            f"{table}: the data have no columns; to write no rows, give them the table's columns"
+            f"{table}: the data have no columns; to write no rows, give data with the table's "
+            "columns"
         )
     schema = definition.schema
     completion = missing.plan(reader.schema.names)

@@ -98,13 +98,13 @@ def _top_level_file(storage: Storage, directory: str, version: int) -> FileInfo:
         raise LogCorruptError(
             storage.uri,
             lacking,
-            f"the V2 checkpoint of version {version} names this file, and it is gone; restore it "
-            "from a backup, or delete the checkpoint if the commits it covers are still there",
+            f"the V2 checkpoint of version {version} needs this file, which is missing; restore "
+            "it from a backup, or delete the checkpoint if the commits that it covers still exist",
         )
     raise LogCorruptError(
         storage.uri,
         f"{directory}/{checkpoint_name(version)}",
-        f"the V2 checkpoint of version {version} is gone since it was listed; run this again",
+        f"the V2 checkpoint of version {version} was deleted after it was listed; run this again",
     )
 
 

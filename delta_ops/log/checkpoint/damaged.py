@@ -33,8 +33,8 @@ class DamagedCheckpoint:
         """The problem and its cure, in one sentence."""
         return (
             f"the checkpoint of version {self.version} cannot be read ({self.file}: "
-            f"{self.reason}), so that readers take an older one and the commits since; keep these "
-            "files, and create a checkpoint of a later version, with which readers begin then"
+            f"{self.reason}), so readers use an older checkpoint and the commits since then; keep "
+            "these files, and create a checkpoint of a later version for readers to start from"
         )
 
 

@@ -36,7 +36,7 @@ from delta_ops.storage.parquet_ranges import (
 )
 from delta_ops.storage.unchanging import forget_unchanging, read_unchanging
 
-CURE = "delete it if the commits it covers are still there, else restore it from a backup"
+CURE = "delete it if the commits that it covers still exist, else restore it from a backup"
 _OPTIONS: Mapping[str, Any] = {
     "coerce_int96_timestamp_unit": "us",
     "page_checksum_verification": True,
@@ -209,13 +209,15 @@ def reading(storage: Storage, part: FileInfo) -> Iterator[None]:
     try:
         yield
     except MemoryError as error:
-        reason = f"it takes more memory than there is ({_first_line(error)})"
+        reason = f"it needs more memory than is available ({_first_line(error)})"
         raise StorageError(storage.locate(part.path), "read", reason) from error
     except (pa.ArrowException, ValueError, KeyError, TypeError) as error:
         raise _unreadable_error(storage, part, error) from error
     except InvalidRequestError as error:
         raise LogCorruptError(
-            storage.uri, part.path, f"the checkpoint names it, and it is no file's name; {CURE}"
+            storage.uri,
+            part.path,
+            f"the checkpoint refers to it, but it is not a file name; {CURE}",
         ) from error
     except FileNotFoundError as error:
         raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), part.path) from error
@@ -239,7 +241,7 @@ def _length_error(storage: Storage, part: FileInfo) -> ValueError | None:
         return None
     if size >= part.size:
         return None
-    return ValueError(f"it has {size} bytes, and {part.size} are listed")
+    return ValueError(f"it has {size} bytes, but {part.size} were listed")
 
 
 def _unreadable_error(storage: Storage, part: FileInfo, error: Exception) -> LogCorruptError:

@@ -284,6 +284,6 @@ def _stream(
         raise LogCorruptError(
             storage.uri,
             str(error.filename),
-            "this file of the checkpoint is gone; if a clean-up has deleted it since the table was "
+            "this checkpoint file is missing; if a log cleanup deleted it after the table was "
             "opened, open the table again, else restore it from a backup",
         ) from error

@@ -309,6 +309,6 @@ def _validate_kept(storage: Storage, kept: Sequence[KnownSidecar], top: str) -> 
         raise LogCorruptError(
             storage.uri,
             gone[0],
-            "this file of the checkpoint is gone; if a clean-up has deleted it since the table was "
+            "this checkpoint file is missing; if a log cleanup deleted it after the table was "
             "opened, run the operation again, else restore it from a backup",
         )

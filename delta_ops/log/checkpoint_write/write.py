@@ -77,8 +77,8 @@ def checkpoint_kind(snapshot: Snapshot, part_rows: int | None = None) -> Checkpo
             raise InvalidRequestError(f"part_rows is {part_rows}; give a number from 1 on, or None")
         if is_v2:
             raise InvalidRequestError(
-                f"{snapshot.uri}: a table with the feature v2Checkpoint must not have checkpoints "
-                "of many parts; leave part_rows out"
+                f"{snapshot.uri}: a table with the feature v2Checkpoint must not have multi-part "
+                "checkpoints; leave part_rows out"
             )
         return "multi-part"
     # Without the feature, readers need not support V2 checkpoints, whatever the property says.

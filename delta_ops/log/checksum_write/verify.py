@@ -31,8 +31,8 @@ def validate_checksum(snapshot: Snapshot) -> bool:
         raise LogCorruptError(
             snapshot.uri,
             checksum.path,
-            f"it says that {what} is {value}, and by the log it is {found}; one of them is "
-            "damaged: compare with a backup before anything is deleted",
+            f"its {what} is {value}, but the log's is {found}; one of them is damaged: compare "
+            "with a backup before you delete anything",
         )
     return True
 

@@ -230,9 +230,10 @@ def _validate_own(storage: Storage, directory: str, ours: VersionChecksum) -> No
         raise LogCorruptError(
             storage.uri,
             checksum.path,
-            f"it is of transaction {checksum.txn_id}, and this commit is {ours.txn_id}; see "
-            f"which of them {commit_name(ours.version)} names: if it is the other one, run this "
-            "write again; then delete the file if it is of the one that does not stand",
+            f"it is of transaction {checksum.txn_id}, and this commit is {ours.txn_id}; check "
+            f"which of them {commit_name(ours.version)} names. If it is the other transaction, "
+            "run this write again. Then delete this file if its transaction is not the one in "
+            "the commit",
         )
 
 

@@ -62,7 +62,7 @@ def load_history(
         LogCorruptError: A commit is malformed.
     """
     if limit is not None and limit < 0:
-        raise InvalidRequestError(f"there is no history of limit {limit}; give 0 or more")
+        raise InvalidRequestError(f"the limit of the history is {limit}; give 0 or more")
     commits, _ = logged_commits(storage, directory, base)
     if not commits and base is None and list_log(storage, directory).latest_version is None:
         raise TableNotFoundError(storage.uri)

@@ -47,7 +47,7 @@ def in_commit_enablement(snapshot: Snapshot) -> Enablement | None:
             snapshot.uri,
             "metaData",
             f"delta.inCommitTimestampEnablementVersion and -Timestamp are {' and '.join(texts)}, "
-            "and should be numbers",
+            "but must be numbers",
         ) from error
     return Enablement(version=version, timestamp_ms=timestamp)
 
@@ -113,7 +113,7 @@ def read_in_commit_timestamp(commit: LoggedCommit) -> int:
             storage.uri,
             info.path,
             "it does not begin with a commitInfo that has an inCommitTimestamp, which the table "
-            "demands (delta.enableInCommitTimestamps)",
+            "requires (delta.enableInCommitTimestamps)",
         )
     return timestamp
 

@@ -75,7 +75,7 @@ def timestamp_ms(timestamp: str | date) -> int:
             timestamp = datetime.fromisoformat(timestamp)
         except (ValueError, TypeError) as error:
             raise InvalidRequestError(
-                f"{timestamp!r} is no timestamp; write it as 2026-01-31T00:00:00Z"
+                f"{timestamp!r} is not a timestamp; write it as 2026-01-31T00:00:00Z"
             ) from error
     zoned = timestamp if timestamp.tzinfo else timestamp.replace(tzinfo=UTC)
     return (zoned - _EPOCH) // timedelta(milliseconds=1)
@@ -126,7 +126,7 @@ def _find_last(
     wanted = f"timestamp {_iso(wanted_ms)}"
     if not versions:
         raise VersionNotFoundError(
-            snapshot.uri, wanted, "no commit is left from which its version could be told"
+            snapshot.uri, wanted, "no remaining commit has the timestamp of a version"
         )
     first, last = versions[0], versions[-1]
     if wanted_ms < time_of(first):

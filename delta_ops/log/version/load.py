@@ -150,7 +150,7 @@ def open_listed_checkpoint(
         raise LogCorruptError(
             storage.uri,
             checkpoint.parts[0].path,
-            "the checkpoint is gone; if a clean-up has deleted it since the table was opened, "
+            "the checkpoint is missing; if a log cleanup deleted it after the table was opened, "
             "open the table again, else restore it from a backup",
         ) from error
 

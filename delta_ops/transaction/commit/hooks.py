@@ -91,8 +91,8 @@ class CommittedVersion:
         if commit.txn_id != self.txn_id:
             raise TableReplacedError(
                 self.log.uri,
-                f"has another commit as version {self.version} than the one that was made",
-                f"What became of version {self.version} is not known.",
+                f"has a different commit as version {self.version} than this operation made",
+                f"It is unknown whether version {self.version} still exists.",
             )
         return advance(before, [commit], newest)
 
@@ -100,7 +100,9 @@ class CommittedVersion:
         snapshot = self.log.snapshot(self.version)
         if self.read_snapshot is None or self.read_snapshot.metadata.id == snapshot.metadata.id:
             return snapshot
-        raise TableReplacedError(self.log.uri, "is no longer there", "It was committed before.")
+        raise TableReplacedError(
+            self.log.uri, "is no longer there", "Version {self.version} was committed before."
+        )
 
 
 Hook = Callable[[CommittedVersion], None]
@@ -236,7 +238,9 @@ def _validate_in_place(committed: CommittedVersion) -> None:
         try:
             consequence = _take_back(committed)
         except StorageError as failure:
-            consequence = f"What became of version {committed.version} is not known ({failure})."
+            consequence = (
+                f"It is unknown whether version {committed.version} still exists ({failure})."
+            )
         raise TableReplacedError(committed.log.uri, reason, consequence) from error
 
 
@@ -249,7 +253,7 @@ def _validate_created(committed: CommittedVersion) -> None:
     own = next(each for each in committed.actions if isinstance(each, Metadata))
     # A missing commit may have been cleaned up; then the table continues under the same id.
     if commit is not None or log.snapshot().metadata.id != own.id:
-        raise TableReplacedError(log.uri, "was deleted since, or another one made in its place")
+        raise TableReplacedError(log.uri, "was deleted or replaced since then")
 
 
 def _take_back(committed: CommittedVersion) -> str:
@@ -267,12 +271,12 @@ def _take_back(committed: CommittedVersion) -> str:
     storage.delete(f"{directory}/{checksum_name(version)}")
     commit = read_commit_if_there(storage, directory, version)
     if commit is None or commit.txn_id != committed.txn_id:
-        return f"What was committed as version {version} went with it."
+        return f"The commit of version {version} was deleted with it."
     if set(list_log(storage, directory).commits) == {version}:
         # A lone commit file would prevent other writers from creating a table.
         storage.delete(f"{directory}/{commit_name(version)}")
-        return f"What was committed as version {version} was taken back."
+        return f"The commit of version {version} was undone."
     return (
-        f"Version {version} of what stands there holds this commit, which was made for the table "
-        "before: revert that version, or delete the table if it is not wanted."
+        f"Version {version} of the current table is this commit, which was made for the previous "
+        "table: revert that version, or delete the table if you do not need it."
     )

@@ -190,11 +190,11 @@ def commit_loop(
             return Outcome(version=version, attempts=attempt, already_committed=True)
         proposal = _rebase(log, winner, proposal, snapshot, winners)
         if is_last:
-            raise CommitConflictError(log.uri, version, f"{attempt} attempts were lost like this")
+            raise CommitConflictError(log.uri, version, f"{attempt} attempts failed in this way")
         winners.append(winner)
         time_before = _time_of_winner(log, winner, version, proposal) or time_before
         version, failures = version + 1, []
-    raise InvalidRequestError(f"max_attempts is {limits.max_attempts}; it must be 1 at least")
+    raise InvalidRequestError(f"max_attempts is {limits.max_attempts}; it must be at least 1")
 
 
 def _raise_if_cleaned_up(log: DeltaLog, version: int) -> None:
@@ -204,7 +204,8 @@ def _raise_if_cleaned_up(log: DeltaLog, version: int) -> None:
         raise CommitConflictError(
             log.uri,
             latest,
-            f"the log was cleaned up beyond version {version - 1}, which this operation rests on",
+            f"the log was cleaned up beyond version {version - 1}, which this operation was based "
+            "on",
         )
 
 
@@ -245,11 +246,12 @@ def _time_of(log: DeltaLog, version: int, holder: Snapshot) -> int:
     if commit is None:
         _raise_if_cleaned_up(log, version + 1)
     if commit is None or commit.in_commit_timestamp is None:
-        missing = "its commit file is gone" if commit is None else "it has no inCommitTimestamp"
+        missing = "its commit file is missing" if commit is None else "it has no inCommitTimestamp"
         raise LogCorruptError(
             log.uri,
             f"version {version}",
-            f"{missing}, and the table demands times that grow (delta.enableInCommitTimestamps)",
+            f"{missing}, and the table requires increasing timestamps "
+            "(delta.enableInCommitTimestamps)",
         )
     return commit.in_commit_timestamp
 
@@ -268,8 +270,9 @@ def _stamp(
             raise LogCorruptError(
                 table,
                 "the newest version",
-                f"its inCommitTimestamp is {time_before}, after which no time is left for another "
-                "one; nothing was committed. Set delta.enableInCommitTimestamps to false",
+                f"its inCommitTimestamp is {time_before}, the largest possible value, so no later "
+                "commit is possible; nothing was committed. Set delta.enableInCommitTimestamps "
+                "to false",
             )
         info["inCommitTimestamp"] = max(now_ms, time_before + 1)
     info |= {"timestamp": info.get("inCommitTimestamp", now_ms), **proposal.info}
@@ -328,7 +331,7 @@ def _read_back(
         except FileNotFoundError:
             if failures:
                 return None
-            reason = "the store said that it exists, then that it does not"
+            reason = "the store reported that it exists, then that it does not"
             raise CommitStateUnknownError(log.uri, version, txn_id, reason) from None
         except StorageError as error:
             if failed_reads == _STORE_FAILURES or pace.elapsed_s() >= ends:

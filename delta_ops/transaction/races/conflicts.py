@@ -158,7 +158,7 @@ def _txn(winner: Commit, ours: Footprint) -> Conflict | None:
     return Conflict(
         kind="txn",
         version=winner.version,
-        reason=f"carries a txn of the same application {both[0]}",
+        reason=f"has a txn of the same application {both[0]}",
         evidence=tuple(both),
     )
 

@@ -105,8 +105,8 @@ def missing_error(
         version.uri,
         version.version,
         paths[0],
-        f"is gone, or its deletion vector is{others}, so that {what}; nothing was committed. Bring "
-        f"them back from a backup{', ' if or_else else ''}{or_else}",
+        f"or its deletion vector is missing{others}, so {what}; nothing was committed. Restore "
+        f"them from a backup{', ' if or_else else ''}{or_else}",
     )
 
 
