@@ -164,6 +164,6 @@ def engine_of(df: DataFrame, settings: FileSettings = BY_TABLE) -> SparkEngine:
     """
     if df.isStreaming:
         raise InvalidRequestError(
-            "a streaming DataFrame is written by write_stream, or by foreachBatch, batch by batch"
+            "write a streaming DataFrame with write_stream, or batch by batch with foreachBatch"
         )
     return SparkEngine(df.sparkSession, settings)

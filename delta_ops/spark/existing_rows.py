@@ -53,8 +53,8 @@ def check_rows(
     for number, each in enumerate(checks):
         if counts[str(number)]:
             raise InvalidRequestError(
-                f"{snapshot.uri}: {_describe_breach(each.rule)} each row that is there (it is "
-                f"broken by {counts[str(number)]}); correct or delete these rows first. "
+                f"{snapshot.uri}: {_describe_breach(each.rule)} all existing rows "
+                f"({counts[str(number)]} rows violate it); correct or delete these rows first. "
                 "Nothing was changed"
             )
 

@@ -40,7 +40,7 @@ def spark_path(storage: Readable, path: str) -> str:
     if not place.startswith("/") or place.startswith("//"):
         raise InvalidRequestError(
             f"{storage.uri} is not on a local disk, S3, Google Cloud Storage or Azure, and "
-            "delta_ops.spark reaches no other storage; use delta_ops.arrow"
+            "delta_ops.spark supports no other storage; use delta_ops.arrow"
         )
     return f"file:{place}"
 
@@ -69,7 +69,7 @@ def _refuse_pipe(path: str, table: str) -> None:
     except (OSError, ValueError):  # the Spark job reports it
         return
     if not stat.S_ISREG(mode):
-        reason = "it is no regular file; remove it from the table, or restore the file"
+        reason = "it is not a regular file; remove it from the table, or restore the file"
         raise OutsideFileError(table, path, reason)
 
 

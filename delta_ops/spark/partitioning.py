@@ -76,9 +76,10 @@ def partition_text_checks(
     yield RowCheck(
         num_broken=sf.count_if(_is_unusable(value)),
         message=(
-            f"partition column {field.name!r} has a value that cannot name a directory (the text "
-            f"{HIVE_DEFAULT_PARTITION}, which stands for null, a NUL character, or bytes that are "
-            "no UTF-8); change the value, or partition by a text of it, such as its hex digits"
+            f"partition column {field.name!r} has a value that cannot be a directory name (the "
+            f"text {HIVE_DEFAULT_PARTITION}, which means null, a NUL character, or bytes that are "
+            "not UTF-8); change the value, or partition by a string instead, such as its hex "
+            "digits"
         ),
     )
     text = value.cast("string")
@@ -86,16 +87,16 @@ def partition_text_checks(
         yield RowCheck(
             num_broken=sf.count_if(text == sf.lit("")),
             message=(
-                f"partition column {field.name!r} has an empty value, which a log can only say as "
-                "null, and the table says NOT NULL; change it or leave the row out"
+                f"partition column {field.name!r} has an empty value, which the log stores as "
+                "null, but the column is NOT NULL; change it or leave the row out"
             ),
         )
     if folds_case:
         yield RowCheck(
             num_broken=sf.size(sf.collect_set(text)) - sf.size(sf.collect_set(sf.lower(text))),
             message=(
-                f"partition column {field.name!r} has values that differ in case only, which are "
-                "one directory to this file system; make their case the same, or write with "
+                f"partition column {field.name!r} has values that differ only in case, which are "
+                "the same directory on this file system; use one spelling, or write with "
                 "delta_ops.arrow"
             ),
         )
@@ -109,7 +110,7 @@ def is_nan_partition(value: Column, field: StructField) -> tuple[Column, str] | 
     if field.data_type not in (FLOAT, DOUBLE):
         return None
     return sf.coalesce(sf.isnan(value), sf.lit(False)), (
-        f"partition column {field.name!r} has the value NaN, of which engines disagree whether it "
+        f"partition column {field.name!r} has the value NaN, and engines disagree on whether NaN "
         "equals itself; make it null, or leave the row out"
     )
 

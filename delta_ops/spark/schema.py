@@ -65,8 +65,9 @@ def validate_levels(schema: StructType) -> None:
     for each in schema.fields:
         if (found := levels(each.data_type)) > MAX_LEVELS:
             raise InvalidRequestError(
-                f"Column {each.name} has {found} levels, and Spark is given no more than "
-                f"{MAX_LEVELS}, which is what files can have; leave the column out by columns=[...]"
+                f"Column {each.name} has {found} levels, but delta_ops reads at most "
+                f"{MAX_LEVELS}, the most that files can have; leave the column out with "
+                "columns=[...]"
             )
 
 
@@ -79,9 +80,9 @@ def schema_from_spark(schema: spark_types.StructType) -> StructType:
     for field in schema:
         if has_collation(field.dataType):
             raise InvalidRequestError(
-                f"Column {field.name} is of the type {field.dataType.simpleString()}, and a table "
-                "made by delta_ops has no collations; cast it to string, and compare by collate() "
-                "where it is read."
+                f"Column {field.name} is of the type {field.dataType.simpleString()}, and "
+                "delta_ops does not write collations; cast it to string, and use collate() in "
+                "queries."
             )
     found = data_schema_from_spark(schema)
     for path, data_type in walk(found):

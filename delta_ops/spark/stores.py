@@ -136,9 +136,9 @@ def _validate_configuration(spark: SparkSession, root: str, known: KnownStores, 
     is_own = _is_configured(spark, root, known)
     if root in known.by_root if is_own else root in known.left:
         raise InvalidRequestError(
-            f"{uri}: one Spark session configures {root} by settings of its own, and another one "
-            "of the same application does not, but Hadoop has one client for both; give both the "
-            "same settings when the application begins, or none"
+            f"{uri}: one Spark session has its own settings for {root}, and another session of "
+            "the application does not, but both share one Hadoop client; give both sessions the "
+            "same settings when the application starts, or none"
         )
     if is_own and root not in known.left:
         _forget_clients(spark, root)
@@ -184,27 +184,26 @@ def _validate_change(
     known: KnownStores,
     uri: str,
 ) -> None:
-    cure = "use one set of options for all of them, or read each in a session of its own"
+    cure = "use the same options for all of them, or read each in its own session"
     if _is_contradicted(store, known):
         raise InvalidRequestError(
-            f"{uri}: this Spark session reaches other tables by the same settings of Hadoop with "
-            f"other values, and Hadoop has one value for all; {cure}"
+            f"{uri}: this Spark session uses other values of the same Hadoop settings for other "
+            f"tables, but Hadoop has one value for all; {cure}"
         )
     if before is None:
         return
     if before.place != store.place:
         raise InvalidRequestError(
-            f"{uri}: this Spark session reaches a bucket of the same name at another endpoint; "
-            f"{cure}"
+            f"{uri}: this Spark session uses a bucket of the same name at another endpoint; {cure}"
         )
     if not is_one_process(spark):
         raise InvalidRequestError(
-            f"{uri}: this Spark session has reached {store.root} with other credentials, which its "
-            "executors keep; start another session, or let a profile or a role give credentials "
-            "that renew themselves"
+            f"{uri}: this Spark session has opened {store.root} with other credentials, which its "
+            "executors keep; start another session, or use a profile or role whose credentials "
+            "renew themselves"
         )
     logger.warning(
-        "%s has other credentials from here on, also for DataFrames that were made before",
+        "From now on %s uses other credentials, also for existing DataFrames",
         store.root,
     )
 
@@ -307,8 +306,8 @@ def _look_from_server(spark: SparkSession, root: str, uri: str, place: str) -> N
     except PySparkException as error:
         if _NO_PATH not in str(error):
             reason = (
-                f"{reason_of_store(error)}; the server of Spark Connect reaches it by settings of "
-                "its own, such as spark.hadoop.fs.s3a.*, which a client cannot give"
+                f"{reason_of_store(error)}; the Spark Connect server uses its own settings, such "
+                "as spark.hadoop.fs.s3a.*, which a client cannot set"
             )
             raise StorageError(uri, "reached by Spark", reason) from None
     reached.add(root)

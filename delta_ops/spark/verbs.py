@@ -155,7 +155,7 @@ def merge(
             columns, joined by AND.
     """
     if source.isStreaming:
-        raise InvalidRequestError("a streaming DataFrame is merged by foreachBatch, batch by batch")
+        raise InvalidRequestError("merge a streaming DataFrame batch by batch with foreachBatch")
     engine = SparkEngine(source.sparkSession)
     condition = engine.parse_condition(predicate)
     return Merge(

@@ -158,7 +158,7 @@ def test_columns_fill_themselves(tmp_path: Path, remote: SparkSession) -> None:
     transaction = begin(DeltaLog(tmp_path / "made"))
     transaction.create_table(StructType((StructField("v", LONG), made)))
     transaction.commit(operation="CREATE TABLE")
-    with pytest.raises(InvalidRequestError, match="does not tell what is in it"):
+    with pytest.raises(InvalidRequestError, match="session cannot inspect it"):
         ds.write(remote.range(3).selectExpr("id AS v"), tmp_path / "made")
 
 
@@ -248,7 +248,7 @@ def test_a_store_that_the_server_cannot_reach_is_one_sentence(
     remote: SparkSession, s3_server: S3Server, bucket: str, unreached: str
 ) -> None:
     log = DeltaLog(f"s3://{unreached}/t", s3_server.storage_options)
-    with pytest.raises(StorageError, match=r"by Spark: .*server of Spark Connect .* of its own"):
+    with pytest.raises(StorageError, match=r"by Spark: .*server of Spark Connect .* its own"):
         ds.write(remote.range(3), log)
     there = DeltaLog(f"s3://{bucket}/t", s3_server.storage_options)
     ds.write(remote.range(3), there)
@@ -348,11 +348,11 @@ def test_the_format_delta_is_ours(remote: SparkSession, tmp_path: Path) -> None:
         three.mode("overwrite").option("replaceWhere", "p = 1").save(root)
         assert sorted(row.id for row in remote.read.load(root, "delta").collect()) == [0, 2, 3, 4]
         assert remote.read.format("delta").option("versionAsOf", 0).load(root).count() == 6
-        with pytest.raises(InvalidRequestError, match="committed since"):
+        with pytest.raises(InvalidRequestError, match="committed later"):
             before.write.format("delta").mode("overwrite").save(root)
-        with pytest.raises(InvalidRequestError, match="by their paths"):
+        with pytest.raises(InvalidRequestError, match="by path"):
             before.write.format("delta").saveAsTable("t")
-        with pytest.raises(InvalidRequestError, match="by their paths"):
+        with pytest.raises(InvalidRequestError, match="by path"):
             before.writeTo("t").using("delta").create()
         before.write.parquet(str(tmp_path / "files"))
         assert remote.read.load(str(tmp_path / "files")).count() == 6
@@ -415,7 +415,7 @@ def test_a_table_is_a_stream_through_python_workers(remote: SparkSession, tmp_pa
 def test_changes_are_no_stream_here(remote: SparkSession, tmp_path: Path) -> None:
     feed = {"delta.enableChangeDataFeed": "true"}
     da.write(tmp_path / "t", pa.table({"n": [1]}), configuration=feed)
-    with pytest.raises(InvalidRequestError, match="read them by read_changes"):
+    with pytest.raises(InvalidRequestError, match="use read_changes"):
         ds.read_stream(remote, tmp_path / "t", read_change_feed=True)
 
 

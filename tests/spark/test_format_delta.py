@@ -344,7 +344,7 @@ def test_the_sessions_own_format_may_be_delta(tmp_path: Path, delta: SparkSessio
         pytest.param({"replaceUsing": "id"}, "ds.merge", id="one that is not supported"),
         pytest.param({"mergeSchema": "yes"}, "true or false", id="no flag"),
         pytest.param({"txnAppId": "loader"}, "both txnAppId", id="half an identity"),
-        pytest.param({"dataChange": "false"}, "on a table that is there", id="rows of no table"),
+        pytest.param({"dataChange": "false"}, "on an existing table", id="rows of no table"),
         pytest.param({"compression": "lzo"}, "one of uncompressed", id="no such codec"),
         pytest.param({"partitionOverwriteMode": "x"}, "static or dynamic", id="no such mode"),
         pytest.param(
@@ -384,7 +384,7 @@ def test_names_of_a_catalog_are_refused_with_the_way_by_path(delta: SparkSession
         lambda: rows.writeTo("delta.`/t`").append(),
         lambda: stream.toTable("t"),
     ):
-        with pytest.raises(InvalidRequestError, match=r"by their paths.* use df"):
+        with pytest.raises(InvalidRequestError, match=r"by path.* use df"):
             call()
 
 

@@ -161,7 +161,7 @@ def refuses(run: Callable[[], object], path: Path, message: str) -> None:
         pytest.param({"v": "x"}, "cannot be understood", id="a text that is SQL"),
         pytest.param({"v": "sum(v) OVER ()"}, "more than one row", id="a window"),
         pytest.param({"v": "max(v)"}, "more than one row", id="an aggregate"),
-        pytest.param({"v": "explode(array(1, 2))"}, "makes several", id="several rows"),
+        pytest.param({"v": "explode(array(1, 2))"}, "produces several", id="several rows"),
         pytest.param({"v": object()}, "cannot hold", id="no value"),
         pytest.param({}, "no column gets a value", id="nothing"),
         pytest.param({"twice": 1}, "twice", id="a generated column"),
@@ -196,7 +196,7 @@ def test_a_partition_column_gets_no_value_that_its_type_cannot_hold(
     [
         ("nowhere = 1", "does not understand"),
         ("id", "no condition"),
-        ("rand() < 0.5", "not the same each time"),
+        ("rand() < 0.5", "not deterministic"),
         ("sum(id) > 1", "more than one row"),
         ("id = = 1", "does not understand"),
         (17, "predicate is 17"),

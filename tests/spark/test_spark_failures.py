@@ -37,7 +37,7 @@ def test_a_jvm_that_does_not_answer_has_ended(error: Exception) -> None:
 )
 def test_an_executor_that_has_ended_is_reported(message: str) -> None:
     with (
-        pytest.raises(StorageError, match=r"an executor has ended with rows.*run again"),
+        pytest.raises(StorageError, match=r"an executor has ended and lost.*run again"),
         translating_failures("/t", "/t/w-1"),
     ):
         raise PySparkException(message)

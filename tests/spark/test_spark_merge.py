@@ -431,7 +431,7 @@ def unchanged(tmp_path_factory: pytest.TempPathFactory) -> Path:
         (lambda m: m, "no clause"),
         (lambda m: m.when_matched_update({"v": "nowhere"}), "cannot be understood"),
         (lambda m: m.when_matched_update({"v": "v"}), "cannot be understood"),
-        (lambda m: m.when_matched_update_all("rand() < 2"), "not the same each time"),
+        (lambda m: m.when_matched_update_all("rand() < 2"), "not deterministic"),
         (lambda m: m.when_matched_update({"v": "source.p"}), "cast it"),
         (lambda m: m.when_not_matched_insert({"v": "target.v"}), "cannot be understood"),
         (lambda m: m.when_not_matched_by_source_delete("source.v = 1"), "does not understand"),

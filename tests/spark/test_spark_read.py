@@ -326,7 +326,7 @@ def test_a_pipe_outside_of_the_table_is_not_waited_for(
     log = DeltaLog(tmp_path / "t")
     da.write(log, ROWS)
     create_commit(log.storage, log.log_directory, 1, [add])
-    with pytest.raises(OutsideFileError, match="it is no regular file"):
+    with pytest.raises(OutsideFileError, match="it is not a regular file"):
         ds.read(spark, log)
 
 
@@ -442,7 +442,7 @@ def test_a_session_that_would_miss_columns_of_another_case_is_refused(
 def test_a_column_by_sparks_name_for_numbers_of_rows(tmp_path: Path, spark: SparkSession) -> None:
     da.write(tmp_path, pa.table({ROW: ["a"], "id": [1]}))
     reported = (
-        rf"has the column {ROW}, by which Spark's reader calls the numbers of rows; read it with"
+        rf"has the column {ROW}, a name that Spark's reader reserves for row numbers; read it with"
     )
     with pytest.raises(InvalidRequestError, match=reported):
         ds.read(spark, tmp_path)

@@ -437,7 +437,7 @@ def test_on_a_cluster_a_data_file_that_the_driver_does_not_see_is_missed(
         if isinstance(event, DataFilesWritten):
             next((tmp_path / event.directory).glob("*.parquet")).unlink()
 
-    missed = "Spark wrote 3 rows" if way_of_writing == LISTING else "the driver does not see them"
+    missed = "Spark wrote 3 rows" if way_of_writing == LISTING else "the driver cannot see"
     with pytest.raises(StorageError, match=missed):
         ds.write(letters, tmp_path, on_event=lose_one)
     assert files_under(tmp_path) == set()

@@ -253,6 +253,6 @@ def test_a_stream_is_refused_before_anything_is_written(
     tmp_path: Path, spark: SparkSession, mode: Any
 ) -> None:
     stream = spark.readStream.format("rate").load()
-    with pytest.raises(InvalidRequestError, match="written by write_stream"):
+    with pytest.raises(InvalidRequestError, match="with write_stream"):
         ds.write(stream, tmp_path, mode)
     assert not files_under(tmp_path)

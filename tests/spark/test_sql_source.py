@@ -229,7 +229,7 @@ def test_a_refusal_says_the_way(delta: SparkSession, table: Path) -> None:
         delta.sql("INSERT INTO items SELECT * FROM items").collect()
     with pytest.raises(PySparkException, match=r"write by df\.write"):
         delta.table("items").write.insertInto("items")
-    with pytest.raises(AnalysisException, match="tables that are there, and makes none"):
+    with pytest.raises(AnalysisException, match="existing Delta tables"):
         delta.sql("CREATE TABLE other (a INT) USING delta")
 
 

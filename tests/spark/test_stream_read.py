@@ -209,7 +209,7 @@ def test_the_checkpoint_of_another_table_is_refused(spark: SparkSession, tmp_pat
         ),
         pytest.param({"max_files_per_trigger": 0}, "give 1 or more", id="no files"),
         pytest.param({"max_bytes_per_trigger": -3}, "give 1 or more", id="less than no bytes"),
-        pytest.param({"exclude_regex": "("}, "no regular expression", id="no expression"),
+        pytest.param({"exclude_regex": "("}, "not a regular expression", id="no expression"),
     ],
 )
 def test_an_option_that_is_none_is_refused(

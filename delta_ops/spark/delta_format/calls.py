@@ -56,7 +56,7 @@ def session_of(target: Any) -> SparkSession:
         found = getattr(target, name, None)
         if found is not None:
             return found  # type: ignore[no-any-return]
-    raise AttributeError(f"{type(target).__name__} does not tell its session")
+    raise AttributeError(f"{type(target).__name__} does not reveal its session")
 
 
 def frame_of(writer: Any) -> DataFrame:

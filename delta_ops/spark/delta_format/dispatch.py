@@ -249,8 +249,8 @@ def _path_in(name: Any) -> str | None:
 
 def _no_catalog(method: str, name: str, cure: str) -> InvalidRequestError:
     return InvalidRequestError(
-        f"{method}({name!r}): delta_ops makes and writes tables by their paths, not by names of "
-        f"Spark's catalog; use {cure}"
+        f"{method}({name!r}): delta_ops creates and writes tables by path, not by name in Spark's "
+        f"catalog; use {cure}"
     )
 
 

@@ -137,8 +137,8 @@ OPTIONS = (
             "replaceOn": "merge by the condition, with ds.merge",
             "replaceUsing": "merge by these columns, with ds.merge",
             "targetAlias": "name columns in replaceWhere without an alias",
-            "useNullIntolerantEqualityWithDPO": "partitions that are null are replaced as others",
-            "writePartitionColumns": "files do not hold the values of partition columns",
+            "useNullIntolerantEqualityWithDPO": "null partitions are replaced like others",
+            "writePartitionColumns": "data files do not store partition columns",
         }.items()
     ),
     Option(name="checkpointLocation", used_by=frozenset({Use.STREAM_WRITE})),
@@ -252,10 +252,9 @@ def _validate_unused(use: Use, option: Option) -> None:
     users = " and ".join(sorted(each.value for each in option.used_by))
     if use in _WRITES:
         raise InvalidRequestError(
-            f"{option.name} is an option of {users}, and {use.value} has no use for it; leave it "
-            "out"
+            f"{option.name} is an option of {users}, but not of {use.value}; leave it out"
         )
-    logger.warning("%s is an option of %s, and %s passes it over", option.name, users, use.value)
+    logger.warning("%s is an option of %s, and %s ignores it", option.name, users, use.value)
 
 
 def instant_of(name: str, text: str, time_zone: str) -> datetime:
@@ -304,7 +303,7 @@ def _validate_unknown(use: Use, name: str) -> None:
         )
     if use in _WRITES:
         raise InvalidRequestError(
-            f'{use.value} with format("delta") has no option {name}; leave it out, since an option '
-            "that is passed over may have been meant to say which rows are replaced"
+            f'{use.value} with format("delta") has no option {name}; leave it out, because an '
+            "ignored option may have been meant to choose the replaced rows"
         )
-    logger.warning('%s with format("delta") has no option %s; it is passed over', use.value, name)
+    logger.warning('%s with format("delta") has no option %s; it is ignored', use.value, name)

@@ -65,8 +65,8 @@ def load_stream(
     place = place_of(options, path, "load")
     if options.flag("failOnDataLoss") is False:
         raise InvalidRequestError(
-            "failOnDataLoss is false, and versions that were cleaned up are never passed over; "
-            "begin a new query, with startingVersion if not all rows are wanted"
+            "failOnDataLoss=false is not supported, because versions that were cleaned up are "
+            "never skipped; start a new query, with startingVersion if you do not need all rows"
         )
     starting = options.text("startingVersion")
     is_latest = starting is not None and starting.strip().lower() == "latest"
@@ -102,8 +102,8 @@ def place_of(options: Options, path: str | Sequence[str] | None, method: str) ->
     if isinstance(found, list | tuple):
         if len(found) != 1:
             raise InvalidRequestError(
-                f"{method}() is given {len(found)} paths, and a Delta table has one; read each "
-                "and unite the DataFrames"
+                f"{method}() got {len(found)} paths, but a Delta table has one; read each path "
+                "and combine the DataFrames with union"
             )
         found = found[0]
     if not found:
@@ -126,8 +126,8 @@ def _read_version(
     chosen = [name for name in _RANGE if options.text(name) is not None]
     if chosen:
         raise InvalidRequestError(
-            f"{chosen[0]} says which changes are read, and goes with readChangeFeed=true; a "
-            "version of the table is read by versionAsOf or timestampAsOf"
+            f"{chosen[0]} chooses the changes to read, so it needs readChangeFeed=true; to read a "
+            "version of the table, use versionAsOf or timestampAsOf"
         )
     version = options.version("versionAsOf")
     time_zone = session_time_zone(spark)
@@ -161,8 +161,8 @@ def _read_changes(spark: SparkSession, log: DeltaLog, options: Options) -> DataF
     chosen = [name for name in _TRAVEL if options.text(name) is not None]
     if chosen:
         raise InvalidRequestError(
-            f"{chosen[0]} reads a version of the table, and readChangeFeed the changes between "
-            "versions; leave one out"
+            f"{chosen[0]} reads a version of the table, but readChangeFeed reads the changes "
+            "between versions; leave one of them out"
         )
     time_zone = session_time_zone(spark)
     return read_changes(
@@ -184,5 +184,6 @@ def _validate_schema(requested: Any, rows: DataFrame, place: str) -> None:
     if wanted.simpleString() != rows.schema.simpleString():
         raise InvalidRequestError(
             f"{place}: the schema given to the reader, {wanted.simpleString()}, is not the "
-            f"table's, {rows.schema.simpleString()}; leave it out, since the log has it"
+            f"table's schema, {rows.schema.simpleString()}; leave it out, because the log "
+            "contains the schema"
         )

@@ -54,9 +54,9 @@ def write_rearranged(
         return done
     if snapshot is None or request.mode != "overwrite" or _changes_schema(request):
         raise InvalidRequestError(
-            f"{table}: dataChange is false, which promises that the table's rows are only put into "
-            "other files; use it with mode overwrite on a table that is there, without mergeSchema "
-            "and overwriteSchema, or leave it out"
+            f"{table}: dataChange=false promises that the rows only move to other files; use it "
+            "with mode overwrite on an existing table, without mergeSchema and overwriteSchema, "
+            "or leave it out"
         )
     _validate_comparable(snapshot.definition, table)
     written: list[AddFile] = []
@@ -99,16 +99,16 @@ def _mark_rearranged(staged: Staged) -> Staged:
 
 
 def _validate_comparable(definition: TableDefinition, table: str) -> None:
-    cure = "let delta_ops.maintenance.optimize rearrange them"
+    cure = "use delta_ops.maintenance.optimize to rearrange the rows"
     if row_columns(definition, table) is not None:
         raise InvalidRequestError(
-            f"{table}: dataChange is false, and the table's rows have ids, which this write would "
-            f"not keep; {cure}"
+            f"{table}: dataChange=false cannot be used on a table with row tracking, because this "
+            f"write would not keep the row ids; {cure}"
         )
     for obstacle in _obstacles(definition):
         raise InvalidRequestError(
-            f"{table}: dataChange is false, and the rows cannot be compared with those that they "
-            f"take the place of, for {obstacle}; {cure}"
+            f"{table}: dataChange=false cannot be checked, because the new rows cannot be "
+            f"compared with the replaced rows: {obstacle}; {cure}"
         )
 
 
@@ -140,7 +140,7 @@ def _validate_same_rows(
         )
     if missing:
         raise InvalidRequestError(
-            f"{table}: dataChange is false, but the {counts[1]} rows of the new files are not the "
-            f"{counts[0]} rows of the files that they take the place of; leave dataChange out, or "
-            "write the rows as they are. Nothing was committed"
+            f"{table}: dataChange is false, but the {counts[1]} rows of the new files differ from "
+            f"the {counts[0]} rows of the replaced files; leave dataChange out, or write the rows "
+            "unchanged. Nothing was committed"
         )

@@ -139,9 +139,9 @@ def _open_for_sql(spark: SparkSession, options: Mapping[str, str]) -> DataFrame:
     if "path" not in known:
         by_path = "" if names_paths(spark) else ", not by paths in a query"
         raise InvalidRequestError(
-            f"SQL reads Delta tables that are there{by_path}, and makes none; say where a table "
-            "is, CREATE TABLE name USING delta LOCATION '/path', or CREATE TEMPORARY VIEW name "
-            "USING delta OPTIONS (path '/path')"
+            f"SQL reads existing Delta tables{by_path}, and cannot create them; give the table's "
+            "location, CREATE TABLE name USING delta LOCATION '/path', or CREATE TEMPORARY VIEW "
+            "name USING delta OPTIONS (path '/path')"
         )
     return load(spark, Calls(options=known), None, _registration.storage_options)
 

@@ -195,9 +195,9 @@ class _Table:
         ]
         if others:
             raise InvalidRequestError(
-                f"the table has no column {', '.join(others)}; create it in the catalog without "
-                "columns, which the table has itself. If they have changed since, DROP TABLE, "
-                "which leaves the files, and create it there again"
+                f"the table has no column {', '.join(others)}; create the catalog entry without "
+                "columns, because the table defines them. If the columns have changed, DROP "
+                "TABLE, which keeps the files, and create the entry again"
             )
 
     def answer(self, question: str) -> Any:
@@ -212,8 +212,8 @@ class _Table:
             # Spark caches the columns of a named table; a new query then requests them again.
             forget_columns(self._spark)
             raise InvalidRequestError(
-                "the table's columns have changed since the query, or the session, knows them; "
-                "REFRESH TABLE it, or run the query again"
+                "the table's columns have changed since the query or the session loaded them; "
+                "run REFRESH TABLE, or run the query again"
             )
         return rows._jdf
 
@@ -244,14 +244,14 @@ def _refusal_of(statement: str, place: str, detail: str) -> str | None:
         if not detail:
             return None
         return (
-            f"a name in the catalog gives the Delta table at {path} no properties, no comment and "
-            "no partitions; leave TBLPROPERTIES, COMMENT, PARTITIONED BY and CLUSTER BY out, and "
+            "a catalog entry cannot set properties, a comment or partitions of the Delta table "
+            f"at {path}; leave TBLPROPERTIES, COMMENT, PARTITIONED BY and CLUSTER BY out, and "
             f"call {_PROPERTIES.format(path=path)}"
         )
     if statement in _CALLS:
         call = _CLUSTERING if detail == "clustering" else _CALLS[statement]
         return (
-            "SQL would change the entry of the catalog and leave the Delta table as it is; call "
+            "SQL would change the catalog entry but not the Delta table; call "
             f"{call.format(path=path)}"
         )
     if statement in _ANSWERS:

@@ -135,7 +135,7 @@ def start(
     checkpoint = options.text("checkpointLocation")
     if checkpoint is None and not spark.conf.get(_CHECKPOINT_ROOT, None):
         raise InvalidRequestError(
-            "a stream needs a place where it keeps how far it has come; give "
+            "a stream needs a checkpoint location for its progress; give "
             'option("checkpointLocation", ...)'
         )
     overwrites_schema = output_mode == "complete" and bool(options.flag("overwriteSchema"))
@@ -233,9 +233,9 @@ def _refuse_times(predicate: Predicate, schema: StructType, text: str) -> None:
     types = {data_type for path, data_type in leaves(schema) if path[0].lower() in names}
     if TIMESTAMP in types or _INSTANT.search(text):
         raise InvalidRequestError(
-            f"replaceWhere {text!r} asks for times, which are other ones in this session's time "
-            "zone than in UTC; set spark.sql.session.timeZone to UTC, or give ds.write a "
-            "replace_where made of datetimes"
+            f"replaceWhere {text!r} contains times, which mean other instants in this session's "
+            "time zone than in UTC; set spark.sql.session.timeZone to UTC, or use ds.write with "
+            "datetimes in replace_where"
         )
 
 

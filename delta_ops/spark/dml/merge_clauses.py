@@ -168,7 +168,7 @@ def _validate_alias(column: Column, label: str, clause: Clause, sides: Sides, ta
         _ = sides.rows_of("matched").select(column).schema
     except PySparkException as error:
         raise InvalidRequestError(
-            f"{table}: {label!r} of rows that the source lacks has a name that both sides have "
+            f"{table}: {label!r} in a clause for rows that the source lacks is ambiguous "
             f"({reason_of(error)}); write it with the target's alias, {sides.target_alias}.name"
         ) from error
 

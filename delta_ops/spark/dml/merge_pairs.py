@@ -272,6 +272,6 @@ def _repeat_error(plan: MergePlan, file: AddFile, row: int, times: int) -> Inval
         (found,) = rows.select(*map(named_column, sorted(names))).collect()
         place = "the row with " + ", ".join(f"{name} = {found[name]}" for name in sorted(names))
     return InvalidRequestError(
-        f"{plan.snapshot.uri}: {place} meets {times} rows of the source that would change it; "
-        "leave one row for each key in the source, nothing was committed"
+        f"{plan.snapshot.uri}: {place} matches {times} source rows that would change it; keep one "
+        "source row for each key. Nothing was committed"
     )

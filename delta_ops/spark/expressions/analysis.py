@@ -38,8 +38,8 @@ _OF_TIME = frozenset(
 """Catalyst expressions for the time of a query; each query has another time."""
 _NUMBERS = frozenset({"boolean", "byte", "short", "integer", "long", "float", "double"})
 """Spark types by name. Decimals are missing here, because their names include the precision."""
-_MORE_ROWS = "it looks at more than one row"
-_UNSTABLE = "it is not the same each time it is evaluated"
+_MORE_ROWS = "it depends on more than one row"
+_UNSTABLE = "it is not deterministic"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -68,7 +68,7 @@ def analyze(column: Column, rows: DataFrame, *, must_be_true: bool = False) -> A
     except PySparkException as error:
         return Analyzed(obstacle=f"Spark does not understand it ({reason_of(error)})")
     if must_be_true and [type(field.dataType) for field in fields] != [BooleanType]:
-        return Analyzed(obstacle="it is no condition")
+        return Analyzed(obstacle="it is not a condition")
     if is_remote():
         return Analyzed()
     plan, before = selected._jdf.queryExecution().analyzed(), _class_of(_plan_of(rows))
@@ -103,8 +103,8 @@ def validate_of_one_row(columns: Mapping[str, Column], rows: DataFrame, table: s
     for name, column in columns.items():
         if analyze(column, rows).obstacle == _MORE_ROWS:
             raise InvalidRequestError(
-                f"{table}: the new value of column {name} looks at more than one row, or makes "
-                "several; make it by a query of its own, and merge the rows of that"
+                f"{table}: the new value of column {name} depends on more than one row, or "
+                "produces several; compute it in its own query, and merge the result"
             )
 
 
@@ -136,23 +136,23 @@ def why_unusable(text: str, empty: DataFrame, *, must_be_true: bool = False) -> 
         must_be_true: Whether the expression must be a condition.
     """
     if is_remote():
-        return "a session of Spark Connect does not tell what is in it, use a classic one"
+        return "a Spark Connect session cannot inspect it; use a classic session"
     try:
         selected = empty.select(sf.expr(text))
         fields = selected.schema.fields
     except PySparkException as error:
         return f"Spark does not understand it ({reason_of(error)})"
     if must_be_true and [type(field.dataType) for field in fields] != [BooleanType]:
-        return "it is no condition"
+        return "it is not a condition"
     plan = selected._jdf.queryExecution().analyzed()
     if _class_of(plan) != "Project" or plan.child().children().nonEmpty():
-        return "it looks at more than one row, or calls a function of this session"
+        return "it depends on more than one row, or calls a function of this session"
     expression = plan.projectList().head()
     if not expression.deterministic():
         return _UNSTABLE
     found = {_class_of(node) for node in _nodes(expression)}
     if found & _OF_SESSION or plan.subqueries().nonEmpty():
-        return "it looks at something other than the row"
+        return "it depends on something other than the row"
     return ""
 
 

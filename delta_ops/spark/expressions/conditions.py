@@ -139,7 +139,7 @@ def parse_condition(source: Any) -> SparkCondition:
         case Expression():  # an expression has no session variables
             return SparkCondition(source, escape_variables(source.text))
     raise InvalidRequestError(
-        f"a condition is of type {type(source).__name__}; give a text of SQL such as 'id = 1', an "
+        f"a condition is of type {type(source).__name__}; give a SQL string such as 'id = 1', an "
         "expression, or a Column"
     )
 

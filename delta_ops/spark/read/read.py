@@ -296,12 +296,12 @@ def resolve_columns(schema: StructType, columns: Sequence[str] | None) -> list[S
     if columns is None:
         return list(schema.fields)
     if isinstance(columns, str):
-        raise InvalidRequestError(f"columns is a list of names; write columns=[{columns!r}]")
+        raise InvalidRequestError(f"columns must be a list of names; write columns=[{columns!r}]")
     found: dict[str, StructField] = {}
     for name in columns:
         field = find_named(schema, name)
         if field.name in found:
-            raise InvalidRequestError(f"Column {name} is asked for twice; name it once.")
+            raise InvalidRequestError(f"Column {name} is selected twice; name it once.")
         found[field.name] = field
     return list(found.values())
 

@@ -186,8 +186,8 @@ def known_size(snapshot: Snapshot, path: str, size: int) -> int:
         return storage.stat(place).size
     except FileNotFoundError as error:
         reason = (
-            "is gone, though the log names it; restore it from a backup, or read an older version "
-            "that does not need it"
+            "is missing, though the table needs it; restore it from a backup, or read an older "
+            "version that does not need it"
         )
         raise DataFileError(snapshot.uri, snapshot.version, path, reason) from error
 
@@ -233,8 +233,8 @@ def _scan_groups(
     except IndexUnavailableError as error:
         warn_once(
             spark,
-            "This session reads without a file index, so Spark looks up each file, and what the "
-            "log says of it by its path, which takes longer for many files",
+            "This session has no file index, so Spark checks each file and joins its log entry "
+            "by path, which is slower for many files",
             error,
         )
         _require_settings(spark, snapshot.uri, definition)
@@ -247,15 +247,16 @@ def _require_settings(spark: SparkSession, table: str, definition: TableDefiniti
     """Reject settings that make Spark's own file reader miss columns."""
     if is_case_sensitive(spark):
         raise InvalidRequestError(
-            f"{table} cannot be read by this session, which has no file index and would miss "
-            f"columns that files write in another case; set {CASE_SENSITIVE} to false in it"
+            f"{table} cannot be read in this session, which has no file index and would miss "
+            f"columns whose names have another case in files; set {CASE_SENSITIVE} to false in "
+            "the session"
         )
     # Spark lowercases the options of a reader, and then does not find these settings.
     for name, value in scan_options(definition).items():
         if str(spark.conf.get(name, "false")).lower() != value:
             raise InvalidRequestError(
-                f"{table} maps its columns by id, and this session has no file index; set "
-                f"{name} to {value} in it, and read again"
+                f"{table} maps its columns by id, and this session has no file index; set {name} "
+                f"to {value} in the session, and read again"
             )
 
 
@@ -264,8 +265,9 @@ def _require_distinct_names(spark: SparkSession, snapshot: Snapshot, schema: Str
         return
     for names in _names_alike(schema):
         raise InvalidRequestError(
-            f"{snapshot.uri} has the columns {' and '.join(names)}, which this session takes for "
-            f"one; set {CASE_SENSITIVE} to true in it, or read with delta_ops.arrow"
+            f"{snapshot.uri} has the columns {' and '.join(names)}, which this session cannot "
+            f"distinguish; set {CASE_SENSITIVE} to true in the session, or read with "
+            "delta_ops.arrow"
         )
 
 
@@ -273,8 +275,8 @@ def _require_name_of_rows(snapshot: Snapshot, columns: ScanColumns) -> None:
     """Reject a column that Spark would confuse with its row numbers."""
     if ROW in stored_schema(columns.definition, columns.of_files).names:
         raise InvalidRequestError(
-            f"{snapshot.uri} has the column {ROW}, by which Spark's reader calls the numbers of "
-            "rows; read it with delta_ops.arrow"
+            f"{snapshot.uri} has the column {ROW}, a name that Spark's reader reserves for row "
+            "numbers; read it with delta_ops.arrow"
         )
 
 
@@ -283,8 +285,8 @@ def _require_shredded_variants(spark: SparkSession, snapshot: Snapshot, schema: 
     reads_all = str(spark.conf.get(_SHREDDED, "true")).lower() == "true"
     if not reads_all and any(data_type == VARIANT for _, data_type in walk(schema)):
         raise InvalidRequestError(
-            f"{snapshot.uri} has variants, of which this session would miss what files store in "
-            f"parts; set {_SHREDDED} to true in it, and read again"
+            f"{snapshot.uri} has variants, and this session would miss their shredded parts; set "
+            f"{_SHREDDED} to true in the session, and read again"
         )
 
 

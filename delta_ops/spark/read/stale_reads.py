@@ -41,10 +41,10 @@ def refuse_stale_rows(df: DataFrame, snapshot: Snapshot) -> None:
         table, _, version = mark.rpartition("@")
         if table == snapshot.metadata.id and int(version) < snapshot.version:
             raise InvalidRequestError(
-                f"{snapshot.uri}: the rows come from version {version} of this table, and version "
-                f"{snapshot.version} has been committed since, whose rows would be lost; load the "
-                "table again and overwrite it with that, or load it with versionAsOf if the older "
-                "version is meant"
+                f"{snapshot.uri}: the rows come from version {version} of this table, and the "
+                f"overwrite would lose version {snapshot.version}, which was committed later; "
+                "load the table again and overwrite it with the new rows, or load it with "
+                "versionAsOf if you want the older version"
             )
 
 

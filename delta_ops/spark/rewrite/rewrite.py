@@ -107,6 +107,6 @@ def _sort(
         return sort_along(rows, order, schema, num_rows or _UNKNOWN_ROWS, num_files, group.separate)
     except CurveUnavailableError as error:
         raise InvalidRequestError(
-            f"{snapshot.uri}: this session cannot lay rows out along a curve ({error}); take a "
-            "classic one, or have the Arrow engine do it (engine=delta_ops.arrow.rewrite)"
+            f"{snapshot.uri}: this session cannot order rows along a curve ({error}); use a "
+            "classic session, or the Arrow engine (engine=delta_ops.arrow.rewrite)"
         ) from error

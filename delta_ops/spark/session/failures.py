@@ -17,8 +17,8 @@ from delta_ops.storage.failures import scrub
 
 _STORE_REASONS: Mapping[str, str] = {
     "No space left on device": (
-        "no space is left on the device, the table's or that of a worker's spark.local.dir; free "
-        "some and run again"
+        "no space is left on the device of the table or of a worker's spark.local.dir; free some "
+        "and run again"
     ),
     "File too large": (
         "a file is larger than the file system, or a limit of the process, allows; raise the "
@@ -50,7 +50,7 @@ _OF_STORES: tuple[tuple[re.Pattern[str], str], ...] = (
             r"UnknownStoreException|NoSuchBucket|ContainerNotFound|FilesystemNotFound|"
             r"specified (?:bucket|container|filesystem) does not exist"
         ),
-        "its bucket or container is not there; check its name and the endpoint",
+        "its bucket or container does not exist; check its name and the endpoint",
     ),
     (
         re.compile(
@@ -60,8 +60,8 @@ _OF_STORES: tuple[tuple[re.Pattern[str], str], ...] = (
             r", 40[13],|\b40[13] (?:Forbidden|Unauthorized)|InvalidConfigurationValueException|"
             r"Unable to load credentials|TokenAccessProviderException|AzureADAuthenticator"
         ),
-        "the store refuses the credentials; check those in storage_options, that they have not "
-        "expired, and that they may list, read and write there",
+        "the store rejects the credentials; check the credentials in storage_options, that they "
+        "have not expired, and that they allow listing, reading and writing",
     ),
     (
         re.compile(
@@ -75,8 +75,9 @@ _OF_STORES: tuple[tuple[re.Pattern[str], str], ...] = (
             r"ClassNotFoundException: (?:Class )?(?:org\.apache\.hadoop\.fs|software\.amazon)|"
             r"NoSuchMethodError|NoClassDefFoundError|NoSuchFieldError"
         ),
-        "Hadoop's connector for the store is not there, or is not for the session's Hadoop; name "
-        "that of delta_ops.spark.packages, and no other, in spark.jars.packages",
+        "Hadoop's connector for the store is missing or does not fit the session's Hadoop "
+        "version; set spark.jars.packages to the connector that delta_ops.spark.packages names, "
+        "and no other",
     ),
 )
 _IN_STORE = re.compile(r"org\.apache\.hadoop\.fs\.(?:s3a|gs|azurebfs)\.")
@@ -85,13 +86,13 @@ _IN_STORE = re.compile(r"org\.apache\.hadoop\.fs\.(?:s3a|gs|azurebfs)\.")
 Text like "Connection refused" alone may also come from a user function or another service.
 """
 _JVM_IS_GONE = (
-    "Spark's JVM has ended before it was done, and nothing was committed; look into its log, or "
-    "the machine's, for what ended it, often a want of memory (spark.driver.memory, the limit of "
-    "the container), and run again with a new session"
+    "Spark's JVM has ended before it was done, and nothing was committed; find the cause in its "
+    "log or the machine's log, often a lack of memory (spark.driver.memory, or the container's "
+    "limit), and run again with a new session"
 )
 _EXECUTOR_IS_GONE = (
-    "an executor has ended with rows that it kept or was to write, and nothing was committed; look "
-    "into its log, or its machine's, for what ended it, often a want of memory, and run again"
+    "an executor has ended and lost cached or unwritten rows, and nothing was committed; find "
+    "the cause in its log or its machine's log, often a lack of memory, and run again"
 )
 _LOST = re.compile(r"CHECKPOINT_RDD_BLOCK_ID_NOT_FOUND|ExecutorLostFailure")
 _GONE = re.compile(r"FILE_NOT_EXIST|java\.io\.FileNotFoundException")
@@ -127,15 +128,15 @@ def failure_of(error: Exception, table: str, place: str) -> DeltaOpsError:
             return StorageError(place, "written", of_disk)
     reason = _reason_of_store(text) if _IN_STORE.search(text) else None
     if reason is not None:
-        hint = "the rows may come from another store, of which the same may be true"
+        hint = "if the rows come from another store, check that store too"
         return StorageError(place, "written", f"{reason}; {hint}")
     if _LOST.search(text):
         return StorageError(place, "written", _EXECUTOR_IS_GONE)
     if _GONE.search(text):
         return InvalidRequestError(
-            f"{table}: a file that the rows come from is gone, and nothing was committed: "
-            f"{_reason(error, text)}. Read the table again, in which a vacuum may have removed it, "
-            "and write again"
+            f"{table}: a source file of the rows is missing, and nothing was committed: "
+            f"{_reason(error, text)}. A vacuum of the source table may have deleted it: read that "
+            "table again, and write again"
         )
     return InvalidRequestError(
         f"{table}: Spark could not compute the rows, and nothing was committed: "

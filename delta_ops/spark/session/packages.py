@@ -42,7 +42,7 @@ def packages(*stores: Store) -> dict[str, str]:
     """
     if not stores or any(not isinstance(each, str) or each not in _MODULES for each in stores):
         raise InvalidRequestError(
-            f"packages takes one or more of the stores {', '.join(_MODULES)}, as texts"
+            f"packages takes one or more of the stores {', '.join(_MODULES)}, as strings"
         )
     hadoop = _hadoop_version(Path(pyspark.__file__).parent / "jars")
     named = [f"org.apache.hadoop:{_MODULES[store]}:{hadoop}" for store in stores]
@@ -64,6 +64,6 @@ def _hadoop_version(jars: Path) -> str:
     if not found:
         raise MissingDependencyError(
             "packages reads the version of Hadoop from PySpark's own jars, and there are none; "
-            "name the connectors of your cluster's Hadoop in spark.jars.packages"
+            "set spark.jars.packages to the connectors for your cluster's Hadoop"
         )
     return found[0]

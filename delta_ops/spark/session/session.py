@@ -114,7 +114,7 @@ def validate_java() -> None:
     except (OSError, subprocess.TimeoutExpired) as error:
         where = "JAVA_HOME" if home else "PATH"
         raise MissingDependencyError(
-            f"Spark needs Java, and {java}, to which {where} leads, cannot be run; {_JAVA_CURE}."
+            f"Spark needs Java, but {java} from {where} cannot be run; {_JAVA_CURE}."
         ) from error
     found = _VERSION.search(ran.stderr + ran.stdout)
     if found is None or int(found[1]) < OLDEST_JAVA:

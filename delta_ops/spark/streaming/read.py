@@ -110,12 +110,12 @@ def read_stream(
     except SourceUnavailableError as error:
         if read_change_feed:
             raise InvalidRequestError(
-                f"{snapshot.uri}: the changes of a table are a stream in a classic session alone, "
-                f"and this one has no source of it ({error}); read them by read_changes"
+                f"{snapshot.uri}: the change feed can be streamed only in a classic session, and "
+                f"this session has no source for it ({error}); use read_changes"
             ) from error
         warn_once(
             spark,
-            "This session reads streams through Python workers, which takes some times as long",
+            "This session reads streams through Python workers, which is several times slower",
             error,
         )
         return streaming_rows(
@@ -138,7 +138,7 @@ def _pattern(text: str | None) -> re.Pattern[str] | None:
         return None if text is None else re.compile(text)
     except re.error as error:
         raise InvalidRequestError(
-            f"exclude_regex {text!r} is no regular expression: {error}"
+            f"exclude_regex {text!r} is not a regular expression: {error}"
         ) from error
 
 

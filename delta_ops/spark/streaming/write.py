@@ -86,7 +86,7 @@ def write_stream(
     """
     validate_arguments(write_stream, locals())
     if not df.isStreaming:
-        raise InvalidRequestError("write_stream takes a streaming DataFrame; write this by write")
+        raise InvalidRequestError("write_stream takes a streaming DataFrame; use write")
     trigger = _trigger(available_now=available_now, processing_time=processing_time)
     log = log_of(target, storage_options)
     request = WriteRequest(
@@ -163,11 +163,11 @@ def batch_writer(
         )
     if (output_mode == "update") != bool(keys):
         raise InvalidRequestError(
-            'output_mode="update" merges rows by keys, and nothing else does: give both, such as '
+            'output_mode="update" needs keys, and keys need it: give both, such as '
             'output_mode="update", keys=["id"], or neither'
         )
     if request.overwrite_schema and output_mode != "complete":
-        raise InvalidRequestError('overwrite_schema goes with output_mode="complete"')
+        raise InvalidRequestError('overwrite_schema needs output_mode="complete"')
     if request.overwrite_schema and request.merge_schema:
         raise InvalidRequestError("give either merge_schema or overwrite_schema, not both")
     return BatchWriter(
@@ -252,8 +252,8 @@ def _query_id(batch: DataFrame, checkpoint_location: str | None) -> str:
         return str(found)
     if checkpoint_location is None:
         raise InvalidRequestError(
-            "this session does not tell a batch which query it is of; give the query's "
-            "checkpoint_location, where the id is kept"
+            "this session does not reveal the query of a batch; give the query's "
+            "checkpoint_location, which stores its id"
         )
     # Spark writes the file before the first batch and never changes it.
     text = spark.read.text(f"{checkpoint_location.rstrip('/')}/metadata").collect()[0][0]

@@ -86,8 +86,8 @@ def write_parquet(spark: SparkSession, writer: DataFrameWriter, place: str) -> l
     except ProtocolUnavailableError as error:
         _without[spark] = str(error)
         logger.warning(
-            "This session writes by Hadoop's committer, which renames files and in an object store "
-            "copies them: %s",
+            "This session uses Hadoop's committer, which renames files, and copies them in an "
+            "object store: %s",
             error,
         )
         raise

@@ -404,8 +404,8 @@ def _footer_of(info: FileInfo, storage: Storage) -> pq.FileMetaData:
         raise StorageError(
             storage.locate(info.path),
             "found",
-            f"Spark wrote {info.size} bytes and the driver does not see them ({error}); check that "
-            "driver and executors reach the same place by this path, and run again",
+            f"Spark wrote {info.size} bytes that the driver cannot see ({error}); check that this "
+            "path is the same location on the driver and the executors, and run again",
         ) from error
 
 
@@ -414,7 +414,7 @@ def _validate_complete(directory: str, written: int | None, found: int, storage:
         raise StorageError(
             storage.locate(directory),
             "written",
-            f"Spark wrote {written} rows and the files there hold {found}; check that driver and "
+            f"Spark wrote {written} rows, but the files hold {found}; check that driver and "
             "executors share this path and that Spark's committer is the default, and run again",
         )
 

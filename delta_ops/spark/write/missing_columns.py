@@ -59,7 +59,7 @@ class CompletedRows:
             yield RowCheck(
                 num_broken=sf.count_if(named_column(each.name).isNull()),
                 message=(
-                    f"identity column {each.name} has no values left of its type (the next is "
+                    f"identity column {each.name} has no values of its type left (the next is "
                     f"{each.next_value}, in steps of {each.step}); nothing was committed"
                 ),
             )
@@ -176,14 +176,14 @@ def _default(field: StructField, spark: SparkSession, now_ms: int, table: str) -
         if _is_literal(text) and field.data_type != TIMESTAMP:  # may use the session's zone
             raise InvalidRequestError(
                 f"{table}: the default of column {field.name} ({text}) does not fit its type "
-                f"{field.data_type.name}; set another one, or give the column in the data"
+                f"{field.data_type.name}; set another default, or include the column in the data"
             ) from None
         empty = empty_rows(spark, NO_COLUMNS)
         sql = f"CAST(({escape_variables(text)}) AS {spark_type.simpleString()})"
         if reason := why_unusable(sql, empty):
             raise InvalidRequestError(
-                f"{table}: the default of column {field.name} ({text}) cannot be taken: {reason}. "
-                "Give the column in the data"
+                f"{table}: the default of column {field.name} ({text}) cannot be used: {reason}. "
+                "Include the column in the data"
             ) from None
         return sf.expr(sql)
     if value is None:
