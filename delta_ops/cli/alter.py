@@ -58,9 +58,9 @@ def _show(log: DeltaLog, result: CommitResult, dry_run: bool, as_json: bool) -> 
     if as_json:
         show_json({"table": log.uri, "dry_run": dry_run, "version": result.version})
     elif dry_run:
-        say("This can be done; nothing was changed.")
+        say("The change is possible; nothing was changed.")
     elif result.version is None:
-        say("The table is so already; nothing to do.")
+        say("The table is already like this; nothing to do.")
     else:
         say(f"Version {result.version} has the change.")
 
@@ -68,9 +68,9 @@ def _show(log: DeltaLog, result: CommitResult, dry_run: bool, as_json: bool) -> 
 @_change_command("add-column")
 @click.argument("column")
 @click.argument("data_type", metavar="TYPE")
-@click.option("--first", is_flag=True, help="Before all others.")
-@click.option("--after", metavar="COLUMN", help="After this one.")
-@click.option("--comment", metavar="TEXT", help="What the column holds.")
+@click.option("--first", is_flag=True, help="Put the column first.")
+@click.option("--after", metavar="COLUMN", help="Put the column after this column.")
+@click.option("--comment", metavar="TEXT", help="A comment that describes the column.")
 def add_column(
     log: DeltaLog,
     column: str,
@@ -102,7 +102,7 @@ def rename_column(log: DeltaLog, column: str, name: str, dry_run: bool) -> Commi
 
 @_change_command("reorder-columns")
 @click.argument("columns", nargs=-1, required=True)
-@click.option("--struct", metavar="COLUMN", help="The fields of this struct are meant.")
+@click.option("--struct", metavar="COLUMN", help="Apply to the fields of this struct.")
 def reorder_columns(
     log: DeltaLog, columns: tuple[str, ...], struct: str | None, dry_run: bool
 ) -> CommitResult:
@@ -112,7 +112,7 @@ def reorder_columns(
 
 @_change_command("comment")
 @click.argument("text")
-@click.option("--column", metavar="COLUMN", help="Of this column; of the table if not given.")
+@click.option("--column", metavar="COLUMN", help="Apply to this column; to the table if not given.")
 def comment(log: DeltaLog, text: str, column: str | None, dry_run: bool) -> CommitResult:
     """Describe a column or the table; an empty TEXT removes the description."""
     if column is None:
@@ -174,7 +174,7 @@ def add_constraint(log: DeltaLog, name: str, condition: str, dry_run: bool) -> C
 
 @_change_command("drop-constraint")
 @click.argument("name")
-@click.option("--if-exists", is_flag=True, help="Do nothing where there is none.")
+@click.option("--if-exists", is_flag=True, help="Do nothing if there is none.")
 def drop_constraint(log: DeltaLog, name: str, if_exists: bool, dry_run: bool) -> CommitResult:
     """Drop a CHECK constraint."""
     return ddl.drop_constraint(log, name, if_exists, dry_run=dry_run)
@@ -192,7 +192,7 @@ def add_feature(log: DeltaLog, name: str, dry_run: bool) -> CommitResult:
 @click.option(
     "--truncate-history",
     is_flag=True,
-    help="Write a checkpoint and clean the log up first, as far as its retention allows.",
+    help="First write a checkpoint and clean up the log, as far as its retention allows.",
 )
 def drop_feature(log: DeltaLog, name: str, truncate_history: bool, dry_run: bool) -> CommitResult:
     """Drop a feature on which nothing rests any more."""

@@ -30,7 +30,7 @@ def main() -> None:
     logging.basicConfig(level=logging.WARNING, handlers=[lines])
     warnings.formatwarning = lambda message, category, *_: f"{category.__name__}: {message}"
     logging.captureWarnings(True)
-    sys.excepthook = lambda *error: logging.critical("a fault of delta-ops", exc_info=error)
+    sys.excepthook = lambda *error: logging.critical("a bug in delta-ops", exc_info=error)
     cli(prog_name="delta-ops")
 
 

@@ -47,7 +47,8 @@ def _thresholds(
         name, equals, value = text.partition("=")
         if not equals or name not in _NAMES:
             raise click.BadParameter(
-                f"{text!r} is none; write it as NAME=VALUE, with a name of {', '.join(_NAMES)}"
+                f"{text!r} is not a threshold; write NAME=VALUE, where NAME is one of "
+                f"{', '.join(_NAMES)}"
             )
         values[name] = _number(name, value)
     try:
@@ -64,7 +65,7 @@ def _number(name: str, text: str) -> int | float:
         except ValueError:
             continue
     if not name.endswith("_ms"):
-        raise click.BadParameter(f"{text!r} is no number")
+        raise click.BadParameter(f"{text!r} is not a number")
     try:
         return parse_interval(text)
     except InvalidRequestError as error:
@@ -75,7 +76,7 @@ tables_argument = click.argument("tables", nargs=-1, required=True, metavar="TAB
 nested_option = click.option(
     "--nested",
     is_flag=True,
-    help="Look for tables in the directories of tables too; lists their data directories.",
+    help="Also look for tables inside of tables; this lists their data directories.",
 )
 threshold_option = click.option(
     "thresholds",
@@ -83,8 +84,10 @@ threshold_option = click.option(
     multiple=True,
     metavar="NAME=VALUE",
     callback=_thresholds,
-    help="From where on something is not well; may be repeated. One of a duration may be an "
-    f"interval, such as '30 days'. Names: {', '.join(_NAMES)}.",
+    help=(
+        "A threshold for a measure of health; may be repeated. A duration may be an interval, such "
+        f"as '30 days'. Names: {', '.join(_NAMES)}."
+    ),
 )
 
 
@@ -115,7 +118,7 @@ def find_all_tables(
 
 
 def _no_table(place: str) -> TableHealth:
-    message = f"{place}: there is no Delta table here, nor in a folder below; check the path"
+    message = f"{place}: there is no Delta table here or in a folder below; check the path"
     return TableHealth(
         table=place, failure=Failure(kind=TableNotFoundError.__name__, message=message)
     )

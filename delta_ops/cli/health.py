@@ -53,7 +53,7 @@ from delta_ops.units import count_text, size_text
     type=click.IntRange(1, 256),
     help="Tables read at once; 16 in stores and 1 on disks if not given.",
 )
-@click.option("--all", "shows_all", is_flag=True, help="Show all tables, on as many pages.")
+@click.option("--all", "shows_all", is_flag=True, help="Show all tables, on several pages.")
 @exit_zero_option
 @json_option
 def health_command(
@@ -139,14 +139,14 @@ def _show_fleet(rows: Sequence[TableHealth], *, shows_all: bool) -> None:
     """Print the worst tables first; on a terminal, only one page unless `shows_all`."""
     ordered = sorted(rows, key=_severity, reverse=True)
     most = None if shows_all else rows_of_page()
-    columns = ("table", "verdict", "version", "files", "size", "due", "to look at or failed")
+    columns = ("table", "verdict", "version", "files", "size", "due", "need attention or failed")
     names = short_names(ordered)
     show_rows(columns, map(_health_row, ordered[:most], names), whole=("verdict", "size"))
     show_failures(ordered[:most])
     left = Counter(_verdict(row) for row in ordered[most:]) if most else Counter()
     if left:
         texts = ", ".join(f"{n:,} {verdict}" for verdict, n in left.items())
-        say(f"{count_text(left.total(), 'more table')}, which --all shows: {texts}.")
+        say(f"{count_text(left.total(), 'more table')} with --all: {texts}.")
     say(summary_text(len(ordered), sum(row.failure is not None for row in ordered)))
 
 

@@ -31,7 +31,7 @@ from delta_ops.maintenance.log_cleanup.operation import CLEAN_UP_LOG
 from delta_ops.maintenance.log_compaction.operation import COMPACT_LOG
 from delta_ops.units import count_text, size_text
 
-_UNFINISHED = "of checkpoints that nobody finished"
+_UNFINISHED = "of unfinished checkpoints"
 
 
 @click.command("checkpoint")
@@ -39,8 +39,10 @@ _UNFINISHED = "of checkpoints that nobody finished"
 @click.option(
     "--part-rows",
     type=click.IntRange(min=1),
-    help="Write a checkpoint of several files, of about so many live files each, where there are "
-    "more. Without it the table's delta.checkpointPolicy decides.",
+    help=(
+        "Split the checkpoint into files with about this many live files each. If not given, the "
+        "table's delta.checkpointPolicy decides."
+    ),
 )
 @dry_run_option
 @json_option
@@ -86,7 +88,7 @@ def _checkpoint_text(result: CheckpointResult) -> str:
     "keep_versions",
     type=click.IntRange(min=0),
     multiple=True,
-    help="A version that must stay readable, however old; all after it stay too. May be repeated.",
+    help="A version that must stay readable, with all later versions. May be repeated.",
 )
 @dry_run_option
 @json_option
@@ -109,8 +111,8 @@ def clean_up_log_command(
         show_result(CLEAN_UP_LOG, log.uri, result)
     elif not plan.has_work:
         say(
-            "Every log file is needed or young; nothing to do. "
-            f"Versions can be read from {plan.earliest_before} on."
+            "Every log file is still needed or too young to delete; nothing to do. Versions can "
+            f"be read from {plan.earliest_before} on."
         )
     elif dry_run:
         say(
@@ -130,10 +132,10 @@ def clean_up_log_command(
 @click.option(
     "--from-version",
     type=click.IntRange(min=0),
-    help="The first version; the one after the newest checkpoint if not given.",
+    help="The first version; the version after the newest checkpoint if not given.",
 )
 @click.option(
-    "--to-version", type=click.IntRange(min=0), help="The last one; the latest if not given."
+    "--to-version", type=click.IntRange(min=0), help="The last version; the latest if not given."
 )
 @dry_run_option
 @json_option
@@ -157,13 +159,13 @@ def compact_log_command(
             f"{size_text(result.size_bytes)}."
         )
     elif dry_run and plan.has_work:
-        say(f"Would put {count_text(len(plan.commits), 'version')} into {plan.file_name}.")
+        say(f"Would compact {count_text(len(plan.commits), 'version')} into {plan.file_name}.")
     else:
         is_there = plan.end_version > plan.start_version
         why = (
-            f"{plan.file_name} is there"
+            f"{plan.file_name} already exists"
             if is_there
-            else "There are no two versions to put together"
+            else "There are not two versions to compact"
         )
         say(f"{why}; nothing to do.")
 
@@ -184,7 +186,7 @@ def backfill_statistics_command(
     elif dry_run:
         say(f"Would describe {count_text(result.lacking_files, 'file')} of {result.num_files:,}.")
     elif result.version is None and not result.failures:
-        say(f"{count_text(result.num_files, 'file')}, all described; nothing to do.")
+        say(f"{count_text(result.num_files, 'file')}, all with statistics; nothing to do.")
     elif not result.failures:
         described = count_text(result.described_files, "file")
         say(f"Version {result.version} describes {described} of {result.num_files:,}.")

@@ -33,11 +33,13 @@ def storage_options_option(command: F) -> F:
         multiple=True,
         metavar="KEY=VALUE",
         callback=_storage_options,
-        help="For the store: by the names of the environment (AWS_ENDPOINT_URL, AWS_REGION, "
-        "AZURE_STORAGE_ACCOUNT_NAME, GOOGLE_APPLICATION_CREDENTIALS, ...) or those of fsspec's "
-        "file system (of S3: key, secret, token, endpoint_url, ...); may be repeated. Credentials "
-        "are better left to the environment, where others cannot list them. "
-        "A value that is true, false or a JSON object or list is taken as such.",
+        help=(
+            "An option of the store: either an environment variable's name (AWS_ENDPOINT_URL, "
+            "AWS_REGION, AZURE_STORAGE_ACCOUNT_NAME, GOOGLE_APPLICATION_CREDENTIALS, ...) or a "
+            "name of fsspec's file system (of S3: key, secret, token, endpoint_url, ...); may be "
+            "repeated. Pass credentials in the environment, where other users cannot see them. A "
+            "value that is true, false or a JSON object or list is parsed as JSON."
+        ),
     )(command)
 
 
@@ -47,14 +49,17 @@ def json_option(command: F) -> F:
         "as_json",
         "--json",
         is_flag=True,
-        help="Print JSON. NaN, Infinity, -Infinity, decimals, dates (also 0000-12-31, +10000-01-01)"
-        " and times are text, binary values are hexadecimal digits, maps are lists of pairs.",
+        help=(
+            "Print JSON. NaN, Infinity, -Infinity, decimals, dates (also 0000-12-31, +10000-01-01) "
+            "and times are strings, binary values are hexadecimal digits, and maps are lists of "
+            "pairs."
+        ),
     )(command)
 
 
 def dry_run_option(command: F) -> F:
     """Add `--dry-run`, passed as `dry_run`."""
-    return click.option("--dry-run", is_flag=True, help="Say what would be done; change nothing.")(
+    return click.option("--dry-run", is_flag=True, help="Show what would be done; change nothing.")(
         command
     )
 
@@ -67,13 +72,15 @@ def busy_options(command: F) -> F:
         default=0.0,
         metavar="SECONDS",
         callback=lambda _ctx, _param, seconds: timedelta(seconds=seconds),
-        help="How long to try again where other writers commit first, whose commits are undone "
-        "then, and to wait for the end of a vacuum; 0 if not given.",
+        help=(
+            "How long to retry when other writers commit first, and to wait for the end of a "
+            "vacuum; 0 if not given."
+        ),
     )
     killed = click.option(
         "--vacuum-was-killed",
         is_flag=True,
-        help="A vacuum that has begun and not ended was killed and deletes nothing more.",
+        help="Confirm that a vacuum without an end was killed and deletes nothing more.",
     )
     return timeout(killed(command))
 
@@ -84,8 +91,10 @@ def where_option(command: F) -> F:
         "--where",
         metavar="CONDITION",
         callback=_predicate,
-        help="Only where this holds: a condition of Spark SQL, such as \"day >= '2026-01-31' AND "
-        "country IN ('NL', 'BE')\".",
+        help=(
+            "Only rows or files that match this Spark SQL condition, such as \"day >= '2026-01-31' "
+            "AND country IN ('NL', 'BE')\"."
+        ),
     )(command)
 
 
@@ -95,7 +104,7 @@ def target_size_option(command: F) -> F:
         "--target-size",
         metavar="SIZE",
         callback=_size,
-        help="About how large files should become, as 128MB or 1GiB; units are powers of 1024.",
+        help="The target file size, as 128MB or 1GiB; units are powers of 1024.",
     )(command)
 
 
@@ -105,7 +114,7 @@ def budget_option(command: F) -> F:
         "--budget",
         metavar="SIZE",
         callback=_size,
-        help="Rewrite no more than this in one run, as 10GB; the rest waits for the next one.",
+        help="Rewrite no more than this in one run, as 10GB; the next run continues.",
     )(command)
 
 
@@ -126,8 +135,10 @@ def min_size_option(command: F) -> F:
         "--min-size",
         metavar="SIZE",
         callback=_size,
-        help="From this size on, as 64MB, a file is large enough; three quarters of the target "
-        "size if not given.",
+        help=(
+            "Files of this size or more, as 64MB, are large enough; three quarters of the target "
+            "size if not given."
+        ),
     )(command)
 
 
@@ -137,16 +148,22 @@ def max_row_group_size_option(command: F) -> F:
         "--max-row-group-size",
         metavar="SIZE",
         callback=_size,
-        help="With --purge: files with a row group of more bytes than this without compression, "
-        "as 256MB, too.",
+        help=(
+            "With --purge: also files with a row group larger than this without compression, as "
+            "256MB."
+        ),
     )(command)
 
 
 def version_options(command: F) -> F:
     """Add `--version` and `--timestamp`, passed as `version` and `timestamp`."""
     for option in (
-        click.option("--timestamp", metavar="TIME", help="As it was then, in UTC without a zone."),
-        click.option("--version", type=click.IntRange(min=0), help="As it was in this version."),
+        click.option(
+            "--timestamp",
+            metavar="TIME",
+            help="The table at this time, in UTC if it has no time zone.",
+        ),
+        click.option("--version", type=click.IntRange(min=0), help="The table at this version."),
     ):
         command = option(command)
     return command
@@ -189,7 +206,7 @@ def _size(_ctx: click.Context, _param: click.Parameter, text: str | None) -> int
         return None
     found = _SIZE.fullmatch(text.strip())
     if found is None or int(found[1]) == 0:
-        raise click.BadParameter(f"{text!r} is no size; write it as 128MB")
+        raise click.BadParameter(f"{text!r} is not a size; write it as 128MB")
     return int(found[1]) << _SHIFTS[found[2].upper()]
 
 

@@ -28,16 +28,18 @@ from delta_ops.transaction.result import CommitResult
     multiple=True,
     metavar="NAME=VALUE",
     callback=pairs_callback,
-    help="Set this property; may be repeated. All changes are one commit.",
+    help="Set this property; may be repeated. One commit makes all changes.",
 )
 @click.option(
     "removed",
     "--unset",
     multiple=True,
     metavar="NAME",
-    help="Remove this property, so that its default counts; may be repeated.",
+    help="Remove this property, so that its default applies; may be repeated.",
 )
-@click.option("--all", "is_all", is_flag=True, help="Show also what only other engines heed.")
+@click.option(
+    "--all", "is_all", is_flag=True, help="Also show properties that only other engines use."
+)
 @dry_run_option
 @json_option
 def properties_command(
@@ -53,7 +55,7 @@ def properties_command(
     log = open_table(table, storage_options)
     changes: dict[str, str | None] = {**dict(values), **dict.fromkeys(removed)}
     if len(changes) < len(values) + len(removed):
-        raise click.UsageError("a property is given twice; name each once")
+        raise click.UsageError("a property occurs twice; name each property once")
     result = set_properties(log, changes, dry_run=dry_run) if changes else None
     snapshot = log.snapshot()
     found = properties_in_force(snapshot.metadata.configuration)
@@ -79,13 +81,13 @@ def properties_command(
 
 
 def _row(each: PropertyInForce) -> tuple[str | None, ...]:
-    origin = "kept, not heeded" if each.origin == "not heeded" else each.origin
+    origin = "kept without effect" if each.origin == "not heeded" else each.origin
     return each.name, each.value, origin, each.acts_in
 
 
 def _sentence(result: CommitResult, dry_run: bool) -> str:
     if dry_run:
-        return "The properties can be changed so; nothing was changed."
+        return "This change is possible; nothing was changed."
     if result.version is None:
-        return "The properties are so already; nothing to do."
+        return "The properties already have these values; nothing to do."
     return f"Version {result.version} changes the properties."

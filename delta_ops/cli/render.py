@@ -133,7 +133,7 @@ def report_errors() -> Iterator[None]:
     except DeltaOpsError as error:
         raise command_error(str(error)) from error
     except MemoryError as error:
-        raise command_error("There is too little memory for this.") from error
+        raise command_error("There is not enough memory for this command.") from error
     except OSError as error:
         # Failures of a store are DeltaOpsErrors; click handles a closed pipe.
         if error.filename is not None or error.errno == errno.EPIPE:

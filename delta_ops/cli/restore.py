@@ -44,17 +44,17 @@ from delta_ops.units import count_text, size_text
 @click.option(
     "--timestamp",
     metavar="TIME",
-    help="The time to go back to, as 2026-01-31T00:00:00Z; in UTC without a zone.",
+    help="The time to go back to, as 2026-01-31T00:00:00Z; in UTC if it has no time zone.",
 )
 @click.option(
     "--ignore-missing-files",
     is_flag=True,
-    help="Restore without the rows whose files are gone, instead of refusing.",
+    help="Restore without the rows of missing files, instead of failing.",
 )
 @click.option(
     "--request-id",
     metavar="ID",
-    help="Any text: of all runs with the same one, only one restores.",
+    help="A key of your choice: of all runs with the same key, only one restores.",
 )
 @busy_options
 @dry_run_option
@@ -93,8 +93,10 @@ def _restore_text(result: RestoreResult) -> str:
     if result.already_committed:
         return _done_sentence(result)
     if not plan.has_work:
-        left_out = f", but for {_missing_text(result)}" if result.missing else ""
-        return f"The table is as it was at version {plan.version}{left_out}; nothing to do."
+        left_out = f", except for {_missing_text(result)}" if result.missing else ""
+        return (
+            f"The table already has the state of version {plan.version}{left_out}; nothing to do."
+        )
     verb = "Would restore" if result.dry_run else f"Version {result.version} restores"
     without = f" without {_missing_text(result)}" if result.missing else ""
     return f"{verb} version {plan.version}{without}: {_sentence(plan)}"
@@ -136,7 +138,7 @@ def revert_command(
     elif result.already_committed:
         say(_done_sentence(result))
     elif not plan.has_work:
-        say(f"Version {version} left nothing to undo; nothing to do.")
+        say(f"Version {version} has no changes left to undo; nothing to do.")
     else:
         verb = "Would revert" if dry_run else f"Version {result.version} reverts"
         say(f"{verb} version {version}: {_sentence(plan)}")
@@ -147,9 +149,9 @@ def revert_command(
 @click.option(
     "--remove-missing",
     is_flag=True,
-    help="Take files that are gone out of the table, with their rows; look at --dry-run first.",
+    help="Remove missing files, and so their rows, from the table; check with --dry-run first.",
 )
-@click.option("--no-statistics", is_flag=True, help="Leave files without statistics as they are.")
+@click.option("--no-statistics", is_flag=True, help="Do not add missing statistics.")
 @dry_run_option
 @json_option
 def repair_command(
@@ -185,7 +187,7 @@ def repair_command(
                 f"statistics, {count_text(result.removed_files, 'lost file')} left the table."
             )
         elif plan.is_healthy:
-            say(f"{count_text(plan.num_files, 'file')}, all as they should be.")
+            say(f"{count_text(plan.num_files, 'file')}, all intact.")
     if dry_run:
         is_incomplete = plan.missing or plan.missing_vectors or plan.truncated
         if is_incomplete or (plan.without_statistics and not no_statistics):
@@ -199,7 +201,7 @@ def repair_command(
 
 def _done_sentence(result: RestoreResult | RevertResult) -> str:
     where = "since cleaned up" if result.version is None else f"version {result.version}"
-    return f"This was done before ({where}); nothing was changed."
+    return f"This was already done ({where}); nothing was changed."
 
 
 def _missing_text(result: RestoreResult) -> str:
@@ -251,20 +253,19 @@ def _left_sentence(plan: RepairPlan, failures: tuple[str, ...]) -> str:
     parts = []
     if plan.missing:
         parts.append(
-            f"{count_text(len(plan.missing), 'file')} of the table {_verb(plan.missing)} gone, the "
-            f"first of them {plan.missing[0].path}: bring back from a backup, or give up with "
+            f"{count_text(len(plan.missing), 'file')} of the table {_verb(plan.missing)} gone, "
+            f"the first of them {plan.missing[0].path}: restore from a backup, or remove with "
             "--remove-missing"
         )
     if plan.missing_vectors:
         parts.append(
-            f"the deletion vectors of {count_text(len(plan.missing_vectors), 'file')} are gone, "
-            f"the first of them {plan.missing_vectors[0].path}: bring back from a backup"
+            f"the deletion vectors of {count_text(len(plan.missing_vectors), 'file')} are "
+            f"missing, the first of {plan.missing_vectors[0].path}: restore from a backup"
         )
     if plan.truncated:
         parts.append(
             f"{count_text(len(plan.truncated), 'file')} of the table {_verb(plan.truncated)} "
-            f"shorter than the log says, the first of them {plan.truncated[0].path}: bring back "
-            "from a backup"
+            f"shorter than the log says, first {plan.truncated[0].path}: restore from a backup"
         )
     return "; ".join([*parts, *failures[:1]])
 

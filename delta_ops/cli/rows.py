@@ -119,9 +119,11 @@ def schema_command(
     "start_version",
     "--from-version",
     type=click.IntRange(min=0),
-    help="The first commit wanted.",
+    help="The first commit to read.",
 )
-@click.option("end_version", "--to-version", type=click.IntRange(min=0), help="The last one.")
+@click.option(
+    "end_version", "--to-version", type=click.IntRange(min=0), help="The last commit to read."
+)
 @click.option(
     "start_timestamp",
     "--from-timestamp",
@@ -139,7 +141,7 @@ def schema_command(
     type=click.Choice(["end", "latest"]),
     default="end",
     show_default=True,
-    help="The columns of the last version wanted, or of the table's latest one.",
+    help="Use the columns of the last version to read, or of the table's latest version.",
 )
 @_columns_option
 @where_option

@@ -80,7 +80,9 @@ def show_command(
 
 @click.command("history")
 @table_argument
-@click.option("--limit", type=click.IntRange(min=1), help="The newest versions only.")
+@click.option(
+    "--limit", type=click.IntRange(min=1), help="Show only this many of the newest versions."
+)
 @json_option
 def history_command(
     table: str, storage_options: dict[str, Any], limit: int | None, as_json: bool
@@ -109,7 +111,7 @@ def history_command(
 @table_argument
 @version_options
 @where_option
-@click.option("--limit", type=click.IntRange(min=1), help="So many files at most.")
+@click.option("--limit", type=click.IntRange(min=1), help="Show at most this many files.")
 @json_option
 def files_command(
     table: str,
@@ -158,7 +160,7 @@ def advise_command(table: str, storage_options: dict[str, Any], as_json: bool) -
     )
     click.echo()
     rows = ((", ".join(each.columns), f"{each.skipped:.1%}") for each in advice.layouts)
-    show_rows(("laid out by", "files that a read skips"), rows)
+    show_rows(("layout", "skipped files"), rows)
 
 
 def _file_row(row: Mapping[str, Any]) -> tuple[Any, ...]:

@@ -30,8 +30,10 @@ from delta_ops.units import count_text, size_text
     "--partition",
     multiple=True,
     metavar="NAME[=TYPE]",
-    help="A partition column that the directories name, in their order, with its type as Spark SQL "
-    "writes it; may be repeated. Without it, columns are long, date or string by their values.",
+    help=(
+        "A partition column in the order of the directories, with its Spark SQL type; may be "
+        "repeated. If not given, columns are long, date or string by their values."
+    ),
 )
 @click.option(
     "properties",
@@ -76,9 +78,9 @@ def convert_command(
             }
         )
     elif result.ignored:
-        say("There is a table already; nothing to do.")
+        say("The table already exists; nothing to do.")
     else:
-        verb = "Would make" if dry_run else f"Version {result.version} makes"
+        verb = "Would make" if dry_run else f"Version {result.version} creates"
         say(f"{verb} a table of {count_text(num_files, 'file')}.")
 
 
@@ -88,7 +90,7 @@ def _partition_types(texts: tuple[str, ...]) -> dict[str, str] | list[str] | Non
     pairs = [text.partition("=") for text in texts]
     types = {name: data_type for name, _, data_type in pairs if data_type}
     if types and len(types) < len(pairs):
-        raise click.UsageError("give the type of each partition column, or of none")
+        raise click.UsageError("give the types of all partition columns, or of none")
     return types or [name for name, _, _ in pairs]
 
 
@@ -104,7 +106,7 @@ def _partition_types(texts: tuple[str, ...]) -> dict[str, str] | list[str] | Non
 @click.option(
     "--resume",
     is_flag=True,
-    help="Go on with a drop that was killed or has failed. Its process must have ended.",
+    help="Continue a drop that was killed or failed. Its process must have ended.",
 )
 @dry_run_option
 @json_option

@@ -29,35 +29,45 @@ _CENTURY_HOURS = 100 * 365 * 24
 @click.option(
     "--retain-hours",
     type=click.IntRange(min=0, max=_CENTURY_HOURS),
-    help="Keep files that were removed or written within so many hours; "
-    "delta.deletedFileRetentionDuration if not given.",
+    help=(
+        "Keep files that were removed or written within this many hours; "
+        "delta.deletedFileRetentionDuration if not given."
+    ),
 )
 @click.option(
     "--no-enforce-retention",
     is_flag=True,
-    help="Allow less than delta.deletedFileRetentionDuration: readers of older versions and "
-    "running writers may break.",
+    help=(
+        "Allow a shorter retention than delta.deletedFileRetentionDuration: readers of older "
+        "versions and running writers may fail."
+    ),
 )
 @click.option(
-    "--lite", is_flag=True, help="Look only at what the log says was removed; list nothing."
+    "--lite",
+    is_flag=True,
+    help="Delete only files that the log says were removed; do not list the table.",
 )
 @click.option(
     "--inventory",
     metavar="FILE",
-    help="Look only at what this lists: a Parquet or CSV file of this machine, or a Delta table, "
-    "with the columns path, length, isDir and modificationTime (milliseconds).",
+    help=(
+        "Use this list of files instead of listing the table: a local Parquet or CSV file, or a "
+        "Delta table, with the columns path, length, isDir and modificationTime (milliseconds)."
+    ),
 )
 @click.option(
     "--keep-last",
     type=click.IntRange(min=0),
     default=0,
-    help="Keep so many of the last versions readable, however old they are; those that change no "
-    "files are not counted.",
+    help=(
+        "Keep this many of the last versions readable at any age; versions that change no files do "
+        "not count."
+    ),
 )
 @click.option(
     "--log-commits/--no-log-commits",
     default=None,
-    help="Commit VACUUM START and VACUUM END; as delta_ops.vacuum.logging says if not given.",
+    help="Commit VACUUM START and VACUUM END; if not given, delta_ops.vacuum.logging decides.",
 )
 @dry_run_option
 @json_option
@@ -101,7 +111,7 @@ def _show(result: VacuumResult) -> None:
     plan = result.plan
     planned = (*plan.files, *plan.leftovers)
     if not plan.has_work:
-        say("Every file is needed or young; nothing to do.")
+        say("Every file is still needed or too young to delete; nothing to do.")
         return
     if result.dry_run and planned:
         rows = ((info.path, info.size, utc_text(info.modified_ms)) for info in planned)

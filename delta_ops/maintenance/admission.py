@@ -41,14 +41,15 @@ def validate_vacuumable(snapshot: Snapshot) -> None:
     if snapshot.base is not None:
         raise InvalidRequestError(
             f"{snapshot.uri}: the log in {snapshot.log_directory} goes on from version "
-            f"{snapshot.base.version} of another log of the same files, and does not know which of "
-            "them that one needs since; nothing was deleted, and no vacuum of it is possible"
+            f"{snapshot.base.version} of another log of the same files, and cannot know which "
+            "files the other log has needed since then; nothing was deleted, and this table "
+            "cannot be vacuumed"
         )
     if snapshot.log_directory != LOG_DIRECTORY:
         raise InvalidRequestError(
-            f"{snapshot.uri}: the log in {snapshot.log_directory} is not the table's own, which is "
-            f"in {LOG_DIRECTORY}, and does not know which files that one needs; nothing was "
-            "deleted. Vacuum the table by its own log"
+            f"{snapshot.uri}: the log in {snapshot.log_directory} is not the table's own, which "
+            f"is in {LOG_DIRECTORY}, and does not know which files the table's own log needs; "
+            "nothing was deleted. Vacuum the table through its own log"
         )
     validate(snapshot.definition, "vacuum", table=snapshot.uri)
     validate_format(snapshot)

@@ -65,7 +65,9 @@ def _holding_writers(log: DeltaLog) -> Iterator[DeltaLog]:
         held = log.over(storage)
         version = held.snapshot().version
         if version != latest:  # the lock may cover that version alone
-            raise CommitConflictError(log.uri, version, "came while the lock was waited for")
+            raise CommitConflictError(
+                log.uri, version, "was committed during the wait for the lock"
+            )
         yield held
 
 
@@ -76,8 +78,8 @@ def _overtaken_error(error: CommitConflictError, attempts: int) -> CommitConflic
     return CommitConflictError(
         error.table,
         error.version,
-        f"{error.reason}{often}; on a table that is busy give the operation time to try again "
-        "(timeout), or let the writers wait for it by a lock that they share (hold_writers)",
+        f"{error.reason}{often}; on a busy table, give the operation time to retry (timeout), or "
+        "hold the other writers with a shared lock (hold_writers)",
         error.kind,
         error.evidence,
     )

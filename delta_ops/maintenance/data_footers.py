@@ -58,7 +58,7 @@ def read_data_footer(snapshot: Snapshot, add: AddFile) -> pq.FileMetaData | str:
     try:
         return _read_footer(snapshot, add, path)
     except FileNotFoundError:
-        return f"data file {path} has gone meanwhile; run the repair again"
+        return f"data file {path} was deleted in the meantime; run the repair again"
 
 
 def _read_footer(snapshot: Snapshot, add: AddFile, path: str) -> pq.FileMetaData | str:
@@ -72,9 +72,9 @@ def _read_footer(snapshot: Snapshot, add: AddFile, path: str) -> pq.FileMetaData
         if size == add.size and isinstance(error, StorageError):
             raise
         reason = first_line(error)
-        sizes = "" if size == add.size else f", of {size} bytes where the log says {add.size}"
+        sizes = "" if size == add.size else f", with {size} bytes instead of {add.size}"
         return (
-            f"data file {path} is not the Parquet file that the log names ({reason}{sizes}); bring "
-            "it back from a backup"
+            f"data file {path} is not the Parquet file that the log names ({reason}{sizes}); "
+            "restore it from a backup"
         )
     return footer.metadata

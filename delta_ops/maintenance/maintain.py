@@ -149,7 +149,7 @@ def validate_options(options: Mapping[Operation, Mapping[str, Any]]) -> None:
         entry = entry_of(operation)
         if not isinstance(values, Mapping):
             raise InvalidRequestError(
-                f"the options of {entry.name} are no mapping; give its arguments by their names"
+                f"the options of {entry.name} are not a mapping; give its arguments by name"
             )
         taken = {"log", "dry_run", *entry.arguments(Request())}
         known = [name for name in signature(entry.act).parameters if name not in taken]

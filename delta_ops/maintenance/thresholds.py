@@ -137,11 +137,11 @@ class HealthThresholds:
             if not fits or isinstance(value, bool) or not 0 <= value < math.inf:
                 kind = "a whole number" if is_whole else "a number"
                 raise InvalidRequestError(
-                    f"the threshold {each.name} must be {kind} from 0 on, not {value!r}"
+                    f"the threshold {each.name} must be {kind} of 0 or more, not {value!r}"
                 )
             if each.name in _SHARES and value > 1:
                 raise InvalidRequestError(
-                    f"the threshold {each.name} is a share and 1 at most, not {value!r}"
+                    f"the threshold {each.name} is a share and must be at most 1, not {value!r}"
                 )
 
 

@@ -96,11 +96,10 @@ def _undo(
             break
         else:
             reason = (
-                f"was deleted while version {error.version} brought it back, most likely by a "
-                f"vacuum that writes no commits. Version {undone_by} has undone version "
-                f"{error.version}: the table is again what it was at version {error.version - 1}, "
-                "with what others have committed since. Bring the file back from a backup before "
-                "you try again"
+                f"was deleted while version {error.version} restored it, most likely by a vacuum "
+                f"that writes no commits. Version {undone_by} has undone version {error.version}: "
+                f"the table has the state of version {error.version - 1} again, plus later "
+                "commits of other writers. Restore the file from a backup before you try again"
             )
             return DeletedMeanwhileError(log.uri, error.version, error.file, reason, undone_by)
     reason = f"{error.reason}. It could not be undone: {failure}"
@@ -137,7 +136,7 @@ def _commit_previous_state(log: DeltaLog, version: int, plan: Plan, clock: Clock
             "removedFilesSize": sum(add.size for add in undoing.removes),
             "restoredFilesSize": sum(add.size for add in undoing.adds),
         },
-        user_metadata=f"undoes version {version}, of which files were deleted meanwhile",
+        user_metadata=f"undoes version {version}, because some of its files were deleted",
         counts_files=False,
     )
     assert committed.version is not None

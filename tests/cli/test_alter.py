@@ -38,12 +38,12 @@ COMMANDS = [
 @pytest.mark.parametrize(("arguments", "operation"), COMMANDS, ids=[each[1] for each in COMMANDS])
 def test_a_table_is_changed_once(table: Path, arguments: tuple[str, ...], operation: str) -> None:
     requested: tuple[str | Path, ...] = ("alter", table, *arguments)
-    assert run(*requested, "--dry-run").stdout == "This can be done; nothing was changed.\n"
+    assert run(*requested, "--dry-run").stdout == "The change is possible; nothing was changed.\n"
     assert DeltaLog(table).snapshot().version == 0
     assert output(*requested) == {"table": str(table), "dry_run": False, "version": 1}
     assert next(DeltaLog(table).history()).operation == operation
     if arguments[0] != "add-column":
-        assert run(*requested).stdout == "The table is so already; nothing to do.\n"
+        assert run(*requested).stdout == "The table is already like this; nothing to do.\n"
     assert len(rows_by_deltalake(table)) == 2
 
 
@@ -111,7 +111,7 @@ def test_files_are_made_a_table(tmp_path: Path) -> None:
         "num_files": 2,
         "was_table": False,
     }
-    assert run("convert", tmp_path).stdout == "There is a table already; nothing to do.\n"
+    assert run("convert", tmp_path).stdout == "The table already exists; nothing to do.\n"
     assert rows(da.to_table(tmp_path)) == [{"id": 1, "n": "1"}, {"id": 2, "n": "2"}]
     assert DeltaLog(tmp_path).snapshot().properties.append_only
 

@@ -112,7 +112,7 @@ def test_json_is_an_object_for_each_table(lake: Path) -> None:
     assert well["failure"] is busy["failure"] is None
     assert busy["figures"]["num_files"] == 4
     assert absent["failure"]["kind"] == "TableNotFoundError"
-    assert "nor in a folder below" in absent["failure"]["message"]
+    assert "or in a folder below" in absent["failure"]["message"]
 
 
 def test_maintain_reports_found_planned_done_skipped_and_saved(lake: Path) -> None:
@@ -157,7 +157,7 @@ def test_maintain_says_that_a_file_that_is_gone_is_left(tmp_path: Path) -> None:
     result = run("maintain", tmp_path)
     row = result.stdout.splitlines()[1].split("\t")
     assert (row[1], row[4], result.exit_code) == ("repair", "nothing could be done", 4)
-    assert row[5].startswith("data files are gone (1)")
+    assert row[5].startswith("data files are missing (1)")
 
 
 def test_a_threshold_of_time_may_be_an_interval(lake: Path) -> None:

@@ -320,5 +320,5 @@ def test_far_days_follow_the_rules_of_the_calendar(days: int) -> None:
 
 
 def test_too_little_memory_is_a_sentence() -> None:
-    with pytest.raises(ClickException, match="too little memory"), report_errors():
+    with pytest.raises(ClickException, match="not enough memory"), report_errors():
         raise MemoryError

@@ -73,7 +73,7 @@ def test_what_is_so_already_is_not_committed(table: Path) -> None:
     result = output("properties", table, "--set", "delta.checkpointInterval=5")
     assert (result["version"], result["committed_version"]) == (0, None)
     printed = run("properties", table, "--unset", "owner").stdout
-    assert printed == "The properties are so already; nothing to do.\n"
+    assert printed == "The properties already have these values; nothing to do.\n"
 
 
 def test_a_dry_run_changes_nothing_and_refuses_what_would_be_refused(table: Path) -> None:

@@ -100,7 +100,7 @@ def test_revert(tmp_path: Path) -> None:
 
 def test_repair(tmp_path: Path) -> None:
     log = history(tmp_path)
-    assert "2 files, all as they should be." in run("repair", tmp_path).stdout
+    assert "2 files, all intact." in run("repair", tmp_path).stdout
     path = lost(log, 10)
     planned = run("repair", tmp_path, "--dry-run", "--remove-missing", "--json")
     found = json.loads(planned.stdout)

@@ -118,7 +118,7 @@ def test_a_commit_that_came_while_the_lock_was_waited_for_is_not_passed_over(
         yield
 
     busy = DeltaLog(log.uri, lock=late)
-    with pytest.raises(CommitConflictError, match="came while the lock was waited for"):
+    with pytest.raises(CommitConflictError, match="was committed during the wait for the lock"):
         restore(busy, version=1, hold_writers=True)
 
     assert restore(busy, version=1, hold_writers=True, timeout=timedelta(minutes=1)).version == 6

@@ -267,7 +267,7 @@ def test_a_source_that_is_not_mounted_is_not_taken_for_lost_files(tmp_path: Path
     (tmp_path / "source").rename(tmp_path / "unmounted")
     assert len(repair(clone).plan.missing) == 3
     with pytest.raises(
-        InvalidRequestError, match=r"every file of the table in /.*source is gone, of 3"
+        InvalidRequestError, match=r"all 3 files of the table in /.*source are missing"
     ):
         repair(clone, remove_missing=True)
     (tmp_path / "unmounted").rename(tmp_path / "source")

@@ -210,7 +210,7 @@ def test_a_run_keeps_to_its_budget_and_the_next_goes_on(tmp_path: Path) -> None:
 )
 def test_a_budget_below_one_group_is_refused(tmp_path: Path, options: dict[str, Any]) -> None:
     log = scattered(tmp_path)
-    with pytest.raises(InvalidRequestError, match="below that of the smallest group") as refused:
+    with pytest.raises(InvalidRequestError, match="less than the smallest group") as refused:
         optimize(log, max_bytes=10, **options)
     assert str(tmp_path) in str(refused.value)
     (least,) = re.findall(r"files, (\d+) bytes", str(refused.value))

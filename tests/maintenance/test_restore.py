@@ -377,7 +377,7 @@ def test_a_file_behind_a_link_is_no_missing_file(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("arguments", "error", "message"),
     [
-        pytest.param({}, InvalidRequestError, "one of the two", id="neither"),
+        pytest.param({}, InvalidRequestError, "either a version or a timestamp", id="neither"),
         pytest.param(
             {"version": 1, "timestamp": "2020-01-01"}, InvalidRequestError, "one of", id="both"
         ),

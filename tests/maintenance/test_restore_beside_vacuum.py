@@ -285,7 +285,7 @@ def test_a_vacuum_by_deltalake_leaves_a_history_that_restores_go_by(log: DeltaLo
         commit_properties=CommitProperties(),
     )
 
-    with pytest.raises(DataFileError, match="cannot be restored as a whole"):
+    with pytest.raises(DataFileError, match="cannot be restored completely"):
         restore(log, version=1)
 
 

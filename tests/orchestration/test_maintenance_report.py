@@ -126,7 +126,7 @@ def test_work_that_is_left_to_a_person_is_reported(
     da.write(tmp_path / "t", pa.table({"x": [1]}))
     next((tmp_path / "t").glob("*.parquet")).unlink()
     (seen,) = observations(tmp_path, instance, 0, {"operations": ["repair"]})
-    assert "data files are gone" in str(seen.metadata["delta/left"].value)
+    assert "data files are missing" in str(seen.metadata["delta/left"].value)
     assert "left to a person: data files are gone (1)" in str(seen.description)
 
 

@@ -223,7 +223,9 @@ def test_a_repair_of_statistics_is_an_observation(
     ("build", "op", "config", "message"),
     [
         pytest.param(build_restore_job, RESTORE_OP, {"table": "x", "version": 1}, "'x'", id="name"),
-        pytest.param(build_restore_job, RESTORE_OP, {}, "one of the two", id="no version"),
+        pytest.param(
+            build_restore_job, RESTORE_OP, {}, "either a version or a timestamp", id="no version"
+        ),
         pytest.param(build_revert_job, REVERT_OP, {"version": 0}, "created", id="version 0"),
     ],
 )

@@ -16,7 +16,7 @@ def _arguments(request: Request) -> dict[str, Any]:
 
 def _findings(facts: Facts, limits: HealthThresholds) -> Sequence[Finding]:
     interval = limits.commits_since_checkpoint
-    cure = "checkpoint: readers replay every commit since the last one"
+    cure = "checkpoint: readers replay every commit since the last checkpoint"
     return [
         due_finding(
             "commits_since_checkpoint",
@@ -40,8 +40,8 @@ def _findings(facts: Facts, limits: HealthThresholds) -> Sequence[Finding]:
 
 def _incomplete(facts: Facts) -> Finding:
     danger = (
-        "checkpoint files of which others are missing are taken for a whole checkpoint by "
-        "deltalake's clean-up, which then deletes the commits that the table still needs"
+        "deltalake's log cleanup treats the remaining files of an incomplete checkpoint as a "
+        "complete checkpoint, and then deletes commits that the table still needs"
     )
     verdict: Verdict = "ok"
     advice = ""
@@ -51,8 +51,8 @@ def _incomplete(facts: Facts) -> Finding:
     elif facts.incomplete_checkpoint_files:
         verdict = "look"
         advice = (
-            "let deltalake not clean up the log until they are gone or whole: checkpoint deletes "
-            f"them once they are a day old, if nobody finishes them; {danger}"
+            "keep deltalake from cleaning up the log until these files are deleted or complete: "
+            f"checkpoint deletes unfinished checkpoints after a day; {danger}"
         )
     return Finding(
         measure="incomplete_checkpoints",

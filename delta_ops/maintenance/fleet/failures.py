@@ -28,8 +28,8 @@ def failure_of(error: Exception) -> Failure:
     if isinstance(error, DeltaOpsError):
         return Failure(kind=type(error).__name__, message=str(error))
     message = (
-        f"delta_ops failed with a {type(error).__name__} that it does not expect; look at this "
-        "table alone, and report what it shows"
+        f"delta_ops failed with an unexpected {type(error).__name__}; run the operation on this "
+        "table alone, and report the error"
     )
     return Failure(kind=type(error).__name__, message=message)
 

@@ -52,7 +52,7 @@ def _assess_files(figures: HealthFigures, limits: HealthThresholds) -> Sequence[
             largest,
             limits.file_size_skew,
             "ratio",
-            "rewrite the largest files in several, so that tasks that read them take as long",
+            "split the largest files, so that the tasks that read them take equally long",
         ),
     )
 
@@ -67,25 +67,25 @@ def _assess_retention(figures: HealthFigures, limits: HealthThresholds) -> Seque
             promised,
             limits.promised_time_travel_ms,
             "ms",
-            f"raise delta.logRetentionDuration and delta.deletedFileRetentionDuration: the lesser "
-            f"of them, {promised / HOUR_MS:g} hours, is how far back versions can be read, and how "
-            "long readers and writers may take",
+            "raise delta.logRetentionDuration and delta.deletedFileRetentionDuration: the "
+            f"smaller of them, {promised / HOUR_MS:g} hours, limits how old a readable version "
+            "may be, and how long readers and writers may run",
         ),
         _look_below(
             "readable_time_travel",
             promised if readable is None else min(readable, promised),
             promised,
             "ms",
-            "restore the log's older files from a backup if they are needed: versions are gone "
-            "that the retention promises",
+            "versions that the retention promises are missing; if you need them, restore the "
+            "log's older files from a backup",
         ),
         _look_below(
             "unreachable_files",
             log_ms,
             deleted_ms,
             "ms",
-            "set delta.logRetentionDuration to delta.deletedFileRetentionDuration at least: "
-            "removed files are kept longer than any version that could read them",
+            "raise delta.logRetentionDuration to at least delta.deletedFileRetentionDuration: "
+            "removed files are kept longer than the versions that use them",
         ),
     )
 
@@ -116,7 +116,7 @@ def _assess_damaged_checkpoints(figures: HealthFigures) -> Finding:
 
 def _assess_features(figures: HealthFigures) -> Finding:
     operations = ", ".join(figures.refused)
-    advice = f"{operations}: run by an engine, or a delta_ops, that supports them"
+    advice = f"{operations}: run them with an engine or a version of delta_ops that supports them"
     return Finding(
         measure="features",
         value=figures.unsupported,

@@ -138,7 +138,9 @@ def plan_clean_up_log(
     listing = listing_from_files(listed)
     for version in keep_versions:
         if not isinstance(version, SupportsIndex):
-            raise InvalidRequestError(f"{version!r} cannot be kept, since it is no whole number")
+            raise InvalidRequestError(
+                f"{version!r} cannot be kept, because it is not a whole number"
+            )
         segment_from_listing(listing, table, version)
     cutoff_ms = cutoff_ms_of(now_ms, retention_ms)
     boundary = _boundary(

@@ -105,8 +105,8 @@ def _replay(log: DeltaLog, plan: LogCompactionPlan) -> Replayed:
         raise LogCorruptError(
             log.uri,
             str(error.filename),
-            "this commit is gone since it was listed; a clean-up may have deleted it: give a range "
-            "of versions whose commits are there",
+            "this commit was deleted after it was listed, perhaps by a log cleanup: give a range "
+            "of versions whose commits exist",
         ) from error
 
 

@@ -61,8 +61,8 @@ def plan_compact_log(
     end = latest if end_version is None else end_version
     if start < 0 or (start_version is not None and end < start):
         raise InvalidRequestError(
-            f"{table}: there is no range of versions from {start} to {end}; give a first version "
-            "of 0 or more, and a last one that is not before it"
+            f"{table}: the range of versions from {start} to {end} is invalid; give a first "
+            "version of 0 or more, and a last version that is not smaller"
         )
     if end > latest:
         raise VersionNotFoundError(table, f"version {end}", f"its latest version is {latest}")
@@ -74,7 +74,7 @@ def plan_compact_log(
         raise LogCorruptError(
             table,
             f"_delta_log/{commit_name(missing)}",
-            f"version {missing} is missing, so that versions {start} to {end} cannot be put "
-            "together; give a range of versions whose commits are there",
+            f"version {missing} is missing, so versions {start} to {end} cannot be compacted; "
+            "give a range of versions whose commits exist",
         )
     return replace(plan, commits=tuple(listing.commits[v] for v in range(start, end + 1)))

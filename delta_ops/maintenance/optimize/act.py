@@ -182,8 +182,7 @@ class OptimizeRequest(RewriteRequest):
     def _plan_layout(self, snapshot: Snapshot, order: CurveOrder) -> Planned:
         if self.max_size is not None:
             raise InvalidRequestError(
-                f"{snapshot.uri}: files that are laid out in an order are cut by it; leave out "
-                "max_size"
+                f"{snapshot.uri}: the order decides how files are split; leave out max_size"
             )
         planned = plan_order(
             snapshot,

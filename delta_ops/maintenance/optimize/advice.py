@@ -145,17 +145,17 @@ def _usable(
 def _nothing_recorded(snapshot: Snapshot, num_recorded: int) -> str:
     if num_recorded:
         return (
-            f"{snapshot.uri}: none of the {num_recorded} recorded reads asks for a column by which "
-            "rows can be laid out; record others"
+            f"{snapshot.uri}: none of the {num_recorded} recorded reads filters by a column that "
+            "rows can be ordered by; record other reads"
         )
     if is_on(RECORD_READS, snapshot.metadata.configuration):
         return (
-            f"{snapshot.uri}: no read is recorded yet; read rows by predicates on other than "
-            "partition columns first"
+            f"{snapshot.uri}: no read is recorded yet; first read rows with predicates on columns "
+            "that are not partition columns"
         )
     return (
-        f"{snapshot.uri}: no read is recorded, since the table does not ask for it; set "
-        f"{RECORD_READS.name} to true, and come back when the table has been read for a while"
+        f"{snapshot.uri}: no read is recorded, because the table does not record reads; set "
+        f"{RECORD_READS.name} to true, and repeat this after the table has been read for a while"
     )
 
 

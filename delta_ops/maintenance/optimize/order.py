@@ -42,8 +42,8 @@ def zorder(snapshot: Snapshot, names: Sequence[str], curve: Curve) -> CurveOrder
     table, schema = snapshot.uri, snapshot.schema
     if snapshot.clustering_columns:
         raise InvalidRequestError(
-            f"{table} is clustered, so that optimize lays it out by its clustering columns; leave "
-            "out zorder_by, or cluster the table by other columns (ddl.cluster_by)"
+            f"{table} is clustered, so optimize orders it by its clustering columns; leave out "
+            "zorder_by, or cluster the table by other columns (ddl.cluster_by)"
         )
     paths = tuple(find_by_path(schema, path_of_name(name, schema))[0] for name in names)
     if not paths or len(paths) > MAX_ORDER_COLUMNS or len(set(paths)) < len(paths):
@@ -67,8 +67,8 @@ def clustering_order(snapshot: Snapshot) -> CurveOrder | None:
     missing = next((path for path in clustered_by if path not in logical), None)
     if missing is not None:
         raise InvalidRequestError(
-            f"{snapshot.uri} is clustered by a column that it does not have "
-            f"({name_of_path(missing)}); cluster it anew (ddl.cluster_by)"
+            f"{snapshot.uri} is clustered by the missing column {name_of_path(missing)}; cluster "
+            "it again (ddl.cluster_by)"
         )
     return CurveOrder(columns=tuple(logical[path] for path in clustered_by), curve="hilbert")
 
@@ -82,14 +82,14 @@ def validate_axis(path: ColumnPath, snapshot: Snapshot) -> None:
     table, name, definition = snapshot.uri, name_of_path(path), snapshot.definition
     if path[0] in definition.partition_columns:
         raise InvalidRequestError(
-            f"{table}: column {name} is a partition column, of which each file has one value; "
+            f"{table}: column {name} is a partition column, so each file has one value of it; "
             "leave it out"
         )
     data_type = dict(leaves(snapshot.schema)).get(path)
     if not (isinstance(data_type, DecimalType) or data_type in _ORDERED):
         raise InvalidRequestError(
-            f"{table}: column {name} has no order, so rows cannot be laid out by it; choose a "
-            "column of numbers, texts, dates or times"
+            f"{table}: column {name} has no order, so rows cannot be ordered by it; choose a "
+            "column of numbers, strings, dates or times"
         )
     indexed = indexed_data_leaves(
         drop_hidden(definition.physical_schema),
@@ -100,7 +100,7 @@ def validate_axis(path: ColumnPath, snapshot: Snapshot) -> None:
         return
     if data_type not in _WITHOUT_BOUNDS:
         raise InvalidRequestError(
-            f"{table}: files have no statistics of column {name}, so no read would gain by the "
-            "order; name it in delta.dataSkippingStatsColumns, or raise "
+            f"{table}: files have no statistics of column {name}, so no read would benefit from "
+            "the order; add it to delta.dataSkippingStatsColumns, or raise "
             "delta.dataSkippingNumIndexedCols"
         )

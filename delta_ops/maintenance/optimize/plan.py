@@ -64,8 +64,8 @@ class OptimizePlan:
         if not fitting.groups:
             least = min(group.size_bytes for group in self.groups)
             raise InvalidRequestError(
-                f"{table}: the budget of {max_bytes} bytes is below that of the smallest group of "
-                f"files, {least} bytes; raise it to that{cure}"
+                f"{table}: the budget of {max_bytes} bytes is less than the smallest group of "
+                f"files, {least} bytes; raise it to that size{cure}"
             )
         return fitting
 
@@ -155,7 +155,7 @@ def plan_optimize(
     if max_size_bytes is not None and max_size_bytes < 2 * target_size_bytes:
         raise InvalidRequestError(
             f"max_size must be at least twice the target size of {target_size_bytes}, not "
-            f"{max_size_bytes}: what a file is cut into is about as large as that"
+            f"{max_size_bytes}: files are split into pieces of about the target size"
         )
     limit = small_file_limit(target_size_bytes) if min_size_bytes is None else min_size_bytes
     adds = list(files)

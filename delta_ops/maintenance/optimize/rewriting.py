@@ -282,9 +282,9 @@ def _validate_row_counts(inputs: Sequence[AddFile], staged: Staged, snapshot: Sn
                 snapshot.uri,
                 snapshot.version,
                 canonical_path(inputs[0].path, snapshot.uri),
-                f"and those to be put together with it hold {staged.num_rows} rows, but their "
-                f"statistics count {known}; nothing was committed. Restore the files, or rewrite "
-                "them with an overwrite if the rows are as they should be",
+                f"and the other files of its group have {staged.num_rows} rows, but their "
+                f"statistics count {known}; nothing was committed. Restore the files, or "
+                "overwrite them if their rows are correct",
             )
 
 

@@ -120,8 +120,9 @@ def validate_predicate(predicate: Predicate, snapshot: Snapshot) -> None:
     others = columns(resolve(predicate, snapshot.schema)) - set(snapshot.partition_columns)
     if others:
         raise InvalidRequestError(
-            f"{snapshot.uri}: optimize takes whole partitions, and {min(others)} is no partition "
-            f"column; choose among {', '.join(snapshot.partition_columns) or 'no columns at all'}"
+            f"{snapshot.uri}: optimize selects whole partitions, but {min(others)} is not a "
+            "partition column; choose among "
+            f"{', '.join(snapshot.partition_columns) or 'no columns at all'}"
         )
 
 

@@ -128,7 +128,9 @@ class PurgeRequest(RewriteRequest):
 
     def __post_init__(self) -> None:
         if self.deleted_share is not None and not 0 <= self.deleted_share <= 1:
-            raise InvalidRequestError(f"deleted_share is from 0 to 1, not {self.deleted_share}")
+            raise InvalidRequestError(
+                f"deleted_share must be from 0 to 1, not {self.deleted_share}"
+            )
         validate_bounds(max_bytes=self.max_bytes, commit_bytes=self.commit_bytes, min_size=None)
 
     @property

@@ -26,7 +26,7 @@ def _findings(facts: Facts, limits: HealthThresholds) -> Sequence[Finding]:
             limits.deleted_rows,
             "share",
             operation="purge",
-            cure="purge: deletion vectors mark rows that every reader reads and drops",
+            cure="purge: readers read and drop rows that deletion vectors mark",
             is_due=share >= limits.deleted_rows > 0,
         )
     ]

@@ -108,9 +108,9 @@ def repair(
     removed = plan.missing if remove_missing else ()
     if removed and len(removed) == plan.num_files:
         raise InvalidRequestError(
-            f"{log.uri}: every file of the table is gone, of {plan.num_files:,}; look whether this "
-            "is the right place, and its store is mounted and complete. If they are lost for good, "
-            "overwrite the table"
+            f"{log.uri}: all {plan.num_files:,} files of the table are missing; check that this "
+            "is the right location, and that its store is mounted and complete. If the files are "
+            "lost, overwrite the table"
         )
     if removed:
         _validate_no_place_is_gone(removed, snapshot)
@@ -156,9 +156,9 @@ def _validate_no_place_is_gone(removed: Sequence[AddFile], snapshot: Snapshot) -
     for place, number in lost.items():
         if number >= live[place]:
             raise InvalidRequestError(
-                f"{snapshot.uri}: every file of the table in {place or 'its own directory'} is "
-                f"gone, of {number:,}; look whether it is mounted and complete. If they are lost "
-                "for good, overwrite the table"
+                f"{snapshot.uri}: all {number:,} files of the table in "
+                f"{place or 'its own directory'} are missing; check that the location is mounted "
+                "and complete. If the files are lost, overwrite the table"
             )
 
 
@@ -273,18 +273,18 @@ def _add_statistics(snapshot: Snapshot, add: AddFile) -> AddFile | str:
 def _remaining_faults(plan: RepairPlan, *, has_removed: bool) -> Iterator[str]:
     if plan.missing and not has_removed:
         yield (
-            f"data files are gone ({len(plan.missing):,}), such as {plan.missing[0].path}: bring "
-            "them back from a backup, or give up their rows with a repair that removes what is "
-            "missing"
+            f"data files are missing ({len(plan.missing):,}), such as {plan.missing[0].path}: "
+            "restore them from a backup, or remove their rows with a repair that removes missing "
+            "files"
         )
     if plan.missing_vectors:
         yield (
-            f"deletion vectors are gone ({len(plan.missing_vectors):,}), such as that of "
-            f"{plan.missing_vectors[0].path}: bring them back from a backup, or restore an older "
+            f"deletion vectors are missing ({len(plan.missing_vectors):,}), such as that of "
+            f"{plan.missing_vectors[0].path}: restore them from a backup, or restore an older "
             "version"
         )
     if plan.truncated:
         yield (
             f"data files are shorter than the log says ({len(plan.truncated):,}), such as "
-            f"{plan.truncated[0].path}: bring them back from a backup, or restore an older version"
+            f"{plan.truncated[0].path}: restore them from a backup, or restore an older version"
         )

@@ -23,7 +23,7 @@ def _findings(facts: Facts, limits: HealthThresholds) -> Sequence[Finding]:
             limits.stats_coverage,
             "share",
             operation="repair",
-            cure="repair, which adds statistics: a file without any is never skipped",
+            cure="repair adds statistics: reads cannot skip a file without statistics",
             is_due=coverage < limits.stats_coverage,
         )
     ]

@@ -128,7 +128,7 @@ class RestoreRequest:
 
     def __post_init__(self) -> None:
         if (self.version is None) == (self.timestamp is None):
-            raise InvalidRequestError("restore takes a version or a timestamp, one of the two")
+            raise InvalidRequestError("restore takes either a version or a timestamp")
 
     @property
     def identity(self) -> str:
@@ -219,8 +219,8 @@ def _wanted_snapshot(log: DeltaLog, latest: Snapshot, request: RestoreRequest) -
     wanted = log.snapshot(request.version, request.timestamp)
     if wanted.version > latest.version:
         raise InvalidRequestError(
-            f"{log.uri}: version {wanted.version} was committed just now, after the restore began "
-            f"at version {latest.version}; run it again if that is the version to go back to"
+            f"{log.uri}: version {wanted.version} was committed after the restore began at "
+            f"version {latest.version}; run it again if you want to restore that version"
         )
     at_version = f"{log.uri} at version {wanted.version}"
     validate(wanted.definition, "restore", table=at_version)
@@ -264,7 +264,7 @@ def _plan_existing(
         raise missing_error(
             wanted,
             missing,
-            "this version cannot be restored as a whole",
+            "this version cannot be restored completely",
             "or restore without their rows (ignore_missing_files)",
         )
     gone = {add.path for add in missing}

@@ -81,7 +81,7 @@ def plan_restore(latest: Snapshot, wanted: Snapshot) -> RestorePlan:
     if lost := lacking_features(latest.protocol, than=wanted.protocol):
         raise InvalidRequestError(
             f"{latest.uri}: version {wanted.version} has the feature {lost[0]}, which was dropped "
-            "since; add it again, then restore"
+            "later; add it again, then restore"
         )
     metadata, clustered_by = _metadata(latest.metadata, wanted.metadata), _clustering_of(wanted)
     return RestorePlan(

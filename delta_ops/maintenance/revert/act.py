@@ -141,8 +141,8 @@ def _revert_once(request: RevertRequest, log: DeltaLog) -> RevertResult:
 def _validate_version(version: int, latest: Snapshot) -> None:
     if version > latest.version:
         raise InvalidRequestError(
-            f"{latest.uri}: version {version} was committed just now, after the revert began at "
-            f"version {latest.version}; run it again if that is the commit to undo"
+            f"{latest.uri}: version {version} was committed after the revert began at version "
+            f"{latest.version}; run it again if you want to undo that commit"
         )
     if version == 0:
         raise InvalidRequestError(
@@ -199,7 +199,7 @@ def _commits(log: DeltaLog, version: int, latest: Snapshot) -> list[Commit]:
     commits = list(log.commits(version, latest.version))
     if [each.version for each in commits] != list(range(version, latest.version + 1)):
         raise VersionNotFoundError(
-            log.uri, f"version {version}", "its commit or one that followed it was cleaned up"
+            log.uri, f"version {version}", "its commit or a later commit was cleaned up"
         )
     return commits
 

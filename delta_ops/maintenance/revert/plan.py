@@ -104,8 +104,8 @@ def plan_revert(
         raise LogCorruptError(
             latest.uri,
             f"version {latest.version}",
-            f"file {key[0]} was added by version {commit.version}, no commit since has removed it, "
-            "and it is not live",
+            f"file {key[0]} was added by version {commit.version} and never removed, but is not "
+            "live",
         )
     since = latest.transactions()
     own = {txn.app_id: txn for txn in commit.transactions if since.get(txn.app_id) == txn}
@@ -164,16 +164,17 @@ def _validate_kind(commit: Commit, before: Snapshot, table: Snapshot) -> None:
     for part, is_changed in parts.items():
         if is_changed:
             raise InvalidRequestError(
-                f"{table.uri}: version {commit.version} cannot be reverted: it changed {part}, on "
-                f"which what came later may rest; restore version {commit.version - 1} instead"
+                f"{table.uri}: version {commit.version} cannot be reverted: it changed {part}, "
+                f"and later commits may depend on that; restore version {commit.version - 1} "
+                "instead"
             )
 
 
 def _validate_rules(commit: Commit, before: Snapshot, latest: Snapshot) -> None:
     if _rules(before.metadata) != _rules(latest.metadata):
         raise InvalidRequestError(
-            f"{latest.uri}: version {commit.version} cannot be reverted: rows would come back into "
-            "a table whose schema or constraints have changed since; restore version "
+            f"{latest.uri}: version {commit.version} cannot be reverted: its rows would return to "
+            "a table whose schema or constraints have changed since then; restore version "
             f"{commit.version - 1}, or write these rows again"
         )
 
@@ -199,9 +200,9 @@ def _touched_error(
     later = f"; so did {versions}" if versions else ""
     return InvalidRequestError(
         f"{table.uri}: version {commit.version} cannot be reverted: version {first.version} "
-        f"({first.operation}) has since changed files of it "
+        f"({first.operation}) later changed its files "
         f"({', '.join(first.paths[:_SHOWN])}{others}{later}), {len(paths)} in all. Revert the "
-        f"later ones first, the latest first, or restore version {commit.version - 1}"
+        f"later commits first, newest first, or restore version {commit.version - 1}"
     )
 
 

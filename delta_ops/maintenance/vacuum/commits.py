@@ -113,7 +113,7 @@ class VacuumCommits:
             snapshot = snapshot.refresh()
             validate_vacuumable(snapshot)
         raise CommitConflictError(
-            self._log.uri, snapshot.version, "is one of many vacuums that begin"
+            self._log.uri, snapshot.version, "is one of many vacuums that start at the same time"
         )
 
     def end(self, snapshot: Snapshot, *, deleted: int | None, num_directories: int) -> None:

@@ -52,8 +52,8 @@ def load_inventory(place: str, storage_options: Mapping[str, Any] | None = None)
     path = local_path_of(place)
     if path is None:
         raise InvalidRequestError(
-            f"the inventory {redact(place)} is no file of this machine; copy it here, or give a "
-            "Delta table"
+            f"the inventory {redact(place)} is not a local file; copy it to this machine, or give "
+            "a Delta table"
         )
     try:
         if kind == "parquet":

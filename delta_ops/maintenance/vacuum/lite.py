@@ -71,8 +71,8 @@ def commits_to_look_at(snapshot: Snapshot, horizon_ms: int, now_ms: int) -> Comm
     earliest = min(there, default=snapshot.version)
     if first < earliest:
         raise InvalidRequestError(
-            f"{snapshot.uri}: a lite vacuum needs the commits from version {first} on, and the log "
-            f"begins with {earliest}, so that files which were removed before would never be "
+            f"{snapshot.uri}: a lite vacuum needs the commits from version {first} on, and the "
+            f"log begins with {earliest}, so files that were removed earlier would never be "
             "found; run a full vacuum"
         )
     if last is None or first > last:
@@ -93,8 +93,8 @@ def removed_paths(log: DeltaLog, snapshot: Snapshot, commits: CommitRange) -> It
     if read != commits.last - commits.first + 1:
         raise InvalidRequestError(
             f"{snapshot.uri}: commits between the versions {commits.first} and {commits.last} are "
-            "gone from the log, so that a lite vacuum cannot tell what they removed; run a full "
-            "vacuum"
+            "missing from the log, so a lite vacuum cannot know which files they removed; run a "
+            "full vacuum"
         )
 
 

@@ -104,14 +104,13 @@ VACUUM = OperationEntry(
             kind=int,
             at_least=0,
             default=0,
-            description="Versions that vacuum keeps readable, however old they are.",
+            description="Number of versions to keep readable at any age.",
         ),
         Option(
             name="log_commits",
             kind=bool | None,
             default=None,
-            description="Commit VACUUM START and END; as delta_ops.vacuum.logging says if not "
-            "given.",
+            description="Commit VACUUM START and END; by default delta_ops.vacuum.logging decides.",
         ),
     ),
 )

@@ -317,8 +317,8 @@ def _vector_path(kind: str, place: str, snapshot: Snapshot) -> str:
         raise LogCorruptError(
             snapshot.uri,
             snapshot.log_directory,
-            f"a file has a deletion vector at {place!r}, which cannot be understood ({error}); "
-            "nothing is deleted, since it may be needed. Repair the log, or restore it",
+            f"a file has a deletion vector at {place!r}, which cannot be read ({error}); nothing "
+            "was deleted, because that file may be needed. Repair the log, or restore it",
         ) from error
     assert path is not None
     return path
@@ -366,7 +366,8 @@ def _validate_remembered(snapshot: Snapshot, horizon_ms: int, now_ms: int) -> No
     if first > 0 and times.get(first, horizon_ms) >= horizon_ms:
         hours = snapshot.properties.deleted_file_retention_ms // HOUR_MS
         raise InvalidRequestError(
-            f"{snapshot.uri}: files removed so long ago cannot be kept, since the log was cleaned "
-            f"up and remembers removed files for {hours} hours; vacuum with a retention of {hours} "
-            "hours at most, and raise delta.deletedFileRetentionDuration for the future"
+            f"{snapshot.uri}: files that were removed so long ago cannot be kept, because the log "
+            f"was cleaned up and knows removed files for only {hours} hours; vacuum with a "
+            f"retention of at most {hours} hours, and raise delta.deletedFileRetentionDuration "
+            "for the future"
         )

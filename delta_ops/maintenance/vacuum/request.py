@@ -52,13 +52,13 @@ class VacuumRequest:
         if self.inventory is not None:
             if self.mode == "lite":
                 raise InvalidRequestError(
-                    "a lite vacuum looks at the log and takes no inventory; leave one of them out"
+                    "a lite vacuum uses the log instead of an inventory; leave one of them out"
                 )
             validate_inventory(self.inventory)
         if self.keep_last < 0 or self.batch_files < 1:
             raise InvalidRequestError(
-                f"keep_last is {self.keep_last} and batch_files is {self.batch_files}; the first "
-                "must be 0 at least, and the second 1"
+                f"keep_last is {self.keep_last} and batch_files is {self.batch_files}; keep_last "
+                "must be at least 0, and batch_files at least 1"
             )
 
     @property
@@ -81,8 +81,8 @@ class VacuumRequest:
         for path in paths:
             if not isinstance(path, str) or not is_valid(path):
                 raise InvalidRequestError(
-                    f"{path!r} cannot be kept, since it is no path within the table; give paths "
-                    "relative to the table, decoded, such as p=1/part-0.parquet or p=1"
+                    f"{path!r} cannot be kept, because it is not a path within the table; give "
+                    "decoded paths relative to the table, such as p=1/part-0.parquet or p=1"
                 )
         return paths
 
@@ -112,9 +112,9 @@ class VacuumRequest:
         if self.enforce_retention and retention_ms < least_ms:
             raise InvalidRequestError(
                 f"{snapshot.uri}: a retention of {_hours(retention_ms)} hours is less than the "
-                f"table's delta.deletedFileRetentionDuration, {_hours(least_ms)} hours, on which "
-                "readers of older versions and slow writers rely; keep files for longer, change "
-                "the property, or turn the check off (enforce_retention)"
+                f"table's delta.deletedFileRetentionDuration, {_hours(least_ms)} hours, so "
+                "readers of older versions and slow writers could fail; keep files for longer, "
+                "change the property, or turn the check off (enforce_retention)"
             )
         return retention_ms
 
