@@ -188,7 +188,7 @@ def retry_if_vanished(storage: Storage, log_directory: str, look: Callable[[], T
             return look()
         except FileNotFoundError as error:
             gone = error
-    reason = f"files that are listed cannot be found when they are read ({gone})"
+    reason = f"listed files are missing when they are read ({gone})"
     raise LogCorruptError(storage.uri, log_directory, reason) from gone
 
 

@@ -114,7 +114,7 @@ def client_options(scheme: str, options: Options) -> dict[str, Any]:
     for name, value in options.items():
         if not isinstance(name, str):
             raise InvalidRequestError(
-                f"The name of an option of the store is of type {type(name).__name__}; give a text"
+                f"The name of a store option has type {type(name).__name__}; give a string"
             )
         known = names.get(name.lower())
         if known is None and name.lower().startswith(prefixes):
@@ -125,8 +125,8 @@ def client_options(scheme: str, options: Options) -> dict[str, Any]:
             continue
         if option in found and found[option] != read(name, value):
             raise InvalidRequestError(
-                f"The options {names_used[option]} and {name} of the store say two things; leave "
-                "one of them out"
+                f"The options {names_used[option]} and {name} of the store contradict each other; "
+                "leave one of them out"
             )
         found[option], names_used[option] = read(name, value), name
     return _nest(found, options)
@@ -151,8 +151,8 @@ def validate_options(scheme: str, file_system: type[Any], options: Options) -> N
             continue
         for nearest in get_close_matches(name, known, n=1, cutoff=cutoff):
             raise InvalidRequestError(
-                f"The option {name} is not understood for {scheme}; the nearest that is is "
-                f"{nearest}, of the client {file_system.__name__}"
+                f"The option {name} is unknown for {scheme}; the closest option of the client "
+                f"{file_system.__name__} is {nearest}"
             )
 
 
@@ -178,7 +178,7 @@ def _unknown_name_error(name: str, scheme: str) -> InvalidRequestError:
         each for each in backend.option_names if each.startswith(backend.variable_prefixes)
     )
     return InvalidRequestError(
-        f"The option {name} is not understood for {scheme}; give one of {known}, or an option of "
+        f"The option {name} is unknown for {scheme}; give one of {known}, or an option of "
         f"fsspec's client ({backend.option_hint})"
     )
 

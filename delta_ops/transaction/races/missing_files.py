@@ -153,9 +153,9 @@ def validate_put_back(adds: Sequence[AddFile], snapshot: Snapshot, version: int)
             snapshot.uri,
             version,
             paths[0],
-            f"has been deleted while this version brought it back{others}, most likely by a "
-            "vacuum. The version is committed: bring what is gone back from a backup, take it "
-            f"out of the table (repair with remove_missing), or restore version {version - 1}",
+            f"was deleted while this version restored it{others}, most likely by a vacuum. The "
+            "version is committed: restore the file from a backup, remove it from the table "
+            f"(repair with remove_missing), or restore version {version - 1}",
         )
 
 
@@ -182,13 +182,13 @@ def validate_new_table(adds: Sequence[AddFile], log: DeltaLog, committed: int | 
         log.storage.stat(first)
     except FileNotFoundError:
         by_whom = (
-            "has been deleted since it was written, most likely by one who deletes what is in this "
-            "directory"
+            "was deleted after it was written, most likely by a program that deletes files in "
+            "this directory"
         )
         outcome = (
-            "Nothing was committed; run this again when nobody deletes there any more"
+            "Nothing was committed; run this again when no other program deletes files there"
             if committed is None
-            else f"Version {committed} is committed and names it; drop the table and write it again"
+            else f"Version {committed} is committed and needs it; drop the table and write it again"
         )
         raise DataFileError(log.uri, committed or 0, first, f"{by_whom}. {outcome}") from None
 

@@ -104,9 +104,9 @@ def validate_no_vacuum(snapshot: Snapshot, *, now_ms: int) -> None:
         raise CommitConflictError(
             snapshot.uri,
             snapshot.version,
-            "leaves a vacuum without its end: files that this operation brings back may be "
-            "deleted at any moment. Wait until it has ended, or say that it was killed "
-            "(vacuum_was_killed)",
+            "records the start of a vacuum without its end: it may delete files that this "
+            "operation restores. Wait until it has ended, or pass vacuum_was_killed if its "
+            "process was killed",
             "vacuum",
         )
 
