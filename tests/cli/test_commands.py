@@ -293,9 +293,14 @@ def test_compact_log(tmp_path: Path) -> None:
         pytest.param(["optimize", "t", "--target-size", "big"], 2, "is no size", id="no size"),
         pytest.param(["vacuum", "t", "--retain-hours", "-1"], 2, "-1", id="a negative retention"),
         pytest.param(["history", "t", "--limit", "0"], 2, "0", id="a limit of nothing"),
-        pytest.param(["files", "t", "--where", "day ="], 2, "no condition of SQL", id="no value"),
         pytest.param(
-            ["files", "t", "--where", "\"day\" = 'x'"], 2, "is written `day`", id="double quotes"
+            ["files", "t", "--where", "day ="], 2, "not a valid SQL condition", id="no value"
+        ),
+        pytest.param(
+            ["files", "t", "--where", "\"day\" = 'x'"],
+            2,
+            "write a column as `day`",
+            id="double quotes",
         ),
     ],
 )

@@ -74,5 +74,7 @@ def test_a_path_of_a_checkpoint_is_named_with_the_checkpoint(
     clean_up(log)
     if later:
         create_commit(log.storage, log.log_directory, 1, later)
-    with pytest.raises(LogCorruptError, match=rf"{place.name}, path s3://b/\.\./x: .*climbs"):
+    with pytest.raises(
+        LogCorruptError, match=rf"{place.name}, path s3://b/\.\./x: .*leaves its store"
+    ):
         read(log)

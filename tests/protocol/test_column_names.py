@@ -40,7 +40,7 @@ def test_the_path_that_a_text_says(schema: StructType, name: str, path: tuple[st
 
 
 def test_a_whole_column_is_no_field() -> None:
-    with pytest.raises(InvalidRequestError, match=r"is a field of column a.*is written `a.b`"):
+    with pytest.raises(InvalidRequestError, match=r"is a field of column a.*as `a.b`"):
         find_named(BOTH, "a.b")
     assert find_named(BOTH, "`a.b`").name == find_named(DOTTED, "a.b").name == "a.b"
     with pytest.raises(UnknownColumnError, match="no column x"):
@@ -56,5 +56,5 @@ def test_col_reads_a_name_as_sql_does() -> None:
 
 def test_a_path_that_is_not_there_says_how_the_column_is_written() -> None:
     for predicate in (parse_predicate("a.b = 1"), col("a.b") == 1):
-        with pytest.raises(InvalidRequestError, match=r"no column a; .* is written `a.b`"):
+        with pytest.raises(InvalidRequestError, match=r"no column a; .* as `a.b`"):
             resolve(predicate, DOTTED)

@@ -307,7 +307,13 @@ def optimized(rows: BitMap64) -> BitMap64:
     ("size", "cardinality", "num_rows", "reason"),
     [
         pytest.param(100, 31, 30, "31 rows, but the file has 30 rows", id="more rows"),
-        pytest.param(2**31 - 1, 30, 30, "2147483647 bytes by the log, for 30 rows", id="2 GiB"),
+        pytest.param(
+            2**31 - 1,
+            30,
+            30,
+            "2147483647 bytes by the log, which is too few for 30 rows",
+            id="2 GiB",
+        ),
         pytest.param(2**31 - 1, 30, None, "2147483647 bytes", id="2 GiB, rows unknown"),
         pytest.param(2**31 - 1, 2**30, 30, "the file has 30 rows", id="2 GiB for many rows"),
     ],

@@ -26,8 +26,8 @@ def test_an_expression_is_a_value() -> None:
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("", "is not one expression"),
-        ("i +", "is no expression of SQL"),
+        ("", "is a single SQL expression"),
+        ("i +", "is not a valid SQL expression"),
         ("i; DROP TABLE t", "expression"),
         ("'open", "cannot be read"),
         ("i -- comment", "has a comment"),

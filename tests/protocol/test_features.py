@@ -228,7 +228,7 @@ def test_no_feature_is_listed_twice() -> None:
         ),
         pytest.param(
             protocol(3, 7, ["timestampNtz"], []),
-            "readerFeatures that are no writerFeatures: timestampNtz",
+            "readerFeatures that are not writerFeatures: timestampNtz",
             id="writers do not know of a reader feature",
         ),
         pytest.param(
@@ -238,7 +238,7 @@ def test_no_feature_is_listed_twice() -> None:
         ),
         pytest.param(
             protocol(1, 7, None, ["columnMapping"]),
-            "not told of: columnMapping",
+            "must also be readerFeatures: columnMapping",
             id="readers are not told of column mapping",
         ),
     ],
@@ -440,7 +440,7 @@ def test_what_is_supported_rests_on_what_it_needs() -> None:
 @pytest.mark.parametrize(
     ("name", "reason"),
     [
-        pytest.param("day", "There is no column day; there are id", id="not there"),
+        pytest.param("day", "There is no column day; the columns are id", id="not there"),
         pytest.param("ID", "the partition column ID is called id in the schema", id="another case"),
     ],
 )

@@ -267,7 +267,7 @@ def test_a_zone_is_a_region_or_an_offset(zone: str) -> None:
 def test_an_unknown_time_zone_is_refused() -> None:
     with pytest.raises(InvalidRequestError) as refused:
         parse("2020-01-01 00:00:00", TIMESTAMP, time_zone="Mars/Phobos")
-    assert "'Mars/Phobos' is no time zone" in str(refused.value)
+    assert "'Mars/Phobos' is not a time zone" in str(refused.value)
 
 
 @given(st.data(), st.sampled_from(list(VALUES)))

@@ -143,9 +143,11 @@ def test_a_property_that_is_set(name: str, text: str, field: str, value: Any) ->
     ("name", "text", "message"),
     [
         pytest.param("delta.appendOnly", "yes", "true or false", id="no flag"),
-        pytest.param("delta.checkpointInterval", "0", "a whole number from 1 on", id="too small"),
+        pytest.param(
+            "delta.checkpointInterval", "0", "a whole number of 1 or more", id="too small"
+        ),
         pytest.param("delta.checkpointInterval", "ten", "a whole number", id="no number"),
-        pytest.param("delta.dataSkippingNumIndexedCols", "-2", "from -1 on", id="below -1"),
+        pytest.param("delta.dataSkippingNumIndexedCols", "-2", "of -1 or more", id="below -1"),
         pytest.param(
             "delta.logRetentionDuration", "30", "is not a number with a unit", id="no unit"
         ),

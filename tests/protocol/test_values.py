@@ -195,7 +195,7 @@ def test_a_value_that_the_type_has_is_kept(value: Any, data_type: DataType, stor
         (["k"], MapType(STRING, LONG), "give a dict"),
         ({"k": None}, MapType(STRING, LONG, value_contains_null=False), "must not be null"),
         ({"a": 5}, PAIR, "lacks the field 'b'"),
-        ({"a": 5, "c": "x"}, PAIR, "no field 'c'; there are a, b"),
+        ({"a": 5, "c": "x"}, PAIR, "no field 'c'; the fields are a, b"),
         ({"a": 5, "A": 6, "b": "x"}, PAIR, "'a' occurs twice"),
         ({"a": 5, "b": b"x"}, PAIR, "column v.b of type string cannot hold b'x' of type bytes"),
         ({"a": 5, "b": "x", 1: 2}, PAIR, "no field 1"),

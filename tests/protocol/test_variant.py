@@ -226,7 +226,11 @@ def test_a_dictionary_that_is_malformed_is_refused(metadata: bytes, reason: str)
             "overlap",
             id="an element inside another",
         ),
-        pytest.param(b"\x02\x01\x02\x00\x01\x00", "no name", id="a field whose name is not there"),
+        pytest.param(
+            b"\x02\x01\x02\x00\x01\x00",
+            "not in the dictionary of names",
+            id="a field whose name is not there",
+        ),
         pytest.param(
             b"\x02\x02\x00\x00\x00\x01\x02\x00\x00", "two fields", id="a field that is there twice"
         ),
@@ -245,7 +249,7 @@ def test_an_object_cannot_have_a_name_twice_by_two_ids() -> None:
 
 
 def test_an_array_has_no_fields() -> None:
-    with pytest.raises(ValueError, match="no object"):
+    with pytest.raises(ValueError, match="not an object"):
         object_fields(array_value([ONE]), AB)
 
 

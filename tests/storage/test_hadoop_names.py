@@ -168,13 +168,13 @@ def test_settings_for_spark_mean_the_same_as_the_options(uri: str, options: dict
     ("uri", "settings", "message"),
     [
         (S3, {"fs.s3a.assumed.role.arn": SECRET}, "fs.s3a.assumed.role.arn of Hadoop has no"),
-        (S3, {"fs.s3a.proxy.host": SECRET}, "fs.s3a.proxy.host of Hadoop has no counterpart"),
+        (S3, {"fs.s3a.proxy.host": SECRET}, "fs.s3a.proxy.host of Hadoop has no equivalent"),
         (S3, {"fs.s3.awsaccesskeyid": SECRET}, "use the equivalent setting of fs.s3a."),
         (S3, {"fs.s3a.path.style.access": SECRET}, "path.style.access of the store must be true"),
         (
             S3,
             {"fs.s3a.aws.credentials.provider": f"{S3A}.auth.AssumedRoleCredentialProvider"},
-            "aws.credentials.provider of Hadoop has no counterpart .*give keys",
+            "aws.credentials.provider of Hadoop has no equivalent .*give keys",
         ),
         (S3, {"fs.s3a.access.key": SECRET, "key": "k"}, "The option key of the store contradicts"),
         (

@@ -105,7 +105,7 @@ def test_options_have_the_names_of_the_client(
         pytest.param(
             "s3",
             {"fs.s3a.acces.key": SECRET},
-            "fs.s3a.acces.key of Hadoop has no counterpart",
+            "fs.s3a.acces.key of Hadoop has no equivalent",
             id="a name that Hadoop has not",
         ),
         pytest.param(

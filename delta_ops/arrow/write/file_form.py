@@ -111,10 +111,10 @@ class FormChooser:
         coded = [i for i, each in enumerate(rows.schema.types) if is_coded(each)]
         chosen, names = {*choice.dictionaries, *coded, *last}, self._stored.names
         # Check each file again: a compressible column without compression would be much larger.
-        asked = (i for i in choice.uncompressed if i not in chosen)
+        candidates = (i for i in choice.uncompressed if i not in chosen)
         return form._replace(
             dictionaries=[names[i] for i in sorted(chosen)],
-            uncompressed={names[i] for i in find_incompressible(rows, asked, form.codec)},
+            uncompressed={names[i] for i in find_incompressible(rows, candidates, form.codec)},
         )
 
     def _choose(self, rows: pa.Table, codec: str) -> _Choice:
