@@ -80,8 +80,8 @@ def validate_values(rows: pa.RecordBatch, table: str) -> None:
             reason = first_line(error)
             raise InvalidRequestError(
                 f"{table}: column {name} has a value that its type does not allow ({reason}); "
-                "change it or leave the row out. Bytes that are no UTF-8 text belong in a binary "
-                "column, or are decoded by their own encoding first"
+                "change it or leave the row out. Store bytes that are not UTF-8 in a binary "
+                "column, or decode them with their own encoding first"
             ) from error
 
 
@@ -148,9 +148,9 @@ def _validate_lengths(name: str, limits: CharLengths, table: str, rows: pa.Recor
         path, limit = found
         broken = _first_broken(rows, lambda some: first_longer(some) is not None)
         raise InvalidRequestError(
-            f"{table}: column {path} has {limit} characters at most, by its type in SQL, and a "
-            f"value has more (the first such row: {describe_row(broken)}); shorten it or leave "
-            "the row out, nothing was committed"
+            f"{table}: column {path} holds at most {limit} characters, but a value has more (the "
+            f"first such row: {describe_row(broken)}); shorten it or leave the row out. Nothing "
+            "was committed"
         )
 
 
@@ -231,8 +231,8 @@ def _validate_required(rows: pa.Table, field: StructField, table: str) -> None:
     if path is not None:
         broken = _first_broken(rows, lambda some: _first_null(some[field.name], field) is not None)
         raise InvalidRequestError(
-            f"{table}: column {path} has a null, and the table says NOT NULL "
-            f"(the first such row: {describe_row(broken)}); fill it or leave the row out"
+            f"{table}: column {path} has a null, but is NOT NULL (the first such row: "
+            f"{describe_row(broken)}); fill in a value or leave the row out"
         )
 
 

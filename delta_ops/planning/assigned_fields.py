@@ -71,7 +71,7 @@ def whole_values(
         InvalidRequestError: There is no value, or a value is given twice.
     """
     if not values:
-        raise InvalidRequestError(f"{table}: no column is given a value; name one at least")
+        raise InvalidRequestError(f"{table}: no column gets a value; set at least one")
     by_column: dict[str, dict[ColumnPath, T]] = {}
     for path, value in values.items():
         spelled = locate(path, schema).path

@@ -108,7 +108,7 @@ RowRule = NotNull | ExpressionRule | Identity | MaxLength
 def describe_violation(rule: ExpressionRule) -> tuple[str, str]:
     """The problem of rows that break a rule, and the cure, for messages."""
     if isinstance(rule, Generated):
-        problem, cure = "has another value than its expression makes", "leave the column out"
+        problem, cure = "differs from the value of its expression", "leave the column out"
     else:
         problem, cure = "is not true", "correct these rows or leave them out"
     return f"{rule} ({rule.expression}) {problem}", f"{cure}, nothing was committed"

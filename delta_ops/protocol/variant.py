@@ -251,7 +251,7 @@ def _valid_members(value: bytes, start: int, names: FieldNames) -> _Members:
     if any(each >= len(names.names) for each in members.ids):
         raise ValueError("a field id of an object is not in the dictionary of names")
     if len({names.names[each] for each in members.ids}) < len(members.ids):
-        raise ValueError("an object has two fields of one name")
+        raise ValueError("an object has two fields with the same name")
     extents = sorted((each, _end(value, each, members.end)) for each in members.starts)
     if any(end > start for (_, end), (start, _) in pairwise(extents)):
         raise ValueError("members of an object or array overlap")

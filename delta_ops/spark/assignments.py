@@ -175,8 +175,8 @@ def _column_of(
         return sf.lit(None)
     if any(each == VARIANT for _, each in walk(StructType((field,)))):
         raise InvalidRequestError(
-            f"{table}: column {field.name} has a variant, of which no Python value is made; give "
-            "an expression of SQL such as \"parse_json('...')\""
+            f"{table}: column {field.name} has a variant, which no Python value represents; give "
+            "a SQL expression such as \"parse_json('...')\""
         )
     taken = python_value(value, field, table, is_whole=is_whole)
     return _column_of_value(taken, field.data_type)

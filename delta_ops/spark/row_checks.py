@@ -78,8 +78,8 @@ def null_checks(schema: StructType, among: Column | None = None) -> Iterator[Row
             yield RowCheck(
                 num_broken=_count(is_broken(named_column(each.name)), among),
                 message=(
-                    f"column {path} has a null, and the table says NOT NULL; fill it or leave the "
-                    "row out"
+                    f"column {path} has a null, and the table says NOT NULL; fill in a value or "
+                    "leave the row out"
                 ),
                 rule=NotNull(path),
             )
@@ -100,7 +100,7 @@ def length_checks(schema: StructType, among: Column | None = None) -> Iterator[R
                 num_broken=_count(is_broken(named_column(each.name)), among),
                 message=(
                     f"column {path} has {limit} characters at most, by its type in SQL, and a "
-                    "value has more; shorten it or leave the row out, nothing was committed"
+                    "value has more; shorten it or leave the row out. Nothing was committed"
                 ),
             )
 

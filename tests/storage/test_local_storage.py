@@ -338,7 +338,7 @@ def test_persist_of_nothing_needs_no_table(tmp_path: Path) -> None:
 
 def test_persist_misses_no_file(storage: Storage) -> None:
     storage.create("p=1/a", b"")
-    with pytest.raises(StorageError, match="gone could not be made durable: .* deleted it after"):
+    with pytest.raises(StorageError, match=r"gone could not be made durable: .* deleted it after"):
         storage.persist(["p=1/a", "p=1/gone"])
 
 

@@ -227,13 +227,13 @@ def _plan_object(data_type: pa.StructType, where: str) -> _Join:
 
 def _plan_field(field: pa.Field, where: str) -> _Encode:
     if not pt.is_struct(field.type):
-        raise ValueError(f"variant {where} has the field {field.name} as {field.type}, no group")
+        raise ValueError(f"variant {where} has the field {field.name} as {field.type}, not a group")
     return _plan_parts(field.type, f"{where}.{field.name}")
 
 
 def _plan_array(data_type: pa.DataType, where: str) -> _Encode:
     if not pt.is_struct(data_type.value_type):
-        raise ValueError(f"variant {where} has elements of {data_type.value_type}, no group")
+        raise ValueError(f"variant {where} has elements of {data_type.value_type}, not a group")
     to_elements = _plan_parts(data_type.value_type, f"{where}.element")
 
     def encode(array: Any, names: Sequence[FieldNames]) -> Values:

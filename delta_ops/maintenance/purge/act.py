@@ -189,14 +189,13 @@ def validate_reasons(reasons: OutdatedReasons, snapshot: Snapshot) -> None:
     """
     if reasons.other_codec and _CODEC_PROPERTY not in snapshot.metadata.configuration:
         raise InvalidRequestError(
-            f"{snapshot.uri} leaves the compression of files to whoever writes them; set "
-            f"{_CODEC_PROPERTY} first"
+            f"{snapshot.uri} does not set the compression of its files; set {_CODEC_PROPERTY} first"
         )
     most = reasons.max_row_group_bytes
     if most is not None and most < LEAST_ROW_GROUP_BYTES:
         raise InvalidRequestError(
-            f"max_row_group_bytes must be at least {LEAST_ROW_GROUP_BYTES}, since row groups of "
-            f"that size are written, not {most}"
+            f"max_row_group_bytes must be at least {LEAST_ROW_GROUP_BYTES}, the size of the row "
+            f"groups that are written, not {most}"
         )
 
 

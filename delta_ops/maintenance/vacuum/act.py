@@ -376,7 +376,7 @@ def _validate_same_promise(old: Snapshot, new: Snapshot) -> None:
     if after.deleted_file_retention_ms > before.deleted_file_retention_ms:
         reason = "keeps removed files for longer (delta.deletedFileRetentionDuration)"
     elif new.metadata.id != old.metadata.id or new.partition_columns != old.partition_columns:
-        reason = "put another table, or another partitioning, in its place"
+        reason = "replaced the table, or changed its partitioning"
     else:
         return
     raise CommitConflictError(new.uri, new.version, reason)

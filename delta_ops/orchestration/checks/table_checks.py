@@ -37,7 +37,7 @@ _DESCRIPTIONS: Mapping[Measure, str] = {
     "commit_bytes_since_checkpoint": "Bytes of the commits that every reader replays.",
     "expired_tombstones": "Removed files that are past their retention and still there.",
     "expired_log_files": "Log files that are past their retention.",
-    "incomplete_checkpoints": "Files of checkpoints that nobody finished.",
+    "incomplete_checkpoints": "Files of unfinished checkpoints.",
     "deleted_rows": "Share of the rows that deletion vectors mark.",
     "partition_skew": "Bytes of the largest partition, in those of the mean.",
     "file_size_skew": "Bytes of the largest file, in those that a file should have.",
