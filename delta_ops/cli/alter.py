@@ -27,7 +27,7 @@ F = TypeVar("F", bound=Callable[..., Any])
 def alter_command(context: click.Context, table: str) -> None:
     """Change columns, constraints and features: alter TABLE COMMAND.
 
-    No file is rewritten. What is so already is not committed.
+    No file is rewritten. Without a change there is no commit.
     """
     context.obj = table
 
@@ -80,7 +80,7 @@ def add_column(
     comment: str | None,
     dry_run: bool,
 ) -> CommitResult:
-    """Add a column, null in the rows that are there; a.b is a field of the struct a."""
+    """Add a column with nulls in existing rows; a.b is a field of the struct a."""
     new = ddl.NewColumn(name=column, data_type=data_type, comment=comment, first=first, after=after)
     return ddl.add_columns(log, [new], dry_run=dry_run)
 
@@ -88,7 +88,7 @@ def add_column(
 @_change_command("drop-column")
 @click.argument("columns", nargs=-1, required=True)
 def drop_column(log: DeltaLog, columns: tuple[str, ...], dry_run: bool) -> CommitResult:
-    """Drop columns; where the table has column mapping."""
+    """Drop columns of a table with column mapping."""
     return ddl.drop_columns(log, columns, dry_run=dry_run)
 
 
@@ -96,7 +96,7 @@ def drop_column(log: DeltaLog, columns: tuple[str, ...], dry_run: bool) -> Commi
 @click.argument("column")
 @click.argument("name")
 def rename_column(log: DeltaLog, column: str, name: str, dry_run: bool) -> CommitResult:
-    """Rename a column; where the table has column mapping."""
+    """Rename a column of a table with column mapping."""
     return ddl.rename_column(log, column, name, dry_run=dry_run)
 
 
@@ -106,7 +106,7 @@ def rename_column(log: DeltaLog, column: str, name: str, dry_run: bool) -> Commi
 def reorder_columns(
     log: DeltaLog, columns: tuple[str, ...], struct: str | None, dry_run: bool
 ) -> CommitResult:
-    """Put columns first, in the order given; the others follow as they were."""
+    """Move columns to the front, in this order; the others keep their order."""
     return ddl.reorder_columns(log, columns, struct=struct, dry_run=dry_run)
 
 
@@ -114,7 +114,7 @@ def reorder_columns(
 @click.argument("text")
 @click.option("--column", metavar="COLUMN", help="Apply to this column; to the table if not given.")
 def comment(log: DeltaLog, text: str, column: str | None, dry_run: bool) -> CommitResult:
-    """Describe a column or the table; an empty TEXT removes the description."""
+    """Set the comment of a column or the table; an empty TEXT removes it."""
     if column is None:
         return ddl.set_table_comment(log, text or None, dry_run=dry_run)
     return ddl.set_comment(log, column, text or None, dry_run=dry_run)
@@ -124,7 +124,7 @@ def comment(log: DeltaLog, text: str, column: str | None, dry_run: bool) -> Comm
 @click.argument("column")
 @click.argument("default", metavar="SQL", required=False)
 def default(log: DeltaLog, column: str, default: str | None, dry_run: bool) -> CommitResult:
-    """Say what a column holds in new rows that leave it out; without SQL, null again."""
+    """Set the default of a column for new rows; without SQL, remove the default."""
     return ddl.set_default(log, column, default, dry_run=dry_run)
 
 
@@ -132,35 +132,35 @@ def default(log: DeltaLog, column: str, default: str | None, dry_run: bool) -> C
 @click.argument("column")
 @click.argument("data_type", metavar="TYPE")
 def change_type(log: DeltaLog, column: str, data_type: str, dry_run: bool) -> CommitResult:
-    """Give a column a wider type; where the table has type widening."""
+    """Widen the type of a column, in a table with type widening."""
     return ddl.change_type(log, column, data_type, dry_run=dry_run)
 
 
 @_change_command("cluster-by")
 @click.argument("columns", nargs=-1)
 def cluster_by(log: DeltaLog, columns: tuple[str, ...], dry_run: bool) -> CommitResult:
-    """Say by which columns the table is clustered; by none if none is named."""
+    """Set the clustering columns; without columns, stop clustering."""
     return ddl.cluster_by(log, columns, dry_run=dry_run)
 
 
 @_change_command("rename")
 @click.argument("name")
 def rename(log: DeltaLog, name: str, dry_run: bool) -> CommitResult:
-    """Give the table another name in its metadata; its place stays."""
+    """Change the table's name in its metadata; its path stays."""
     return ddl.rename_table(log, name or None, dry_run=dry_run)
 
 
 @_change_command("set-not-null")
 @click.argument("column")
 def set_not_null(log: DeltaLog, column: str, dry_run: bool) -> CommitResult:
-    """Demand that a column is never null, once no row has a null there."""
+    """Set a column to NOT NULL, if no row has a null in it."""
     return ddl.set_not_null(log, column, dry_run=dry_run)
 
 
 @_change_command("drop-not-null")
 @click.argument("column")
 def drop_not_null(log: DeltaLog, column: str, dry_run: bool) -> CommitResult:
-    """Let a column be null."""
+    """Allow nulls in a column."""
     return ddl.drop_not_null(log, column, dry_run=dry_run)
 
 
@@ -168,7 +168,7 @@ def drop_not_null(log: DeltaLog, column: str, dry_run: bool) -> CommitResult:
 @click.argument("name")
 @click.argument("condition")
 def add_constraint(log: DeltaLog, name: str, condition: str, dry_run: bool) -> CommitResult:
-    """Add a CHECK constraint, once all rows keep it."""
+    """Add a CHECK constraint, if all rows satisfy it."""
     return ddl.add_constraint(log, name, condition, dry_run=dry_run)
 
 
@@ -195,5 +195,5 @@ def add_feature(log: DeltaLog, name: str, dry_run: bool) -> CommitResult:
     help="First write a checkpoint and clean up the log, as far as its retention allows.",
 )
 def drop_feature(log: DeltaLog, name: str, truncate_history: bool, dry_run: bool) -> CommitResult:
-    """Drop a feature on which nothing rests any more."""
+    """Drop a feature that the table no longer uses."""
     return ddl.drop_feature(log, name, truncate_history, dry_run=dry_run)

@@ -66,7 +66,7 @@ def health_command(
     exit_zero: bool,
     as_json: bool,
 ) -> None:
-    """How tables are, and what they need; of all tables below a prefix, the worst first.
+    """Show the health of tables and the work they need; below a prefix, worst table first.
 
     Exits with 0 if all is well, 3 if there is something to do, 1 if a table failed.
     """

@@ -53,7 +53,7 @@ def checkpoint_command(
     dry_run: bool,
     as_json: bool,
 ) -> None:
-    """Write the checkpoint of the latest version unless it is there."""
+    """Write the checkpoint of the latest version, if it does not exist."""
     log = open_table(table, storage_options)
     with progress(wanted=not as_json) as on_event:
         result = create_checkpoint(log, part_rows=part_rows, dry_run=dry_run, on_event=on_event)
@@ -101,7 +101,7 @@ def clean_up_log_command(
 ) -> None:
     """Delete log files of versions older than delta.logRetentionDuration.
 
-    Being asked, also where delta.enableExpiredLogCleanup is false.
+    This runs even if delta.enableExpiredLogCleanup is false.
     """
     log = open_table(table, storage_options)
     with progress(wanted=not as_json) as on_event:
@@ -147,7 +147,7 @@ def compact_log_command(
     dry_run: bool,
     as_json: bool,
 ) -> None:
-    """Write the actions of several versions to one file, for engines that read such files."""
+    """Write the actions of several versions to one file, for engines that read log compactions."""
     log = open_table(table, storage_options)
     result = compact_log(log, from_version, to_version, dry_run=dry_run)
     plan = result.plan
@@ -177,7 +177,7 @@ def compact_log_command(
 def backfill_statistics_command(
     table: str, storage_options: dict[str, Any], dry_run: bool, as_json: bool
 ) -> None:
-    """Describe live files by columns of which the log says nothing yet, from their footers."""
+    """Add missing statistics of live files to the log, from their footers."""
     log = open_table(table, storage_options)
     with progress(wanted=not as_json) as on_event:
         result = backfill_statistics(log, dry_run=dry_run, on_event=on_event)

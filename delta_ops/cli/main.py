@@ -54,7 +54,7 @@ class _Commands(click.Group):
 @click.group(cls=_Commands, context_settings={"help_option_names": ["-h", "--help"]})
 @click.version_option(package_name="delta_ops")
 def cli() -> None:
-    """Look at Delta tables and maintain them. TABLE is a local path or a URI."""
+    """Inspect and maintain Delta tables. TABLE is a local path or a URI."""
 
 
 for _command in (

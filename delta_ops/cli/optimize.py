@@ -95,7 +95,7 @@ _OF_PURGE = (
 def optimize_command(
     table: str, storage_options: dict[str, Any], dry_run: bool, as_json: bool, **options: Any
 ) -> None:
-    """Put small files together, or lay rows out by columns; --where takes partition columns."""
+    """Compact small files, or order rows by columns; --where takes partition columns."""
     chosen = _Options(**options)
     chosen.validate()
     log = open_table(table, storage_options)

@@ -81,7 +81,7 @@ def properties_command(
 
 
 def _row(each: PropertyInForce) -> tuple[str | None, ...]:
-    origin = "kept without effect" if each.origin == "not heeded" else each.origin
+    origin = "kept without effect" if each.origin == "unused" else each.origin
     return each.name, each.value, origin, each.acts_in
 
 

@@ -62,7 +62,7 @@ from delta_ops.units import count_text, size_text
 def restore_command(
     table: str, storage_options: dict[str, Any], dry_run: bool, as_json: bool, **arguments: Any
 ) -> None:
-    """Make the table again what it was at a version or a time."""
+    """Restore the table to a version or a time."""
     if (arguments["version"] is None) == (arguments["timestamp"] is None):
         raise click.UsageError("give --version or --timestamp, one of the two")
     log = open_table(table, storage_options)
@@ -117,7 +117,7 @@ def revert_command(
     dry_run: bool,
     as_json: bool,
 ) -> None:
-    """Undo the commit of VERSION, and leave what came later."""
+    """Undo the commit of VERSION, and keep later commits."""
     log = open_table(table, storage_options)
     result = revert(
         log, version, timeout=timeout, vacuum_was_killed=vacuum_was_killed, dry_run=dry_run
@@ -162,7 +162,7 @@ def repair_command(
     dry_run: bool,
     as_json: bool,
 ) -> None:
-    """Compare the table with its files; fill in statistics that are missing.
+    """Compare the table with its files, and add missing statistics.
 
     Fails if files or deletion vectors are gone, unless --remove-missing has taken care of it. With
     --dry-run it exits with 3 if files, deletion vectors or statistics are missing, 0 if none is.

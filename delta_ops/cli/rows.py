@@ -58,7 +58,7 @@ def head_command(
     limit: int,
     as_json: bool,
 ) -> None:
-    """Some rows, in no particular order."""
+    """Show some rows, in no particular order."""
     snapshot = open_snapshot(table, storage_options, version, timestamp)
     _show(da.to_batches(snapshot, columns or None, where), limit, as_json)
 
@@ -76,7 +76,7 @@ def count_command(
     where: Predicate | None,
     as_json: bool,
 ) -> None:
-    """How many rows there are."""
+    """Count rows."""
     snapshot = open_snapshot(table, storage_options, version, timestamp)
     num_rows = da.count_rows(snapshot, where)
     if as_json:
@@ -102,7 +102,7 @@ def schema_command(
     export: Path | None,
     as_json: bool,
 ) -> None:
-    """The columns, as Arrow has them; with --json as the log has them."""
+    """Show the columns with Arrow types; with --json, the schema of the log."""
     snapshot = open_snapshot(table, storage_options, version, timestamp)
     if export is not None:
         da.export_schema(snapshot, export)
@@ -156,7 +156,7 @@ def changes_command(
     as_json: bool,
     **bounds: Any,
 ) -> None:
-    """Rows that commits inserted, deleted or updated, where the change data feed is on."""
+    """Show inserted, deleted and updated rows of a table with a change data feed."""
     if (bounds["start_version"] is None) == (bounds["start_timestamp"] is None):
         raise click.UsageError("give --from-version or --from-timestamp, one of the two")
     if bounds["end_version"] is not None and bounds["end_timestamp"] is not None:

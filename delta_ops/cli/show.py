@@ -45,7 +45,7 @@ def show_command(
     timestamp: str | None,
     as_json: bool,
 ) -> None:
-    """What the table is: version, schema, protocol, properties, size."""
+    """Show version, schema, protocol, properties and size."""
     snapshot = open_snapshot(table, storage_options, version, timestamp)
     protocol = snapshot.protocol
     values = {
@@ -87,7 +87,7 @@ def show_command(
 def history_command(
     table: str, storage_options: dict[str, Any], limit: int | None, as_json: bool
 ) -> None:
-    """What each version did, newest first."""
+    """List versions and their operations, newest first."""
     entries = open_table(table, storage_options).history(limit)
     if as_json:
         for entry in entries:
@@ -122,7 +122,7 @@ def files_command(
     limit: int | None,
     as_json: bool,
 ) -> None:
-    """The live files, ordered by path; with --where those that may hold such rows."""
+    """List live files by path; with --where, only files that may have matching rows."""
     snapshot = open_snapshot(table, storage_options, version, timestamp)
     names = ("path", "size", "num_records", "modification_time", "partition_values")
     found = plan_columnar_scan(snapshot, names, where).sort_by("path")
@@ -142,7 +142,7 @@ def files_command(
 @table_argument
 @json_option
 def advise_command(table: str, storage_options: dict[str, Any], as_json: bool) -> None:
-    """Say by which columns to lay the table out, by its recorded reads; nothing is changed."""
+    """Recommend columns to order the table by, from its recorded reads; changes nothing."""
     advice = advise(open_table(table, storage_options))
     if as_json:
         show_json(asdict(advice))

@@ -55,7 +55,7 @@ def convert_command(
     dry_run: bool,
     as_json: bool,
 ) -> None:
-    """Make a directory of Parquet files a table, where it is."""
+    """Convert a directory of Parquet files to a table, in place."""
     log = open_table(table, storage_options)
     with progress(wanted=not as_json) as on_event:
         result = da.convert(
@@ -158,7 +158,7 @@ def clone_command(
     timestamp: str | None,
     as_json: bool,
 ) -> None:
-    """Make TARGET a table of the files of SOURCE, without copying any.
+    """Create TARGET as a table of the files of SOURCE, without copying them.
 
     The files stay where they are: a vacuum of SOURCE deletes what TARGET still needs.
     """
@@ -183,7 +183,7 @@ def clone_command(
 @table_argument
 @json_option
 def manifest_command(table: str, storage_options: dict[str, Any], as_json: bool) -> None:
-    """Write the lists of the latest version's files, for engines that read such lists."""
+    """Write manifests of the latest version, for engines that read them."""
     log = open_table(table, storage_options)
     result = ddl.generate_manifest(log)
     if as_json:

@@ -77,8 +77,8 @@ def validate_key(attribute: str, parts: Sequence[str]) -> None:
     if not is_nameable(parts):
         raise AttributeRefusedError(
             attribute,
-            f"Dagster can make no name of the key {'/'.join(parts)!r}; give letters, digits, _, - "
-            "and . with / between the parts, and no word of Python",
+            f"Dagster cannot use the key {'/'.join(parts)!r}; use letters, digits, _, - and . "
+            "with / between the parts, and no Python keyword",
         )
 
 
@@ -89,7 +89,7 @@ def validate_name(attribute: str, name: str) -> None:
         AttributeRefusedError: It has characters other than letters, digits and "_".
     """
     if not re.fullmatch(r"\w+", name, re.ASCII):
-        reason = f"{name!r} begins names of jobs and sensors; give letters, digits and _"
+        reason = f"{name!r} is the prefix of job and sensor names; use letters, digits and _"
         raise AttributeRefusedError(attribute, reason)
 
 
@@ -104,7 +104,9 @@ def validate_cron(attribute: str, cron: str, timezone: str = "UTC") -> None:
             name="any", job_name="any", cron_schedule=cron, execution_timezone=timezone
         )
     except dg.DagsterInvalidDefinitionError as error:
-        reason = f"{cron!r} in the zone {timezone!r} is no time of a schedule, as '0 6 * * *' is"
+        reason = (
+            f"{cron!r} in the zone {timezone!r} is not a cron schedule; write it like '0 6 * * *'"
+        )
         raise AttributeRefusedError(attribute, reason) from error
 
 
@@ -117,16 +119,16 @@ def validate_address(attribute: str, address: str) -> None:
     if shows_secret(address):
         raise AttributeRefusedError(
             attribute,
-            "it holds a password or a signature, and Dagster shows it to everybody who sees its "
-            "UI; give the secret in storage_options, as {env: NAME}",
+            "it contains a password or a signature, which Dagster's UI would show; give the "
+            "secret in storage_options, as {env: NAME}",
         )
     scheme, path = split_uri(address)
     if not scheme and not os.path.isabs(os.path.expanduser(path)):
         raise AttributeRefusedError(
             attribute,
-            f"{address!r} is a relative path, and code servers and runs start in different "
-            "folders; give a URI or an absolute path, such as '{{ context.project_root }}/"
-            f"{address.removeprefix('./')}'",
+            f"{address!r} is a relative path, but code servers and runs start in different "
+            "folders; give a URI or an absolute path, such as '{{ context.project_root "
+            f"}}}}/{address.removeprefix('./')}'",
         )
     with naming(attribute):
         if local_path_of(address) is None:
@@ -143,8 +145,8 @@ def validate_pattern(attribute: str, pattern: str) -> None:
     if len(parts) > 1 and any(not part or part in (".", "..") for part in parts):
         raise AttributeRefusedError(
             attribute,
-            f"{pattern!r} matches no path below the root; give one such as 'sales/*', without a "
-            "slash at the start or the end",
+            f"{pattern!r} cannot match a path below the root; give a pattern such as 'sales/*', "
+            "without a slash at the start or the end",
         )
 
 
@@ -157,7 +159,7 @@ def validate_options(options: Mapping[str, Any]) -> dict[str, Any]:
     try:
         return config_options(options)
     except InvalidRequestError as error:
-        reason = f"{error}; in YAML {{env: NAME}} stands for it"
+        reason = f"{error}; in YAML, write it as {{env: NAME}}"
         raise AttributeRefusedError("storage_options", reason) from error
 
 
@@ -179,9 +181,9 @@ StorageOptions = Annotated[
         _resolve_options,
         model_field_type=dict[str, Any],
         description=(
-            "What fsspec's file system takes. Secrets come from the environment of the processes "
-            "that open the tables, by {env: NAME}; one that is written out is refused. Without "
-            "options the clients take what the environment says."
+            "Options of fsspec's file system. Secrets come from the environment of the processes "
+            "that open the tables, as {env: NAME}; a literal secret is rejected. Without "
+            "options, clients use the environment."
         ),
         examples=[
             {

@@ -64,34 +64,38 @@ class DeltaLakeComponent(dg.StateBackedComponent, WatchAttributes):
     root: Annotated[
         str,
         Field(
-            description="Where the tables lie: a URI, or an absolute local path.",
+            description="Location of the tables: a URI, or an absolute local path.",
             examples=["s3://lake/silver", "{{ context.project_root }}/lake"],
         ),
     ]
     include: Annotated[
         list[str],
         _text(
-            description="Patterns of paths below the root; a table counts if one matches. * "
-            "stands for any text, with slashes too.",
+            description=(
+                "Patterns of table paths below the root. * matches any text, including slashes."
+            ),
             examples=[["sales/*", "*/customers"]],
         ),
     ] = Field(default=["*"])
     exclude: Annotated[
         list[str],
-        _text(description="Patterns of paths that do not count.", examples=[["scratch/*"]]),
+        _text(description="Patterns of table paths to leave out.", examples=[["scratch/*"]]),
     ] = Field(default=[])
     key_prefix: Annotated[
         str | None,
         _text(
-            description="First parts of the assets' keys, with / between them; a table's path "
-            "below the root follows.",
+            description=(
+                "Prefix of the asset keys, with / between its parts; the table's path below "
+                "the root "
+                "follows."
+            ),
             examples=["silver"],
         ),
     ] = None
     policies: Annotated[
         list[PolicyAttributes],
         _text(
-            description="How the tables are looked after; none: not by jobs of this component.",
+            description="Maintenance of the tables; none: this component has no maintenance jobs.",
             examples=[[{"tables": "*", "operations": ["checkpoint", "vacuum"]}]],
         ),
     ] = Field(default=[])
@@ -110,7 +114,7 @@ class DeltaLakeComponent(dg.StateBackedComponent, WatchAttributes):
             for number, pattern in enumerate(patterns):
                 validate_pattern(f"{attribute}.{number}", pattern)
         if not self.include:
-            raise AttributeRefusedError("include", "no pattern, so no table counts; leave it out")
+            raise AttributeRefusedError("include", "no pattern, so no table matches; leave it out")
         if self._prefix:
             validate_key("key_prefix", self._prefix)
         super().model_post_init(context)
@@ -149,8 +153,8 @@ class DeltaLakeComponent(dg.StateBackedComponent, WatchAttributes):
         """Build assets, sensors, checks and jobs for the tables in the state."""
         if state_path is None:
             logger.warning(
-                "%s has no state yet, so that no table is an asset; make it by: "
-                "dg utils refresh-defs-state",
+                "%s has no state yet, so no table is an asset; create the state with: dg utils "
+                "refresh-defs-state",
                 self.defs_state_config.key,
             )
             return dg.Definitions()
@@ -208,7 +212,7 @@ class DeltaLakeComponent(dg.StateBackedComponent, WatchAttributes):
         """The policies without missing tables; logs a warning for each missing table."""
         policies, absent = drop_absent_tables(policies_from(self.policies), tables)
         for name in absent:
-            logger.warning("%s: a policy is for %r, which is no table", self.root, name)
+            logger.warning("%s: a policy names %r, which is not a table", self.root, name)
         return policies
 
     @property

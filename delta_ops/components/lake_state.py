@@ -127,8 +127,8 @@ def read_lake_state(file: Path) -> list[LakeTable]:
         return [_table_from_row(row) for row in state["tables"]]
     except (ValueError, KeyError, TypeError) as error:
         raise InvalidRequestError(
-            f"{file} is no state of tables that this version of delta_ops can read ({error}); make "
-            "it anew by: dg utils refresh-defs-state"
+            f"{file} is not a state file that this version of delta_ops can read ({error}); "
+            "create it again with: dg utils refresh-defs-state"
         ) from error
 
 
@@ -151,5 +151,5 @@ def _look_at(root: str, storage_options: Mapping[str, Any], path: str) -> LakeTa
         description = snapshot.metadata.description
         return LakeTable(path=path, description=description, columns=column_schema(snapshot))
     except Exception as error:  # a broken table must not stop the search for other tables
-        logger.warning("A table was found that cannot be opened: %s", failure_of(error).message)
+        logger.warning("A table cannot be opened: %s", failure_of(error).message)
         return LakeTable(path=path)

@@ -36,7 +36,10 @@ class DeltaMaintenanceComponent(dg.Component, PlacedAttributes):
     root: Annotated[
         str,
         Field(
-            description="Each asset's table is at its key below: a URI, or an absolute local path.",
+            description=(
+                "Root of the tables: an asset's table is at root/key. A URI, or an absolute local "
+                "path."
+            ),
             examples=["s3://lake", "{{ context.project_root }}/lake"],
         ),
     ]
@@ -48,26 +51,36 @@ class DeltaMaintenanceComponent(dg.Component, PlacedAttributes):
     assets_from: Annotated[
         list[str],
         _text(
-            description="Folders and files below the project's definitions; their assets count.",
+            description=(
+                "Folders and files below the project's definitions, whose assets are maintained."
+            ),
             examples=[["sales", "assets.py"]],
         ),
     ] = Field(default=[])
     policies: Annotated[
         list[PolicyAttributes],
         _text(
-            description="How the tables are looked after; by default every night what is due.",
+            description=(
+                "Maintenance of the tables; by default, the due operations run every night."
+            ),
             examples=[[{"tables": "sales/*", "cron": "0 22 * * *"}]],
         ),
     ] = Field(default=[])
-    name: Annotated[str, _text(description="Begins the names of jobs, sensors and schedules.")] = (
-        "delta"
-    )
+    name: Annotated[
+        str, _text(description="Prefix of the names of jobs, sensors and schedules.")
+    ] = "delta"
     with_checks: Annotated[
-        bool, _text(description="Each table has asset checks for the measures of its health.")
+        bool, _text(description="Add asset checks for the health of each table.")
     ] = True
     switched_on: Annotated[
         bool,
-        _text(description="Sensors and schedules begin with the location; if not, in the UI."),
+        _text(
+            description=(
+                "Whether sensors and schedules start with the code location, or only when "
+                "somebody turns "
+                "them on."
+            )
+        ),
     ] = False
 
     def model_post_init(self, _context: Any) -> None:
@@ -82,7 +95,9 @@ class DeltaMaintenanceComponent(dg.Component, PlacedAttributes):
         validate_name("name", self.name)
         policies_from(self.policies)
         if not self.tables and not self.assets_from:
-            reason = "there is no table to look after; give keys here, or folders as assets_from"
+            reason = (
+                "there is no table to maintain; give asset keys in keys, or folders in assets_from"
+            )
             raise AttributeRefusedError("tables", reason)
 
     @classmethod

@@ -18,7 +18,7 @@ _text = dg.Resolver.default
 
 def _refuse_truth_value(value: object) -> object:
     if isinstance(value, bool):
-        raise ValueError(f"{str(value).lower()} is a truth value; give a number")
+        raise ValueError(f"{str(value).lower()} is a boolean; give a number")
     return value
 
 
@@ -30,42 +30,46 @@ class ThresholdAttributes(dg.Resolvable, dg.Model):
     """Thresholds for due operations; `HealthThresholds` has the defaults."""
 
     small_files: Annotated[
-        int | None, _text(description="Files that can be merged."), _IS_NUMBER
+        int | None, _text(description="Small files that can be compacted."), _IS_NUMBER
     ] = None
     clustering_depth: Annotated[
-        int | None, _text(description="Files of a clustered table that overlap."), _IS_NUMBER
+        int | None, _text(description="Overlapping files of a clustered table."), _IS_NUMBER
     ] = None
     commits_since_checkpoint: Annotated[
         int | None,
-        _text(description="Commits; by default delta.checkpointInterval of the table."),
+        _text(
+            description=(
+                "Commits since the checkpoint; by default the table's delta.checkpointInterval."
+            )
+        ),
         _IS_NUMBER,
     ] = None
     commit_bytes_since_checkpoint: Annotated[
-        int | None, _text(description="Bytes of commits, however few."), _IS_NUMBER
+        int | None, _text(description="Bytes of commits since the checkpoint."), _IS_NUMBER
     ] = None
     expired_tombstones: Annotated[
-        int | None, _text(description="Removed files that nobody needs any more."), _IS_NUMBER
+        int | None, _text(description="Removed files past their retention."), _IS_NUMBER
     ] = None
-    expired_log_files: Annotated[int | None, _text(description="Files of the log."), _IS_NUMBER] = (
-        None
-    )
+    expired_log_files: Annotated[int | None, _text(description="Log files."), _IS_NUMBER] = None
     deleted_rows: Annotated[
-        float | None, _text(description="Share of rows that deletion vectors mark."), _IS_NUMBER
+        float | None, _text(description="Share of rows that deletion vectors delete."), _IS_NUMBER
     ] = None
     partition_skew: Annotated[
-        float | None, _text(description="Largest partition by the mean of all."), _IS_NUMBER
+        float | None,
+        _text(description="Size of the largest partition, relative to the mean."),
+        _IS_NUMBER,
     ] = None
     file_size_skew: Annotated[
         float | None,
-        _text(description="Largest file by the size that one should have."),
+        _text(description="Size of the largest file, relative to the target size."),
         _IS_NUMBER,
     ] = None
     stats_coverage: Annotated[
-        float | None, _text(description="Share of files with statistics, at least."), _IS_NUMBER
+        float | None, _text(description="Smallest share of files with statistics."), _IS_NUMBER
     ] = None
     promised_time_travel_ms: Annotated[
         int | None,
-        _text(description="Milliseconds for which versions stay readable, at least."),
+        _text(description="Shortest time that versions stay readable, in milliseconds."),
         _IS_NUMBER,
     ] = None
 
@@ -76,37 +80,50 @@ class PolicyAttributes(dg.Resolvable, dg.Model):
     tables: Annotated[
         str | list[str],
         _text(
-            description="Keys of assets; sales/* for all below sales, * for all; [] for "
-            "tables that name the policy by their property delta_ops.policy.",
+            description=(
+                "Asset keys; sales/* for all keys below sales, * for all; [] for tables that name "
+                "the policy in their property delta_ops.policy."
+            ),
             examples=["*", ["sales/orders", "sales/returns"]],
         ),
     ] = "*"
     name: Annotated[
         str | None,
         _text(
-            description="Ends the names of the policy's jobs; a table can name it by a property."
+            description=(
+                "Suffix of the names of the policy's jobs; a table property can choose the "
+                "policy by "
+                "this name."
+            )
         ),
     ] = None
     operations: Annotated[
         list[Operation] | None,
-        _text(description="Run when they are due; all by default, none by an empty list."),
+        _text(
+            description=(
+                "Operations to run when they are due; all by default, none with an empty list."
+            )
+        ),
     ] = None
     thresholds: Annotated[
-        ThresholdAttributes | None, _text(description="From where on an operation is due.")
+        ThresholdAttributes | None, _text(description="Thresholds above which an operation is due.")
     ] = None
     options: Annotated[
         dict[str, dict[str, Any]],
         _text(description="Arguments of operations.", examples=[{"vacuum": {"mode": "lite"}}]),
     ] = Field(default={})
     cron: Annotated[
-        str | None, _text(description="When all of the tables are looked after; null: never.")
+        str | None,
+        _text(description="Schedule for the maintenance of all tables; null: no schedule."),
     ] = "0 3 * * *"
-    timezone: Annotated[str, _text(description="The zone of cron.")] = "UTC"
+    timezone: Annotated[str, _text(description="Time zone of cron.")] = "UTC"
     budget_s: Annotated[
-        int, _text(description="Seconds after which a run begins no further table."), _IS_NUMBER
+        int,
+        _text(description="Time budget in seconds; a run starts no further table after it."),
+        _IS_NUMBER,
     ] = 3600
     tables_at_once: Annotated[
-        int, _text(description="Tables that a run looks after side by side."), _IS_NUMBER
+        int, _text(description="Number of tables that a run maintains in parallel."), _IS_NUMBER
     ] = 2
     owners: Annotated[
         list[str], _text(description="Owners of the jobs.", examples=[["team:lake"]])
@@ -114,7 +131,7 @@ class PolicyAttributes(dg.Resolvable, dg.Model):
     tags: Annotated[dict[str, str], _text(description="Tags of the jobs and their runs.")] = Field(
         default={}
     )
-    pool: Annotated[str | None, _text(description="Pool in which the runs take a place each.")] = (
+    pool: Annotated[str | None, _text(description="Dagster pool that limits concurrent runs.")] = (
         None
     )
 

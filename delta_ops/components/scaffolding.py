@@ -19,24 +19,24 @@ from delta_ops.storage.paths import split_uri
 class TableParams(BaseModel):
     """Flags of `dg scaffold defs` for a table."""
 
-    uri: str = Field(description="The table: a URI, or a path from here.")
-    key: str | None = Field(default=None, description="The asset's key; the folder's name if left.")
+    uri: str = Field(description="Location of the table: a URI, or a path relative to here.")
+    key: str | None = Field(default=None, description="Asset key; by default the folder's name.")
     storage_options: dict[str, Any] | None = Field(default=None, description="For fsspec.")
 
 
 class LakeParams(BaseModel):
     """Flags of `dg scaffold defs` for the tables below a prefix."""
 
-    root: str = Field(description="Where the tables lie: a URI, or a path from here.")
-    key_prefix: str | None = Field(default=None, description="First parts of the assets' keys.")
+    root: str = Field(description="Location of the tables: a URI, or a path relative to here.")
+    key_prefix: str | None = Field(default=None, description="Prefix of the asset keys.")
     storage_options: dict[str, Any] | None = Field(default=None, description="For fsspec.")
 
 
 class MaintenanceParams(BaseModel):
     """Flags of `dg scaffold defs` for maintenance."""
 
-    root: str = Field(description="Where the tables lie: a URI, or a path from here.")
-    tables: list[str] = Field(description="Keys of the tables' assets, as sales/orders.")
+    root: str = Field(description="Location of the tables: a URI, or a path relative to here.")
+    tables: list[str] = Field(description="Asset keys of the tables, such as sales/orders.")
     storage_options: dict[str, Any] | None = Field(default=None, description="For fsspec.")
 
 

@@ -42,7 +42,7 @@ class DeltaTableComponent(dg.Component, WatchAttributes):
     uri: Annotated[
         str,
         Field(
-            description="The table: a URI, or an absolute local path.",
+            description="Location of the table: a URI, or an absolute local path.",
             examples=["s3://lake/sales/orders", "{{ context.project_root }}/lake/orders"],
         ),
     ]
@@ -69,9 +69,7 @@ class DeltaTableComponent(dg.Component, WatchAttributes):
         if self.asset.partitions_def is None:
             validate_no_partitions(place, metadata)
         if uri_elsewhere(self.asset.key, metadata, self.uri) is not None:
-            raise InvalidRequestError(
-                "dagster/uri is another place than the attribute uri; leave it out"
-            )
+            raise InvalidRequestError("dagster/uri differs from the attribute uri; leave it out")
 
     @classmethod
     def get_spec(cls) -> dg.ComponentTypeSpec:

@@ -39,18 +39,24 @@ class WatchAttributes(PlacedAttributes):
     storage_options: StorageOptions = Field(default={})
     name: Annotated[
         str | None,
-        _text(description="Begins the names of sensors, jobs and schedules."),
+        _text(description="Prefix of the names of sensors, jobs and schedules."),
     ] = None
     check_cron: Annotated[
         str | None,
         _text(
-            description="When the checks run, in UTC; null: when somebody runs them.",
+            description="Cron schedule of the checks, in UTC; null: checks run only on demand.",
             examples=["0 6 * * *"],
         ),
     ] = None
     switched_on: Annotated[
         bool,
-        _text(description="Sensors and schedules begin with the location; if not, in the UI."),
+        _text(
+            description=(
+                "Whether sensors and schedules start with the code location, or only when "
+                "somebody turns "
+                "them on."
+            )
+        ),
     ] = False
 
     def model_post_init(self, _context: Any) -> None:
@@ -95,7 +101,7 @@ def build_watch_checks(
     job = dg.define_asset_job(
         f"{name}_checks",
         selection=dg.AssetSelection.checks(checks),
-        description="Looks at the logs of the tables, and at none of their rows.",
+        description="Reads the logs of the tables, but no rows.",
     )
     status = dg.DefaultScheduleStatus.RUNNING if switched_on else dg.DefaultScheduleStatus.STOPPED
     schedule = dg.ScheduleDefinition(
@@ -109,7 +115,7 @@ def _health_checks(assigned: Sequence[PolicyTables], op_name: str) -> dg.AssetCh
         dg.AssetCheckSpec(
             CHECK,
             asset=table.asset_key,
-            description="The log can be read, nothing of it is lost, and no maintenance is due.",
+            description="The log is readable and complete, and no maintenance is due.",
         )
         for each in assigned
         for table in each.tables
@@ -130,7 +136,7 @@ def _health_checks(assigned: Sequence[PolicyTables], op_name: str) -> dg.AssetCh
 
 def _check_result(table: TableRef, row: TableHealth) -> dg.AssetCheckResult:
     if row.report is None:
-        reason = row.failure.message if row.failure is not None else "it was not looked at"
+        reason = row.failure.message if row.failure is not None else "the table was not checked"
         return _result(table, dg.AssetCheckSeverity.ERROR, reason)
     found = [each for each in row.report.findings if each.verdict != "ok"]
     is_lost = any(each.measure in LOST for each in found)

@@ -35,8 +35,8 @@ def validate_vacuumable(snapshot: Snapshot) -> None:
 
     Raises:
         UnsupportedFeatureError: It uses a feature, or has a `_delta_ops` format, unknown here.
-        InvalidRequestError: Its log is not the one in `_delta_log`, or continues another log, so
-            that other logs need the files too.
+        InvalidRequestError: Its log is not in `_delta_log`, or continues another log, so that
+            other logs need the files too.
     """
     if snapshot.base is not None:
         raise InvalidRequestError(

@@ -6,7 +6,7 @@ its retention. `registry` defines the order of the operations.
 
 After all due operations have run, nothing is due until the table changes or something expires.
 Vacuum is due if the file of an expired tombstone still exists. A sample of the tombstones is
-checked, spread over the order in which vacuum deletes and including the last, so that vacuum is due
+checked: spread over the deletion order of vacuum and including the last, so that vacuum is due
 again after a kill. The log does not show files without a tombstone: writers that died left them, or
 a checkpoint dropped their tombstone before any vacuum ran. For these files, run vacuum now and then
 even if it is not due.

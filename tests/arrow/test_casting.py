@@ -1,4 +1,4 @@
-"""Casting of data to a table: accepted columns and values, and rejected ones."""
+"""Casting of data to a table: accepted and rejected columns and values."""
 
 from __future__ import annotations
 

@@ -95,10 +95,10 @@ def test_unknown_properties_are_kept_and_have_no_effect(table: Path) -> None:
     strange = replace(log.snapshot().metadata, configuration=wrong)
     create_commit(log.storage, log.log_directory, 1, [CommitInfo(values={}), strange])
     found = shown(table)
-    assert found["delta.strange"]["origin"] == "not heeded"
+    assert found["delta.strange"]["origin"] == "unused"
     assert "number" in found["delta.checkpointInterval"]["problem"]
     text = run("properties", table).stdout
-    assert "delta.strange\t1\tkept, not heeded\t\n" in text
+    assert "delta.strange\t1\tkept without effect\t\n" in text
     assert "Table property delta.checkpointInterval is 'maybe'" in text
     # Invalid values can be corrected.
     assert run("properties", table, "--set", "delta.checkpointInterval=3").exit_code == 0

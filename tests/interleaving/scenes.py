@@ -1,4 +1,4 @@
-"""Scenes: tables on which operations meet, with the rows of each version.
+"""Scenes: tables for concurrent operations, with the rows of each version.
 
 The clock is fixed except where a test sets it: a scene sets the age of files and commits, and
 operations write younger files, so no file in flight is ever old.

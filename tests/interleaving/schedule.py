@@ -1,4 +1,4 @@
-"""Orders: which operation makes how many storage calls, in which sequence, and what fails.
+"""Orders: the sequence of storage calls of operations, and their failures.
 
 An order has a text form that can be run again: `restore[0:7] vacuum[0:12] restore[7:] vacuum[12:]`.
 `append[0:5!]` is killed before its call 5; `lost append:5` loses the answer to its call 5, although

@@ -1,4 +1,4 @@
-"""What conditions, generated columns and empty partition values imply, in both engines alike."""
+"""Conditions, generated columns and empty partition values: their consequences in both engines."""
 
 from __future__ import annotations
 

@@ -46,7 +46,7 @@ def found(configuration: dict[str, str]) -> dict[str, PropertyInForce]:
             "constraint",
             id="a constraint",
         ),
-        pytest.param({"delta.strange": "1"}, "delta.strange", "1", "not heeded", id="unknown"),
+        pytest.param({"delta.strange": "1"}, "delta.strange", "1", "unused", id="unknown"),
         pytest.param({"owner": "a team"}, "owner", "a team", "own", id="the user's own"),
     ],
 )

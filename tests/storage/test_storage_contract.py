@@ -557,7 +557,7 @@ TAKE_PATHS: dict[str, Callable[[Storage, str], object]] = {
     "list_from": lambda storage, path: list(storage.list_from(path, "")),
     "list_tree": lambda storage, path: list(storage.list_tree(path)),
 }
-"""What a storage does with a valid path. `test_storage_paths.py` has the rejected paths."""
+"""Calls of a storage with a valid path. `test_storage_paths.py` has the rejected paths."""
 
 
 def test_a_path_that_could_leave_the_root_is_refused(storage: Storage) -> None:

@@ -1,6 +1,6 @@
 """Shards and seeds: the tests of a run, and the values of its random tests.
 
-Nothing here depends on the date, on the machine or on chance, except `SEED=random`.
+They do not depend on the date, on the machine or on chance, except `SEED=random`.
 """
 
 from __future__ import annotations

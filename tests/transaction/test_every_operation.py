@@ -477,7 +477,7 @@ def contents(root: Path) -> dict[Path, bytes]:
 
 
 def written_log(log: DeltaLog, name: str) -> DeltaLog:
-    """The log in which the operation commits."""
+    """The log that the operation commits to."""
     return DeltaLog(_clone_of(log)) if name == "shallow clone" else log
 
 

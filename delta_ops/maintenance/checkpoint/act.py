@@ -47,7 +47,7 @@ def create_checkpoint(
     dry_run: bool = False,
     on_event: OnEvent = ignore,
 ) -> CheckpointResult:
-    """Write the checkpoint of the latest version unless it is there.
+    """Write the checkpoint of the latest version, if it does not exist.
 
     Then delete files of unfinished checkpoints that are older than a day.
 

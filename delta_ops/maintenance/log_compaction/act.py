@@ -48,7 +48,7 @@ def compact_log(
     *,
     dry_run: bool = False,
 ) -> LogCompactionResult:
-    """Write the compaction of a range of versions, unless it is there.
+    """Write the compaction of a range of versions, if it does not exist.
 
     Args:
         start_version: As for `plan_compact_log`; so is `end_version`.

@@ -62,7 +62,7 @@ def optimize(
     clock: Clock = system_clock,
     on_event: OnEvent = ignore,
 ) -> OptimizeResult:
-    """Put small files together, or lay rows out in an order.
+    """Compact small files, or order rows across files.
 
     A clustered table is laid out by its clustering columns. Another table is laid out only by
     `zorder_by`.

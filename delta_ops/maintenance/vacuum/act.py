@@ -84,7 +84,7 @@ def vacuum(
     clock: Clock | None = None,
     on_event: OnEvent = ignore,
 ) -> VacuumResult:
-    """Delete files that are neither live nor removed recently, and leftovers of dead writers.
+    """Delete files that are neither live nor recently removed, and files of failed writes.
 
     Args:
         retention: How long files stay after they were removed or written;

@@ -3,8 +3,8 @@
 `might_match` never misses a row, and `must_match` never includes a row too many. If nothing is
 known of a file, it might match and need not match.
 
-Both follow from the possible outcomes of the predicate for the rows of a file. The outcomes contain
-those of all rows; they may contain more, but never less. The operands of `&` and `|` are evaluated
+Both follow from the possible outcomes of the predicate for the rows of a file. They include
+the outcome of every row, and possibly more. The operands of `&` and `|` are evaluated
 independently, with one exception: a maximum may hide NaN (see `file_bounds`). For each column that
 may hide NaN, the whole predicate is evaluated twice: for NaN, and for values within the bounds.
 Without this, no range on a floating-point column would skip a file.

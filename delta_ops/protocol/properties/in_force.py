@@ -13,12 +13,12 @@ from delta_ops.errors import InvalidRequestError
 from delta_ops.protocol.properties.known import PROPERTIES, Property
 from delta_ops.protocol.row_rules import CONSTRAINTS
 
-Origin = Literal["set", "default", "older name", "constraint", "not heeded", "own"]
+Origin = Literal["set", "default", "older name", "constraint", "unused", "own"]
 """Origin of a property's effective value.
 
 set: the table sets the property. default: the table does not set it. older name: the table sets it
-under its former name. constraint: a CHECK constraint. not heeded: no known engine uses a property
-of this name; it is kept. own: a name outside `delta.`, free for users.
+under its former name. constraint: a CHECK constraint. unused: no known engine uses a property of
+this name; it is kept. own: a name outside `delta.`, free for users.
 """
 
 
@@ -86,7 +86,7 @@ def _other_property(name: str, value: str) -> PropertyInForce:
     return PropertyInForce(
         name=name,
         value=value,
-        origin="not heeded" if is_unknown else "own",
+        origin="unused" if is_unknown else "own",
         acts_in="",
         meaning="Kept without effect." if is_unknown else "",
     )

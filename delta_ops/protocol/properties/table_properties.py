@@ -57,7 +57,7 @@ _OF_PROTOCOL = ("delta.minreaderversion", "delta.minwriterversion", "delta.ignor
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TableProperties:
-    """The properties of a table that delta_ops uses, with defaults for unset ones."""
+    """The properties of a table that delta_ops uses, with defaults for unset properties."""
 
     append_only: bool
     checkpoint_interval: int
