@@ -58,7 +58,7 @@ class PathFilter:
         return any(fnmatchcase(path, each) for each in self.include) and not self._drops(path)
 
     def takes_within(self, directory: str) -> bool:
-        """Whether tables in the directory may count; False if `exclude` matches the directory."""
+        """Whether the directory may have selected tables; False if `exclude` matches it."""
         return not self._drops(f"{directory}/")
 
     def _drops(self, path: str) -> bool:

@@ -32,7 +32,7 @@ def cluster_by(
 
     Args:
         columns: Up to four columns, or fields of structs; the most frequent filter comes first.
-        txn: Application id and version: a change that the table already holds is not repeated.
+        txn: Application id and version; a change with a txn that is in the table is not repeated.
         user_metadata: Any text, kept in commitInfo.
 
     Raises:

@@ -36,7 +36,7 @@ def add_columns(
     """Add columns, or fields of structs; existing rows have null in them.
 
     Args:
-        txn: Application id and version: a change that the table already holds is not repeated.
+        txn: Application id and version; a change with a txn that is in the table is not repeated.
         user_metadata: Any text, kept in commitInfo.
 
     Raises:
@@ -137,7 +137,7 @@ def change_type(
     Args:
         column: `l.element`, `m.key` and `m.value` name the members of an array or a map.
         data_type: A text is a type of Spark SQL.
-        txn: Application id and version: a change that the table already holds is not repeated.
+        txn: Application id and version; a change with a txn that is in the table is not repeated.
         user_metadata: Any text, kept in commitInfo.
 
     Raises:
@@ -208,7 +208,7 @@ def set_default(
 
     Args:
         default: A literal of Spark SQL, or current_timestamp() or current_date(); None: null.
-        txn: Application id and version: a change that the table already holds is not repeated.
+        txn: Application id and version; a change with a txn that is in the table is not repeated.
         user_metadata: Any text, kept in commitInfo.
 
     Raises:

@@ -46,7 +46,7 @@ def add_constraint(
         condition: A condition of Spark SQL over the table's columns, true for every row.
         engine: Checks the existing rows; `delta_ops.arrow.check_rows` if None, and
             `delta_ops.spark.check_rows(spark)` for a condition that only Spark can evaluate.
-        txn: Application id and version: a change that the table already holds is not repeated.
+        txn: Application id and version; a change with a txn that is in the table is not repeated.
         user_metadata: Any text, kept in commitInfo.
 
     Raises:

@@ -57,7 +57,7 @@ def create_table(
         description: Description in the metadata of the table.
         if_exists: "replace" gives an existing table this definition and removes its rows, in one
             commit; "ignore" leaves it unchanged.
-        txn: Application id and version: a change that the table already holds is not repeated.
+        txn: Application id and version; a change with a txn that is in the table is not repeated.
         user_metadata: Any text, stored in commitInfo.
 
     Raises:

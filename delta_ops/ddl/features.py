@@ -45,7 +45,7 @@ def add_feature(
     """Add a feature to the table's protocol, together with its required features.
 
     Args:
-        txn: Application id and version: a change that the table already holds is not repeated.
+        txn: Application id and version; a change with a txn that is in the table is not repeated.
         user_metadata: Any text, stored in commitInfo.
 
     Raises:
@@ -78,7 +78,7 @@ def upgrade_protocol(
     Reader version 3 and writer version 7 list their features and add none by themselves.
 
     Args:
-        txn: Application id and version: a change that the table already holds is not repeated.
+        txn: Application id and version; a change with a txn that is in the table is not repeated.
         user_metadata: Any text, stored in commitInfo.
 
     Raises:

@@ -29,7 +29,7 @@ def set_properties(
 
     Args:
         properties: By name; see `Transaction.set_properties`.
-        txn: Application id and version: a change that the table already holds is not repeated.
+        txn: Application id and version; a change with a txn that is in the table is not repeated.
         user_metadata: Any text, kept in commitInfo.
 
     Raises:

@@ -338,8 +338,8 @@ def open_snapshot(
     """Open the table at a version, or at its latest version.
 
     Args:
-        base: A version of another log that the first commit of this one follows; versions
-            before it are opened from that log.
+        base: A version of another log. This log continues from that version; earlier versions
+            are opened from the other log.
         outside: Opens files outside of the table.
 
     Raises:

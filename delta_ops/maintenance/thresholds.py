@@ -118,8 +118,8 @@ class HealthThresholds:
     deleted_rows: float = 0.1
     """Due if deletion vectors mark this share of all rows, counted in files within the table."""
     partition_skew: float = 10.0
-    """Reported if the largest partition has this many times the mean bytes, and more than a whole
-    file."""
+    """Reported if the largest partition has this many times the mean bytes, and more bytes than
+    the target file size."""
     file_size_skew: float = 10.0
     """Reported if the largest file has this many times the target size."""
     stats_coverage: float = 0.95

@@ -99,8 +99,8 @@ def length_checks(schema: StructType, among: Column | None = None) -> Iterator[R
             yield RowCheck(
                 num_broken=_count(is_broken(named_column(each.name)), among),
                 message=(
-                    f"column {path} has {limit} characters at most, by its type in SQL, and a "
-                    "value has more; shorten it or leave the row out. Nothing was committed"
+                    f"column {path} holds at most {limit} characters, but a value has more; "
+                    "shorten it or leave the row out. Nothing was committed"
                 ),
             )
 

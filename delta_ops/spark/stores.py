@@ -58,7 +58,7 @@ class KnownStores:
         self.lock = threading.Lock()
         self.by_root: dict[str, HadoopStore] = {}
         self.left: set[str] = set()
-        """Buckets that sessions configure themselves."""
+        """Buckets that users configured in their sessions; delta_ops leaves them as they are."""
         self.seen: weakref.WeakKeyDictionary[SparkSession, set[str]] = weakref.WeakKeyDictionary()
         """For each session, the buckets that were checked for the session's own configuration."""
 

@@ -370,7 +370,7 @@ class Transaction:
         """Reject what `commit` would reject; for a dry run.
 
         Raises:
-            CommitConflictError: A running vacuum may delete files that the commit puts back.
+            CommitConflictError: A running vacuum may delete files that the commit restores.
             InvalidRequestError: The actions break a rule of the table.
         """
         validate_draft(

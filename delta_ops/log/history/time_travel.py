@@ -126,7 +126,9 @@ def _find_last(
     wanted = f"timestamp {_iso(wanted_ms)}"
     if not versions:
         raise VersionNotFoundError(
-            snapshot.uri, wanted, "no remaining commit has the timestamp of a version"
+            snapshot.uri,
+            wanted,
+            "the log has no commit left that shows when a version was committed",
         )
     first, last = versions[0], versions[-1]
     if wanted_ms < time_of(first):

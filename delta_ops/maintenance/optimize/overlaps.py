@@ -69,12 +69,14 @@ def choose_small(sizes: Ints, limit: int) -> list[int]:
 def choose_overlapping(
     ranges: Ranges, sizes: Ints, is_rewritten: npt.NDArray[np.bool_]
 ) -> list[int] | None:
-    """Numbers of files to rewrite with the given files; None: they are too many.
+    """Select the files to rewrite together with the chosen files; None if they are too many.
+
+    Returns the numbers of the files.
 
     Args:
         ranges: The values of all files.
         sizes: Bytes of all files.
-        is_rewritten: By file; at least one.
+        is_rewritten: Whether each file was chosen; at least one was.
     """
     left = _most_bytes(sizes, is_rewritten)
     # There is one place for each rank and one between two ranks. The last value of a file does not

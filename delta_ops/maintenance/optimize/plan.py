@@ -22,7 +22,7 @@ DEFAULT_TARGET_SIZE_BYTES = 128 * 1024 * 1024
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OptimizePlan:
-    """Groups of files. Each becomes one file, or several if a file or an order is cut."""
+    """Groups of files. Each becomes one file; a large file or an ordered group becomes several."""
 
     target_size_bytes: int
     groups: tuple[RewriteGroup, ...] = ()

@@ -36,8 +36,8 @@ class TableListing:
     tables: Collection[str] = ()
     """Directories that have their own log, besides directories with log files in `files`."""
     may_confuse_letters: bool = True
-    """Whether the store may find a file by other letters, as disks do: by the other case, or by
-    another Unicode composition."""
+    """Whether the store may find a file under a name that differs in case or Unicode composition,
+    as disks do."""
     left_out: Mapping[Reason, int] = field(default_factory=dict)
     """How many found files are not in `files`, by the reason why they stay."""
     num_directories: int = 0
@@ -70,7 +70,7 @@ class VacuumFacts:
     needed_otherwise: Set[str]
     """Listed names that may also find needed files."""
     kept_otherwise: Set[str]
-    """Listed files and directories that the names of kept paths may also find."""
+    """Listed files and directories that a kept path may name in another spelling."""
     needed_since: Set[str] = frozenset()
     """Paths that are newly needed since `needed` was loaded, with their other names.
 

@@ -59,7 +59,7 @@ def assign_column_ids(
         table: For messages.
 
     Raises:
-        InvalidRequestError: The mode changes in any way but none to name, or two columns share an
+        InvalidRequestError: The mode changes other than from none to name, or two columns share an
             id or a physical name.
     """
     if before is not None:

@@ -200,7 +200,7 @@ def _pattern(node: exp.TimeToStr) -> Literal:
 def refusal(node: exp.Expr, why: str = "is not supported") -> InvalidRequestError:
     """The error for an unsupported part of an expression."""
     return InvalidRequestError(
-        f"In the expression {sql_of(node)} {why}; docs/dml.md says what is, the rest needs the "
+        f"In the expression, {sql_of(node)} {why}; docs/dml.md says what is, the rest needs the "
         f"Spark engine.{hint_of_quotes(node)}"
     )
 

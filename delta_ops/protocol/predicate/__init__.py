@@ -92,7 +92,7 @@ def parse_predicate(text: str) -> Predicate:
     Names and literals are checked against the table's columns when the predicate is used.
 
     Raises:
-        InvalidRequestError: The text is no condition, or is outside the supported subset.
+        InvalidRequestError: The text is not a condition, or is outside the supported subset.
     """
     # Importing sqlglot takes half as long as importing all of delta_ops.
     with importing():

@@ -65,7 +65,7 @@ def predicate_from_sql(text: str) -> Predicate:
     """Parse a condition of Spark SQL; the predicate is not yet resolved.
 
     Raises:
-        InvalidRequestError: The text is no condition, or is outside the supported subset.
+        InvalidRequestError: The text is not a condition, or is outside the supported subset.
     """
     try:
         return _predicate(parse_condition(text, "predicate"))

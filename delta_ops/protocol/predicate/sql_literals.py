@@ -95,7 +95,7 @@ def unwrap(node: exp.Expr) -> exp.Expr:
 def refusal(node: exp.Expr, why: str = "is not supported") -> InvalidRequestError:
     """The error for an unsupported part of a predicate."""
     return InvalidRequestError(
-        f"In the predicate {sql_of(node)} {why}; {SUPPORTED}.{hint_of_quotes(node)}"
+        f"In the predicate, {sql_of(node)} {why}; {SUPPORTED}.{hint_of_quotes(node)}"
     )
 
 

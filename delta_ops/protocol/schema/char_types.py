@@ -144,7 +144,7 @@ def _parse_name(text: str, start: int) -> tuple[str, int]:
 
 
 def _fit(lengths: CharLengths | None, data_type: DataType) -> CharLengths | None:
-    """The lengths of members that exist and are strings."""
+    """Keep the lengths of strings that still exist in the type; None if there are none."""
     if lengths is None or isinstance(lengths, int):
         return lengths if data_type == STRING else None
     members = ((name, lengths.get(name), each) for name, each in _members(data_type))

@@ -102,7 +102,7 @@ def _prefix(text: str | None, length: int) -> str | None:
 
 
 def _prefix_above(text: str | None, length: int) -> str | None:
-    """A short text that is not below this text in UTF-8 order; None if there is none."""
+    """A short text at or after this text in UTF-8 order; None if there is none."""
     if text is None or len(text) <= length:
         return text
     for end in range(length, 2 * length):

@@ -55,7 +55,7 @@ OFFSETS_IN_MINUTES = datetime(1972, 1, 8, tzinfo=UTC)
 
 
 def lower_bound(stats: FileStats, path: ColumnPath, data_type: DataType) -> Any:
-    """A value that no row is below, ignoring nulls; None if unknown."""
+    """A value at or below every non-null value; None if unknown."""
     value, _ = _typed_bounds(stats, path, data_type)
     if isinstance(value, Decimal) and _may_be_rounded(data_type):
         return value - abs(value) * _ROUNDING
@@ -65,7 +65,7 @@ def lower_bound(stats: FileStats, path: ColumnPath, data_type: DataType) -> Any:
 
 
 def upper_bound(stats: FileStats, path: ColumnPath, data_type: DataType) -> Any:
-    """A value that no row is above, ignoring nulls and NaN; None if unknown."""
+    """A value at or above every value except null and NaN; None if unknown."""
     _, value = _typed_bounds(stats, path, data_type)
     if value is None:
         return None

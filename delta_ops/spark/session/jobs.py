@@ -48,8 +48,9 @@ def background_call(
 ) -> Iterator[Callable[[], _T]]:
     """Run a call while this thread does other work.
 
-    Yields a function that waits for the result or error of the call. The caller must call it. On
-    Spark Connect the call runs only then. An error or interrupt of this thread cancels the jobs.
+    Yields a function that waits for the result or error of the call; the caller must use it. On
+    Spark Connect the call only starts in that function. An error or interrupt of this thread
+    cancels the jobs.
 
     Args:
         on_tasks: As for `run`; called while the function waits.

@@ -87,7 +87,7 @@ def _way_by_lock(root: RemoteRoot, lock: Lock | None) -> Way:
     if not can_rename(root.fs):
         raise UnsupportedStorageError(
             f"{root.uri} cannot be committed to, even with a lock: {root.kind} can neither upload "
-            "nor rename a file at once, so that readers could see a part of a commit. Reading "
+            "nor rename a file atomically, so readers could see a part of a commit. Reading "
             "works; to write, keep the table on another store."
         )
     return way_with_lock(RENAMING, lock)

@@ -243,10 +243,10 @@ class FsspecStorage:
                     rename_into_place(self._fs, full, data)
             else:
                 raise UnsupportedStorageError(
-                    f"{self.locate(path)} cannot be replaced: {self._root.kind} may not replace a "
-                    "file atomically, so a reader could see a part of it. Reading works; to "
-                    "write, give a lock (DeltaLog(uri, storage_options, lock=...)), or keep the "
-                    "table on another store."
+                    f"{self.locate(path)} cannot be replaced: {self._root.kind} may be unable "
+                    "to replace a file atomically, so a reader could see a part of it. "
+                    "Reading works; to write, give a lock (DeltaLog(uri, storage_options, "
+                    "lock=...)), or keep the table on another store."
                 )
 
     def persist(self, paths: Iterable[str]) -> None:

@@ -63,7 +63,7 @@ def validate_draft(
         table: For messages.
 
     Raises:
-        CommitConflictError: A running vacuum may delete files that the commit puts back.
+        CommitConflictError: A running vacuum may delete files that the commit restores.
         InvalidRequestError: The actions break a rule of the table.
     """
     known = (each.path for each in (*draft.named_again, *draft.vectored))

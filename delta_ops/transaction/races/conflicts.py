@@ -252,7 +252,7 @@ def _name_conflict(winner: Commit, ours: Footprint, snapshot: Snapshot) -> Confl
     return Conflict(
         kind="delete delete",
         version=winner.version,
-        reason=f"changed {len(both)} of the files that this operation puts back or describes anew",
+        reason=f"changed {len(both)} of the files that this operation restores or updates",
         evidence=tuple(both[:3]),
     )
 
