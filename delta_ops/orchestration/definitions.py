@@ -125,7 +125,8 @@ def tables_of(lake: DeltaLogResource, assets: Sequence[DeltaAsset]) -> list[Tabl
         known = found.setdefault(table.name, table)
         if known.uri != table.uri:
             raise InvalidRequestError(
-                f"the asset {table.name} is given twice, with tables at two places; leave one out"
+                f"the asset {table.name} occurs twice, with tables at two locations; leave one of "
+                "them out"
             )
     return list(found.values())
 

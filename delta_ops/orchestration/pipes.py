@@ -88,8 +88,8 @@ def _settings(context: dg.AssetExecutionContext, asset_key: dg.AssetKey) -> Outp
     settings = settings_from([(place, spec.metadata)], {}, asset_key, has_partitions=has_partitions)
     if settings.idempotency == "source":
         raise InvalidRequestError(
-            f"{place} have the delta/idempotency 'source', which is for lists of SourcePart; a "
-            "script writes as a whole, so choose run or partition"
+            f"{place} have the delta/idempotency 'source', which needs a list of SourcePart; a "
+            "script makes one write, so choose run or partition"
         )
     return settings
 
@@ -97,9 +97,9 @@ def _settings(context: dg.AssetExecutionContext, asset_key: dg.AssetKey) -> Outp
 def _written_mode(settings: OutputSettings, table: TableRef) -> WriteMode:
     if settings.mode == "merge":
         raise InvalidRequestError(
-            f"asset {table.name} has the delta/mode 'merge', and write_asset appends or overwrites "
-            "only; return the rows from the asset, or read them there from what the script has "
-            "written"
+            f"asset {table.name} has the delta/mode 'merge', but write_asset only appends or "
+            "overwrites; return the rows from the asset, or let the asset read them from a file "
+            "of the script"
         )
     return settings.mode
 
@@ -108,16 +108,16 @@ def _validate_table(context: dg.AssetExecutionContext, table: TableRef) -> None:
     if table.asset_key not in context.selected_asset_keys:
         known = ", ".join(sorted(key.to_user_string() for key in context.selected_asset_keys))
         raise InvalidRequestError(
-            f"table {table.name} is of no asset that this step materialises, which are {known}; "
+            f"table {table.name} belongs to no asset of this step, which materializes {known}; "
             "give the TableRef the key of its asset"
         )
     if redact(table.uri) != table.uri:
         raise InvalidRequestError(
-            f"the address of table {table.name} holds a password or a signature, which would be "
-            "written where the script reads its extras; give it as storage_options, by dg.EnvVar"
+            f"the address of table {table.name} contains a password or a signature, which the "
+            "extras of the script would reveal; give it in storage_options, as dg.EnvVar"
         )
     if table.lock is not None:
         raise InvalidRequestError(
-            f"table {table.name} is committed to within a lock, which cannot be sent to a script; "
+            f"table {table.name} needs a lock for commits, which cannot be passed to a script; "
             "write it in the asset itself"
         )

@@ -27,6 +27,6 @@ def validate_tags(run: dg.DagsterRun) -> None:
     for tag in run.tags:
         if tag not in _TAGS and _LIKE_A_TAG.match(tag):
             raise InvalidRequestError(
-                f"run {run.run_id} has the tag {tag!r}, which says nothing; the tag "
-                f"{IDEMPOTENCY_TAG!r} says whether a run writes again. Nothing was written"
+                f"run {run.run_id} has the tag {tag!r}, which has no effect; the tag "
+                f"{IDEMPOTENCY_TAG!r} decides whether a run writes again. Nothing was written"
             )

@@ -148,8 +148,8 @@ def test_a_table_that_is_gone_does_not_keep_the_others_from_being_loaded(
     jobs = {job.name for job in defs.jobs or ()}
     assert "lake_maintenance_sales_lost" in jobs
     assert "lake_maintenance_lost" not in jobs
-    assert "a policy is for 'sales/lost', which is no table" in caplog.text
-    assert "a policy is for 'lost', which is no table" in caplog.text
+    assert "a policy names 'sales/lost', which is not a table" in caplog.text
+    assert "a policy names 'lost', which is not a table" in caplog.text
 
 
 def test_without_state_there_are_no_assets_and_a_sentence_that_says_so(

@@ -83,7 +83,7 @@ def test_policies_become_jobs_schedules_sensors_and_checks_of_the_assets(
         ),
         pytest.param(
             {"policies": [{"tables": "sales/order"}]},
-            "policies: a policy is for 'sales/order', which is no table",
+            "policies: a policy names 'sales/order', which is not a table",
             id="a table that there is not",
         ),
     ],

@@ -100,7 +100,7 @@ def test_a_table_that_was_created_again_is_reported_from_its_first_commit_on(
     assert versions(events) == list(range(commits))
     table_id = DeltaLog(orders.uri).snapshot().metadata.id[:8]
     assert events[0].tags["dagster/data_version"] == f"{table_id}@0"
-    assert "another table stands in the place" in watch.reason
+    assert "another table has replaced" in watch.reason
     assert watch.tick() == []
 
 
@@ -207,7 +207,7 @@ def test_a_commit_whose_run_was_killed_before_its_event_is_reported(
     assert logged_versions(instance_on_disk, orders) == [0]
     (event,) = watch.tick()
     assert isinstance(event, dg.AssetMaterialization)
-    assert event.description == f"WRITE by run {run.run_id}, which did not tell"
+    assert event.description == f"WRITE by run {run.run_id}, which did not report it"
     assert event.metadata["delta/run"] == dg.MetadataValue.dagster_run(run.run_id)
     assert watch.tick() == []
 

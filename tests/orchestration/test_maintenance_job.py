@@ -104,7 +104,7 @@ def test_a_run_reports_that_another_run_is_at_work_on_its_table(
     entries = instance.all_logs(result.run_id)
     (warning,) = [entry.user_message for entry in entries if entry.level == logging.WARNING]
     assert f"busy is being maintained by run {other.run_id[:8]}" in warning
-    assert "Nothing is lost" in warning
+    assert "This is safe:" in warning
     assert result.success
     assert len(DeltaTable(table.uri).file_uris()) == 1
 
@@ -262,7 +262,7 @@ def test_commits_of_other_writers_are_events(tmp_path: Path, instance: dg.Dagste
     table = small_files(tmp_path, "shared", 1)
     sensor = build_commit_sensor([table])
     (state,), cursor = reported(sensor, instance, None)
-    assert state.description == "the table as it stands at version 0"
+    assert state.description == "the state of the table at version 0"
     instance.report_runless_asset_event(state)
     write_deltalake(table.uri, ROWS, mode="append")
     DeltaTable(table.uri).optimize.compact()

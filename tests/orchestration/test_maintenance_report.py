@@ -127,7 +127,7 @@ def test_work_that_is_left_to_a_person_is_reported(
     next((tmp_path / "t").glob("*.parquet")).unlink()
     (seen,) = observations(tmp_path, instance, 0, {"operations": ["repair"]})
     assert "data files are missing" in str(seen.metadata["delta/left"].value)
-    assert "left to a person: data files are gone (1)" in str(seen.description)
+    assert "needs a person: data files are missing (1)" in str(seen.description)
 
 
 def test_the_card_is_there_where_a_run_did_something(

@@ -157,9 +157,9 @@ def test_a_secret_stays_the_name_of_a_variable_until_the_script_needs_it(
     [
         ({"delta/mod": "append"}, {}, "the nearest that does is 'delta/mode'"),
         ({"delta/idempotency": "source"}, {}, "choose run or partition"),
-        ({"delta/mode": "merge", "delta/merge_keys": "x"}, {}, "appends or overwrites only"),
+        ({"delta/mode": "merge", "delta/merge_keys": "x"}, {}, "appends or overwrites"),
         ({}, {"storage_options": {"secret": "very secret"}}, "a secret that is written out"),
-        ({}, {"lock": lambda _uri: None}, "within a lock"),
+        ({}, {"lock": lambda _uri: None}, "needs a lock"),
         ({}, {"uri": "http://me:very secret@host/t"}, "holds a password"),
         ({}, {"asset_key": dg.AssetKey("other")}, "which are t"),
     ],

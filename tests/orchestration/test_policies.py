@@ -74,12 +74,12 @@ def test_a_table_that_no_policy_is_for_has_the_defaults() -> None:
     [
         pytest.param(
             [MaintenancePolicy(tables="sales/order")],
-            "'sales/order', which is no table; the nearest that there is is 'sales/orders'",
+            "'sales/order', which is not a table; the closest name is 'sales/orders'",
             id="for a table that there is not",
         ),
         pytest.param(
             [MaintenancePolicy(tables="stock"), MaintenancePolicy(tables="stock", name="b")],
-            "2 policies name the table stock as exactly as each other",
+            "2 policies match the table stock equally well",
             id="two for one table",
         ),
         pytest.param(
@@ -202,7 +202,7 @@ def test_a_policy_purges_from_a_share_of_deleted_rows_on(
 
 def test_a_purge_that_would_be_due_for_ever_is_refused() -> None:
     MaintenancePolicy(options={"purge": {"deleted_share": 0.1}})
-    with pytest.raises(InvalidRequestError, match="it would leave files for which it stays due"):
+    with pytest.raises(InvalidRequestError, match="files between both values would keep it due"):
         MaintenancePolicy(options={"purge": {"deleted_share": 0.5}})
 
 

@@ -60,7 +60,7 @@ class Layout:
             return {"": dimension_of(self.partitions, self.expression, instance)}
         each = {one.name: one.partitions_def for one in self.partitions.partitions_defs}
         if isinstance(self.expression, str) or set(self.expression) != set(each):
-            raise InvalidRequestError(f"partition_expr is no mapping of {', '.join(each)}")
+            raise InvalidRequestError(f"partition_expr must be a mapping of {', '.join(each)}")
         return {n: dimension_of(each[n], self.expression[n], instance) for n in each}
 
 
@@ -109,7 +109,7 @@ class KeyState(Enum):
     """Whether a key names a partition."""
 
     LISTED = "Dagster lists it"
-    UPCOMING = "Dagster will list it when its window has ended"
+    UPCOMING = "Dagster will list it after its window has ended"
     NONE = "the layout has no such partition"
 
 
@@ -176,7 +176,7 @@ class _Search:
         unknown = None
         size = sum(file.size for file in unread)
         if size > _MAX_READ_BYTES:
-            unknown = f"{len(unread)} files of {size:,} bytes would have to be read to tell"
+            unknown = f"{len(unread)} files of {size:,} bytes would have to be read"
         elif unread:
             try:
                 found |= self._combinations_in_rows(unread)

@@ -52,8 +52,7 @@ def build_commit_sensor(
         minimum_interval_seconds=minimum_interval_seconds,
         default_status=default_status,
         description=(
-            f"Makes events of the commits to {count_text(len(tables), 'table')} that no event "
-            "tells of."
+            f"Reports commits to {count_text(len(tables), 'table')} that have no event yet."
         ),
     )
     def commit_sensor(context: dg.SensorEvaluationContext) -> dg.SensorResult:

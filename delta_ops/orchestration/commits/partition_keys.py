@@ -112,8 +112,8 @@ def keys_of_values(values: pa.Array, dimension: Dimension, schema: StructType) -
             num_outside += is_tried
             if num_outside > _MAX_OUTSIDE:
                 raise InvalidRequestError(
-                    f"more than {_MAX_OUTSIDE} values of {dimension.expression} have no partition, "
-                    "so the others were not looked at"
+                    f"more than {_MAX_OUTSIDE} values of {dimension.expression} have no "
+                    "partition, so the other values were not checked"
                 )
     return keys
 

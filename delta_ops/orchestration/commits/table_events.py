@@ -58,7 +58,11 @@ class TableEvents:
             changed: Empty unless the commit changed rows of a partitioned asset.
             reported: Partitions that an earlier event reports.
         """
-        by = "another writer" if made_by is None else f"run {made_by.run_id}, which did not tell"
+        by = (
+            "another writer"
+            if made_by is None
+            else f"run {made_by.run_id}, which did not report it"
+        )
         operation = str(commit.operation)[:_MAX_OPERATION]
         what = plain_text(f"{operation if commit.operation else 'commit'} by {by}")
         metadata = {
@@ -87,7 +91,7 @@ class TableEvents:
     ) -> Iterator[Event]:
         """Events of the current state: of each partition that has rows, then of the table."""
         version = self._latest.version
-        what = f"the table as it stands at version {version}"
+        what = f"the state of the table at version {version}"
         metadata = {**self._place(version), FIRST_LOOK: True, **_partition_notes(changed)}
         yield from self.partition_events(changed, reported, version, data_version, what, metadata)
         yield self.state(what, version, self._latest, data_version, metadata=metadata)
@@ -118,7 +122,7 @@ class TableEvents:
 
     def late_partition(self, key: str, version: int, data_version: str) -> Event:
         """Event of a partition that a version changed before Dagster listed the partition."""
-        what = f"version {version} touched the partition before it had ended"
+        what = f"version {version} changed the partition before its window ended"
         return self._partition(key, what, self._place(version), data_version)
 
     def partition_events(

@@ -109,7 +109,7 @@ def find_unreported_commits(
     reported = ReportedCommits(instance, table.asset_key, seen.event_id)
     if not reported.is_complete:
         cursor = replace(seen, event_id=reported.event_id)
-        note = "it has more events than one look reads; its commits are looked at after them"
+        note = "it has more events than one tick reads; its commits are checked after its events"
         return CommitsFound(events=(), cursor=cursor, notes=(note,))
     search = _CommitSearch(table, log, snapshot, layout, instance, reported, clock)
     return search.continue_from(seen, may_go_on)
@@ -214,7 +214,7 @@ class _CommitSearch:
             self._table_id, self._version = seen.table_id, seen.version
             self._waiting, self._upcoming = dict(seen.waiting), dict(seen.upcoming)
         else:
-            self._notes.append(f"another table stands in the place of {seen.table_id}")
+            self._notes.append(f"another table has replaced {seen.table_id}")
 
     def _has(self, table_id: str, version: int) -> bool:
         if not 0 <= version <= self._snapshot.version:
@@ -249,7 +249,7 @@ class _CommitSearch:
         try:
             states = key_states(self._upcoming, self._layout, self._instance)
         except DeltaOpsError as error:  # still report commits
-            self._notes.append(f"partitions that wait to be told go on waiting: {error}")
+            self._notes.append(f"partitions with a pending report keep waiting: {error}")
             return
         for key, state in states.items():
             if state is KeyState.UPCOMING:
@@ -314,7 +314,7 @@ class _CommitSearch:
     def _gap_event(self, first: int, last: int, *, reached: int) -> Event:
         state = self._state_at(last)
         what = f"version {first} was" if first == last else f"versions {first} to {last} were"
-        text = f"{what} cleaned up before anybody looked; what changed is not known"
+        text = f"{what} cleaned up before a tick saw them; their changes are unknown"
         return self._make.state(text, last, state, self._data_version(reached), first_version=first)
 
     def _add_commit(self, commit: Commit, made_by: CommitRun | None, *, reached: int) -> None:
@@ -339,7 +339,7 @@ class _CommitSearch:
         if too_many:
             self._notes.append(
                 f"{len(too_many)} windows that have not ended are too many to wait for, from "
-                f"{too_many[0]} on; they are told when they are touched again"
+                f"{too_many[0]} on; they are reported when they change again"
             )
         if changed.outside:
             self._notes.append(f"version {version} has values outside of every partition")

@@ -54,42 +54,53 @@ class FleetConfig(dg.Config):
 
     tables: list[str] = Field(
         default=[],
-        description="Tables, and prefixes below which all tables are taken; the root of the lake "
-        "if empty.",
+        description=(
+            "Tables, and prefixes whose tables are all included; the root of the lake if empty."
+        ),
     )
-    nested: bool = Field(
-        default=False, description="Look for tables in the directories of tables too."
-    )
+    nested: bool = Field(default=False, description="Also look for tables inside of tables.")
     batch_size: int = Field(default=50, ge=1, description="Tables in a batch.")
 
 
 class FleetMaintenanceConfig(dg.Config):
     """How each table is maintained. The policy of the job has the thresholds that are not set."""
 
-    dry_run: bool = Field(default=False, description="Say what would be done, and do nothing.")
+    dry_run: bool = Field(default=False, description="Report what would be done, and do nothing.")
     at_once: int = Field(default=2, ge=1, le=256, description="Tables maintained at once.")
-    small_files: int | None = Field(default=None, ge=0, description="So many are put together.")
+    small_files: int | None = Field(
+        default=None, ge=0, description="Number of small files that makes compaction due."
+    )
     clustering_depth: int | None = Field(
-        default=None, ge=0, description="So many files of a clustered table that overlap."
+        default=None, ge=0, description="Number of overlapping files that makes clustering due."
     )
     commits_since_checkpoint: int | None = Field(
-        default=None, ge=0, description="So many; the table's delta.checkpointInterval by default."
+        default=None,
+        ge=0,
+        description=(
+            "Number of commits that makes a checkpoint due; by default the table's "
+            "delta.checkpointInterval."
+        ),
     )
     commit_bytes_since_checkpoint: int | None = Field(default=None, ge=0)
     expired_tombstones: int | None = Field(
-        default=None, ge=0, description="So many are vacuumed, if their files are there."
+        default=None,
+        ge=0,
+        description="Number of removed files that makes vacuum due, if the files still exist.",
     )
     expired_log_files: int | None = Field(default=None, ge=0)
     stats_coverage: float | None = Field(
-        default=None, ge=0, le=1, description="Below this share of files, statistics are filled in."
+        default=None,
+        ge=0,
+        le=1,
+        description="Share of files with statistics; below it, a repair is due.",
     )
     deleted_rows: float | None = Field(
-        default=None, ge=0, le=1, description="From this share on, files are purged."
+        default=None, ge=0, le=1, description="Share of deleted rows that makes a purge due."
     )
     partition_skew: float | None = Field(default=None, ge=0)
     file_size_skew: float | None = Field(default=None, ge=0)
     promised_time_travel_ms: int | None = Field(
-        default=None, ge=0, description="Where retentions promise less, a person is told."
+        default=None, ge=0, description="A table whose retention promises less is reported."
     )
 
     def thresholds(self, defaults: HealthThresholds | None = None) -> HealthThresholds:
@@ -140,8 +151,11 @@ def build_fleet_maintenance_job(
     return build_job(
         compose,
         name,
-        description="Finds the tables below prefixes, whether or not an asset stands for them, "
-        "and does what their health asks for, in batches.",
+        description=(
+            "Finds the tables below prefixes, with or without assets, and runs their due "
+            "maintenance "
+            "in batches."
+        ),
         owners=fleet.policy.owners,
         tags={JOB_TAG: "fleet", **fleet.policy.tags},
         executor_def=executor_def,
@@ -165,7 +179,8 @@ class _Fleet:
             return config.tables
         if self.root is None:
             raise dg.Failure(
-                "the config names no tables; give tables, and prefixes below which all are taken",
+                "the config names no tables; give tables, or prefixes whose tables are all "
+                "included",
                 allow_retries=False,
             )
         return [resolve_text(self.root, "root")]

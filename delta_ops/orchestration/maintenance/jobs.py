@@ -63,7 +63,7 @@ def build_maintenance_job(
         others: Other policies, and their tables. If the config names no tables, a table whose
             property names a policy is maintained by the job of that policy.
     """
-    description = "Vacuum, rewrites, checkpoints and clean-up of the log, where they are due"
+    description = "Due vacuums, rewrites, checkpoints and log cleanups"
     work = _Work(kind="tables", entries=OPERATIONS, description=description)
     return _build_job(_JobTables(tables, policy, others), name, work)
 
@@ -82,9 +82,7 @@ def build_log_maintenance_job(
         others: As for `build_maintenance_job`.
     """
     entries = [entry for entry in OPERATIONS if entry.name in LOG_OPERATIONS]
-    description = (
-        "Vacuum, checkpoints and clean-up of the log, where they are due; rewrites nothing"
-    )
+    description = "Due vacuums, checkpoints and log cleanups, without rewrites"
     work = _Work(kind="logs", entries=entries, description=description)
     return _build_job(_JobTables(tables, policy, others), name, work)
 
@@ -154,7 +152,7 @@ class _JobTables:
     def text(self) -> str:
         """The first names of the tables."""
         names = [table.name for table in self._tables]
-        names = names or [f"those that name the policy {self.settings.name}"]
+        names = names or [f"tables that name the policy {self.settings.name}"]
         more = f" and {len(names) - 10} more" if len(names) > 10 else ""
         return f"{', '.join(names[:10])}{more}"
 
@@ -240,7 +238,7 @@ class _Run:
         if left:
             self._context.log.warning(
                 f"{self._tables.settings.budget_s} seconds are over; {len(left)} of "
-                f"{len(self._todo)} tables are left to the next run, from {left[0].name} on"
+                f"{len(self._todo)}  tables remain for the next run, from {left[0].name} on"
             )
         raise_failures(runs)
 
@@ -252,8 +250,8 @@ class _Run:
         for name, record in found.items():
             if record.dagster_run.status is dg.DagsterRunStatus.STARTED and name in names:
                 self._context.log.warning(
-                    f"{name} {run_sentence(record)} too. Nothing is lost by that: whoever commits "
-                    "second finds the work done, or does what is left of it"
+                    f"{name} {run_sentence(record)} too. This is safe: the run that commits "
+                    "second finds the work done, or does the rest"
                 )
 
     def _table_runs(self) -> Iterator[TableRun | None]:

@@ -53,22 +53,25 @@ class _BringBackConfig(dg.Config):
     timeout_s: float = Field(
         default=0.0,
         ge=0,
-        description="How long to try again where other writers commit first, in seconds.",
+        description="How long to retry when other writers commit first, in seconds.",
     )
     vacuum_was_killed: bool = Field(
-        default=False, description="A vacuum without its end deletes nothing more."
+        default=False,
+        description="Confirm that a vacuum without an end was killed and deletes nothing more.",
     )
-    dry_run: bool = Field(default=True, description="Say what would be done, and do nothing.")
+    dry_run: bool = Field(default=True, description="Report what would be done, and do nothing.")
 
 
 class RestoreConfig(_BringBackConfig):
     """Config of the restore job."""
 
     table: str = Field(description="Asset key, as a/b.")
-    version: int | None = Field(default=None, description="To go back to; or give a timestamp.")
+    version: int | None = Field(
+        default=None, description="The version to restore; or give a timestamp."
+    )
     timestamp: str | None = Field(default=None, description="As 2026-01-31T00:00:00Z.")
     ignore_missing_files: bool = Field(
-        default=False, description="Restore without the rows whose files are gone."
+        default=False, description="Restore without the rows of missing files."
     )
 
 
@@ -76,7 +79,7 @@ class RevertConfig(_BringBackConfig):
     """Config of the revert job."""
 
     table: str = Field(description="Asset key, as a/b.")
-    version: int = Field(description="Of the commit that is undone.")
+    version: int = Field(description="The version of the commit to undo.")
 
 
 class RepairConfig(dg.Config):
@@ -84,10 +87,12 @@ class RepairConfig(dg.Config):
 
     table: str = Field(description="Asset key, as a/b.")
     remove_missing: bool = Field(
-        default=False, description="Take files that are gone out of the table, with their rows."
+        default=False, description="Remove missing files, and so their rows, from the table."
     )
-    fill_statistics: bool = Field(default=True, description="From the footers of the files.")
-    dry_run: bool = Field(default=True, description="Say what would be done, and do nothing.")
+    fill_statistics: bool = Field(
+        default=True, description="Add missing statistics from the footers of the files."
+    )
+    dry_run: bool = Field(default=True, description="Report what would be done, and do nothing.")
 
 
 def build_restore_job(
@@ -120,7 +125,7 @@ def build_restore_job(
             )
         _report(context, table, result, _restore_metadata(result))
 
-    description = "Makes a table again what it was at a version or a time."
+    description = "Restores a table to a version or a time."
     return _build_job(restore_table, name, RESTORE_OP, "restore", description, settings)
 
 
@@ -151,7 +156,7 @@ def build_revert_job(
             )
         _report(context, table, result, _restore_metadata(result))
 
-    description = "Undoes one commit of a table, if nobody has touched its files since."
+    description = "Undoes one commit of a table, if later commits did not change its files."
     return _build_job(revert_commit, name, REVERT_OP, "revert", description, settings)
 
 
@@ -185,7 +190,7 @@ def build_repair_job(
         if left and not (result.dry_run or result.already_committed):
             raise dg.Failure("; ".join(left), allow_retries=False)
 
-    description = "Compares a table with its files, and repairs what can be repaired without loss."
+    description = "Compares a table with its files, and makes the repairs that lose nothing."
     return _build_job(repair_table, name, REPAIR_OP, "repair", description, settings)
 
 

@@ -154,8 +154,8 @@ def build_sweep_sensor(
         minimum_interval_seconds=minimum_interval_seconds,
         default_status=default_status,
         description=(
-            f"Looks at the logs of {count_text(len(places), 'table')}, and requests a run where "
-            "there is work."
+            f"Reads the logs of {count_text(len(places), 'table')}, and requests a run for tables "
+            "with work."
         ),
     )
     def maintenance_sensor(context: dg.SensorEvaluationContext) -> dg.SensorResult:
@@ -262,7 +262,7 @@ def _take_until_deadline(
                 each = found.get(timeout=max(0, ends_s - time.monotonic()))
             except Empty:
                 error = InvalidRequestError(
-                    "it takes longer to look at than a tick may take; its schedule looks after it"
+                    "checking it takes longer than a tick; only its schedule maintains it"
                 )
                 yield _Assessment(table=table, jobs=jobs, error=error)
                 return

@@ -53,8 +53,8 @@ def run_sentence(record: dg.RunRecord) -> str:
     if record.dagster_run.status in _WAITING:
         since = _time_text(record.create_timestamp)
         return (
-            f"waits for run {run_id}, in the queue since {since}; if nothing of the queue starts, "
-            "see whether Dagster's daemon runs"
+            f"waits for run {run_id}, in the queue since {since}; if no queued run starts, check "
+            "that Dagster's daemon runs"
         )
     began = record.create_timestamp
     if record.start_time is not None:

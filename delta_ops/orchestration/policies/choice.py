@@ -178,8 +178,8 @@ def choose_policy(
             return other, None
     names = [other.name for other in others if other.name is not None]
     near = get_close_matches(wanted, names, n=1, cutoff=0)
-    hint = f"; the nearest that there is is {near[0]!r}" if near else ""
-    return policy, f"its property {POLICY_PROPERTY} names {wanted!r}, which is no policy{hint}"
+    hint = f"; the closest name is {near[0]!r}" if near else ""
+    return policy, f"its property {POLICY_PROPERTY} names {wanted!r}, which is not a policy{hint}"
 
 
 def jobs_of(policy: MaintenancePolicy | None, policies: Sequence[PolicyJobs]) -> PolicyJobs | None:
@@ -243,8 +243,8 @@ def _most_exact(table: str, policies: Sequence[MaintenancePolicy]) -> int | None
         return None
     if exactness.count(best) > 1:
         raise InvalidRequestError(
-            f"{exactness.count(best)} policies name the table {table} as exactly as each "
-            "other; leave it to one of them"
+            f"{exactness.count(best)} policies match the table {table} equally well; match it "
+            "with only one of them"
         )
     return exactness.index(best)
 
@@ -266,8 +266,8 @@ def _validate_names(tables: Sequence[TableRef], policies: Sequence[MaintenancePo
     for pattern in (pattern for policy in policies for pattern in policy.patterns):
         if ALL_TABLES not in pattern and pattern not in names:
             near = get_close_matches(pattern, names, n=1, cutoff=0)
-            hint = f"; the nearest that there is is {near[0]!r}" if near else ""
-            raise InvalidRequestError(f"a policy is for {pattern!r}, which is no table{hint}")
+            hint = f"; the closest name is {near[0]!r}" if near else ""
+            raise InvalidRequestError(f"a policy names {pattern!r}, which is not a table{hint}")
 
 
 def _validate_suffixes(policies: Sequence[MaintenancePolicy]) -> None:

@@ -25,15 +25,20 @@ Options = Mapping[Operation, Mapping[str, Any]]
 class MaintenanceSettings(dg.Config):
     """Run config of a maintenance job, without the options of operations."""
 
-    tables: list[str] = Field(default=[], description="Asset keys, as a/b; all of them if empty.")
+    tables: list[str] = Field(
+        default=[], description="Asset keys such as a/b; all assets if empty."
+    )
     operations: list[Any] = Field(
-        default=[], description="Run these, due or not; if empty, those that are due."
+        default=[],
+        description="Operations to run, even if not due; if empty, all due operations run.",
     )
     keep_versions: dict[str, list[int]] = Field(
         default={},
-        description="Versions that log clean-up keeps readable, however old, by asset key as a/b.",
+        description=(
+            "Versions that log cleanup keeps readable at any age, by asset key such as a/b."
+        ),
     )
-    dry_run: bool = Field(default=False, description="Say what would be done, and do nothing.")
+    dry_run: bool = Field(default=False, description="Report what would be done, and do nothing.")
 
     def chosen_operations(self) -> list[Operation]:
         """The operations to run, due or not; empty: run the due operations."""
@@ -68,7 +73,7 @@ def maintenance_config_class(
                 kind,
                 Field(default=default, ge=option.at_least, description=option.description),
             )
-    said = "What a run of a maintenance job does."
+    said = "Settings of a maintenance run."
     return create_model("MaintenanceConfig", __base__=MaintenanceSettings, __doc__=said, **fields)
 
 

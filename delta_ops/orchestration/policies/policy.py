@@ -69,14 +69,14 @@ class MaintenancePolicy:
         _validate_purge_comes_to_rest(self.options, self.thresholds)
         if self.name is not None and not re.fullmatch(r"\w+", self.name, re.ASCII):
             raise InvalidRequestError(
-                f"the name {self.name!r} of a policy ends names of jobs; give one of letters, "
+                f"the name {self.name!r} of a policy is a suffix of job names; use letters, "
                 'digits and "_"'
             )
         for tag in self.tags:
             if tag.startswith("delta_ops/"):
                 raise InvalidRequestError(
-                    f"the tag {tag!r} of a policy has a name that jobs of delta_ops have; give it "
-                    "another one"
+                    f"the tag {tag!r} of a policy uses a name that delta_ops reserves for its "
+                    "jobs; choose another name"
                 )
         if self.pool is not None and not self.pool.strip():
             raise InvalidRequestError(
@@ -86,7 +86,7 @@ class MaintenancePolicy:
             value = getattr(self, each)
             if not isinstance(value, int) or isinstance(value, bool) or value < 1:
                 raise InvalidRequestError(
-                    f"{each} of a policy must be a whole number from 1 on, not {value!r}"
+                    f"{each} of a policy must be a whole number of 1 or more, not {value!r}"
                 )
 
     @property
@@ -141,8 +141,8 @@ def _validate_purge_comes_to_rest(
     share = given.get("deleted_share")
     if "deleted_share" in given and limit and (share is None or share > limit):
         raise InvalidRequestError(
-            f"the option deleted_share of purge cannot be {share!r} where it is due from the "
-            f"threshold deleted_rows of {limit} on: it would leave files for which it stays due. "
+            f"the option deleted_share of purge cannot be {share!r} because purge is due above "
+            f"the threshold deleted_rows of {limit}: files between both values would keep it due. "
             "Give a share up to the threshold, or raise the threshold"
         )
 
@@ -153,6 +153,6 @@ def _validate_pattern(pattern: object) -> None:
         if pattern == ALL_TABLES or (key and ALL_TABLES not in key and not key.startswith("/")):
             return
     raise InvalidRequestError(
-        f"a policy cannot be for {pattern!r}; give the key of an asset, as sales/orders, sales/* "
-        "for all below sales, or * for all"
+        f"a policy cannot be for {pattern!r}; give an asset key such as sales/orders, sales/* for "
+        "all keys below sales, or * for all"
     )
