@@ -45,7 +45,11 @@ _OF_PURGE = (
 @click.command("optimize")
 @table_argument
 @target_size_option
-@click.option("--min-files", type=click.IntRange(min=2), help="In a group; 2 if not given.")
+@click.option(
+    "--min-files",
+    type=click.IntRange(min=2),
+    help="Smallest number of files to compact together; 2 if not given.",
+)
 @where_option
 @click.option(
     "--zorder",
@@ -58,17 +62,21 @@ _OF_PURGE = (
 @click.option(
     "--curve",
     type=click.Choice(["zorder", "hilbert"]),
-    help="With --zorder: how rows are laid out by several columns; zorder if not given.",
+    help="With --zorder: the curve for several columns; zorder if not given.",
 )
 @click.option(
     "--cluster",
     is_flag=True,
-    help="Refuse a table that is not clustered; one that is, is laid out by its columns anyway.",
+    help=(
+        "Reject a table that is not clustered. A clustered table is always ordered by its "
+        "clustering "
+        "columns."
+    ),
 )
 @click.option(
     "--full",
     is_flag=True,
-    help="With --zorder, or on a clustered table: lay out all files, not only new ones.",
+    help="With --zorder, or on a clustered table: order all files, not only new files.",
 )
 @min_size_option
 @max_size_option
@@ -76,17 +84,19 @@ _OF_PURGE = (
 @click.option(
     "--deleted-share",
     type=click.FloatRange(0, 1),
-    help="With --purge: only files of whose rows so many are deleted, from 0 to 1; any if not "
-    "given.",
+    help=(
+        "With --purge: only files with at least this share of deleted rows, from 0 to 1; any share "
+        "if not given."
+    ),
 )
 @click.option(
-    "--lacking-statistics", is_flag=True, help="With --purge: files without statistics, too."
+    "--lacking-statistics", is_flag=True, help="With --purge: also files without statistics."
 )
-@click.option("--old-schema", is_flag=True, help="With --purge: files of other columns, too.")
+@click.option("--old-schema", is_flag=True, help="With --purge: also files with outdated columns.")
 @click.option(
     "--other-codec",
     is_flag=True,
-    help="With --purge: files of another compression than the table's, too.",
+    help="With --purge: also files whose compression differs from the table's.",
 )
 @max_row_group_size_option
 @budget_option
@@ -140,14 +150,16 @@ class _Options:
         if self.purges:
             self._reject(
                 _OF_COMPACTION,
-                "{} says how to put files together or to lay rows out; leave out --purge, or it",
+                "{} chooses how to compact files or order rows; leave out --purge or this option",
             )
         else:
-            self._reject(_OF_PURGE, "{} goes with --purge: it says what files to purge")
+            self._reject(_OF_PURGE, "{} needs --purge: it chooses the files to purge")
         if self.zorder and self.cluster:
             raise click.UsageError("a clustered table has its own columns: leave out --zorder")
         if self.curve and not self.zorder:
-            raise click.UsageError("--curve goes with --zorder: a clustered table's is Hilbert's")
+            raise click.UsageError(
+                "--curve needs --zorder: a clustered table always uses the Hilbert curve"
+            )
 
     def _reject(self, names: Sequence[str], sentence: str) -> None:
         for name in names:
@@ -164,12 +176,12 @@ class _Options:
         if not (self.cluster or self.full or self.min_size):
             return
         is_clustered = bool(log.snapshot().clustering_columns)
-        by_which = "say by which columns first (alter ... cluster-by)"
+        by_which = "choose its columns first (alter ... cluster-by)"
         if self.cluster and not is_clustered:
             raise command_error(f"{log.uri} is not clustered; {by_which}.")
         if self.full and not (is_clustered or self.zorder):
             raise command_error(
-                f"{log.uri} is not clustered, so --full has no order to lay all files out in; give "
+                f"{log.uri} is not clustered, so --full has no order for the files; give "
                 f"--zorder, or {by_which}."
             )
         if self.min_size and (is_clustered or self.zorder):
@@ -222,10 +234,10 @@ def _optimize_text(result: OptimizeResult, *, purges: bool) -> str:
         if left:
             return f"Nothing was changed.{left}"
         if plan.order is not None:
-            return "Every file is laid out; nothing to do."
+            return "Every file is already ordered; nothing to do."
         if purges:
-            return "No file is to be purged; nothing to do."
-        return "No files are better put together; nothing to do."
+            return "No file needs a purge; nothing to do."
+        return "No files need compaction; nothing to do."
     commits = f" in {result.num_commits:,} commits" if result.num_commits > 1 else ""
     return (
         f"Version {result.version}: {count_text(result.files_removed, 'file')} "
@@ -238,8 +250,8 @@ def _left_text(num_files: int) -> str:
     if not num_files:
         return ""
     return (
-        f" {count_text(num_files, 'planned file')} stayed: other writers changed files of their "
-        "groups, or the table, meanwhile; run this again for what is left of them."
+        f" {count_text(num_files, 'planned file')} were kept, because other writers changed files "
+        "of their groups, or the table, at the same time; run this again for them."
     )
 
 
@@ -247,21 +259,21 @@ def _optimize_plan_text(plan: OptimizePlan) -> str:
     if plan.order is not None:
         names = ", ".join(name_of_path(path) for path in plan.order.columns)
         groups = count_text(len(plan.groups), "group")
-        return f"Would lay out {_files_text(plan.groups)} by {names}, in {groups}."
+        return f"Would order {_files_text(plan.groups)} by {names}, in {groups}."
     single = [group for group in plan.groups if len(group.files) == 1]
     joined = [group for group in plan.groups if len(group.files) > 1]
     parts = []
     if joined:
-        parts.append(f"Would put {_files_text(joined)} together into {len(joined):,} at most.")
+        parts.append(f"Would compact {_files_text(joined)} into at most {len(joined):,}.")
     if single:
-        parts.append(f"Would rewrite {_files_text(single)}, each for itself.")
+        parts.append(f"Would rewrite {_files_text(single)}, one by one.")
     return " ".join(parts)
 
 
 def _expected_text(expected: Estimate) -> str:
     depth = "" if expected.depth is None else f", and the depth is {expected.depth}"
     seconds = expected.seconds
-    taken = "" if seconds is None else f" By the last runs, it takes some {seconds:,.0f} s."
+    taken = "" if seconds is None else f" From earlier runs, this takes about {seconds:,.0f} s."
     files = f"{count_text(expected.num_files, 'file')} ({size_text(expected.size_bytes)})"
     return f"Expected: these become {files}{depth}.{taken}"
 

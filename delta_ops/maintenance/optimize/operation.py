@@ -31,7 +31,7 @@ def _findings(facts: Facts, limits: HealthThresholds) -> Sequence[Finding]:
             limits.small_files,
             "files",
             operation="optimize",
-            cure="optimize: small files of a partition fit together",
+            cure="optimize: small files of a partition can be compacted",
         ),
     ]
 

@@ -97,7 +97,9 @@ VACUUM = OperationEntry(
             kind=str,
             choices=("full", "lite"),
             default="full",
-            description="full lists the table; lite deletes only what the log says was removed.",
+            description=(
+                "full lists the table; lite deletes only files that the log says were removed."
+            ),
         ),
         Option(
             name="keep_last",

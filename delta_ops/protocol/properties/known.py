@@ -88,14 +88,14 @@ def is_on(flag: Property[bool], configuration: Mapping[str, str]) -> bool:
 
 APPEND_ONLY: Property[bool] = Property(
     name="delta.appendOnly",
-    meaning="Rows may be added and rearranged, not changed or removed.",
+    meaning="Rows may be added and moved to other files, but not changed or removed.",
     parse=parse_flag,
     default="false",
     acts_in="every commit",
 )
 CHECKPOINT_INTERVAL: Property[int] = Property(
     name="delta.checkpointInterval",
-    meaning="Commits from one checkpoint to the next.",
+    meaning="Number of commits between checkpoints.",
     parse=parse_positive_integer,
     default="10",
     acts_in="every commit, maintenance",
@@ -109,56 +109,56 @@ CHECKPOINT_POLICY: Property[CheckpointPolicy] = Property(
 )
 WRITE_STATS_AS_JSON: Property[bool] = Property(
     name="delta.checkpoint.writeStatsAsJson",
-    meaning="Checkpoints have statistics as JSON.",
+    meaning="Checkpoints store statistics as JSON.",
     parse=parse_flag,
     default="true",
     acts_in="checkpoint",
 )
 WRITE_STATS_AS_STRUCT: Property[bool] = Property(
     name="delta.checkpoint.writeStatsAsStruct",
-    meaning="Checkpoints have statistics and partition values in columns of their types.",
+    meaning="Checkpoints store statistics and partition values in typed columns.",
     parse=parse_flag,
     default="false",
     acts_in="checkpoint",
 )
 LOG_RETENTION: Property[int] = Property(
     name="delta.logRetentionDuration",
-    meaning="How long versions can be read.",
+    meaning="How long old versions stay readable.",
     parse=parse_interval,
     default="interval 30 days",
     acts_in="clean-up-log",
 )
 EXPIRED_LOG_CLEANUP: Property[bool] = Property(
     name="delta.enableExpiredLogCleanup",
-    meaning="The log may be cleaned up unasked.",
+    meaning="The log may be cleaned up automatically.",
     parse=parse_flag,
     default="true",
     acts_in="maintenance",
 )
 DELETED_FILE_RETENTION: Property[int] = Property(
     name="delta.deletedFileRetentionDuration",
-    meaning="How long files and tombstones stay that no version names any more.",
+    meaning="How long removed files and their tombstones are kept.",
     parse=parse_interval,
     default="interval 7 days",
     acts_in="vacuum, checkpoint",
 )
 SET_TRANSACTION_RETENTION: Property[int | None] = Property(
     name="delta.setTransactionRetentionDuration",
-    meaning="How long txn identifiers stay; not set: for ever.",
+    meaning="How long txn identifiers are kept; not set: forever.",
     parse=parse_interval,
     default=None,
     acts_in="checkpoint",
 )
 CHECKPOINT_PROTECTION_VERSION: Property[int] = Property(
     name="delta.requireCheckpointProtectionBeforeVersion",
-    meaning="Clean-up deletes commits before this version all together or not at all.",
+    meaning="Log cleanup deletes the commits before this version together or not at all.",
     parse=parse_natural_number,
     default="0",
     acts_in="clean-up-log",
 )
 ISOLATION_LEVEL: Property[IsolationLevel] = Property(
     name="delta.isolationLevel",
-    meaning="Which concurrent commits are conflicts: Serializable or WriteSerializable.",
+    meaning="Isolation level, which decides what is a conflict: Serializable or WriteSerializable.",
     parse=parse_isolation_level,
     default="Serializable",
     acts_in="every commit",
@@ -172,44 +172,49 @@ IN_COMMIT_TIMESTAMPS: Property[bool] = Property(
 )
 NUM_INDEXED_COLUMNS: Property[int] = Property(
     name="delta.dataSkippingNumIndexedCols",
-    meaning="How many of the first columns get statistics; -1: all.",
+    meaning="Number of leading columns that get statistics; -1: all.",
     parse=parse_count,
     default="32",
     acts_in="write",
 )
 STATS_COLUMNS: Property[tuple[ColumnPath, ...] | None] = Property(
     name="delta.dataSkippingStatsColumns",
-    meaning="The columns that get statistics; goes before their number.",
+    meaning="The columns that get statistics; overrides the number of columns.",
     parse=parse_column_list,
     default=None,
     acts_in="write",
 )
 STRING_PREFIX_LENGTH: Property[int] = Property(
     name="delta.dataSkippingStringPrefixLength",
-    meaning="Characters of a text that statistics keep.",
+    meaning="Number of characters of a string that statistics keep.",
     parse=parse_positive_integer,
     default="32",
     acts_in="write",
 )
 TARGET_FILE_SIZE: Property[int | None] = Property(
     name="delta.targetFileSize",
-    meaning="The size of files that writers and compaction aim at, such as 128mb.",
+    meaning="Target size of files for writers and compaction, such as 128mb.",
     parse=parse_size_bytes,
     default=None,
     acts_in="write, optimize",
 )
 AUTO_COMPACT: Property[bool] = Property(
     name="delta.autoOptimize.autoCompact",
-    meaning="Writers compact small files after a commit: the IO manager does, and others that are "
-    "given the hook for it.",
+    meaning=(
+        "Writers compact small files after a commit: the IO manager, and writers with the "
+        "auto_compact hook."
+    ),
     parse=parse_auto_compact,
     default="false",
     acts_in="write",
 )
 COMPRESSION_CODEC: Property[CompressionCodec | None] = Property(
     name="delta.parquet.compression.codec",
-    meaning="How data files are compressed. Not set: the Arrow engine takes zstd, for small files "
-    "snappy, for numbers that hardly get smaller nothing; Spark takes the codec of its session.",
+    meaning=(
+        "Compression of data files. Not set: the Arrow engine uses zstd, snappy for small "
+        "files, and "
+        "none for numbers that hardly compress; Spark uses the codec of its session."
+    ),
     parse=parse_codec,
     default=None,
     acts_in="write",
@@ -223,7 +228,7 @@ COLUMN_MAPPING_MODE: Property[str] = Property(
 )
 MAX_COLUMN_ID: Property[int] = Property(
     name="delta.columnMapping.maxColumnId",
-    meaning="The highest id that a column was given.",
+    meaning="The highest column id in use.",
     parse=parse_natural_number,
     default="0",
     acts_in="write",
@@ -231,7 +236,7 @@ MAX_COLUMN_ID: Property[int] = Property(
 )
 CHANGE_DATA_FEED: Property[bool] = Property(
     name="delta.enableChangeDataFeed",
-    meaning="Commits keep which rows they changed.",
+    meaning="Commits record which rows they changed (change data feed).",
     parse=parse_flag,
     default="false",
     acts_in="read, write",
@@ -239,21 +244,21 @@ CHANGE_DATA_FEED: Property[bool] = Property(
 )
 IN_COMMIT_TIMESTAMP_VERSION: Property[int | None] = Property(
     name="delta.inCommitTimestampEnablementVersion",
-    meaning="The first version that carries its time.",
+    meaning="The first version with an in-commit timestamp.",
     parse=parse_natural_number,
     default=None,
     is_for_users=False,
 )
 IN_COMMIT_TIMESTAMP_TIME: Property[int | None] = Property(
     name="delta.inCommitTimestampEnablementTimestamp",
-    meaning="The time of that version, in milliseconds.",
+    meaning="The timestamp of that version, in milliseconds.",
     parse=parse_natural_number,
     default=None,
     is_for_users=False,
 )
 TYPE_WIDENING: Property[bool] = Property(
     name="delta.enableTypeWidening",
-    meaning="Columns may get a wider type.",
+    meaning="Columns may be changed to a wider type.",
     parse=parse_flag,
     default="false",
     acts_in="write, alter",
@@ -274,28 +279,28 @@ ROW_TRACKING_SUSPENDED: Property[bool] = Property(
 )
 ROW_ID_COLUMN: Property[str] = Property(
     name="delta.rowTracking.materializedRowIdColumnName",
-    meaning="The column of files that holds ids of rows.",
+    meaning="The column of data files that holds row ids.",
     parse=parse_text,
     default=None,
     is_for_users=False,
 )
 ROW_COMMIT_VERSION_COLUMN: Property[str] = Property(
     name="delta.rowTracking.materializedRowCommitVersionColumnName",
-    meaning="The column of files that holds versions of rows.",
+    meaning="The column of data files that holds row commit versions.",
     parse=parse_text,
     default=None,
     is_for_users=False,
 )
 DELETION_VECTORS: Property[bool] = Property(
     name="delta.enableDeletionVectors",
-    meaning="Rows may be deleted by vectors, without rewriting their files.",
+    meaning="Rows may be deleted by deletion vectors, without rewriting their files.",
     parse=parse_flag,
     default="false",
     acts_in="delete, update",
 )
 RECORD_READS: Property[bool] = Property(
     name="delta_ops.recordReads",
-    meaning="Reads leave their predicate below `_delta_ops/`, for advice on layout.",
+    meaning="Reads record their predicate under `_delta_ops/`, for layout advice.",
     parse=parse_flag,
     default="false",
     acts_in="read, advise",
@@ -328,25 +333,25 @@ PROPERTIES: tuple[Property[Any], ...] = (
     RECORD_READS,
     Property(
         name="delta.enableVariantShredding",
-        meaning="Parts of variants are stored in columns of their own.",
+        meaning="Parts of variants are stored in their own columns (shredding).",
         parse=parse_flag,
         default="false",
     ),
     Property(
         name="delta.enableIcebergCompatV1",
-        meaning="The table can be shown as Iceberg, version 1 of the rules.",
+        meaning="The table is readable as Iceberg (compatibility rules, version 1).",
         parse=parse_flag,
         default=None,
     ),
     Property(
         name="delta.enableIcebergCompatV2",
-        meaning="The table can be shown as Iceberg, version 2 of the rules.",
+        meaning="The table is readable as Iceberg (compatibility rules, version 2).",
         parse=parse_flag,
         default=None,
     ),
     Property(
         name="delta.enableIcebergCompatV3",
-        meaning="The table can be shown as Iceberg, version 3 of the rules.",
+        meaning="The table is readable as Iceberg (compatibility rules, version 3).",
         parse=parse_flag,
         default=None,
     ),
@@ -359,69 +364,69 @@ PROPERTIES: tuple[Property[Any], ...] = (
     ),
     Property(
         name="delta.autoOptimize",
-        meaning="Files are laid out while they are written.",
+        meaning="Files are clustered while they are written.",
         parse=parse_flag,
         default=None,
     ),
     AUTO_COMPACT,
     Property(
         name="delta.autoOptimize.optimizeWrite",
-        meaning="Writers bring the rows of a file together first.",
+        meaning="Writers shuffle rows first, so that they write fewer files.",
         parse=parse_flag,
         default=None,
         acts_in="write",
     ),
     Property(
         name="delta.tuneFileSizesForRewrites",
-        meaning="Files are small, for tables that are rewritten often.",
+        meaning="Files are kept small, for tables that are rewritten often.",
         parse=parse_flag,
         default=None,
     ),
     Property(
         name="delta.randomizeFilePrefixes",
-        meaning="Files lie in folders with names made at random.",
+        meaning="Files are stored under random prefixes.",
         parse=parse_flag,
         default="false",
     ),
     Property(
         name="delta.randomPrefixLength",
-        meaning="Characters of those names.",
+        meaning="Length of the random prefixes.",
         parse=parse_positive_integer,
         default=None,
     ),
     Property(
         name="delta.checkpointRetentionDuration",
-        meaning="How long checkpoints stay at least.",
+        meaning="How long checkpoints are kept at least.",
         parse=parse_interval,
         default=None,
     ),
     Property(
         name="delta.sampleRetentionDuration",
-        meaning="How long samples stay.",
+        meaning="How long samples are kept.",
         parse=parse_interval,
         default=None,
     ),
     Property(
         name="delta.enableFullRetentionRollback",
-        meaning="The table can be rolled back as far as its log goes.",
+        meaning="The table can be rolled back to any version in its log.",
         parse=parse_flag,
         default=None,
     ),
     Property(
         name="delta.dropFeatureTruncateHistory.retentionDuration",
-        meaning="History that dropping a feature leaves.",
+        meaning="How long history is kept when a feature is dropped with truncation.",
         parse=parse_interval,
         default=None,
     ),
     Property(
         name="delta.compatibility.symlinkFormatManifest.enabled",
-        meaning="Commits write a manifest of the files.",
+        meaning="Commits write a manifest file of the live files.",
         parse=parse_flag,
         default="false",
     ),
     Property(
         name="delta.parquet.format.version",
-        meaning="The version of Parquet that data files have.",
+        meaning="Parquet format version of data files.",
         parse=parse_text,
         default=None,
     ),
