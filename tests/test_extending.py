@@ -461,7 +461,7 @@ def test_no_command_is_made_for_an_operation_that_has_its_own() -> None:
     [
         pytest.param({"vacuum": {"mod": "lite"}}, "vacuum has no option 'mod'", id="option"),
         pytest.param({"vacuum": {"dry_run": True}}, "no option 'dry_run'", id="of all operations"),
-        pytest.param({"vacuum": None}, "the options of vacuum are no mapping", id="no mapping"),
+        pytest.param({"vacuum": None}, "the options of vacuum are not a mapping", id="no mapping"),
         pytest.param({"sort": {}}, "there is no operation 'sort'", id="operation"),
     ],
 )

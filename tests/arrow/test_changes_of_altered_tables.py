@@ -168,7 +168,7 @@ def test_a_time_when_nobody_wrote_has_no_changes(tmp_path: Path) -> None:
     found = da.read_changes(log, start_timestamp=at[0], end_timestamp=at[1])
     assert found.schema.names[:2] == ["id", "p"]
     assert found.read_all().num_rows == 0
-    with pytest.raises(InvalidRequestError, match="are no range"):
+    with pytest.raises(InvalidRequestError, match="give versions in order"):
         da.read_changes(log, start_timestamp=at[1], end_timestamp=at[0])
 
 
@@ -177,7 +177,7 @@ def test_a_column_that_took_the_name_of_another_is_refused(tmp_path: Path) -> No
     da.write(tmp_path, pa.table({"id": [1], "p": ["a"]}), configuration=features)
     other = pa.table({"id": [2], "P": [9]})
     da.write(tmp_path, other, mode="overwrite", overwrite_schema=True)
-    with pytest.raises(InvalidRequestError, match="column p was dropped, and another one has its"):
+    with pytest.raises(InvalidRequestError, match="p was dropped, and another column has its"):
         da.read_changes(tmp_path, 0)
     assert da.read_changes(tmp_path, 0, 0).read_all()["p"].to_pylist() == ["a"]
     assert len(da.read_changes(tmp_path, 1).read_all()) == 2

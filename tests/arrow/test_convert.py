@@ -194,7 +194,7 @@ REFUSED = [
     pytest.param(lambda root: write(root / "x.parquet", ID=[1]), "spelt id there", id="a spelling"),
     pytest.param(
         lambda root: write(root / "x.parquet", u=pa.array([1], pa.uint8())),
-        "uint8, which tables do not have",
+        "uint8, which Delta tables do not have",
         id="an unsigned number",
     ),
     pytest.param(

@@ -283,8 +283,8 @@ def test_columns_of_no_type_of_variants_are_refused(tmp_path: Path, typed: pa.Da
     ("parts", "reason"),
     [
         ({"value": pa.binary(), "typed_value": pa.int64()}, "has no metadata"),
-        ({"metadata": pa.binary()}, "is no variant"),
-        ({"metadata": pa.binary(), "value": pa.binary(), "other": pa.int64()}, "is no variant"),
+        ({"metadata": pa.binary()}, "is not a variant"),
+        ({"metadata": pa.binary(), "value": pa.binary(), "other": pa.int64()}, "is not a variant"),
         ({"metadata": pa.binary(), "value": pa.string(), "typed_value": pa.int64()}, "string"),
     ],
     ids=["no metadata", "neither value", "an unknown part", "a value that is text"],
@@ -330,7 +330,10 @@ INT = encode(1, field_names(NO_NAMES))
             id="a field in the value and not in its column",
         ),
         pytest.param(
-            EVENT, row(event(), others("a"), EVENT_NAMES), "no object", id="an object and a text"
+            EVENT,
+            row(event(), others("a"), EVENT_NAMES),
+            "not an object",
+            id="an object and a text",
         ),
         pytest.param(
             EVENT,
@@ -347,7 +350,7 @@ INT = encode(1, field_names(NO_NAMES))
         pytest.param(
             pa.list_(group(pa.int64())),
             row([{"value": INT[:-1], "typed_value": None}]),
-            r"v\.element: a value ends behind",
+            r"v\.element: a value ends after",
             id="an element cut short, whose bytes would be those of the next",
         ),
     ],

@@ -290,7 +290,7 @@ def test_compact_log(tmp_path: Path) -> None:
         ),
         pytest.param(["show"], 2, "Missing argument 'TABLE'", id="no argument"),
         pytest.param(["explode"], 2, "No such command", id="no such command"),
-        pytest.param(["optimize", "t", "--target-size", "big"], 2, "is no size", id="no size"),
+        pytest.param(["optimize", "t", "--target-size", "big"], 2, "is not a size", id="no size"),
         pytest.param(["vacuum", "t", "--retain-hours", "-1"], 2, "-1", id="a negative retention"),
         pytest.param(["history", "t", "--limit", "0"], 2, "0", id="a limit of nothing"),
         pytest.param(

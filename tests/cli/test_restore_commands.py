@@ -83,7 +83,7 @@ def test_restore_takes_one_of_version_and_timestamp(tmp_path: Path) -> None:
     assert "one of the two" in failed(run("restore", tmp_path), 2)
     both = ("--version", "1", "--timestamp", "2026-01-01")
     assert "one of the two" in failed(run("restore", tmp_path, *both), 2)
-    assert "no timestamp" in failed(run("restore", tmp_path, "--timestamp", "soon"))
+    assert "not a timestamp" in failed(run("restore", tmp_path, "--timestamp", "soon"))
 
 
 def test_revert(tmp_path: Path) -> None:

@@ -69,7 +69,7 @@ def test_policies_become_jobs_schedules_sensors_and_checks_of_the_assets(
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
-        pytest.param({"tables": []}, "tables: there is no table to look after", id="no table"),
+        pytest.param({"tables": []}, "tables: there is no table to maintain", id="no table"),
         pytest.param({"name": "my lake"}, "name: 'my lake' begins names", id="a name"),
         pytest.param(
             {"policies": [{}, {"cron": "at noon"}]},

@@ -112,7 +112,9 @@ def test_a_wider_type_is_read_from_old_files_and_written_to_new_ones(
     first = pa.table({"id": [1], "v": pa.array([old], argument)})
     da.write(tmp_path, first, partition_by=by, configuration=properties)
     if by and argument == pa.float32():  # the text 0.1 is another number as a DOUBLE
-        with pytest.raises(InvalidRequestError, match="v keeps its type: the table is partition"):
+        with pytest.raises(
+            InvalidRequestError, match="v cannot change its type: the table is partition"
+        ):
             change_type(tmp_path, "v", wanted)
         return
     assert change_type(tmp_path, "v", wanted).version == 1

@@ -208,7 +208,7 @@ METADATA = {**json_body(metadata(id="1" * 36)), "configuration": [], "format": N
         pytest.param(with_row({"metaData": METADATA}), "more than one metaData", id="two tables"),
         pytest.param(
             with_column("checkpointMetadata", {"version": 7}),
-            "it says that it is of version 7",
+            "it claims to be of version 7",
             id="another version",
         ),
         pytest.param(

@@ -81,11 +81,11 @@ def test_a_prefix_admits_what_is_below_it(prefix: str, path: str, admitted: bool
     [
         pytest.param("ignore", "and is none of these", id="an unknown word"),
         pytest.param(None, "outside is of type NoneType", id="nothing"),
-        pytest.param({"lake": {}}, "an absolute path", id="a relative path"),
+        pytest.param({"lake": {}}, "or an absolute path", id="a relative path"),
         pytest.param(
-            {"https://u:secret@h?sig=secret": 1}, "are no mapping", id="options that are none"
+            {"https://u:secret@h?sig=secret": 1}, "are not a mapping", id="options that are none"
         ),
-        pytest.param({"u:secret@h": {}}, "is no URI", id="no URI"),
+        pytest.param({"u:secret@h": {}}, "must be a URI", id="no URI"),
     ],
 )
 def test_a_rule_that_means_nothing_is_refused(rule: Any, reason: str, tmp_path: Path) -> None:

@@ -120,7 +120,7 @@ def test_a_date_means_its_midnight_as_its_text_does(
 
 def test_a_text_that_is_no_time_is_refused(tmp_path: Path) -> None:
     log = table(tmp_path, 0)
-    with pytest.raises(InvalidRequestError, match="'yesterday' is no timestamp"):
+    with pytest.raises(InvalidRequestError, match="'yesterday' is not a timestamp"):
         log.snapshot(timestamp="yesterday")
     with pytest.raises(InvalidRequestError, match="not both"):
         log.snapshot(version=0, timestamp=START)

@@ -112,7 +112,7 @@ def test_a_longer_retention_is_refused_where_the_log_has_a_hole(tmp_path: Path) 
     # A clean-up by file times may leave the oldest commits.
     (tmp_path / "_delta_log" / commit_name(1)).unlink()
     before = table.data_files()
-    with pytest.raises(InvalidRequestError, match="remembers removed files for 168 hours"):
+    with pytest.raises(InvalidRequestError, match="knows removed files for only 168 hours"):
         vacuum(table.log, retention=timedelta(days=30), clock=table.clock)
     assert table.data_files() == before
 

@@ -139,7 +139,7 @@ def test_only_the_selected_partitions(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        pytest.param({"predicate": col("id") == 1}, "id is no partition column", id="of rows"),
+        pytest.param({"predicate": col("id") == 1}, "id is not a partition column", id="of rows"),
         pytest.param({"predicate": col("x") == 1}, "x", id="of a column that is not there"),
         pytest.param({"target_size": 0}, "must be positive", id="no size"),
         pytest.param({"min_files": 1}, "at least 2", id="groups of one"),

@@ -293,5 +293,5 @@ def test_a_file_that_a_checkpoint_names_twice_is_laid_out_once(
 
 def test_a_predicate_is_refused_though_nothing_is_to_be_done(tmp_path: Path) -> None:
     log = table_of(tmp_path, [], outside=None, partitioned=False)
-    with pytest.raises(InvalidRequestError, match="id is no partition column"):
+    with pytest.raises(InvalidRequestError, match="id is not a partition column"):
         optimize(log, zorder_by=["id", "b"], predicate=col("id") == 1)

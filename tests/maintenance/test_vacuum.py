@@ -341,7 +341,7 @@ def test_a_retention_that_the_log_does_not_remember_is_refused(tmp_path: Path) -
     table.pass_time(days=31)
     assert clean_up_log(table.log, clock=table.clock).deleted_files == 6
     before = table.files()
-    with pytest.raises(InvalidRequestError, match="remembers removed files for 168 hours"):
+    with pytest.raises(InvalidRequestError, match="knows removed files for only 168 hours"):
         vacuum(table.log, retention=timedelta(days=60), clock=table.clock)
     assert table.files() == before
 

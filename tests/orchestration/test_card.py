@@ -66,7 +66,7 @@ def test_a_card_shows_the_state_of_the_table(tmp_path: Path) -> None:
     assert f"`{tmp_path}`" in card
     assert "version **11** · 12 files, " in card
     assert " · 36 rows · " in card
-    assert "- **due**, small files: optimize: small files of a partition fit together" in card
+    assert "- **due**, small files: optimize: small files of a partition can be compacted" in card
     assert list(pictures(card)) == [
         "Files by size: 12 smaller than they should be, 0 large enough",
         next(text for text in images(card) if text.startswith("Commits: the last 12, ")),

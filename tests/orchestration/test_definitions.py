@@ -191,7 +191,7 @@ def test_an_assets_table_is_found(asset: DeltaAsset, uri: str) -> None:
         pytest.param(["orders"], "a value of type str; give assets, AssetSpecs", id="a name"),
         pytest.param(
             [orders, TableRef(asset_key=orders.key, uri="x/y")],
-            "the asset sales/orders is given twice, with tables at two places",
+            "the asset sales/orders occurs twice, with tables at two locations",
             id="two places",
         ),
     ],

@@ -248,7 +248,7 @@ def test_a_store_that_the_server_cannot_reach_is_one_sentence(
     remote: SparkSession, s3_server: S3Server, bucket: str, unreached: str
 ) -> None:
     log = DeltaLog(f"s3://{unreached}/t", s3_server.storage_options)
-    with pytest.raises(StorageError, match=r"by Spark: .*server of Spark Connect .* its own"):
+    with pytest.raises(StorageError, match=r"by Spark: .*Spark Connect server uses its own"):
         ds.write(remote.range(3), log)
     there = DeltaLog(f"s3://{bucket}/t", s3_server.storage_options)
     ds.write(remote.range(3), there)

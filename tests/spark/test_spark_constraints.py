@@ -82,7 +82,7 @@ def test_a_table_is_not_made_without_the_collations_of_the_data(
         ):
             ds.write(spark.sql(f"SELECT {column} AS x"), tmp_path / "new")
         ds.write(spark.sql("SELECT 1 AS id"), tmp_path / "old")
-        with pytest.raises(InvalidRequestError, match="no collations"):
+        with pytest.raises(InvalidRequestError, match="does not write collations"):
             ds.write(
                 spark.sql(f"SELECT 2 AS id, {column} AS x"), tmp_path / "old", merge_schema=True
             )

@@ -195,7 +195,7 @@ def test_a_partition_column_gets_no_value_that_its_type_cannot_hold(
     ("condition", "message"),
     [
         ("nowhere = 1", "does not understand"),
-        ("id", "no condition"),
+        ("id", "not a condition"),
         ("rand() < 0.5", "not deterministic"),
         ("sum(id) > 1", "more than one row"),
         ("id = = 1", "does not understand"),

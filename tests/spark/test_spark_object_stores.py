@@ -286,7 +286,9 @@ def test_a_bucket_that_only_one_of_two_sessions_configures_is_refused(
         own.conf.set(f"{prefix}.{name}", value)
     first, last = (own, store_spark) if is_first else (store_spark, own)
     assert ds.read(first, log).count() == 90
-    with pytest.raises(InvalidRequestError, match="one Spark session configures s3a://"):
+    with pytest.raises(
+        InvalidRequestError, match="one Spark session has its own settings for s3a://"
+    ):
         ds.read(last, log)
     assert ds.read(first, log).count() == 90
 

@@ -69,7 +69,7 @@ for variable in sys.argv[1:]:
 def test_without_a_fitting_java_one_sentence_says_what_to_install(tmp_path: Path) -> None:
     problems = {
         "PATH=": "Java, which is not on PATH",
-        f"JAVA_HOME={tmp_path / 'absent'}": "to which JAVA_HOME leads, cannot be run",
+        f"JAVA_HOME={tmp_path / 'absent'}": "from JAVA_HOME cannot be run",
         f"JAVA_HOME={fake_java(tmp_path / '8', '1.8.0_402')}": "is Java 8;",
         f"JAVA_HOME={fake_java(tmp_path / '11', '11.0.2')}": "is Java 11;",
     }

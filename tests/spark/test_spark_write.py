@@ -227,7 +227,7 @@ def test_rows_outside_of_what_is_replaced_are_refused_and_nothing_is_left(
 ) -> None:
     ds.write(letters, tmp_path, partition_by=["p"])
     before = files_under(tmp_path)
-    with pytest.raises(InvalidRequestError, match=r"is not true, which .*rows: 2"):
+    with pytest.raises(InvalidRequestError, match=r"is not true, so .*rows: 2"):
         ds.write(letters, tmp_path, mode="overwrite", replace_where=col("p") == "a")
     assert files_under(tmp_path) == before
 
@@ -238,7 +238,7 @@ def test_a_row_that_is_stored_outside_of_what_is_replaced_is_refused(
     """The value is null as a partition value, and each rerun would append the row again."""
     data = spark.sql("SELECT 1L AS id, '' AS p")
     ds.write(data, tmp_path, partition_by=["p"])
-    with pytest.raises(InvalidRequestError, match=r"is not true, which .*rows: 1"):
+    with pytest.raises(InvalidRequestError, match=r"is not true, so .*rows: 1"):
         ds.write(data, tmp_path, mode="overwrite", replace_where=col("p") == "")
 
 

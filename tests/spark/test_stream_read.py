@@ -203,7 +203,7 @@ def test_the_checkpoint_of_another_table_is_refused(spark: SparkSession, tmp_pat
     [
         pytest.param({"starting_version": -1}, "from 0 on", id="a negative version"),
         pytest.param({"starting_version": "last"}, "starting_version is", id="another word"),
-        pytest.param({"starting_timestamp": "soon"}, "no timestamp", id="no time"),
+        pytest.param({"starting_timestamp": "soon"}, "not a timestamp", id="no time"),
         pytest.param(
             {"starting_version": 0, "starting_timestamp": "2020-01-01"}, "either", id="two starts"
         ),

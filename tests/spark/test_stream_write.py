@@ -238,8 +238,8 @@ def test_two_queries_on_one_checkpoint_never_run_at_once(
 @pytest.mark.parametrize(
     ("options", "reason"),
     [
-        pytest.param({"output_mode": "update"}, "by keys", id="an update without keys"),
-        pytest.param({"keys": ["n"]}, "by keys", id="keys without an update"),
+        pytest.param({"output_mode": "update"}, "needs keys", id="an update without keys"),
+        pytest.param({"keys": ["n"]}, "needs keys", id="keys without an update"),
         pytest.param({"overwrite_schema": True}, "complete", id="a schema of an append"),
         pytest.param(
             {"available_now": True, "processing_time": "1 second"}, "not both", id="two triggers"

@@ -121,7 +121,7 @@ def test_of_a_txn_in_the_newest_commit_one_commit_is_read(log: DeltaLog) -> None
 )
 def test_what_is_no_txn_never_comes_into_the_log(log: DeltaLog, pair: Any) -> None:
     """An unreadable txn would make the whole table unreadable."""
-    with pytest.raises(InvalidRequestError, match="is no txn"):
+    with pytest.raises(InvalidRequestError, match="is not a txn"):
         begin(log).set_transaction(pair)
 
 

@@ -102,7 +102,7 @@ def test_the_snapshot_of_a_result_is_never_of_another_table(tmp_path: Path) -> N
     shutil.rmtree(tmp_path / "t")
     for value in (100, 101):
         da.write(tmp_path / "t", pa.table({"id": [value]}))
-    with pytest.raises(TableReplacedError, match="another commit as version 1"):
+    with pytest.raises(TableReplacedError, match="a different commit as version 1"):
         _ = result.snapshot
 
 

@@ -154,7 +154,7 @@ def test_a_commit_rests_on_the_commit_that_was_read_of_its_version(log: DeltaLog
     da.write(log, pa.table({"id": [3]}))
     staged_append(transaction)
 
-    with pytest.raises(TableReplacedError, match="another commit as version 1"):
+    with pytest.raises(TableReplacedError, match="a different commit as version 1"):
         transaction.commit(operation="WRITE")
 
 

@@ -364,7 +364,7 @@ BOTH_SCHEMAS = {"merge_schema": True, "overwrite_schema": True}
     [
         ("upsert", {}, "mode 'upsert' is unknown; choose append, overwrite, error, ignore"),
         ("overwrite", {"partition_overwrite_mode": "some"}, "'some' is unknown; choose static or"),
-        ("append", WHERE, "replace_where goes with mode='overwrite', not with 'append'"),
+        ("append", WHERE, "replace_where needs mode='overwrite', not 'append'"),
         ("error", DYNAMIC, "partition_overwrite_mode='dynamic' needs mode='overwrite'"),
         ("append", {"overwrite_schema": True}, "overwrite_schema needs mode='overwrite'"),
         (
@@ -372,8 +372,12 @@ BOTH_SCHEMAS = {"merge_schema": True, "overwrite_schema": True}
             {**WHERE, **DYNAMIC},
             "both choose the rows to replace; leave one of them out",
         ),
-        ("overwrite", {**WHERE, "overwrite_schema": True}, "the whole table, and replace_where a"),
-        ("overwrite", {**DYNAMIC, "overwrite_schema": True}, "the whole table, and partition_over"),
+        (
+            "overwrite",
+            {**WHERE, "overwrite_schema": True},
+            "the whole table, but replace_where only a",
+        ),
+        ("overwrite", {**DYNAMIC, "overwrite_schema": True}, "the whole table, but partition_over"),
         ("overwrite", BOTH_SCHEMAS, "merge_schema keeps the table's columns, but overwrite_schema"),
         ("overwrite", {"partition_by": ["id"]}, "is partitioned by p, not by id; leave"),
         ("append", {"merge_schema": "yes"}, "merge_schema is 'yes', of type str; give True or"),
