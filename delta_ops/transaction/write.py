@@ -201,9 +201,9 @@ def _rule_of_replacement(replaced: Predicate, definition: TableDefinition) -> So
     emptied = [name for name in definition.partition_columns if _selects_empty(name, replaced)]
     note = f". An empty value of partition column {emptied[0]!r} is null" if emptied else ""
     message = (
-        f"the data have rows for which {text} is not true, which would be added outside of what is "
-        "replaced; filter the data, or replace more (by replace_where, or by the partition of the "
-        f"asset){note}"
+        f"the data have rows for which {text} is not true, so they are outside of the replaced "
+        "rows; filter the data, or replace more rows (with replace_where, or the partition of "
+        f"the asset){note}"
     )
     return SourceRule(predicate=replaced, message=message)
 
@@ -238,8 +238,8 @@ def _replace(
     records_rows = bool(plan.mixed) and target.definition.has_change_feed
     if records_rows and transaction.draft.removes_rows:
         raise InvalidRequestError(
-            f"{target.table}: this commit removes rows already, which the change data feed "
-            "would miss beside rows that are replaced; commit them one after the other"
+            f"{target.table}: this commit already removes rows, which the change data feed would "
+            "not record together with replaced rows; make separate commits"
         )
     transaction.remove_rows(plan.matched)
     if not plan.mixed:
@@ -314,19 +314,20 @@ def validate_request(request: WriteRequest) -> None:
     }
     chosen = [name for name, is_chosen in replaces.items() if is_chosen]
     if chosen and mode != "overwrite":
-        raise InvalidRequestError(f"{chosen[0]} goes with mode='overwrite', not with {mode!r}")
+        raise InvalidRequestError(f"{chosen[0]} needs mode='overwrite', not {mode!r}")
     if chosen[1:] == ["overwrite_schema"]:
         raise InvalidRequestError(
-            f"overwrite_schema replaces the whole table, and {chosen[0]} a part of it; leave one "
-            "out, or add columns with merge_schema"
+            f"overwrite_schema replaces the whole table, but {chosen[0]} only a part of it; leave "
+            "one of them out, or add columns with merge_schema"
         )
     if len(chosen) > 1:
         raise InvalidRequestError(
-            f"{chosen[0]} and {chosen[1]} both say which rows are replaced; leave one out"
+            f"{chosen[0]} and {chosen[1]} both choose the rows to replace; leave one of them out"
         )
     if request.merge_schema and request.overwrite_schema:
         raise InvalidRequestError(
-            "merge_schema keeps the table's columns, and overwrite_schema does not; leave one out"
+            "merge_schema keeps the table's columns, but overwrite_schema replaces them; leave "
+            "one of them out"
         )
 
 
