@@ -120,7 +120,7 @@ def write_replacement(
     """
     gone = replaced.filter(matches(predicate, snapshot.schema))
     gone = fit(gone, target.definition.schema, target.table).frame
-    told = gone.withColumn(CHANGE_TYPE_COLUMN, sf.lit("delete")).unionAll(
+    reported = gone.withColumn(CHANGE_TYPE_COLUMN, sf.lit("delete")).unionAll(
         added.withColumn(CHANGE_TYPE_COLUMN, sf.lit("insert"))
     )
     place = TableTarget(
@@ -129,7 +129,7 @@ def write_replacement(
         directory=CHANGE_DATA_DIRECTORY,
         settings=settings,
     )
-    return change_files(write_rows(told, (), place, target.on_event).adds)
+    return change_files(write_rows(reported, (), place, target.on_event).adds)
 
 
 def _stage(
