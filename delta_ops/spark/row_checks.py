@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
-from pyspark.sql import Column, SparkSession
+from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as sf
 
 from delta_ops.errors import InvalidRequestError
@@ -128,18 +128,43 @@ def expression_checks(
         return
     empty = empty_rows(spark, definition.schema)
     for rule in of_expressions:
-        validate_rule(rule, definition.schema, table)
-        condition = _condition_of(rule, definition)
-        if reason := why_unusable(condition, empty, must_be_true=True):
-            raise InvalidRequestError(
-                f"{table}: {rule} ({rule.expression}) cannot be checked: {reason}. Drop it, or "
-                "write with the engine that added it"
-            )
+        condition = _validated_condition(rule, definition, empty, table)
         yield RowCheck(
             num_broken=_count(~sf.coalesce(sf.expr(condition), sf.lit(False)), among),
             message="; ".join(describe_violation(rule)),
             rule=rule,
         )
+
+
+def generated_values(
+    rules: Sequence[Generated], definition: TableDefinition, spark: SparkSession, table: str
+) -> dict[str, Column]:
+    """Expressions of generated columns, by column name.
+
+    Raises:
+        InvalidRequestError: An expression needs more than the table's columns, or its result
+            depends on the session.
+    """
+    if not rules:
+        return {}
+    empty = empty_rows(spark, definition.schema)
+    for rule in rules:
+        _validated_condition(rule, definition, empty, table)
+    return {rule.column: sf.expr(generated_text(rule, definition)) for rule in rules}
+
+
+def _validated_condition(
+    rule: ExpressionRule, definition: TableDefinition, empty: DataFrame, table: str
+) -> str:
+    """Condition of a rule, refused unless every session computes it from the columns alone."""
+    validate_rule(rule, definition.schema, table)
+    condition = _condition_of(rule, definition)
+    if reason := why_unusable(condition, empty, must_be_true=True):
+        raise InvalidRequestError(
+            f"{table}: {rule} ({rule.expression}) cannot be checked: {reason}. Drop it, or "
+            "write with the engine that added it"
+        )
+    return condition
 
 
 def _count(is_broken: Column, among: Column | None) -> Column:

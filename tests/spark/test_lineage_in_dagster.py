@@ -131,7 +131,7 @@ def test_what_fails_about_it_is_one_line_and_fails_no_step(
     def fail(*_: object) -> None:
         raise ZeroDivisionError("another Spark")
 
-    monkeypatch.setattr(f"delta_ops.spark.column_lineage.{step}", fail)
+    monkeypatch.setattr(f"delta_ops.spark.lineage.column_lineage.{step}", fail)
     metadata, recorded = materialize(dg.asset(totals), tmp_path, instance)
     assert SHOWN not in metadata
     assert metadata["delta/rows_written"] == 2

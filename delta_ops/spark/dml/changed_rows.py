@@ -21,16 +21,16 @@ from delta_ops.protocol.change_data import (
     feed_definition,
 )
 from delta_ops.protocol.columns.identity import Counted
-from delta_ops.protocol.row_rules import Generated, RowRule
+from delta_ops.protocol.row_rules import RowRule
 from delta_ops.protocol.row_tracking import tracked_definition, version_column
 from delta_ops.protocol.table_definition import TableDefinition
 from delta_ops.spark.casting import Misfit
 from delta_ops.spark.expressions.columns import named_column
-from delta_ops.spark.generated_columns import generated_text
 from delta_ops.spark.row_checks import (
     RowCheck,
     checked_rules,
     expression_checks,
+    generated_values,
     length_checks,
     null_checks,
 )
@@ -82,17 +82,20 @@ def follow(
     Args:
         where_assigned: Returns the condition that a column was assigned, by its lower-case name;
             None: never. An assigned generated column keeps its value.
+
+    Raises:
+        InvalidRequestError: A generated column cannot be computed in every session.
     """
     changed = named_column(CHANGED)
 
-    def fill(rule: Generated) -> Column:
-        is_assigned = where_assigned(rule.column.lower())
-        is_free = changed if is_assigned is None else changed & ~is_assigned
-        text = sf.expr(generated_text(rule, definition))
-        return sf.when(is_free, text).otherwise(named_column(rule.column))
+    def fill(column: str, value: Column) -> Column:
+        assigned = where_assigned(column.lower())
+        is_free = changed if assigned is None else changed & ~assigned
+        return sf.when(is_free, value).otherwise(named_column(column))
 
-    made = {rule.column: fill(rule) for rule in generated_columns(definition)}
-    rows = rows.withColumns(made) if made else rows
+    values = generated_values(generated_columns(definition), definition, rows.sparkSession, table)
+    filled = {column: fill(column, value) for column, value in values.items()}
+    rows = rows.withColumns(filled) if filled else rows
     version = version_column(definition, table)
     if version is None or version not in rows.columns:
         return rows

@@ -9,6 +9,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from py4j.protocol import Py4JJavaError
 from pyspark.errors import PySparkException
 from pyspark.sql import Column, DataFrame, SparkSession, is_remote
 from pyspark.sql import functions as sf
@@ -65,8 +66,8 @@ def analyze(column: Column, rows: DataFrame, *, must_be_true: bool = False) -> A
     try:
         selected = rows.select(column)
         fields = selected.schema.fields
-    except PySparkException as error:
-        return Analyzed(obstacle=f"Spark does not understand it ({reason_of(error)})")
+    except (PySparkException, Py4JJavaError) as error:
+        return Analyzed(obstacle=_why_not_understood(error))
     if must_be_true and [type(field.dataType) for field in fields] != [BooleanType]:
         return Analyzed(obstacle="it is not a condition")
     if is_remote():
@@ -123,7 +124,7 @@ def unresolved_text(spark: SparkSession, conditions: Sequence[str]) -> str | Non
     parser = spark._jsparkSession.sessionState().sqlParser()
     try:
         return str(parser.parseExpression(" AND ".join(f"({c})" for c in conditions)).toString())
-    except PySparkException:
+    except (PySparkException, Py4JJavaError):
         return None
 
 
@@ -140,8 +141,8 @@ def why_unusable(text: str, empty: DataFrame, *, must_be_true: bool = False) -> 
     try:
         selected = empty.select(sf.expr(text))
         fields = selected.schema.fields
-    except PySparkException as error:
-        return f"Spark does not understand it ({reason_of(error)})"
+    except (PySparkException, Py4JJavaError) as error:
+        return _why_not_understood(error)
     if must_be_true and [type(field.dataType) for field in fields] != [BooleanType]:
         return "it is not a condition"
     plan = selected._jdf.queryExecution().analyzed()
@@ -154,6 +155,14 @@ def why_unusable(text: str, empty: DataFrame, *, must_be_true: bool = False) -> 
     if found & _OF_SESSION or plan.subqueries().nonEmpty():
         return "it depends on something other than the row"
     return ""
+
+
+def _why_not_understood(error: PySparkException | Py4JJavaError) -> str:
+    if isinstance(error, PySparkException):
+        return f"Spark does not understand it ({reason_of(error)})"
+    if "StackOverflowError" not in str(error.java_exception.getClass()):
+        raise error
+    return "it is nested too deeply for Spark"
 
 
 def _is_foldable(expression: Any) -> bool:
