@@ -17,7 +17,7 @@ export DAGSTER_DISABLE_TELEMETRY := yes
 export PYSPARK_PYTHON := $(CURDIR)/$(BIN)/python
 export PYTHONPATH := $(CURDIR)
 
-.PHONY: demo dev test test-all test-long test-one test-tools lint docs docs-serve bench install clean
+.PHONY: demo demo-file dev test test-all test-long test-one test-tools lint docs docs-serve bench install clean
 
 install: $(INSTALLED)
 
@@ -28,11 +28,15 @@ $(INSTALLED): pyproject.toml constraints.txt
 	@touch $@
 
 demo: $(INSTALLED)
-	@java_home=$$(scripts/ensure_java.sh) && mkdir -p $(DAGSTER_HOME) && cp dagster.yaml $(DAGSTER_HOME)/dagster.yaml && \
+	@java_home=$$(scripts/ensure_java.sh) && mkdir -p $(DAGSTER_HOME) && cp examples/dagster.yaml $(DAGSTER_HOME)/dagster.yaml && \
 	JAVA_HOME=$$java_home FLIGHTS='$(FLIGHTS)' FIRST_DAY='$(FIRST_DAY)' LAKE='$(LAKE)' $(BIN)/python -m examples.flights.demo
 
+# The next daily file of the generated flights, for the sensor `arrivals`.
+demo-file: $(INSTALLED)
+	@$(BIN)/python -m examples.flights.generate
+
 dev: $(INSTALLED)
-	@java_home=$$(scripts/ensure_java.sh) && mkdir -p $(DAGSTER_HOME) && cp dagster.yaml $(DAGSTER_HOME)/dagster.yaml && \
+	@java_home=$$(scripts/ensure_java.sh) && mkdir -p $(DAGSTER_HOME) && cp examples/dagster.yaml $(DAGSTER_HOME)/dagster.yaml && \
 	JAVA_HOME=$$java_home FLIGHTS='$(FLIGHTS)' FIRST_DAY='$(FIRST_DAY)' LAKE='$(LAKE)' $(BIN)/dagster dev -w workspace.yaml
 
 PYTEST = java_home=$$(scripts/ensure_java.sh) && JAVA_HOME=$$java_home $(BIN)/pytest --no-loadscope-reorder \

@@ -29,6 +29,8 @@ from examples.flights.weather import HOURS, append_hours
 console = Console(soft_wrap=True)
 _QUIET = {"loggers": {"console": {"config": {"log_level": "CRITICAL"}}}}
 _LAST_WAVE_DAYS = 3
+_REPORTED_HOURS = 12
+"""Hours of weather with an event each, for the plots of the asset page."""
 _UI = "http://127.0.0.1:3000"
 
 
@@ -44,7 +46,7 @@ def main() -> int:
 
         num_runs = run_pipeline(definitions)
         if not definitions.WEATHER.log().exists():
-            append_hours(definitions.WEATHER.uri, HOURS)
+            append_weather(definitions)
         maintenance = maintain(definitions)
         execute_job(definitions, "check_tables")
         balanced = report(definitions, maintenance)
@@ -75,7 +77,7 @@ def run_pipeline(definitions: Any) -> int:
 
 
 def waves(pending: list[InputFile], *, generated: bool) -> list[list[InputFile]]:
-    """Split the generated month into two deliveries, so late records meet finished days."""
+    """Split the generated files into two deliveries, so late records meet finished days."""
     if not generated or not pending:
         return [pending] if pending else []
     arrivals = sorted({file.arrival_day for file in pending})
@@ -136,6 +138,28 @@ def first_cause(result: dg.ExecuteInProcessResult) -> str:
                 error = error.cause
             return str(error.message).strip().partition(f"{error.cls_name}: ")[2] or error.message
     return f"job {result.job_def.name} failed; see its run in the UI"
+
+
+def append_weather(definitions: Any) -> None:
+    """Append the hours of weather, and report their commits as the commit sensor does."""
+    append_hours(definitions.WEATHER.uri, HOURS - _REPORTED_HOURS)
+    cursor = report_commits(definitions, None)
+    append_hours(definitions.WEATHER.uri, _REPORTED_HOURS)
+    report_commits(definitions, cursor)
+
+
+def report_commits(definitions: Any, cursor: str | None) -> str | None:
+    """One tick of the commit sensor; returns its cursor."""
+    sensor = definitions.defs.resolve_sensor_def("delta_commit_sensor")
+    with dg.DagsterInstance.get() as instance:
+        context = dg.build_sensor_context(
+            instance, cursor, definitions=definitions.defs, sensor_name=sensor.name
+        )
+        with context:
+            tick = sensor.evaluate_tick(context)
+        for event in tick.asset_events:
+            instance.report_runless_asset_event(event)
+    return str(tick.cursor)
 
 
 def maintain(definitions: Any) -> list[str]:
@@ -205,8 +229,9 @@ def show_next_steps(definitions: Any) -> None:
         "Next: make dev, and open",
         f"  {_UI}/assets/weather: its versions, and the checks that say what it needs",
         f"  {_UI}/locations/delta_ops/jobs/delta_maintenance: Launchpad, Launch Run do it",
-        f"  {_UI}/automation: turn on arrivals and late_records, then put a file of flights",
-        "  into the input folder",
+        f"  {_UI}/automation: turn on arrivals and late_records, then "
+        + ("run make demo-file" if definitions.GENERATED else "put a file of flights"),
+        "  to add a day of flights" if definitions.GENERATED else "  into the input folder",
     ]
     for line in lines:
         console.print(line, highlight=False)

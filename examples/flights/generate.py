@@ -1,4 +1,4 @@
-"""Generate: a month of made-up flights in daily files, with the faults of real feeds.
+"""Generate: 31 days of made-up flights in daily files, with the faults of real feeds.
 
 The same arguments give the same bytes. `flights-<day>.jsonl` (`.csv` for one day in seven) holds
 the flights of its day and, as in real feeds,
@@ -11,6 +11,8 @@ A file's modification time is its time of arrival: 06:00 UTC of the next day. An
 unchanged, so a month can be generated again, or extended, and no file becomes a new generation.
 
 The airports are real; flights, delays and the weights of airports are not.
+
+`python -m examples.flights.generate` adds the next day's file to the demo's input.
 """
 
 from __future__ import annotations
@@ -28,7 +30,10 @@ from typing import NamedTuple
 
 from examples.flights.sources import FIELDS, airports_path
 
-FIRST_DAY = date(2026, 1, 1)
+_DAYS = 31
+_SEED = 20260101
+_FLIGHTS_PER_DAY = 400
+_FIRST_DAY_FILE = ".first-day"
 _ARRIVAL = time(6, tzinfo=UTC)
 _LATE_BY_DAYS = 3
 _REPEATS = 3
@@ -64,41 +69,86 @@ class _Form(NamedTuple):
 
 def generate_month(
     folder: Path,
+    first_day: date,
     *,
-    seed: int = 20260101,
-    first_day: date = FIRST_DAY,
-    days: int = 31,
-    flights_per_day: int = 400,
+    seed: int = _SEED,
+    days: int = _DAYS,
+    flights_per_day: int = _FLIGHTS_PER_DAY,
 ) -> None:
     """Write the daily files that `folder` does not have yet.
 
     Args:
         folder: Created if it does not exist.
-        seed: Another seed gives other flights.
         first_day: The day of the first file.
+        seed: Another seed gives other flights.
         days: Number of files; the first files are the same for every number.
         flights_per_day: A file's flights of its own day; a fifth less on Saturdays.
     """
     folder.mkdir(parents=True, exist_ok=True)
-    airports = _load_airports()
-    yesterday: Sequence[_Flight] = ()
+    record = folder / _FIRST_DAY_FILE
+    if not record.exists():  # a later run continues the same files, whatever the date
+        record.write_text(f"{first_day.isoformat()}\n")
     for index in range(days):
         day = first_day + timedelta(days=index)
-        rng = Random(f"{seed} {day.isoformat()}")
-        form = _CSV if index % 7 == 4 else _JSON_LINES
-        count = flights_per_day * 4 // 5 if day.weekday() == 5 else flights_per_day
-        flights = _flights_of(day, count, airports, rng)
-        late = _late_flights(day, min(_LATE_BY_DAYS, index), airports, rng)
-        repeats = [*_pick(flights, _REPEATS, rng), *_pick(yesterday, _REPEATS_OF_YESTERDAY, rng)]
-        lines = [form.encode(flight) for flight in (*flights, *late)]
-        _scatter([form.encode(flight) for flight in repeats], lines, rng)
-        _scatter(_spoilt_lines(form, _pick(flights, _SPOILT, rng), turn=index), lines, rng)
-        name = f"flights-{day.isoformat()}.{form.suffix}"
         arrival = datetime.combine(day + timedelta(days=1), _ARRIVAL)
-        _write_if_absent(folder / name, [*form.head, *lines], arrival)
-        yesterday = flights
+        path = folder / _file_name(day, index)
+        if not path.exists():
+            _write(path, _lines(day, index, seed, flights_per_day), arrival)
 
 
+def first_day_of(folder: Path, today: date) -> date:
+    """The first day of the generated files; without files, 31 days end two days before `today`."""
+    record = folder / _FIRST_DAY_FILE
+    if record.exists():
+        return date.fromisoformat(record.read_text().strip())
+    days = [path.name[8:18] for path in folder.glob("flights-*")]
+    return date.fromisoformat(min(days)) if days else today - timedelta(days=_DAYS + 1)
+
+
+def add_next_file(folder: Path, first_day: date, now: datetime) -> Path | None:
+    """Write the file of the first day that has none; it arrives `now`.
+
+    Returns:
+        None if each day until `now` has its file.
+    """
+    for index in range((now.date() - first_day).days + 1):
+        day = first_day + timedelta(days=index)
+        path = folder / _file_name(day, index)
+        if not path.exists():
+            _write(path, _lines(day, index, _SEED, _FLIGHTS_PER_DAY), now)
+            return path
+    return None
+
+
+def _file_name(day: date, index: int) -> str:
+    return f"flights-{day.isoformat()}.{_form_of(index).suffix}"
+
+
+def _form_of(index: int) -> _Form:
+    return _CSV if index % 7 == 4 else _JSON_LINES
+
+
+def _lines(day: date, index: int, seed: int, flights_per_day: int) -> list[str]:
+    """The lines of a day's file, which is the file number `index` from 0."""
+    airports, form = _load_airports(), _form_of(index)
+
+    def flights_of(day: date, rng: Random) -> list[_Flight]:
+        count = flights_per_day * 4 // 5 if day.weekday() == 5 else flights_per_day
+        return _flights_of(day, count, airports, rng)
+
+    rng = Random(f"{seed} {day.isoformat()}")
+    flights = flights_of(day, rng)
+    yesterday = day - timedelta(days=1)
+    earlier = flights_of(yesterday, Random(f"{seed} {yesterday.isoformat()}")) if index else []
+    late = _late_flights(day, min(_LATE_BY_DAYS, index), airports, rng)
+    repeats = [*_pick(flights, _REPEATS, rng), *_pick(earlier, _REPEATS_OF_YESTERDAY, rng)]
+    lines = [form.encode(flight) for flight in (*flights, *late)]
+    _scatter([form.encode(flight) for flight in repeats], lines, rng)
+    _scatter(_spoilt_lines(form, _pick(flights, _SPOILT, rng), turn=index), lines, rng)
+    return [*form.head, *lines]
+
+
+@cache
 def _load_airports() -> list[_Airport]:
     with airports_path(None).open(encoding="utf-8", newline="") as file:
         return [
@@ -180,9 +230,7 @@ def _spoilt_lines(form: _Form, flights: list[_Flight], *, turn: int) -> list[str
     ]
 
 
-def _write_if_absent(path: Path, lines: list[str], arrival: datetime) -> None:
-    if path.exists():
-        return
+def _write(path: Path, lines: list[str], arrival: datetime) -> None:
     partial = path.with_name(f".{path.name}.partial")
     partial.write_bytes("".join(f"{line}\n" for line in lines).encode())
     os.utime(partial, (arrival.timestamp(), arrival.timestamp()))
@@ -223,3 +271,10 @@ _SPOIL_CSV: tuple[Callable[[_Flight], str], ...] = (
 )
 _JSON_LINES = _Form("jsonl", (), _json_line, _SPOIL_JSON)
 _CSV = _Form("csv", (",".join(FIELDS),), _csv_line, _SPOIL_CSV)
+
+if __name__ == "__main__":
+    from examples.flights.settings import GENERATED_INPUT
+
+    now = datetime.now(UTC)
+    added = add_next_file(GENERATED_INPUT, first_day_of(GENERATED_INPUT, now.date()), now)
+    print(f"New file: {added}" if added else "Each day until today has its file. Try tomorrow.")

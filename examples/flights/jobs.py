@@ -201,23 +201,25 @@ def _late_days(
     late = {day for day in changed.values if days.has_partition_key(day.isoformat())}
     # A day may have lost all its rows: then only its follower still has the day.
     wanted = None if after_version is None else late
-    for version, read in _read_days(instance, follower, wanted).items():
+    created_ms = log.snapshot().metadata.created_time or 0
+    for version, read in _read_days(instance, follower, wanted, created_ms / 1000).items():
         again = read & set(changed_values(log, follower.column, version).values)
         late = late - read | again
     return late, changed.version
 
 
 def _read_days(
-    instance: dg.DagsterInstance, follower: Follower, wanted: set[date] | None
+    instance: dg.DagsterInstance, follower: Follower, wanted: set[date] | None, created: float
 ) -> Mapping[int, set[date]]:
     """The days, by the upstream version of their last read.
 
     Args:
         wanted: None for all days that were read.
+        created: When the upstream table was created; earlier reads were of another table.
     """
     name = f"delta/read/{follower.upstream.to_user_string()}"
     keys = None if wanted is None else sorted(day.isoformat() for day in wanted)
-    chosen = dg.AssetRecordsFilter(follower.asset, asset_partitions=keys)
+    chosen = dg.AssetRecordsFilter(follower.asset, asset_partitions=keys, after_timestamp=created)
     seen = set[str | None]()
     read = defaultdict[int, set[date]](set)
     cursor, has_more = None, keys != []

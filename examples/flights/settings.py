@@ -1,8 +1,8 @@
 """Input and output locations of the pipeline, from the environment.
 
-FLIGHTS     a file of flight records, or a folder of daily files; if unset, a generated month
+FLIGHTS     a file of flight records, or a folder of daily files; if unset, generated files
 FIRST_DAY   of the pipeline, as 2001-01-01: its partitions begin there, and records of earlier
-            flights are out of range; if unset, the first day of the generated month, and for a
+            flights are out of range; if unset, the first day of the generated files, and for a
             given input 1987-10-01, when such records began
 LAKE        the folder of the tables, or its address in an object store, such as s3://bucket/lake,
             with credentials from the environment; if unset, a folder under `.lake/` for each input
@@ -11,7 +11,7 @@ LAKE        the folder of the tables, or its address in an object store, such as
 import hashlib
 import os
 from collections.abc import Mapping
-from datetime import date
+from datetime import UTC, date, datetime
 from pathlib import Path
 from typing import Literal
 
@@ -19,7 +19,7 @@ import dagster as dg
 from pyspark.sql import DataFrame, SparkSession
 
 from delta_ops.spark import packages
-from examples.flights.generate import FIRST_DAY, generate_month
+from examples.flights.generate import first_day_of, generate_month
 from examples.flights.sources import InputError, InputFile, airports_path, list_inputs
 
 _STORES: Mapping[str, Literal["s3", "gcs", "azure"]] = {
@@ -33,19 +33,20 @@ _STORES: Mapping[str, Literal["s3", "gcs", "azure"]] = {
 }
 _EARLIEST_DAY = date(1987, 10, 1)
 PROJECT = Path(__file__).resolve().parents[2]
+GENERATED_INPUT = PROJECT / ".lake" / "generated-input"
 
 
 class FlightsInput(dg.ConfigurableResource[None]):
     """The input files and the airports."""
 
     path: str
-    """A file or folder; the generated month's folder is created on first use."""
+    """A file or folder; the folder of generated files is created on first use."""
     generated: bool
 
     def files(self) -> list[InputFile]:
         """The current files."""
         if self.generated:
-            generate_month(Path(self.path))
+            generate_month(Path(self.path), generated_first_day())
         return list_inputs(Path(self.path))
 
     def airports(self, spark: SparkSession) -> DataFrame:
@@ -59,7 +60,7 @@ def flights_path() -> tuple[Path, bool]:
     value = os.environ.get("FLIGHTS", "")
     if value:
         return Path(value).expanduser().resolve(), False
-    return PROJECT / ".lake" / "generated-input", True
+    return GENERATED_INPUT, True
 
 
 def first_day() -> date:
@@ -70,11 +71,16 @@ def first_day() -> date:
     """
     value = os.environ.get("FIRST_DAY", "")
     if not value:
-        return FIRST_DAY if flights_path()[1] else _EARLIEST_DAY
+        return generated_first_day() if flights_path()[1] else _EARLIEST_DAY
     try:
         return date.fromisoformat(value)
     except ValueError as error:
         raise InputError("FIRST_DAY", f"is {value!r}", "give a date such as 2001-01-01") from error
+
+
+def generated_first_day() -> date:
+    """The day of the first generated file."""
+    return first_day_of(GENERATED_INPUT, datetime.now(UTC).date())
 
 
 def lake_address() -> str:

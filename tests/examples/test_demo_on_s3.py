@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from datetime import date
 from pathlib import Path
 
 import pytest
@@ -41,7 +42,7 @@ def lake(
 def test_every_record_is_accounted_for(
     tmp_path: Path, lake: str, s3_server: S3Server, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    generate_month(tmp_path / "in", days=4, flights_per_day=20)
+    generate_month(tmp_path / "in", date(2026, 1, 1), days=4, flights_per_day=20)
     loaded = load_definitions(monkeypatch, tmp_path / "in", lake)
     assert lake == loaded.LAKE
     assert demo.run_pipeline(loaded) > 0

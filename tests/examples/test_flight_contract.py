@@ -143,7 +143,7 @@ def test_a_file_that_cannot_be_counted_is_an_error(
 
 
 def test_the_files_of_a_folder_are_those_that_the_pipeline_lists(tmp_path: Path) -> None:
-    generate_month(tmp_path, days=5, flights_per_day=5)
+    generate_month(tmp_path, date(2026, 1, 1), days=5, flights_per_day=5)
     (tmp_path / "older").mkdir()
     for name in (".hidden.jsonl", "_SUCCESS", "airports.csv"):
         (tmp_path / name).write_text(GOOD_JSON)

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from examples.flights.contract import Record, read_records, read_sources
-from examples.flights.generate import generate_month
+from examples.flights.generate import add_next_file, first_day_of, generate_month
 from examples.flights.sources import airports_path, list_inputs
 
 REFERENCE = Path(__file__).parents[3] / "shared" / "data" / "flights" / "airports.csv"
@@ -22,7 +22,7 @@ DAYS = 31
 @pytest.fixture(scope="module")
 def month(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("month")
-    generate_month(folder)
+    generate_month(folder, FIRST_DAY)
     return folder
 
 
@@ -34,21 +34,22 @@ def judged(month: Path) -> dict[str, list[Record]]:
 
 def contents(folder: Path) -> dict[str, tuple[bytes, int]]:
     return {
-        path.name: (path.read_bytes(), path.stat().st_mtime_ns) for path in sorted(folder.iterdir())
+        path.name: (path.read_bytes(), path.stat().st_mtime_ns)
+        for path in sorted(folder.glob("flights-*"))
     }
 
 
 def test_the_same_seed_gives_the_same_bytes_on_every_machine(month: Path) -> None:
     digest = hashlib.sha256()
-    for path in sorted(month.iterdir()):
+    for path in sorted(month.glob("flights-*")):
         digest.update(path.read_bytes())
     # Changes only with the generator.
     assert digest.hexdigest() == "959946116f970fc1d24d0a3c7a84869ca71d3126eb62dd52808ebddebbfb5578"
 
 
 def test_another_seed_gives_other_flights(tmp_path: Path) -> None:
-    generate_month(tmp_path / "one", days=1, flights_per_day=5)
-    generate_month(tmp_path / "other", days=1, flights_per_day=5, seed=7)
+    generate_month(tmp_path / "one", FIRST_DAY, days=1, flights_per_day=5)
+    generate_month(tmp_path / "other", FIRST_DAY, days=1, flights_per_day=5, seed=7)
     assert contents(tmp_path / "one") != contents(tmp_path / "other")
 
 
@@ -68,27 +69,53 @@ def test_some_days_come_as_csv_and_most_as_json_lines(month: Path) -> None:
 
 
 def test_generating_again_changes_neither_bytes_nor_times(tmp_path: Path) -> None:
-    generate_month(tmp_path, days=6, flights_per_day=20)
+    generate_month(tmp_path, FIRST_DAY, days=6, flights_per_day=20)
     corrected = tmp_path / "flights-2026-01-02.jsonl"
     corrected.write_text("{}\n")
     before = contents(tmp_path)
-    generate_month(tmp_path, days=6, flights_per_day=20)
+    generate_month(tmp_path, FIRST_DAY, days=6, flights_per_day=20)
     assert contents(tmp_path) == before
 
 
 def test_a_file_that_was_deleted_comes_back_as_it_was(tmp_path: Path) -> None:
-    generate_month(tmp_path, days=6, flights_per_day=20)
+    generate_month(tmp_path, FIRST_DAY, days=6, flights_per_day=20)
     before = contents(tmp_path)
     (tmp_path / "flights-2026-01-05.csv").unlink()
-    generate_month(tmp_path, days=6, flights_per_day=20)
+    generate_month(tmp_path, FIRST_DAY, days=6, flights_per_day=20)
     assert contents(tmp_path) == before
 
 
 def test_a_longer_month_begins_like_a_shorter_one(tmp_path: Path) -> None:
-    generate_month(tmp_path / "short", days=3, flights_per_day=20)
-    generate_month(tmp_path / "long", days=6, flights_per_day=20)
+    generate_month(tmp_path / "short", FIRST_DAY, days=3, flights_per_day=20)
+    generate_month(tmp_path / "long", FIRST_DAY, days=6, flights_per_day=20)
     short, long = contents(tmp_path / "short"), contents(tmp_path / "long")
     assert short.items() < long.items()
+
+
+def test_the_files_are_of_the_last_31_days_and_stay_so(tmp_path: Path) -> None:
+    today = date(2026, 3, 1)
+    first_day = first_day_of(tmp_path, today)
+    assert first_day == date(2026, 1, 28)
+    generate_month(tmp_path, first_day, flights_per_day=5)
+    assert max(file.arrival_day for file in list_inputs(tmp_path)) == date(2026, 2, 28)
+    (tmp_path / f"flights-{first_day}.jsonl").unlink()
+    assert first_day_of(tmp_path, date(2026, 4, 1)) == first_day
+
+
+def test_the_next_file_is_the_next_day_and_arrives_now(tmp_path: Path) -> None:
+    generate_month(tmp_path / "in", FIRST_DAY, days=3)
+    generate_month(tmp_path / "more", FIRST_DAY, days=5)
+    now = datetime(2026, 1, 5, 12, tzinfo=UTC)
+    before = contents(tmp_path / "in")
+    added = add_next_file(tmp_path / "in", FIRST_DAY, now)
+    assert added == tmp_path / "in" / "flights-2026-01-04.jsonl"
+    assert added.stat().st_mtime == now.timestamp()
+    assert added.read_bytes() == (tmp_path / "more" / added.name).read_bytes()
+    add_next_file(tmp_path / "in", FIRST_DAY, now)
+    assert add_next_file(tmp_path / "in", FIRST_DAY, now) is None
+    after = contents(tmp_path / "in")
+    assert before.items() < after.items()
+    assert sorted(after)[-1] == "flights-2026-01-05.csv"
 
 
 def test_every_kind_of_bad_record_occurs(judged: dict[str, list[Record]]) -> None:

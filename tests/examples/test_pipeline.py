@@ -77,7 +77,7 @@ def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, spark: SparkSession) -
 
 @pytest.fixture
 def month(tmp_path: Path) -> Path:
-    generate_month(tmp_path / "in", days=6, flights_per_day=40)
+    generate_month(tmp_path / "in", date(2026, 1, 1), days=6, flights_per_day=40)
     return tmp_path / "in"
 
 

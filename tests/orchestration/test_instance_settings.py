@@ -11,7 +11,7 @@ from dagster._core.instance.config import dagster_instance_config
 from dagster._core.scheduler.instigation import TickStatus
 
 PROJECT = Path(__file__).resolve().parents[2]
-SETTINGS = (PROJECT / "dagster.yaml").read_text()
+SETTINGS = (PROJECT / "examples" / "dagster.yaml").read_text()
 PRODUCTION = (PROJECT / "docs" / "production.md").read_text()
 (PRODUCTION_SETTINGS,) = re.findall(r"^```yaml\n(.*?)^```", PRODUCTION, re.MULTILINE | re.DOTALL)
 
