@@ -46,7 +46,7 @@ class Undoing:
     """None: the clustering columns stay."""
     metrics: dict[str, int] = field(default_factory=dict)
     depends_on_all_rows: bool = False
-    """Whether the commit must fail after a commit that it was not planned on."""
+    """Whether any other commit since the plan makes this commit fail."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

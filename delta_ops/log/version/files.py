@@ -66,7 +66,7 @@ class Version(Protocol):
 
     @property
     def base(self) -> Version | None:
-        """The version below the tail, where there is no checkpoint."""
+        """The version before the tail; None if the tail starts from a checkpoint."""
 
     @property
     def definition(self) -> TableDefinition:

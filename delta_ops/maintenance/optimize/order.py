@@ -74,7 +74,7 @@ def clustering_order(snapshot: Snapshot) -> CurveOrder | None:
 
 
 def validate_axis(path: ColumnPath, snapshot: Snapshot) -> None:
-    """Reject a column that rows cannot be laid out by, or need not be.
+    """Reject a column that cannot order rows, or that no read would benefit from.
 
     Raises:
         InvalidRequestError: It is a partition column, or has no order or no statistics.

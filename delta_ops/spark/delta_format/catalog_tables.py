@@ -32,7 +32,7 @@ def find_location(spark: SparkSession, name: str) -> str | None:
     provider, location = details.get("Provider"), details.get("Location")
     if (provider or "").lower() != "delta" or not location:
         raise InvalidRequestError(
-            f"{name} is no Delta table: to the session's catalog it is "
+            f"{name} is not a Delta table: in the session's catalog it is "
             f"{f'a table of {provider}' if provider else 'a view'}; open the table by its path, "
             "DeltaTable.forPath(spark, path)"
         )
