@@ -102,10 +102,8 @@ PATTERNS = (
 )
 _PATTERN = re.compile("|".join(f"({each.regex})" for each in PATTERNS), re.MULTILINE)
 
-REVIEWED = (
-    "Of these,",  # a count of nouns in the sentence before
-)
-"""Parts of texts that match a pattern, and that a reviewer found plain."""
+REVIEWED: tuple[str, ...] = ()
+"""Parts of texts that match a pattern and are plain all the same; each was read by a reviewer."""
 
 
 class Text(NamedTuple):

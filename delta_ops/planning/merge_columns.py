@@ -137,7 +137,7 @@ def split_condition(predicate: Expression, columns: MergeColumns, now_ms: int) -
         if keys := [key for key in found if key is not None]:
             return SplitCondition(keys, join_conjuncts(others), operator == "<=>")
     raise InvalidRequestError(
-        f"The predicate {predicate.text!r} of a mergehas no equality between a target column and "
+        f"The predicate {predicate.text!r} of a merge has no equality between a target column and "
         f"a source column, as in {columns.target_alias}.id = {columns.source_alias}.id, combined "
         "with other conditions by AND; add one"
     )

@@ -238,7 +238,7 @@ class _Run:
         if left:
             self._context.log.warning(
                 f"{self._tables.settings.budget_s} seconds are over; {len(left)} of "
-                f"{len(self._todo)}  tables remain for the next run, from {left[0].name} on"
+                f"{len(self._todo)} tables remain for the next run, from {left[0].name} on"
             )
         raise_failures(runs)
 

@@ -149,5 +149,5 @@ def _sentence(result: MaintenanceResult) -> str:
         return "nothing was due"
     if result.left:
         left = plain_text("; ".join(result.left))
-        done = "; ".join(filter(None, [done, f"needs a person:  {left}"]))
+        done = "; ".join(filter(None, [done, f"needs a person: {left}"]))
     return f"{'dry run: ' if result.dry_run else ''}{done or 'nothing was left to do'}"
