@@ -159,7 +159,7 @@ def open_removes(root: Path, number: int) -> Callable[[DeltaLog], object]:
         pytest.param(append_to_partitions, 100, id="a row is appended to one of many partitions"),
         pytest.param(read_partitions, 100, id="all partitions are read"),
         pytest.param(open_commits, 150, id="commits without a checkpoint are opened"),
-        pytest.param(read_history, 150, id="commits are told as history"),
+        pytest.param(read_history, 150, id="commits are shown as history"),
         pytest.param(append_to_commits, 150, id="a row is appended behind commits"),
         pytest.param(write_columns, 400, id="columns are written"),
         pytest.param(append_columns, 400, id="columns are appended"),

@@ -169,7 +169,7 @@ def test_data_that_do_not_fit_are_refused(tmp_path: Path, data: Any, problem: st
     "names",
     [
         pytest.param(("id", "id"), id="alike"),
-        pytest.param(("id", "ID"), id="but for case"),
+        pytest.param(("id", "ID"), id="with another case"),
     ],
 )
 @pytest.mark.parametrize("is_nested", [False, True], ids=["columns", "fields"])

@@ -141,7 +141,7 @@ def merge(table: Path, updates: dict[str, str]) -> da.Merge:
         pytest.param(
             lambda t: ddl.add_columns(t, [new(data_type=nested(2000))]),
             "nested too deeply",
-            id="a type of which Python cannot follow the text",
+            id="a type whose text Python cannot parse",
         ),
         pytest.param(
             lambda t: ddl.add_columns(t, [new(comment=5)]),

@@ -199,7 +199,7 @@ CHOSEN = {"delta.parquet.compression.codec": "zstd"}
     [
         pytest.param(1, {}, "snappy", id="a row is not worth what zstd takes to begin"),
         pytest.param(127, {}, "snappy", id="nor are columns of less than a kilobyte"),
-        pytest.param(128, {}, "zstd", id="larger ones are"),
+        pytest.param(128, {}, "zstd", id="larger files are"),
         pytest.param(1, CHOSEN, "zstd", id="the table's property decides"),
     ],
 )

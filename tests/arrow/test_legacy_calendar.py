@@ -169,7 +169,7 @@ def test_timestamps_of_int96_have_a_mark_of_their_own(
             TIMESTAMP,
             id="a timestamp of another zone",
         ),
-        pytest.param(SPARK_2, times(-30_000), TIMESTAMP, id="a timestamp of a zone not told"),
+        pytest.param(SPARK_2, times(-30_000), TIMESTAMP, id="a timestamp of an unknown zone"),
     ],
 )
 def test_ambiguous_old_dates_are_refused_only_where_they_are_read(

@@ -108,7 +108,7 @@ with open("/proc/self/status") as status:
 
 
 @pytest.mark.long
-@pytest.mark.skipif(not Path("/proc/self/status").exists(), reason="only Linux tells the peak")
+@pytest.mark.skipif(not Path("/proc/self/status").exists(), reason="only Linux reports the peak")
 def test_memory_does_not_grow_with_row_groups(tmp_path: Path) -> None:
     peaks = []
     for num_rows in (80_000, 320_000):

@@ -107,7 +107,7 @@ def others(value: Any) -> bytes:
             others({"email": "user@example.com"}),
             event("login", 1_729_794_114_000_000),
             {"event_type": "login", "event_ts": AT_VALUE, "email": "user@example.com"},
-            id="an object of which one field has none",
+            id="an object with one field without a name",
         ),
         pytest.param(
             others({"error_msg": "malformed"}),
@@ -351,7 +351,7 @@ INT = encode(1, field_names(NO_NAMES))
             pa.list_(group(pa.int64())),
             row([{"value": INT[:-1], "typed_value": None}]),
             r"v\.element: a value ends after",
-            id="an element cut short, whose bytes would be those of the next",
+            id="an element cut short, so that it would use bytes of the next element",
         ),
     ],
 )

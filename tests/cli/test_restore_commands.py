@@ -75,7 +75,7 @@ def test_restore_of_missing_files_fails_unless_allowed(tmp_path: Path) -> None:
     printed = run(*ignoring, "--dry-run").stdout
     assert f"restore version 1 without 1 file that is gone, such as {path}: 1 file" in printed
     assert output(*ignoring)["missing"] == [path]
-    assert f"but for 1 file that is gone, such as {path}; nothing" in run(*ignoring).stdout
+    assert f"except for 1 file that is gone, such as {path}; nothing" in run(*ignoring).stdout
 
 
 def test_restore_takes_one_of_version_and_timestamp(tmp_path: Path) -> None:

@@ -55,7 +55,7 @@ def test_a_table_is_found_with_its_columns_as_they_are_now(tmp_path: Path) -> No
         pytest.param(ALL, ["a", "b/c", "b/d/e"], id="all"),
         pytest.param(PathFilter(include=("b/*",)), ["b/c", "b/d/e"], id="below a folder"),
         pytest.param(PathFilter(include=("a", "*/c")), ["a", "b/c"], id="by several patterns"),
-        pytest.param(PathFilter(exclude=("b/d/*",)), ["a", "b/c"], id="but for a folder"),
+        pytest.param(PathFilter(exclude=("b/d/*",)), ["a", "b/c"], id="except a folder"),
         pytest.param(PathFilter(include=("B/*",)), [], id="by names with their case"),
     ],
 )

@@ -56,7 +56,7 @@ def _untrue_result(case: Case, name: str, result: object) -> Iterator[str]:
     if version is not None and version not in own:
         yield f"{name} says that version {version} is its own"
     if len(own) > (version is not None) and not operation.is_many:
-        yield f"{name} committed versions {own}, and tells of {version}"
+        yield f"{name} committed versions {own}, and reports {version}"
     yield from _untrue_figures(case, name, result)
 
 

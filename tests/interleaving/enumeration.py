@@ -35,7 +35,7 @@ class Counts:
 
     def __str__(self) -> str:
         others = "; the others come to the same" if self.run < self.orders else ""
-        return f"{self.orders:,}, of which {self.run:,} were run{others}"
+        return f"{self.orders:,}; {self.run:,} were run{others}"
 
     def __add__(self, other: Counts) -> Counts:
         return Counts(self.orders + other.orders, self.run + other.run)

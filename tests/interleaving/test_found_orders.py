@@ -22,7 +22,7 @@ from tests.interleaving.search import replay
         ),
         pytest.param(
             "checkpoint[0:8] drop-create[0:] checkpoint[8:]; lost checkpoint:9",
-            id="the hint of a checkpoint, of which the store gave no answer",
+            id="the hint of a checkpoint, without an answer of the store",
         ),
         pytest.param(
             "restore-other[0:1] clean-up[0:1] restore-other[1:4] clean-up[1:2] drop-create[0:1] "

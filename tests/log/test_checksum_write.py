@@ -112,7 +112,7 @@ NEW = add("new", size=5, modification_time=FUTURE)
         pytest.param([add("gone", size=30)], id="a removed file's add again"),
         pytest.param([remove("old")], id="a remove without a size"),
         pytest.param([remove("old", size=9)], id="a remove with another size"),
-        pytest.param([remove("tail", size=40), NEW], id="a recent file for a new one"),
+        pytest.param([remove("tail", size=40), NEW], id="a recent file for a new file"),
         pytest.param([remove("gone", size=30)], id="a remove of what was removed before"),
         pytest.param([remove("never", size=1)], id="a remove of what was never there"),
         pytest.param([remove("a b", size=20)], id="a remove, encoded otherwise"),
@@ -155,7 +155,7 @@ def test_a_small_table_without_a_checksum_gets_one(table: Table) -> None:
         pytest.param([add("gone", size=30)], True, id="a removed file's add again"),
         pytest.param([], True, id="nothing"),
         pytest.param([add("old", size=10)], False, id="a file that may be in the checkpoint"),
-        pytest.param([remove("old"), NEW], True, id="a remove, for which it was read before"),
+        pytest.param([remove("old"), NEW], True, id="a remove, which needed an earlier read"),
         pytest.param([remove("never"), NEW], True, id="a remove of nothing"),
     ],
 )

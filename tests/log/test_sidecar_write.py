@@ -180,9 +180,9 @@ def test_small_sidecars_are_folded_so_that_they_stay_few(tmp_path: Path) -> None
 @pytest.mark.parametrize(
     ("sizes", "num_new", "stay"),
     [
-        pytest.param([10, 10], 3, [10, 10], id="full ones stay"),
+        pytest.param([10, 10], 3, [10, 10], id="full sidecars stay"),
         pytest.param([4, 2, 1], 1, [], id="one after the other is not larger than what is new"),
-        pytest.param([4, 3], 2, [3, 4], id="larger ones stay"),
+        pytest.param([4, 3], 2, [3, 4], id="larger sidecars stay"),
         pytest.param([5], 9, [5], id="half full is full"),
         pytest.param([1, 1], 0, [1, 1], id="nothing is written where nothing is new"),
     ],

@@ -83,7 +83,7 @@ class MaintainedTable:
         """Wrap a step that may commit; `becomes` records the result."""
         self._began_ms = system_clock()
         yield
-        assert self._num_new() == 0, "a commit that nobody told of"
+        assert self._num_new() == 0, "an unreported commit"
         self._forget()
 
     def becomes(self, state: State) -> None:

@@ -156,7 +156,7 @@ COMMITS = [info(commit_name(version), days=50) for version in range(8)]
         pytest.param([info(checkpoint_name(5), size=0)], True, id="an empty file"),
         pytest.param([info(part(2), days=0.9)], False, id="a young part may be one of several"),
         pytest.param(
-            [info(part(1)), info(part(2), days=0.9)], False, id="somebody has written the last one"
+            [info(part(1)), info(part(2), days=0.9)], False, id="somebody has written the last part"
         ),
         pytest.param([info(part(n)) for n in (1, 2, 3)], False, id="all parts"),
         pytest.param(

@@ -90,7 +90,7 @@ def test_everything_below_the_boundary_goes_and_the_boundary_and_its_commit_stay
         pytest.param(
             [*commits(50, 20, 40, 10), checkpoint(2)],
             None,
-            id="a commit is not older than the one before it, whatever its file says",
+            id="a commit is not older than its predecessor, whatever its file says",
         ),
         pytest.param(
             [checkpoint(5, days_old=20), *[file(commit_name(6), 10)], checkpoint(2, days_old=31)],

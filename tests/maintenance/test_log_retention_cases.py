@@ -91,9 +91,7 @@ def days(groups: Mapping[float, int]) -> list[float]:
         pytest.param(
             Log([0, 31, 31], [0, 1, 2]), 61, 30, [1, 2], id="the checkpoint of version 0 goes"
         ),
-        pytest.param(
-            Log([0, 31, 31], [0, 1, 2]), 31, 30, range(3), id="the one that is needed does not"
-        ),
+        pytest.param(Log([0, 31, 31], [0, 1, 2]), 31, 30, range(3), id="a needed file does not"),
         pytest.param(
             Log(days({0: 16, 35: 10}), [10, 20]),
             35,
@@ -130,13 +128,13 @@ def days(groups: Mapping[float, int]) -> list[float]:
         ),
         pytest.param(Log(list(range(10)), range(2, 10)), 11, 6, range(5, 10), id="and a day later"),
         pytest.param(
-            Log([5, 0, 1, 2, 9], [3]), 39, 30, range(3, 5), id="times are raised to the one after"
+            Log([5, 0, 1, 2, 9], [3]), 39, 30, range(3, 5), id="times are raised to the next time"
         ),
         pytest.param(
             Log([5, 0, 1, 2, 9], [3]), 38, 30, range(5), id="since a clock was set back till then"
         ),
         pytest.param(
-            Log([5, 0, 1, 2], [3]), 99, 30, range(4), id="or still is: nothing tells when it was"
+            Log([5, 0, 1, 2], [3]), 99, 30, range(4), id="or still is: its time is unknown"
         ),
         pytest.param(
             Log([6, 0, 1, 2, 9], [3]), 36, 30, range(5), id="so that a copied log is not old"
@@ -179,7 +177,7 @@ def test_checkpoint_protection(
     [
         pytest.param(0, {2: 20.0}, None, id="young by its own time, however old its file"),
         pytest.param(0, {2: 0.5, 3: 20.0}, 2, id="old by its own time"),
-        pytest.param(0, {3: 0.5}, 2, id="one before an old one is old too"),
+        pytest.param(0, {3: 0.5}, 2, id="a file before an old file is old too"),
         pytest.param(3, {3: 20.0}, 2, id="before the feature the files' times count"),
         pytest.param(2, {2: 20.0, 3: 20.0}, None, id="from its first version on they do not"),
         pytest.param(0, {}, None, id="times that nobody read prove nothing"),

@@ -260,7 +260,7 @@ def gone(name: str, number: int, days: float, offset: int = 1) -> Action:
         pytest.param(
             [[file("x", 0), file("y", 0, 50)], [gone("x", 0, 8)]],
             {"y", 0},
-            id="a file of vectors of which one is needed",
+            id="a file of vectors with one needed vector",
         ),
         pytest.param([[file("x", 0)], [gone("x", 0, 8)]], set(), id="file and vector, long ago"),
         pytest.param(

@@ -73,7 +73,9 @@ def test_the_commit_records_the_requested_settings(tmp_path: Path) -> None:
     [
         pytest.param(lambda t: vacuum(t.log, clock=t.clock, dry_run=True), id="a dry run"),
         pytest.param(lambda t: vacuum(t.log, clock=lambda: NOW), id="a run without work"),
-        pytest.param(lambda t: vacuum(t.log, clock=t.clock, log_commits=False), id="told not to"),
+        pytest.param(
+            lambda t: vacuum(t.log, clock=t.clock, log_commits=False), id="when switched off"
+        ),
     ],
 )
 def test_nothing_is_committed_by(tmp_path: Path, run: Callable[[Table], object]) -> None:

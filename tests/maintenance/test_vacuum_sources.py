@@ -299,7 +299,7 @@ def overwrites(root: Path, /, number: int = 5) -> Table:
     ("options", "readable"),
     [
         pytest.param({}, {4}, id="none"),
-        pytest.param({"keep_last": 1}, {4}, id="the last one, which is live"),
+        pytest.param({"keep_last": 1}, {4}, id="the last file, which is live"),
         pytest.param({"keep_last": 3}, {2, 3, 4}, id="the last three"),
         pytest.param({"keep_last": 99}, {0, 1, 2, 3, 4}, id="more than there are"),
         pytest.param({"keep_versions": [1, 3]}, {1, 3, 4}, id="two of them"),
@@ -405,7 +405,7 @@ def test_ages_are_by_the_clock_of_the_store(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("path", "days", "goes"),
     [
-        pytest.param("ghi", 8, True, id="an old one"),
+        pytest.param("ghi", 8, True, id="an old file"),
         pytest.param("ghi", 6, False, id="one that a writer may have made"),
         pytest.param("abc/def/ghi", 8, True, id="several levels"),
         pytest.param("_hidden/ghi", 8, False, id="in a hidden one"),

@@ -85,7 +85,7 @@ def test_if_nothing_was_due_nothing_else_is_reported(
             {"operations": ["checkpoint"]},
             "checkpoints written 1",
             {"delta/operations": "checkpoint", "delta/checkpoints_written": 1},
-            id="what was asked for and was not due",
+            id="a requested operation that was not due",
         ),
         pytest.param(
             {"operations": ["vacuum", "clean_up_log"]},

@@ -214,7 +214,9 @@ def test_no_feature_is_listed_twice() -> None:
     ("requested", "reason"),
     [
         pytest.param(protocol(3, 7, None, []), "has no readerFeatures", id="no reader features"),
-        pytest.param(protocol(1, 7), "writer version 7 has no writerFeatures", id="no writer ones"),
+        pytest.param(
+            protocol(1, 7), "writer version 7 has no writerFeatures", id="no writer features"
+        ),
         pytest.param(protocol(3, 2, []), "needs writer version 7", id="a writer version too low"),
         pytest.param(
             protocol(1, 7, ["timestampNtz"], ["timestampNtz"]),
@@ -234,12 +236,12 @@ def test_no_feature_is_listed_twice() -> None:
         pytest.param(
             protocol(3, 7, [], ["deletionVectors"]),
             "must also be readerFeatures: deletionVectors",
-            id="readers are not told",
+            id="a feature is no reader feature",
         ),
         pytest.param(
             protocol(1, 7, None, ["columnMapping"]),
             "must also be readerFeatures: columnMapping",
-            id="readers are not told of column mapping",
+            id="column mapping is no reader feature",
         ),
     ],
 )

@@ -381,7 +381,7 @@ def test_a_file_without_a_matching_row_is_left_out(
             id="some nulls",
         ),
         pytest.param(col("d") > 3, stats(d=(1, 2)), id="a maximum hides NaN"),
-        pytest.param(col("d").isin([NAN]), stats(d=(1, 2)), id="NaN is asked for"),
+        pytest.param(col("d").isin([NAN]), stats(d=(1, 2)), id="NaN is requested"),
         pytest.param(
             (col("d") > 3) & (col("f") < 3), stats(d=(1, 2), f=(1, 2)), id="one NaN, not the other"
         ),

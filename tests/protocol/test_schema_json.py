@@ -188,7 +188,7 @@ def test_find_field(names: list[str], requested: str, found: str) -> None:
 @pytest.mark.parametrize(
     ("requested", "message"),
     [
-        pytest.param("Id", "could be any of id, ID", id="only case tells them apart"),
+        pytest.param("Id", "could be any of id, ID", id="names differ only in case"),
         pytest.param("nope", "no column nope; the columns are id, ID, day", id="an unknown name"),
     ],
 )

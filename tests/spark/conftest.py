@@ -29,6 +29,6 @@ def refuse(
     """Let a function of a module raise this error."""
 
     def refused(*_args: object, **_options: object) -> None:
-        raise error("the other way was asked for")
+        raise error("the other way was chosen")
 
     monkeypatch.setattr(module, name, refused)

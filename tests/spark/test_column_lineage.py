@@ -97,7 +97,7 @@ SQL: list[tuple[str, str, Lineage]] = [
      {"a": {"o.a", "p.c"}, "t": {"o.t", "p.j"}}),
     ("a union with itself", "SELECT a, b FROM o UNION ALL SELECT b, a FROM o",
      {"a": {"o.a", "o.b"}, "b": {"o.a", "o.b"}}),
-    ("a union of unions, of which one column is used twice",
+    ("a union of unions that uses one column twice",
      "SELECT a FROM (SELECT a FROM o UNION SELECT c FROM p) UNION ALL SELECT a FROM o",
      {"a": {"o.a", "p.c"}}),
     ("a union with other types", "SELECT a FROM o UNION ALL SELECT j FROM p",

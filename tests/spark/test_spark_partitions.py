@@ -174,7 +174,7 @@ def test_two_partition_columns_are_distinguished(tmp_path: Path, spark: SparkSes
 @pytest.mark.parametrize(
     "value",
     [
-        pytest.param("'__HIVE_DEFAULT_PARTITION__'", id="the name that stands for null"),
+        pytest.param("'__HIVE_DEFAULT_PARTITION__'", id="the name that means null"),
         pytest.param("concat('a', char(0))", id="a NUL character"),
         pytest.param("X'FF'", id="bytes that are no UTF-8"),
         pytest.param("cast(X'FF' as string)", id="a text that is no UTF-8"),

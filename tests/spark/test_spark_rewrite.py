@@ -121,7 +121,7 @@ def test_a_rewrite_finds_a_null_that_another_writer_let_in(
             "after",
             None,
             1,
-            id="all when it stands, whatever comes after",
+            id="all after success, whatever follows",
             marks=pytest.mark.full,
         ),
     ],

@@ -18,7 +18,7 @@ def way_of_writing(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPat
     from delta_ops.spark.write.commit_protocol import ProtocolUnavailableError, write_parquet
 
     def refuse(*_args: object) -> object:
-        raise ProtocolUnavailableError("the other way was asked for")
+        raise ProtocolUnavailableError("the other way was chosen")
 
     def require(*args: object) -> object:
         try:

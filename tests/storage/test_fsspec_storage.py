@@ -130,7 +130,7 @@ def registered() -> Iterator[None]:
     "scheme",
     [
         pytest.param("stale", id="by a file system that ignores how it is opened"),
-        pytest.param("obedient", id="by a file system that is not told to drop it"),
+        pytest.param("obedient", id="by a file system without a request to drop it"),
     ],
 )
 def test_a_listing_is_not_kept(scheme: str) -> None:

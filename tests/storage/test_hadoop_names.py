@@ -43,7 +43,7 @@ OAUTH = "org.apache.hadoop.fs.azurebfs.oauth2"
             {"fs.s3a.access.key": "all", "fs.s3a.bucket.bucket.access.key": "own"}
             | {"fs.s3a.bucket.other.access.key": "other"},
             {"key": "own"},
-            id="those of the bucket go first, and others are of other buckets",
+            id="settings of the bucket win, and others belong to other buckets",
         ),
         pytest.param(
             S3,

@@ -160,9 +160,9 @@ class Refusing:
 @pytest.mark.parametrize(
     ("in_bulk", "alone", "kept"),
     [
-        pytest.param({"t/b"}, {"t/b"}, ["b"], id="what the store refuses is told"),
-        pytest.param({"t/b"}, set(), [], id="what it refuses is asked for alone"),
-        pytest.param({"*"}, set(), [], id="a store without the request is asked one by one"),
+        pytest.param({"t/b"}, {"t/b"}, ["b"], id="a refused file is reported"),
+        pytest.param({"t/b"}, set(), [], id="a refused file is deleted by itself"),
+        pytest.param({"*"}, set(), [], id="a store without the request deletes one by one"),
     ],
 )
 def test_what_s3_does_not_delete_in_bulk_is_not_taken_for_deleted(

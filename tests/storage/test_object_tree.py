@@ -74,12 +74,14 @@ def of_log(files: int) -> list[str]:
 @pytest.mark.parametrize(
     ("names", "requests"),
     [
-        pytest.param(of_folders(10, 4), 1, id="what fits a page is asked for once"),
+        pytest.param(of_folders(10, 4), 1, id="names that fit a page need one request"),
         pytest.param([f"t/{n:03d}" for n in range(120)], 3, id="a flat folder page by page"),
         pytest.param(of_folders(40, 3), 1 + 1 + 3, id="small folders are listed together"),
         pytest.param(of_folders(400, 1), 1 + 10 + 11, id="so are very many"),
         pytest.param(
-            of_log(1) + of_folders(60, 40), 1 + 2 + 60, id="large ones are listed by themselves"
+            of_log(1) + of_folders(60, 40),
+            1 + 2 + 60,
+            id="large directories are listed by themselves",
         ),
         pytest.param(
             of_log(60) + of_folders(400, 1),

@@ -42,7 +42,7 @@ SECRET = "wJalrXUtnFEMI"
             "s3",
             {"AWS_REGION": "eu", "client_kwargs": {"verify": False}, "AWS_CA_BUNDLE": "/ca"},
             {"client_kwargs": {"region_name": "eu", "verify": False}},
-            id="what stands in client_kwargs wins",
+            id="an option in client_kwargs wins",
         ),
         pytest.param(
             "s3",

@@ -104,7 +104,9 @@ def test_an_address_that_is_none_is_left_to_the_client(address: str) -> None:
     ("scheme", "options", "address"),
     [
         pytest.param("gs", {}, GOOGLE, id="it looks for credentials"),
-        pytest.param("gcs", {"token": "cloud"}, GOOGLE, id="it asks for those of the machine"),
+        pytest.param(
+            "gcs", {"token": "cloud"}, GOOGLE, id="it uses the credentials of the machine"
+        ),
         pytest.param("gs", {"token": "anon"}, None, id="it needs none"),
         pytest.param("gs", {"token": "/key.json"}, None, id="it was given some"),
         pytest.param("gs", {"endpoint_url": "http://own"}, None, id="it goes to another store"),

@@ -23,7 +23,7 @@ ENOUGH_FOR_A_RUN_OF_DIGITS = 20_000
     [
         pytest.param("a", id="a file in the root"),
         pytest.param("_delta_log/00000000000000000000.json", id="a commit"),
-        pytest.param("p=US%2FEast/a b.parquet", id="escapes and spaces stand for themselves"),
+        pytest.param("p=US%2FEast/a b.parquet", id="escapes and spaces are literal"),
         pytest.param(".hidden/..a/b../...", id="dots within a name"),
         pytest.param("p=a\\b/c", id="a backslash in a name"),
         pytest.param("p=C:/c", id="a colon that makes no drive"),

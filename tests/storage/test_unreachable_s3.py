@@ -86,7 +86,7 @@ def no_settings_of_the_machine(monkeypatch: pytest.MonkeyPatch) -> None:
             True,
             {"config_kwargs": {"retries": {"total_max_attempts": 3}}},
             3,
-            id="as was asked for",
+            id="as configured",
         ),
     ],
 )

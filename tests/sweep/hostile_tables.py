@@ -631,7 +631,7 @@ HOSTILE: dict[str, Damage] = {
     "a compacted log that is no JSON": in_log_file(
         f"{3:020}.{4:020}.compacted.json", write_text("{")
     ),
-    "names that are nearly those of a log": add_odd_names,
+    "names that resemble names of a log": add_odd_names,
     "a log without files": empty_log,
     "a log that is a file": replace_log_by_file,
     "no table": shutil.rmtree,

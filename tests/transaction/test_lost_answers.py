@@ -52,7 +52,7 @@ def _clone_into(log: DeltaLog) -> Any:
 
 CHANGES: Mapping[str, Command] = {
     **{name: each for name, each in OPERATIONS.items() if name != "shallow clone"},
-    "delete of rows of a file of which another deletion takes rows": Command(
+    "delete of rows of a file that another deletion changes": Command(
         function=da.delete, run=_delete_beside_a_deletion, properties=_VECTORS, prepare=_one_file
     ),
     "V2 checkpoint": Command(function=create_checkpoint, run=create_checkpoint, properties=_V2),
@@ -74,7 +74,7 @@ CHANGES: Mapping[str, Command] = {
     ),
 }
 HALF_DONE = [
-    CHANGES["delete of rows of a file of which another deletion takes rows"],
+    CHANGES["delete of rows of a file that another deletion changes"],
     CHANGES["drop table"],
     CHANGES["manifest"],
 ]
