@@ -54,7 +54,7 @@ def test_a_child_forked_while_a_store_is_imported_opens_it(late: LateStore) -> N
 
 
 @needs_fork
-def test_who_forks_while_it_imports_does_not_wait_for_itself() -> None:
+def test_a_fork_during_an_import_does_not_wait_for_itself() -> None:
     with importing():
         assert call_in_child(lambda: open_storage("memory://t").uri) == "memory://t"
 

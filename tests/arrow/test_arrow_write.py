@@ -81,7 +81,7 @@ def test_an_overwrite_by_predicate_keeps_other_rows_of_the_same_file(tmp_path: P
     assert rows(da.to_table(DeltaLog(tmp_path))) == rows(expected)
 
 
-def test_a_row_for_which_the_predicate_is_null_survives_an_overwrite(tmp_path: Path) -> None:
+def test_a_row_with_a_null_predicate_survives_an_overwrite(tmp_path: Path) -> None:
     da.write(tmp_path, ROWS)
     da.write(tmp_path, ROWS.slice(0, 0), mode="overwrite", replace_where=col("p") != "zzz")
     assert rows_by_deltalake(tmp_path) == rows(ROWS.slice(2))
@@ -134,7 +134,7 @@ def test_a_checkpoint_is_written_at_every_nth_version(tmp_path: Path) -> None:
     assert len(rows_by_deltalake(tmp_path)) == 21
 
 
-def test_staged_files_are_committed_with_a_transaction_of_ones_own(tmp_path: Path) -> None:
+def test_staged_files_are_committed_with_a_separate_transaction(tmp_path: Path) -> None:
     da.write(tmp_path, ROWS)
     log = DeltaLog(tmp_path)
     staged = da.stage_write(log, ROWS)

@@ -228,7 +228,7 @@ def test_what_no_row_takes_from_a_dictionary_need_not_fit() -> None:
     ],
     ids=str,
 )
-def test_lists_of_every_layout_become_plain_ones(argument: pa.DataType) -> None:
+def test_lists_of_every_layout_become_plain_lists(argument: pa.DataType) -> None:
     lists = pa.array([[9, 9], [1, 2], None, [3, None]], argument).slice(1)
     assert fitted(lists, pa.list_(pa.int64())) == [[1, 2], None, [3, None]]
 

@@ -80,7 +80,7 @@ def test_rows_of_mapped_tables_are_changed(
     assert len(names) == len(partition_by or ())
 
 
-def test_rows_keep_their_counted_values_and_inserted_ones_count_on(tmp_path: Path) -> None:
+def test_rows_keep_their_identity_values_and_inserted_rows_get_the_next(tmp_path: Path) -> None:
     create(tmp_path, StructField("n", LONG, metadata=IDENTITY))
     da.write(tmp_path, DATA)
     update(tmp_path)

@@ -234,7 +234,7 @@ def test_the_older_name_of_the_property_switches_the_feed_on(tmp_path: Path) -> 
     assert [tuple(row.values()) for row in found] == [(1, "insert"), (1, "delete")]
 
 
-def test_versions_for_which_the_feed_was_off_are_refused(tmp_path: Path) -> None:
+def test_versions_without_the_feed_are_refused(tmp_path: Path) -> None:
     log = table_of(tmp_path, [file(tmp_path, "x", 1)], configuration={})
     on = replace(log.snapshot().metadata, configuration=FEED)
     commit(log, 2, [on])
@@ -309,7 +309,7 @@ def test_a_commit_that_was_cleaned_up_is_named(tmp_path: Path) -> None:
     "name",
     ["kernel/cdf-table", "kernel/cdf-table-with-cdc-and-dvs", "delta_rs/cdc_ict_table"],
 )
-def test_changes_of_tables_by_other_writers_are_those_of_another_reader(name: str) -> None:
+def test_changes_of_tables_by_other_writers_match_another_reader(name: str) -> None:
     ours = da.read_changes(DeltaLog(TABLES / name), 0).read_all()
     theirs = pa.table(DeltaTable(str(TABLES / name)).load_cdf(0))
     # Without an in-commit timestamp, the feed uses the time of the writer's clock.

@@ -61,7 +61,7 @@ def test_a_tidy_dictionary_has_each_text_of_the_rows_once(
 
 @settings(max_examples=200)
 @given(texts=st.lists(st.tuples(TEXTS, TEXTS, st.booleans()), max_size=20))
-def test_texts_are_replaced_in_codes_as_among_plain_ones(
+def test_texts_are_replaced_in_codes_as_in_plain_texts(
     texts: list[tuple[str | None, str | None, bool]],
 ) -> None:
     column = pa.array([old for old, _, _ in texts], pa.string()).dictionary_encode()
@@ -208,7 +208,7 @@ def count_coded(monkeypatch: pytest.MonkeyPatch) -> list[str]:
 
 
 @few_or_many(12, 40)
-def test_random_rows_are_changed_as_plain_python_ones(num_examples: int) -> None:
+def test_random_rows_are_changed_as_in_plain_python(num_examples: int) -> None:
     some_rows = st.lists(st.tuples(TEXTS, TEXTS, st.integers(0, 9)), min_size=1, max_size=30)
     check_examples(num_examples, check_changes, some_rows, st.integers(0, 9))
 
@@ -255,7 +255,7 @@ def test_no_text_of_a_deleted_row_is_left_in_a_file(tmp_path: Path, all_coded: N
 VECTORS = "delta.enableDeletionVectors"
 
 
-def test_files_of_which_some_batches_have_deleted_rows_are_written_again(tmp_path: Path) -> None:
+def test_files_with_deleted_rows_in_some_batches_are_written_again(tmp_path: Path) -> None:
     numbers = range(200_000)
     texts = [f"text {i % 50}" for i in numbers]
     da.write(tmp_path, pa.table({"id": numbers, "s": texts}), configuration={VECTORS: "true"})

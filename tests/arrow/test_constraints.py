@@ -43,7 +43,7 @@ def data(*ids: int | None, p: str = "a") -> pa.Table:
         ("id IS NOT NULL", data(0), data(None)),
     ],
 )
-def test_a_row_for_which_a_constraint_is_not_true_is_refused(
+def test_a_row_that_violates_a_constraint_is_refused(
     tmp_path: Path, expression: str, kept: pa.Table, broken: pa.Table
 ) -> None:
     da.write(tmp_path, kept, configuration=rule(expression))

@@ -226,7 +226,7 @@ def test_what_a_table_would_lose_is_refused(tmp_path: Path, spoil: Any, message:
     assert not (tmp_path / "_delta_log").exists()
 
 
-def test_partition_columns_are_those_of_the_directories(files: Path) -> None:
+def test_partition_columns_match_the_directories(files: Path) -> None:
     with pytest.raises(InvalidRequestError, match="the directories say day, country"):
         da.convert(files, partition_by=["country", "day"])
     with pytest.raises(InvalidRequestError, match="Give the column another type"):

@@ -243,7 +243,7 @@ def test_partitions_too_large_to_be_encoded_in_memory_are_written_alike(tmp_path
     }
 
 
-def test_the_statistics_of_a_partition_do_not_depend_on_those_of_another(tmp_path: Path) -> None:
+def test_the_statistics_of_partitions_are_independent(tmp_path: Path) -> None:
     data = pa.table({"p": ["a", "b", "c"], "x": [1.0, float("nan"), None]})
     da.write(tmp_path, data, partition_by=["p"])
     rows = DeltaLog(tmp_path).snapshot().files(["partition_values", "stats"]).to_pylist()

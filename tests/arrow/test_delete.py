@@ -60,7 +60,7 @@ def typed(listed: Sequence[Row]) -> pa.Table:
 
 
 @few_or_many(10, 40)
-def test_a_delete_leaves_the_rows_for_which_the_predicate_is_not_true(
+def test_a_delete_keeps_the_rows_that_do_not_match(
     num_examples: int,
 ) -> None:
     check_examples(

@@ -138,7 +138,7 @@ def test_constraints_see_null(tmp_path: Path, rule: str, change: Callable[[Path]
     assert rows(da.to_table(tmp_path)) == [{"id": 2, "p": "a"}]
 
 
-def test_columns_generated_from_an_empty_text_are_those_of_null(tmp_path: Path) -> None:
+def test_columns_generated_from_an_empty_text_match_null(tmp_path: Path) -> None:
     fields = (StructField("p", STRING), StructField("id", LONG))
     create_table(
         tmp_path,

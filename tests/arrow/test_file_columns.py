@@ -134,7 +134,7 @@ def test_the_memory_of_columns_is_estimated_by_their_types() -> None:
     assert of_list == ([1, 0], [1], True)
 
 
-def test_a_struct_of_which_no_field_is_there_is_read_by_its_first() -> None:
+def test_a_struct_without_stored_fields_is_read_by_its_first() -> None:
     sink = io.BytesIO()
     stored = pa.struct({"a": pa.struct({"b": pa.int8()}), "c": pa.int8()})
     pq.write_table(pa.schema({"n": pa.int8(), "s": stored}).empty_table(), sink)
@@ -163,7 +163,7 @@ A, B = pa.field("a", pa.int64()), pa.field("b", pa.string())
         ),
     ],
 )
-def test_columns_are_passed_on_where_they_are_those_of_the_table(
+def test_columns_that_match_the_table_are_passed_on(
     fields: list[pa.Field], metadata: dict[str, str] | None, *, are_as_read: bool
 ) -> None:
     wanted = StructType((StructField("a", LONG), StructField("b", STRING)))

@@ -106,7 +106,7 @@ def test_no_rows_move_no_mark(tmp_path: Path) -> None:
     assert mark(tmp_path) is None
 
 
-def test_of_two_writers_at_once_one_counts(tmp_path: Path) -> None:
+def test_one_of_two_concurrent_writers_wins(tmp_path: Path) -> None:
     create(tmp_path, identity())
     slow = begin(DeltaLog(tmp_path))
     da.write(tmp_path, values(2))
@@ -115,7 +115,7 @@ def test_of_two_writers_at_once_one_counts(tmp_path: Path) -> None:
     assert ids(tmp_path) == [1, 2]
 
 
-def test_who_counts_nothing_is_not_hindered_by_who_does(tmp_path: Path) -> None:
+def test_writers_without_identity_columns_do_not_conflict(tmp_path: Path) -> None:
     create(tmp_path, identity())
     for _ in range(3):
         da.write(tmp_path, values(1))
@@ -161,7 +161,7 @@ def test_a_write_is_reverted_and_its_identity_values_are_not_reused(tmp_path: Pa
     assert ids(tmp_path) == [1, 4, 5]
 
 
-def test_of_two_makers_of_a_table_one_counts(tmp_path: Path) -> None:
+def test_one_of_two_concurrent_creators_of_a_table_wins(tmp_path: Path) -> None:
     schema = StructType((identity(), StructField("v", STRING)))
     makers = [begin(DeltaLog(tmp_path)) for _ in range(2)]
     for each in makers:

@@ -44,7 +44,7 @@ def counted(path: Path) -> Counter[tuple[int | None, int]]:
 
 @pytest.mark.parametrize("data_type", TYPES, ids=str)
 @few_or_many(8, 40)
-def test_rows_meet_those_of_the_same_number(data_type: pa.DataType, num_examples: int) -> None:
+def test_rows_match_rows_with_the_same_number(data_type: pa.DataType, num_examples: int) -> None:
     def check(target: Keys, source: Keys) -> None:
         check_merges(data_type, target, source)
 

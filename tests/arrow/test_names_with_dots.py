@@ -43,7 +43,7 @@ def test_a_key_of_a_merge_means_what_it_means_in_a_condition(table: Path) -> Non
     assert first(table) == {"id": 1, "a.b": 1000, "a": {"b": 100, "c": 2}}
 
 
-def test_columns_that_a_merge_leaves_out_are_whole_ones(table: Path) -> None:
+def test_a_merge_leaves_out_only_whole_columns(table: Path) -> None:
     merge = da.merge(table, SOURCE, MEETING)
     with pytest.raises(InvalidRequestError, match="is a field of column a"):
         merge.when_matched_update_all(except_cols=["a.b"]).execute()
@@ -56,7 +56,7 @@ def test_columns_of_a_read(table: Path) -> None:
     assert rows(da.to_table(table, ["`a.b`"], col("a.b") == 1)) == [{"a.b": 10}]
 
 
-def test_partition_columns_are_whole_ones(tmp_path: Path) -> None:
+def test_partition_columns_are_whole_columns(tmp_path: Path) -> None:
     with pytest.raises(InvalidRequestError, match=r"a field of column a.* is written `a\.b`"):
         da.write(tmp_path / "t", ROWS, partition_by=["a.b"])
     da.write(tmp_path / "t", ROWS, partition_by=["`A.B`"])

@@ -57,7 +57,7 @@ def comparable(key: tuple[Any, ...]) -> tuple[str, ...] | None:
         pytest.param("a float and a number", "false", 40, marks=pytest.mark.full),
     ],
 )
-def test_rows_are_those_of_the_same_done_in_plain_python(
+def test_rows_match_the_same_changes_in_plain_python(
     kind: str, vectors: str, num_examples: int
 ) -> None:
     keys, types = KEYS[kind]

@@ -114,7 +114,7 @@ def test_rows_that_are_updated_keep_their_ids_and_say_when(table: Path) -> None:
     assert tracked(table) == expected
 
 
-def test_rows_that_are_merged_keep_theirs_and_new_ones_get_theirs(table: Path) -> None:
+def test_merged_rows_keep_their_ids_and_new_rows_get_new_ids(table: Path) -> None:
     source = pa.table({"id": [2, 3, 9], "p": ["a", "z", "n"], "v": [7, 8, 9]})
     merge = da.merge(table, source, "target.id = source.id")
     merge = merge.when_matched_update_all("source.p = 'a'").when_matched_delete()
@@ -141,7 +141,7 @@ def test_two_at_once_give_no_id_twice(any_table: Path) -> None:
     validate_checksum(DeltaLog(any_table).snapshot())
 
 
-def test_a_restored_row_is_the_one_it_was(any_table: Path) -> None:
+def test_a_restored_row_is_unchanged(any_table: Path) -> None:
     da.delete(any_table, col("id") < 5)
     da.write(any_table, data(50))
     restore(DeltaLog(any_table), version=1)

@@ -36,7 +36,7 @@ def bytes_of(requests: list[Request]) -> int:
     return sum(int(last) - int(first) + 1 for first, last in bounds)
 
 
-def test_of_each_file_the_footer_is_read_and_then_what_is_wanted(
+def test_each_file_is_read_by_its_footer_and_then_its_wanted_parts(
     snapshot: Snapshot, s3_server: S3Server
 ) -> None:
     with s3_server.recording() as requests:

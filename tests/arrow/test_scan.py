@@ -140,7 +140,9 @@ def test_skipped_groups_and_deleted_rows_do_not_shift_each_other(
     assert found[0]
 
 
-def test_batches_of_many_columns_have_few_rows_and_those_of_one_have_many(tmp_path: Path) -> None:
+def test_batches_of_many_columns_have_few_rows_and_batches_of_one_column_many(
+    tmp_path: Path,
+) -> None:
     names = [f"c{number}" for number in range(300)]
     rows = pa.table({name: pa.nulls(40_000, pa.int64()) for name in names})
     schema = StructType(tuple(StructField(name, LONG) for name in names))
@@ -192,7 +194,7 @@ def test_so_is_one_in_a_store(tmp_path: Path, kept: int) -> None:
     store.rm(root, recursive=True)
 
 
-def test_a_file_of_which_bits_turned_is_named(tmp_path: Path) -> None:
+def test_a_file_with_flipped_bits_is_named(tmp_path: Path) -> None:
     log = create(tmp_path, ID, [data_file(tmp_path, "x", ids(1000))])
     place, chance = tmp_path / "x", random.Random(5)
     whole = place.read_bytes()

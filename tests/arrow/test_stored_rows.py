@@ -88,7 +88,7 @@ def test_deleted_rows_are_left_out(tmp_path: Path, kind: str) -> None:
     ]
 
 
-def test_of_two_vectors_in_one_file_each_is_its_own(tmp_path: Path) -> None:
+def test_two_vectors_in_one_file_are_independent(tmp_path: Path) -> None:
     one, other = stored_vector(tmp_path, [1]), stored_vector(tmp_path, [0, 2])
     adds = [
         data_file(tmp_path, "x", ids(3), deletion_vector=one),

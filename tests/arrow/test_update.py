@@ -66,7 +66,7 @@ def updated(row: Row, models: dict[str, Any]) -> Row:
 
 
 @few_or_many(8, 40)
-def test_an_update_changes_the_rows_for_which_the_predicate_is_true(
+def test_an_update_changes_the_rows_that_match(
     num_examples: int,
 ) -> None:
     check_examples(

@@ -125,7 +125,7 @@ def test_a_delete_writes_one_file_of_vectors_and_no_rows(tmp_path: Path) -> None
     assert (result.metrics["numDeletedRows"], result.metrics["numCopiedRows"]) == (4, 0)
 
 
-def test_a_later_vector_holds_the_one_before(tmp_path: Path) -> None:
+def test_a_later_vector_contains_the_earlier_vector(tmp_path: Path) -> None:
     log = table(tmp_path, range(10))
     da.delete(log, col("id") == 3)
     result = da.delete(log, col("id") == 7)
@@ -134,7 +134,7 @@ def test_a_later_vector_holds_the_one_before(tmp_path: Path) -> None:
     assert ids_of(log) == [0, 1, 2, 4, 5, 6, 8, 9]
 
 
-def test_a_file_of_which_the_last_row_goes_is_removed(tmp_path: Path) -> None:
+def test_a_file_that_loses_its_last_row_is_removed(tmp_path: Path) -> None:
     log = table(tmp_path, range(3), range(5, 8))
     da.delete(log, col("id") < 2)
     da.delete(log, between(2, 4))

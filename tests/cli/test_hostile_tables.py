@@ -286,7 +286,7 @@ def test_every_value_has_json(tmp_path: Path) -> None:
     assert strict_json(run("head", tmp_path / "t", "--json").stdout) == VALUES
 
 
-def test_values_for_people_are_those_of_json(tmp_path: Path) -> None:
+def test_values_for_people_match_json(tmp_path: Path) -> None:
     write_unchecked(tmp_path / "t", odd_rows())
     _, row = run("head", tmp_path / "t").stdout.splitlines()
     texts = dict(zip(VALUES, row.split("\t"), strict=True))

@@ -103,7 +103,7 @@ def test_a_mistake_names_file_and_attribute(
         raise error
 
 
-def test_policies_have_the_fields_and_the_defaults_of_those_of_python() -> None:
+def test_policies_have_the_fields_and_defaults_of_the_python_class() -> None:
     assert policies_from([PolicyAttributes()]) == [
         MaintenancePolicy(owners=[])  # a list, as YAML has it
     ]

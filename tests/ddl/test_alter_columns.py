@@ -225,7 +225,7 @@ def test_no_table_is_made(tmp_path: Path) -> None:
     assert not (tmp_path / "none").exists()
 
 
-def test_of_two_changes_at_once_one_is_refused(log: DeltaLog) -> None:
+def test_one_of_two_concurrent_changes_is_refused(log: DeltaLog) -> None:
     behind = begin(log)
     add_columns(log, [NewColumn(name="z", data_type="int")])
     behind.set_metadata(replace(behind.metadata, name="late"))

@@ -34,7 +34,7 @@ def domain_of(log: DeltaLog) -> dict[str, Any]:
     return found
 
 
-def test_new_rows_get_the_default_and_old_ones_keep_their_values(tmp_path: Path) -> None:
+def test_new_rows_get_the_default_and_old_rows_keep_their_values(tmp_path: Path) -> None:
     da.write(tmp_path, pa.table({"id": [1], "state": ["old"]}))
     assert set_default(tmp_path, "STATE", "'new'").version == 1
     da.write(tmp_path, pa.table({"id": [2]}))
@@ -105,7 +105,7 @@ def test_a_default_that_does_not_fit_is_refused(
         (pa.decimal128(5, 2), "decimal(9,4)", Decimal("1.25"), Decimal("1.2345"), Decimal("1.25")),
     ],
 )
-def test_a_wider_type_is_read_from_old_files_and_written_to_new_ones(
+def test_a_wider_type_is_read_from_old_files_and_written_to_new_files(
     tmp_path: Path, argument: Any, wanted: str, old: Any, new: Any, read: Any, mode: str, by: Any
 ) -> None:
     properties = {**WIDENING, "delta.columnMapping.mode": mode}
@@ -247,7 +247,7 @@ def test_clusterings_that_cannot_be_are_refused(tmp_path: Path) -> None:
         assert DeltaLog(target).snapshot().version == 0
 
 
-def test_data_do_not_widen_a_float_by_which_a_table_is_partitioned(tmp_path: Path) -> None:
+def test_data_do_not_widen_a_float_partition_column(tmp_path: Path) -> None:
     first = pa.table({"id": [1], "v": pa.array([0.1], pa.float32())})
     da.write(tmp_path, first, partition_by=["v"], configuration=WIDENING)
     da.write(tmp_path, pa.table({"id": [2], "v": [0.5]}), merge_schema=True)

@@ -125,7 +125,7 @@ def test_a_directory_in_place_of_the_next_commit_stops_a_drop(root: Path) -> Non
     assert DeltaLog(root).snapshot().version == latest
 
 
-def test_who_writes_meanwhile_is_refused(root: Path) -> None:
+def test_a_concurrent_writer_is_refused(root: Path) -> None:
     behind = begin(DeltaLog(root))
     storage = open_storage(root)
     state = next(left for where, left in crashes(lambda: storage, drop_again) if is_marked(left))
@@ -230,7 +230,7 @@ def drop_beside(place: Path, number: int, act: Callable[[], None]) -> str:
     return "dropped"
 
 
-def test_of_two_drops_at_once_one_stops_and_no_new_table_loses_a_file(
+def test_one_of_two_concurrent_drops_stops_and_no_new_table_loses_a_file(
     root: Path, tmp_path: Path
 ) -> None:
     """The second drop runs before each call of the first drop, and creates a new table."""

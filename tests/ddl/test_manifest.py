@@ -32,7 +32,7 @@ def lists(root: Path) -> dict[str, list[str]]:
 
 
 @pytest.mark.parametrize("columns", [[], ["p"]], ids=["no partitions", "partitions"])
-def test_the_lists_are_those_of_deltalake(tmp_path: Path, columns: list[str]) -> None:
+def test_the_lists_match_deltalake(tmp_path: Path, columns: list[str]) -> None:
     data = pa.table({"id": [1, 2, 3], "p": ["a b", "é", None]})
     da.write(tmp_path, data, partition_by=columns)
     result = generate_manifest(tmp_path)

@@ -173,7 +173,7 @@ def test_a_clone_is_clustered_as_its_source_is(tmp_path: Path) -> None:
         pytest.param({"delta.enableChangeDataFeed": "true"}, id="a change data feed"),
     ],
 )
-def test_properties_of_a_clone_are_those_of_its_first_version(
+def test_properties_of_a_clone_match_its_first_version(
     source: DeltaLog, tmp_path: Path, properties: dict[str, str]
 ) -> None:
     shallow_clone(source, tmp_path / "clone", properties=properties)

@@ -142,7 +142,7 @@ def test_a_file_that_cannot_be_counted_is_an_error(
     assert str(pickle.loads(pickle.dumps(caught.value))) == str(caught.value)
 
 
-def test_the_files_of_a_folder_are_those_that_the_pipeline_lists(tmp_path: Path) -> None:
+def test_the_pipeline_lists_the_files_of_a_folder(tmp_path: Path) -> None:
     generate_month(tmp_path, date(2026, 1, 1), days=5, flights_per_day=5)
     (tmp_path / "older").mkdir()
     for name in (".hidden.jsonl", "_SUCCESS", "airports.csv"):

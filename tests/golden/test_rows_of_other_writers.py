@@ -37,7 +37,7 @@ def named(kind: str) -> list[ParameterSet]:
 
 
 @pytest.mark.parametrize("name", named(EXPECTED))
-def test_the_rows_are_those_that_spark_wrote_beside_the_table(name: str) -> None:
+def test_the_rows_match_the_rows_that_spark_wrote_next_to_the_table(name: str) -> None:
     files = sorted((ROOT / name).parent.joinpath("expected").rglob("*.parquet"))
     expected = pa.concat_tables(
         [pq.read_table(file, coerce_int96_timestamp_unit="us") for file in files],
@@ -51,7 +51,7 @@ def test_the_rows_are_those_that_spark_wrote_beside_the_table(name: str) -> None
 
 
 @pytest.mark.parametrize("name", named(SECOND_OPINION))
-def test_the_rows_are_those_that_another_implementation_reads(name: str) -> None:
+def test_the_rows_match_another_implementation(name: str) -> None:
     query = QueryBuilder().register("t", DeltaTable(str(ROOT / name)))
     expected = pa.table(query.execute("SELECT * FROM t"))
     table = da.to_table(DeltaLog(ROOT / name))

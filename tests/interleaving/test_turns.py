@@ -98,7 +98,7 @@ def test_what_an_operation_does_in_parallel_is_run_in_sequence(
     assert len(threads) == 1
 
 
-def test_who_waits_for_the_other_gets_the_turn_back_when_that_one_went_on(
+def test_a_waiting_operation_continues_when_the_other_has_run(
     fresh: Fresh,
 ) -> None:
     lock = threading.Lock()

@@ -147,7 +147,7 @@ def test_times_outside_of_both_logs_are_errors(branch: DeltaLog, tmp_path: Path)
         branch.snapshot(timestamp=time(51))
 
 
-def test_without_a_commit_the_times_are_those_of_the_base(branch: DeltaLog, tmp_path: Path) -> None:
+def test_without_a_commit_the_times_match_the_base(branch: DeltaLog, tmp_path: Path) -> None:
     at(tmp_path, branch, 10, 20, 30, 40)
     assert branch.snapshot(timestamp=time(29)).version == 1
     assert branch.snapshot(timestamp=time(30)).version == 2

@@ -148,7 +148,7 @@ def test_a_lost_commit_is_found_with_both_transactions(log: DeltaLog, has_checkp
         pytest.param('"\\', '"\\', id="both name the same, escaped"),
     ],
 )
-def test_a_commit_of_which_nothing_says_so_is_not_lost(
+def test_a_commit_without_evidence_is_not_lost(
     log: DeltaLog, in_checksum: object, in_commit: object
 ) -> None:
     replace_commit(log, 2, txnId=in_commit)

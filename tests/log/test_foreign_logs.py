@@ -210,7 +210,7 @@ def test_parts_of_two_counts_are_not_mixed(directory: Path) -> None:
     assert open_live(directory) == LIVE
 
 
-def test_of_a_checkpoint_alone_its_version_can_be_read(directory: Path) -> None:
+def test_a_version_can_be_read_from_its_checkpoint_alone(directory: Path) -> None:
     drop(directory, "json")
     log = DeltaLog(directory.parent)
     assert log.snapshot().version == 4

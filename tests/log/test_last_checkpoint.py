@@ -20,7 +20,7 @@ SAMPLE = (
 TABLES = SHARED / "data" / "tables"
 
 
-def test_the_checksum_is_the_one_of_the_protocol() -> None:
+def test_the_checksum_follows_the_protocol() -> None:
     assert checksum_of(hint_from_json(SAMPLE)) == "6a92d155a59bf2eecbd4b4ec7fd1f875"
 
 

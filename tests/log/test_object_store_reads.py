@@ -86,7 +86,7 @@ def test_a_small_table_is_opened_by_a_get_a_file_and_one_listing_however_long_it
     assert requests == []
 
 
-def test_of_a_large_checkpoint_the_footer_and_the_wanted_columns_are_read_once(
+def test_a_large_checkpoint_is_read_once_by_footer_and_wanted_columns(
     s3_server: S3Server, tmp_path: Path
 ) -> None:
     checkpoint = checkpoint_of(tmp_path, 20_000, row_group_size=10_000)
@@ -108,7 +108,7 @@ def test_of_a_large_checkpoint_the_footer_and_the_wanted_columns_are_read_once(
     assert requested_bytes(reading) < len(checkpoint)
 
 
-def test_of_each_row_group_only_the_columns_without_files_are_read_to_open_a_table(
+def test_opening_a_table_reads_only_columns_without_files_of_each_row_group(
     s3_server: S3Server, tmp_path: Path
 ) -> None:
     log = uploaded(s3_server, checkpoint_of(tmp_path, 20_000, 5_000), 1, num_after=0)

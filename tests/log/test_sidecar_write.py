@@ -95,7 +95,7 @@ def test_new_files_leave_full_sidecars_as_they_are(tmp_path: Path) -> None:
     assert len(rows_of(log, new)) == 3
 
 
-def test_of_what_stays_only_hashes_are_read(tmp_path: Path) -> None:
+def test_only_hashes_of_remaining_files_are_read(tmp_path: Path) -> None:
     log = checkpointed(tmp_path, [files(0, 40)])
     create_commit(log.storage, log.log_directory, 1, files(100, 3))
     calls: list[tuple[str, str]] = []
@@ -264,7 +264,7 @@ def test_a_checkpoint_that_lost_a_sidecar_meanwhile_is_written_without_it(tmp_pa
     assert (live_paths(log), log.snapshot().damaged_checkpoints) == (live, ())
 
 
-def test_new_ones_are_written_several_at_a_time(tmp_path: Path) -> None:
+def test_new_sidecars_are_written_several_at_a_time(tmp_path: Path) -> None:
     log = table(tmp_path, [files(0, 8 * ROWS)], SIDECARS)
     meet = Barrier(4, timeout=PATIENCE_S)
 

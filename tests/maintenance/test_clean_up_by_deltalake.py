@@ -86,7 +86,7 @@ def crashed(made: Table) -> list[tuple[str, Table]]:
 
 
 @THEIRS
-def test_a_kill_of_ours_leaves_nothing_by_which_another_clean_up_loses_the_table(
+def test_our_kill_leaves_nothing_that_makes_another_cleanup_lose_the_table(
     tmp_path: Path,
     made: Table,
     crashed: list[tuple[str, Table]],

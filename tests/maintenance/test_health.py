@@ -461,7 +461,7 @@ def test_a_file_that_lives_on_with_another_deletion_vector_is_not_waiting(tmp_pa
     assert "vacuum" in plan_maintenance(log, clock=lambda: NOW).operations
 
 
-def test_a_file_of_vectors_of_which_one_is_needed_is_not_waiting(tmp_path: Path) -> None:
+def test_a_file_of_vectors_with_one_needed_vector_is_not_waiting(tmp_path: Path) -> None:
     log = with_new_vector(tmp_path, offset=50)
     put_old(tmp_path, "f")
     put_old(tmp_path, OLD_VECTOR_PATH)

@@ -224,7 +224,7 @@ def completing(table: Table, at: Callable[[str, str], bool]) -> Storage:
         ),
     ],
 )
-def test_who_completes_the_parts_meanwhile_misleads_no_reader(
+def test_a_writer_that_completes_the_parts_meanwhile_misleads_no_reader(
     tmp_path: Path, at: Callable[[str, str], bool], left: set[int]
 ) -> None:
     table = aged(tmp_path / "t")

@@ -84,7 +84,7 @@ def test_vacuum_deletes_no_live_file(tmp_path: Path, move: Move) -> None:
 
 @pytest.mark.parametrize("name", ["log", "p=a/log"])
 @pytest.mark.parametrize("is_by_inventory", [False, True])
-def test_vacuum_deletes_no_log_to_which_a_link_leads(
+def test_vacuum_deletes_no_log_behind_a_link(
     tmp_path: Path, name: str, is_by_inventory: bool
 ) -> None:
     table = table_of(tmp_path, lambda root: None)

@@ -53,7 +53,7 @@ def set_property(table: Table, name: str, value: str) -> None:
     table.date()
 
 
-def test_every_version_from_the_boundary_on_has_its_rows_and_earlier_ones_are_gone(
+def test_versions_from_the_boundary_on_have_their_rows_and_earlier_versions_are_gone(
     old_table: Table,
 ) -> None:
     rows = {version: old_table.rows(version) for version in range(12)}
@@ -192,7 +192,7 @@ def test_a_boundary_that_cannot_be_read_stops_it_before_anything_is_deleted(
 @pytest.mark.parametrize(
     "column", ["add.path", "add.stats", "add.modificationTime", "remove.path", "txn.appId"]
 )
-def test_a_boundary_of_which_a_column_is_damaged_stops_it_before_anything_is_deleted(
+def test_a_boundary_with_a_damaged_column_stops_it_before_anything_is_deleted(
     tmp_path: Path, column: str
 ) -> None:
     table = Table(tmp_path / "t")
@@ -289,9 +289,7 @@ def demand(table: Table, *features: str) -> None:
 
 
 @pytest.mark.parametrize("feature", ["coordinatedCommits-preview", "invented"])
-def test_a_feature_of_which_we_do_not_know_what_it_keeps_is_refused_by_name(
-    tmp_path: Path, feature: str
-) -> None:
+def test_a_feature_with_unknown_traces_is_refused_by_name(tmp_path: Path, feature: str) -> None:
     table = Table(tmp_path / "t")
     table.write([1])
     demand(table, "appendOnly", feature)

@@ -73,7 +73,7 @@ def test_the_newest_checkpoint_gets_a_twin_for_who_knows_no_v2_checkpoints(old: 
     assert len(DeltaTable(old.root).file_uris()) == 10
 
 
-def test_of_several_checkpoints_of_a_version_the_twin_is_of_one_that_is_whole(old: V2Log) -> None:
+def test_the_copy_is_of_a_complete_checkpoint_of_the_version(old: V2Log) -> None:
     whole = old.place / f"{9:020d}.checkpoint.00000009-0000-0000-0000-000000000000.json"
     lacking = old.place / f"{9:020d}.checkpoint.00000000-0000-0000-0000-000000000000.json"
     lacking.write_text(whole.read_text().replace("own9", "gone"))

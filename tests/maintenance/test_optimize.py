@@ -321,7 +321,7 @@ def test_a_table_that_was_changed_meanwhile_is_left_as_it_is(tmp_path: Path) -> 
     assert len(table.data_files()) == 5
 
 
-def test_of_two_runs_at_once_the_second_finds_its_work_done(tmp_path: Path) -> None:
+def test_the_second_of_two_concurrent_runs_finds_its_work_done(tmp_path: Path) -> None:
     table = Table(tmp_path / "t")
     for number in range(3):
         table.write([number])
@@ -393,9 +393,7 @@ def in_four_partitions(root: Path) -> Table:
 
 
 @pytest.mark.parametrize("number", range(4))
-def test_of_groups_written_beside_each_other_none_stays_if_one_fails(
-    tmp_path: Path, number: int
-) -> None:
+def test_no_concurrent_group_stays_if_one_fails(tmp_path: Path, number: int) -> None:
     table = in_four_partitions(tmp_path / "t")
     (lost, *_) = table.log.snapshot().add_files(col("p") == str(number))
     (table.root / lost.path).unlink()
@@ -593,7 +591,7 @@ def test_an_interrupt_after_the_commit_costs_no_file(tmp_path: Path) -> None:
     assert table.rows() == before
 
 
-def test_a_commit_for_which_there_is_no_space_leaves_nothing_behind(tmp_path: Path) -> None:
+def test_a_commit_without_space_leaves_nothing_behind(tmp_path: Path) -> None:
     table = fragmented(tmp_path / "t")
     before = table.files()
 
@@ -646,7 +644,7 @@ def test_types_and_nulls_survive(tmp_path: Path) -> None:
     assert rows(da.to_table(DeltaLog(tmp_path / "t"))) == before
 
 
-def test_too_large_files_are_cut_and_small_ones_put_together(tmp_path: Path) -> None:
+def test_too_large_files_are_split_and_small_files_joined(tmp_path: Path) -> None:
     noise = random.Random(1).sample(range(2**60), 30_000)
     da.write(tmp_path, pa.table({"id": noise}))
     for number in range(2):

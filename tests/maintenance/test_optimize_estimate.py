@@ -95,7 +95,7 @@ def test_a_purge_estimates_from_deletion_vectors(tmp_path: Path) -> None:
     assert expected.num_files == result.files_added == 1
 
 
-def test_files_of_which_all_rows_are_deleted_become_none(tmp_path: Path) -> None:
+def test_files_without_remaining_rows_are_dropped(tmp_path: Path) -> None:
     log = scattered(tmp_path, 1, configuration=VECTORS)
     da.delete(log, col("id") < 999)
     (add,) = log.snapshot().add_files()

@@ -225,7 +225,7 @@ def test_a_request_by_time_is_found_done_however_its_time_is_written(tmp_path: P
     assert restore(log, timestamp=now.isoformat(), request_id="ticket 5").already_committed
 
 
-def test_of_two_equal_runs_one_commits(tmp_path: Path) -> None:
+def test_one_of_two_equal_runs_commits(tmp_path: Path) -> None:
     log = history(tmp_path)
     raced = racing(log, lambda: restore(log, version=1))
     result = restore(raced, version=1)
@@ -288,7 +288,7 @@ def test_clustering_is_that_of_the_older_version(tmp_path: Path) -> None:
     assert restore(tmp_path, version=2).version is None
 
 
-def test_a_column_by_which_it_is_clustered_since_may_go(tmp_path: Path) -> None:
+def test_a_later_clustering_column_may_be_removed(tmp_path: Path) -> None:
     da.write(tmp_path, pa.table({"a": [1]}), configuration={"delta.columnMapping.mode": "name"})
     cluster_by(tmp_path, ["a"])
     cluster_by(tmp_path, [])
@@ -475,7 +475,7 @@ def test_rules_of_rows_that_were_kept_then_are_no_obstacle(tmp_path: Path, name:
         ),
     ],
 )
-def test_who_changes_the_table_first_wins(
+def test_the_first_change_of_the_table_wins(
     tmp_path: Path, rival: Callable[[DeltaLog], object]
 ) -> None:
     log = history(tmp_path)

@@ -288,7 +288,7 @@ def test_features_that_a_revert_would_hurt_are_refused(tmp_path: Path) -> None:
         ),
     ],
 )
-def test_who_changes_the_files_first_wins(
+def test_the_first_change_of_the_files_wins(
     tmp_path: Path, version: int, rival: Callable[[DeltaLog], object]
 ) -> None:
     log = history(tmp_path)
@@ -304,7 +304,7 @@ def test_others_do_not_disturb_it(tmp_path: Path) -> None:
     assert ids(log) == [0, 1, 7, 10, 50]
 
 
-def test_of_two_equal_runs_one_commits(tmp_path: Path) -> None:
+def test_one_of_two_equal_runs_commits(tmp_path: Path) -> None:
     log = history(tmp_path)
     result = revert(racing(log, lambda: revert(log, 3)), 3)
     assert (result.version, result.already_committed) == (5, True)

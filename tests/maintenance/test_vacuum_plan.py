@@ -85,7 +85,7 @@ def test_what_is_kept_on_request_stays() -> None:
     assert chosen.kept == {"on request": 1}
 
 
-def test_of_a_kept_directory_all_stays() -> None:
+def test_all_files_of_a_kept_directory_stay() -> None:
     chosen = plan(file("d/e/a.parquet"), file("d.parquet"), file("de/a.parquet"), keep=["d"])
     assert [info.path for info in chosen.files] == ["d.parquet", "de/a.parquet"]
 

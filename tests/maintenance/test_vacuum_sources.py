@@ -319,7 +319,7 @@ def test_versions_are_kept(
                 table.rows(version)
 
 
-def test_vacuums_own_versions_are_not_among_the_last_ones(tmp_path: Path) -> None:
+def test_versions_of_vacuums_do_not_count_among_the_last_versions(tmp_path: Path) -> None:
     table = overwrites(tmp_path / "t")
     for _ in range(3):
         vacuum(table.log, clock=table.clock, keep_last=2)

@@ -113,7 +113,7 @@ def test_nothing_is_said_where_there_are_no_checks(
     assert tick(table, instance, with_checks=False) == {}
 
 
-def test_verdicts_are_those_of_the_latest_executions(
+def test_verdicts_match_the_latest_executions(
     table: TableRef, instance: dg.DagsterInstance
 ) -> None:
     key = dg.AssetCheckKey(table.asset_key, "small_files")

@@ -96,7 +96,7 @@ def test_every_job_says_what_it_does_and_whose_it_is(tmp_path: Path) -> None:
     assert all(each.description for each in (*(defs.sensors or []), *(defs.schedules or [])))
 
 
-def test_all_checks_of_a_table_are_one_op_of_which_some_can_run(tmp_path: Path) -> None:
+def test_all_checks_of_a_table_are_one_op_and_can_run_separately(tmp_path: Path) -> None:
     names = {*get_args(Measure), "columns_are_unchanged", "row_count_is_plausible"}
     asset = orders.key
     wanted = {"small_files", "row_count_is_plausible"}
@@ -113,7 +113,7 @@ def test_all_checks_of_a_table_are_one_op_of_which_some_can_run(tmp_path: Path) 
     assert found == dict.fromkeys(wanted, True)
 
 
-def test_a_key_of_which_dagster_takes_no_checks_is_named(tmp_path: Path) -> None:
+def test_a_key_that_cannot_have_checks_is_named(tmp_path: Path) -> None:
     table = dg.AssetSpec("my table")
     with pytest.raises(InvalidRequestError, match=r"no checks of the asset my table.*another key"):
         location(tmp_path, [table])

@@ -124,7 +124,7 @@ def test_a_table_that_is_not_there_is_an_error(
         pytest.param(-HOUR, HOUR, id="a time before the change"),
     ],
 )
-def test_times_after_which_nothing_can_be_stale_are_refused(
+def test_limits_that_can_never_be_stale_are_refused(
     warn_after: timedelta | None, fail_after: timedelta
 ) -> None:
     with pytest.raises(InvalidRequestError, match="cannot be stale after"):

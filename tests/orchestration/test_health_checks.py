@@ -97,7 +97,7 @@ def test_one_check_can_run_alone(tmp_path: Path, instance: dg.DagsterInstance) -
     assert list(found) == ["small_files"]
 
 
-def test_of_a_table_that_cannot_be_read_every_check_is_an_error(
+def test_every_check_of_an_unreadable_table_is_an_error(
     tmp_path: Path, instance: dg.DagsterInstance
 ) -> None:
     ref = TableRef(asset_key=dg.AssetKey("t"), uri=str(tmp_path / "t"))

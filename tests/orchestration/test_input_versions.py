@@ -93,7 +93,7 @@ class Assets:
         pytest.param("revert", True, id="revert, known", marks=pytest.mark.full),
     ],
 )
-def test_who_reads_a_partition_finds_the_rows_that_were_brought_back(
+def test_a_partition_read_finds_restored_rows(
     tmp_path: Path, instance: dg.DagsterInstance, kind: str, has_layout: bool
 ) -> None:
     assets = Assets(tmp_path, instance)

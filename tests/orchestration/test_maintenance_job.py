@@ -342,7 +342,7 @@ def test_a_table_that_is_gone_a_broken_one_and_a_closed_one_are_a_sentence_each(
     "appended",
     [pytest.param(0, id="over the same files"), pytest.param(3, id="over those files and others")],
 )
-def test_of_two_runs_at_once_each_says_what_became_of_it_and_no_row_is_lost(
+def test_two_concurrent_runs_report_their_outcome_and_no_row_is_lost(
     tmp_path: Path,
     instance: dg.DagsterInstance,
     monkeypatch: pytest.MonkeyPatch,

@@ -291,7 +291,7 @@ class Overtaken:
         pytest.param([8], [(1, "ours"), (2, "ours"), (8, "theirs")], id="other keys"),
     ],
 )
-def test_of_two_first_merges_the_later_one_merges_into_the_table_of_the_other(
+def test_the_later_of_two_first_merges_merges_into_the_new_table(
     tmp_path: Path,
     theirs: list[int],
     both: list[tuple[int, str]],

@@ -122,7 +122,7 @@ def test_values_of_other_types_have_keys(
     assert keys(None, partitions, expression, [value], data_type) == [key]
 
 
-def test_static_and_dynamic_keys_are_those_that_there_are(instance: dg.DagsterInstance) -> None:
+def test_static_and_dynamic_keys_are_the_existing_keys(instance: dg.DagsterInstance) -> None:
     static = dg.StaticPartitionsDefinition(["1", "02", "x"])
     assert keys(instance, static, "c", [1, 2, 3], pa.int64()) == ["1", "02", None]
     days = dg.StaticPartitionsDefinition(["2026-01-01"])

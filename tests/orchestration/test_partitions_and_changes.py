@@ -177,7 +177,7 @@ def written(root: Path, count: int) -> DeltaLog:
     return DeltaLog(root)
 
 
-def test_changed_values_are_those_of_files_since_a_version(tmp_path: Path) -> None:
+def test_changed_values_come_from_files_since_a_version(tmp_path: Path) -> None:
     log = written(tmp_path, 5)
     assert changed_values(log, "day", None).values == (0, 1, 2, 3, 4)
     since = changed_values(log, "day", 2)

@@ -77,7 +77,7 @@ def test_a_policy_for_the_very_key_comes_before_the_property(
     assert access_to(found) == {"sales/b": "delta_maintenance_hot"}
 
 
-def test_a_table_can_name_a_policy_by_which_nothing_runs(
+def test_a_table_can_name_a_policy_that_runs_nothing(
     tmp_path: Path, instance: dg.DagsterInstance
 ) -> None:
     tables = [written(tmp_path, "still", "still"), written(tmp_path, "other")]

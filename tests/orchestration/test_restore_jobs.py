@@ -170,7 +170,7 @@ def test_a_repair_that_was_killed_before_its_event_is_reported_by_its_rerun(
         assert changes.description == f"done before, as version {committed}; nothing was changed"
 
 
-def test_a_repair_that_is_wanted_again_does_not_report_the_one_before(
+def test_a_repeated_repair_does_not_report_the_first_repair(
     log: DeltaLog, instance: dg.DagsterInstance
 ) -> None:
     _lose_a_file(log)

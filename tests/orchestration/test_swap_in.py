@@ -551,7 +551,7 @@ def test_an_example_runs_with_its_imports_changed(
     assert found == {table: sort_rows(rows) for table, rows in example.tables.items()}
 
 
-def test_settings_of_the_io_manager_are_those_of_the_table_and_the_commit(
+def test_settings_of_the_io_manager_reach_the_table_and_the_commit(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, instance: dg.DagsterInstance
 ) -> None:
     monkeypatch.chdir(tmp_path)

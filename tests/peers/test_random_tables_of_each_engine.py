@@ -276,7 +276,7 @@ def test_renames_and_vectors_leave_our_statistics_equal_to_the_references(
 @pytest.mark.parametrize(
     "seed", [0, 1, *(pytest.param(seed, marks=pytest.mark.full) for seed in range(2, 10))]
 )
-def test_statistics_of_deltalake_are_ours_but_for_rules_of_its_own(
+def test_statistics_of_deltalake_match_ours_except_for_its_own_rules(
     tmp_path: Path, seed: int
 ) -> None:
     table = draw_table(DrawnAtEdges(seed), is_partitioned=seed % 2 == 1)

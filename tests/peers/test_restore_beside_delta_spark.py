@@ -57,7 +57,7 @@ def definition(snapshot: Snapshot) -> tuple[Any, ...]:
 
 
 @pytest.mark.full
-def test_a_restored_table_is_the_one_that_the_reference_restores(
+def test_a_restored_table_equals_the_table_that_the_reference_restores(
     delta_spark: DeltaSpark, by_spark: Path, tmp_path: Path
 ) -> None:
     ours, theirs = (shutil.copytree(by_spark, tmp_path / name) for name in ("ours", "theirs"))

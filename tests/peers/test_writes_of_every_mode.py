@@ -351,7 +351,7 @@ def same_decimal(first: Any, second: Any) -> bool:
     return isinstance(first, Decimal) and isinstance(second, Decimal) and bool(first == second != 0)
 
 
-def test_statistics_are_the_references_but_for_what_is_named(
+def test_statistics_match_the_reference_with_named_exceptions(
     tmp_path: Path, delta_spark: DeltaSpark, frame_of: FrameOf
 ) -> None:
     indexed = {"delta.dataSkippingNumIndexedCols": "-1"}

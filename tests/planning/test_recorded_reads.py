@@ -100,7 +100,7 @@ def test_records_are_bounded_and_the_newest_stay(table: DeltaLog) -> None:
     assert sum(number >= 2 * NUM_SLOTS for number in numbers) > NUM_SLOTS / 3
 
 
-def test_who_may_only_read_reads(table: DeltaLog) -> None:
+def test_a_user_with_read_permission_can_read(table: DeltaLog) -> None:
     def refuse(_number: int, method: str, path: str, _when: str) -> None:
         if method == "replace":
             raise StorageError(path, "written", "no permission")

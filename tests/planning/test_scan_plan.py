@@ -48,9 +48,7 @@ def test_both_forms_of_a_scan_choose_alike(
     ("zone", "moment"),
     [("UTC", MIDNIGHT), ("America/New_York", MIDNIGHT + timedelta(hours=5))],
 )
-def test_times_are_of_the_zone_in_which_rows_are_read(
-    tmp_path: Path, zone: str, moment: datetime
-) -> None:
+def test_times_use_the_zone_of_the_read(tmp_path: Path, zone: str, moment: datetime) -> None:
     schema = StructType((StructField("id", LONG), StructField("t", TIMESTAMP)))
     values = {"t": "2024-01-01 00:00:00"}
     add = data_file(tmp_path, "x", pa.table({"id": [1]}), partition_values=values)

@@ -310,7 +310,7 @@ def test_a_stream_that_stops_reads_no_commit_that_comes_later(tmp_path: Path) ->
     assert stream.end_after(end) == end
 
 
-def test_a_batch_of_which_only_the_end_is_known_begins_with_the_first_snapshot(
+def test_a_batch_with_only_an_end_begins_with_the_first_snapshot(
     tmp_path: Path,
 ) -> None:
     stream = stream_of(tmp_path, [add("a")], [add("b")])

@@ -32,7 +32,7 @@ def test_what_was_written_is_read_as_it_was(actions: list[AddFile | RemoveFile])
 
 @given(LINES)
 @settings(max_examples=80, deadline=None)
-def test_lines_are_those_of_the_standard_library(actions: list[AddFile | RemoveFile]) -> None:
+def test_lines_match_the_standard_library(actions: list[AddFile | RemoveFile]) -> None:
     for line in encode_commit(actions).splitlines():
         again = json.dumps(json.loads(line), ensure_ascii=False, separators=(",", ":"))
         assert line == again.encode()
@@ -68,7 +68,7 @@ def test_what_has_no_json_cannot_be_committed(changes: dict[str, Any]) -> None:
         encode_commit([add(**{"path": "x", **changes})])
 
 
-def test_maps_of_a_slice_are_those_of_its_rows() -> None:
+def test_maps_of_a_slice_match_its_rows() -> None:
     maps = pa.array([[("a", "1")], None, [], [("a", None), ("b", "2")], [("a", "3")]], STRING_MAP)
     nulls = {name: pa.nulls(5, ADD.field(name).type) for name in ADD.names}
     rows = pa.table({**nulls, "path": list("uvwxy"), "size": [0] * 5, "partitionValues": maps})

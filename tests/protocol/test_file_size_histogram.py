@@ -25,7 +25,7 @@ SIZES = st.lists(st.one_of(st.integers(0, 2**58), st.sampled_from(BOUNDARIES)), 
 
 
 @needs_shared
-def test_the_bins_are_those_that_the_reference_writes() -> None:
+def test_the_bins_match_the_reference() -> None:
     table = SHARED / "data" / "tables" / "delta_rs" / "cdc_ict_table"
     (stored, *_) = sorted(table.glob("_delta_log/0*.crc"))
     body = json.loads(stored.read_text())["fileSizeHistogram"]

@@ -198,7 +198,7 @@ DOUBLES = StructType((StructField("a", DOUBLE),))
         pytest.param("", False, id="unknown"),
     ],
 )
-def test_who_shows_nan_in_the_maximum(created_by: str, trusted: bool) -> None:
+def test_writers_that_store_nan_in_the_maximum(created_by: str, trusted: bool) -> None:
     text = stats_from_footer(footer_of([[1.0]], created_by), DOUBLES, ())
     assert ("a" in json.loads(text)["maxValues"]) is trusted
 
@@ -469,7 +469,7 @@ def _compare(ours: FileStats, theirs: FileStats, schema: StructType, where: str)
 
 
 @needs_shared
-def test_our_bounds_contain_those_of_other_writers() -> None:
+def test_our_bounds_contain_the_bounds_of_other_writers() -> None:
     seen: Counter[str] = Counter()
     for log, schema, partition_columns, text, file in _files():
         ours = stats_from_footer(pq.read_metadata(file), schema, partition_columns)

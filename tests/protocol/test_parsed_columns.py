@@ -124,7 +124,7 @@ def test_only_columns_that_get_statistics_are_there() -> None:
     ]
 
 
-def test_names_are_those_in_files_and_partition_columns_are_left_out() -> None:
+def test_names_match_the_files_and_partition_columns_are_left_out() -> None:
     mapped = {"delta.columnMapping.physicalName": "col-1"}
     schema = StructType((StructField("c", LONG, metadata=mapped), StructField("p", LONG)))
     shape = stats_shape(define(schema, ["p"], **{"columnMapping.mode": "name"}))

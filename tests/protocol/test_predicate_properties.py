@@ -217,9 +217,7 @@ def test_an_arrow_expression_gives_what_the_predicate_means(
 
 @settings(max_examples=100, deadline=None)
 @given(predicates(), st.lists(rows, min_size=1, max_size=4))
-def test_a_filter_keeps_the_rows_for_which_the_predicate_is_true(
-    predicate: Predicate, listed: list[Row]
-) -> None:
+def test_a_filter_keeps_the_rows_that_match(predicate: Predicate, listed: list[Row]) -> None:
     table = pa.Table.from_pylist(listed, schema=arrow_schema_from_schema(SCHEMA))
     table = table.append_column("position", pa.array(range(len(listed))))
     found = table.filter(to_arrow(predicate, SCHEMA))["position"].to_pylist()

@@ -153,7 +153,7 @@ def test_a_dictionary_has_numbers_of_any_width(width: int) -> None:
     assert names == (("b", "", "é"), {"b": 0, "": 1, "é": 2})
 
 
-def test_of_a_name_that_is_there_twice_the_first_counts() -> None:
+def test_the_first_of_two_equal_names_counts() -> None:
     assert field_names(dictionary(["a", "b", "a"])).ids == {"a": 0, "b": 1}
 
 

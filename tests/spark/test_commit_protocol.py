@@ -106,7 +106,7 @@ def test_nothing_is_listed_and_each_file_is_read_once(
     assert sorted(calls) == sorted(("read_ranges", path) for path in written)
 
 
-def test_sizes_and_times_are_those_of_the_files(tmp_path: Path, spark: SparkSession) -> None:
+def test_sizes_and_times_match_the_files(tmp_path: Path, spark: SparkSession) -> None:
     ds.write(numbers(spark), tmp_path, partition_by=["p"])
     adds = list(DeltaLog(tmp_path).snapshot().add_files())
     found = {add.path: (tmp_path / add.path).stat() for add in adds}

@@ -156,7 +156,7 @@ def test_where_there_is_no_table_none_is_opened(spark: SparkSession, tmp_path: P
     assert values(DeltaTable.forName(spark, f"delta.`{tmp_path}`"))["d"] == 4
 
 
-def test_settings_are_those_of_file_systems(spark: SparkSession, tmp_path: Path) -> None:
+def test_settings_belong_to_file_systems(spark: SparkSession, tmp_path: Path) -> None:
     da.write(tmp_path, ITEMS)
     table = DeltaTable.forPath(spark, str(tmp_path), {"fs.file.impl.disable.cache": "true"})
     assert values(table)["a"] == 1
@@ -177,7 +177,7 @@ def test_the_history_says_who_did_what_when(items: DeltaTable) -> None:
     assert [row["version"] for row in items.history(1).collect()] == [1]
 
 
-def test_the_details_are_those_of_the_table(items: DeltaTable, tmp_path: Path) -> None:
+def test_the_details_match_the_table(items: DeltaTable, tmp_path: Path) -> None:
     (found,) = items.detail().collect()
     snapshot = DeltaLog(tmp_path / "items").snapshot()
     created = snapshot.metadata.created_time or 0
@@ -360,7 +360,7 @@ def test_a_lost_race_is_raised_by_that_name(
     assert rows(da.to_table(tmp_path / "items")) == []
 
 
-def test_times_are_those_of_the_commits(items: DeltaTable) -> None:
+def test_times_match_the_commits(items: DeltaTable) -> None:
     (found,) = items.history().select(sf.unix_millis("timestamp").alias("ms")).collect()
     age_ms = datetime.now(UTC).timestamp() * 1000 - found["ms"]
     assert -5_000 < age_ms < 600_000

@@ -112,7 +112,7 @@ def test_a_view_is_known_by_its_name(items: DeltaTable, news: DataFrame) -> None
     assert values(items) == {"a": -1, "b": 0, "c": 3, "d": 4}
 
 
-def test_all_columns_are_those_of_the_table(items: DeltaTable, news: DataFrame) -> None:
+def test_all_columns_match_the_table(items: DeltaTable, news: DataFrame) -> None:
     more = news.selectExpr("k AS key", "v AS value", "1 AS extra").alias("s")
     items.alias("t").merge(more, "t.key = s.key").whenMatchedUpdateAll(
         "s.key = 'a'"

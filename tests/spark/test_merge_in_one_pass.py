@@ -461,7 +461,7 @@ def test_other_merges_look_for_pairs(
 
 
 @pytest.mark.full
-def test_a_source_of_which_rows_of_the_table_meet_two_looks_for_pairs(
+def test_a_source_with_two_matches_for_a_row_looks_for_pairs(
     spark: SparkSession, tmp_path: Path, passes: Passes
 ) -> None:
     make(spark, tmp_path, "id")

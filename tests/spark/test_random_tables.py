@@ -43,7 +43,7 @@ FEED = {"delta.enableChangeDataFeed": "true"}
     ],
     indirect=["way"],
 )
-def test_rows_and_changes_of_random_tables_are_those_of_arrow(
+def test_rows_and_changes_of_random_tables_match_arrow(
     tmp_path: Path, in_new_york: SparkSession, way: str, seed: int
 ) -> None:
     drawn = Drawn(seed, is_mapped=seed % 2 == 1)

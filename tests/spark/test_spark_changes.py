@@ -76,7 +76,7 @@ def assert_as_by_arrow(spark: SparkSession, source: Any, *args: Any, **options: 
 @pytest.mark.full
 @needs_shared
 @pytest.mark.parametrize(("way", "name"), WITH_FEED, indirect=["way"])
-def test_changes_of_tables_by_other_writers_are_those_of_arrow(
+def test_changes_of_tables_by_other_writers_match_arrow(
     spark: SparkSession, way: str, name: str
 ) -> None:
     log = DeltaLog(TABLES / name)
@@ -124,9 +124,7 @@ LIST_IN_FULL = ["file index", pytest.param("file list", marks=pytest.mark.full)]
 
 
 @pytest.mark.parametrize("way", LIST_IN_FULL, indirect=True)
-def test_changes_of_every_kind_are_those_of_arrow(
-    tmp_path: Path, spark: SparkSession, way: str
-) -> None:
+def test_changes_of_every_kind_match_arrow(tmp_path: Path, spark: SparkSession, way: str) -> None:
     log = of_every_kind(tmp_path)
     last = log.snapshot().version
     kept = (col("id") < 10) | (col("id") >= 39_990)
@@ -251,7 +249,7 @@ def test_a_range_that_is_none_is_refused_as_by_arrow(
     assert str(of_spark.value) == str(of_arrow.value)
 
 
-def test_ranges_in_which_the_feed_was_off_or_a_type_changed_are_refused(
+def test_ranges_without_the_feed_or_with_a_changed_type_are_refused(
     tmp_path: Path, spark: SparkSession
 ) -> None:
     log = table_of(tmp_path, [file(tmp_path, "x", 1)])

@@ -36,7 +36,7 @@ ROWS = "SELECT * FROM VALUES (1L, 'a'), (2L, 'b') AS t(id, p)"
         ("CASE WHEN id > 0 THEN p IS NOT NULL END", "(1L, null), (0L, 'b')"),
     ],
 )
-def test_rows_for_which_a_constraint_is_not_true_are_refused(
+def test_rows_that_violate_a_constraint_are_refused(
     tmp_path: Path, spark: SparkSession, expression: str, broken: str
 ) -> None:
     kept = spark.sql(ROWS)

@@ -281,7 +281,7 @@ def test_a_column_is_not_read_by_how_it_is_shown(spark: SparkSession, tmp_path: 
     assert da.to_table(tmp_path).num_rows == 0
 
 
-def test_times_are_those_of_the_session(in_new_york: SparkSession, tmp_path: Path) -> None:
+def test_times_match_the_session(in_new_york: SparkSession, tmp_path: Path) -> None:
     rows = in_new_york.sql("SELECT 1L AS id, timestamp_micros(1767229200000000) AS t")
     ds.write(rows, tmp_path)  # 2026-01-01 01:00 in UTC, the previous evening in the session zone
     ds.delete(in_new_york, tmp_path, "t < TIMESTAMP '2026-01-01 00:00:00'")

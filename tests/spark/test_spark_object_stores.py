@@ -310,7 +310,7 @@ def test_a_client_that_another_application_left_is_let_go_of(
     assert keys_used(requests) == {"of-the-next-one"}
 
 
-def test_credentials_that_options_no_longer_give_are_those_of_all_buckets(
+def test_without_credentials_in_options_all_buckets_use_the_common_credentials(
     store_spark: SparkSession, s3_server: S3Server
 ) -> None:
     """The options first name a bucket's key; then the session's settings apply."""
@@ -534,7 +534,7 @@ def doubled(numbers: DataFrame) -> DataFrame:
     return numbers.withColumn("id", sf.col("id") * 2)
 
 
-def test_the_options_of_the_io_manager_are_those_of_spark(
+def test_the_options_of_the_io_manager_match_spark(
     store_spark: SparkSession, s3_server: S3Server, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     root = f"s3://{s3_server.new_bucket()}/lake"
@@ -604,7 +604,7 @@ def test_the_error_names_the_connector_that_a_session_lacks(
     assert re.search(r"which this Spark session lacks; .*packages\(\"gcs\"\)", missing)
 
 
-def test_packages_are_those_of_the_tests() -> None:
+def test_packages_match_the_tests() -> None:
     named = ds.packages("s3", "gcs", "azure")["spark.jars.packages"].split(",")
     pinned = {jar.name for jar in connector_jars()} or pytest.skip("no Maven")
     for coordinates in named:

@@ -46,7 +46,7 @@ def write_small_files(root: Path, value: str | None) -> pa.Table:
 
 
 @pytest.mark.parametrize("value", ["a/b %25=é", pytest.param(None, marks=pytest.mark.full)])
-def test_a_rewrite_makes_one_file_of_small_ones_and_keeps_rows_and_partition(
+def test_a_rewrite_joins_small_files_and_keeps_rows_and_partition(
     tmp_path: Path, spark: SparkSession, value: str | None
 ) -> None:
     expected = write_small_files(tmp_path, value)

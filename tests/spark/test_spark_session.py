@@ -137,7 +137,7 @@ def test_a_setting_within_another_call_has_the_inner_value_until_it_is_left(
     assert settings == before
 
 
-def test_of_two_threads_the_first_one_has_its_value_and_then_the_second_one() -> None:
+def test_the_value_of_the_first_thread_wins_until_it_ends() -> None:
     settings = {SETTING: "1"}
     session = session_of(settings)
     second = overriding(session, {SETTING: "9"})

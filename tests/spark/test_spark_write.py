@@ -203,7 +203,7 @@ def test_an_overwrite_by_predicate_keeps_other_rows_of_the_same_file(
     assert (result.metrics["numOutputRows"], result.metrics["numRemovedFiles"]) == (2, 1)
 
 
-def test_a_row_for_which_the_predicate_is_null_survives_an_overwrite(
+def test_a_row_with_a_null_predicate_survives_an_overwrite(
     tmp_path: Path, letters: DataFrame
 ) -> None:
     ds.write(letters, tmp_path)
@@ -386,9 +386,7 @@ def test_files_are_kept_while_it_is_unknown_whether_they_were_committed(
     assert rows_by_deltalake(tmp_path) == rows_of(letters)
 
 
-def test_a_commit_for_which_there_is_no_space_leaves_nothing(
-    tmp_path: Path, letters: DataFrame
-) -> None:
+def test_a_commit_without_space_leaves_nothing(tmp_path: Path, letters: DataFrame) -> None:
     full = StorageError(FIRST_COMMIT, "created", "no space is left")
     log = log_whose_first_commit(tmp_path, "before", full, OSError(errno.ENOSPC, "full"))
     with pytest.raises(StorageError, match="no space is left"):
@@ -633,7 +631,7 @@ def test_the_partitioning_of_a_table_cannot_be_changed_by_a_write(
         ds.write(letters, tmp_path, partition_by=["id"])
 
 
-def test_staged_files_are_committed_with_a_transaction_of_ones_own(
+def test_staged_files_are_committed_with_a_separate_transaction(
     tmp_path: Path, letters: DataFrame
 ) -> None:
     ds.write(letters, tmp_path)

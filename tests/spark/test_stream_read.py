@@ -124,7 +124,7 @@ def test_rows_of_before_a_column_was_renamed_have_its_new_name(
     [pytest.param(0, marks=pytest.mark.full), None],
     ids=["from its first commit", "snapshot"],
 )
-def test_a_stream_of_changes_has_those_that_read_changes_has(
+def test_a_stream_of_changes_equals_read_changes(
     spark: SparkSession, tmp_path: Path, starting_version: int | None
 ) -> None:
     table = DeltaLog(tmp_path / "t")

@@ -67,9 +67,7 @@ def test_each_batch_is_there_once_wherever_the_query_was_killed(
     assert numbers_in(tmp_path / "target") == [0, 1, 2, 3, 4, 5]
 
 
-def test_a_commit_says_which_batch_of_which_query_it_is(
-    spark: SparkSession, tmp_path: Path
-) -> None:
+def test_a_commit_names_its_query_and_batch(spark: SparkSession, tmp_path: Path) -> None:
     append(tmp_path / "source", 0, 1)
     stream = ds.read_stream(spark, tmp_path / "source")
     query = ds.write_stream(
@@ -94,7 +92,7 @@ def test_a_batch_without_rows_commits_nothing(spark: SparkSession, tmp_path: Pat
     assert DeltaLog(tmp_path / "target").snapshot().version == 0
 
 
-def test_complete_replaces_all_rows_by_those_of_the_batch(
+def test_complete_replaces_all_rows_by_the_rows_of_the_batch(
     spark: SparkSession, tmp_path: Path
 ) -> None:
     for first in (0, 10):
@@ -192,7 +190,7 @@ def test_rows_without_a_key_are_refused(spark: SparkSession, tmp_path: Path) -> 
     assert rows(da.to_table(stored)) == [{"key": 3, "count": 1}, {"key": 4, "count": 1}]
 
 
-def test_the_first_batch_makes_the_table_and_later_ones_may_widen_it(
+def test_the_first_batch_creates_the_table_and_later_batches_may_widen_it(
     spark: SparkSession, tmp_path: Path
 ) -> None:
     append(tmp_path / "source", 0, 0, p="a")

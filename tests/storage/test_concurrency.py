@@ -245,7 +245,7 @@ def test_after_an_error_no_other_call_is_begun() -> None:
     assert len(begun) <= MAX_CONCURRENCY
 
 
-def test_who_is_interrupted_does_not_wait_for_the_threads() -> None:
+def test_an_interrupted_caller_does_not_wait_for_the_threads() -> None:
     gate, caller = Gate(), threading.current_thread()
 
     def call(_: int) -> None:

@@ -140,7 +140,9 @@ def test_the_checksum_of_the_file_before_goes(
     assert files_in(root) == left
 
 
-def test_who_loses_a_create_leaves_the_checksum_of_the_winner(storage: Storage, root: Path) -> None:
+def test_the_loser_of_a_create_leaves_the_checksum_of_the_winner(
+    storage: Storage, root: Path
+) -> None:
     (root / "a").write_bytes(b"theirs")
     (root / ".a.crc").write_bytes(b"crc")
     with pytest.raises(FileExistsError):
@@ -394,7 +396,7 @@ def test_a_writer_whose_file_is_replaced_before_it_is_durable_learns_that_one_ex
     assert files_in(root) == ["a"]
 
 
-def test_whose_file_another_deletes_before_it_is_durable_has_created_it(
+def test_a_writer_whose_file_is_deleted_before_it_is_durable_has_created_it(
     storage: Storage, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     link = os.link

@@ -120,7 +120,7 @@ def test_a_store_without_order_is_refused_where_its_order_counts() -> None:
         Shuffled(names, 5).listed("")
 
 
-def test_times_of_an_s3_server_are_those_that_its_client_understands(s3_server: S3Server) -> None:
+def test_times_of_an_s3_server_are_understood_by_its_client(s3_server: S3Server) -> None:
     bucket = s3_server.new_bucket()
     s3_server.put(bucket, {"t/a": b"1", "t/p=1/b": b"22"})
     storage = open_remote(f"s3://{bucket}/t", s3_server.storage_options, None, None)

@@ -131,7 +131,7 @@ def test_an_entry_under_anothers_name_is_damage(kept: KeptRanges, directory: Pat
     assert (kept.load(4, 8), entries(directory)) == (None, [])
 
 
-def test_of_a_file_that_is_forgotten_nothing_is_kept(kept: KeptRanges) -> None:
+def test_nothing_is_kept_of_a_forgotten_file(kept: KeptRanges) -> None:
     other = KeptRanges(kept.cache, ["store", "b", 7, "etag 1"])
     kept.keep({(0, 4): b"data", (4, 6): b"da"})
     other.keep({(0, 4): b"data"})
@@ -347,7 +347,7 @@ def test_threads_at_once_keep_everything(kept: KeptRanges) -> None:
     assert [kept.load(start, start + 4) for start in starts] == [b"data"] * 64
 
 
-def test_who_holds_the_lock_and_stops_holds_up_nobody(kept: KeptRanges, directory: Path) -> None:
+def test_a_stopped_lock_holder_blocks_nobody(kept: KeptRanges, directory: Path) -> None:
     kept.keep({(0, 4): b"data"})
     program = """
         import os, time

@@ -607,7 +607,7 @@ def test_a_storage_pickles(storage: Storage) -> None:
     assert (copy.uri, copy.read("a"), repr(copy)) == (storage.uri, b"content", repr(storage))
 
 
-def test_of_a_tree_only_what_is_wanted_is_listed(storage: Storage) -> None:
+def test_only_wanted_parts_of_a_tree_are_listed(storage: Storage) -> None:
     for path in ("a", "p=1/a", "p=1/b", "p=1/q=2/b", "p=2/a"):
         storage.replace(path, b"1")
     requests: list[list[str]] = []

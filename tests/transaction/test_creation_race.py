@@ -123,7 +123,7 @@ def test_a_table_of_another_partitioning_is_not_joined(
     assert files(tmp_path) == 1
 
 
-def test_who_joins_a_table_keeps_its_rules(tmp_path: Path) -> None:
+def test_a_writer_that_joins_a_table_keeps_its_rules(tmp_path: Path) -> None:
     timed = {"delta.enableInCommitTimestamps": "true"}
     other = overtaken_by(lambda: da.write(tmp_path, data(1), configuration=timed))
     assert da.write(tmp_path, data(2), on_event=other).version == 1

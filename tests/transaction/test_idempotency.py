@@ -39,13 +39,13 @@ def versions(log: DeltaLog) -> dict[str, int]:
     return {name: txn.version for name, txn in log.snapshot().transactions().items()}
 
 
-def test_a_commit_of_which_a_part_is_there_is_refused_and_no_txn_goes_back(log: DeltaLog) -> None:
+def test_a_commit_that_is_partly_there_is_refused_and_no_txn_goes_back(log: DeltaLog) -> None:
     with pytest.raises(InvalidRequestError, match=r"part of this commit is in the table.*\(A\)"):
         with_txns(log, ("A", 3), ("B", 1)).commit(operation="WRITE")
     assert versions(log) == {"A": 5, "monday": 7}
 
 
-def test_a_commit_of_which_a_part_lands_meanwhile_is_refused(log: DeltaLog) -> None:
+def test_a_commit_that_is_partly_committed_meanwhile_is_refused(log: DeltaLog) -> None:
     late = with_txns(log, ("B", 1), ("C", 1))
     late.stage(stage_files(add("new.parquet")))
     with_txns(log, ("C", 1)).commit(operation="WRITE")
@@ -55,14 +55,14 @@ def test_a_commit_of_which_a_part_lands_meanwhile_is_refused(log: DeltaLog) -> N
     assert live_paths(log) == {"old.parquet"}
 
 
-def test_a_commit_of_which_all_is_there_is_done(log: DeltaLog) -> None:
+def test_a_commit_that_is_fully_there_is_done(log: DeltaLog) -> None:
     with_txns(log, ("A2", 0)).commit(operation="WRITE")
     result = with_txns(log, ("A", 4), ("A2", 0)).done_before()
     assert result is not None
     assert result.already_committed
 
 
-def test_days_of_which_some_were_written_by_the_same_run_are_overwritten_again(
+def test_days_that_the_same_run_partly_wrote_are_overwritten_again(
     log: DeltaLog,
 ) -> None:
     both = with_txns(log, day("monday", 7), day("tuesday", 7))
@@ -76,7 +76,7 @@ def test_a_day_that_goes_with_what_must_not_be_doubled_is_refused(log: DeltaLog)
         with_txns(log, ("A", 5), day("tuesday", 7)).commit(operation="WRITE")
 
 
-def test_days_of_which_one_was_written_by_a_newer_run_are_not(log: DeltaLog) -> None:
+def test_days_with_one_day_of_a_newer_run_are_not_overwritten(log: DeltaLog) -> None:
     with pytest.raises(StaleRunError, match="newer run"):
         with_txns(log, day("monday", 6), day("tuesday", 6)).commit(operation="WRITE")
 
@@ -105,7 +105,7 @@ def test_a_damaged_commit_that_nobody_needs_hides_no_txn(tmp_path: Path) -> None
         assert (done.version, done.already_committed) == (expected, True)
 
 
-def test_of_a_txn_in_the_newest_commit_one_commit_is_read(log: DeltaLog) -> None:
+def test_a_txn_in_the_newest_commit_needs_one_commit_read(log: DeltaLog) -> None:
     calls: list[str] = []
 
     def note(_number: int, method: str, _path: str, moment: str) -> None:

@@ -58,7 +58,7 @@ def log(tmp_path: Path) -> DeltaLog:
 
 @pytest.mark.parametrize("versions", [1, 2, 3], ids=lambda n: f"of {n} versions")
 @pytest.mark.parametrize("stage", [staged_append, staged_overwrite], ids=["append", "overwrite"])
-def test_a_commit_begun_on_a_table_is_none_of_the_one_in_its_place(
+def test_a_commit_begun_on_a_table_does_not_reach_its_replacement(
     log: DeltaLog, stage: Callable[[Transaction], None], versions: int
 ) -> None:
     da.write(log, OLD)  # so that the new table may have fewer versions, equally many, or more

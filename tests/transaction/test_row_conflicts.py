@@ -91,7 +91,7 @@ def test_a_row_that_both_delete_is_a_conflict(tmp_path: Path) -> None:
     assert deleted_rows(log) == {"a": [4, 5]}
 
 
-def test_who_read_other_rows_than_it_changes_runs_again(tmp_path: Path) -> None:
+def test_a_change_that_reads_other_rows_is_rerun(tmp_path: Path) -> None:
     log = table(tmp_path, "a")
     later = deleting(log, "a", {3}, all_changed=False)
     deleting(log, "a", {4}, all_changed=True).commit(operation="DELETE")

@@ -173,9 +173,7 @@ def test_triples_come_to_what_a_serial_order_gives(template: DeltaLog) -> None:
         ),
     ],
 )
-def test_whoever_changes_other_rows_is_not_refused(
-    template: DeltaLog, names: tuple[str, ...]
-) -> None:
+def test_a_change_of_other_rows_is_not_refused(template: DeltaLog, names: tuple[str, ...]) -> None:
     for order in permutations(names):
         assert run(template, order) == list(order)
 
@@ -183,8 +181,6 @@ def test_whoever_changes_other_rows_is_not_refused(
 @pytest.mark.parametrize(
     "names", [("delete 1", "delete 1 to 10"), ("delete 0", "move 0 to b"), ("delete 0",) * 2]
 )
-def test_of_those_that_change_one_row_one_is_refused(
-    template: DeltaLog, names: tuple[str, str]
-) -> None:
+def test_one_of_two_changes_of_a_row_is_refused(template: DeltaLog, names: tuple[str, str]) -> None:
     for order in permutations(names):
         assert run(template, order) == [order[0]]

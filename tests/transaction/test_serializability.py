@@ -182,7 +182,7 @@ def check_overtaken(template: DeltaLog, late: str, others: Sequence[str]) -> boo
         pytest.param(tuple(OPERATIONS), id="all", marks=pytest.mark.full),
     ],
 )
-def test_who_is_overtaken_by_several_comes_after_what_it_has_to(
+def test_a_commit_that_several_commits_overtake_comes_after_them(
     template: DeltaLog, names: Sequence[str]
 ) -> None:
     # If a transaction builds on a blind append that ours does not see, WriteSerializable has no

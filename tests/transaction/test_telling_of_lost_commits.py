@@ -179,7 +179,7 @@ def test_a_store_that_fails_meanwhile_does_not_fail_the_commit(log: DeltaLog) ->
     assert [event.reason for event in events if isinstance(event, HookFailed)] == ["broken"]
 
 
-def test_who_meets_the_checksum_of_another_commit_says_so(log: DeltaLog) -> None:
+def test_the_checksum_of_another_commit_is_reported(log: DeltaLog) -> None:
     """A writer that is slow to write its checksum, and was replaced first."""
     place = Path(log.uri) / "_delta_log" / checksum_name(2)
     place.write_text(json.dumps({"txnId": "theirs"}))

@@ -449,7 +449,7 @@ def test_a_constraint_may_be_dropped(tmp_path: Path) -> None:
     assert ids(tmp_path) == [-1, 1]
 
 
-def test_names_that_a_table_has_are_no_obstacle_to_new_ones(tmp_path: Path) -> None:
+def test_existing_names_are_no_obstacle_to_new_names(tmp_path: Path) -> None:
     log = DeltaLog(tmp_path)
     odd = replace(metadata(), schema_string=metadata().schema_string.replace('"p"', '"a b"'))
     create_commit(log.storage, log.log_directory, 0, [PROTOCOL, odd])
