@@ -96,14 +96,14 @@ class ArrowEngine:
         return parse_expression(" AND ".join(each.text for each in conditions))
 
     def plan_change(
-        self, request: DeleteRequest | UpdateRequest | MergeRequest, target: WriteTarget
+        self, request: DeleteRequest | UpdateRequest | MergeRequest, transaction: Transaction
     ) -> PlannedChange:
         """See `Engine`."""
         match request:
             case DeleteRequest():
-                return plan_delete(request, target)
+                return plan_delete(request, transaction)
             case UpdateRequest():
-                return plan_update(request, target)
+                return plan_update(request, transaction)
         return PlannedMerge(request)
 
     def rewrite(self, snapshot: Snapshot, group: RewriteGroup) -> Staged:

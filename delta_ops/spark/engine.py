@@ -118,14 +118,14 @@ class SparkEngine:
         return join_conditions(conditions)
 
     def plan_change(
-        self, request: DeleteRequest | UpdateRequest | MergeRequest, target: WriteTarget
+        self, request: DeleteRequest | UpdateRequest | MergeRequest, transaction: Transaction
     ) -> PlannedChange:
         """See `Engine`."""
         match request:
             case DeleteRequest():
-                return plan_delete(self._spark, request, target)
+                return plan_delete(self._spark, request, transaction)
             case UpdateRequest():
-                return plan_update(self._spark, request, target)
+                return plan_update(self._spark, request, transaction)
         return PlannedMerge(request)
 
     def rewrite(self, snapshot: Snapshot, group: RewriteGroup) -> Staged:

@@ -69,7 +69,7 @@ def _change_rows(
 ) -> CommitResult:
     transaction = open_for_change(engine, request, verb)
     with naming_table(transaction.log.uri):
-        planned = engine.plan_change(request, transaction.target)
+        planned = engine.plan_change(request, transaction)
     parameters = {"predicate": [] if request.predicate is None else [planned.text]}
     change = RowChange(
         engine=engine,

@@ -155,7 +155,7 @@ class Engine(Protocol):
         """Join parsed SQL texts by AND."""
 
     def plan_change(
-        self, request: DeleteRequest | UpdateRequest | MergeRequest, target: WriteTarget
+        self, request: DeleteRequest | UpdateRequest | MergeRequest, transaction: Transaction
     ) -> PlannedChange:
         """Resolve the names of a request; reads no row of the table.
 

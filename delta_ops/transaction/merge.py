@@ -143,7 +143,7 @@ class Merge:
                 "A merge has no clause; add one, such as when_matched_update_all()"
             )
         transaction = open_for_change(self._engine, request, "merged")
-        planned = self._engine.plan_change(request, transaction.target)
+        planned = self._engine.plan_change(request, transaction)
         change = RowChange(
             engine=self._engine,
             request=request,

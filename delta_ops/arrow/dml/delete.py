@@ -17,9 +17,9 @@ from delta_ops.arrow.read.scan import plan_reading_kept, read_files
 from delta_ops.arrow.write.change_files import mark_rows
 from delta_ops.log import Snapshot
 from delta_ops.protocol.actions import AddFile
+from delta_ops.transaction import Transaction
 from delta_ops.transaction.requests import DeleteRequest
 from delta_ops.transaction.row_changes import Changed, Touched, delete_metrics, num_live_rows
-from delta_ops.transaction.staging import WriteTarget
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,10 +42,9 @@ class PlannedDelete:
         return _delete_by_copies(changed.snapshot, self.condition, changed)
 
 
-def plan_delete(request: DeleteRequest, target: WriteTarget) -> PlannedDelete:
+def plan_delete(request: DeleteRequest, transaction: Transaction) -> PlannedDelete:
     """See `Engine.plan_change`."""
-    schema = target.definition.schema
-    return PlannedDelete(condition_of(request.predicate, schema, target.now_ms))
+    return PlannedDelete(condition_of(request.predicate, transaction.schema, transaction.clock()))
 
 
 def _delete_by_copies(snapshot: Snapshot, condition: Condition, changed: Changed) -> dict[str, int]:

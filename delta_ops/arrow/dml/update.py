@@ -28,10 +28,10 @@ from delta_ops.planning.assigned_columns import values_by_path
 from delta_ops.protocol.actions import AddFile
 from delta_ops.protocol.expression.resolution import finder_of
 from delta_ops.protocol.row_tracking import version_column
+from delta_ops.transaction import Transaction
 from delta_ops.transaction.mutability import validate_assigned
 from delta_ops.transaction.requests import UpdateRequest
 from delta_ops.transaction.row_changes import Changed, Touched, num_live_rows, update_metrics
-from delta_ops.transaction.staging import WriteTarget
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,9 +67,9 @@ class PlannedUpdate:
         return _update_by_copies(changed.snapshot, self, changed)
 
 
-def plan_update(request: UpdateRequest, target: WriteTarget) -> PlannedUpdate:
+def plan_update(request: UpdateRequest, transaction: Transaction) -> PlannedUpdate:
     """See `Engine.plan_change`."""
-    definition, table, now_ms = target.definition, target.table, target.now_ms
+    definition, table, now_ms = transaction.definition, transaction.log.uri, transaction.clock()
     schema = definition.schema
     condition = condition_of(request.predicate, schema, now_ms)
     values = values_by_path(request.assignments, request.target_alias, schema)

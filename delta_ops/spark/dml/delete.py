@@ -14,9 +14,9 @@ from delta_ops.spark.expressions.columns import named_column
 from delta_ops.spark.expressions.conditions import Condition, condition_of
 from delta_ops.spark.read.read import pad_columns, read_kept, read_numbered
 from delta_ops.spark.session.call_sites import omitting_call_sites
+from delta_ops.transaction import Transaction
 from delta_ops.transaction.requests import DeleteRequest
 from delta_ops.transaction.row_changes import Changed, Touched, TouchedFile, delete_metrics
-from delta_ops.transaction.staging import WriteTarget
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,10 +59,13 @@ class PlannedDelete:
         return delete_metrics(changed, touched.num_rows, num_copied, marked)
 
 
-def plan_delete(spark: SparkSession, request: DeleteRequest, target: WriteTarget) -> PlannedDelete:
+def plan_delete(
+    spark: SparkSession, request: DeleteRequest, transaction: Transaction
+) -> PlannedDelete:
     """See `Engine.plan_change`."""
-    schema, alias = target.definition.schema, request.target_alias
-    condition = condition_of(request.predicate, spark, schema, target.now_ms, target.table, alias)
+    table, now_ms = transaction.log.uri, transaction.clock()
+    schema, alias = transaction.schema, request.target_alias
+    condition = condition_of(request.predicate, spark, schema, now_ms, table, alias)
     return PlannedDelete(spark, condition)
 
 

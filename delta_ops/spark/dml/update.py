@@ -35,10 +35,10 @@ from delta_ops.spark.expressions.conditions import (
 )
 from delta_ops.spark.read.read import read_numbered
 from delta_ops.spark.session.call_sites import omitting_call_sites
+from delta_ops.transaction import Transaction
 from delta_ops.transaction.mutability import validate_assigned
 from delta_ops.transaction.requests import UpdateRequest
 from delta_ops.transaction.row_changes import Changed, Touched, update_metrics
-from delta_ops.transaction.staging import WriteTarget
 
 _UPDATED = "updated"
 
@@ -64,11 +64,13 @@ class PlannedUpdate:
         return _update(self, changed)
 
 
-def plan_update(spark: SparkSession, request: UpdateRequest, target: WriteTarget) -> PlannedUpdate:
+def plan_update(
+    spark: SparkSession, request: UpdateRequest, transaction: Transaction
+) -> PlannedUpdate:
     """See `Engine.plan_change`."""
-    definition, alias, table = target.definition, request.target_alias, target.table
+    definition, alias, table = transaction.definition, request.target_alias, transaction.log.uri
     schema = definition.schema
-    condition = condition_of(request.predicate, spark, schema, target.now_ms, table, alias)
+    condition = condition_of(request.predicate, spark, schema, transaction.clock(), table, alias)
     values = values_by_path(request.assignments, alias, schema)
     validate_names(values.values(), spark, finder_with_alias(schema, alias))
     columns = assigned_columns(values, schema, named_column, table)
