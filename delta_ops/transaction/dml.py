@@ -95,9 +95,10 @@ def open_for_change(engine: Engine, request: CommitRequest, verb: str) -> Transa
     transaction = transaction_on(request.target, request.storage_options, request.on_event, engine)
     if transaction.snapshot is None and not transaction.creates_table:
         raise TableNotFoundError(transaction.log.uri)
-    validate_changeable(transaction.definition, transaction.log.uri, verb)
-    validate_feed_columns(transaction.definition, transaction.log.uri)
-    validate_distinct(transaction.schema, transaction.log.uri)
+    definition, table = transaction.definition, transaction.log.uri
+    validate_changeable(definition, table, verb)
+    validate_feed_columns(definition, table)
+    validate_distinct(definition.schema, table)
     return transaction
 
 
