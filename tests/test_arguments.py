@@ -173,7 +173,7 @@ def test_options_of_a_store_are_not_repeated() -> None:
     assert SECRET not in str(refused.value)
 
 
-def test_what_counts_as_a_list_is_taken(tmp_path: Path) -> None:
+def test_list_like_arguments_are_accepted(tmp_path: Path) -> None:
     log = DeltaLog(tmp_path)
     da.write(log, pa.table({"id": [1], "p": [1]}), partition_by=("p",))
     assert dm.vacuum(log, keep=dict.fromkeys(["a"]), retention=timedelta(days=9)).failures == ()

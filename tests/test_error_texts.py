@@ -59,7 +59,7 @@ def test_attributes_of_an_error_have_the_values_as_they_are() -> None:
 
 
 @given(st.text())
-def test_what_is_printable_once_stays_as_it_is(text: str) -> None:
+def test_printable_text_stays_unchanged(text: str) -> None:
     assert escape_unprintable(escape_unprintable(text)) == escape_unprintable(text)
     assert escape_unprintable(text).isprintable()
 
@@ -130,7 +130,7 @@ def with_path(path: str) -> dict[str, Any]:
         ),
     ],
 )
-def test_what_a_log_says_is_shown_harmlessly_and_cut(
+def test_texts_of_a_log_are_shown_escaped_and_shortened(
     tmp_path: Path, action: dict[str, Any], call: Callable[[Path], Any]
 ) -> None:
     da.write(tmp_path, pa.table({"a": [1]}))
@@ -155,7 +155,7 @@ def test_what_a_log_says_is_shown_harmlessly_and_cut(
         pytest.param(lambda t: DeltaLog(t / NAME.replace("/", "")).snapshot(), id="a place"),
     ],
 )
-def test_what_a_user_gives_is_shown_harmlessly(tmp_path: Path, call: Callable[[Path], Any]) -> None:
+def test_texts_of_a_user_are_shown_escaped(tmp_path: Path, call: Callable[[Path], Any]) -> None:
     da.write(tmp_path, pa.table({"a": [1]}))
     with pytest.raises(DeltaOpsError) as raised:
         call(tmp_path)

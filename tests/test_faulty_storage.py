@@ -26,7 +26,7 @@ def paths(storage: Storage) -> list[str]:
         pytest.param(Faults(late_requests=1), [], ["a"], id="a late one comes to it"),
     ],
 )
-def test_what_a_fault_leaves(
+def test_state_after_a_fault(
     tmp_path: Path, faults: Faults, at_once: list[str], at_last: list[str]
 ) -> None:
     inner, is_seen = open_storage(tmp_path), threading.Event()
@@ -69,7 +69,7 @@ def test_a_dead_process_calls_nothing(tmp_path: Path) -> None:
     assert paths(storage.inner) == []
 
 
-def test_what_other_threads_have_begun_ends_after_a_kill(tmp_path: Path) -> None:
+def test_calls_of_other_threads_end_after_a_kill(tmp_path: Path) -> None:
     has_begun, may_end = threading.Event(), threading.Event()
 
     def write(file: IO[bytes]) -> None:

@@ -129,7 +129,7 @@ print([4, 9] if json.loads(shown.output)["num_files"] == 1 else shown.output)
         pytest.param(["cli"], COMMAND, id="the command"),
     ],
 )
-def test_what_is_installed_with_an_extra_is_all_that_it_needs(
+def test_an_extra_installs_all_that_it_needs(
     extras: list[str], program: str, tmp_path: Path
 ) -> None:
     """Installed packages that the distribution does not require, made unimportable."""

@@ -170,7 +170,7 @@ def merge(table: Path, updates: dict[str, str]) -> da.Merge:
         ),
     ],
 )
-def test_what_does_not_fit_a_table_is_refused_before_a_file_is_written(
+def test_data_that_do_not_fit_are_refused_before_a_file_is_written(
     tmp_path: Path, call: Call, message: str
 ) -> None:
     da.write(tmp_path, ROWS, partition_by=["p"], configuration={**FEED, **MAPPED})

@@ -206,14 +206,14 @@ def test_a_field_that_is_there_twice_is_refused() -> None:
         fitted(twice, POINT)
 
 
-def test_what_a_null_struct_hides_need_not_fit() -> None:
+def test_values_in_a_null_struct_need_not_fit() -> None:
     hidden = pa.StructArray.from_arrays(
         [pa.array([300, 1])], names=["x"], mask=pa.array([True, False])
     )
     assert fitted(hidden, pa.struct([("x", pa.int8())])) == [None, {"x": 1}]
 
 
-def test_what_no_row_takes_from_a_dictionary_need_not_fit() -> None:
+def test_unused_dictionary_values_need_not_fit() -> None:
     values = pa.DictionaryArray.from_arrays(pa.array([1, None]), pa.array([300, 1]))
     assert fitted(values, pa.int8()) == [1, None]
 

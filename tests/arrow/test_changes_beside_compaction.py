@@ -119,7 +119,7 @@ def test_a_merge_begins_again_with_the_columns_and_metadata_of_its_source(tmp_pa
     assert prices == [None, 5, None]
 
 
-def test_what_lost_to_a_compaction_leaves_no_file(tmp_path: Path) -> None:
+def test_a_write_that_lost_to_a_compaction_leaves_no_file(tmp_path: Path) -> None:
     three_files(tmp_path)
     named = {str(each.path) for each in DeltaLog(tmp_path).snapshot().add_files()}
     update(tmp_path, on_event=acting_at("DataFilesStaged", lambda: optimize(tmp_path)))

@@ -85,7 +85,7 @@ def test_an_expression_is_held_against_what_is_stored(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("expression", ["xxhash64(id) > 0", "rand() < 2", "id > 0 OR", "z > 1", ""])
-def test_what_only_spark_can_check_is_left_to_it(tmp_path: Path, expression: str) -> None:
+def test_checks_that_only_spark_supports_are_left_to_it(tmp_path: Path, expression: str) -> None:
     with pytest.raises(InvalidRequestError, match=r"c \(.*\) needs the Spark engine: .*ops\.spark"):
         da.write(tmp_path, data(1), configuration=rule(expression))
     assert not list(tmp_path.rglob("*.*"))

@@ -218,7 +218,7 @@ REFUSED = [
 
 
 @pytest.mark.parametrize(("spoil", "message"), REFUSED)
-def test_what_a_table_would_lose_is_refused(tmp_path: Path, spoil: Any, message: str) -> None:
+def test_data_that_a_table_would_lose_are_refused(tmp_path: Path, spoil: Any, message: str) -> None:
     write(tmp_path / "a.parquet", id=[1])
     spoil(tmp_path)
     with pytest.raises(InvalidRequestError, match=message):

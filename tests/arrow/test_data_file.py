@@ -42,7 +42,7 @@ def test_rows_that_break_a_rule_are_refused_and_nothing_is_left(tmp_path: Path) 
     assert list(tmp_path.iterdir()) == []
 
 
-def test_what_parquet_cannot_write_is_refused_and_nothing_is_left(tmp_path: Path) -> None:
+def test_values_that_parquet_cannot_store_are_refused_and_leave_no_files(tmp_path: Path) -> None:
     spans = pa.schema([("a", pa.month_day_nano_interval())])
     rows = pa.record_batch([pa.array([(1, 2, 3)], spans.field(0).type)], schema=spans)
     with pytest.raises(InvalidRequestError, match=r"cannot be written to a Parquet file \("):

@@ -59,6 +59,6 @@ def test_a_table_is_restored_to_a_date_and_its_history_says_so(table: Path) -> N
     assert entry.operation_parameters["timestamp"] == "1970-01-02"
 
 
-def test_what_is_neither_date_nor_text_is_rejected(table: Path) -> None:
+def test_values_that_are_neither_date_nor_text_are_rejected(table: Path) -> None:
     with pytest.raises(InvalidRequestError, match="give a text or a date or datetime or None"):
         da.to_table(table, timestamp=0)  # type: ignore[arg-type]

@@ -193,7 +193,7 @@ def test_a_failing_store_leaves_no_file_behind(tmp_path: Path) -> None:
         (parse_expression("1 / id > 0 AND id / 0 = 1"), "divide by zero"),
     ],
 )
-def test_what_does_not_fit_is_refused_in_one_sentence(
+def test_arguments_that_do_not_fit_are_refused_in_one_sentence(
     tmp_path: Path, predicate: Any, message: str
 ) -> None:
     log = two_partitions(tmp_path)

@@ -64,7 +64,7 @@ def test_a_row_has_the_same_value_alone_and_among_others(text: str) -> None:
 
 
 @pytest.mark.parametrize(("text", "message"), REFUSED)
-def test_what_is_not_supported_is_refused_by_name(text: str, message: str) -> None:
+def test_unsupported_syntax_is_refused_by_name(text: str, message: str) -> None:
     with pytest.raises(InvalidRequestError, match=message) as refused:
         outcome(text, few_rows())
     assert "\n" not in str(refused.value)

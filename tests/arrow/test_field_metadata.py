@@ -163,13 +163,13 @@ def test_metadata_that_no_column_can_have_are_refused(
         (pa.list_, r"s\.element has the metadata delta.generationExpression"),
     ],
 )
-def test_what_only_columns_have_is_refused_inside(wrap: Any, message: str) -> None:
+def test_metadata_of_columns_are_refused_in_fields(wrap: Any, message: str) -> None:
     x = pa.field("x", pa.int64(), metadata={"delta.generationExpression": "1"})
     with pytest.raises(InvalidRequestError, match=message):
         columns_from_arrow(pa.schema([("s", wrap(x))]))
 
 
-def test_what_says_where_files_hold_a_column_is_left_behind() -> None:
+def test_column_mapping_metadata_are_left_behind() -> None:
     metadata = {
         "delta.columnMapping.id": "4",
         "delta.columnMapping.physicalName": "col-1",

@@ -58,7 +58,7 @@ def found(place: Path) -> list[tuple[Any, ...]]:
     return sorted((r["id"], r["name"], r["day"], r["key"], r["twice"]) for r in listed)
 
 
-def test_what_the_data_leave_out_is_made(table: Path) -> None:
+def test_columns_that_the_data_leave_out_are_generated(table: Path) -> None:
     assert found(table) == [
         (1, "a", date(2026, 1, 31), "A-1", 2),
         (2, None, date(2026, 2, 1), None, 4),
@@ -159,7 +159,7 @@ def test_a_value_keeps_its_meaning_in_its_column(tmp_path: Path) -> None:
         da.write(tmp_path, pa.table({"id": [1]}))
 
 
-def test_what_cannot_be_read_is_refused_by_name(tmp_path: Path) -> None:
+def test_unreadable_features_are_refused_by_name(tmp_path: Path) -> None:
     create(tmp_path, StructField("id", LONG), generated("g", LONG, "id"))
     first = tmp_path / "_delta_log" / "00000000000000000000.json"
     text = first.read_text().replace('expression\\":\\"id', 'expression\\":7,\\"x\\":\\"id')

@@ -139,7 +139,7 @@ def test_another_reader_finds_the_rows(tmp_path: Path) -> None:
     assert rows(pa.table(query.execute("SELECT * FROM t"))) == rows(flat)
 
 
-def test_what_is_merged_gets_the_next_ids(table: Path) -> None:
+def test_merged_columns_get_the_next_ids(table: Path) -> None:
     before = mapping(DeltaLog(table).snapshot())
     wider = pa.table({"my id": [3], "part": ["a"], "s": [{"y;": 1}], "new": [{"n": 1}]})
     da.write(table, wider, merge_schema=True)
@@ -203,7 +203,7 @@ def test_statistics_are_of_the_columns_that_a_property_names(tmp_path: Path) -> 
     assert json.loads(stats)["minValues"] == {found["s"][1]: {found["s.x"][1]: 0.5}}
 
 
-def test_what_is_restored_gets_no_id_back(table: Path) -> None:
+def test_restored_rows_get_no_old_id(table: Path) -> None:
     da.write(table, pa.table({"my id": [3], "part": ["a"], "b": [1]}), merge_schema=True)
     assert restore(DeltaLog(table), version=0).version == 2
     assert sorted(da.to_table(table)["my id"].to_pylist()) == [1, 2]

@@ -238,7 +238,7 @@ ID = "target.id = source.id"
         (ID, lambda m: m.when_matched_update_all(except_cols=["nope"]), "no column nope"),
     ],
 )
-def test_what_does_not_fit_is_refused_in_one_sentence(
+def test_arguments_that_do_not_fit_are_refused_in_one_sentence(
     tmp_path: Path, on: str, build: Callable[[da.Merge], da.Merge], message: str
 ) -> None:
     log = two_partitions(tmp_path)

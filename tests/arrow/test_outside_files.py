@@ -148,7 +148,7 @@ def test_a_file_that_is_gone_is_named(tmp_path: Path, naming: Callable[[Path], N
 
 
 @pytest.mark.parametrize("kind", ["a data file", "a vector"])
-def test_what_is_no_file_is_not_waited_for(tmp_path: Path, kind: str) -> None:
+def test_special_files_are_not_waited_for(tmp_path: Path, kind: str) -> None:
     """A log may name any path on the disk, and opening a pipe blocks until it has a writer."""
     pipe = tmp_path / "pipe"
     os.mkfifo(pipe)

@@ -100,7 +100,7 @@ def test_a_log_in_a_store_does_not_lead_to_this_machine(
     assert rows(da.to_table(trusting)) == rows(DATA)
 
 
-def test_what_cannot_be_read_is_named_without_a_credential(
+def test_unreadable_tables_are_named_without_a_credential(
     source: DeltaLog, s3_server: S3Server
 ) -> None:
     options = s3_server.storage_options

@@ -52,9 +52,7 @@ def test_a_predicate_on_a_time_without_a_zone_uses_the_requested_zone(tmp_path: 
 
 
 @pytest.mark.parametrize("mode", ["none", "name"])
-def test_what_a_file_says_of_a_partition_column_leaves_out_no_row(
-    tmp_path: Path, mode: str
-) -> None:
+def test_statistics_of_a_partition_column_skip_no_row(tmp_path: Path, mode: str) -> None:
     mapped = {"delta.columnMapping.id": 2, "delta.columnMapping.physicalName": "stored"}
     schema = StructType((*ID.fields, StructField("p", LONG, metadata=mapped)))
     name = "p" if mode == "none" else "stored"

@@ -355,7 +355,7 @@ INT = encode(1, field_names(NO_NAMES))
         ),
     ],
 )
-def test_what_is_malformed_is_refused(
+def test_malformed_values_are_refused(
     tmp_path: Path, typed: pa.DataType, stored: Any, reason: str
 ) -> None:
     with pytest.raises(DataFileError, match=reason):

@@ -297,7 +297,7 @@ def test_timestamps_of_every_unit_are_read(tmp_path: Path, unit: str, zone: str 
     assert da.to_table(log)["t"].to_pylist() == data
 
 
-def test_what_is_finer_than_a_microsecond_is_dropped(tmp_path: Path) -> None:
+def test_fractions_of_a_microsecond_are_dropped(tmp_path: Path) -> None:
     values = pa.array([1_999, -1], pa.timestamp("ns"))
     add = data_file(tmp_path, "x", pa.table({"t": values}))
     log = create(tmp_path, StructType((StructField("t", TIMESTAMP_NTZ),)), [add])

@@ -160,7 +160,7 @@ def test_python_values_are_taken_as_they_are(tmp_path: Path) -> None:
         ({1: 2}, "not a column"),
     ],
 )
-def test_what_does_not_fit_is_refused_and_nothing_is_left(
+def test_arguments_that_do_not_fit_are_refused_and_leave_no_files(
     tmp_path: Path, argument: Any, message: str
 ) -> None:
     log = two_partitions(tmp_path)

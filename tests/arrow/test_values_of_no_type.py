@@ -60,7 +60,7 @@ def test_rows_before_a_batch_that_is_refused_are_not_left(tmp_path: Path) -> Non
     assert not files(tmp_path)
 
 
-def test_what_a_null_or_a_slice_hides_is_not_looked_at(tmp_path: Path) -> None:
+def test_values_hidden_by_a_null_or_a_slice_are_ignored(tmp_path: Path) -> None:
     offsets, data = TEXT.buffers()[1:]
     nulled = pa.Array.from_buffers(pa.string(), 3, [pa.py_buffer(b"\x01"), offsets, data])
     sliced = pa.concat_arrays([TEXT, pa.array(["a", "b"])])[2:]

@@ -167,7 +167,7 @@ def test_a_struct_with_the_same_fields_is_no_variant(tmp_path: Path) -> None:
     assert da.to_table(log)["v"].to_pylist() == [{"metadata": b"x", "value": b"x"}, None]
 
 
-def test_what_is_as_the_table_has_it_is_not_looked_at(tmp_path: Path) -> None:
+def test_data_in_the_form_of_the_table_are_not_checked(tmp_path: Path) -> None:
     assert mark_variant(PLAIN, "v") is PLAIN
     stored = pa.array([{"metadata": b"any", "value": b"bytes"}, None], PLAIN)
     assert read(tmp_path, stored).to_pylist() == stored.to_pylist()

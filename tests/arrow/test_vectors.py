@@ -203,7 +203,7 @@ def test_changes_of_one_row_do_not(tmp_path: Path) -> None:
     assert ids_of(log) == list(range(10))
 
 
-def test_what_is_refused_leaves_no_file(tmp_path: Path) -> None:
+def test_a_refused_write_leaves_no_file(tmp_path: Path) -> None:
     configuration = {**ENABLED, "delta.constraints.few": "value < 1000"}
     da.write(tmp_path, data(range(10)), configuration=configuration)
     before = sorted(tmp_path.rglob("*"))

@@ -24,7 +24,7 @@ def names_in(folder: Path) -> set[str]:
     return {path.name for path in folder.iterdir()}
 
 
-def test_what_is_written_stays(tmp_path: Path) -> None:
+def test_written_files_stay(tmp_path: Path) -> None:
     with all_or_none(open_storage(tmp_path)) as files:
 
         def write(name: str) -> str:

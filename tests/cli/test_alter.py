@@ -74,7 +74,7 @@ REFUSED = [
 
 
 @pytest.mark.parametrize(("arguments", "message"), REFUSED, ids=[each[0][0] for each in REFUSED])
-def test_what_cannot_be_done_is_said_in_a_sentence(
+def test_impossible_requests_are_explained_in_a_sentence(
     table: Path, arguments: tuple[str, ...], message: str
 ) -> None:
     result = run("alter", table, *arguments)

@@ -373,7 +373,9 @@ def test_abandoned_files_are_deleted_and_reported(table: Path) -> None:
     assert not place.exists()
 
 
-def test_what_is_kept_for_ever_is_shown_with_a_year_before_any_of_pythons(tmp_path: Path) -> None:
+def test_an_unlimited_retention_is_shown_with_a_year_below_the_range_of_python(
+    tmp_path: Path,
+) -> None:
     for_ever = dict.fromkeys(
         ("delta.logRetentionDuration", "delta.deletedFileRetentionDuration"), "1000000 weeks"
     )

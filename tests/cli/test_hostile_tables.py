@@ -102,7 +102,7 @@ def strict_json(line: str) -> Any:
 
 
 @pytest.mark.parametrize("arguments", COMMANDS.values(), ids=list(COMMANDS))
-def test_what_is_printed_for_people_is_harmless(table: Path, arguments: list[str]) -> None:
+def test_output_for_people_is_escaped(table: Path, arguments: list[str]) -> None:
     command, *options = arguments
     result = run(command, table, *options)
     assert result.exception is None or isinstance(result.exception, SystemExit)
@@ -112,7 +112,7 @@ def test_what_is_printed_for_people_is_harmless(table: Path, arguments: list[str
 
 
 @pytest.mark.parametrize("arguments", COMMANDS.values(), ids=list(COMMANDS))
-def test_what_is_printed_as_json_is_json(table: Path, arguments: list[str]) -> None:
+def test_json_output_is_json(table: Path, arguments: list[str]) -> None:
     command, *options = arguments
     result = run(command, table, *options, "--json")
     assert is_harmless(result.output)
@@ -226,7 +226,7 @@ def test_a_terminal_is_sent_nothing_that_a_table_holds(table: Path) -> None:
     assert is_harmless(rest.replace("\r", ""))
 
 
-def test_what_a_stream_cannot_encode_is_shown_by_number(table: Path) -> None:
+def test_characters_that_a_stream_cannot_encode_are_shown_by_number(table: Path) -> None:
     for arguments in (["schema", str(table)], ["schema", str(table), "--json"]):
         result = CliRunner(charset="ascii").invoke(cli, arguments)
         assert result.exit_code == 0

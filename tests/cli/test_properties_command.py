@@ -69,7 +69,7 @@ def test_unset_alone_is_named_as_the_reference_does(table: Path) -> None:
     }
 
 
-def test_what_is_so_already_is_not_committed(table: Path) -> None:
+def test_a_change_without_effect_is_not_committed(table: Path) -> None:
     result = output("properties", table, "--set", "delta.checkpointInterval=5")
     assert (result["version"], result["committed_version"]) == (0, None)
     printed = run("properties", table, "--unset", "owner").stdout

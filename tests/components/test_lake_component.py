@@ -64,7 +64,7 @@ def test_tables_are_assets_by_their_paths_with_columns_and_places(
     assert [column.name for column in columns] == ["id", "day"]
 
 
-def test_what_a_table_says_of_itself_is_no_markdown(tmp_path: Path) -> None:
+def test_texts_of_a_table_are_no_markdown(tmp_path: Path) -> None:
     reported = "![x](http://tracker.example/a.png) <b>"
     write_lake_state(tmp_path / "state", [LakeTable(path="t", description=reported)])
     spec = specs_by_key(lake_defs(DeltaLakeComponent(root="/lake"), tmp_path / "state"))["t"]

@@ -105,7 +105,7 @@ def test_a_prefix_that_is_not_there_has_no_tables(tmp_path: Path) -> None:
     assert find_lake_tables(str(tmp_path / "nowhere"), {}, ALL) == []
 
 
-def test_what_was_found_is_read_as_it_was(tmp_path: Path) -> None:
+def test_found_files_are_read_unchanged(tmp_path: Path) -> None:
     write_tables(tmp_path / "lake", "orders")
     log = DeltaLog(tmp_path / "lake" / "orders")
     described = begin(log)

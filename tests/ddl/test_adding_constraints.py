@@ -96,7 +96,7 @@ def test_files_that_keep_it_by_their_statistics_are_not_opened(log: DeltaLog) ->
 
 
 @pytest.mark.parametrize("condition", ["xxhash64(id) > 0", "id ="])
-def test_what_our_sql_cannot_say_needs_another_engine(tmp_path: Path, condition: str) -> None:
+def test_conditions_outside_our_sql_need_another_engine(tmp_path: Path, condition: str) -> None:
     da.write(tmp_path, pa.table({"id": pa.array([], pa.int64())}))
     with pytest.raises(InvalidRequestError, match="needs the Spark engine"):
         add_constraint(tmp_path, "odd", condition)
@@ -195,7 +195,7 @@ def test_a_field_may_be_null_where_its_struct_is(tmp_path: Path, value: Any, is_
 
 
 @pytest.mark.parametrize("column", ["a.element.c", "m.value.c"])
-def test_what_arrays_and_maps_hold_is_not_demanded(tmp_path: Path, column: str) -> None:
+def test_values_in_arrays_and_maps_are_not_required(tmp_path: Path, column: str) -> None:
     struct = pa.struct([("c", pa.int64())])
     a = pa.array([[{"c": 1}]], pa.list_(struct))
     m = pa.array([[("k", {"c": 1})]], pa.map_(pa.string(), struct))

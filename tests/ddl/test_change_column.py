@@ -134,7 +134,7 @@ def test_a_wider_type_is_read_from_old_files_and_written_to_new_files(
     assert [row["v"] for row in rows(da.to_table(log))] == [expected]
 
 
-def test_what_arrays_and_maps_hold_is_widened(tmp_path: Path) -> None:
+def test_types_in_arrays_and_maps_are_widened(tmp_path: Path) -> None:
     inner = pa.list_(pa.struct([("x", pa.int16())]))
     types = {
         "l": pa.list_(pa.list_(pa.int8())),

@@ -88,7 +88,7 @@ def test_the_name_must_be_the_tables(root: Path) -> None:
     assert DeltaLog(root).snapshot().version == 3
 
 
-def test_what_is_no_table_is_left_alone(tmp_path: Path) -> None:
+def test_directories_that_are_no_table_are_left_alone(tmp_path: Path) -> None:
     (tmp_path / "file").write_bytes(b"x")
     with pytest.raises(TableNotFoundError):
         drop_table(tmp_path, tmp_path.name)
@@ -335,7 +335,7 @@ def test_a_file_that_cannot_be_deleted_is_reported_and_the_next_call_continues(r
     assert files(root) == []
 
 
-def test_whatever_is_gone_of_the_log_before_its_last_commit_nobody_opens_the_table(
+def test_a_log_with_a_gap_before_its_last_commit_cannot_be_opened(
     root: Path, tmp_path: Path
 ) -> None:
     storage = open_storage(root)

@@ -143,7 +143,7 @@ def test_one_that_another_requires_stays(log: DeltaLog) -> None:
         drop_feature(log, "domainMetadata")
 
 
-def test_what_leaves_nothing_in_the_log_is_dropped_at_once(log: DeltaLog) -> None:
+def test_features_without_traces_are_dropped_at_once(log: DeltaLog) -> None:
     with_feature(log, "vacuumProtocolCheck")
     assert drop_feature(log, "vacuumProtocolCheck").version == 2
     da.write(log, pa.table({"id": [2]}))

@@ -120,7 +120,7 @@ def test_features_and_domains_come_along_and_txns_do_not(source: DeltaLog, tmp_p
     assert drop_feature(tmp_path / "clone", "inCommitTimestamp").version == 2
 
 
-def test_what_cannot_be_cloned_is_refused(source: DeltaLog, tmp_path: Path) -> None:
+def test_tables_that_cannot_be_cloned_are_refused(source: DeltaLog, tmp_path: Path) -> None:
     with pytest.raises(TableExistsError):
         shallow_clone(source, source)
     with pytest.raises(TableNotFoundError):

@@ -329,7 +329,7 @@ def alter(table: str, index: int, **cells: object) -> Callable[[Rows], object]:
         ),
     ],
 )
-def test_whatever_is_lost_doubled_or_altered_is_a_problem(
+def test_lost_doubled_or_altered_rows_are_a_problem(
     tmp_path: Path, change: Callable[[Rows], object], problem: str
 ) -> None:
     result = account_with(tmp_path, change)

@@ -59,13 +59,13 @@ def test_the_rows_match_another_implementation(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", [n for n, what in TABLES.items() if isinstance(what, Alone)])
-def test_what_only_we_read_is_read(name: str) -> None:
+def test_tables_that_only_we_can_read(name: str) -> None:
     snapshot = DeltaLog(ROOT / name).snapshot()
     assert len(da.to_table(snapshot)) == da.count_rows(snapshot)
 
 
 @pytest.mark.parametrize("name", [n for n, what in TABLES.items() if isinstance(what, Refused)])
-def test_what_cannot_be_read_says_why(name: str) -> None:
+def test_unreadable_files_give_a_reason(name: str) -> None:
     refused = TABLES[name]
     assert isinstance(refused, Refused)
     with pytest.raises(refused.error, match=refused.says) as error:

@@ -259,7 +259,7 @@ def test_a_broken_operation_is_found(
         ),
     ],
 )
-def test_what_is_broken_in_some_orders_is_found_with_the_order_and_its_calls(
+def test_a_fault_in_some_orders_is_found_with_the_order_and_its_calls(
     search: Search,
     operation: Operation,
     other: str,

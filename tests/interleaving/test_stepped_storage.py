@@ -36,7 +36,7 @@ def test_an_answer_is_lost_after_the_store_has_done_it(storage: Storage) -> None
     assert run.outcomes["b"].value == ["x/new", "x/old"]
 
 
-def test_what_was_deleted_and_not_answered_counts_as_not_deleted(storage: Storage) -> None:
+def test_a_delete_without_an_answer_counts_as_not_deleted(storage: Storage) -> None:
     order = Order.from_text("a[0:] b[0:]; lost a:0")
     delete = {"a": lambda storage: storage.delete_many(["x/old"]), "b": paths}
     run = run_in_turns(delete, storage, order)

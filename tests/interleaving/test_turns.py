@@ -80,7 +80,7 @@ def test_a_killed_operation_has_no_answer_and_the_other_has_its_own(
     assert run.outcomes["b"].value == "b"
 
 
-def test_what_an_operation_does_in_parallel_is_run_in_sequence(
+def test_parallel_calls_of_an_operation_run_in_sequence(
     fresh: Fresh,
 ) -> None:
     threads: set[int] = set()

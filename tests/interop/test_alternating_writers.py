@@ -32,7 +32,7 @@ def the_same_for_all(engines: Mapping[str, Engine], table: Path) -> Seen:
     return seen["ours"]
 
 
-def test_what_one_engine_commits_the_others_read_and_continue(
+def test_engines_read_and_continue_commits_of_other_engines(
     engines: Mapping[str, Engine], tmp_path: Path
 ) -> None:
     table = tmp_path / "table"

@@ -225,7 +225,7 @@ def test_damaged_entries_are_read_anew(s3_server: S3Server, large: Path, cache: 
 
 
 @pytest.mark.parametrize("make", [None, json_alone], ids=["Parquet", "JSON"])
-def test_what_cannot_be_decoded_is_not_kept(
+def test_undecodable_data_are_not_cached(
     s3_server: S3Server, tmp_path: Path, cache: RangeCache, make: object
 ) -> None:
     """The cache may hold a damaged range, as a store may once have sent one."""

@@ -178,7 +178,7 @@ def test_checkpoints_on_checkpoints_change_nothing(
 
 
 @KINDS
-def test_what_has_expired_stays_out_and_nothing_else(tmp_path: Path, kind: Kind) -> None:
+def test_only_expired_entries_are_left_out(tmp_path: Path, kind: Kind) -> None:
     log = busy(kind, tmp_path, **{"delta.setTransactionRetentionDuration": "interval 5 days"})
     write_checkpoint(log.snapshot(2), now_ms=6 * DAY, part_rows=kind[2])
     snapshot = log.snapshot(2)
@@ -253,7 +253,7 @@ def test_the_table_says_which_kind(
         ),
     ],
 )
-def test_what_cannot_be_is_refused(
+def test_invalid_arguments_are_refused(
     tmp_path: Path, ask: Callable[[DeltaLog], object], message: str
 ) -> None:
     log = table(tmp_path, [[]], SIDECARS)

@@ -106,7 +106,7 @@ def test_a_checksum_of_a_later_version_says_nothing_of_an_earlier_one(log: Delta
     assert log.snapshot().metadata == NEWER
 
 
-def test_what_a_commit_says_after_the_checksum_counts(log: DeltaLog) -> None:
+def test_actions_after_the_checksum_count(log: DeltaLog) -> None:
     put(log, 2)
     create_commit(log.storage, log.log_directory, 4, [NEWER])
     snapshot = log.snapshot()

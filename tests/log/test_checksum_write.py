@@ -274,7 +274,7 @@ def test_a_checksum_without_a_transaction_may_be_followed(table: Table) -> None:
 
 
 @pytest.mark.usefixtures("large")
-def test_what_another_writer_has_left_out_stays_out(table: Table) -> None:
+def test_columns_that_another_writer_left_out_stay_out(table: Table) -> None:
     table.change_checksum(setTransactions=None, domainMetadata=None, fileSizeHistogram=None)
     assert table.commit(NEW, SetTransaction(app_id="a", version=1))
     assert not {"setTransactions", "domainMetadata", "fileSizeHistogram"} & table.said().keys()
@@ -322,7 +322,7 @@ def test_a_mistake_is_not_passed_on_where_files_are_counted_anew(table: Table) -
         ),
     ],
 )
-def test_what_can_be_read_in_two_ways_gets_none(table: Table, actions: list[Action]) -> None:
+def test_ambiguous_texts_get_no_value(table: Table, actions: list[Action]) -> None:
     assert not table.commit(*actions)
 
 

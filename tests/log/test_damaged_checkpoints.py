@@ -98,7 +98,9 @@ def test_a_table_is_read_from_its_commits_where_each_checkpoint_is_damaged(
 
 
 @every_damage
-def test_what_cannot_be_read_otherwise_is_an_error(root: Path, damage: Damage) -> None:
+def test_a_damaged_checkpoint_without_an_alternative_is_an_error(
+    root: Path, damage: Damage
+) -> None:
     damage_checkpoints(root, 5, damage)
     damage_checkpoints(root, 2, damage)
     (root / "_delta_log" / f"{1:020}.json").unlink()

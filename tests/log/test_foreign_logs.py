@@ -171,7 +171,7 @@ Change = Callable[[Path], object]
         ),
     ],
 )
-def test_what_is_beside_the_point_changes_nothing(directory: Path, change: Change) -> None:
+def test_unknown_files_in_the_log_change_nothing(directory: Path, change: Change) -> None:
     change(directory)
     assert open_live(directory) == LIVE
     assert DeltaLog(directory.parent).snapshot().num_files == len(LIVE)

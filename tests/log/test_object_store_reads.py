@@ -170,7 +170,7 @@ raise SystemExit(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]))
     assert done.returncode == 0, done.stderr
 
 
-def test_what_is_opened_pickles_and_shows_no_credential(
+def test_an_opened_table_pickles_and_shows_no_credential(
     s3_server: S3Server, tmp_path: Path
 ) -> None:
     log = uploaded(s3_server, checkpoint_of(tmp_path, 3_000, 1_000), 1, num_after=1)

@@ -167,7 +167,7 @@ def test_a_checkpoint_in_parts_is_read(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("missing", ["protocol", "metaData"])
-def test_what_is_missing_of_protocol_and_metadata_is_said(tmp_path: Path, missing: str) -> None:
+def test_missing_protocol_and_metadata_are_reported(tmp_path: Path, missing: str) -> None:
     log = log_of(tmp_path, 1)
     lines = commit_file(tmp_path, 0).read_text().splitlines()
     commit_file(tmp_path, 0).write_text(

@@ -82,7 +82,7 @@ def test_a_time_outside_of_the_history_is_an_error(
         table(tmp_path, 0, 10, 20).snapshot(timestamp=at(seconds))
 
 
-def test_what_is_committed_meanwhile_is_after_the_latest_version(tmp_path: Path) -> None:
+def test_concurrent_commits_come_after_the_latest_version(tmp_path: Path) -> None:
     log = table(tmp_path, 0, 10)
     snapshot = log.snapshot()
     create_commit(log.storage, log.log_directory, 2, [add("2")])
@@ -139,7 +139,7 @@ def test_a_text_that_is_no_time_is_refused(tmp_path: Path) -> None:
         pytest.param(None, 1769860800, "of type int", id="seconds since 1970"),
     ],
 )
-def test_what_is_no_version_and_no_time_is_refused(
+def test_values_that_are_neither_version_nor_time_are_refused(
     tmp_path: Path, version: Any, timestamp: Any, reason: str
 ) -> None:
     with pytest.raises(InvalidRequestError, match=reason):

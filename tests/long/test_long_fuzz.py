@@ -26,7 +26,7 @@ def test_every_line_says_the_same_among_others(seed: int) -> None:
         pytest.param(f"{1:020d}.checkpoint.parquet", log_fuzz.damaged_parquet, id="checkpoint"),
     ],
 )
-def test_what_is_read_of_a_damaged_log_is_right_or_refused(
+def test_a_damaged_log_is_read_correctly_or_refused(
     tmp_path: Path, name: str, damage: log_fuzz.Damage
 ) -> None:
     root = log_fuzz.table(tmp_path)

@@ -120,7 +120,7 @@ READS: Mapping[str, Callable[[int], Predicate]] = {
         ),
     ],
 )
-def test_what_is_promised_of_a_column_is_kept(table_of: TableOf, column: str, mapping: str) -> None:
+def test_promises_about_a_column_are_kept(table_of: TableOf, column: str, mapping: str) -> None:
     log = table_of({"delta.columnMapping.mode": mapping})
     reads = read(log, map(READS[column], some_numbers()))
     advice = advise(log)
@@ -191,7 +191,7 @@ def test_columns_without_statistics_are_not_advised(table_of: TableOf) -> None:
     assert [each.columns for each in advise(log).layouts] == [("time",)]
 
 
-def test_what_is_missing_is_said(table_of: TableOf) -> None:
+def test_missing_files_are_reported(table_of: TableOf) -> None:
     log = table_of({"delta_ops.recordReads": "false"})
     with pytest.raises(InvalidRequestError, match=r"set delta_ops\.recordReads to true"):
         advise(log)

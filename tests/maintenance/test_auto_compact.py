@@ -86,7 +86,7 @@ def test_a_write_pays_no_more_than_the_bound(tmp_path: Path) -> None:
     assert int(entry.operation_metrics["numRemovedBytes"]) <= 3 * size + 3
 
 
-def test_what_only_rearranges_compacts_nothing(tmp_path: Path) -> None:
+def test_a_rearrangement_triggers_no_compaction(tmp_path: Path) -> None:
     for number in range(5):
         da.write(tmp_path, pa.table({"id": [number], "day": ["a"]}), configuration=ON)
     log = DeltaLog(tmp_path)

@@ -96,7 +96,7 @@ def test_new_clustering_columns_get_theirs(tmp_path: Path) -> None:
     assert found["nullCount"] == {"s": {"y": 0}}
 
 
-def test_what_is_said_stays_digit_by_digit(tmp_path: Path) -> None:
+def test_existing_statistics_stay_digit_by_digit(tmp_path: Path) -> None:
     da.write(tmp_path, DATA, configuration=NONE)
     [add] = DeltaLog(tmp_path).snapshot().add_files()
     reported = (

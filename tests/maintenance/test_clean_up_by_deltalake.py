@@ -159,7 +159,7 @@ def test_nor_an_empty_file_misleads_it_once_we_have_cleaned_up(table: Table) -> 
         pytest.param(clean_up_log, (1,), marks=pytest.mark.full, id="clean-up, the first part"),
     ],
 )
-def test_what_another_engine_left_is_made_harmless(
+def test_leftovers_of_another_engine_become_harmless(
     table: Table, ours: Callable[[DeltaLog], object], left: tuple[int, ...]
 ) -> None:
     leave(table, *left, days=2)

@@ -56,7 +56,7 @@ def test_by_a_clock_that_is_behind_nothing_goes(tmp_path: Path, now_ms: int) -> 
 
 
 @pytest.mark.parametrize("behind_ms", [40 * DAY_MS, NOW + DAY_MS])
-def test_what_a_writer_removed_whose_clock_was_behind_stays_for_the_retention(
+def test_files_removed_with_a_late_clock_stay_for_the_retention(
     tmp_path: Path, behind_ms: int
 ) -> None:
     """Its tombstones seem to have expired long ago; the store has the real commit times."""

@@ -83,7 +83,7 @@ PAIRS = [
         for case in product(["full", "lite"], *[[False, True]] * 3)
     ],
 )
-def test_what_was_removed_stays_for_the_retention_and_goes_then(
+def test_removed_files_stay_for_the_retention_and_are_then_deleted(
     tmp_path: Path, mode: VacuumMode, of_store: bool, with_checkpoint: bool, then_writes: bool
 ) -> None:
     table = removed_by_a_clock_set_back(tmp_path / "t", of_store=of_store)

@@ -69,7 +69,7 @@ def test_the_reference_finds_the_names_that_users_see(tmp_path: Path) -> None:
     assert stored != "a"
 
 
-def test_what_the_reference_has_laid_out_stays(tmp_path: Path) -> None:
+def test_files_that_the_reference_clustered_stay(tmp_path: Path) -> None:
     log = of_two_columns(tmp_path, configuration=MAPPED)
     cluster_by(log, ["a"])
     adds = log.snapshot().add_files()

@@ -68,7 +68,7 @@ def test_a_retention_that_was_raised_since_the_checkpoint(tmp_path: Path) -> Non
         pytest.param(None, id="without a time"),
     ],
 )
-def test_what_a_commit_of_this_week_removed_stays_whatever_time_it_says(
+def test_files_removed_this_week_stay_whatever_the_deletion_timestamp(
     tmp_path: Path, clock: Clock | None, has_checkpoint: bool
 ) -> None:
     table = Table(tmp_path)

@@ -116,7 +116,7 @@ def test_an_operation_cures_what_is_due(
 
 
 @pytest.mark.parametrize("measure", ["small_files", "commits_since_checkpoint"])
-def test_what_is_below_its_threshold_is_not_due(tmp_path: Path, measure: Measure) -> None:
+def test_measures_below_their_threshold_are_not_due(tmp_path: Path, measure: Measure) -> None:
     table = fragmented(tmp_path)
     value = finding(table.log, measure).value
     assert isinstance(value, int)

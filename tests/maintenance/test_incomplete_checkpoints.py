@@ -48,7 +48,7 @@ from tests.support.tables import rows_by_deltalake
         pytest.param(clean_up_log, set(), id="clean-up"),
     ],
 )
-def test_what_another_engine_left_is_deleted(
+def test_leftovers_of_another_engine_are_deleted(
     tmp_path: Path, ours: Callable[[DeltaLog], object], files: set[str]
 ) -> None:
     table = aged(tmp_path / "t")
@@ -328,7 +328,7 @@ def test_health_shows_it_as_dangerous_and_an_operation_cures_it(tmp_path: Path) 
     assert finding(table.root).verdict == "ok"
 
 
-def test_what_somebody_may_be_writing_is_left_to_a_person(tmp_path: Path) -> None:
+def test_files_of_possible_writers_are_left_to_a_person(tmp_path: Path) -> None:
     table = aged(tmp_path / "t")
     create_checkpoint(table.log)
     append(table.log)

@@ -111,7 +111,7 @@ def test_small_files_are_put_together_in_several_commits(tmp_path: Path) -> None
     assert rows(da.to_table(log)) == before
 
 
-def test_what_is_lost_to_others_costs_only_its_part(tmp_path: Path) -> None:
+def test_a_conflict_loses_only_its_part(tmp_path: Path) -> None:
     log = scattered(tmp_path, partition_by=["p"])
     todo = [lambda: da.write(
         tmp_path, pa.table({"id": [9], "x": [9], "p": ["a"]}), "overwrite",
@@ -156,7 +156,7 @@ def test_all_that_is_lost_to_others_is_an_error(tmp_path: Path) -> None:
         pytest.param({"zorder_by": ["id"], "predicate": col("id") == 1}, "partition", id="rows"),
     ],
 )
-def test_what_cannot_be_is_refused_before_a_file_is_read(
+def test_invalid_arguments_are_refused_before_a_file_is_read(
     tmp_path: Path, options: dict[str, Any], message: str
 ) -> None:
     data = pa.table({"id": [1, 2], "p": ["a", "b"], "l": [[1], [2]], "late": [1, 2]})

@@ -151,7 +151,7 @@ def test_a_file_that_is_committed_meanwhile_stays(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("kept", ["p=a/orphan", "p=a", "archive"])
-def test_what_is_kept_on_request_may_be_named_by_way_of_a_link(tmp_path: Path, kept: str) -> None:
+def test_paths_to_keep_may_go_through_a_link(tmp_path: Path, kept: str) -> None:
     table = table_of(tmp_path, partition)
     table.put("archive/p=a/orphan")
     table.pass_time(days=30)

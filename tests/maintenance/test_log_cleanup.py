@@ -114,7 +114,7 @@ class Pins(list[int]):
         return super().__iter__()
 
 
-def test_what_is_kept_is_looked_into_again_before_anything_goes(old_table: Table) -> None:
+def test_kept_paths_are_checked_again_before_deletion(old_table: Table) -> None:
     old_table.pass_time(days=100)
     result = clean_up_log(old_table.log, clock=old_table.clock, keep_versions=Pins())
     assert result.plan.boundary_version is None  # until no version is left to pin

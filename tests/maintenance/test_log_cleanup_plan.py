@@ -152,7 +152,7 @@ def test_kept_versions(keep: list[int], boundary: int | None) -> None:
 
 
 @pytest.mark.parametrize("version", [-1, 0, 99])
-def test_what_cannot_be_read_cannot_be_kept(version: int) -> None:
+def test_unreadable_versions_cannot_be_kept(version: int) -> None:
     log = [*commits(60, 55, 50, 45, 40, 35, 10)[1:], checkpoint(3), checkpoint(5)]
     with pytest.raises(VersionNotFoundError):
         plan(log, keep_versions=[version])
@@ -164,7 +164,7 @@ def test_a_version_to_keep_is_a_number() -> None:
         plan([*commits(50, 30, 10), checkpoint(1)], keep_versions=keep)
 
 
-def test_what_an_interrupted_clean_up_left_goes_with_the_next() -> None:
+def test_the_next_cleanup_deletes_what_an_interrupted_cleanup_left() -> None:
     log = [*commits(50, 45, 40, 35, 10), checkpoint(1), checkpoint(3)]
     first = plan(log)
     rest = [info for info in log if info not in first.files[:2]]
@@ -219,7 +219,7 @@ def test_killed_after_any_deletion_every_version_from_the_boundary_on_can_be_rea
 
 
 @given(logs(), st.floats(0, 60))
-def test_what_was_the_latest_version_at_the_cutoff_or_later_stays_readable(
+def test_versions_since_the_cutoff_stay_readable(
     files: list[FileInfo], retention_days: float
 ) -> None:
     chosen = plan_clean_up_log(files, now_ms=MIDNIGHT, retention_ms=int(retention_days * DAY_MS))

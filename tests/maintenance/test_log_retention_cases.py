@@ -141,7 +141,7 @@ def days(groups: Mapping[float, int]) -> list[float]:
         ),
     ],
 )
-def test_what_stays(log: Log, today: float, retention: float, commits: Iterable[int]) -> None:
+def test_kept_files(log: Log, today: float, retention: float, commits: Iterable[int]) -> None:
     chosen = plan(log, today, retention)
     expected = list(commits)
     assert staying(log, chosen, commit_name) == [v for v in expected if v not in log.gone]

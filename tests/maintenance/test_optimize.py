@@ -667,7 +667,7 @@ def test_files_that_are_cut_keep_the_order_of_their_rows(tmp_path: Path) -> None
     assert len(DeltaLog(tmp_path).snapshot().add_files(col("id") == 77)) == 1
 
 
-def test_what_files_are_cut_into_is_not_to_be_cut_again(tmp_path: Path) -> None:
+def test_pieces_of_split_files_are_not_split_again(tmp_path: Path) -> None:
     da.write(tmp_path, pa.table({"id": [1]}))
     with pytest.raises(InvalidRequestError, match="at least twice the target size"):
         optimize(tmp_path, target_size=100, max_size=199)

@@ -35,7 +35,7 @@ def ticking() -> Clock:
     return lambda: next(times)
 
 
-def test_what_is_expected_of_an_order_comes_about(tmp_path: Path) -> None:
+def test_expected_orders_occur(tmp_path: Path) -> None:
     log = scattered(tmp_path, 6)
     cluster_by(log, ["id"])
     found = load_clustering(log.snapshot())
@@ -109,7 +109,7 @@ def test_files_without_remaining_rows_are_dropped(tmp_path: Path) -> None:
     assert (expected.num_files, expected.size_bytes) == (0, 0)
 
 
-def test_what_a_purge_made_of_a_byte_is_nothing_to_a_compaction(tmp_path: Path) -> None:
+def test_a_purged_file_of_one_byte_is_no_work_for_a_compaction(tmp_path: Path) -> None:
     log = scattered(tmp_path, 4, configuration=VECTORS)
     da.delete(log, col("id") >= 100)
     purge(log)
@@ -134,7 +134,7 @@ def test_rows_that_are_laid_out_save_nothing_once_more(tmp_path: Path) -> None:
     assert 0.5 < again.expected.size_bytes / result.bytes_added < 2
 
 
-def test_what_is_put_together_in_rounds_is_expected_so(tmp_path: Path) -> None:
+def test_estimates_include_compaction_in_rounds(tmp_path: Path) -> None:
     def write(first: int) -> None:
         for number in range(first, first + 24):
             da.write(tmp_path, pa.table({"id": [number]}))

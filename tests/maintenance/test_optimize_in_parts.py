@@ -45,7 +45,7 @@ def before_group(number: int, act: Callable[[], object]) -> Callable[..., Staged
     return engine
 
 
-def test_what_was_planned_first_is_done_in_one_run(tmp_path: Path) -> None:
+def test_one_run_does_the_work_of_its_first_plan(tmp_path: Path) -> None:
     log, target = of_small_files(tmp_path, 36)
     before, planned = rows(da.to_table(log)), set(live_paths(log))
     result = optimize(log, target_size=target, commit_bytes=1)

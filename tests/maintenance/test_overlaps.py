@@ -100,7 +100,7 @@ def test_files_that_meet_in_a_value_do_not_overlap() -> None:
     assert choose([*row, *row, (0, 9, 20, True)]) == []
 
 
-def test_what_is_spread_everywhere_is_left_to_others() -> None:
+def test_scattered_keys_are_left_to_other_ways() -> None:
     assert choose([*[(0, 100, 50, False)] * 3, (0, 100, 3, True)]) is None
     assert choose([*[(0, 100, 50, False)] * 5, (0, 100, 10, True)]) is None
 

@@ -244,7 +244,7 @@ def test_orphans_are_reported_and_stay(tmp_path: Path) -> None:
     assert not repair(log).plan.orphans
 
 
-def test_what_a_tombstone_names_is_no_orphan(tmp_path: Path) -> None:
+def test_a_file_with_a_tombstone_is_no_orphan(tmp_path: Path) -> None:
     log = history(tmp_path)
     assert not repair(log, clock=later).plan.orphans
     restore(log, version=1)

@@ -393,7 +393,7 @@ def test_a_file_behind_a_link_is_no_missing_file(tmp_path: Path) -> None:
         ),
     ],
 )
-def test_what_cannot_be_restored_is_refused(
+def test_versions_that_cannot_be_restored_are_refused(
     tmp_path: Path, arguments: dict[str, Any], error: type[DeltaOpsError], message: str
 ) -> None:
     log = history(tmp_path)

@@ -239,7 +239,7 @@ def test_files_that_a_vacuum_without_a_sign_deleted_are_taken_out_at_once(
 
 
 @both_ways
-def test_what_others_committed_meanwhile_stays(log: DeltaLog, bring_back: BringBack) -> None:
+def test_concurrent_commits_stay(log: DeltaLog, bring_back: BringBack) -> None:
     handle = _during_commit(log, _vacuum_without_a_sign(log), lambda: write(log, [20]))
 
     with pytest.raises(DeletedMeanwhileError, match="Version 5 has undone version 3"):
@@ -263,7 +263,7 @@ def test_metadata_go_back_too_and_so_does_the_request(tmp_path: Path) -> None:
     assert (left.version, left.already_committed) == (5, False)
 
 
-def test_what_cannot_be_undone_is_said(log: DeltaLog) -> None:
+def test_commits_that_cannot_be_undone_are_reported(log: DeltaLog) -> None:
     def delete_all() -> None:
         for path in Path(log.uri).rglob("*.parquet"):
             path.unlink()

@@ -107,7 +107,7 @@ def test_killed_anywhere_and_run_again_it_is_done_once(tmp_path: Path, name: str
         pytest.param("repair", marks=pytest.mark.full),
     ],
 )
-def test_what_others_wrote_before_the_rerun_stays(tmp_path: Path, name: str) -> None:
+def test_writes_before_the_rerun_stay(tmp_path: Path, name: str) -> None:
     build, operate, expected = OPERATIONS[name]
     template = build(tmp_path / "template")
     for where, _, log in killed(template, tmp_path, operate):

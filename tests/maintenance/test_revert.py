@@ -48,7 +48,7 @@ from tests.support.tables import rows, rows_by_deltalake
         pytest.param(3, [0, 1, 7, 10], id="an overwrite, and what came later stays"),
     ],
 )
-def test_what_a_commit_did_is_undone(tmp_path: Path, version: int, left: list[int]) -> None:
+def test_the_changes_of_a_commit_are_undone(tmp_path: Path, version: int, left: list[int]) -> None:
     log = history(tmp_path)
     result = revert(log, version)
     assert result.version == 5
@@ -250,7 +250,7 @@ def test_files_that_are_gone_are_named(tmp_path: Path) -> None:
     assert log.snapshot().version == 4
 
 
-def test_what_is_not_there_is_refused(tmp_path: Path) -> None:
+def test_missing_names_are_refused(tmp_path: Path) -> None:
     with pytest.raises(TableNotFoundError):
         revert(DeltaLog(tmp_path), 1)
     log = history(tmp_path)

@@ -178,7 +178,7 @@ CASES = [
 
 @pytest.mark.parametrize("mode", ["full", "lite"])
 @pytest.mark.parametrize(("files", "full", "lite"), CASES)
-def test_what_goes(
+def test_deleted_files(
     tmp_path: Path, files: Mapping[str, File], full: set[str], lite: set[str], mode: str
 ) -> None:
     columns = ("_underscore_col_",) if any("_underscore" in path for path in files) else ()

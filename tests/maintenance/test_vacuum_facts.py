@@ -56,7 +56,7 @@ def test_letters_count_only_where_a_store_may_confuse_them() -> None:
     assert going(listing, facts_of(listing, ["D/x"])) == ["d/x"]
 
 
-def test_what_has_come_to_be_needed_stays_needed() -> None:
+def test_files_that_became_needed_stay_needed() -> None:
     listing = listing_of("A", "b", "c")
     first = facts_of(listing)
     second = facts_since(first, listing, needed={"a"}, keep=())

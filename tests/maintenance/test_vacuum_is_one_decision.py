@@ -143,7 +143,9 @@ def is_due(table: Table) -> bool:
 
 @pytest.mark.parametrize("mode", ["full", "lite"])
 @pytest.mark.parametrize("build", STAYING)
-def test_what_vacuum_keeps_does_not_make_it_due(tmp_path: Path, build: Build, mode: Any) -> None:
+def test_files_that_vacuum_keeps_do_not_make_it_due(
+    tmp_path: Path, build: Build, mode: Any
+) -> None:
     table = build(tmp_path / "t")
     assert not is_due(table)
     assert not vacuum(table.log, mode=mode, clock=table.clock, dry_run=True).plan.has_work
@@ -151,7 +153,7 @@ def test_what_vacuum_keeps_does_not_make_it_due(tmp_path: Path, build: Build, mo
 
 @pytest.mark.parametrize("mode", ["full", "lite"])
 @pytest.mark.parametrize("build", GOING)
-def test_what_vacuum_deletes_makes_it_due(tmp_path: Path, build: Build, mode: Any) -> None:
+def test_files_that_vacuum_deletes_make_it_due(tmp_path: Path, build: Build, mode: Any) -> None:
     table = build(tmp_path / "t")
     assert is_due(table)
     result = vacuum(table.log, mode=mode, clock=table.clock, log_commits=False)
@@ -216,7 +218,7 @@ def test_repair_calls_an_orphan_what_vacuum_deletes(
     assert [info.path for info in planned] == strays
 
 
-def test_what_a_recent_commit_removed_is_no_orphan_though_a_checkpoint_forgot_it(
+def test_recently_removed_files_are_no_orphans_even_if_a_checkpoint_dropped_them(
     tmp_path: Path,
 ) -> None:
     table = forgotten_by_a_checkpoint(tmp_path / "t")

@@ -79,7 +79,7 @@ def test_a_table_inside_the_table_stays_whole() -> None:
     assert chosen.kept == {"hidden": 1, "of another table": 1}
 
 
-def test_what_is_kept_on_request_stays() -> None:
+def test_paths_to_keep_stay() -> None:
     chosen = plan(file("a.parquet"), file("b.parquet"), keep=["a.parquet"])
     assert [info.path for info in chosen.files] == ["b.parquet"]
     assert chosen.kept == {"on request": 1}

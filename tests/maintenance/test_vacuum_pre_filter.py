@@ -126,7 +126,7 @@ def test_the_plan_is_the_same_with_a_pre_filter_and_in_any_order(
 
 
 @given(LISTED, KNOWN)
-def test_what_is_needed_or_kept_never_goes_and_every_file_is_accounted_for(
+def test_needed_or_kept_files_are_never_deleted_and_every_file_is_counted(
     listed: list[FileInfo], known: Known
 ) -> None:
     plan = plan_of(all_listed(listed, known), known)

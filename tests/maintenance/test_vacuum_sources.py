@@ -184,7 +184,7 @@ def test_files_count_as_young_by_the_inventory_and_by_the_store(tmp_path: Path) 
     assert (young.exists(), plan.kept["young"]) == (True, 2)
 
 
-def test_what_an_inventory_says_of_other_places_and_of_ages_is_not_believed(
+def test_an_inventory_is_not_trusted_about_other_places_and_ages(
     tmp_path: Path,
 ) -> None:
     table = overwritten(tmp_path / "t")

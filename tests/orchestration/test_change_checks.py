@@ -201,6 +201,6 @@ def test_whether_it_is_an_error_is_a_choice(tmp_path: Path, instance: dg.Dagster
         pytest.param({"at_least": 3, "at_most": 2}, "at least 3 and at most 2", id="no number"),
     ],
 )
-def test_what_no_table_can_keep_to_is_refused(options: dict[str, Any], message: str) -> None:
+def test_impossible_properties_are_refused(options: dict[str, Any], message: str) -> None:
     with pytest.raises(InvalidRequestError, match=message):
         build_row_count_checks([], **options)

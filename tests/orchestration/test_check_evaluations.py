@@ -64,9 +64,7 @@ def test_a_check_fails_and_passes_again_without_a_run(
     assert tick(table, instance) == {}
 
 
-def test_what_a_run_of_the_checks_said_is_not_said_again(
-    table: TableRef, instance: dg.DagsterInstance
-) -> None:
+def test_a_check_result_is_reported_once(table: TableRef, instance: dg.DagsterInstance) -> None:
     da.write(table.uri, ROWS)
     assert definitions(table).resolve_job_def("look").execute_in_process(instance=instance).success
     assert tick(table, instance) == {}

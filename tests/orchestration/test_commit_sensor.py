@@ -274,7 +274,7 @@ def test_a_commit_of_a_run_of_another_dagster_is_reported(
 
 
 @pytest.mark.parametrize("run_id", ["\ud800", "\0", "x" * 5_000], ids=ascii)
-def test_what_can_be_no_run_is_another_writer(
+def test_a_commit_without_a_valid_run_is_of_another_writer(
     orders: TableRef, instance: dg.DagsterInstance, run_id: str
 ) -> None:
     watch = Watch(instance, orders)
@@ -285,7 +285,7 @@ def test_what_can_be_no_run_is_another_writer(
     assert watch.tick() == []
 
 
-def test_what_a_writer_calls_its_commit_is_no_markdown(
+def test_the_operation_of_a_commit_is_no_markdown(
     orders: TableRef, instance: dg.DagsterInstance
 ) -> None:
     watch = Watch(instance, orders)

@@ -196,7 +196,7 @@ def test_an_assets_table_is_found(asset: DeltaAsset, uri: str) -> None:
         ),
     ],
 )
-def test_what_is_no_asset_is_refused(assets: list[Any], message: str) -> None:
+def test_values_that_are_no_assets_are_refused(assets: list[Any], message: str) -> None:
     with pytest.raises(InvalidRequestError, match=re.escape(message)):
         tables_of(DeltaLogResource(root="lake"), assets)
 

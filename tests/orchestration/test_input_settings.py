@@ -83,7 +83,7 @@ def test_columns_are_a_column_or_a_list(load: Load, columns: Any) -> None:
         ({"partition_expr": "day"}, "leave partition_expr out"),
     ],
 )
-def test_what_an_input_cannot_have_is_rejected(
+def test_invalid_settings_of_an_input_are_rejected(
     load: Load, metadata: dict[str, Any], message: str
 ) -> None:
     with pytest.raises(InvalidRequestError) as rejected:

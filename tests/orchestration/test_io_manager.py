@@ -86,7 +86,7 @@ def test_a_writer_compacts_a_table_with_the_property(
     assert found == list(range(50))
 
 
-def test_what_the_ui_shows_of_a_table_is_there(
+def test_metadata_of_a_table_in_the_ui_are_present(
     tmp_path: Path, instance: dg.DagsterInstance
 ) -> None:
     dg.materialize([numbers], instance=instance, resources=io(tmp_path))
@@ -418,7 +418,7 @@ def test_parts_are_not_added_to_a_table_that_is_to_stay_as_it_is(
     assert [row["x"] for row in rows_by_deltalake(tmp_path / "raw")] == [0]
 
 
-def test_what_follows_a_re_execution_on_purpose_continues_that_one(
+def test_a_run_after_a_forced_re_execution_continues_it(
     tmp_path: Path, instance: dg.DagsterInstance
 ) -> None:
     """The first run succeeds; its repetition fails after the commit and is continued."""

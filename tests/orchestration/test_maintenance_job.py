@@ -210,7 +210,7 @@ def test_a_vacuum_gets_the_settings_of_its_policy(
     assert DeltaLog(tmp_path / "busy").snapshot().version == 3
 
 
-def test_what_was_done_before_an_operation_failed_is_observed(
+def test_work_before_a_failed_operation_is_observed(
     tmp_path: Path, instance: dg.DagsterInstance
 ) -> None:
     table = small_files(tmp_path, "lost")

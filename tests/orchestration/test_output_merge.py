@@ -434,7 +434,7 @@ def test_a_name_in_double_quotes_is_refused(
         {"delta/merge_clauses": [CLAUSE]},
     ],
 )
-def test_what_is_meant_to_be_merged_does_not_overwrite(
+def test_merge_settings_do_not_overwrite(
     tmp_path: Path, instance: dg.DagsterInstance, metadata: dict[str, Any]
 ) -> None:
     Asset(tmp_path, instance, {}).materialize(table(id=[1], v=[1]))

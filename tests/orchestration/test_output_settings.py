@@ -108,7 +108,7 @@ def test_every_setting_is_heard_in_every_place(
     assert log.snapshot().schema.fields[0].name == "m"
 
 
-def test_what_is_added_for_one_partition_is_heard_where_the_run_writes_no_other(
+def test_metadata_of_one_partition_count_in_a_run_of_one_partition(
     tmp_path: Path, instance: dg.DagsterInstance
 ) -> None:
     @dg.asset(partitions_def=DAYS, metadata={"partition_expr": "day"})

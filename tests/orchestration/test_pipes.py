@@ -164,7 +164,7 @@ def test_a_secret_stays_the_name_of_a_variable_until_the_script_needs_it(
         ({}, {"asset_key": dg.AssetKey("other")}, "which are t"),
     ],
 )
-def test_what_cannot_be_sent_is_refused(
+def test_values_that_cannot_be_sent_are_refused(
     tmp_path: Path,
     instance: dg.DagsterInstance,
     metadata: dict[str, Any],

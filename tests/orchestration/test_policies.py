@@ -164,7 +164,7 @@ def test_sensor_and_jobs_go_by_the_policy(
     assert table.log().snapshot().num_files == (1 if due else 4)
 
 
-def test_what_a_table_says_itself_holds_whatever_the_policy(tmp_path: Path) -> None:
+def test_properties_of_a_table_override_the_policy(tmp_path: Path) -> None:
     table = written(tmp_path, "t", 4, **{"delta.checkpointInterval": "3"})
     for checkpoint in (tmp_path / "t" / "_delta_log").glob("*.checkpoint.parquet"):
         checkpoint.unlink()

@@ -291,7 +291,7 @@ AGAIN = {"dagster/retry_number": "1"}
         ),
     ],
 )
-def test_what_a_re_execution_does_after_an_event_was_logged(
+def test_re_execution_after_a_logged_event(
     tmp_path: Path,
     instance: dg.DagsterInstance,
     metadata: dict[str, str],

@@ -79,7 +79,7 @@ def test_a_table_is_committed_to_within_the_lock(made: Made, tmp_path: Path) -> 
 
 
 @pytest.mark.parametrize("made", WAYS)
-def test_what_is_read_of_checkpoints_is_kept_in_the_directory(
+def test_parts_of_checkpoints_are_cached_in_the_directory(
     made: Made, tmp_path: Path, s3_server: S3Server, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     root = f"s3://{s3_server.new_bucket()}"

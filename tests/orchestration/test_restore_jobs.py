@@ -229,7 +229,7 @@ def test_a_repair_of_statistics_is_an_observation(
         pytest.param(build_revert_job, REVERT_OP, {"version": 0}, "created", id="version 0"),
     ],
 )
-def test_what_cannot_be_done_fails_in_a_sentence(
+def test_impossible_requests_fail_with_a_sentence(
     log: DeltaLog,
     instance: dg.DagsterInstance,
     build: Build,

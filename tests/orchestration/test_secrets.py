@@ -316,7 +316,7 @@ def test_a_shared_resource_may_be_configured_at_launch(
         pytest.param({"endpoint_url": "http://host:9000/a@b"}, id="an address with a port"),
     ],
 )
-def test_what_is_no_secret_is_held_as_it_is(options: dict[str, Any]) -> None:
+def test_options_that_are_no_secret_are_kept_unchanged(options: dict[str, Any]) -> None:
     resource = DeltaLogResource(root="abfss://container@account/lake", storage_options=options)
     assert resource.storage_options == options
 

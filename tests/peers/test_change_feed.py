@@ -198,7 +198,7 @@ REFUSED: list[tuple[dict[str, str], str, dict[str, Any], type[DeltaOpsError]]] =
 
 
 @pytest.mark.long
-def test_what_it_refuses_is_refused(delta_spark: DeltaSpark, tmp_path: Path) -> None:
+def test_requests_that_it_refuses_are_refused(delta_spark: DeltaSpark, tmp_path: Path) -> None:
     table = tmp_path / "t"
     on, off = (f"'delta.enableChangeDataFeed' = '{text}'" for text in ("true", "false"))
     run(

@@ -62,7 +62,7 @@ def test_a_commit_that_was_acknowledged_is_replaced_by_one_of_delta_spark(
 
 
 @pytest.mark.full
-def test_what_delta_spark_replaced_is_reported_and_both_go_on_rightly(
+def test_commits_that_delta_spark_replaced_are_reported_and_both_continue(
     delta_spark: DeltaSpark, tmp_path: Path
 ) -> None:
     root = tmp_path / "t"

@@ -47,7 +47,7 @@ def test_nor_has_one_that_reaches_no_repository(
         "Non-parseable POM",
     ],
 )
-def test_whatever_else_breaks_is_an_error(
+def test_any_other_failure_is_an_error(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, message: str
 ) -> None:
     maven_that_prints(message, tmp_path, monkeypatch)

@@ -100,7 +100,7 @@ def test_a_restored_table_equals_the_table_that_the_reference_restores(
 
 
 @pytest.mark.full
-def test_what_we_reverted_and_repaired_is_read_by_the_reference(
+def test_the_reference_reads_our_reverts_and_repairs(
     delta_spark: DeltaSpark, tmp_path: Path
 ) -> None:
     log = history(tmp_path / "t")

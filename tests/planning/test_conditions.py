@@ -98,7 +98,5 @@ def test_generated_columns_that_the_data_omit(names: tuple[str, ...], omitted: l
         ),
     ],
 )
-def test_what_a_partition_column_stores_for_an_empty_value(
-    field: StructField, stored: str | None
-) -> None:
+def test_stored_form_of_an_empty_partition_value(field: StructField, stored: str | None) -> None:
     assert stored_where_empty(field) == stored

@@ -65,7 +65,7 @@ def test_a_read_leaves_its_predicate_by_one_call(table: DeltaLog, read: Read) ->
 
 
 @pytest.mark.parametrize("read", READS_OF_ROWS)
-def test_what_says_nothing_of_layout_is_not_recorded(table: DeltaLog, read: Read) -> None:
+def test_reads_without_use_for_the_layout_are_not_recorded(table: DeltaLog, read: Read) -> None:
     read(table, col("day") == "mon")
     da.to_table(table)
     da.count_rows(table)
@@ -82,7 +82,7 @@ def test_a_table_without_the_property_gets_no_records(table: DeltaLog, value: An
     assert not (Path(table.uri) / "_delta_ops").exists()
 
 
-def test_what_changes_rows_is_no_read(table: DeltaLog) -> None:
+def test_a_change_of_rows_is_no_recorded_read(table: DeltaLog) -> None:
     da.delete(table, col("id") == 1)
     da.update(table, {"id": 7}, col("id") == 2)
     da.write(table, pa.table({"id": [5], "day": ["mon"], "a.b`c": ["z"]}), mode="append")

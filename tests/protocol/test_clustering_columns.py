@@ -21,6 +21,6 @@ def test_a_name_alone_is_a_column_as_a_path_of_one_name_is() -> None:
 
 
 @pytest.mark.parametrize("columns", [7, [7], [[7]], None])
-def test_what_is_no_path_is_refused(columns: object) -> None:
+def test_values_that_are_no_path_are_refused(columns: object) -> None:
     with pytest.raises(InvalidRequestError, match="does not name the clustering columns"):
         clustering_columns(domains(columns), "t")

@@ -150,7 +150,7 @@ def check_codec(seed: int, cases: int) -> None:
 
 
 @pytest.mark.parametrize("seed", range(2))
-def test_whatever_the_bytes_every_line_says_the_same_among_others(seed: int) -> None:
+def test_a_line_with_any_bytes_is_decoded_the_same_among_others(seed: int) -> None:
     check_codec(seed, 150)
 
 

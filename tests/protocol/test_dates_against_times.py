@@ -98,7 +98,7 @@ def test_a_range_of_times_leaves_out_files(tmp_path: Path) -> None:
         assert len(log.snapshot().files(["path"], predicate)) == 1
 
 
-def test_what_was_resolved_stays_as_it_is() -> None:
+def test_resolved_nodes_stay_unchanged() -> None:
     for op in OPERATORS:
         once = resolve(Comparison(("day",), op, TIMES[2]), SCHEMA)  # type: ignore[arg-type]
         assert resolve(once, SCHEMA) == once

@@ -35,7 +35,7 @@ def test_an_expression_is_a_value() -> None:
         ("(" * 3000 + "i" + ")" * 3000, "nested too deeply|cannot be read|no expression"),
     ],
 )
-def test_what_is_no_expression_is_refused_in_one_sentence(text: str, message: str) -> None:
+def test_texts_that_are_no_expression_are_refused_in_one_sentence(text: str, message: str) -> None:
     with pytest.raises(InvalidRequestError, match=message) as refused:
         parse_expression(text)
     assert "\n" not in str(refused.value)
@@ -71,5 +71,5 @@ def test_many_conditions_side_by_side_are_one() -> None:
         ("i BETWEEN 1 AND n", "`i` >= 1"),
     ],
 )
-def test_what_a_condition_says_of_single_columns(text: str, implied: str) -> None:
+def test_conditions_on_single_columns(text: str, implied: str) -> None:
     assert predicate_text(implied_predicate(parse_expression(text).root, SCHEMA)) == implied

@@ -430,7 +430,7 @@ def test_a_refusal_uses_the_words_of_the_operation() -> None:
             judge(requested, metadata(), operation)
 
 
-def test_what_is_supported_rests_on_what_it_needs() -> None:
+def test_supported_features_have_their_dependencies() -> None:
     for each in FEATURES:
         assert each.read_by >= (each.written_by if each.for_readers else frozenset())
         assert not each.read_by or "open" in each.operations
@@ -472,7 +472,7 @@ def test_a_schema_that_only_an_unknown_feature_explains_is_no_damage() -> None:
         pytest.param({"delta.columnMapping.mode": "name"}, "columnMapping", id="mapped files"),
     ],
 )
-def test_what_is_kept_without_a_feature(changes: dict[str, str], message: str | None) -> None:
+def test_properties_that_need_no_feature(changes: dict[str, str], message: str | None) -> None:
     table = metadata(configuration=changes)
     if message is None:
         judge(PLAIN, table, "restore")
@@ -498,5 +498,5 @@ def test_how_far_an_identity_column_has_counted_is_not_kept() -> None:
         (protocol(1, 4), protocol(1, 2), []),
     ],
 )
-def test_what_a_protocol_lacks(has: Protocol, than: Protocol, lacking: list[str]) -> None:
+def test_missing_features_of_a_protocol(has: Protocol, than: Protocol, lacking: list[str]) -> None:
     assert lacking_features(has, than=than) == lacking

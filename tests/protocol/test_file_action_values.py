@@ -24,7 +24,7 @@ VECTOR = DeletionVector(
 
 @given(LINES)
 @settings(max_examples=80, deadline=None)
-def test_what_was_written_is_read_as_it_was(actions: list[AddFile | RemoveFile]) -> None:
+def test_written_rows_are_read_unchanged(actions: list[AddFile | RemoveFile]) -> None:
     decoded = decode_commits([encode_commit(actions)])[0]
     assert add_files(decoded.adds) == [a for a in actions if isinstance(a, AddFile)]
     assert remove_files(decoded.removes) == [a for a in actions if isinstance(a, RemoveFile)]
@@ -63,7 +63,7 @@ def test_a_mapping_that_is_no_dict_is_written_too() -> None:
         pytest.param({"size": object()}, id="no number"),
     ],
 )
-def test_what_has_no_json_cannot_be_committed(changes: dict[str, Any]) -> None:
+def test_values_without_a_json_form_cannot_be_committed(changes: dict[str, Any]) -> None:
     with pytest.raises(InvalidRequestError, match="cannot be written as JSON"):
         encode_commit([add(**{"path": "x", **changes})])
 

@@ -39,7 +39,7 @@ def test_paths_are_written_as_uris_of_ascii(path: str, encoded: str) -> None:
 
 
 @given(st.text(st.characters(exclude_categories=["Cs"]), min_size=1))
-def test_what_is_encoded_is_decoded_to_the_same(name: str) -> None:
+def test_encoded_values_are_decoded_unchanged(name: str) -> None:
     path = f"p={name.replace('/', '_')}/x.parquet"
     assert canonical_path(encode_path(path), "/lake/table") == path
 
@@ -157,7 +157,7 @@ def test_a_path_that_climbs_out_of_its_bucket_is_an_error(path: str) -> None:
         pytest.param("/lake/x", True, id="an absolute path"),
     ],
 )
-def test_what_depends_on_where_the_table_is(path: str, depends: bool) -> None:
+def test_texts_that_depend_on_the_location_of_the_table(path: str, depends: bool) -> None:
     assert depend_on_root(pa.array(["y", path])) is depends
 
 

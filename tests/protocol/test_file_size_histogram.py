@@ -60,7 +60,7 @@ def test_fewer_files_than_none_are_not_possible() -> None:
     assert EMPTY_HISTOGRAM.is_possible
 
 
-def test_what_is_written_is_read() -> None:
+def test_written_values_are_read() -> None:
     histogram = histogram_of_sizes(pa.array([1, 9000, 2**40]))
     assert histogram_from_json(json.loads(json.dumps(histogram_to_json(histogram)))) == histogram
 

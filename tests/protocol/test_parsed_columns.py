@@ -89,7 +89,9 @@ def test_bounds_have_the_type_of_their_column(data_type: DataType, text: str, va
         (STRING, "\ud800"),
     ],
 )
-def test_what_does_not_fit_is_no_bound_and_hurts_no_other(data_type: DataType, value: Any) -> None:
+def test_values_that_do_not_fit_are_no_bounds_and_affect_no_others(
+    data_type: DataType, value: Any
+) -> None:
     schema = StructType((StructField("c", data_type), StructField("other", LONG)))
     good = {"numRecords": 2, "minValues": {"other": 1}}
     rows = parsed(schema, {"numRecords": 2, "minValues": {"c": value, "other": 1}}, good)

@@ -124,7 +124,7 @@ def test_building(built: Predicate, expected: Predicate) -> None:
         pytest.param(lambda: col("s").isin("abc"), "takes a list of values", id="isin of a text"),
     ],
 )
-def test_what_python_would_get_wrong_is_refused_with_the_cure(
+def test_python_operators_with_another_meaning_are_refused_with_the_cure(
     build: Callable[[], object], message: str
 ) -> None:
     with pytest.raises(InvalidRequestError) as refused:
@@ -133,7 +133,7 @@ def test_what_python_would_get_wrong_is_refused_with_the_cure(
 
 
 @pytest.mark.parametrize("argument", ["id = 5", pc.field("i") == 5, col("flag"), True])
-def test_what_is_no_predicate_is_refused(argument: Any) -> None:
+def test_values_that_are_no_predicate_are_refused(argument: Any) -> None:
     with pytest.raises(InvalidRequestError, match="is not a predicate: compare a column"):
         resolve(argument, SCHEMA)
 

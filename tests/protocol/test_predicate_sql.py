@@ -119,7 +119,7 @@ UTC_NOON = datetime(2026, 1, 31, 12, tzinfo=UTC)
         ("a = TIMESTAMP_NTZ '2026-01-31 12:00:00'", equal(UTC_NOON.replace(tzinfo=None))),
     ],
 )
-def test_what_a_text_means(text: str, expected: Predicate) -> None:
+def test_meaning_of_a_text(text: str, expected: Predicate) -> None:
     assert parse_predicate(text) == expected
 
 
@@ -189,7 +189,7 @@ def test_nan_is_a_literal() -> None:
         ("a IN (TIMESTAMP '2026-01-31', TIMESTAMP_NTZ '2026-01-31')", "several types"),
     ],
 )
-def test_what_is_not_supported_is_refused_by_name(text: str, message: str) -> None:
+def test_unsupported_syntax_is_refused_by_name(text: str, message: str) -> None:
     with pytest.raises(InvalidRequestError) as refused:
         parse_predicate(text)
     assert message in str(refused.value)

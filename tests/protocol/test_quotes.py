@@ -51,7 +51,7 @@ def test_an_expression_with_a_name_in_double_quotes_is_refused(text: str, cure: 
     "text",
     ["\"state\" != 'old'", "\"state\" IN ('old')", 'state."x" = 1', 'CAST("day" AS DATE) = day'],
 )
-def test_what_no_predicate_is_made_of_says_how_a_column_is_written(text: str) -> None:
+def test_an_unsupported_predicate_explains_how_to_write_a_column(text: str) -> None:
     with pytest.raises(InvalidRequestError, match="write a column as `"):
         parse_predicate(text)
 

@@ -50,18 +50,18 @@ def struct(**types: DataType) -> StructType:
         ),
     ],
 )
-def test_what_the_data_have_comes_last(
+def test_new_columns_of_the_data_come_last(
     table: StructType, data: StructType, merged: StructType
 ) -> None:
     assert merge_schemas(table, data) == merged
 
 
-def test_what_is_there_stays_as_it_is() -> None:
+def test_existing_files_stay_unchanged() -> None:
     strict = StructField("id", LONG, nullable=False, metadata={"comment": "of the order"})
     assert merge_schemas(StructType((strict,)), struct(ID=STRING)) == StructType((strict,))
 
 
-def test_what_is_new_may_be_null_at_every_depth() -> None:
+def test_new_fields_may_be_null_at_every_depth() -> None:
     inner = StructType((StructField("x", ArrayType(LONG, contains_null=False), nullable=False),))
     strict = StructType((StructField("s", inner, nullable=False),))
     loose = struct(s=struct(x=ArrayType(LONG)))

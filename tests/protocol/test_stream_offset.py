@@ -52,7 +52,7 @@ def test_a_place_before_a_change_of_columns_is_before_all_files(index: int) -> N
         pytest.param({"isStartingVersion": None}, id="no flag"),
     ],
 )
-def test_what_is_no_offset_is_refused(changes: dict[str, Any]) -> None:
+def test_texts_that_are_no_offset_are_refused(changes: dict[str, Any]) -> None:
     with pytest.raises(InvalidRequestError, match="not come from a Delta table"):
         stream_offset_from_json(json.dumps({**OFFSET, **changes}))
 

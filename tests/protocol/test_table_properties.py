@@ -19,7 +19,7 @@ from delta_ops.protocol.properties.values import parse_column_list, parse_interv
 from delta_ops.protocol.stats.indexed_columns import StatsSettings
 
 
-def test_what_is_not_set_has_the_default() -> None:
+def test_unset_properties_have_the_default() -> None:
     properties = table_properties_from_configuration({"spark.x": "y", "delta.unknown": "?"})
     assert properties == TableProperties(
         append_only=False,
@@ -215,7 +215,7 @@ def test_intervals(text: str, expected: int) -> None:
         pytest.param("1.5 days", "only seconds", id="a fraction of a day"),
     ],
 )
-def test_what_is_no_interval(text: str, message: str) -> None:
+def test_texts_that_are_no_interval(text: str, message: str) -> None:
     with pytest.raises(InvalidRequestError) as refused:
         parse_interval(text)
     assert message in str(refused.value)
@@ -244,7 +244,7 @@ def test_column_lists(text: str, expected: object) -> None:
 
 
 @pytest.mark.parametrize("text", ["a,", "a.", ",a", "a b", "`a", "a,,b", "``"])
-def test_what_is_no_column_list(text: str) -> None:
+def test_texts_that_are_no_column_list(text: str) -> None:
     with pytest.raises(InvalidRequestError) as refused:
         parse_column_list(text)
     assert repr(text) in str(refused.value)

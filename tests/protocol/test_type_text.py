@@ -68,7 +68,7 @@ def test_a_type_is_read(text: str, data_type: DataType) -> None:
         "struct<a:>",
     ],
 )
-def test_what_is_no_type_is_refused(text: str) -> None:
+def test_texts_that_are_no_type_are_refused(text: str) -> None:
     with pytest.raises(InvalidRequestError):
         parse_type(text)
 
@@ -88,7 +88,7 @@ def test_a_name_says_a_path(name: str, path: tuple[str, ...]) -> None:
 
 
 @pytest.mark.parametrize("name", ["", ".", "a.", ".a", "a..b", "`a", "`a`b", "a`b`"])
-def test_what_is_no_name_is_refused(name: str) -> None:
+def test_texts_that_are_no_name_are_refused(name: str) -> None:
     with pytest.raises(InvalidRequestError):
         path_of_name(name, StructType())
 

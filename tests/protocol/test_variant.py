@@ -98,7 +98,7 @@ def test_the_number_of_a_name_takes_as_many_bytes_as_it_needs(count: int) -> Non
 
 @settings(deadline=None)
 @given(values)
-def test_what_is_written_says_what_was_meant(value: Any) -> None:
+def test_written_literals_keep_their_meaning(value: Any) -> None:
     metadata = dictionary(sorted(names_in(value), reverse=True))
     names = field_names(metadata)
     written = encode(value, names)

@@ -197,7 +197,7 @@ STEPS: list[tuple[str, Callable[[DataFrame, DataFrame], DataFrame], Lineage]] = 
 
 
 @pytest.mark.parametrize(("make", "wanted"), [pytest.param(*s, id=name) for name, *s in STEPS])
-def test_what_is_made_of_frames(
+def test_conversion_of_frames(
     frames: dict[str, DataFrame],
     make: Callable[[DataFrame, DataFrame], DataFrame],
     wanted: Lineage,

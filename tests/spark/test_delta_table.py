@@ -333,7 +333,7 @@ def test_a_conflict_is_caught_by_the_name_that_delta_spark_has_for_it(
     assert "version 3 was committed first" in str(found)
 
 
-def test_what_delta_spark_has_no_name_for_stays_as_it_is() -> None:
+def test_errors_without_a_delta_spark_type_stay_unchanged() -> None:
     assert exception_of(StorageError("s3://b/x", "read", "no permission")) is None
     assert isinstance(exception_of(InvalidRequestError("no")), AnalysisException)
 

@@ -390,7 +390,7 @@ def test_names_of_a_catalog_are_refused_with_the_way_by_path(delta: SparkSession
             call()
 
 
-def test_what_a_table_cannot_have_is_refused(tmp_path: Path, delta: SparkSession) -> None:
+def test_invalid_definitions_of_a_table_are_refused(tmp_path: Path, delta: SparkSession) -> None:
     rows = numbers(delta, 1)
     with pytest.raises(InvalidRequestError, match="bucketBy"):
         rows.write.format("delta").bucketBy(2, "id").sortBy("id").save(str(tmp_path))

@@ -29,7 +29,7 @@ def test_sizes(text: str, size: int) -> None:
 
 
 @pytest.mark.parametrize("text", ["", "0", "-1", "many", "1.5g"])
-def test_what_is_no_size_is_refused(text: str) -> None:
+def test_texts_that_are_no_size_are_refused(text: str) -> None:
     with pytest.raises(InvalidRequestError, match="512m"):
         Options({"maxbytespertrigger": ("", text)}).size("maxBytesPerTrigger")
 

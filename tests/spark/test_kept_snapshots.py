@@ -66,9 +66,7 @@ def test_two_reads_of_a_snapshot_can_be_joined(spark: SparkSession, log: DeltaLo
     assert rows_in(one.join(other, one["x"] == other["x"] + 1)) == [("b", 2, "a", 1)]
 
 
-def test_what_is_committed_meanwhile_is_read_after_a_refresh(
-    spark: SparkSession, log: DeltaLog
-) -> None:
+def test_concurrent_commits_are_read_after_a_refresh(spark: SparkSession, log: DeltaLog) -> None:
     snapshot = log.snapshot()
     before = ds.read(spark, snapshot)
     da.write(log, pa.table({"p": ["c"], "x": [3]}))

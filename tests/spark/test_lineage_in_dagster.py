@@ -91,7 +91,7 @@ def test_steps_of_the_multiprocess_executor_record_it_for_each_partition(
         ),
     ],
 )
-def test_what_is_declared_counts(
+def test_the_declared_idempotency_counts(
     tmp_path: Path, instance: dg.DagsterInstance, declared: Any, shown: Any
 ) -> None:
     asset = dg.asset(totals, metadata={"delta/column_lineage": declared})
@@ -125,7 +125,7 @@ def test_rows_that_left_spark_have_none(tmp_path: Path, instance: dg.DagsterInst
 @pytest.mark.parametrize(
     "step", [pytest.param("mark_input", marks=pytest.mark.full), "describe_plan"]
 )
-def test_what_fails_about_it_is_one_line_and_fails_no_step(
+def test_a_failure_of_lineage_is_one_log_line_and_fails_no_step(
     tmp_path: Path, instance: dg.DagsterInstance, monkeypatch: pytest.MonkeyPatch, step: str
 ) -> None:
     def fail(*_: object) -> None:

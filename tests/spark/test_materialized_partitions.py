@@ -88,7 +88,7 @@ def test_they_stay_through_commands_and_compaction(tmp_path: Path, spark: SparkS
     assert sorted(row["id"] for row in ds.read(spark, tmp_path).collect()) == [1, 1, 2, 2]
 
 
-def test_what_only_another_engine_writes_is_refused_before_a_file_is_touched(
+def test_features_of_another_engine_are_refused_before_a_file_is_touched(
     tmp_path: Path, spark: SparkSession, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     row = Feature(name="arrowing", written_by=frozenset({"arrow"}))

@@ -161,7 +161,7 @@ def test_another_merge_needs_no_other_code(
     assert compiled.getCount() == num_before
 
 
-def test_what_was_written_is_thrown_away_where_a_file_is_not_touched(
+def test_written_rows_are_discarded_for_untouched_files(
     spark: SparkSession, tmp_path: Path, passes: Passes
 ) -> None:
     make(spark, tmp_path, "id * 2")

@@ -209,7 +209,7 @@ def test_a_condition_that_is_none_is_refused(
     refuses(lambda: ds.update(spark, unchanged, {"v": 1}, condition), unchanged, message)
 
 
-def test_what_cannot_be_changed_is_refused(spark: SparkSession, tmp_path: Path) -> None:
+def test_immutable_columns_are_refused(spark: SparkSession, tmp_path: Path) -> None:
     with pytest.raises(TableNotFoundError):
         ds.delete(spark, tmp_path / "nowhere")
     make(tmp_path, "files", partitioned=False)

@@ -79,7 +79,9 @@ def test_rows_that_an_overwrite_leaves_keep_their_values(table: Path, spark: Spa
 
 
 @pytest.mark.parametrize("text", ["rand()", "(SELECT max(id) FROM range(3))", "nope + 1L"])
-def test_what_is_not_of_the_row_is_refused(tmp_path: Path, spark: SparkSession, text: str) -> None:
+def test_conditions_that_use_more_than_the_row_are_refused(
+    tmp_path: Path, spark: SparkSession, text: str
+) -> None:
     field = StructField("g", LONG, metadata={"delta.generationExpression": f"xxhash64({text})"})
     txn = begin(DeltaLog(tmp_path))
     txn.create_table(StructType((StructField("id", LONG), field)))

@@ -443,7 +443,7 @@ def unchanged(tmp_path_factory: pytest.TempPathFactory) -> Path:
         (lambda m: m.when_matched_delete(17), "a condition is of type int"),
     ],
 )
-def test_what_does_not_fit_is_refused(
+def test_arguments_that_do_not_fit_are_refused(
     spark: SparkSession, unchanged: Path, build: Callable[[Merge], Merge], message: str
 ) -> None:
     before = sorted(map(str, unchanged.rglob("*")))

@@ -256,9 +256,7 @@ def test_two_keys_for_one_account_of_azure_are_refused(
     assert_same_rows(ds.read(store_spark, log), log)
 
 
-def test_what_the_session_says_of_a_bucket_counts(
-    store_spark: SparkSession, s3_server: S3Server
-) -> None:
+def test_session_settings_of_a_bucket_win(store_spark: SparkSession, s3_server: S3Server) -> None:
     log = table_on_s3(s3_server, requester_pays=True)
     da.write(log, DATA)
     configuration = store_spark._jsc.hadoopConfiguration()
@@ -358,7 +356,7 @@ NOBODY = "http://127.0.0.1:9"
         ),
     ],
 )
-def test_what_is_wrong_is_one_sentence(
+def test_an_error_is_one_sentence(
     store_spark: SparkSession,
     s3_server: S3Server,
     options: dict[str, Any],
@@ -411,7 +409,7 @@ def test_a_wrong_key_of_azure_is_one_sentence(
         ("memory://bucket/t", {}, "supports no other storage"),
     ],
 )
-def test_what_spark_cannot_reach_is_refused(
+def test_stores_that_spark_cannot_reach_are_refused(
     store_spark: SparkSession,
     monkeypatch: pytest.MonkeyPatch,
     uri: str,

@@ -57,7 +57,7 @@ def test_tasks_of_other_calls_do_not_count(spark: SparkSession) -> None:
     assert max(total for _, total in seen) <= 5  # four of the filter, one of the count
 
 
-def test_what_a_listener_raises_cancels_the_call(spark: SparkSession) -> None:
+def test_an_error_of_a_listener_cancels_the_call(spark: SparkSession) -> None:
     def refuse(done: int, total: int) -> None:
         raise ZeroDivisionError("enough")
 
@@ -89,7 +89,7 @@ def test_a_terminal_shows_a_bar(spark: SparkSession, monkeypatch: pytest.MonkeyP
     assert "Spark tasks" in terminal.getvalue()
 
 
-def test_what_is_no_terminal_shows_nothing(
+def test_output_that_is_no_terminal_gets_no_progress(
     spark: SparkSession, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     file = io.StringIO()

@@ -237,7 +237,7 @@ def by_letter(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> 
         ("id, p", {"overwrite_schema": True}, "overwrite_schema needs mode='overwrite'"),
     ],
 )
-def test_what_cannot_be_done_is_one_sentence(
+def test_impossible_requests_get_one_sentence(
     by_letter: Path, letters: DataFrame, select: str, options: dict[str, Any], message: str
 ) -> None:
     before = files_under(by_letter)

@@ -208,9 +208,7 @@ REFUSED = [
 ]
 
 
-def test_what_sql_cannot_do_is_refused_and_changes_nothing(
-    delta: SparkSession, table: Path
-) -> None:
+def test_unsupported_sql_is_refused_and_changes_nothing(delta: SparkSession, table: Path) -> None:
     delta.sql(f"CREATE TABLE items USING delta LOCATION '{table}'")
     before, carried_out = files_under(table), []
     for statement in REFUSED:
@@ -248,7 +246,7 @@ def test_a_refusal_says_the_way(delta: SparkSession, table: Path) -> None:
     ],
     ids=["properties", "no properties", "clustering", "comments", "defaults", "columns"],
 )
-def test_what_the_catalog_would_keep_to_itself_is_refused_with_the_call(
+def test_changes_of_the_catalog_entry_are_refused_with_the_right_call(
     delta: SparkSession, table: Path, statements: list[str], call: str
 ) -> None:
     delta.sql(f"CREATE TABLE items USING delta LOCATION '{table}'")
@@ -269,7 +267,7 @@ def test_what_the_catalog_would_keep_to_itself_is_refused_with_the_call(
         ("SHOW TBLPROPERTIES items", "read DeltaLog("),
     ],
 )
-def test_what_the_catalog_does_not_know_is_refused(
+def test_information_missing_from_the_catalog_is_refused(
     delta: SparkSession, table: Path, statement: str, way: str
 ) -> None:
     delta.sql(f"CREATE TABLE items USING delta LOCATION '{table}'")

@@ -143,7 +143,7 @@ def test_while_all_threads_are_held_up_others_do_it_themselves(
 
 
 @ways
-def test_what_was_done_without_the_threads_is_not_kept_for_them(
+def test_calls_made_without_threads_are_not_kept_for_threads(
     calls: Calls, num_threads: int
 ) -> None:
     class Item:

@@ -266,7 +266,7 @@ def test_a_password_in_the_endpoint_of_gcs_is_shown_nowhere(
     assert settings_with(*logged.texts, *shown) == []
 
 
-def test_what_gcs_is_not_to_sign_is_sent_with_the_password() -> None:
+def test_unsigned_requests_to_gcs_use_the_password() -> None:
     opened = backend_of("gs").drop_credentials(
         {"token": "anon", "endpoint_url": f"http://{USER_INFO}@h"}
     )

@@ -150,9 +150,7 @@ def test_a_refusal_says_that_nothing_was_created(impatient: Storage, s3_server: 
     assert caught.value.__cause__.errno == errno.EACCES
 
 
-def test_what_the_user_has_all_objects_marked_with_is_kept(
-    bucket: str, s3_server: S3Server
-) -> None:
+def test_metadata_of_the_user_for_all_objects_are_kept(bucket: str, s3_server: S3Server) -> None:
     data = {"s3_additional_kwargs": {"Metadata": {"team": "ours"}}}
     storage = open_storage(f"s3://{bucket}/m", {**s3_server.storage_options, **data})
     storage.create_from_stream("a", write_small)
@@ -247,14 +245,16 @@ def test_the_same_bytes_of_another_are_not_taken_for_ours(patient: Storage, writ
         patient.create_from_stream(PATH, write)
 
 
-def test_what_is_longer_than_a_part_goes_up_in_parts(patient: Storage, s3_server: S3Server) -> None:
+def test_contents_longer_than_a_part_are_uploaded_in_parts(
+    patient: Storage, s3_server: S3Server
+) -> None:
     with s3_server.recording() as requests:
         patient.create_from_stream(PATH, write_large)
     begun_and_finished, parts, described = 2, 3, 1
     assert kinds(requests) == {"POST": begun_and_finished, "PUT": parts, "HEAD": described}
 
 
-def test_what_is_one_part_goes_up_at_once(patient: Storage, s3_server: S3Server) -> None:
+def test_content_of_one_part_is_uploaded_at_once(patient: Storage, s3_server: S3Server) -> None:
     def write(stream: IO[bytes]) -> None:
         stream.write(bytes(PART_BYTES))
 

@@ -212,7 +212,7 @@ errors = pytest.mark.parametrize(
         pytest.param(lambda s: list(s.list_tree("a")), "listed", id="list_tree"),
     ],
 )
-def test_whatever_a_store_raises_is_a_storage_error_without_credentials(
+def test_any_error_of_a_store_is_a_storage_error_without_credentials(
     error: type[Exception], message: str, call: Callable[[Storage], object], action: str
 ) -> None:
     storage = open_storage("broken://t", {"error": error, "token": SECRET})
@@ -297,7 +297,7 @@ def test_a_directory_is_no_file(monkeypatch: pytest.MonkeyPatch) -> None:
         open_storage("shelf://t").stat("a")
 
 
-def test_what_is_no_file_below_the_root_is_not_listed(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_only_files_below_the_root_are_listed(monkeypatch: pytest.MonkeyPatch) -> None:
     listing = [
         {"name": "t", "size": 0, "type": "directory"},
         {"name": "t/", "size": 0, "type": "file", "mtime": 1},

@@ -197,7 +197,7 @@ def test_settings_for_spark_mean_the_same_as_the_options(uri: str, options: dict
         ),
     ],
 )
-def test_what_has_no_counterpart_is_refused_by_its_name(
+def test_settings_without_an_equivalent_are_refused_by_name(
     uri: str, settings: dict[str, Any], message: str
 ) -> None:
     with pytest.raises(InvalidRequestError, match=message) as refused:

@@ -331,7 +331,7 @@ def test_an_emulator_of_azure_is_called_without_https() -> None:
         ("s3://data.2024/t", {}, "bucket data.2024"),
     ],
 )
-def test_what_hadoop_cannot_do_is_refused_by_its_name(
+def test_options_that_hadoop_lacks_are_refused_by_name(
     uri: str, options: dict[str, Any], named: str
 ) -> None:
     with pytest.raises(InvalidRequestError, match=re.escape(named)) as refused:

@@ -79,7 +79,7 @@ def test_exactly_one_of_several_processes_creates(root: Path, tmp_path: Path) ->
     assert len([won for won in won_by.values() if won]) > 1, "there was no race"
 
 
-def test_what_another_process_created_is_in_the_next_listing(storage: Storage, root: Path) -> None:
+def test_files_of_another_process_are_in_the_next_listing(storage: Storage, root: Path) -> None:
     assert list(storage.list_from(LOG, "")) == []
     code = "import sys; from delta_ops.storage import open_storage as o; " + (
         f"o(sys.argv[1]).create('{LOG}/theirs', b'12345')"

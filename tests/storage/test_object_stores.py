@@ -165,7 +165,7 @@ class Refusing:
         pytest.param({"*"}, set(), [], id="a store without the request deletes one by one"),
     ],
 )
-def test_what_s3_does_not_delete_in_bulk_is_not_taken_for_deleted(
+def test_failed_entries_of_a_bulk_delete_do_not_count_as_deleted(
     s3_server: S3Server,
     monkeypatch: pytest.MonkeyPatch,
     in_bulk: set[str],

@@ -132,7 +132,7 @@ def test_options_have_the_names_of_the_client(
         ),
     ],
 )
-def test_what_is_not_understood_is_refused_by_its_name(
+def test_unknown_options_are_refused_by_name(
     scheme: str, argument: dict[str, Any], message: str
 ) -> None:
     with pytest.raises(InvalidRequestError, match=message) as refused:

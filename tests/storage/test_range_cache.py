@@ -169,7 +169,7 @@ def test_room_is_made_for_more_than_one_since_it_takes_a_look_at_all(directory: 
     assert len(entries(directory)) == 89
 
 
-def test_what_is_there_is_not_written_again(kept: KeptRanges, directory: Path) -> None:
+def test_existing_checkpoints_are_not_written_again(kept: KeptRanges, directory: Path) -> None:
     kept.keep({(0, 4): b"data"})
     (before,) = (entry.stat() for entry in entries(directory))
     kept.keep({(0, 4): b"data"})
@@ -177,7 +177,7 @@ def test_what_is_there_is_not_written_again(kept: KeptRanges, directory: Path) -
     assert (after.st_ino, after.st_mtime_ns) == (before.st_ino, before.st_mtime_ns)
 
 
-def test_what_cannot_be_removed_takes_its_room(directory: Path) -> None:
+def test_cache_entries_that_cannot_be_removed_count(directory: Path) -> None:
     for number in range(4):
         (directory / f"{'0' * 64}-{number}-9.range" / "in it").mkdir(parents=True)
     directory.chmod(0o700)
@@ -186,7 +186,7 @@ def test_what_cannot_be_removed_takes_its_room(directory: Path) -> None:
     assert kept.load(0, 4) is None
 
 
-def test_what_is_larger_than_the_bound_drives_nothing_out(directory: Path) -> None:
+def test_values_above_the_bound_evict_nothing(directory: Path) -> None:
     kept = KeptRanges(RangeCache(directory, 4 * BLOCK), A_FILE)
     kept.keep({(0, 4): b"data"})
     kept.keep({(0, 4 * BLOCK): bytes(4 * BLOCK)})

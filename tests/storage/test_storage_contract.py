@@ -186,7 +186,7 @@ def test_a_file_of_many_parts_is_created_once_and_whole(storage: Storage) -> Non
 
 
 @both_ways_to_create
-def test_what_was_created_reads_back(storage: Storage, create: Create) -> None:
+def test_created_files_can_be_read(storage: Storage, create: Create) -> None:
     for name, content in (("full", b"content"), ("empty", b"")):
         create(storage, f"{LOG}/{name}", content)
         assert storage.read(f"{LOG}/{name}") == content
@@ -583,7 +583,7 @@ def test_a_directory_is_distinguished_from_a_file_and_from_nothing(storage: Stor
     ] * 4
 
 
-def test_what_a_killed_write_left_is_hidden_but_can_be_swept(storage: Storage) -> None:
+def test_files_of_a_killed_write_are_hidden_but_can_be_deleted(storage: Storage) -> None:
     leftover = f"{LOG}/{staged_name()}"
     storage.replace(leftover, b"half of a commit")
     storage.replace(f"{LOG}/{FIRST_VERSION}.json", b"{}")

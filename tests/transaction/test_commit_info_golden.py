@@ -121,7 +121,7 @@ def test_each_action_has_the_documented_fields_and_what_came_since(
         assert sorted((shape(action) for action in ours), key=list) == wanted
 
 
-def test_what_the_values_mean_has_not_changed(tmp_path: Path) -> None:
+def test_the_meaning_of_the_values_has_not_changed(tmp_path: Path) -> None:
     for commit, ours in zip(documented()[1], written(tmp_path, "overwrite"), strict=True):
         info, our_info = commit[0]["commitInfo"], ours[0]["commitInfo"]
         same = ("operation", "readVersion")

@@ -92,7 +92,7 @@ def test_a_commit_whose_answer_was_lost_is_found_to_be_there(tmp_path: Path) -> 
     assert DeltaLog(tmp_path).snapshot().version == 1
 
 
-def test_what_follows_a_commit_knows_it_even_if_its_answer_was_lost(tmp_path: Path) -> None:
+def test_later_operations_see_a_commit_even_if_its_answer_was_lost(tmp_path: Path) -> None:
     answers = iter([lost_answer])
 
     def create(inner: Storage, path: str, data: bytes) -> None:

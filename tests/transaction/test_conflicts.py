@@ -41,7 +41,7 @@ def copied(log: DeltaLog, *values: int) -> None:
     txn.commit(operation="WRITE")
 
 
-def test_what_was_read_must_still_be_there(tmp_path: Path) -> None:
+def test_read_files_must_still_be_live(tmp_path: Path) -> None:
     da.write(tmp_path, ids(1, 2, 3))
     log = DeltaLog(tmp_path)
     with pytest.raises(CommitConflictError, match="removed files that this operation has read"):
@@ -58,7 +58,7 @@ def test_a_removed_file_that_was_not_read_does_no_harm(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("rearrangements", [0, 1, 2])
 @pytest.mark.parametrize("level", ["Serializable", "WriteSerializable"])
-def test_what_was_read_must_still_be_there_wherever_it_was_moved(
+def test_read_files_must_still_be_live_wherever_their_rows_moved(
     tmp_path: Path, level: str, rearrangements: int
 ) -> None:
     properties = {"delta.isolationLevel": level}
@@ -201,7 +201,7 @@ def test_rows_that_came_and_went_meanwhile_may_have_done_so_afterwards(tmp_path:
 
 
 @pytest.mark.parametrize("predicate", [col("x") == 1, col("id") == "a"])
-def test_what_was_read_has_to_be_there(tmp_path: Path, predicate: Predicate) -> None:
+def test_a_checkpoint_that_was_read_must_exist(tmp_path: Path, predicate: Predicate) -> None:
     log = write_log(tmp_path, [[]])
     with pytest.raises(InvalidRequestError):
         begin(log).read(predicate)
@@ -263,7 +263,7 @@ def test_a_file_is_recognized_by_any_spelling_of_its_path(
     ],
 )
 @pytest.mark.parametrize("data_change", [True, False], ids=["put back", "described"])
-def test_what_is_named_again_must_be_as_it_was(
+def test_files_that_are_added_again_must_be_unchanged(
     tmp_path: Path, data_change: bool, winner: list[AddFile | RemoveFile], conflicts: bool
 ) -> None:
     log = write_log(tmp_path, [[add("a"), add("c")]])

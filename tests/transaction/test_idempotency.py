@@ -119,7 +119,7 @@ def test_a_txn_in_the_newest_commit_needs_one_commit_read(log: DeltaLog) -> None
 @pytest.mark.parametrize(
     "pair", [("a", True), ("a", 1.0), ("a", "1"), (5, 1), ("", 1), ("a", 2**63), ("a", 1, 2), "ab"]
 )
-def test_what_is_no_txn_never_comes_into_the_log(log: DeltaLog, pair: Any) -> None:
+def test_values_that_are_no_txn_never_reach_the_log(log: DeltaLog, pair: Any) -> None:
     """An unreadable txn would make the whole table unreadable."""
     with pytest.raises(InvalidRequestError, match="is not a txn"):
         begin(log).set_transaction(pair)

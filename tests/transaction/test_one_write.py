@@ -77,7 +77,7 @@ def test_the_first_commit_and_one_beside_others_know_the_table_too(tmp_path: Pat
     assert (result.snapshot.version, result.snapshot.num_files) == (2, 3)
 
 
-def test_what_was_done_before_has_no_table_of_its_own(tmp_path: Path) -> None:
+def test_an_operation_that_was_already_done_has_no_own_table(tmp_path: Path) -> None:
     for _ in range(2):
         result = da.write(tmp_path, pa.table({"id": [1]}), txn=("app", 1))
     assert result.already_committed

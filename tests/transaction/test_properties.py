@@ -59,7 +59,7 @@ def test_properties_are_set_and_unset(tmp_path: Path) -> None:
         pytest.param({"owner": True}, "must be texts", id="a flag"),
     ],
 )
-def test_what_cannot_be_kept_is_refused_for_old_and_new_tables(
+def test_unsupported_features_are_refused_for_old_and_new_tables(
     tmp_path: Path, changes: dict[str, Any], message: str
 ) -> None:
     log = table(tmp_path / "old")
@@ -98,7 +98,7 @@ def test_a_table_is_created_once(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("what", ["name", "description"])
-def test_what_a_table_is_called_is_a_text(tmp_path: Path, what: str) -> None:
+def test_the_name_of_a_table_must_be_a_text(tmp_path: Path, what: str) -> None:
     """Any other value would make the log unreadable."""
     schema = StructType((StructField("id", LONG),))
     named: dict[str, Any] = {what: 5}

@@ -93,7 +93,7 @@ def test_no_table_is_made_one_that_could_not_be_written(tmp_path: Path) -> None:
         begin(DeltaLog(tmp_path)).set_properties(configuration)
 
 
-def test_what_only_another_engine_writes_is_refused_in_the_commit_that_makes_it(
+def test_features_of_another_engine_are_refused_in_the_commit_that_adds_them(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     row = Feature(name="sparkling", written_by=frozenset({"spark"}))

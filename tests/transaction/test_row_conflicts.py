@@ -69,7 +69,7 @@ def test_rows_that_differ_are_deleted_by_both(tmp_path: Path) -> None:
     assert len(gone) == 4
 
 
-def test_what_the_later_commit_says_of_the_file_holds(tmp_path: Path) -> None:
+def test_the_later_action_for_a_file_wins(tmp_path: Path) -> None:
     log = table(tmp_path, "a")
     later = deleting(log, "a", {3}, all_changed=True)
     deleting(log, "a", {4}, all_changed=True).commit(operation="DELETE")

@@ -110,7 +110,7 @@ def test_a_maintenance_commit_reports_the_lost_commit(log: DeltaLog) -> None:
     assert [event.version for event in events if isinstance(event, CommitLost)] == [2]
 
 
-def test_what_the_lost_commit_did_is_not_taken_for_done(log: DeltaLog) -> None:
+def test_work_of_a_lost_commit_does_not_count_as_done(log: DeltaLog) -> None:
     lose(log)
     txn = begin(log)
     txn.set_transaction(("lost", 1))

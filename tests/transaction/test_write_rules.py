@@ -64,7 +64,7 @@ _X = StructType((StructField("x", LONG, nullable=False), StructField("y", LONG))
         pytest.param(MapType(_X, _X), {"a.key.x", "a.value.x"}, id="fields of keys and values"),
     ],
 )
-def test_what_must_not_be_null_is_found_at_every_depth(
+def test_nulls_in_not_null_fields_are_found_at_every_depth(
     data_type: DataType, rules: set[str]
 ) -> None:
     schema = StructType((StructField("a", data_type),))
@@ -206,7 +206,7 @@ def test_columns_that_the_table_has_not_are_refused(tmp_path: Path) -> None:
         pytest.param({"partition_values": {"id": "a"}}, "'id': .*'a' is no long", id="no number"),
     ],
 )
-def test_what_would_make_the_table_unreadable_is_refused(
+def test_commits_that_would_make_the_table_unreadable_are_refused(
     tmp_path: Path, changes: dict[str, Any], message: str
 ) -> None:
     log = write_log(tmp_path, [[metadata(partition_columns=("id",))]])
