@@ -207,7 +207,7 @@ def test_checkpoint(table: Path) -> None:
 
 def test_optimize(table: Path) -> None:
     before = rows(da.to_table(DeltaLog(table)))
-    assert run("optimize", table, "--dry-run").stdout.startswith("Would put 2 files (")
+    assert run("optimize", table, "--dry-run").stdout.startswith("Would compact 2 files (")
     assert output("optimize", table, "--target-size", "1b")["version"] is None
     assert output("optimize", table, "--where", "day = '2026-01-02'")["version"] is None
     done = output("optimize", table, "--target-size", "1MB")
@@ -244,7 +244,7 @@ def test_compact_log(tmp_path: Path) -> None:
         da.write(root, pa.table({"id": [number]}))
     planned = output("compact-log", root, "--dry-run")
     assert (planned["start_version"], planned["end_version"], planned["written"]) == (0, 2, False)
-    assert "Would put 3 versions into " in run("compact-log", root, "--dry-run").stdout
+    assert "Would compact 3 versions into " in run("compact-log", root, "--dry-run").stdout
     written = output("compact-log", root, "--from-version", "1")
     assert (root / "_delta_log" / written["file"]).stat().st_size == written["size_bytes"]
     for again in ([], ["--dry-run"]):
@@ -263,7 +263,7 @@ def test_compact_log(tmp_path: Path) -> None:
         pytest.param(
             ["optimize", "{table}", "--where", "id=1"],
             1,
-            "no partition column",
+            "not a partition column",
             id="not a partition",
         ),
         pytest.param(["changes", "{table}"], 2, "--from-version", id="changes from nowhere"),
@@ -431,11 +431,15 @@ def test_optimize_clusters_and_purges(tmp_path: Path) -> None:
         pytest.param(["--curve", "hilbert"], 2, "needs --zorder", id="a curve of no order"),
         pytest.param(["--deleted-share", "0"], 2, "needs --purge", id="a share of no purge"),
         pytest.param(["--max-row-group-size", "1GB"], 2, "needs --purge", id="row groups"),
-        pytest.param(["--purge", "--curve", "zorder"], 2, "--curve says", id="a curve of a purge"),
         pytest.param(
-            ["--purge", "--min-files", "2"], 2, "--min-files says", id="groups of a purge"
+            ["--purge", "--curve", "zorder"], 2, "--curve chooses", id="a curve of a purge"
         ),
-        pytest.param(["--purge", "--min-size", "1MB"], 2, "--min-size says", id="sizes of a purge"),
+        pytest.param(
+            ["--purge", "--min-files", "2"], 2, "--min-files chooses", id="groups of a purge"
+        ),
+        pytest.param(
+            ["--purge", "--min-size", "1MB"], 2, "--min-size chooses", id="sizes of a purge"
+        ),
         pytest.param(
             ["--zorder", "id", "--min-size", "1MB"], 1, "--min-size", id="an order's size"
         ),

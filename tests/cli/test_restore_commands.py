@@ -52,11 +52,11 @@ def test_restore_says_what_it_did(tmp_path: Path) -> None:
     arguments = ("restore", tmp_path, "--version", "2", "--request-id", "ticket")
     assert "Would restore version 2: 3 files" in run(*arguments, "--dry-run").stdout
     assert "Version 5 restores version 2: 3 files" in run(*arguments).stdout
-    assert "done before (version 5)" in run(*arguments).stdout
+    assert "already done (version 5)" in run(*arguments).stdout
     create_checkpoint(log)
     write(log, [99])
     (tmp_path / "_delta_log" / f"{5:020}.json").unlink()
-    assert "done before (since cleaned up)" in run(*arguments).stdout
+    assert "already done (since cleaned up)" in run(*arguments).stdout
 
 
 def test_restore_says_which_txns_it_sets_back(tmp_path: Path) -> None:
@@ -93,7 +93,7 @@ def test_revert(tmp_path: Path) -> None:
     assert (done["reverted_version"], done["version"], done["added_files"]) == (3, 5, 3)
     assert ids(log) == [0, 1, 7, 10]
     assert output("revert", tmp_path, "3")["already_committed"]
-    assert "done before (version 5)" in run("revert", tmp_path, "3").stdout
+    assert "already done (version 5)" in run("revert", tmp_path, "3").stdout
     assert "Version 6 reverts version 4" in run("revert", tmp_path, "4").stdout
     assert "created the table" in failed(run("revert", tmp_path, "0"))
 

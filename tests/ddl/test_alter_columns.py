@@ -131,12 +131,12 @@ def test_fields_are_added_to_structs_at_any_depth(log: DeltaLog) -> None:
         pytest.param(NewColumn(name="q.z", data_type="int"), "no column q", id="no struct"),
         pytest.param(NewColumn(name="id.z", data_type="int"), "no fields", id="a number"),
         pytest.param(NewColumn(name="l.z", data_type="int"), "no fields", id="an array"),
-        pytest.param(NewColumn(name="z", data_type="intt"), "no type", id="no type"),
+        pytest.param(NewColumn(name="z", data_type="intt"), "not a column type", id="no type"),
         pytest.param(NewColumn(name="z", data_type="int", after="q"), "no column q", id="no place"),
         pytest.param(
             NewColumn(name="z", data_type="int", after="id", first=True), "choose one", id="two"
         ),
-        pytest.param(NewColumn(name="z..y", data_type="int"), "no name", id="no name"),
+        pytest.param(NewColumn(name="z..y", data_type="int"), "not a column name", id="no name"),
         pytest.param(
             NewColumn(name="z", data_type="timestamp_ntz"),
             "add the feature first, by .* `delta-ops alter TABLE add-feature timestampNtz`",
