@@ -99,12 +99,17 @@ class TableExistsError(DeltaOpsError):
 class VersionNotFoundError(DeltaOpsError):
     """The table cannot be read at the requested version or time."""
 
-    def __init__(self, table: str, asked: str, reason: str) -> None:
-        super().__init__(table, asked, reason)
-        self.table, self.asked, self.reason = table, asked, reason
+    def __init__(self, table: str, requested: str, reason: str) -> None:
+        super().__init__(table, requested, reason)
+        self.table, self.requested, self.reason = table, requested, reason
 
     def _sentence(self) -> str:
-        return f"{self.table} cannot be read at {self.asked}: {self.reason}."
+        return f"{self.table} cannot be read at {self.requested}: {self.reason}."
+
+    @property
+    def asked(self) -> str:
+        """Alias of `requested`."""
+        return self.requested
 
 
 class UnsupportedFeatureError(DeltaOpsError):
