@@ -132,7 +132,8 @@ def docstrings(source: str) -> Iterator[Text]:
 
 def comments(source: str) -> Iterator[Text]:
     """Comments; lines below each other are one comment."""
-    line, parts = 0, []
+    line = 0
+    parts: list[str] = []
     for token in tokenize.generate_tokens(io.StringIO(source).readline):
         if token.type == tokenize.COMMENT:
             line = line if parts else token.start[0]
