@@ -22,6 +22,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from delta_ops.errors import InvalidRequestError, VersionNotFoundError
 from delta_ops.log import DeltaLog, Snapshot
+from delta_ops.protocol.expression import Expression
 from delta_ops.protocol.predicate import Predicate
 from delta_ops.transaction import CommitResult, Transaction, Txn, begin
 
@@ -61,7 +62,7 @@ def write_asset(
     pipes: PipesContext,
     data: Any,
     *,
-    replace_where: Predicate | None = None,
+    replace_where: Predicate | Expression | str | None = None,
     asset_key: str | None = None,
     metadata: Mapping[str, Any] | None = None,
 ) -> CommitResult:
@@ -133,7 +134,10 @@ def _asset_write(pipes: PipesContext, asset_key: str | None) -> tuple[str, Asset
 
 
 def _write(
-    transaction: Transaction, rows: Any, write: AssetWrite, replace_where: Predicate | None
+    transaction: Transaction,
+    rows: Any,
+    write: AssetWrite,
+    replace_where: Predicate | Expression | str | None,
 ) -> CommitResult:
     options: dict[str, Any] = {
         "mode": write.mode,

@@ -31,7 +31,7 @@ def write(
         target: Location of the table, or a transaction to add to and commit.
         data: An Arrow table, batch or reader, or anything with `__arrow_c_stream__`.
     """
-    request = requests.WriteRequest(target=target, mode=mode, partition_by=partition_by, **options)
+    request = requests.write_request(target, mode, partition_by, options)
     return write_rows(ARROW, ArrowData(data), request)
 
 

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from datetime import date
 from typing import ClassVar, Literal, TypedDict
 
+from delta_ops.protocol.expression import Expression
 from delta_ops.protocol.predicate import Predicate
 
 
@@ -39,7 +40,7 @@ class ChangesOptions(TypedDict, total=False):
     start_timestamp: str | date | None
     end_timestamp: str | date | None
     columns: Sequence[str] | None
-    predicate: Predicate | None
+    predicate: Predicate | Expression | str | None
     schema: Literal["end", "latest"]
 
 
@@ -55,6 +56,6 @@ class ChangesRequest:
     end_timestamp: str | date | None = None
     columns: Sequence[str] | None = None
     """Names in the wanted order; None means all."""
-    predicate: Predicate | None = None
+    predicate: Predicate | Expression | str | None = None
     schema: Literal["end", "latest"] = "end"
     """The version whose columns are returned."""

@@ -34,7 +34,7 @@ def write(
         df: Rows; the DataFrame may read the table itself.
         target: Location of the table, or a transaction to add to and commit.
     """
-    request = requests.WriteRequest(target=target, mode=mode, partition_by=partition_by, **options)
+    request = requests.write_request(target, mode, partition_by, options)
     return write_rows(engine_of(df), df, request)
 
 

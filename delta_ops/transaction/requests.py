@@ -13,6 +13,8 @@ from typing import Any, ClassVar, Literal, TypedDict
 from delta_ops.errors import InvalidRequestError
 from delta_ops.events import OnEvent, ignore
 from delta_ops.log.delta_log import TableOrPlace
+from delta_ops.protocol.expression import Expression
+from delta_ops.protocol.expression.implication import predicate_of
 from delta_ops.protocol.predicate import Predicate
 from delta_ops.transaction.commit.hooks import DEFAULT_HOOKS, Hook
 from delta_ops.transaction.idempotency import Txn
@@ -71,7 +73,8 @@ class WriteOptions(CommitOptions, total=False):
             does nothing).
         partition_by: Partition columns of a new table. For an existing table its own partition
             columns, or None.
-        replace_where: The rows that an overwrite replaces. All rows of the data must match it.
+        replace_where: The rows that an overwrite replaces: a predicate, or its text in Spark SQL.
+            All rows of the data must match it.
         partition_overwrite_mode: "dynamic" replaces the partitions that occur in the data, or all
             rows if the table has no partitions.
         merge_schema: Add columns, and fields of structs, that only the data have. Columns of the
@@ -85,7 +88,7 @@ class WriteOptions(CommitOptions, total=False):
         TableExistsError: The table exists, and the mode is "error".
     """
 
-    replace_where: Predicate | None
+    replace_where: Predicate | Expression | str | None
     partition_overwrite_mode: PartitionOverwriteMode
     merge_schema: bool
     overwrite_schema: bool
@@ -158,6 +161,19 @@ class WriteRequest(CommitRequest):
     """The batch of a stream that is written."""
     source_rules: Sequence[SourceRule] = ()
     """Conditions that every row must keep."""
+
+
+def write_request(
+    target: Target, mode: Mode, partition_by: Sequence[str] | None, options: WriteOptions
+) -> WriteRequest:
+    """The request of a write with these options.
+
+    Raises:
+        InvalidRequestError: `replace_where` does more than compare columns with literals.
+    """
+    arguments: dict[str, Any] = {**options}
+    arguments["replace_where"] = predicate_of(options.get("replace_where"))
+    return WriteRequest(target=target, mode=mode, partition_by=partition_by, **arguments)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -23,6 +23,7 @@ from delta_ops.errors import naming_table
 from delta_ops.log import TableOrPlace, log_of
 from delta_ops.planning.change_feed import ChangedFile, ChangeFeed, plan_changes
 from delta_ops.planning.changes_request import ChangesOptions, ChangesRequest
+from delta_ops.protocol.expression.implication import predicate_of
 from delta_ops.protocol.schema import StructField, StructType
 from delta_ops.protocol.schema.arrow_types import arrow_schema_from_schema, arrow_type_from_type
 
@@ -53,7 +54,7 @@ def read_changes(
     feed = plan_changes(log_of(source), request, engine="arrow")
     with naming_table(feed.log.uri):
         wanted = project(feed.schema, request.columns)
-        read, condition = plan_condition(feed.schema, wanted, request.predicate)
+        read, condition = plan_condition(feed.schema, wanted, predicate_of(request.predicate))
     plan = _Plan(feed, read, condition, partition_time_zone)
     # Plan the files now, so that an invalid range is rejected before the first row is read.
     files = plan.stored_files(feed.files())

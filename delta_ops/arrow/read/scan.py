@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from contextlib import suppress
 from dataclasses import replace
 from datetime import date
 from functools import partial
@@ -19,6 +20,7 @@ from pyroaring import BitMap64
 
 from delta_ops.arguments import validate_arguments
 from delta_ops.arrow.char_columns import plan_padding
+from delta_ops.arrow.expressions.conditions import Condition, condition_of
 from delta_ops.arrow.read.data_file import num_rows
 from delta_ops.arrow.read.file_columns import FileColumns
 from delta_ops.arrow.read.file_scan import FileScan, Numbered, RowIds, StoredFile
@@ -26,6 +28,7 @@ from delta_ops.arrow.read.file_values import Partitioning, plan_partitioning
 from delta_ops.arrow.read.projection import drop_columns, plan_selection, project, select, unite
 from delta_ops.arrow.read.reading import AHEAD_BYTES, ReadRows, read_all, read_soon
 from delta_ops.arrow.read.row_groups import plan_row_groups
+from delta_ops.clock import system_clock
 from delta_ops.error_texts import first_line
 from delta_ops.errors import InvalidRequestError, StorageError, naming_table
 from delta_ops.log import Snapshot, Source, snapshot_of
@@ -33,8 +36,9 @@ from delta_ops.planning.commit_changes import Deleted
 from delta_ops.planning.recorded_reads import record_read
 from delta_ops.planning.scan import plan_scan
 from delta_ops.protocol.actions import AddFile
+from delta_ops.protocol.expression import Expression
 from delta_ops.protocol.file_paths import canonical_path
-from delta_ops.protocol.predicate import Predicate, resolve, to_arrow
+from delta_ops.protocol.predicate import Predicate, parse_predicate, resolve, to_arrow
 from delta_ops.protocol.predicate import columns as predicate_columns
 from delta_ops.protocol.row_tracking import (
     RowColumns,
@@ -55,7 +59,7 @@ ReadFiles = Callable[[Iterable[AddFile]], Iterator[pa.RecordBatch]]
 def to_table(
     source: Source,
     columns: Sequence[str] | None = None,
-    predicate: Predicate | None = None,
+    predicate: Predicate | Expression | str | None = None,
     *,
     version: int | None = None,
     timestamp: str | date | None = None,
@@ -67,7 +71,8 @@ def to_table(
         source: The table, as a handle, path or URI, or a snapshot.
         columns: Column names, in the wanted order; None means all. `a.b` is the struct `a` with
             only its field `b`.
-        predicate: Selects the rows to return.
+        predicate: Selects the rows to return: from `col` or `parse_predicate`, an expression, or a
+            text of Spark SQL. Files are skipped by its comparisons of columns with literals.
         version: The version to read. Excludes `timestamp`.
         timestamp: Read the version of this time. A time without a zone is in UTC.
         partition_time_zone: Time zone for partition timestamps without a zone.
@@ -95,7 +100,7 @@ def to_table(
 def to_batches(
     source: Source,
     columns: Sequence[str] | None = None,
-    predicate: Predicate | None = None,
+    predicate: Predicate | Expression | str | None = None,
     *,
     version: int | None = None,
     timestamp: str | date | None = None,
@@ -123,7 +128,7 @@ def open_reader(
 
 def count_rows(
     source: Source,
-    predicate: Predicate | None = None,
+    predicate: Predicate | Expression | str | None = None,
     *,
     version: int | None = None,
     timestamp: str | date | None = None,
@@ -306,17 +311,37 @@ def _open(snapshot: Snapshot, columns: Sequence[str] | None) -> tuple[Snapshot, 
 def _matching_batches(
     snapshot: Snapshot,
     wanted: StructType,
-    predicate: Predicate | None,
+    predicate: Predicate | Expression | str | None,
     partition_time_zone: str,
     read_rows: ReadRows = read_all,
 ) -> Iterator[pa.RecordBatch]:
     """Yield the rows of a user's request, with char columns padded."""
-    files = plan_scan(snapshot, predicate, partition_time_zone=partition_time_zone)
-    record_read(snapshot, predicate)
-    planned = _plan_scan(snapshot, wanted, predicate, partition_time_zone, snapshot.definition)
+    implied, condition = _condition_of(predicate, snapshot)
+    files = plan_scan(snapshot, implied, partition_time_zone=partition_time_zone)
+    record_read(snapshot, implied)
+    looked_at = select(snapshot.schema, condition.columns) if condition else StructType()
+    read = unite(snapshot.schema, [wanted, looked_at])
+    planned = _plan_scan(snapshot, read, implied, partition_time_zone, snapshot.definition)
     stored = ((planned.scan, planned.stored_file(add)) for add in files)
-    rows = map(planned.select, read_rows(snapshot.storage, stored))
+    rows: Iterator[pa.RecordBatch] = map(planned.select, read_rows(snapshot.storage, stored))
+    if condition is not None:
+        keep = plan_selection(*map(arrow_schema_from_schema, (read, wanted)))
+        rows = (keep(batch.filter(condition.mask(batch))) for batch in rows)
     return map(plan_padding(wanted), rows)
+
+
+def _condition_of(
+    predicate: Predicate | Expression | str | None, snapshot: Snapshot
+) -> tuple[Predicate | None, Condition | None]:
+    """The predicate for files, and a condition for rows if it says more than the predicate."""
+    if isinstance(predicate, str):
+        with suppress(InvalidRequestError):  # the condition's error says more
+            predicate = parse_predicate(predicate)
+    if predicate is None or isinstance(predicate, Predicate):
+        return predicate, None
+    with naming_table(snapshot.uri):
+        condition = condition_of(predicate, snapshot.schema, system_clock())
+    return condition.selection.implied, condition
 
 
 def _plan_batches(

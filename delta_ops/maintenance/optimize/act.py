@@ -35,6 +35,8 @@ from delta_ops.maintenance.optimize.run import (
     run,
 )
 from delta_ops.maintenance.optimize.small_files import small_files, target_size_bytes
+from delta_ops.protocol.expression import Expression
+from delta_ops.protocol.expression.implication import predicate_of
 from delta_ops.protocol.predicate import Predicate
 from delta_ops.protocol.predicate.text import predicate_text
 from delta_ops.protocol.schema.column_names import name_of_path
@@ -46,7 +48,7 @@ def optimize(
     log: TableOrPlace,
     *,
     target_size: int | None = None,
-    predicate: Predicate | None = None,
+    predicate: Predicate | Expression | str | None = None,
     shown_predicate: str | None = None,
     zorder_by: Sequence[str] | None = None,
     curve: Curve = "zorder",
@@ -99,7 +101,7 @@ def optimize(
     validate_arguments(optimize, locals())
     request = OptimizeRequest(
         target_size=target_size,
-        predicate=predicate,
+        predicate=predicate_of(predicate),
         shown_predicate=shown_predicate,
         zorder_by=zorder_by,
         curve=curve,

@@ -33,6 +33,8 @@ from delta_ops.maintenance.optimize.run import (
 from delta_ops.maintenance.optimize.small_files import own_files, target_size_bytes
 from delta_ops.maintenance.purge.plan import plan_purge
 from delta_ops.protocol.actions import AddFile
+from delta_ops.protocol.expression import Expression
+from delta_ops.protocol.expression.implication import predicate_of
 from delta_ops.protocol.file_paths import canonical_path
 from delta_ops.protocol.predicate import Predicate
 from delta_ops.protocol.predicate.text import predicate_text
@@ -57,7 +59,7 @@ def purge(
     other_codec: bool = False,
     max_row_group_bytes: int | None = None,
     target_size: int | None = None,
-    predicate: Predicate | None = None,
+    predicate: Predicate | Expression | str | None = None,
     engine: Engine | RewriteFiles | None = None,
     dry_run: bool = False,
     max_bytes: int | None = None,
@@ -101,7 +103,7 @@ def purge(
             old_schema=old_schema, other_codec=other_codec, max_row_group_bytes=max_row_group_bytes
         ),
         target_size=target_size,
-        predicate=predicate,
+        predicate=predicate_of(predicate),
         engine=engine or ARROW,
         max_bytes=max_bytes,
         commit_bytes=commit_bytes,

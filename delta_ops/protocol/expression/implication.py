@@ -10,7 +10,14 @@ from collections.abc import Iterable
 from typing import Any, cast
 
 from delta_ops.errors import InvalidRequestError
-from delta_ops.protocol.expression.nodes import Call, Column, Literal, Node, conjuncts_of
+from delta_ops.protocol.expression.nodes import (
+    Call,
+    Column,
+    Expression,
+    Literal,
+    Node,
+    conjuncts_of,
+)
 from delta_ops.protocol.predicate import (
     TRUE,
     Always,
@@ -22,6 +29,7 @@ from delta_ops.protocol.predicate import (
     Or,
     Predicate,
     all_of,
+    parse_predicate,
     resolve,
 )
 from delta_ops.protocol.schema import StructType
@@ -41,6 +49,25 @@ def implied_predicate(condition: Node, schema: StructType) -> Predicate:
         for conjunct in conjuncts_of(condition)
         if (each := _find_implied(conjunct, schema)) is not TRUE
     )
+
+
+def predicate_of(condition: Predicate | Expression | str | None) -> Predicate | None:
+    """The predicate of a caller's condition; a text is parsed.
+
+    Raises:
+        InvalidRequestError: The condition does more than compare columns with literals.
+    """
+    if condition is None or isinstance(condition, Predicate):
+        return condition
+    if isinstance(condition, str):
+        return parse_predicate(condition)
+    found = _equivalent(condition.root)
+    if found is None:
+        raise InvalidRequestError(
+            f"the condition {condition.text} does more than compare columns with literals; write "
+            "only comparisons, such as day >= '2026-01-01', or filter the rows that you read"
+        )
+    return found
 
 
 def _find_implied(node: Node, schema: StructType) -> Predicate:

@@ -19,6 +19,7 @@ from delta_ops.log import TableOrPlace, log_of
 from delta_ops.planning.change_feed import ChangedFile, ChangeFeed, plan_changes
 from delta_ops.planning.changes_request import ChangesOptions, ChangesRequest
 from delta_ops.planning.file_values import parse_partition_values
+from delta_ops.protocol.expression.implication import predicate_of
 from delta_ops.protocol.schema import StructField
 from delta_ops.spark.expressions.columns import physical_text
 from delta_ops.spark.file_uris import spark_file
@@ -50,7 +51,7 @@ def read_changes(
     with naming_table(feed.log.uri):
         wanted = resolve_columns(feed.schema, request.columns)
         rows = read_changed_files(spark, feed, feed.files())
-        return show(rows, feed.schema, wanted, request.predicate)
+        return show(rows, feed.schema, wanted, predicate_of(request.predicate))
 
 
 def read_changed_files(

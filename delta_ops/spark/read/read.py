@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import weakref
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import suppress
 from datetime import date
 from typing import NamedTuple
 
@@ -19,6 +20,7 @@ from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as sf
 
 from delta_ops.arguments import validate_arguments
+from delta_ops.clock import system_clock
 from delta_ops.errors import InvalidRequestError
 from delta_ops.log import Snapshot, Source, snapshot_of
 from delta_ops.planning.commit_changes import Deleted
@@ -27,8 +29,9 @@ from delta_ops.planning.recorded_reads import record_read
 from delta_ops.planning.scan import is_true_throughout, plan_columnar_scan
 from delta_ops.protocol.actions import AddFile
 from delta_ops.protocol.arrow_schemas import deletion_vectors
+from delta_ops.protocol.expression import Expression
 from delta_ops.protocol.file_paths import absolute_paths, canonical_path, is_absolute
-from delta_ops.protocol.predicate import Predicate
+from delta_ops.protocol.predicate import Predicate, parse_predicate
 from delta_ops.protocol.row_tracking import row_columns, tracked_definition, validate_ids
 from delta_ops.protocol.schema import LONG, StructField, StructType
 from delta_ops.protocol.schema.char_types import SQL_TYPE, char_lengths
@@ -41,6 +44,7 @@ from delta_ops.spark.expressions.columns import (
     select_columns,
     to_column,
 )
+from delta_ops.spark.expressions.conditions import Condition, condition_of
 from delta_ops.spark.file_uris import spark_file, spark_path
 from delta_ops.spark.read.file_index import (
     ROW_NUMBER,
@@ -64,7 +68,7 @@ def read(
     spark: SparkSession,
     source: Source,
     columns: Sequence[str] | None = None,
-    predicate: Predicate | None = None,
+    predicate: Predicate | Expression | Column | str | None = None,
     *,
     version: int | None = None,
     timestamp: str | date | None = None,
@@ -73,7 +77,8 @@ def read(
 
     Args:
         columns: Column names in output order. None: all columns.
-        predicate: Only matching rows are returned. Files that cannot contain any are skipped.
+        predicate: Only matching rows are returned: from `col` or `parse_predicate`, an expression,
+            a text of Spark SQL, or a Column. Files that cannot contain any are skipped.
         version: The version to read. Excludes `timestamp`.
         timestamp: Read the version at this time, in UTC unless it has a zone.
 
@@ -89,14 +94,30 @@ def read(
     wanted = resolve_columns(snapshot.schema, columns)
     if predicate is None:
         groups, chosen = _all_groups(spark, snapshot)
-    else:
-        files = _planned_files(spark, snapshot, predicate)
-        record_read(snapshot, predicate)
-        groups, chosen = _groups_of(spark, snapshot, files)
-        if is_true_throughout(predicate, snapshot, files):
-            predicate = None  # building a Spark filter takes about forty Py4J calls
+        return show(_read_groups(spark, snapshot, groups, chosen), snapshot.schema, wanted, None)
+    implied, condition = _condition_of(predicate, spark, snapshot)
+    files = _planned_files(spark, snapshot, implied)
+    record_read(snapshot, implied)
+    groups, chosen = _groups_of(spark, snapshot, files)
     rows = _read_groups(spark, snapshot, groups, chosen)
-    return show(rows, snapshot.schema, wanted, predicate)
+    if condition is not None:
+        return show(rows.filter(condition.column), snapshot.schema, wanted, None)
+    # Building a Spark filter takes about forty Py4J calls.
+    left = None if is_true_throughout(implied, snapshot, files) else implied
+    return show(rows, snapshot.schema, wanted, left)
+
+
+def _condition_of(
+    predicate: Predicate | Expression | Column | str, spark: SparkSession, snapshot: Snapshot
+) -> tuple[Predicate, Condition | None]:
+    """The predicate for files, and a condition for rows if it says more than the predicate."""
+    if isinstance(predicate, str):
+        with suppress(InvalidRequestError):  # the condition's error says more
+            predicate = parse_predicate(predicate)
+    if isinstance(predicate, Predicate):
+        return predicate, None
+    condition = condition_of(predicate, spark, snapshot.schema, system_clock(), snapshot.uri)
+    return condition.selection.implied, condition
 
 
 def read_marked(spark: SparkSession, snapshot: Snapshot, marks: Mapping[str, str]) -> DataFrame:
