@@ -67,8 +67,8 @@ def validate_root(root: object) -> None:
     """
     if shows_secret(root):
         raise InvalidRequestError(
-            "root holds a password or a signature, and Dagster shows the config of a resource to "
-            'everybody who sees its UI; give it as storage_options, or root=dg.EnvVar("NAME")'
+            "root contains a password or a signature, which Dagster's UI would show; give it in "
+            'storage_options, or give root=dg.EnvVar("NAME")'
         )
 
 
@@ -96,7 +96,7 @@ def shows_secret(value: object) -> bool:
 def _config_value(value: Any, path: tuple[str, ...], is_secret: bool) -> Any:
     if not all(isinstance(name, str) for name in path):
         raise InvalidRequestError(
-            f"storage_options have a name of type {type(path[-1]).__name__}; give texts as names"
+            f"storage_options have a name of type {type(path[-1]).__name__}; give strings as names"
         )
     name = ".".join(path)
     is_secret = is_secret or _names_secret(path[-1])
@@ -117,14 +117,14 @@ def _config_value(value: Any, path: tuple[str, ...], is_secret: bool) -> Any:
         case str() | int() | float():
             if _is_literal_secret(value, is_secret):
                 raise InvalidRequestError(
-                    f"the storage option {name} is a secret that is written out, and Dagster shows "
-                    "the config of a resource to everybody who sees its UI; give "
-                    'dg.EnvVar("NAME"), the name of an environment variable that holds it'
+                    f"the storage option {name} is a literal secret, which Dagster's UI would "
+                    'show; give dg.EnvVar("NAME"), the name of an environment variable with the '
+                    "secret"
                 )
             return value
     raise InvalidRequestError(
         f"the storage option {name} is of type {type(value).__name__}, which Dagster's config "
-        "cannot hold; give texts, numbers, True, False, None, lists or mappings of these, or "
+        "cannot hold; give strings, numbers, True, False, None, lists or mappings of these, or "
         "dg.EnvVar"
     )
 
@@ -169,8 +169,8 @@ def _whole_number(variable: str, name: str) -> int:
     except ValueError:
         # Not chained, because Python's error repeats the value.
         raise InvalidRequestError(
-            f"{name} is a whole number from the environment variable {variable}, which holds "
-            "something else; set it to digits"
+            f"{name} is a whole number from the environment variable {variable}, whose value is "
+            "not a number; set it to digits"
         ) from None
 
 

@@ -101,14 +101,14 @@ def test_digits_of_an_option_stay_text_and_templates_are_filled_in(
             {"storage_options": {"secret": "hunter2"}},
             "storage_options",
             6,
-            "secret that is written out.*env: NAME",
+            "literal secret.*env: NAME",
             id="a secret that is written out",
         ),
         pytest.param(
             {"storage_options": {"secret": "{{ env.LAKE_SECRET }}"}},
             "storage_options",
             6,
-            "secret that is written out.*env: NAME",
+            "literal secret.*env: NAME",
             id="a secret that a template writes out",
         ),
         pytest.param(

@@ -70,10 +70,10 @@ def test_columns_are_a_column_or_a_list(load: Load, columns: Any) -> None:
 @pytest.mark.parametrize(
     ("metadata", "message"),
     [
-        ({"delta/predicat": "n > 1"}, "the nearest that does is 'delta/predicate'"),
-        ({"delta/mode": "append"}, "have the key 'delta/mode', which says nothing"),
-        ({"Columns": ["n"]}, "the nearest that does is 'columns'"),
-        ({"partitionExpr": "day"}, "the nearest that does is 'partition_expr'"),
+        ({"delta/predicat": "n > 1"}, "the closest key is 'delta/predicate'"),
+        ({"delta/mode": "append"}, "have the key 'delta/mode', which is unknown"),
+        ({"Columns": ["n"]}, "the closest key is 'columns'"),
+        ({"partitionExpr": "day"}, "the closest key is 'partition_expr'"),
         ({"delta/predicate": 3}, "give a condition of SQL"),
         ({"delta/predicate": "n >"}, "n >"),
         ({"delta/predicate": "absent > 1"}, "absent"),

@@ -143,7 +143,7 @@ def test_an_unknown_key_is_refused_with_the_nearest_before_anything_is_written(
 ) -> None:
     with pytest.raises(InvalidRequestError) as refused:
         write(tmp_path, instance, pa.table({"x": [1]}), {place: {key: "append"}})
-    assert f"the nearest that does is '{nearest}'" in str(refused.value)
+    assert f"the closest key is '{nearest}'" in str(refused.value)
     assert str(refused.value).startswith("the metadata ")
     assert not (tmp_path / "t").exists()
 

@@ -144,7 +144,7 @@ def test_partitions_of_several_dimensions_are_the_rows_of_all() -> None:
 @pytest.mark.parametrize(
     ("expression", "partitions", "message"),
     [
-        ("concat(at, 'x')", WEEKS, "is none that can be used"),
+        ("concat(at, 'x')", WEEKS, "is not supported"),
         ("at", MULTI, "give {'region': ..., 'week': ...}"),
         ({"week": "at"}, MULTI, "give {'region': ..., 'week': ...}"),
         (TWO_COLUMNS, WEEKS, "is a mapping, and the partitions have one dimension"),

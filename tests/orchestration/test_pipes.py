@@ -155,12 +155,12 @@ def test_a_secret_stays_the_name_of_a_variable_until_the_script_needs_it(
 @pytest.mark.parametrize(
     ("metadata", "more", "message"),
     [
-        ({"delta/mod": "append"}, {}, "the nearest that does is 'delta/mode'"),
+        ({"delta/mod": "append"}, {}, "the closest key is 'delta/mode'"),
         ({"delta/idempotency": "source"}, {}, "choose run or partition"),
         ({"delta/mode": "merge", "delta/merge_keys": "x"}, {}, "appends or overwrites"),
-        ({}, {"storage_options": {"secret": "very secret"}}, "a secret that is written out"),
+        ({}, {"storage_options": {"secret": "very secret"}}, "a literal secret"),
         ({}, {"lock": lambda _uri: None}, "needs a lock"),
-        ({}, {"uri": "http://me:very secret@host/t"}, "holds a password"),
+        ({}, {"uri": "http://me:very secret@host/t"}, "contains a password"),
         ({}, {"asset_key": dg.AssetKey("other")}, "which are t"),
     ],
 )

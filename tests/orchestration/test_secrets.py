@@ -191,9 +191,8 @@ def test_a_secret_that_is_written_out_is_refused(options: dict[str, Any], name: 
         with pytest.raises(InvalidRequestError) as refused:
             attempt(root="s3://bucket", storage_options=options)
         assert str(refused.value) == (
-            f"the storage option {name} is a secret that is written out, and Dagster shows the "
-            'config of a resource to everybody who sees its UI; give dg.EnvVar("NAME"), the name '
-            "of an environment variable that holds it"
+            f"the storage option {name} is a literal secret, which Dagster's UI would show; give "
+            'dg.EnvVar("NAME"), the name of an environment variable with the secret'
         )
         output = "".join(traceback.format_exception(refused.value))
         assert LITERAL not in output
@@ -203,7 +202,7 @@ def test_a_secret_that_is_written_out_is_refused(options: dict[str, Any], name: 
 @pytest.mark.parametrize(
     ("argument", "message"),
     [
-        ({"root": f"s3://u:{LITERAL}@bucket"}, "root holds a password or a signature"),
+        ({"root": f"s3://u:{LITERAL}@bucket"}, "root contains a password or a signature"),
         ({"root": "b", "storage_options": LITERAL}, "storage_options are of type str; give a map"),
         ({"root": "b", "storage_options": {1: LITERAL}}, "have a name of type int; give texts"),
         ({"root": "b", "storage_options": {"a": {2}}}, "a is of type set, which Dagster's config"),
@@ -235,7 +234,7 @@ def test_a_secret_in_the_config_of_a_run_is_refused_and_not_repeated(
     )
     assert not ran.success
     messages = "".join(map(repr, instance.all_logs(ran.run_id)))
-    assert "the storage option secret is a secret that is written out" in messages
+    assert "the storage option secret is a literal secret" in messages
     assert LITERAL not in messages
 
 

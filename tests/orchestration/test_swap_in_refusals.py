@@ -100,7 +100,7 @@ def test_a_field_of_dagster_polars_that_cannot_be_honoured_is_refused(
 @pytest.mark.parametrize(
     ("make", "metadata", "message"),
     [
-        (DELTA, {"mode": "merge"}, "do not say which rows a merge brings together"),
+        (DELTA, {"mode": "merge"}, "do not say which rows a merge matches"),
         (DELTA, {"mode": dagster_delta.WriteMode.create_or_replace}, "choose append, overwrite"),
         (DELTA, {"merge_operations_config": {"a": "b"}}, "say it by delta/mode merge"),
         (DELTA, {"writer_properties": {"compression": "SNAPPY"}}, "chooses the codec"),
@@ -313,7 +313,7 @@ def test_a_storage_config_is_storage_options(
             lambda: DELTALAKE(
                 root_uri="s3://b", storage_options=S3Config(secret_access_key="very secret")
             ),
-            "the storage option secret is a secret that is written out",
+            "the storage option secret is a literal secret",
         ),
     ],
 )

@@ -100,8 +100,8 @@ def merge_settings(by_key: Mapping[str, Setting]) -> MergeSettings:
     if not columns and not predicate.value:
         place = by_key["delta/mode"].place if keys.value is None else keys.place
         raise InvalidRequestError(
-            f"{place} do not say which rows a merge brings together; give delta/merge_keys, "
-            "the columns that must be equal, or a delta/merge_predicate. Nothing was written"
+            f"{place} do not say which rows a merge matches; give delta/merge_keys, the columns "
+            "that must be equal, or a delta/merge_predicate. Nothing was written"
         )
     names = _aliases(aliases)
     return MergeSettings(
@@ -141,10 +141,10 @@ def _clause(setting: Setting, clause: Any) -> MergeClause:
         )
 
     if not isinstance(clause, Mapping):
-        raise rejection("which is no mapping")
+        raise rejection("which is not a mapping")
     unknown = [name for name in clause if name not in _WORDS]
     if unknown:
-        raise rejection(f"where {unknown[0]!r} says nothing; choose from {', '.join(_WORDS)}")
+        raise rejection(f"where {unknown[0]!r} is unknown; choose from {', '.join(_WORDS)}")
     when, then = clause.get("when"), clause.get("then")
     if when is None or when not in _ACTIONS:
         raise rejection(f"whose when is {when!r}; choose from {', '.join(_ACTIONS)}")
@@ -154,15 +154,15 @@ def _clause(setting: Setting, clause: Any) -> MergeClause:
         )
     condition, values, left_out = (clause.get(name) for name in _WORDS[2:])
     if condition is not None and not isinstance(condition, str):
-        raise rejection("whose if is no text of SQL")
+        raise rejection("whose if is not a SQL string")
     is_mapping = isinstance(values, Mapping) and all(isinstance(name, str) for name in values)
     if values is not None and (then == "delete" or not is_mapping):
-        raise rejection("whose set is no mapping of columns to values, or is there for a delete")
+        raise rejection("whose set is not a mapping of columns to values, or belongs to a delete")
     if values is None and (when, then) == ("not matched by source", "update"):
-        raise rejection("which needs a set: there is no row of the output to take values from")
+        raise rejection("which needs a set, because there is no output row to take values from")
     takes_all = values is None and then != "delete"
     if left_out is not None and not (are_texts(left_out) and takes_all):
-        raise rejection("whose except is no list of columns, or is there without all columns")
+        raise rejection("whose except is not a list of columns, or is used without all columns")
     return MergeClause(
         when=when, then=then, condition=condition, values=values, left_out=tuple(left_out or ())
     )

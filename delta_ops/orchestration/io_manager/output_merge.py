@@ -121,7 +121,7 @@ def _validate_keys(keys: Sequence[str], output: StructType, table: str) -> None:
         if key.lower() not in output.fields_by_lower_name:
             names = ", ".join(each.name for each in output.fields)
             raise InvalidRequestError(
-                f"{table} is no table yet, and the output has no column {key!r}, which is one of "
+                f"{table} does not exist yet, and the output lacks the column {key!r} of "
                 f"delta/merge_keys; it has {names}. Nothing was written"
             )
 
@@ -145,9 +145,9 @@ def _inserted_columns(schema: StructType, settings: MergeSettings, table: str) -
     fields = tuple(f for f in schema.fields if any(f.name not in names for names in left_out))
     if not fields:
         raise InvalidRequestError(
-            f"{table} is no table yet, and no clause of the merge inserts the columns of the "
-            "output, by which it could be made; make it first, by "
-            "delta_ops.ddl.create_table or by a run with delta/mode overwrite. Nothing was written"
+            f"{table} does not exist yet, and no clause of the merge inserts all columns of the "
+            "output, so the table cannot be created; create it first, with "
+            "delta_ops.ddl.create_table or a run with delta/mode overwrite. Nothing was written"
         )
     return StructType(fields)
 
@@ -201,8 +201,9 @@ def _source_rules(
         yield SourceRule(
             predicate=among,
             message=(
-                "the output has rows that belong to none of the partitions of this run, and would "
-                "meet none of the table's; filter them, or materialize their partitions, too"
+                "the output has rows outside the partitions of this run, which the merge would "
+                "not match with rows of the table; filter them, or materialize their partitions "
+                "too"
             ),
         )
     if settings.is_upsert_by_keys:

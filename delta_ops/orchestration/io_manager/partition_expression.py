@@ -108,9 +108,9 @@ def _parse(text: str) -> tuple[tuple[str, ...], str | None, str | None]:
             function = groups.get("function")
             return path, function.lower() if function else None, groups.get("unit")
     raise InvalidRequestError(
-        f"partition_expr {text!r} is none that can be used; give a column, or date(column), "
-        "date_trunc('hour', column), year(column), timestamp_seconds(column), timestamp_millis("
-        "column) or timestamp_micros(column)"
+        f"partition_expr {text!r} is not supported; give a column, or date(column), "
+        "date_trunc('hour', column), year(column), timestamp_seconds(column), "
+        "timestamp_millis(column) or timestamp_micros(column)"
     )
 
 
@@ -119,8 +119,8 @@ def _type_name(text: str, path: tuple[str, ...], schema: StructType) -> str:
         inner = _find(text, name, schema).data_type
         if not isinstance(inner, StructType):
             raise InvalidRequestError(
-                f"partition_expr names a field of {name!r}, which is no struct; put a column whose "
-                "name has a dot into backquotes"
+                f"partition_expr names a field of {name!r}, which is not a struct; put a column "
+                "name with a dot in backticks"
             )
         schema = inner
     data_type = _find(text, path[-1], schema).data_type
@@ -131,7 +131,7 @@ def _find(text: str, name: str, schema: StructType) -> StructField:
     try:
         return find_field(schema, name)
     except InvalidRequestError as error:
-        raise InvalidRequestError(f"partition_expr {text!r} fits no column. {error}") from error
+        raise InvalidRequestError(f"partition_expr {text!r} matches no column. {error}") from error
 
 
 def _function(

@@ -160,7 +160,7 @@ def _idempotency_tag(run: dg.DagsterRun) -> str | None:
         return tag
     raise InvalidRequestError(
         f"run {run.run_id} has the tag {IDEMPOTENCY_TAG}={tag}; choose force (write again) or "
-        "adopt (keep what the runs before it have committed), or leave it out. Nothing was written"
+        "adopt (keep the commits of earlier runs), or leave it out. Nothing was written"
     )
 
 

@@ -79,11 +79,11 @@ def validate_keys(
         if key in known or not (only_ours or _is_meant_for_us(key, known)):
             continue
         (nearest,) = get_close_matches(key, known, n=1, cutoff=0)
-        cure = f"the nearest that does is {nearest!r}"
+        cure = f"the closest key is {nearest!r}"
         if key.startswith("delta."):
             cure += ", and properties of a new table go into 'delta/configuration'"
         raise InvalidRequestError(
-            f"{place} have the key {key!r}, which says nothing; {cure}. {outcome}"
+            f"{place} have the key {key!r}, which is unknown; {cure}. {outcome}"
         )
 
 
