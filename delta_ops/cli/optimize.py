@@ -250,8 +250,8 @@ def _left_text(num_files: int) -> str:
     if not num_files:
         return ""
     return (
-        f" {count_text(num_files, 'planned file')} were kept, because other writers changed files "
-        "of their groups, or the table, at the same time; run this again for them."
+        f" Left unchanged: {count_text(num_files, 'planned file')}, because other writers changed "
+        "files of the same groups, or the table; run this again for them."
     )
 
 
