@@ -213,7 +213,7 @@ def spark_cases(folder: Path) -> Iterator[Case]:
 
     merged: dict[str, Any] = {"call": upsert, "prepare": renew}
     yield Case(
-        name="upsert of 5% of the files: in one pass (merge_in_one_pass, key_hits)",
+        name="upsert of 5% of the files: in one pass (merge_in_one_pass, find_likely_ranges)",
         replaced=merge_module,
         attribute="merge_in_one_pass",
         by=lambda *_: None,

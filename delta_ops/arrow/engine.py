@@ -87,10 +87,6 @@ class ArrowEngine:
             "such as 'target.id = source.id', or an expression"
         )
 
-    def parse_own_condition(self, text: str) -> Expression:
-        """See `Engine`."""
-        return parse_expression(text)
-
     def join_conditions(self, conditions: Sequence[Expression]) -> Expression:
         """See `Engine`."""
         return parse_expression(" AND ".join(each.text for each in conditions))

@@ -23,7 +23,6 @@ from delta_ops.spark.existing_rows import check_rows
 from delta_ops.spark.expressions.conditions import (
     SparkCondition,
     join_conditions,
-    own_condition,
     parse_condition,
 )
 from delta_ops.spark.file_uris import reach
@@ -108,10 +107,6 @@ class SparkEngine:
     def parse_condition(self, condition: Any) -> SparkCondition:
         """See `Engine`."""
         return parse_condition(condition)
-
-    def parse_own_condition(self, text: str) -> SparkCondition:
-        """See `Engine`."""
-        return own_condition(text)
 
     def join_conditions(self, conditions: Sequence[SparkCondition]) -> SparkCondition:
         """See `Engine`."""

@@ -142,14 +142,12 @@ class Engine(Protocol):
         """Parse the condition of a merge or of one of its clauses.
 
         Args:
-            condition: SQL text, or another form that the engine accepts.
+            condition: SQL text, an expression, or another form that the engine accepts. A text may
+                use what belongs to the engine's session, such as variables; an expression may not.
 
         Raises:
             InvalidRequestError: The value is not a condition.
         """
-
-    def parse_own_condition(self, text: str) -> Condition:
-        """Parse SQL text from delta_ops, without session variables."""
 
     def join_conditions(self, conditions: Sequence[Any]) -> Condition:
         """Join parsed SQL texts by AND."""

@@ -19,6 +19,7 @@ from delta_ops.ddl.create import define_table
 from delta_ops.errors import InvalidRequestError, UnknownColumnError
 from delta_ops.orchestration.io_manager.merge_settings import MergeClause, MergeSettings
 from delta_ops.orchestration.io_manager.type_handlers import is_spark_data, schema_of_rows
+from delta_ops.protocol.expression import parse_expression
 from delta_ops.protocol.predicate import Predicate
 from delta_ops.protocol.predicate.text import predicate_text
 from delta_ops.protocol.schema import StructType
@@ -158,17 +159,20 @@ def _condition(settings: MergeSettings, among: Predicate | None, engine: Engine)
         f"{_name(settings.target_alias, key)} = {_name(settings.source_alias, key)}"
         for key in settings.keys
     ]
-    parts = [engine.parse_own_condition(each) for each in keys]
+    parts = [engine.parse_condition(parse_expression(each)) for each in keys]
     if settings.predicate is not None:
         is_all = not parts and among is None
         parts.append(
             engine.parse_condition(settings.predicate if is_all else f"({settings.predicate})")
         )
     if among is not None:
-        parts.append(
-            engine.parse_own_condition(f"({predicate_text(among, settings.target_alias)})")
-        )
+        parts.append(_partition_condition(among, settings, engine))
     return parts[0] if len(parts) == 1 else engine.join_conditions(parts)
+
+
+def _partition_condition(among: Predicate, settings: MergeSettings, engine: Engine) -> Condition:
+    text = predicate_text(among, settings.target_alias)
+    return engine.parse_condition(parse_expression(f"({text})"))
 
 
 def _name(*parts: str) -> str:
@@ -182,9 +186,7 @@ def _clause(
         [] if clause.condition is None else [engine.parse_condition(f"({clause.condition})")]
     )
     if among is not None and clause.when == "not matched by source":
-        conditions.append(
-            engine.parse_own_condition(f"({predicate_text(among, settings.target_alias)})")
-        )
+        conditions.append(_partition_condition(among, settings, engine))
     return Clause(
         occasion=clause.when,
         action=clause.then,

@@ -144,11 +144,6 @@ def parse_condition(source: Any) -> SparkCondition:
     )
 
 
-def own_condition(text: str) -> SparkCondition:
-    """Build a condition from our own text, which has no session variables."""
-    return SparkCondition(text, escape_variables(text))
-
-
 def join_conditions(conditions: Sequence[SparkCondition]) -> SparkCondition:
     """Join conditions with SQL text by AND."""
     texts, read = (

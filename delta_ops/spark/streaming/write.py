@@ -21,6 +21,7 @@ from delta_ops.arguments import validate_arguments
 from delta_ops.errors import InvalidRequestError
 from delta_ops.events import OnEvent, ignore
 from delta_ops.log import DeltaLog, TableOrPlace, log_of
+from delta_ops.protocol.expression import parse_expression
 from delta_ops.protocol.schema.column_names import find_columns, find_named
 from delta_ops.spark.engine import SparkEngine, engine_of
 from delta_ops.spark.expressions.columns import quote
@@ -220,7 +221,7 @@ class BatchWriter:
         request = MergeRequest(
             target=transaction,
             source=batch,
-            predicate=engine.parse_own_condition(keys),
+            predicate=engine.parse_condition(parse_expression(keys)),
             txn=txn,
             merge_schema=self.request.merge_schema,
             user_metadata=self.request.user_metadata,
