@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from contextlib import AbstractContextManager, nullcontext
 from typing import Any
 
@@ -25,13 +25,13 @@ from delta_ops.log import Snapshot
 from delta_ops.protocol.actions import AddCdcFile, AddFile
 from delta_ops.protocol.expression import Expression, parse_expression
 from delta_ops.protocol.features import Engine as EngineName
-from delta_ops.protocol.predicate import Predicate
 from delta_ops.protocol.row_rules import Check, NotNull
 from delta_ops.protocol.schema import NO_COLUMNS, StructType
 from delta_ops.protocol.table_definition import TableDefinition
 from delta_ops.storage import Storage
 from delta_ops.transaction import RewriteGroup, Staged, Transaction
 from delta_ops.transaction.engine import PlannedChange
+from delta_ops.transaction.replacement import ReplacedRows
 from delta_ops.transaction.requests import DeleteRequest, MergeRequest, UpdateRequest
 from delta_ops.transaction.source_rules import SourceRule
 from delta_ops.transaction.staging import WriteTarget
@@ -55,26 +55,15 @@ class ArrowEngine:
         """See `Engine`."""
         return stage_rows(data, target, rules)
 
-    def write_survivors(
-        self,
-        files: Sequence[AddFile],
-        predicate: Predicate,
-        snapshot: Snapshot,
-        target: WriteTarget,
-    ) -> Staged:
+    def write_survivors(self, replaced: ReplacedRows, target: WriteTarget) -> Staged:
         """See `Engine`."""
-        return stage_survivors(files, predicate, snapshot, target)
+        return stage_survivors(replaced, target)
 
     def write_replacement(
-        self,
-        replaced: Iterable[AddFile],
-        predicate: Predicate,
-        added: Sequence[AddFile],
-        snapshot: Snapshot,
-        target: WriteTarget,
+        self, replaced: ReplacedRows, added: Sequence[AddFile], target: WriteTarget
     ) -> tuple[AddCdcFile, ...]:
         """See `Engine`."""
-        return write_replacement(replaced, predicate, added, snapshot, target)
+        return write_replacement(replaced, added, target)
 
     def parse_condition(self, condition: Any) -> Expression:
         """See `Engine`."""

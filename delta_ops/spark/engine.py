@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from contextlib import AbstractContextManager
 from typing import Any
 
@@ -12,7 +12,6 @@ from delta_ops.errors import InvalidRequestError
 from delta_ops.log import Snapshot
 from delta_ops.protocol.actions import AddCdcFile, AddFile
 from delta_ops.protocol.features import Engine as EngineName
-from delta_ops.protocol.predicate import Predicate
 from delta_ops.protocol.row_rules import Check, NotNull
 from delta_ops.protocol.schema import NO_COLUMNS, StructType
 from delta_ops.protocol.table_definition import TableDefinition
@@ -26,7 +25,6 @@ from delta_ops.spark.expressions.conditions import (
     parse_condition,
 )
 from delta_ops.spark.file_uris import reach
-from delta_ops.spark.read.read import read_files, read_kept
 from delta_ops.spark.rewrite.rewrite import rewrite_group
 from delta_ops.spark.session import jobs
 from delta_ops.spark.session.call_sites import omitting_call_sites
@@ -41,6 +39,7 @@ from delta_ops.spark.write.staging import (
 from delta_ops.storage import Storage
 from delta_ops.transaction import RewriteGroup, Staged, Transaction
 from delta_ops.transaction.engine import PlannedChange
+from delta_ops.transaction.replacement import ReplacedRows
 from delta_ops.transaction.requests import DeleteRequest, MergeRequest, UpdateRequest
 from delta_ops.transaction.source_rules import SourceRule
 from delta_ops.transaction.staging import WriteTarget
@@ -79,30 +78,16 @@ class SparkEngine:
         return stage_rows(data, target, rules, self._settings)
 
     @omitting_call_sites()
-    def write_survivors(
-        self,
-        files: Sequence[AddFile],
-        predicate: Predicate,
-        snapshot: Snapshot,
-        target: WriteTarget,
-    ) -> Staged:
+    def write_survivors(self, replaced: ReplacedRows, target: WriteTarget) -> Staged:
         """See `Engine`."""
-        rows = read_kept(self._spark, snapshot, files)
-        return stage_survivors(rows, predicate, snapshot, target, self._settings)
+        return stage_survivors(self._spark, replaced, target, self._settings)
 
     @omitting_call_sites()
     def write_replacement(
-        self,
-        replaced: Iterable[AddFile],
-        predicate: Predicate,
-        added: Sequence[AddFile],
-        snapshot: Snapshot,
-        target: WriteTarget,
+        self, replaced: ReplacedRows, added: Sequence[AddFile], target: WriteTarget
     ) -> tuple[AddCdcFile, ...]:
         """See `Engine`."""
-        gone = read_files(self._spark, snapshot, replaced)
-        come = read_files(self._spark, snapshot, added, target.definition)
-        return write_replacement(gone, come, predicate, snapshot, target, self._settings)
+        return write_replacement(self._spark, replaced, added, target, self._settings)
 
     def parse_condition(self, condition: Any) -> SparkCondition:
         """See `Engine`."""

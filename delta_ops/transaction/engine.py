@@ -7,18 +7,18 @@ decides the definition of the table and which files change, the engine writes da
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from typing import Any, ParamSpec, Protocol, TypeVar, runtime_checkable
 
 from delta_ops.log import Snapshot
 from delta_ops.protocol.actions import AddCdcFile, AddFile
 from delta_ops.protocol.features import Engine as EngineName
-from delta_ops.protocol.predicate import Predicate
 from delta_ops.protocol.row_rules import Check, NotNull
 from delta_ops.protocol.schema import NO_COLUMNS, StructType
 from delta_ops.protocol.table_definition import TableDefinition
 from delta_ops.storage import Storage
+from delta_ops.transaction.replacement import ReplacedRows
 from delta_ops.transaction.requests import DeleteRequest, MergeRequest, UpdateRequest
 from delta_ops.transaction.rewrite_group import RewriteGroup
 from delta_ops.transaction.row_changes import Changed
@@ -111,30 +111,17 @@ class Engine(Protocol):
             InvalidRequestError: The data do not fit the table, or a row breaks a rule.
         """
 
-    def write_survivors(
-        self,
-        files: Sequence[AddFile],
-        predicate: Predicate,
-        snapshot: Snapshot,
-        target: WriteTarget,
-    ) -> Staged:
-        """Rewrite live files of a snapshot without the rows that match the predicate."""
+    def write_survivors(self, replaced: ReplacedRows, target: WriteTarget) -> Staged:
+        """Write the other rows of the files with replaced rows."""
 
     def write_replacement(
-        self,
-        replaced: Iterable[AddFile],
-        predicate: Predicate,
-        added: Sequence[AddFile],
-        snapshot: Snapshot,
-        target: WriteTarget,
+        self, replaced: ReplacedRows, added: Sequence[AddFile], target: WriteTarget
     ) -> tuple[AddCdcFile, ...]:
         """Write change files of an overwrite.
 
         Args:
-            replaced: Live files; their matching rows are recorded as deleted.
-            predicate: Matches the replaced rows.
+            replaced: Rows to record as deleted.
             added: New files of the commit; their rows are recorded as inserted.
-            snapshot: The table before the commit.
             target: The table.
         """
 

@@ -33,6 +33,18 @@ class Replacement:
     """Files with rows that may match and rows that survive."""
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReplacedRows:
+    """Rows that an overwrite replaces."""
+
+    snapshot: Snapshot
+    """The table before the commit."""
+    files: Iterable[AddFile]
+    """Live files with such rows. Read once."""
+    predicate: Predicate
+    """True for the replaced rows of these files."""
+
+
 def replaced_rows(
     request: WriteRequest, adds: Sequence[AddFile], definition: TableDefinition
 ) -> Predicate:

@@ -34,7 +34,7 @@ from delta_ops.transaction import CommitResult, Staged
 from delta_ops.transaction.changes import AddChangeFiles
 from delta_ops.transaction.engine import Engine
 from delta_ops.transaction.overtaken import LONGEST_MS, begin_again, validate_reads
-from delta_ops.transaction.replacement import plan_replacement, replaced_rows
+from delta_ops.transaction.replacement import ReplacedRows, plan_replacement, replaced_rows
 from delta_ops.transaction.requests import Epoch, Target, WriteRequest
 from delta_ops.transaction.source_rules import SourceRule
 from delta_ops.transaction.staging import WriteTarget
@@ -245,15 +245,16 @@ def _replace(
     if not plan.mixed:
         return
     if records_rows:
-        replaced = chain(add_files(plan.matched), plan.mixed)
-        added = transaction.draft.new_files
-        changes = engine.write_replacement(replaced, predicate, added, snapshot, target)
+        files = chain(add_files(plan.matched), plan.mixed)
+        replaced = ReplacedRows(snapshot=snapshot, files=files, predicate=predicate)
+        changes = engine.write_replacement(replaced, transaction.draft.new_files, target)
         written += changes
         transaction.apply(AddChangeFiles(files=changes))
         if not changes:
             return  # no row changes; a rewritten file would report all its rows as changed
     transaction.remove(plan.mixed)
-    survivors = engine.write_survivors(plan.mixed, predicate, snapshot, target)
+    mixed = ReplacedRows(snapshot=snapshot, files=plan.mixed, predicate=predicate)
+    survivors = engine.write_survivors(mixed, target)
     written += survivors.adds
     # Surviving rows were in the table before, so they do not count as output.
     transaction.stage(replace(survivors, num_rows=0))

@@ -24,16 +24,16 @@ from delta_ops.arrow.write.change_files import mark_files, mark_rows
 from delta_ops.arrow.write.data_files import Rows, definition_of_rows, write_rows
 from delta_ops.arrow.write.missing_columns import MissingColumns
 from delta_ops.errors import InvalidRequestError
-from delta_ops.log import Snapshot
 from delta_ops.protocol.actions import AddCdcFile, AddFile
 from delta_ops.protocol.change_data import change_files
-from delta_ops.protocol.predicate import Predicate, resolve, to_arrow
+from delta_ops.protocol.predicate import resolve, to_arrow
 from delta_ops.protocol.row_rules import counted_rules, not_null_rules
 from delta_ops.protocol.row_tracking import tracked_definition
 from delta_ops.protocol.schema import StructType
 from delta_ops.protocol.schema.arrow_types import columns_from_arrow
 from delta_ops.protocol.table_definition import TableDefinition
 from delta_ops.transaction import Staged
+from delta_ops.transaction.replacement import ReplacedRows
 from delta_ops.transaction.source_rules import SourceRule
 from delta_ops.transaction.staging import WriteTarget
 
@@ -52,29 +52,23 @@ def stage_rows(data: ArrowData, target: WriteTarget, rules: Sequence[SourceRule]
     return replace(_stage_batches(target, rows), counted=missing.counted_values())
 
 
-def stage_survivors(
-    files: Sequence[AddFile], predicate: Predicate, snapshot: Snapshot, target: WriteTarget
-) -> Staged:
+def stage_survivors(replaced: ReplacedRows, target: WriteTarget) -> Staged:
     """See `Engine.write_survivors`."""
-    rows = _surviving_rows(snapshot, files, predicate, definition_of_rows(target, "kept"))
+    rows = _surviving_rows(replaced, definition_of_rows(target, "kept"))
     return _stage_batches(target, rows, "kept")
 
 
 def write_replacement(
-    replaced: Iterable[AddFile],
-    predicate: Predicate,
-    added: Sequence[AddFile],
-    snapshot: Snapshot,
-    target: WriteTarget,
+    replaced: ReplacedRows, added: Sequence[AddFile], target: WriteTarget
 ) -> tuple[AddCdcFile, ...]:
     """See `Engine.write_replacement`."""
-    definition = target.definition
+    definition, snapshot = target.definition, replaced.snapshot
     names = snapshot.arrow_schema.names
     # As in `_surviving_rows`, the commit may add columns.
     fit = plan_fit(snapshot.arrow_schema, definition.arrow_schema, snapshot.uri)
-    gone = chain.from_iterable(map(fit, read_files(snapshot, replaced, names, predicate)))
+    gone = read_files(snapshot, replaced.files, names, replaced.predicate)
     rows = chain(
-        (mark_rows(batch, "delete") for batch in gone),
+        (mark_rows(batch, "delete") for batch in chain.from_iterable(map(fit, gone))),
         mark_files(snapshot, added, "insert", definition),
     )
     return change_files(write_rows(target, rows, "changes"))
@@ -105,19 +99,15 @@ def _checked_rows(batches: Iterable[pa.RecordBatch], checks: Checks) -> Iterator
         yield batch
 
 
-def _surviving_rows(
-    snapshot: Snapshot,
-    mixed: Sequence[AddFile],
-    predicate: Predicate,
-    wanted: TableDefinition,
-) -> Iterator[pa.RecordBatch]:
-    matches = to_arrow(resolve(predicate, snapshot.schema), snapshot.schema)
+def _surviving_rows(replaced: ReplacedRows, wanted: TableDefinition) -> Iterator[pa.RecordBatch]:
+    snapshot = replaced.snapshot
+    matches = to_arrow(resolve(replaced.predicate, snapshot.schema), snapshot.schema)
     # A row where the predicate is null does not match, and survives; a filter would drop a null.
     survives = ~pc.if_else(pc.is_null(matches), pa.scalar(False), matches)
     # The table may have gained columns, which are null in existing rows.
     stored = tracked_definition(snapshot.definition, snapshot.uri)
     fit = plan_fit(stored.arrow_schema, wanted.arrow_schema, snapshot.uri)
-    for batch in read_kept(snapshot, mixed):
+    for batch in read_kept(snapshot, replaced.files):
         for survivors in pa.Table.from_batches([batch]).filter(survives).to_batches():
             yield from fit(survivors)
 

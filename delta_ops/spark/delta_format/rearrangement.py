@@ -25,7 +25,7 @@ from delta_ops.spark.session.failures import translating_failures
 from delta_ops.spark.session.progress import tasks_reporter
 from delta_ops.transaction import CommitResult, Staged, Transaction
 from delta_ops.transaction.engine import Engine
-from delta_ops.transaction.replacement import plan_replacement, replaced_rows
+from delta_ops.transaction.replacement import ReplacedRows, plan_replacement, replaced_rows
 from delta_ops.transaction.requests import WriteRequest
 from delta_ops.transaction.staging import WriteTarget
 from delta_ops.transaction.write import parameters_of_write, stage, validate_request
@@ -71,7 +71,8 @@ def write_rearranged(
         removed = [*add_files(plan.matched), *plan.mixed]
         parts = [staged]
         if plan.mixed:
-            survivors = engine.write_survivors(plan.mixed, replaced, snapshot, target)
+            mixed = ReplacedRows(snapshot=snapshot, files=plan.mixed, predicate=replaced)
+            survivors = engine.write_survivors(mixed, target)
             survivors = _mark_rearranged(survivors)
             written += survivors.adds
             parts.append(replace(survivors, num_rows=0))  # survivors are not output of this write

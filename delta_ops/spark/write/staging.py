@@ -9,19 +9,17 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-from pyspark.sql import Column, DataFrame
+from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as sf
 from pyspark.sql import types as spark_types
 
-from delta_ops.log import Snapshot
-from delta_ops.protocol.actions import AddCdcFile
+from delta_ops.protocol.actions import AddCdcFile, AddFile
 from delta_ops.protocol.change_data import (
     CHANGE_DATA_DIRECTORY,
     CHANGE_TYPE_COLUMN,
     change_files,
     feed_definition,
 )
-from delta_ops.protocol.predicate import Predicate
 from delta_ops.protocol.row_rules import counted_rules
 from delta_ops.protocol.row_tracking import tracked_definition
 from delta_ops.protocol.schema import StructType
@@ -30,6 +28,7 @@ from delta_ops.spark.casting import fit, stored_rows
 from delta_ops.spark.expressions.columns import matches, named_column
 from delta_ops.spark.generated_columns import generate_columns
 from delta_ops.spark.partitioning import is_nan_partition
+from delta_ops.spark.read.read import read_files, read_kept
 from delta_ops.spark.row_checks import (
     RowCheck,
     checked_rules,
@@ -49,6 +48,7 @@ from delta_ops.spark.write.data_files import (
 )
 from delta_ops.spark.write.missing_columns import complete
 from delta_ops.transaction import Staged
+from delta_ops.transaction.replacement import ReplacedRows
 from delta_ops.transaction.source_rules import SourceRule
 from delta_ops.transaction.staging import WriteTarget
 
@@ -87,41 +87,31 @@ def stage_rows(
 
 
 def stage_survivors(
-    rows: DataFrame,
-    predicate: Predicate,
-    snapshot: Snapshot,
-    target: WriteTarget,
-    settings: FileSettings,
+    spark: SparkSession, replaced: ReplacedRows, target: WriteTarget, settings: FileSettings
 ) -> Staged:
-    """See `Engine.write_survivors`.
-
-    Args:
-        rows: The rows of the files, from `read_kept`.
-    """
+    """See `Engine.write_survivors`."""
+    rows = read_kept(spark, replaced.snapshot, replaced.files)
     # The commit may add columns, which are null in rows of live files.
-    survivors = rows.filter(~matches(predicate, snapshot.schema))
+    survivors = rows.filter(~matches(replaced.predicate, replaced.snapshot.schema))
     stored = tracked_definition(target.definition, target.table)
     return _stage(survivors, target, settings, stored)[0]
 
 
 def write_replacement(
-    replaced: DataFrame,
-    added: DataFrame,
-    predicate: Predicate,
-    snapshot: Snapshot,
+    spark: SparkSession,
+    replaced: ReplacedRows,
+    added: Sequence[AddFile],
     target: WriteTarget,
     settings: FileSettings,
 ) -> tuple[AddCdcFile, ...]:
-    """See `Engine.write_replacement`.
-
-    Args:
-        replaced: The rows of the replaced files.
-        added: The rows of the new files.
-    """
-    gone = replaced.filter(matches(predicate, snapshot.schema))
-    gone = fit(gone, target.definition.schema, target.table).frame
-    reported = gone.withColumn(CHANGE_TYPE_COLUMN, sf.lit("delete")).unionAll(
-        added.withColumn(CHANGE_TYPE_COLUMN, sf.lit("insert"))
+    """See `Engine.write_replacement`."""
+    snapshot, definition = replaced.snapshot, target.definition
+    rows = read_files(spark, snapshot, replaced.files)
+    rows = rows.filter(matches(replaced.predicate, snapshot.schema))
+    removed = fit(rows, definition.schema, target.table).frame
+    inserted = read_files(spark, snapshot, added, definition)
+    changes = removed.withColumn(CHANGE_TYPE_COLUMN, sf.lit("delete")).unionAll(
+        inserted.withColumn(CHANGE_TYPE_COLUMN, sf.lit("insert"))
     )
     place = TableTarget(
         storage=target.storage,
@@ -129,7 +119,7 @@ def write_replacement(
         directory=CHANGE_DATA_DIRECTORY,
         settings=settings,
     )
-    return change_files(write_rows(reported, (), place, target.on_event).adds)
+    return change_files(write_rows(changes, (), place, target.on_event).adds)
 
 
 def _stage(
