@@ -61,7 +61,7 @@ def passes(monkeypatch: pytest.MonkeyPatch) -> Passes:
         found.num_pairings += metrics is None
         return metrics
 
-    monkeypatch.setattr(merge_in_one_pass, "write_beside", recorded_write)
+    monkeypatch.setattr(merge_in_one_pass, "write_with_flags", recorded_write)
     monkeypatch.setattr(merge_module, "merge_in_one_pass", recorded_merge)
     return found
 
