@@ -31,7 +31,8 @@ def open_storage(
     Args:
         uri: A local path, which may start with "~"; a `file:` URI, as `Path.as_uri()` returns it or
             without escapes; or a URI of a store that fsspec supports.
-        storage_options: For fsspec's file system; ignored for a local path.
+        storage_options: For fsspec's file system. A local path needs none; options that no store
+            has are rejected there too.
         lock: Lock to hold while files are created, for stores without exclusive create.
         cache: Cache for ranges of unchanging files, read from S3, GCS or Azure; other stores ignore
             it.
@@ -44,6 +45,11 @@ def open_storage(
     address = os.fsdecode(uri)
     path = local_path_of(address)
     if path is not None:
+        if storage_options:
+            with importing():
+                from delta_ops.storage.remote.opening import validate_unneeded
+
+            validate_unneeded(storage_options, path)
         return LocalStorage(path, lock)
     # Local tables skip fsspec, which would add 7 MB and a tenth of the import time.
     with importing():

@@ -69,8 +69,8 @@ def translate_hadoop_names(uri: str, options: Options) -> dict[str, Any]:
         InvalidRequestError: A setting has no counterpart, or contradicts an option. The message
             shows no value.
     """
-    plain = {name: value for name, value in options.items() if not _is_hadoops(name)}
-    settings = {name.lower(): value for name, value in options.items() if _is_hadoops(name)}
+    plain = {name: value for name, value in options.items() if not is_hadoop_name(name)}
+    settings = {name.lower(): value for name, value in options.items() if is_hadoop_name(name)}
     hadoop = hadoop_of(uri) if settings else None
     if hadoop is None:
         return dict(options)
@@ -83,5 +83,6 @@ def translate_hadoop_names(uri: str, options: Options) -> dict[str, Any]:
     return plain
 
 
-def _is_hadoops(name: object) -> bool:
+def is_hadoop_name(name: object) -> bool:
+    """Whether this is the name of a Hadoop setting."""
     return isinstance(name, str) and name.lower().startswith(_PREFIXES)

@@ -184,5 +184,30 @@ def test_no_package_of_a_store_is_imported_before_it_is_needed(tmp_path: Path) -
     assert reported == "set()\n"
 
 
-def test_a_local_path_ignores_storage_options(tmp_path: Path) -> None:
-    assert open_storage(tmp_path, {"key": "any"}).uri == str(tmp_path)
+@pytest.mark.parametrize(
+    "options",
+    [
+        pytest.param({"key": "any", "AWS_REGION": "eu", "client_kwargs": {}}, id="of S3"),
+        pytest.param({"token": "anon", "google_service_account": "x"}, id="of GCS"),
+        pytest.param({"account_name": "a", "azure_storage_account_key": "YQ=="}, id="of Azure"),
+        pytest.param({"fs.s3a.access.key": "x", "fs.s3a.path.style.access": "true"}, id="Hadoop's"),
+        pytest.param({"default_block_size": 1 << 20, "config_kwargs": {}}, id="of a client alone"),
+    ],
+)
+@pytest.mark.parametrize("place", ["disk", "memory"])
+def test_a_place_without_options_takes_the_options_of_any_store(
+    tmp_path: Path, place: str, options: dict[str, object]
+) -> None:
+    address = str(tmp_path) if place == "disk" else "memory://lake"
+    assert open_storage(address, options).uri == address
+
+
+def test_options_of_stores_on_a_local_path_import_no_client(tmp_path: Path) -> None:
+    said = run_without(
+        [],
+        "from delta_ops.storage import open_storage\n"
+        f"open_storage({str(tmp_path)!r}, {{'key': 'any', 'AWS_REGION': 'eu'}})\n"
+        "import sys\n"
+        "print({'s3fs', 'gcsfs', 'adlfs', 'aiohttp', 'botocore'} & sys.modules.keys())\n",
+    )
+    assert said == "set()\n"

@@ -17,6 +17,7 @@ from typing import Any, cast
 
 import fsspec
 from fsspec.config import apply_config
+from fsspec.implementations.memory import MemoryFileSystem
 
 from delta_ops.errors import InvalidRequestError, MissingDependencyError, StorageError
 from delta_ops.late_imports import importing
@@ -24,7 +25,7 @@ from delta_ops.storage.addresses import address_refusal, validate_remote
 from delta_ops.storage.backends import backend_of, backends
 from delta_ops.storage.backends.option_names import keep_value
 from delta_ops.storage.failures import describe_error, reveals
-from delta_ops.storage.hadoop import translate_hadoop_names
+from delta_ops.storage.hadoop import is_hadoop_name, translate_hadoop_names
 from delta_ops.storage.locks import Lock
 from delta_ops.storage.paths import redact, split_uri
 from delta_ops.storage.range_cache import RangeCache
@@ -141,6 +142,8 @@ def validate_options(scheme: str, file_system: type[Any], options: Options) -> N
         InvalidRequestError: With the nearest name that the client knows.
     """
     backend = backend_of(scheme)
+    if file_system is MemoryFileSystem:
+        validate_unneeded(options, f"{scheme}://")
     if file_system.__module__.partition(".")[0] != backend.package:
         return
     cutoff = _CLOSE if backend.passes_options_on else 0
@@ -154,6 +157,56 @@ def validate_options(scheme: str, file_system: type[Any], options: Options) -> N
                 f"The option {name} is unknown for {scheme}; the closest option of the client "
                 f"{file_system.__name__} is {nearest}"
             )
+
+
+def validate_unneeded(options: Options, place: str) -> None:
+    """Reject options that no store has, for a place that needs no options, such as a local path.
+
+    Options of stores are accepted there, since a lake on a disk and a lake in a bucket may share a
+    configuration.
+
+    Args:
+        place: For messages.
+
+    Raises:
+        InvalidRequestError: With the nearest name that a store knows.
+    """
+    unknown = [name for name in options if not _is_known(name)]
+    if not unknown:
+        return
+    known = _names_of_clients()
+    for name in unknown:
+        if name not in known:
+            near = get_close_matches(str(name).lower(), known | _names_of_stores(), n=1, cutoff=0)
+            raise InvalidRequestError(
+                f"{place}: the option {name} is unknown to every store; leave it out, since "
+                f"this place needs no options (the closest option is {near[0]})"
+            )
+
+
+def _is_known(name: object) -> bool:
+    """Whether a store is known to have the option; false if only its client may know."""
+    return isinstance(name, str) and (name.lower() in _names_of_stores() or is_hadoop_name(name))
+
+
+def _names_of_stores() -> frozenset[str]:
+    """Names of options that the backends name, in lower case."""
+    found = set(_OF_FSSPEC)
+    for backend in backends():
+        clients = {option.partition(".")[0] for option, _ in backend.option_names.values()}
+        found |= {*backend.option_names, *clients, *backend.further_options} - {""}
+    return frozenset(found)
+
+
+def _names_of_clients() -> frozenset[str]:
+    """Names of options in the signatures of the installed clients; imports the clients."""
+    found: set[str] = set()
+    for backend in backends():
+        if backend.package:
+            with importing(), contextlib.suppress(ImportError):
+                file_system = fsspec.get_filesystem_class(backend.schemes[0])
+                found |= _options_of(cast("Hashable", file_system))
+    return frozenset(found) - {"self", "args", "kwargs"}
 
 
 def _nest(found: Options, options: Options) -> dict[str, Any]:
