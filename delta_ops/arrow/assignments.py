@@ -5,7 +5,7 @@ A value must fit its column like written data: it keeps its meaning, or is rejec
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -21,8 +21,9 @@ from delta_ops.arrow.partitioning import (
     validate_new_values,
 )
 from delta_ops.errors import InvalidRequestError
+from delta_ops.planning.assigned_columns import is_sql_text
 from delta_ops.planning.assigned_fields import assigned_field, python_value, whole_values
-from delta_ops.planning.merge_columns import TARGET, unmatchable_message
+from delta_ops.planning.merge_columns import NO_KEYS, TARGET, unmatchable_message
 from delta_ops.protocol.expression import Expression, parse_expression
 from delta_ops.protocol.expression.nodes import Column, Literal, Node, Struct, columns_of
 from delta_ops.protocol.expression.resolution import Find, resolve_expression, type_of
@@ -95,7 +96,7 @@ def plan_assignments(
     partition_columns: Sequence[str] = (),
     *,
     is_update: bool = False,
-    unmatchable: Collection[str] = (),
+    unmatchable: Mapping[str, int] = NO_KEYS,
     meets: Node | None = None,
 ) -> Assignments:
     """Plan how to compute new values of columns.
@@ -107,7 +108,7 @@ def plan_assignments(
         table: For messages.
         partition_columns: Columns where an empty text becomes null and NaN is rejected.
         is_update: The values replace existing values of rows.
-        unmatchable: Keys of a merge that must not be empty in any row.
+        unmatchable: Minimum length of new keys of a merge, by column.
         meets: The resolved condition of a merge. A new row is rejected if it matches its source row
             only before empty partition texts become null.
 
@@ -132,15 +133,24 @@ def plan_assignments(
         unfilled = dict(columns)
         for name in columns.keys() & set(partition_columns):
             columns[name] = fill_empty(columns[name], find_field(schema, name))
+        for name in columns.keys() & unmatchable.keys():
+            if _has_shorter(unfilled[name], unmatchable[name]):
+                raise InvalidRequestError(
+                    f"{table}: {unmatchable_message(name, unmatchable[name])}"
+                )
         emptied = [name for name in columns if columns[name] is not unfilled[name]]
         for name in emptied:
-            if name in unmatchable or (
-                meets is not None and _loses_match(meets, rows, name, unfilled, columns, schema)
-            ):
+            if meets is not None and _loses_match(meets, rows, name, unfilled, columns, schema):
                 raise InvalidRequestError(f"{table}: {unmatchable_message(name)}")
         return list(columns.values())
 
     return Assignments(resolved, make)
+
+
+def _has_shorter(values: pa.Array, least: int) -> bool:
+    """Return whether a text or bytes value is shorter than this length."""
+    length = pc.utf8_length if pa.types.is_string(values.type) else pc.binary_length
+    return bool(pc.any(pc.less(length(values), least), min_count=0).as_py())
 
 
 def _loses_match(
@@ -200,7 +210,7 @@ def _arrow_field(field: StructField) -> pa.Field:
 def _node(value: Any, field: StructField, table: str, is_whole: bool) -> Node:
     if isinstance(value, Expression):
         return value.root
-    if isinstance(value, str):
+    if is_sql_text(value):
         return parse_expression(value).root
     if value is None:
         return Literal(None, VOID)

@@ -6,6 +6,7 @@ The rules are the same for both engines.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from enum import Enum
 from typing import Any
 
 from delta_ops.errors import InvalidRequestError
@@ -77,6 +78,11 @@ def values_by_path(
             raise InvalidRequestError(f"Column {name} is set twice; set it once.")
         by_path[path] = value
     return by_path
+
+
+def is_sql_text(value: Any) -> bool:
+    """Whether an assigned value is SQL; a text of an Enum or of NumPy is a value."""
+    return isinstance(value, str) and not (isinstance(value, Enum) or hasattr(value, "dtype"))
 
 
 def _path_of_name(name: str, alias: str | None, wanted: StructType) -> ColumnPath:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from types import MappingProxyType
 from typing import Literal, NamedTuple
 
 from delta_ops.errors import InvalidRequestError, UnknownColumnError
@@ -26,12 +27,15 @@ from delta_ops.protocol.expression.quotes import validate_quotes
 from delta_ops.protocol.expression.resolution import Find, Found, locate
 from delta_ops.protocol.expression.time_functions import bind_time
 from delta_ops.protocol.predicate import TRUE, Or, Predicate
-from delta_ops.protocol.schema import BINARY, STRING, ColumnPath, StructType
+from delta_ops.protocol.schema import BINARY, STRING, ColumnPath, StructType, find_field
+from delta_ops.protocol.schema.char_types import char_length
 from delta_ops.protocol.table_definition import TableDefinition
 
 Side = Literal["target", "source"]
 TARGET: Side = "target"
 SOURCE: Side = "source"
+NO_KEYS: Mapping[str, int] = MappingProxyType({})
+"""No keys of `unmatchable_keys`."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -145,16 +149,25 @@ def split_condition(predicate: Expression, columns: MergeColumns, now_ms: int) -
 
 def unmatchable_keys(
     keys: Iterable[tuple[Node, Node]], columns: MergeColumns, definition: TableDefinition
-) -> frozenset[str]:
-    """Return the keys that match no row if they are empty: partitions store empty texts as null.
+) -> dict[str, int]:
+    """Return the length below which a new key would match no row, by the column of the key.
+
+    Partitions store empty texts as null. Readers pad a CHAR, and Spark compares the padded text
+    with the text of the source as it is.
 
     Args:
         keys: The keys of `split_condition`.
         definition: The table's definition.
     """
     find = columns.finder()
-    names = {find(key.path).path[1:] for key, _ in keys if isinstance(key, Column)}
-    return frozenset(name for name in _texts_of_partitions(definition) if (name,) in names)
+    pairs = [(find(key.path).path[1:], given) for key, given in keys if isinstance(key, Column)]
+    names = {path for path, _ in pairs}
+    least = {name: 1 for name in _texts_of_partitions(definition) if (name,) in names}
+    for path, given in pairs:
+        length = char_length(path[:1], find_field(definition.schema, path[0]))
+        if len(path) == 1 and length is not None and isinstance(given, Column):
+            least[path[0]] = length
+    return least
 
 
 def looks_beyond_keys(
@@ -174,8 +187,14 @@ def _texts_of_partitions(definition: TableDefinition) -> frozenset[str]:
     return frozenset(each.name for each in fields if each.data_type in (STRING, BINARY))
 
 
-def unmatchable_message(key: str) -> str:
-    """Return the error text for inserted rows with an empty key."""
+def unmatchable_message(key: str, least: int = 1) -> str:
+    """Return the error text for inserted rows with a key that is shorter than this length."""
+    if least > 1:
+        return (
+            f"the source has rows with a shorter {key} than its type CHAR({least}), which readers "
+            "pad with spaces: such rows never match, so each merge would insert them again; pad "
+            f"the source's key with spaces to {least} characters"
+        )
     return (
         f"the source has rows with an empty {key}, which partition column {key!r} stores as null "
         "(as spaces if it is CHAR): such rows never match, so each merge would insert them "

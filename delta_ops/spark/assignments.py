@@ -6,7 +6,7 @@ A value must fit its column as in a write: it keeps its meaning, or it is reject
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Collection, Mapping, Sequence, Set
+from collections.abc import Callable, Mapping, Sequence, Set
 from functools import reduce
 from typing import Any, NamedTuple
 
@@ -16,8 +16,9 @@ from pyspark.sql import functions as sf
 from pyspark.sql import types as st
 
 from delta_ops.errors import InvalidRequestError
+from delta_ops.planning.assigned_columns import is_sql_text
 from delta_ops.planning.assigned_fields import assigned_field, python_value, whole_values
-from delta_ops.planning.merge_columns import unmatchable_message
+from delta_ops.planning.merge_columns import NO_KEYS, unmatchable_message
 from delta_ops.protocol.expression import Expression
 from delta_ops.protocol.schema import (
     BINARY,
@@ -106,7 +107,7 @@ def fit_values(
     table: str,
     *,
     is_update: bool,
-    unmatchable: Collection[str] = (),
+    unmatchable: Mapping[str, int] = NO_KEYS,
 ) -> Assigned:
     """Convert new values to the types of the table's columns.
 
@@ -116,7 +117,7 @@ def fit_values(
         definition: Definition of the table.
         table: For messages.
         is_update: Whether the values replace values of existing rows.
-        unmatchable: Merge keys that must not be empty in any row.
+        unmatchable: Minimum length of new keys of a merge, by column.
 
     Raises:
         InvalidRequestError: A value cannot be computed, or its type does not fit.
@@ -140,13 +141,13 @@ def fit_values(
             validate_whole(field.data_type, wanted, table)
         values[name], misfit = fit_value(value, field.data_type, wanted, table)
         misfits += [misfit] if misfit else []
+        if (least := unmatchable.get(name)) is not None:
+            is_shorter = sf.coalesce(sf.length(values[name]) < least, sf.lit(False))
+            misfits.append((is_shorter, unmatchable_message(name, least)))
         if name not in definition.partition_columns:
             continue
         if nan := is_nan_partition(values[name], wanted):
             misfits.append(nan)
-        if name in unmatchable:
-            is_empty = sf.coalesce(sf.length(values[name]) == 0, sf.lit(False))
-            misfits.append((is_empty, unmatchable_message(name)))
         if wanted.data_type in (STRING, BINARY):
             unfilled[name] = values[name]
         values[name] = fill_empty(values[name], wanted)
@@ -167,7 +168,7 @@ def _column_of(
 ) -> Column:
     if isinstance(value, Column):
         return value
-    if isinstance(value, str):
+    if is_sql_text(value):
         return sf.expr(escape_variables(value, names))
     if isinstance(value, Expression):
         return sf.expr(escape_variables(value.text))

@@ -42,7 +42,9 @@ def check_assignments(value: Any, argument: str) -> dict[str, ColumnOrText]:
                 f"Values of dict in {argument} must contain only Spark SQL Columns or strings of "
                 f"Spark SQL; found {expression!r} of type {type(expression).__name__}"
             )
-    return dict(value)
+    return {
+        name: str.__str__(each) if isinstance(each, str) else each for name, each in value.items()
+    }
 
 
 def require_type(value: Any, kind: type, argument: str, expected: str) -> None:

@@ -9,6 +9,7 @@ import pytest
 
 import delta_ops.arrow as da
 from delta_ops import DeltaLog, col
+from delta_ops.ddl import create_table
 from delta_ops.errors import InvalidRequestError
 from delta_ops.protocol.predicate import Predicate
 from delta_ops.protocol.schema import (
@@ -197,3 +198,28 @@ def test_a_copy_is_what_readers_see(tmp_path: Path) -> None:
     merge = da.merge(log, pa.table({"id": [1, 3]}), "target.id = source.id")
     merge.when_matched_update({"t": "target.c", "id": "10"}).execute()
     assert sorted(da.to_table(log, ["id", "t"])["t"].drop_null().to_pylist()) == ["a  ", "b  "]
+
+
+def upsert(table: Path, key: str, on: str = "t.c = s.c") -> None:
+    source = pa.table({"id": [1], "c": [key]})
+    merge = da.merge(table, source, on, target_alias="t", source_alias="s")
+    merge.when_matched_update_all().when_not_matched_insert_all().execute()
+
+
+@pytest.mark.parametrize("partition_by", [(), ("c",)], ids=["a column", "a partition column"])
+def test_a_merge_matches_a_key_only_with_its_padding(
+    tmp_path: Path, partition_by: tuple[str, ...]
+) -> None:
+    create_table(
+        tmp_path,
+        StructType((StructField("id", LONG), of_type("c", "char(3)"))),
+        partition_by=partition_by,
+    )
+    da.write(tmp_path, pa.table({"id": [0], "c": ["a"]}))
+    upsert(tmp_path, "a  ")
+    assert da.to_table(tmp_path).to_pylist() == [{"id": 1, "c": "a  "}]
+    with pytest.raises(InvalidRequestError, match=r"a shorter c than its .*spaces to 3 characters"):
+        upsert(tmp_path, "a")
+    for _ in range(2):
+        upsert(tmp_path, "b", "t.c = concat(s.c, '  ')")
+    assert sorted(da.to_table(tmp_path)["c"].to_pylist()) == ["a  ", "b  "]

@@ -86,3 +86,20 @@ def test_conditions_of_spark_compare_with_the_padding(
 def test_a_frame_says_the_type_in_sql(spark: SparkSession, limited: DeltaLog) -> None:
     described = ds.read(spark, limited).schema["c"]
     assert described.metadata == {"__CHAR_VARCHAR_TYPE_STRING": "char(3)"}
+
+
+def test_a_merge_matches_a_key_only_with_its_padding(
+    spark: SparkSession, limited: DeltaLog
+) -> None:
+    def upsert(key: str, on: str = "t.c = s.c") -> None:
+        source = frame_of(spark, rows_of({"id": 7, "c": key, "v": "new"}))
+        merge = ds.merge(limited, source, on, target_alias="t", source_alias="s")
+        merge.when_matched_update({"v": "s.v"}).when_not_matched_insert_all().execute()
+
+    upsert("éé ")
+    assert da.to_table(limited, ["id"], col("v") == "new")["id"].to_pylist() == [1]
+    with pytest.raises(InvalidRequestError, match=r"a shorter c than its .*spaces to 3 characters"):
+        upsert("éé")
+    for _ in range(2):
+        upsert("b", "t.c = rpad(s.c, 3, ' ')")
+    assert da.to_table(limited, ["c"], col("id") == 7)["c"].to_pylist() == ["b  "]

@@ -152,9 +152,7 @@ def test_an_empty_text_of_a_char_partition_is_its_spaces(
         ds.merge(tmp_path, frame, BY_FUNCTION),
     ]
     for each in merges:
-        with pytest.raises(
-            InvalidRequestError, match=r"spaces if it is CHAR\): such rows never match"
-        ):
+        with pytest.raises(InvalidRequestError, match=r"CHAR.*such rows never match"):
             each.when_not_matched_insert_all().execute()
 
 

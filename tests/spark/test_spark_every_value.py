@@ -19,6 +19,7 @@ import delta_ops.spark as ds
 from delta_ops import DeltaLog, col
 from delta_ops.ddl import create_table
 from delta_ops.errors import InvalidRequestError
+from delta_ops.planning.assigned_columns import is_sql_text
 from delta_ops.planning.scan import plan_scan
 from delta_ops.protocol.schema import (
     DOUBLE,
@@ -87,9 +88,8 @@ def test_arguments_of_an_operation_are_read(
     fields = [StructField(name, data_type) for name, (data_type, *_) in columns.items()]
     create_table(tmp_path, StructType((StructField("id", LONG), *fields)))
     da.write(tmp_path, pa.table({"id": [1]}))
-    # A bare text would be a SQL expression.
     values = {
-        name: pa.scalar(data) if isinstance(data, str) else data
+        name: pa.scalar(data) if is_sql_text(data) else data
         for name, (_, _, data, _) in columns.items()
     }
     merge = ds.merge(tmp_path, spark.sql(f"SELECT {1 + (surface != 'matched')}L AS k"), "id = k")

@@ -9,6 +9,7 @@ from enum import Enum
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pandas as pd
 import pyarrow as pa
 import pytest
@@ -28,6 +29,8 @@ SCHEMA = pa.schema(
         ("f", pa.float32()),
         ("d", pa.float64()),
         ("text", pa.string()),
+        ("state", pa.string()),
+        ("kind", pa.string()),
         ("day", pa.date32()),
         ("local", pa.timestamp("us")),
         (
@@ -61,6 +64,7 @@ class State(str, Enum):  # noqa: UP042  # as users have it
     """Texts with another string form."""
 
     NEW = "new"
+    ID = '"id" + 1'
 
 
 DEEP = {
@@ -91,6 +95,8 @@ KEPT: Mapping[str, tuple[Mapping[str, Any], Mapping[str, Any]]] = {
     ),
     "a time of pandas": ({"local": pd.Timestamp(NOON)}, {"local": NOON}),
     "a scalar of Arrow": ({"text": pa.scalar("id")}, {"text": "id"}),
+    "a member of an Enum that is a text": ({"state": State.ID}, {"state": '"id" + 1'}),
+    "a text of NumPy": ({"kind": np.str_("it's ${x}")}, {"kind": "it's ${x}"}),
     "values of every type, deep down": (
         {"deep": [{"k": DEEP, "": None}, None, {}]},
         {"deep": [[("k", READ_DEEP), ("", None)], None, []]},
@@ -112,6 +118,10 @@ REFUSED: Mapping[str, tuple[Mapping[str, Any], str]] = {
         "column f of type float.* 16777217 of",
     ),
     "an integer between doubles": ({"d": 2**53 + 1}, "column d of type double"),
+    "a member of an Enum for a number": (
+        {"f": State.NEW},
+        "column f of type float.* of type State",
+    ),
     "nanoseconds": ({"local": pd.Timestamp(1, unit="ns")}, "column local .*microsec"),
 }
 

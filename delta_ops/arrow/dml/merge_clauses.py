@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import pyarrow as pa
@@ -52,7 +52,7 @@ def plan_clause(
     definition: TableDefinition,
     table: str,
     now_ms: int,
-    unmatchable: Collection[str],
+    unmatchable: Mapping[str, int],
     meets: Node | None,
 ) -> PlannedClause:
     """Resolve the names of a clause.
@@ -63,7 +63,7 @@ def plan_clause(
         definition: The table after the merge.
         table: For messages.
         now_ms: Time of the merge, in milliseconds since the Unix epoch.
-        unmatchable: Keys that must not be empty in any row.
+        unmatchable: Minimum length of new keys, by column.
         meets: The condition for a match; needed only if keys do not detect empty texts.
 
     Raises:

@@ -18,6 +18,7 @@ from delta_ops.arrow.row_checks import Checks, plan_checks
 from delta_ops.log import Snapshot
 from delta_ops.planning.assigned_columns import new_columns
 from delta_ops.planning.merge_columns import (
+    NO_KEYS,
     SOURCE,
     MergeColumns,
     SplitCondition,
@@ -120,7 +121,7 @@ def plan_merge(
             definition,
             table,
             now_ms,
-            unmatchable if each.action == "insert" else (),
+            unmatchable if each.action == "insert" else NO_KEYS,
             meets if each.action == "insert" else None,
         )
         for each in request.clauses

@@ -6,7 +6,7 @@ matched rows, then the clauses for rows without a match. Insert clauses have the
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import reduce
 from operator import or_
@@ -17,6 +17,7 @@ from pyspark.sql import functions as sf
 
 from delta_ops.errors import InvalidRequestError
 from delta_ops.planning.assigned_columns import assigned_values, taken_columns
+from delta_ops.planning.merge_columns import NO_KEYS
 from delta_ops.protocol.expression.resolution import Find
 from delta_ops.protocol.schema import StructType
 from delta_ops.protocol.table_definition import TableDefinition
@@ -101,7 +102,7 @@ def plan_clause(
     find: Find,
     definition: TableDefinition,
     table: str,
-    unmatchable: Collection[str],
+    unmatchable: Mapping[str, int],
 ) -> PlannedClause:
     """Resolve the names of a clause.
 
@@ -111,7 +112,7 @@ def plan_clause(
         find: Finds a column of either side.
         definition: The table as the merge leaves it.
         table: For messages.
-        unmatchable: Keys that must not be empty in any row.
+        unmatchable: Minimum length of inserted keys, by column.
 
     Raises:
         InvalidRequestError: A name, type or value does not fit.
@@ -142,8 +143,9 @@ def plan_clause(
             validate_of_one_row(columns, rows, table)
             for name, value in columns.items():
                 _validate_alias(value, f"value of {name}", clause, sides, table)
+        keys = NO_KEYS if is_update else unmatchable
         assigned = fit_values(
-            columns, rows, definition, table, is_update=is_update, unmatchable=unmatchable
+            columns, rows, definition, table, is_update=is_update, unmatchable=keys
         )
     return PlannedClause(
         occasion=clause.occasion,

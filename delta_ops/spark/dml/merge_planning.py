@@ -12,6 +12,7 @@ from delta_ops.errors import InvalidRequestError
 from delta_ops.log import Snapshot
 from delta_ops.planning.assigned_columns import new_columns
 from delta_ops.planning.merge_columns import (
+    NO_KEYS,
     MergeColumns,
     SplitCondition,
     implied_on_target,
@@ -135,12 +136,9 @@ def plan_merge(
     validate_condition(condition, sides.rows_of("matched"), table, find)
     expression = condition.expression_in(spark, (definition.schema, source_schema))
     keys = None if expression is None else _split(expression, columns, transaction.clock())
-    unmatchable = frozenset() if keys is None else unmatchable_keys(keys.keys, columns, definition)
+    unmatchable = NO_KEYS if keys is None else unmatchable_keys(keys.keys, columns, definition)
     planned = [
-        plan_clause(
-            each, sides, find, definition, table, unmatchable if each.action == "insert" else ()
-        )
-        for each in request.clauses
+        plan_clause(each, sides, find, definition, table, unmatchable) for each in request.clauses
     ]
     of_rows = [
         each

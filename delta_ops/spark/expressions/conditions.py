@@ -14,6 +14,7 @@ from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as sf
 
 from delta_ops.errors import InvalidRequestError
+from delta_ops.planning.assigned_columns import is_sql_text
 from delta_ops.planning.conditions import (
     Selection,
     finder_with_alias,
@@ -134,7 +135,9 @@ def parse_condition(source: Any) -> SparkCondition:
         InvalidRequestError: The value is not a condition.
     """
     match source:
-        case str() | Column():
+        case str():
+            return SparkCondition(str.__str__(source))
+        case Column():
             return SparkCondition(source)
         case Expression():  # an expression has no session variables
             return SparkCondition(source, escape_variables(source.text))
@@ -251,8 +254,10 @@ def validate_names(names: Iterable[Any], spark: SparkSession, find: Find) -> Non
     if all(value.lower() == "true" for value in settings):
         return
     for each in names:
-        if isinstance(each, str | Expression):
-            validate_quotes(each if isinstance(each, str) else each.text, find)
+        if is_sql_text(each):
+            validate_quotes(each, find)
+        elif isinstance(each, Expression):
+            validate_quotes(each.text, find)
         elif isinstance(each, Column):
             validate_quotes(sql_of(each) or "", find)
 
