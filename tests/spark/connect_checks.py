@@ -27,7 +27,7 @@ from pyspark.sql import functions as sf
 
 import delta_ops.arrow as da
 import delta_ops.spark as ds
-from delta_ops import DeltaLog, begin, col, ddl
+from delta_ops import DeltaLog, begin, col, ddl, lit
 from delta_ops.arrow.read.scan import read_kept
 from delta_ops.errors import InvalidRequestError, StorageError, TableExistsError
 from delta_ops.events import Event, Progress
@@ -38,7 +38,10 @@ from delta_ops.spark.lineage.column_lineage import column_lineage, remember_inpu
 from delta_ops.tables import DeltaTable
 from tests.arrow import foreign_table
 from tests.arrow.foreign_table import data_file, inline_vector, stored_vector
+from tests.arrow.test_names_in_double_quotes import ROWS
 from tests.spark.frames import files_under, rows_of
+from tests.spark.test_spark_argument_values import QUOTED_DEFAULTS, create_with_defaults
+from tests.spark.test_spark_double_quotes import CALLS as CALLS_IN_QUOTES
 from tests.support.servers.connectors import connector_jars, connectors_on_class_path
 from tests.support.servers.s3 import ACCESS_KEY, SECRET_KEY, S3Server
 from tests.support.tables import SHARED, needs_shared, rows
@@ -192,6 +195,50 @@ def test_tables_of_other_writers_have_their_rows(remote: SparkSession) -> None:
     ):
         (root,) = {path.parent for path in (GOLDEN / name).rglob("_delta_log")}
         assert_as_by_arrow(remote, DeltaLog(root))
+
+
+def test_names_in_double_quotes_change_nothing_here_either(
+    tmp_path: Path, remote: SparkSession
+) -> None:
+    da.write(tmp_path, ROWS, partition_by=["Name"])
+    for said, call in CALLS_IN_QUOTES.items():
+        with pytest.raises(
+            (InvalidRequestError, AnalysisException),
+            match=r"in double quotes|uses no column|session cannot inspect it",
+        ):
+            pytest.fail(f"{said} was taken: {call(remote, tmp_path)}")
+    with pytest.raises(InvalidRequestError, match="uses no column"):
+        ds.delete(remote, tmp_path, sf.lit("sttate").like("s%"))
+    assert DeltaLog(tmp_path).snapshot().version == 0
+    assert ds.delete(remote, tmp_path, 'state = "none"').version is None
+    assert ds.delete(remote, tmp_path, "date_format(now(), 'y') < '2000'").version is None
+    flags = "EXISTS (SELECT 1 FROM VALUES ('on') AS flags (f) WHERE f = 'off')"
+    assert ds.delete(remote, tmp_path, flags).version is None
+
+
+def test_defaults_and_names_hold_no_variables_and_no_names(
+    tmp_path: Path, remote: SparkSession
+) -> None:
+    quoted = dict([*QUOTED_DEFAULTS.items()][:3])
+    create_with_defaults(tmp_path / "defaults", *quoted)
+    ds.write(remote.sql("SELECT 1L AS k"), tmp_path / "defaults")
+    (row,) = da.to_table(tmp_path / "defaults").to_pylist()
+    assert row == {"k": 1, **{f"d{n}": text for n, text in enumerate(quoted.values())}}
+    name = "${spark.sql.shuffle.partitions}"
+    held = tmp_path / f"held {name}"
+    da.write(
+        held,
+        pa.table({"id": [1, 2, 3], name: ["1", "2", "3"]}),
+        configuration={"delta.columnMapping.mode": "name"},
+    )
+    ds.update(remote, held, {f"`{name}`": f"concat(`{name}`, '!')"}, f"`{name}` = '1'")
+    ds.delete(remote, held, sf.col(f"`{name}`") == "2")
+    ds.update(remote, held, {f"`{name}`": lit(name)}, col("id") == 3)
+    assert da.to_table(held).sort_by("id").to_pylist() == [
+        {"id": 1, name: "1!"},
+        {"id": 3, name: name},
+    ]
+    assert_as_by_arrow(remote, DeltaLog(held))
 
 
 def test_a_failing_row_leaves_nothing(tmp_path: Path, remote: SparkSession) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -28,5 +29,6 @@ def test_checks_hold_on_a_session_of_connect(tmp_path: Path, checks: str) -> Non
         capture_output=True,
         text=True,
         timeout=900,
+        env={**os.environ, "SPARK_TESTING": "1"},  # PySpark's server then takes any free port
     )
     assert done.returncode == 0, done.stdout[-5000:] + done.stderr[-2000:]

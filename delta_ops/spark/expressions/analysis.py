@@ -1,10 +1,12 @@
 """Analysis: examines expressions with Spark before any row is read.
 
-Spark Connect shows the type of an expression, but not its parts.
+Spark Connect shows the type of an expression, but not its parts. Whether an expression is constant
+is therefore tried there: Spark accepts only a constant as the delimiter of `listagg`.
 """
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -13,7 +15,7 @@ from py4j.protocol import Py4JJavaError
 from pyspark.errors import PySparkException
 from pyspark.sql import Column, DataFrame, SparkSession, is_remote
 from pyspark.sql import functions as sf
-from pyspark.sql.types import BooleanType
+from pyspark.sql.types import BooleanType, NumericType
 
 from delta_ops.errors import InvalidRequestError
 from delta_ops.spark.session.session import is_connect
@@ -37,6 +39,8 @@ _OF_TIME = frozenset(
     {"CurrentTimestamp", "Now", "CurrentDate", "LocalTimestamp", "CurrentTime", "UnixTimestamp"}
 )
 """Catalyst expressions for the time of a query; each query has another time."""
+_SHOWS_TIME = re.compile(r"current_|\b(now|curdate|localtimestamp|unix_timestamp)\b", re.IGNORECASE)
+"""Spark's display of an expression that may contain a function of `_OF_TIME`."""
 _NUMBERS = frozenset({"boolean", "byte", "short", "integer", "long", "float", "double"})
 """Spark types by name. Decimals are missing here, because their names include the precision."""
 _MORE_ROWS = "it depends on more than one row"
@@ -71,7 +75,7 @@ def analyze(column: Column, rows: DataFrame, *, must_be_true: bool = False) -> A
     if must_be_true and [type(field.dataType) for field in fields] != [BooleanType]:
         return Analyzed(obstacle="it is not a condition")
     if is_remote():
-        return Analyzed()
+        return Analyzed(is_constant=must_be_true and _is_constant_on_connect(column, rows))
     plan, before = selected._jdf.queryExecution().analyzed(), _class_of(_plan_of(rows))
     if _class_of(plan) != "Project" or _class_of(plan.child()) != before:
         return Analyzed(obstacle=_MORE_ROWS)
@@ -163,6 +167,28 @@ def _why_not_understood(error: PySparkException | Py4JJavaError) -> str:
     if "StackOverflowError" not in str(error.java_exception.getClass()):
         raise error
     return "it is nested too deeply for Spark"
+
+
+def _is_constant_on_connect(condition: Column, rows: DataFrame) -> bool:
+    """Whether a condition is known to have texts and no column."""
+    given: Any = condition
+    if not _has_texts(given._expr) or _SHOWS_TIME.search(str(condition)):
+        return False
+    delimiter = sf.when(condition, "").otherwise("")
+    try:
+        return bool(rows.select(sf.call_function("listagg", sf.lit(""), delimiter)).schema)
+    except PySparkException:
+        return False
+
+
+def _has_texts(expression: Any) -> bool:
+    """Whether an expression of Spark Connect may have a literal that is no number or boolean."""
+    match type(expression).__name__:
+        case "SQLExpression":
+            return not {"'", '"'}.isdisjoint(expression._expr)
+        case "LiteralExpression":
+            return not isinstance(expression._dataType, NumericType | BooleanType)
+    return any(map(_has_texts, expression.children))
 
 
 def _is_foldable(expression: Any) -> bool:
