@@ -99,10 +99,8 @@ def of_spark(use: Use) -> Callable[[Path, str, Any], object]:
 
 
 def is_unusable(option: Option, use: Use) -> bool:
-    """Whether the option is rejected; a reader skips a writer's options with a warning."""
-    is_of_others = bool(option.used_by) and use not in option.used_by
-    is_writer = use in (Use.WRITE, Use.STREAM_WRITE)
-    return use in option.refused_by or (is_of_others and is_writer)
+    """Whether the option is rejected."""
+    return use not in option.used_by | option.ignored_by
 
 
 def of_command(root: Path, name: str, value: Any) -> None:
@@ -187,6 +185,14 @@ SURFACES = [
         {"tables": [], "name": "a b"},
     ),
     Surface("the options of a command", of_command, {"jsn": "", "no-such-option": "x"}),
+    *(
+        Surface(
+            f"the options of a store for {place}",
+            of_store(uri),
+            {"endpont_url": "http://x", "aws_regoin": "eu", "no_such": "x"},
+        )
+        for place, uri in (("a local path", "/tmp/lake"), ("the memory", "memory://lake"))
+    ),
     Surface(
         "the options of S3",
         of_store("s3://bucket/lake"),
@@ -207,7 +213,12 @@ SURFACES = [
         Surface(
             f"the options of {use.value}",
             of_spark(use),
-            {f"{option.name}x": "1" for option in OPTIONS if use in option.used_by},
+            {
+                **{f"{option.name}x": "1" for option in OPTIONS if use in option.used_by},
+                "where": "id = 1",
+                "header": "true",
+                "spark.sql.shuffle.partitions": "1",
+            },
             {option.name: "1" for option in OPTIONS if is_unusable(option, use)},
         )
         for use in Use

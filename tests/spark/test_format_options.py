@@ -36,7 +36,7 @@ def test_texts_that_are_no_size_are_refused(text: str) -> None:
 
 def test_an_option_that_is_not_supported_is_refused_with_what_to_do_instead() -> None:
     data = {"replacewhere": ("replaceWhere", "id = 1")}
-    assert options_for(Use.READ, data).text("replaceWhere") == "id = 1"
+    assert options_for(Use.WRITE, data).text("replaceWhere") == "id = 1"
     with pytest.raises(InvalidRequestError, match="foreachBatch"):
         options_for(Use.STREAM_WRITE, data)
 

@@ -2,9 +2,11 @@
 
 Source: delta-io/delta, `DeltaOptions`.
 
-The reference ignores unknown options. Here a writer rejects them, because a misspelt `replaceWhere`
-would replace the whole table. A reader rejects names that are close to a known option, and ignores
-others with a warning. Names are case-insensitive.
+The reference ignores unknown options. Here they are rejected, because a misspelt `replaceWhere`
+would replace the whole table, and a misspelt `versionAsOf` would read other rows. Options of
+other operations are rejected too, and options of Spark's file formats that select files or change
+values. Options of Spark's file formats without an effect on a table are accepted. Names are
+case-insensitive.
 """
 
 from __future__ import annotations
@@ -53,6 +55,8 @@ class Option:
     name: str
     used_by: frozenset[Use] = frozenset()
     """Operations that apply the option."""
+    ignored_by: frozenset[Use] = frozenset()
+    """Operations that accept the option, where it has no effect on rows."""
     refused_by: frozenset[Use] = frozenset()
     cure: str = ""
     """Alternative for operations that reject the option."""
@@ -109,7 +113,7 @@ OPTIONS = (
         refused_by=frozenset({Use.STREAM_WRITE}),
         cure="write in foreachBatch",
     ),
-    Option(name="mergeSchema", used_by=_WRITES),
+    Option(name="mergeSchema", used_by=_WRITES, ignored_by=_READS),
     Option(name="overwriteSchema", used_by=_WRITES),
     Option(
         name="partitionOverwriteMode",
@@ -127,10 +131,14 @@ OPTIONS = (
         )
         for name in ("txnAppId", "txnVersion")
     ),
-    Option(name="dataChange", used_by=frozenset({Use.WRITE})),
+    Option(
+        name="dataChange",
+        used_by=frozenset({Use.WRITE}),
+        ignored_by=frozenset({Use.STREAM_WRITE}),
+    ),
     Option(name="maxRecordsPerFile", used_by=_WRITES),
     Option(name="compression", used_by=_WRITES),
-    Option(name="optimizeWrite"),
+    Option(name="optimizeWrite", ignored_by=_WRITES),
     *(
         Option(name=name, refused_by=_WRITES, cure=cure)
         for name, cure in {
@@ -143,8 +151,25 @@ OPTIONS = (
     ),
     Option(name="checkpointLocation", used_by=frozenset({Use.STREAM_WRITE})),
     Option(name="queryName", used_by=frozenset({Use.STREAM_WRITE})),
+    # Options of all of Spark's file formats.
+    *(
+        Option(name=name, ignored_by=_READS)
+        for name in ("inferSchema", "basePath", "recursiveFileLookup")
+    ),
+    *(
+        Option(name=name, refused_by=_READS, cure=cure)
+        for name, cure in {
+            "pathGlobFilter": "the log names the files of a table; filter the rows instead",
+            "modifiedBefore": "read an earlier version by timestampAsOf",
+            "modifiedAfter": "read later rows by readChangeFeed and startingTimestamp",
+            "ignoreCorruptFiles": "a damaged file is an error, since its rows would be missing",
+            "ignoreMissingFiles": "a missing file is an error, since its rows would be missing",
+            "datetimeRebaseMode": "set spark.sql.parquet.datetimeRebaseModeInRead in the session",
+            "int96RebaseMode": "set spark.sql.parquet.int96RebaseModeInRead in the session",
+        }.items()
+    ),
 )
-"""All options. An option that no operation uses or rejects does not affect rows and is ignored."""
+"""All options."""
 
 _BY_NAME = {each.name.lower(): each for each in OPTIONS}
 
@@ -242,19 +267,15 @@ def options_for(use: Use, texts: Mapping[str, tuple[str, str]]) -> Options:
             raise InvalidRequestError(
                 f"{option.name} is not supported by {use.value} with delta_ops; {option.cure}"
             )
-        elif option.used_by and use not in option.used_by:
-            _validate_unused(use, option)
+        elif use in option.ignored_by:
+            logger.warning("the option %s has no effect in %s of Delta", option.name, use.value)
+        elif use not in option.used_by:
+            uses = option.used_by or option.ignored_by or option.refused_by
+            users = " and ".join(sorted(each.value for each in uses))
+            raise InvalidRequestError(
+                f"{option.name} is an option of {users}, but not of {use.value}; leave it out"
+            )
     return Options(texts)
-
-
-def _validate_unused(use: Use, option: Option) -> None:
-    """Reject an option of another operation in a writer; ignore it with a warning in a reader."""
-    users = " and ".join(sorted(each.value for each in option.used_by))
-    if use in _WRITES:
-        raise InvalidRequestError(
-            f"{option.name} is an option of {users}, but not of {use.value}; leave it out"
-        )
-    logger.warning("%s is an option of %s, and %s ignores it", option.name, users, use.value)
 
 
 def instant_of(name: str, text: str, time_zone: str) -> datetime:
@@ -301,9 +322,8 @@ def _validate_unknown(use: Use, name: str) -> None:
             f'{use.value} with format("delta") has no option {name}; {_BY_NAME[close[0]].name} '
             "comes nearest"
         )
-    if use in _WRITES:
-        raise InvalidRequestError(
-            f'{use.value} with format("delta") has no option {name}; leave it out, because an '
-            "ignored option may have been meant to choose the replaced rows"
-        )
-    logger.warning('%s with format("delta") has no option %s; it is ignored', use.value, name)
+    done = "replaced" if use in _WRITES else "read"
+    raise InvalidRequestError(
+        f'{use.value} with format("delta") has no option {name}; leave it out, because an '
+        f"ignored option may have been meant to choose the rows that are {done}"
+    )
