@@ -255,6 +255,18 @@ def test_categories_of_polars_are_created_and_appended(
     assert found == [row for row in FRAME.to_dicts() for _ in range(2)]
 
 
+def test_python_objects_in_a_frame_of_polars_are_refused_not_stored_as_addresses(
+    tmp_path: Path,
+) -> None:
+    frame = pl.DataFrame({"a": [1], "b": pl.Series([{1}], dtype=pl.Object)})
+    with pytest.raises(InvalidRequestError, match="column b of a polars frame holds Python obj"):
+        da.write(tmp_path, frame)
+    da.write(tmp_path, pa.table({"a": [1], "b": [b"x"]}))
+    with pytest.raises(InvalidRequestError, match="column b of a polars frame holds Python obj"):
+        da.merge(tmp_path, frame, "target.a = source.a").when_matched_update_all().execute()
+    assert da.to_table(tmp_path)["b"].to_pylist() == [b"x"]
+
+
 def test_a_frame_that_pyarrow_does_not_know_is_refused(tmp_path: Path) -> None:
     frame = pl.DataFrame({"a": pl.Series([1], dtype=pl.Int128)})
     with pytest.raises(InvalidRequestError, match="that pyarrow does not know"):

@@ -1,6 +1,6 @@
 """Frames and merge clauses keep the value of each type, or are rejected and write nothing.
 
-The surfaces: pandas frames for `da.write` and as outputs of assets, and the values in
+The surfaces: frames of pandas and polars for `da.write` and as outputs of assets, and the values in
 `delta/merge_clauses`.
 """
 
@@ -8,11 +8,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from functools import cache
+from itertools import product
 from pathlib import Path
 from typing import Any
 
 import dagster as dg
+import numpy as np
 import pandas as pd
+import polars as pl
 import pyarrow as pa
 import pytest
 
@@ -25,28 +28,43 @@ from delta_ops.orchestration import DeltaIOManager
 from delta_ops.orchestration.io_manager.output_merge import OutputMerge, merge_rows
 from delta_ops.orchestration.io_manager.output_settings import settings_from
 from delta_ops.orchestration.io_manager.type_handlers import rows_of
-from delta_ops.protocol.schema import LONG, DataType, StructField, StructType
+from delta_ops.planning.assigned_columns import is_sql_text
+from delta_ops.protocol.schema import (
+    DOUBLE,
+    LONG,
+    STRING,
+    TIMESTAMP,
+    DataType,
+    DecimalType,
+    StructField,
+    StructType,
+)
 from delta_ops.protocol.schema.arrow_types import arrow_type_from_type
 from delta_ops.protocol.values.conversion import value_of_type
 from tests.support.every_value import PRIMITIVES, VALUES, means_same
 
 NAMES = [data_type.name for data_type in PRIMITIVES]
-PACKAGES: dict[str, Callable[[Any], Any]] = {"pandas": pd.DataFrame}
+IN_EACH_RUN = (STRING, DOUBLE, TIMESTAMP, DecimalType(38, 18))
+PACKAGES: dict[str, Callable[[Any], Any]] = {"pandas": pd.DataFrame, "polars": pl.DataFrame}
 
 
 @cache
 def frames_of(package: str) -> tuple[tuple[Any, Any], ...]:
     """A frame for each supported value, and the value that the frame reports."""
-    return tuple(_make_frames(PACKAGES[package]))
+    return tuple(_make_frames(package))
 
 
-def _make_frames(make: Callable[[Any], Any]) -> Iterator[tuple[Any, Any]]:
+def _make_frames(package: str) -> Iterator[tuple[Any, Any]]:
     for value in VALUES:
         try:
-            frame = make({"v": [value.as_py() if isinstance(value, pa.Scalar) else value]})
+            frame = PACKAGES[package](
+                {"v": [value.as_py() if isinstance(value, pa.Scalar) else value]}
+            )
             held = frame["v"][0]
+            if package == "polars" and frame["v"].dtype in (pl.Float16, pl.Float32):
+                held = np.float32(held)  # polars returns a float of Python
             is_null = bool(pd.isna(held))
-        except Exception:
+        except (Exception, pl.exceptions.PanicException):
             continue  # the package does not support the class of the value
         if not is_null:
             yield frame, held
@@ -78,9 +96,16 @@ def materialize(table: Path, frame: Any) -> None:
     dg.materialize([asset], resources={"io_manager": DeltaIOManager(root=str(table.parent))})
 
 
-@pytest.mark.parametrize("give", [write, materialize])
-@pytest.mark.parametrize("package", PACKAGES)
-@pytest.mark.parametrize("data_type", PRIMITIVES, ids=NAMES)
+def frames_of_types() -> Iterator[Any]:
+    """A test for each type, package and way to give a frame; of polars `make test` runs a few."""
+    for package, data_type, give in product(PACKAGES, PRIMITIVES, (write, materialize)):
+        is_quick = package == "pandas" or (give == write and data_type in IN_EACH_RUN)
+        marks = () if is_quick else pytest.mark.full
+        name = f"{data_type.name}-{package}-{give.__name__}"
+        yield pytest.param(data_type, package, give, id=name, marks=marks)
+
+
+@pytest.mark.parametrize(("data_type", "package", "give"), [*frames_of_types()])
 def test_a_value_of_a_frame_is_stored_as_it_is(
     tmp_path: Path, data_type: DataType, package: str, give: Callable[[Path, Any], None]
 ) -> None:
@@ -96,8 +121,15 @@ def test_a_value_of_a_frame_is_stored_as_it_is(
         assert means_same(held, stored[name][0]), (held, stored[name][0])
 
 
-@pytest.mark.parametrize("give", [write, materialize])
-@pytest.mark.parametrize("package", PACKAGES)
+@pytest.mark.parametrize(
+    ("package", "give"),
+    [
+        ("pandas", write),
+        ("pandas", materialize),
+        ("polars", write),
+        pytest.param("polars", materialize, marks=pytest.mark.full),
+    ],
+)
 def test_a_value_of_a_frame_that_does_not_fit_writes_nothing(
     tmp_path: Path, package: str, give: Callable[[Path, Any], None]
 ) -> None:
@@ -145,7 +177,7 @@ def test_a_value_of_a_merge_clause_is_the_same_or_refused(
     create_table(tmp_path, StructType((StructField("id", LONG), column)))
     da.write(tmp_path, pa.table({"id": [1]}), merge_schema=True)
     for value in VALUES:
-        if isinstance(value, str):  # which is SQL
+        if is_sql_text(value):
             continue
         before = DeltaLog(tmp_path).snapshot().version
         try:

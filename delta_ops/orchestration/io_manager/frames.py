@@ -13,6 +13,7 @@ from typing import Any
 
 import pyarrow as pa
 
+from delta_ops.arrow.arrow_data import validate_no_objects
 from delta_ops.errors import InvalidRequestError
 
 _MARK = b"delta_ops.index"
@@ -92,12 +93,7 @@ def pandas_of_table(table: pa.Table) -> Any:
 
 def table_of_polars(frame: Any) -> pa.Table:
     """Convert a polars frame."""
-    for name, data_type in frame.schema.items():
-        if data_type.is_object():
-            # Arrow would store the addresses of the Python objects.
-            raise InvalidRequestError(
-                f"column {name} of a polars frame holds Python objects; cast or drop it"
-            )
+    validate_no_objects(frame)
     try:
         return frame.to_arrow()
     except pa.ArrowException as error:
