@@ -14,6 +14,7 @@ import click
 
 from delta_ops.cli.alter import alter_command
 from delta_ops.cli.health import health_command
+from delta_ops.cli.help_pages import complete_help, grouped
 from delta_ops.cli.log import (
     backfill_statistics_command,
     checkpoint_command,
@@ -45,13 +46,17 @@ class _Commands(click.Group):
             return super().invoke(ctx)
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        """List the commands with the first line of their help, wrapped where necessary."""
-        commands = ((name, self.commands[name].help or "") for name in self.list_commands(ctx))
-        with formatter.section("Commands"):
-            formatter.write_dl([(name, text.partition("\n")[0]) for name, text in commands])
+        """List the commands by group, with the first line of their help."""
+        for group, names in grouped(self.list_commands(ctx)):
+            helps = [(name, self.commands[name].help or "") for name in names]
+            with formatter.section(group):
+                formatter.write_dl([(name, text.partition("\n")[0]) for name, text in helps])
 
 
-@click.group(cls=_Commands, context_settings={"help_option_names": ["-h", "--help"]})
+@click.group(
+    cls=_Commands,
+    context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 120},
+)
 @click.version_option(package_name="delta_ops")
 def cli() -> None:
     """Inspect and maintain Delta tables. TABLE is a local path or a URI."""
@@ -88,3 +93,5 @@ for _command in (
 for _entry in OPERATIONS:
     if _entry.command not in cli.commands:
         cli.add_command(operation_command(_entry))
+for _name, _each in cli.commands.items():
+    complete_help(_each, _name)

@@ -87,7 +87,7 @@ def maintain_command(
     if as_json:
         show_each(map(_maintenance_json, failures))
     else:
-        _show_maintained(rows)
+        _show_maintained(rows, dry_run=dry_run)
     counts = {
         "tables": len(rows),
         "done": sum(bool(row.result and row.result.results) for row in rows),
@@ -120,10 +120,11 @@ def _maintenance_json(row: TableMaintenance) -> dict[str, Any]:
     }
 
 
-def _show_maintained(rows: Sequence[TableMaintenance]) -> None:
+def _show_maintained(rows: Sequence[TableMaintenance], *, dry_run: bool) -> None:
     """Print the work on each table. A terminal shows only tables with work."""
     shown = [row for row in rows if not _is_idle(row)] if is_terminal() else rows
-    columns = ("table", "due", "bytes freed", "files fewer", "done or failed", "left to do")
+    outcome = "planned" if dry_run else "done or failed"
+    columns = ("table", "due", "bytes freed", "files fewer", outcome, "left to do")
     if shown:
         names = short_names(shown)
         show_rows(columns, map(_maintenance_row, shown, names), whole=("bytes freed",))

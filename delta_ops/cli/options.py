@@ -34,11 +34,8 @@ def storage_options_option(command: F) -> F:
         metavar="KEY=VALUE",
         callback=_storage_options,
         help=(
-            "An option of the store: either an environment variable's name (AWS_ENDPOINT_URL, "
-            "AWS_REGION, AZURE_STORAGE_ACCOUNT_NAME, GOOGLE_APPLICATION_CREDENTIALS, ...) or a "
-            "name of fsspec's file system (of S3: key, secret, token, endpoint_url, ...); may be "
-            "repeated. Pass credentials in the environment, where other users cannot see them. A "
-            "value that is true, false or a JSON object or list is parsed as JSON."
+            "An option of the store, such as AWS_REGION=eu-west-1; may be repeated. Keep "
+            "credentials in the environment, where other users cannot see them."
         ),
     )(command)
 
@@ -49,11 +46,7 @@ def json_option(command: F) -> F:
         "as_json",
         "--json",
         is_flag=True,
-        help=(
-            "Print JSON. NaN, Infinity, -Infinity, decimals, dates (also 0000-12-31, +10000-01-01) "
-            "and times are strings, binary values are hexadecimal digits, and maps are lists of "
-            "pairs."
-        ),
+        help="Print JSON, with exact values.",
     )(command)
 
 

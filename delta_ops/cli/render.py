@@ -38,7 +38,9 @@ from delta_ops.cli.json_values import plain_value
 from delta_ops.error_texts import escape_unprintable
 from delta_ops.errors import DeltaOpsError
 from delta_ops.events import Event, OnEvent, Progress, ignore
+from delta_ops.log import Snapshot
 from delta_ops.maintenance.operation import OperationEntry, Result
+from delta_ops.protocol.schema.type_text import type_text
 from delta_ops.units import count_text, size_text
 
 _NULL = "null"
@@ -55,12 +57,17 @@ def show_json(value: Mapping[str, Any]) -> None:
 
 
 def show_rows(
-    columns: Sequence[str], rows: Iterable[Sequence[Any]], *, whole: Collection[str] = ()
+    columns: Sequence[str],
+    rows: Iterable[Sequence[Any]],
+    *,
+    whole: Collection[str] = (),
+    cut: Collection[str] = (),
 ) -> None:
     """Print a table on a terminal, else tab-separated lines with a header.
 
     Args:
         whole: Columns whose values stay on one line on a narrow terminal.
+        cut: Columns whose values are cut to one line on a narrow terminal.
     """
     header = [make_printable(name) for name in columns]
     texts = ([_text(value) for value in row] for row in rows)
@@ -72,8 +79,24 @@ def show_rows(
     for name in header:
         table.add_column(Text(name, overflow="fold"), no_wrap=name in whole)
     for row in texts:
-        table.add_row(*(Text(cell, overflow="fold") for cell in row))
+        table.add_row(*map(_cell, row, (name in cut for name in header)))
     Console().print(table)
+
+
+def _cell(text: str, is_cut: bool) -> Text:
+    return Text(text, overflow="ellipsis" if is_cut else "fold", no_wrap=is_cut or None)
+
+
+def show_columns(snapshot: Snapshot, *, arrow: bool = False) -> None:
+    """Print the columns of a table with the types of SQL, or with Arrow's types."""
+    if arrow:
+        types = [str(each.type) for each in snapshot.arrow_schema]
+    else:
+        types = [type_text(each.data_type) for each in snapshot.schema.fields]
+    fields = zip(snapshot.schema.fields, types, strict=True)
+    show_rows(
+        ("column", "type", "nullable"), ((each.name, text, each.nullable) for each, text in fields)
+    )
 
 
 def show_records(columns: Sequence[str], rows: Sequence[Sequence[Any]]) -> None:

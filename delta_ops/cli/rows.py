@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterable
 from itertools import chain, islice
 from pathlib import Path
@@ -21,19 +22,32 @@ from delta_ops.cli.options import (
     version_options,
     where_option,
 )
-from delta_ops.cli.render import say, show_json, show_records, show_rows
+from delta_ops.cli.render import say, show_columns, show_json, show_records
 from delta_ops.protocol.predicate import Predicate
 from delta_ops.units import count_text
 
+
+def _split_columns(
+    _ctx: click.Context, _param: click.Parameter, texts: tuple[str, ...]
+) -> list[str] | None:
+    """Names separated by commas outside of backticks; None means all columns."""
+    names = [name.strip() for text in texts for name in _COLUMN.findall(text)]
+    return [name for name in names if name] or None
+
+
+_COLUMN = re.compile(r"(?:`(?:[^`]|``)*`|[^,`])+")
 _columns_option = click.option(
     "columns",
+    "--columns",
     "--column",
     multiple=True,
-    metavar="NAME",
-    help="Only this column; may be repeated. a.b is the field b of the struct a.",
+    metavar="NAMES",
+    callback=_split_columns,
+    help="Only these columns, separated by commas. a.b is the field b of the struct a.",
 )
 _limit_option = click.option(
     "--limit",
+    "-n",
     type=click.IntRange(min=1),
     default=10,
     show_default=True,
@@ -53,14 +67,14 @@ def head_command(
     storage_options: dict[str, Any],
     version: int | None,
     timestamp: str | None,
-    columns: tuple[str, ...],
+    columns: list[str] | None,
     where: Predicate | None,
     limit: int,
     as_json: bool,
 ) -> None:
     """Show some rows, in no particular order."""
     snapshot = open_snapshot(table, storage_options, version, timestamp)
-    _show(da.to_batches(snapshot, columns or None, where), limit, as_json)
+    _show(da.to_batches(snapshot, columns, where), limit, as_json)
 
 
 @click.command("count")
@@ -93,6 +107,7 @@ def count_command(
     type=click.Path(dir_okay=False, path_type=Path),
     help="Write an empty Parquet file with these columns to this new file.",
 )
+@click.option("--arrow", is_flag=True, help="Show Arrow's types instead of the types of SQL.")
 @json_option
 def schema_command(
     table: str,
@@ -100,17 +115,17 @@ def schema_command(
     version: int | None,
     timestamp: str | None,
     export: Path | None,
+    arrow: bool,
     as_json: bool,
 ) -> None:
-    """Show the columns with Arrow types; with --json, the schema of the log."""
+    """Show the columns with their types; with --json, the schema of the log."""
     snapshot = open_snapshot(table, storage_options, version, timestamp)
     if export is not None:
         da.export_schema(snapshot, export)
     if as_json:
         show_json(json.loads(snapshot.metadata.schema_string))
         return
-    columns = ((field.name, field.type, field.nullable) for field in snapshot.arrow_schema)
-    show_rows(("column", "type", "nullable"), columns)
+    show_columns(snapshot, arrow=arrow)
 
 
 @click.command("changes")
@@ -150,7 +165,7 @@ def schema_command(
 def changes_command(
     table: str,
     storage_options: dict[str, Any],
-    columns: tuple[str, ...],
+    columns: list[str] | None,
     where: Predicate | None,
     limit: int,
     as_json: bool,
@@ -162,7 +177,7 @@ def changes_command(
     if bounds["end_version"] is not None and bounds["end_timestamp"] is not None:
         raise click.UsageError("give --to-version or --to-timestamp, not both")
     found = da.read_changes(
-        open_table(table, storage_options), columns=columns or None, predicate=where, **bounds
+        open_table(table, storage_options), columns=columns, predicate=where, **bounds
     )
     _show(found, limit, as_json, found.schema)
 

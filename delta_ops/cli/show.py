@@ -19,7 +19,7 @@ from delta_ops.cli.options import (
     version_options,
     where_option,
 )
-from delta_ops.cli.render import show_fields, show_json, show_rows
+from delta_ops.cli.render import make_printable, show_columns, show_fields, show_json, show_rows
 from delta_ops.log import HistoryEntry
 from delta_ops.log.commit_metrics import files_text, rows_text
 from delta_ops.maintenance import advise
@@ -71,17 +71,34 @@ def show_command(
     if as_json:
         show_json(values)
         return
-    columns = [(field.name, field.type, field.nullable) for field in snapshot.arrow_schema]
-    del values["schema"]
-    show_fields({**values, "size_bytes": size_text(snapshot.size_bytes)})
+    features = sorted({*(protocol.reader_features or ()), *(protocol.writer_features or ())})
+    checkpoint = snapshot.checkpoint
+    shown = {
+        "table": snapshot.uri,
+        "name": snapshot.metadata.name,
+        "description": snapshot.metadata.description,
+        "version": snapshot.version,
+        "files": f"{snapshot.num_files:,}",
+        "size": size_text(snapshot.size_bytes),
+        "partitioned by": ", ".join(snapshot.partition_columns),
+        "last checkpoint": None if checkpoint is None else f"version {checkpoint.version}",
+        "transactions": len(snapshot.transactions()) or None,
+        "protocol": f"reader {protocol.min_reader_version}, writer {protocol.min_writer_version}",
+        "features": ", ".join(features),
+    }
+    show_fields({name: value for name, value in shown.items() if value not in (None, "")})
+    if snapshot.metadata.configuration:
+        click.echo("properties")
+        values = sorted(snapshot.metadata.configuration.items())
+        show_fields({make_printable(name): value for name, value in values}, indent="  ")
     click.echo()
-    show_rows(("column", "type", "nullable"), columns)
+    show_columns(snapshot)
 
 
 @click.command("history")
 @table_argument
 @click.option(
-    "--limit", type=click.IntRange(min=1), help="Show only this many of the newest versions."
+    "--limit", "-n", type=click.IntRange(min=1), help="Show only this many of the newest versions."
 )
 @json_option
 def history_command(
@@ -111,7 +128,7 @@ def history_command(
 @table_argument
 @version_options
 @where_option
-@click.option("--limit", type=click.IntRange(min=1), help="Show at most this many files.")
+@click.option("--limit", "-n", type=click.IntRange(min=1), help="Show at most this many files.")
 @json_option
 def files_command(
     table: str,
@@ -135,7 +152,12 @@ def files_command(
             show_json(row)
         return
     columns = ("path", "size", "rows", "modified (UTC)", "partition")
-    show_rows(columns, map(_file_row, rows), whole=("size", "rows", "modified (UTC)"))
+    show_rows(
+        columns,
+        map(_file_row, rows),
+        whole=("size", "rows", "modified (UTC)"),
+        cut=("path", "partition"),
+    )
 
 
 @click.command("advise")

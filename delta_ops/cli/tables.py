@@ -100,8 +100,7 @@ def _partition_types(texts: tuple[str, ...]) -> dict[str, str] | list[str] | Non
     "--yes-delete",
     "name",
     metavar="NAME",
-    required=True,
-    help="The last part of the table's path, as confirmation.",
+    help="The last part of the table's path, as confirmation; not needed with --dry-run.",
 )
 @click.option(
     "--resume",
@@ -113,13 +112,17 @@ def _partition_types(texts: tuple[str, ...]) -> dict[str, str] | list[str] | Non
 def drop_command(
     table: str,
     storage_options: dict[str, Any],
-    name: str,
+    name: str | None,
     resume: bool,
     dry_run: bool,
     as_json: bool,
 ) -> None:
     """Delete a table with all files under its root."""
     log = open_table(table, storage_options)
+    last_part = log.uri.rstrip("/").rpartition("/")[2]
+    if name is None and not dry_run:
+        raise click.UsageError(f"confirm by --yes-delete {last_part}, or look first by --dry-run")
+    name = last_part if name is None else name
     with progress(wanted=not as_json) as on_event:
         result = ddl.drop_table(log, name, resume=resume, dry_run=dry_run, on_event=on_event)
     if as_json:

@@ -104,8 +104,10 @@ def test_a_shallow_clone_is_shown_with_the_files_of_its_source(table: Path) -> N
 
 def test_show_for_people(table: Path) -> None:
     text = run("show", table).stdout
-    assert "version             2\n" in text
-    assert "id\tint64\tTrue\n" in text
+    assert "version         2\n" in text
+    assert "id\tbigint\tTrue\n" in text
+    assert "null" not in text
+    assert "int64" in run("schema", table, "--arrow").stdout
 
 
 def test_history(table: Path) -> None:

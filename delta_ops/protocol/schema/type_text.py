@@ -1,4 +1,4 @@
-"""Type text: parses a column type in Spark SQL, such as `bigint` or `array<struct<a: int>>`.
+"""Type text: a column type in Spark SQL, such as `bigint` or `array<struct<a: int>>`.
 
 Source: the data types of Spark SQL; the names in the log's JSON (`long`, `integer`) are allowed
 too.
@@ -33,6 +33,7 @@ from delta_ops.protocol.schema import (
     StructField,
     StructType,
 )
+from delta_ops.protocol.schema.column_names import name_of_column
 
 _NAMES: Mapping[str, DataType] = {
     "string": STRING,
@@ -55,6 +56,8 @@ _NAMES: Mapping[str, DataType] = {
     "timestamp_ntz": TIMESTAMP_NTZ,
     "variant": VARIANT,
 }
+_IN_SQL = {"long": "bigint", "integer": "int", "short": "smallint", "byte": "tinyint"}
+"""Names in SQL that differ from the names in the log."""
 _TOKEN = re.compile(r"\s*(`(?:[^`]|``)+`|\w+|[<>(),:])")
 
 
@@ -72,6 +75,30 @@ def parse_type(text: str) -> DataType:
     if reader.position < len(reader.tokens):
         raise reader.error()
     return data_type
+
+
+def type_text(data_type: DataType) -> str:
+    """The type in Spark SQL; `parse_type` parses it.
+
+    A type that this version does not know has its name in the log.
+
+    Example:
+        >>> type_text(ArrayType(LONG, contains_null=True))
+        'array<bigint>'
+    """
+    match data_type:
+        case ArrayType(element_type=element):
+            return f"array<{type_text(element)}>"
+        case MapType(key_type=key, value_type=value):
+            return f"map<{type_text(key)},{type_text(value)}>"
+        case StructType(fields=fields):
+            return f"struct<{','.join(map(_field_text, fields))}>"
+    return _IN_SQL.get(data_type.name, data_type.name)
+
+
+def _field_text(field: StructField) -> str:
+    required = "" if field.nullable else " NOT NULL"
+    return f"{name_of_column(field.name)}:{type_text(field.data_type)}{required}"
 
 
 def _tokens(text: str) -> list[str]:
