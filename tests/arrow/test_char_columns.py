@@ -149,7 +149,7 @@ def test_a_longer_value_than_the_type_allows_is_refused(limited: DeltaLog, path:
     before = da.to_table(limited)
     longer = rows_of(FULL, {"id": 3, column: value}, {"id": 4, column: value})
     merged = rows_of({"id": 2, column: value})
-    expected = rf"column {path} has 3 characters at most, .*first such row: id = "
+    expected = rf"column {path} holds at most 3 characters, .*first such row: id = "
     with pytest.raises(InvalidRequestError, match=f"{expected}3"):
         da.write(limited, longer)
     with pytest.raises(InvalidRequestError, match=f"{expected}3"):
@@ -165,7 +165,7 @@ def test_a_longer_value_than_the_type_allows_is_refused(limited: DeltaLog, path:
 
 
 def test_an_update_to_a_longer_value_is_refused(limited: DeltaLog) -> None:
-    with pytest.raises(InvalidRequestError, match="column v has 3 characters at most"):
+    with pytest.raises(InvalidRequestError, match="column v holds at most 3 characters"):
         da.update(limited, {"v": "'abcd'"}, col("id") == 2)
     da.update(limited, {"v": "'éöü'", "c": "'a'"}, col("id") == 2)
     found = da.to_table(limited, ["c", "v"], col("id") == 2)

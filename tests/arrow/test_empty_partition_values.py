@@ -193,7 +193,7 @@ def test_a_merge_never_inserts_a_row_that_its_own_key_would_not_meet(
     da.write(partitioned(tmp_path, source["p"].type), source)
     before = files_under(tmp_path)
     merge = da.merge(tmp_path, source, condition).when_matched_update_all()
-    with pytest.raises(InvalidRequestError, match="rows whose p is empty, which partition col"):
+    with pytest.raises(InvalidRequestError, match="rows with an empty p, which partition col"):
         merge.when_not_matched_insert_all().execute()
     with pytest.raises(InvalidRequestError, match="each merge would insert them again"):
         merge.when_not_matched_insert({"p": "source.p"}).execute()
@@ -210,7 +210,7 @@ def test_a_merge_never_inserts_a_row_that_the_rest_of_its_condition_would_not_ma
     before = files_under(tmp_path)
     condition = "target.id = source.id AND concat(target.p, '') = source.p"
     merge = da.merge(tmp_path, EMPTY_AND_FILLED, condition).when_matched_update_all()
-    with pytest.raises(InvalidRequestError, match="rows whose p is empty, which partition col"):
+    with pytest.raises(InvalidRequestError, match="rows with an empty p, which partition col"):
         merge.when_not_matched_insert_all().execute()
     assert files_under(tmp_path) == before
     merge.when_not_matched_insert_all("source.p <> ''").execute()

@@ -145,9 +145,11 @@ def test_a_rewrite_reports_no_changes_to_streams(tmp_path: Path, delta: SparkSes
 @pytest.mark.parametrize(
     ("changed", "properties", "reason"),
     [
-        pytest.param("SELECT 1L id, 1L p", {}, "are not the 2 rows", id="a row is missing"),
-        pytest.param("VALUES (1L, 1L), (2L, 1L) t(id, p)", {}, "are not", id="a row is changed"),
-        pytest.param("VALUES (1L, 1L), (1L, 1L) t(id, p)", {}, "are not", id="one row twice"),
+        pytest.param("SELECT 1L id, 1L p", {}, "differ from the 2 rows", id="a row is missing"),
+        pytest.param(
+            "VALUES (1L, 1L), (2L, 1L) t(id, p)", {}, "differ from", id="a row is changed"
+        ),
+        pytest.param("VALUES (1L, 1L), (1L, 1L) t(id, p)", {}, "differ from", id="one row twice"),
         pytest.param(
             "VALUES (1L, 1L), (2L, 0L) t(id, p)",
             {"delta.enableRowTracking": "true"},

@@ -42,7 +42,7 @@ def test_a_longer_value_than_the_type_allows_is_refused(
     before = da.to_table(limited)
     longer = frame_of(spark, rows_of({**FULL, "id": 3}, {"id": 4, column: value}))
     merged = frame_of(spark, rows_of({"id": 2, column: value}))
-    expected = rf"column {path} has 3 characters at most, .*rows: 1"
+    expected = rf"column {path} holds at most 3 characters, .*rows: 1"
     with pytest.raises(InvalidRequestError, match=expected):
         ds.write(longer, limited)
     with pytest.raises(InvalidRequestError, match=expected):
@@ -58,7 +58,7 @@ def test_a_longer_value_than_the_type_allows_is_refused(
 
 
 def test_an_update_to_a_longer_value_is_refused(spark: SparkSession, limited: DeltaLog) -> None:
-    with pytest.raises(InvalidRequestError, match="column v has 3 characters at most"):
+    with pytest.raises(InvalidRequestError, match="column v holds at most 3 characters"):
         ds.update(spark, limited, {"v": "'abcd'"}, "id = 2")
     ds.update(spark, limited, {"v": "'éöü'", "c": "'a'"}, "id = 2")
     found = da.to_table(limited, ["c", "v"], col("id") == 2)

@@ -71,7 +71,7 @@ def test_a_merge_never_inserts_a_row_that_its_own_key_would_not_meet(
     frame = spark.createDataFrame(EMPTY_AND_FILLED)
     merge = ds.merge(tmp_path, frame, "target.p = source.p AND target.id = source.id")
     upsert = merge.when_matched_update_all().when_not_matched_insert_all()
-    with pytest.raises(InvalidRequestError, match="rows whose p is empty, which partition col"):
+    with pytest.raises(InvalidRequestError, match="rows with an empty p, which partition col"):
         upsert.execute()
     assert files_under(tmp_path) == before
     merge.when_not_matched_insert_all("source.p <> ''").execute()
@@ -105,7 +105,7 @@ def test_a_row_is_not_inserted_that_would_meet_its_source_if_it_were_not_null(
     frame = spark.createDataFrame(EMPTY_AND_FILLED).toDF(*names)
     values = {"id": f"source.{names[0]}", "p": f"source.{names[1]}"}
     upsert = ds.merge(tmp_path, frame, MEETING[message]()).when_not_matched_insert(values)
-    with pytest.raises(InvalidRequestError, match="rows whose p is empty, which partition col"):
+    with pytest.raises(InvalidRequestError, match="rows with an empty p, which partition col"):
         upsert.execute()
     assert files_under(tmp_path) == before
 
