@@ -102,7 +102,7 @@ def merge(table: Path, updates: dict[str, str]) -> da.Merge:
         ),
         pytest.param(
             lambda t: ddl.add_constraint(t, "c", "pp > 0"),
-            r"c \(pp > 0\) names the column pp, which is not there; there are id",
+            r"c \(pp > 0\) names the column pp, which does not exist; the columns are id",
             id="a rule about a column that is not there",
         ),
         pytest.param(

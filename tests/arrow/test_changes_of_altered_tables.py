@@ -142,7 +142,7 @@ def test_an_error_names_the_version_that_wrote_the_file(tmp_path: Path) -> None:
     add = data_file(tmp_path, "x", pa.table({"id": [1]}), partition_values={"p": "a"})
     commit(log, 2, [add])
     (tmp_path / "x").unlink()
-    with pytest.raises(DataFileError, match="version 2: data file x is gone"):
+    with pytest.raises(DataFileError, match="version 2: data file x is missing"):
         da.read_changes(log, 0).read_all()
 
 

@@ -152,7 +152,7 @@ def test_a_clustering_that_nobody_can_read_is_refused(tmp_path: Path) -> None:
 def test_a_schema_without_a_clustering_column_is_refused(tmp_path: Path) -> None:
     create(tmp_path, CLUSTERED, domain='{"clusteringColumns":[["v"]]}')
     da.write(tmp_path, DATA)
-    with pytest.raises(InvalidRequestError, match="column v would be gone"):
+    with pytest.raises(InvalidRequestError, match=r"column v .* would be removed"):
         da.write(tmp_path, DATA.select(["id"]), "overwrite", overwrite_schema=True)
     da.write(tmp_path, DATA.select(["v"]), "overwrite", overwrite_schema=True)
 

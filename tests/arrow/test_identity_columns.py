@@ -198,7 +198,7 @@ def test_explicit_values_move_no_high_water_mark(tmp_path: Path) -> None:
 def test_a_type_without_more_identity_values_is_an_error(tmp_path: Path) -> None:
     create(tmp_path, identity(highWaterMark=2**63 - 2))
     da.write(tmp_path, values(1))
-    with pytest.raises(InvalidRequestError, match="no 1 values left"):
+    with pytest.raises(InvalidRequestError, match="no 1 values of its type left"):
         da.write(tmp_path, values(1))
     assert ids(tmp_path) == [2**63 - 1]
 

@@ -111,7 +111,7 @@ def test_a_source_is_taken_once(tmp_path: Path) -> None:
 def test_several_rows_for_one_are_refused_with_their_key(tmp_path: Path) -> None:
     log = two_partitions(tmp_path)
     before = sorted(tmp_path.rglob("*.parquet"))
-    with pytest.raises(InvalidRequestError, match="id = 2 meets 3 rows of the source"):
+    with pytest.raises(InvalidRequestError, match="id = 2 matches 3 source rows"):
         upsert(log, data(2, 2, 2, 3))
     assert sorted(tmp_path.rglob("*.parquet")) == before
 

@@ -66,7 +66,7 @@ CALLS: Calls = {
 @pytest.mark.parametrize("call", CALLS.values(), ids=CALLS)
 def test_names_in_double_quotes_change_nothing(tmp_path: Path, call: Callable[[Path], Any]) -> None:
     da.write(tmp_path, ROWS)
-    reported = r"in double quotes|looks at no column|written `"
+    reported = r"in double quotes|uses no column|a column as `"
     with pytest.raises(InvalidRequestError, match=reported) as caught:
         call(tmp_path)
     assert str(caught.value).startswith(f"{tmp_path}: ")

@@ -57,7 +57,7 @@ def test_columns_of_a_read(table: Path) -> None:
 
 
 def test_partition_columns_are_whole_columns(tmp_path: Path) -> None:
-    with pytest.raises(InvalidRequestError, match=r"a field of column a.* is written `a\.b`"):
+    with pytest.raises(InvalidRequestError, match=r"a field of column a.* as `a\.b`"):
         da.write(tmp_path / "t", ROWS, partition_by=["a.b"])
     da.write(tmp_path / "t", ROWS, partition_by=["`A.B`"])
     da.write(tmp_path / "t", ROWS, mode="append", partition_by=["`a.b`"])

@@ -68,7 +68,7 @@ def test_a_null_of_the_source_twice_is_a_key_twice(tmp_path: Path) -> None:
     da.write(tmp_path, pa.table({"k": pa.array([None, 1], pa.int64()), "v": [0, 0]}))
     source = pa.table({"k": pa.array([None, None], pa.int64()), "v": [1, 2]})
     merge = da.merge(tmp_path, source, "target.k <=> source.k")
-    with pytest.raises(InvalidRequestError, match="the row with k = None meets 2 rows"):
+    with pytest.raises(InvalidRequestError, match="the row with k = None matches 2 source rows"):
         merge.when_matched_update_all().execute()
     merge.when_matched_delete().execute()
     assert values(tmp_path) == {1: 0}

@@ -240,7 +240,7 @@ def test_a_failure_leaves_nothing_behind(tmp_path: Path) -> None:
     adds = tuple(snapshot.add_files())
     (tmp_path / adds[-1].path).rename(tmp_path / "elsewhere")
     group = RewriteGroup(files=adds, target_size_bytes=100, order=CurveOrder(columns=(("id",),)))
-    with pytest.raises(Exception, match="is gone"):
+    with pytest.raises(Exception, match="is missing"):
         da.rewrite(snapshot, group)
     (tmp_path / "elsewhere").rename(tmp_path / adds[-1].path)
     assert sorted(tmp_path.rglob("*")) == files

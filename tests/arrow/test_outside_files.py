@@ -142,7 +142,7 @@ def test_a_file_that_is_gone_is_named(tmp_path: Path, naming: Callable[[Path], N
     clone = make_clone(tmp_path, naming)
     place = tmp_path / "source" / "p=a" / "z.parquet"
     place.unlink()
-    with pytest.raises(DataFileError, match="is gone") as error:
+    with pytest.raises(DataFileError, match="is missing") as error:
         da.to_table(clone)
     assert error.value.file == str(place)
 
@@ -159,7 +159,7 @@ def test_special_files_are_not_waited_for(tmp_path: Path, kind: str) -> None:
     }
     log = create(tmp_path / "t", StructType((StructField("id", LONG),)), [named[kind]])
     for read in (da.to_table, lambda log: da.count_rows(log, col("id") > 0)):
-        with pytest.raises(DataFileError, match="gone"):
+        with pytest.raises(DataFileError, match="missing"):
             read(log)
 
 

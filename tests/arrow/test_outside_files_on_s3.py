@@ -106,7 +106,7 @@ def test_unreadable_tables_are_named_without_a_credential(
     options = s3_server.storage_options
     clone = DeltaLog(f"s3://{s3_server.new_bucket()}/clone", options)
     shallow_clone(source.snapshot(), clone, prefix_naming(f"{source.uri}/gone"))
-    with pytest.raises(DataFileError, match="is gone") as error:
+    with pytest.raises(DataFileError, match="is missing") as error:
         da.to_table(clone)
     assert options["secret"] not in f"{error.value!r} {clone!r} {clone.outside!r}"
     unreachable = DeltaLog(

@@ -106,7 +106,7 @@ def test_a_file_whose_rows_are_all_deleted_has_none(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("damage", "reason"),
     [
-        pytest.param(lambda path: path.unlink(), "is gone", id="gone"),
+        pytest.param(lambda path: path.unlink(), "is missing", id="gone"),
         pytest.param(
             lambda path: path.write_bytes(path.read_bytes()[:-3]),
             "its file is too short",
@@ -457,7 +457,7 @@ def test_dates_go_from_the_first_year_to_the_last(tmp_path: Path) -> None:
 
 def test_a_field_of_what_is_no_struct_is_not_there(tmp_path: Path) -> None:
     log = create(tmp_path, ID)
-    with pytest.raises(InvalidRequestError, match="id is long, and has no fields"):
+    with pytest.raises(InvalidRequestError, match="id is long, which has no fields"):
         da.to_table(log, ["id.x"])
 
 

@@ -70,10 +70,10 @@ def test_policies_become_jobs_schedules_sensors_and_checks_of_the_assets(
     ("changes", "message"),
     [
         pytest.param({"tables": []}, "tables: there is no table to maintain", id="no table"),
-        pytest.param({"name": "my lake"}, "name: 'my lake' begins names", id="a name"),
+        pytest.param({"name": "my lake"}, "name: 'my lake' is the prefix", id="a name"),
         pytest.param(
             {"policies": [{}, {"cron": "at noon"}]},
-            "policies.1.cron: 'at noon' in the zone 'UTC' is no time",
+            "policies.1.cron: 'at noon' in the zone 'UTC' is not a cron schedule",
             id="a time that is none",
         ),
         pytest.param(

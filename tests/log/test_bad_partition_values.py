@@ -40,7 +40,7 @@ def test_a_value_of_a_commit_is_named_with_its_line(
     tmp_path: Path, read: Callable[[Snapshot], pa.Table]
 ) -> None:
     place = rf"_delta_log/{1:020d}\.json, line 2, path id=one/x"
-    with pytest.raises(LogCorruptError, match=f"{place}: .*'one' is no long.* of column id"):
+    with pytest.raises(LogCorruptError, match=f"{place}: .*'one' is not a valid long.* id"):
         read(table(tmp_path).snapshot())
 
 
@@ -52,7 +52,7 @@ def test_a_value_of_a_checkpoint_is_named_with_the_checkpoint(
     write_checkpoint(log.snapshot(), now_ms=0)
     create_commit(log.storage, log.log_directory, 2, [add("id=5/x", partition_values={"id": "5"})])
     place = rf"_delta_log/{1:020d}\.checkpoint\.parquet, path id=one/x"
-    with pytest.raises(LogCorruptError, match=f"{place}: .*'one' is no long.* of column id"):
+    with pytest.raises(LogCorruptError, match=f"{place}: .*'one' is not a valid long.* id"):
         read(log.snapshot())
 
 

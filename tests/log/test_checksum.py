@@ -63,7 +63,7 @@ def test_without_a_readable_checksum_there_is_nothing_to_compare(
 @pytest.mark.parametrize(
     ("changed", "message"),
     [
-        pytest.param({"numFiles": 3}, "numFiles is 3, and by the log it is 2", id="files"),
+        pytest.param({"numFiles": 3}, "numFiles is 3, but the log's is 2", id="files"),
         pytest.param({"tableSizeBytes": 4}, "tableSizeBytes is 4", id="bytes"),
         pytest.param(
             {"protocol": {"minReaderVersion": 1, "minWriterVersion": 1}},

@@ -315,7 +315,7 @@ def test_a_sidecar_that_is_gone_is_an_error_that_names_it(
     objects = v2_checkpoint(b"", 1_000)
     s3_server.put(bucket, {f"t/{n}": data for n, data in objects.items() if "_side" not in n})
     snapshot = DeltaLog(f"s3://{bucket}/t", s3_server.storage_options).snapshot()
-    with pytest.raises(LogCorruptError, match=r"_sidecars/s\.parquet: this file of the check"):
+    with pytest.raises(LogCorruptError, match=r"_sidecars/s\.parquet: this checkpoint file"):
         snapshot.files()
 
 

@@ -176,7 +176,7 @@ def test_statistics_that_no_footer_has_are_not_requested_repeatedly(tmp_path: Pa
 def test_the_terminal_says_what_is_done(tmp_path: Path) -> None:
     da.write(tmp_path, DATA, configuration=NONE)
     run = CliRunner().invoke
-    assert "1 file, all described" in run(cli, ["backfill-statistics", str(tmp_path)]).output
+    assert "1 file, all with statistics" in run(cli, ["backfill-statistics", str(tmp_path)]).output
     set_properties(tmp_path, {"delta.dataSkippingNumIndexedCols": "32"})
     command = ["backfill-statistics", str(tmp_path)]
     assert "Would describe 1 file of 1" in run(cli, [*command, "--dry-run"]).output

@@ -323,7 +323,7 @@ def test_health_shows_it_as_dangerous_and_an_operation_cures_it(tmp_path: Path) 
     leave(table, 1, 2, days=2, version=LATEST + 1)
     found = finding(table.root)
     assert (found.verdict, found.value, found.operation) == ("due", 2, "checkpoint")
-    assert "deltalake's clean-up" in found.advice
+    assert "deltalake's log cleanup" in found.advice
     assert not left_of([table.root])
     assert finding(table.root).verdict == "ok"
 

@@ -121,8 +121,8 @@ def test_a_single_version_is_not_put_together(tmp_path: Path, argument: tuple[in
 @pytest.mark.parametrize(
     ("argument", "error", "message"),
     [
-        pytest.param((-1, 3), InvalidRequestError, "no range of versions from -1 to 3", id="low"),
-        pytest.param((4, 2), InvalidRequestError, "no range of versions from 4 to 2", id="back"),
+        pytest.param((-1, 3), InvalidRequestError, "the range of versions from -1 to 3", id="low"),
+        pytest.param((4, 2), InvalidRequestError, "the range of versions from 4 to 2", id="back"),
         pytest.param((2, 9), VersionNotFoundError, "its latest version is 5", id="after the last"),
         pytest.param((0, 3), LogCorruptError, "version 1 is missing", id="a hole"),
     ],

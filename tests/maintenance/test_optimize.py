@@ -398,7 +398,7 @@ def test_no_concurrent_group_stays_if_one_fails(tmp_path: Path, number: int) -> 
     (lost, *_) = table.log.snapshot().add_files(col("p") == str(number))
     (table.root / lost.path).unlink()
     before = table.files()
-    with pytest.raises(DataFileError, match="is gone"):
+    with pytest.raises(DataFileError, match="is missing"):
         optimize(table.log)
     assert table.files() == before
 

@@ -294,7 +294,7 @@ def test_a_later_clustering_column_may_be_removed(tmp_path: Path) -> None:
     cluster_by(tmp_path, [])
     add_columns(tmp_path, [NewColumn(name="z", data_type="int")])
     cluster_by(tmp_path, ["z"])
-    with pytest.raises(InvalidRequestError, match="column z would be gone"):
+    with pytest.raises(InvalidRequestError, match=r"column z .* would be removed"):
         da.write(tmp_path, pa.table({"q": [1]}), mode="overwrite", overwrite_schema=True)
     restore(tmp_path, version=1)
     (column,) = clustered_by(tmp_path)
@@ -379,7 +379,10 @@ def test_a_file_behind_a_link_is_no_missing_file(tmp_path: Path) -> None:
     [
         pytest.param({}, InvalidRequestError, "either a version or a timestamp", id="neither"),
         pytest.param(
-            {"version": 1, "timestamp": "2020-01-01"}, InvalidRequestError, "one of", id="both"
+            {"version": 1, "timestamp": "2020-01-01"},
+            InvalidRequestError,
+            "either a version or a timestamp",
+            id="both",
         ),
         pytest.param({"version": 5}, VersionNotFoundError, "version 5", id="never was"),
         pytest.param({"version": -1}, VersionNotFoundError, "version -1", id="below 0"),

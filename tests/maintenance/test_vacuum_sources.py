@@ -111,7 +111,7 @@ def test_a_full_vacuum_lets_a_lite_one_go_on(tmp_path: Path) -> None:
             '{"latestCommitVersionOutsideOfRetentionWindow":0}',
             [0, 1],
             "from version 1 on, and the log begins with 2",
-            id="commits since the last vacuum are gone",
+            id="commits since the last vacuum are missing",
         ),
         pytest.param(
             "no JSON", [0], "from version 0 on", id="nobody knows how far the last vacuum came"
@@ -119,7 +119,7 @@ def test_a_full_vacuum_lets_a_lite_one_go_on(tmp_path: Path) -> None:
         pytest.param(
             None,
             [1],
-            "commits between the versions 0 and 2 are gone",
+            "commits between the versions 0 and 2 are missing",
             id="a commit in between is gone",
         ),
     ],
@@ -247,7 +247,7 @@ def test_an_inventory_is_loaded_from_files_and_tables(tmp_path: Path) -> None:
         )
     with pytest.raises(InvalidRequestError, match=r"absent\.csv cannot be read \(there is no such"):
         load_inventory(str(tmp_path / "absent.csv"))
-    with pytest.raises(InvalidRequestError, match=r"s3://bucket/i\.csv is no file of this machine"):
+    with pytest.raises(InvalidRequestError, match=r"s3://bucket/i\.csv is not a local file"):
         load_inventory("s3://key:hush@bucket/i.csv")
 
 

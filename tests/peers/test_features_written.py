@@ -537,5 +537,5 @@ def test_the_mode_of_a_table_becomes_id_by_neither(tmp_path: Path, delta_spark: 
     da.write(table, pa.table({"id": [1]}), configuration={MODE: "name"})
     with pytest.raises(DeltaSparkError, match="mode"):
         delta_spark.sql(f"ALTER TABLE delta.`{table}` SET TBLPROPERTIES ('{MODE}' = 'id')")
-    with pytest.raises(InvalidRequestError, match="cannot become id"):
+    with pytest.raises(InvalidRequestError, match="cannot change from name to id"):
         begin(DeltaLog(table)).set_properties({MODE: "id"})

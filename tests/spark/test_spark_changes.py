@@ -280,7 +280,7 @@ def test_a_vector_or_a_file_of_unknown_size_that_is_gone_is_named(
     with pytest.raises(DataFileError, match="has a deletion vector that is missing"):
         ds.read_changes(spark, log, 2)
     (tmp_path / "x").unlink()
-    with pytest.raises(DataFileError, match="data file x is gone"):
+    with pytest.raises(DataFileError, match="data file x is missing"):
         ds.read_changes(spark, log, 3)
 
 

@@ -200,7 +200,7 @@ def test_a_row_that_meets_two_is_refused_where_both_would_change_it(
     make(tmp_path, kind, partitioned=False)
     twice = frame_of(spark, data((2, "b", 21), (2, "b", 22), (3, "b", 31)))
     before = sorted(map(str, tmp_path.rglob("*")))
-    with pytest.raises(InvalidRequestError, match="with id = 2 meets 2 rows"):
+    with pytest.raises(InvalidRequestError, match="with id = 2 matches 2 source rows"):
         ds.merge(tmp_path, twice, ON_ID).when_matched_update_all().execute()
     assert sorted(map(str, tmp_path.rglob("*"))) == before
     ds.merge(tmp_path, twice, ON_ID).when_matched_update_all("source.v <> 21").execute()
@@ -342,7 +342,7 @@ def test_keys_of_every_type_leave_files_out(
     assert (read, done.metrics["numTargetRowsUpdated"]) == ([2], 100)
     assert done.metrics["numSourceRows"] == 100
     twice = source.unionAll(source.limit(1))
-    with pytest.raises(InvalidRequestError, match="meets 2 rows"):
+    with pytest.raises(InvalidRequestError, match="matches 2 source rows"):
         ds.merge(tmp_path, twice, ON_ID).when_matched_update_all().execute()
 
 
@@ -354,7 +354,7 @@ def test_a_null_in_a_source_meets_nothing_and_two_meet_no_more(
     ds.merge(tmp_path, source, ON_ID).when_matched_update_all().execute()
     found = {row["id"]: row["v"] for row in da.to_table(tmp_path).to_pylist()}
     assert found == {1: 1, 2: 0, None: 0}
-    with pytest.raises(InvalidRequestError, match="meets 2 rows"):
+    with pytest.raises(InvalidRequestError, match="matches 2 source rows"):
         ds.merge(tmp_path, source, "target.id <=> source.id").when_matched_update_all().execute()
 
 

@@ -231,7 +231,7 @@ def test_a_bucket_of_the_same_name_at_another_endpoint_is_refused(
     frame = ds.read(store_spark, log)
     elsewhere = s3_server.url.replace("127.0.0.1", "localhost")
     other = DeltaLog(log.uri, {**s3_server.storage_options, "endpoint_url": elsewhere})
-    with pytest.raises(InvalidRequestError, match="same name at another endpoint; use one"):
+    with pytest.raises(InvalidRequestError, match="same name at another endpoint; use the same"):
         ds.read(store_spark, other)
     assert frame.count() == 90
 
@@ -382,7 +382,7 @@ def test_a_setting_that_hadoop_cannot_take_is_one_sentence(
     before = configuration.get("fs.s3a.connection.maximum")
     configuration.set("fs.s3a.connection.maximum", "many")
     try:
-        with pytest.raises(StorageError, match=r'by Spark: .*"many".*Hadoop settings'):
+        with pytest.raises(StorageError, match=r'by Spark: .*"many".*settings of Hadoop'):
             places.reach(store_spark, table_on_s3(s3_server).storage)
     finally:
         configuration.set("fs.s3a.connection.maximum", before)

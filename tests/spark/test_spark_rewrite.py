@@ -172,7 +172,7 @@ def test_where_one_of_several_groups_fails_none_stays(
     write_partitions(tmp_path)
     next(tmp_path.glob(f"p={partition}/*.parquet")).unlink()
     before = files_under(tmp_path)
-    with pytest.raises(InvalidRequestError, match="gone"):
+    with pytest.raises(InvalidRequestError, match="missing"):
         optimize(DeltaLog(tmp_path), engine=ds.rewrite(spark))
     assert files_under(tmp_path) == before
 

@@ -319,8 +319,10 @@ def _matching_batches(
     implied, condition = _condition_of(predicate, snapshot)
     files = plan_scan(snapshot, implied, partition_time_zone=partition_time_zone)
     record_read(snapshot, implied)
-    looked_at = select(snapshot.schema, condition.columns) if condition else StructType()
-    read = unite(snapshot.schema, [wanted, looked_at])
+    read = wanted
+    if condition is not None:
+        looked_at = select(snapshot.schema, condition.columns)
+        read = unite(snapshot.schema, [wanted, looked_at])
     planned = _plan_scan(snapshot, read, implied, partition_time_zone, snapshot.definition)
     stored = ((planned.scan, planned.stored_file(add)) for add in files)
     rows: Iterator[pa.RecordBatch] = map(planned.select, read_rows(snapshot.storage, stored))

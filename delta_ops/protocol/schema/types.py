@@ -192,9 +192,7 @@ def find_field(schema: StructType, name: str) -> StructField:
     candidates = schema.fields_by_lower_name.get(name.lower(), ())
     found = [each for each in candidates if each.name == name] or list(candidates)
     if not found:
-        raise UnknownColumnError(
-            f"There is no column {name}; the columns are {_some_names(schema)}."
-        )
+        raise UnknownColumnError(f"There is no column {name}; {_some_names(schema)}.")
     if len(found) > 1:
         names = ", ".join(each.name for each in found)
         raise InvalidRequestError(f"Column {name} is ambiguous: it could be any of {names}.")
@@ -287,7 +285,9 @@ def _change_type(field: StructField, data_type: DataType) -> StructField:
 
 def _some_names(schema: StructType) -> str:
     names = [each.name for each in schema.fields]
-    return ", ".join(names[:20]) + (", ..." if len(names) > 20 else "") if names else "none"
+    if not names:
+        return "the table has no columns"
+    return f"the columns are {', '.join(names[:20])}{', ...' if len(names) > 20 else ''}"
 
 
 def _walk_type(path: tuple[str, ...], data_type: DataType) -> Iterator[_Located]:
