@@ -161,7 +161,7 @@ def test_a_secret_stays_the_name_of_a_variable_until_the_script_needs_it(
         ({}, {"storage_options": {"secret": "very secret"}}, "a literal secret"),
         ({}, {"lock": lambda _uri: None}, "needs a lock"),
         ({}, {"uri": "http://me:very secret@host/t"}, "contains a password"),
-        ({}, {"asset_key": dg.AssetKey("other")}, "which are t"),
+        ({}, {"asset_key": dg.AssetKey("other")}, "which materializes t"),
     ],
 )
 def test_values_that_cannot_be_sent_are_refused(
@@ -197,7 +197,7 @@ def test_an_overwrite_of_a_partition_says_which_rows_it_replaces(
     [
         (object(), "Dagster did not start this script"),
         ({}, "writes no asset"),
-        ({"delta_ops": {"a": {}, "b": {}}}, "writes a, b and not one that is not named"),
+        ({"delta_ops": {"a": {}, "b": {}}}, "writes a, b and not an unnamed asset"),
     ],
 )
 def test_a_script_without_a_write_gets_an_error(extras: object, message: str) -> None:

@@ -94,8 +94,8 @@ def test_a_name_of_no_policy_is_reported_and_the_next_policy_counts(
     found = tick(definitions(tmp_path, [table], LAZY, HOT), instance)
     assert not found.run_requests
     assert (
-        "t: its property delta_ops.policy names 'hit', which is no policy; the nearest that there "
-        "is is 'hot'"
+        "t: its property delta_ops.policy names 'hit', which is not a policy; the closest name "
+        "is 'hot'"
     ) in found.skip_message
 
 

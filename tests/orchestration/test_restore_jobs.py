@@ -54,7 +54,7 @@ def test_a_restore_materializes_the_table(log: DeltaLog, instance: dg.DagsterIns
     assert ids(log) == [0, 1, 7]
     assert materialization.metadata["delta/added_files"].value == 3
     assert materialization.metadata["delta/restored_version"].value == 2
-    assert materialization.description == "commit of version 5"
+    assert materialization.description == "committed as version 5"
     assert materialization.tags["dagster/data_version"].endswith("@5")
     table = TableRef(asset_key=dg.AssetKey("t"), uri=log.uri)
     seen = TableCursor(table_id=log.snapshot().metadata.id, version=4)
@@ -91,7 +91,7 @@ def test_a_second_restore_has_nothing_to_do(log: DeltaLog, instance: dg.DagsterI
 def test_a_repair_fails_if_files_are_gone(log: DeltaLog, instance: dg.DagsterInstance) -> None:
     path, *_ = log.snapshot().files(["path"])["path"].to_pylist()
     (Path(log.uri) / path).unlink()
-    with pytest.raises(dg.Failure, match="bestore them from a backup"):
+    with pytest.raises(dg.Failure, match="restore them from a backup"):
         run(log, build_repair_job, REPAIR_OP, instance)
     (event,) = run(log, build_repair_job, REPAIR_OP, instance, dry_run=True)
     assert event.asset_observation.metadata["delta/missing"].value == 1

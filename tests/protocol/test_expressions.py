@@ -26,7 +26,7 @@ def test_an_expression_is_a_value() -> None:
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("", "is a single SQL expression"),
+        ("", "must be a single SQL expression"),
         ("i +", "is not a valid SQL expression"),
         ("i; DROP TABLE t", "expression"),
         ("'open", "cannot be read"),
