@@ -51,7 +51,7 @@ def _broken_promises(case: Case) -> Iterator[str]:
         yield f"the latest version is {latest.version}, and {sorted(left)} were committed"
     missing = sorted(path for path in paths_in(latest) if not (case.root / path).exists())
     if missing:
-        yield f"version {latest.version} names {', '.join(missing)}, which is not there"
+        yield f"version {latest.version} names {', '.join(missing)}, which does not exist"
         return
     table = da.to_table(latest)
     expected = serial_outcomes(case)
