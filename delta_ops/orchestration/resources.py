@@ -23,11 +23,11 @@ from delta_ops.orchestration.storage_options import (
 from delta_ops.orchestration.tables import TableRef
 from delta_ops.protocol.change_data import CHANGE_DATA_DIRECTORY
 from delta_ops.storage import Lock, RangeCache
-from delta_ops.storage.paths import is_valid
+from delta_ops.storage.paths import OWN_DIRECTORY, is_valid
 from delta_ops.transaction import Transaction, begin
 
 TableName = str | Sequence[str] | dg.AssetKey
-_FOLDERS_OF_TABLES = frozenset({LOG_DIRECTORY, CHANGE_DATA_DIRECTORY, "_delta_ops"})
+_FOLDERS_OF_TABLES = frozenset({LOG_DIRECTORY, CHANGE_DATA_DIRECTORY, OWN_DIRECTORY})
 """Folders inside a table; no other table can be there."""
 
 
