@@ -83,7 +83,7 @@ def complete_help(command: click.Command, name: str) -> None:
         complete_help(each, f"{name} {each.name}")
 
 
-def grouped(names: Sequence[str]) -> Iterator[tuple[str, list[str]]]:
+def commands_by_group(names: Sequence[str]) -> Iterator[tuple[str, list[str]]]:
     """The groups in order, each with its commands."""
     placed = {name for group in GROUPS.values() for name in group}
     rest = [name for name in names if name not in placed]

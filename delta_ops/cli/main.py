@@ -14,7 +14,7 @@ import click
 
 from delta_ops.cli.alter import alter_command
 from delta_ops.cli.health import health_command
-from delta_ops.cli.help_pages import complete_help, grouped
+from delta_ops.cli.help_pages import commands_by_group, complete_help
 from delta_ops.cli.log import (
     backfill_statistics_command,
     checkpoint_command,
@@ -47,7 +47,7 @@ class _Commands(click.Group):
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         """List the commands by group, with the first line of their help."""
-        for group, names in grouped(self.list_commands(ctx)):
+        for group, names in commands_by_group(self.list_commands(ctx)):
             helps = [(name, self.commands[name].help or "") for name in names]
             with formatter.section(group):
                 formatter.write_dl([(name, text.partition("\n")[0]) for name, text in helps])

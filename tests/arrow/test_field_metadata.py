@@ -141,7 +141,7 @@ def test_a_new_column_of_a_table_with_rows_is_not_generated(tmp_path: Path, make
     [
         ({"delta.identity.start": "one", "delta.identity.step": "1"}, "give a whole number"),
         ({"delta.identity.allowExplicitInsert": "maybe"}, "give true or false"),
-        ({"delta.generationExpression": " "}, "give a text of SQL"),
+        ({"delta.generationExpression": " "}, "give a SQL string"),
         ({"delta.unknown": "x"}, "delta.unknown, a reserved key"),
         ({"__COLLATIONS": "{}"}, "leave it out"),
         ({"comment": b"\xff"}, "not valid UTF-8"),

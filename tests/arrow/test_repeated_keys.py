@@ -138,7 +138,7 @@ try:
     merge(rows).when_matched_update_all().execute()
     raise AssertionError("it was not refused")
 except InvalidRequestError as error:
-    assert "meets 10000 rows of the source" in str(error), error
+    assert "matches 10000 source rows" in str(error), error
 below = merge(rows.slice(0, 4_000), "target.k = source.k AND target.v < source.v")
 below.when_matched_delete().execute()
 assert da.to_table(folder).num_rows == 6_001

@@ -13,7 +13,7 @@ import pytest
 from click.testing import CliRunner
 
 import delta_ops.arrow as da
-from delta_ops.cli.help_pages import EXAMPLES, GROUPS, MAINTAIN, grouped
+from delta_ops.cli.help_pages import EXAMPLES, GROUPS, MAINTAIN, commands_by_group
 from delta_ops.cli.main import cli
 from delta_ops.maintenance.registry import OPERATIONS
 
@@ -38,7 +38,7 @@ def test_every_command_has_an_example_and_every_example_a_command() -> None:
 
 
 def test_every_command_is_in_one_group_and_each_operation_in_maintenance() -> None:
-    groups = dict(grouped(list(cli.commands)))
+    groups = dict(commands_by_group(list(cli.commands)))
     assert sorted(name for names in groups.values() for name in names) == sorted(cli.commands)
     assert {name for names in GROUPS.values() for name in names} <= cli.commands.keys()
     assert {entry.command for entry in OPERATIONS} <= {*groups[MAINTAIN], *groups["Recover"]}

@@ -39,13 +39,13 @@ TABLES: dict[str, str | Refused | Alone] = {
     "delta_rs/cdc_ict_table": SECOND_OPINION,
     "delta_rs/cdf-table": SECOND_OPINION,
     "delta_rs/checkpoint_with_partitions": Refused(
-        DataFileError, "is gone", "only its log is here"
+        DataFileError, "is missing", "only its log is here"
     ),
     "delta_rs/checkpoints": Refused(
-        DataFileError, "is gone", "a file was deleted that the log names"
+        DataFileError, "is missing", "a file was deleted that the log names"
     ),
     "delta_rs/checkpoints_vacuumed": Refused(
-        DataFileError, "is gone", "a file was deleted that the log names"
+        DataFileError, "is missing", "a file was deleted that the log names"
     ),
     "delta_rs/delta-0.2.0": SECOND_OPINION,
     "delta_rs/delta-0.8-empty": SECOND_OPINION,
@@ -68,10 +68,10 @@ TABLES: dict[str, str | Refused | Alone] = {
     "delta_rs/simple_table_with_checkpoint": SECOND_OPINION,
     "delta_rs/spark-shredded-variant-preview-delta": Alone("deltalake refuses the feature"),
     "delta_rs/spark-variant-stable-feature-checkpoint": Refused(
-        DataFileError, "is gone", "only its log is here"
+        DataFileError, "is missing", "only its log is here"
     ),
     "delta_rs/table-with-domain-metadata": Refused(
-        DataFileError, "is gone", "only its log is here"
+        DataFileError, "is missing", "only its log is here"
     ),
     "delta_rs/table-with-dv-small": SECOND_OPINION,
     "delta_rs/table-without-dv-small": SECOND_OPINION,
@@ -83,7 +83,7 @@ TABLES: dict[str, str | Refused | Alone] = {
     "delta_rs/table_with_liquid_clustering": SECOND_OPINION,
     "delta_rs/table_with_null_stats_in_notnull_struct": SECOND_OPINION,
     "delta_rs/with_checkpoint_no_last_checkpoint": Refused(
-        DataFileError, "is gone", "only its log is here"
+        DataFileError, "is missing", "only its log is here"
     ),
     "golden/124-decimal-decode-bug/delta": EXPECTED,
     "golden/125-iterator-bug/delta": EXPECTED,
@@ -110,7 +110,7 @@ TABLES: dict[str, str | Refused | Alone] = {
     "golden/data-skipping-partition-and-data-column/delta": EXPECTED,
     "golden/decimal-various-scale-precision/delta": EXPECTED,
     "golden/delete-re-add-same-file-different-transactions/delta": Refused(
-        DataFileError, "is gone", "its files never were"
+        DataFileError, "is missing", "its files never were"
     ),
     "golden/deltalog-getChanges/delta": EXPECTED,
     "golden/dv-partitioned-with-checkpoint/delta": EXPECTED,
@@ -130,7 +130,7 @@ TABLES: dict[str, str | Refused | Alone] = {
     "golden/log-replay-dv-key-cases/delta": EXPECTED,
     "golden/log-replay-latest-metadata-protocol/delta": EXPECTED,
     "golden/log-replay-special-characters-b/delta": Refused(
-        DataFileError, "is gone", "its files never were"
+        DataFileError, "is missing", "its files never were"
     ),
     "golden/log-replay-special-characters/delta": EXPECTED,
     "golden/multi-part-checkpoint/delta": EXPECTED,
@@ -175,7 +175,7 @@ TABLES: dict[str, str | Refused | Alone] = {
     "kernel/void-column": SECOND_OPINION,
     "kernel/with-short-dv": SECOND_OPINION,
     "kernel/with_checkpoint_no_last_checkpoint": Refused(
-        DataFileError, "is gone", "only its log is here"
+        DataFileError, "is missing", "only its log is here"
     ),
     "golden/no-delta-log-folder/delta": Refused(
         TableNotFoundError, "is not a Delta table", "there is no log"

@@ -162,7 +162,7 @@ def test_after_its_budget_a_run_begins_no_further_table(
     job = build_maintenance_job(tables, policy=policy)
     result = job.execute_in_process(instance=instance)
     messages = str([entry.user_message for entry in instance.all_logs(result.run_id)])
-    assert "1 seconds are over; 2 of 3 tables are left to the next run, from b on" in messages
+    assert "1 seconds are over; 2 of 3 tables remain for the next run, from b on" in messages
     assert [len(DeltaTable(table.uri).file_uris()) for table in tables] == [1, 4, 4]
 
 

@@ -171,7 +171,7 @@ def test_a_partition_is_merged_by_itself(
             {**BY_ID, "delta/merge_keys": ["country", "id"], "delta/partition_by": "country"},
             table(country=["", "at"], id=[1, 1]),
             None,
-            r"whose partition column country is empty, which meet no row.* \(rows: 1\)",
+            r"whose partition column country is empty: such rows never match.* \(rows: 1\)",
             id="an empty key that is a partition column",
         ),
         pytest.param(
@@ -363,7 +363,7 @@ CLAUSE = {"when": "matched", "then": "update"}
 @pytest.mark.parametrize(
     ("metadata", "message"),
     [
-        ({"delta/merge_keys": None}, "of asset .* do not say which rows a merge brings together"),
+        ({"delta/merge_keys": None}, "of asset .* do not say which rows a merge matches"),
         ({"delta/merge_keys": [1]}, "give a column or a list of columns"),
         ({"delta/merge_predicate": 3}, "give a condition"),
         ({"delta/merge_aliases": {"target": "source"}}, '"target" and "source" to names'),
@@ -394,7 +394,10 @@ def test_settings_that_say_no_merge_are_refused(metadata: dict[str, Any], messag
     ("metadata", "message"),
     [
         ({"delta/merge_clauses": []}, "give a list of clauses"),
-        ({"delta/merge_keys": ["ident"]}, "has no column 'ident'.*; it has id"),
+        (
+            {"delta/merge_keys": ["ident"]},
+            "lacks the column 'ident' of delta/merge_keys; it has id",
+        ),
         ({"delta/merge_predicate": "target.id = "}, "target.id = "),
         ({"delta/merge_clauses": [{**CLAUSE, "if": "target.id = "}]}, "target.id = "),
     ],

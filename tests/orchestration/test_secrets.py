@@ -204,7 +204,10 @@ def test_a_secret_that_is_written_out_is_refused(options: dict[str, Any], name: 
     [
         ({"root": f"s3://u:{LITERAL}@bucket"}, "root contains a password or a signature"),
         ({"root": "b", "storage_options": LITERAL}, "storage_options are of type str; give a map"),
-        ({"root": "b", "storage_options": {1: LITERAL}}, "have a name of type int; give texts"),
+        (
+            {"root": "b", "storage_options": {1: LITERAL}},
+            "have a name of type int; give strings as names",
+        ),
         ({"root": "b", "storage_options": {"a": {2}}}, "a is of type set, which Dagster's config"),
     ],
 )

@@ -465,7 +465,7 @@ def test_a_source_with_two_matches_for_a_row_looks_for_pairs(
     spark: SparkSession, tmp_path: Path, passes: Passes
 ) -> None:
     make(spark, tmp_path, "id")
-    with pytest.raises(InvalidRequestError, match="meets 2 rows"):
+    with pytest.raises(InvalidRequestError, match="matches 2 source rows"):
         upsert(tmp_path, spark.range(200).selectExpr("id % 100 AS id", "1L AS v"))
     assert (passes.decisions, passes.num_pairings) == ([], 1)
 

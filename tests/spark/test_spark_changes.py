@@ -309,7 +309,7 @@ def test_nothing_is_read_before_rows_are_requested(tmp_path: Path, spark: SparkS
     lazy = ds.read_changes(spark, log, 0)
     (tmp_path / "x").unlink()
     assert lazy.columns[:2] == ["id", "p"]
-    with pytest.raises(Exception, match=r"FILE_NOT_EXIST|is gone"):
+    with pytest.raises(Exception, match=r"FILE_NOT_EXIST|is missing"):
         lazy.collect()
 
 

@@ -481,7 +481,7 @@ def test_a_file_that_is_gone_fails_the_read_whatever_the_session_says(
     next(tmp_path.glob("p=b/*.parquet")).unlink()
     spark.conf.set("spark.sql.files.ignoreMissingFiles", "true")
     try:
-        with pytest.raises(Exception, match=r"PATH_NOT_FOUND|FILE_NOT_EXIST|is gone"):
+        with pytest.raises(Exception, match=r"PATH_NOT_FOUND|FILE_NOT_EXIST|is missing"):
             ds.read(spark, tmp_path).collect()
     finally:
         spark.conf.unset("spark.sql.files.ignoreMissingFiles")

@@ -53,8 +53,8 @@ def _flag(value: Any) -> bool | None:
 
 _KNOWN: Mapping[str, tuple[Callable[[Any], Any], str]] = {
     "comment": (lambda value: value if isinstance(value, str) else None, "a text"),
-    CURRENT_DEFAULT: (_text, "a text of SQL"),
-    _GENERATED: (_text, "a text of SQL"),
+    CURRENT_DEFAULT: (_text, "a SQL string"),
+    _GENERATED: (_text, "a SQL string"),
     "delta.invariants": (_text, 'a text such as {"expression": {"expression": "a > 0"}}'),
     f"{_IDENTITY}start": (_whole_number, "a whole number"),
     f"{_IDENTITY}step": (_whole_number, "a whole number"),
