@@ -51,7 +51,7 @@ _WORDS: Mapping[Any, str] = {
 }
 
 _Fits = Callable[[object], bool]
-_SECTIONS = ("Args", "Returns", "Raises")
+_SECTIONS = ("Args", "Returns", "Raises", "Examples")
 P = ParamSpec("P")
 R = TypeVar("R")
 

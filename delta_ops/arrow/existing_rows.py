@@ -41,6 +41,13 @@ def check_rows(
         InvalidRequestError: A row breaks a rule (the message shows both), or this engine cannot
             evaluate a condition.
         DataFileError: A data file or a deletion vector is missing or unreadable.
+
+    Examples:
+        >>> from delta_ops import ddl
+        >>> ddl.add_constraint("lake/orders", "cheap", "price < 15", engine=da.check_rows)
+        Traceback (most recent call last):
+        ...
+        delta_ops.errors.InvalidRequestError: ...
     """
     validate_arguments(check_rows, locals())
     for rule in rules:

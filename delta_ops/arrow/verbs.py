@@ -30,6 +30,18 @@ def write(
     Args:
         target: Location of the table, or a transaction to add to and commit.
         data: An Arrow table, batch or reader, or anything with `__arrow_c_stream__`.
+
+    Examples:
+        >>> rows = pa.table({"page": ["/", "/shop"], "visits": [7, 3]})
+        >>> da.write("lake/visits", rows, partition_by=["page"]).version
+        0
+        >>> new = pa.table({"page": ["/"], "visits": [8]})
+        >>> da.write("lake/visits", new, mode="overwrite", replace_where=col("page") == "/").version
+        1
+        >>> da.write("lake/visits", rows, txn=("nightly", 1)).version
+        2
+        >>> da.write("lake/visits", rows, txn=("nightly", 1)).already_committed
+        True
     """
     request = requests.write_request(target, mode, partition_by, options)
     return write_rows(ARROW, ArrowData(data), request)
@@ -52,6 +64,13 @@ def stage_write(
     Raises:
         InvalidRequestError: The data do not fit the table.
         TableNotFoundError: The table does not exist.
+
+    Examples:
+        >>> transaction = begin("lake/orders")
+        >>> staged = da.stage_write(transaction, da.to_table("lake/orders"))
+        >>> transaction.stage(staged)
+        >>> transaction.commit(operation="WRITE").version
+        1
     """
     request = requests.WriteRequest(target=target, partition_by=partition_by, **options)
     return stage_rows(ARROW, ArrowData(data), request)
@@ -77,6 +96,12 @@ def delete(
     Raises:
         InvalidRequestError: The predicate does not fit the table, or the table is append-only.
         TableNotFoundError: The table does not exist.
+
+    Examples:
+        >>> da.delete("lake/orders", col("country") == "NL").metrics["numDeletedRows"]
+        2
+        >>> da.to_table("lake/orders")["id"].to_pylist()
+        [2]
     """
     return delete_rows(ARROW, requests.DeleteRequest(target=target, predicate=predicate, **options))
 
@@ -102,6 +127,12 @@ def update(
         InvalidRequestError: An argument does not fit the table, a value overflows, a row would
             break a rule of the table, or the table is append-only.
         TableNotFoundError: The table does not exist.
+
+    Examples:
+        >>> da.update("lake/orders", {"price": "price * 2"}, "country = 'BE'").version
+        1
+        >>> da.to_table("lake/orders", predicate=col("id") == 2)["price"].to_pylist()
+        [40.0]
     """
     return update_rows(
         ARROW,
@@ -120,11 +151,6 @@ def merge(
 ) -> Merge:
     """Begin a merge of rows into a table; add clauses to it, then call `execute`.
 
-        da.merge(target, source, "target.id = source.id")
-            .when_matched_update_all()
-            .when_not_matched_insert_all()
-            .execute()
-
     The source is read once and held in memory. Files of the table are read one by one, and only
     files with a changed row are rewritten.
 
@@ -134,6 +160,14 @@ def merge(
         predicate: The condition for a match: at least one equality of a target column with a source
             value, and any other conditions, joined by AND. A null key matches
             nothing, except if all key equalities are null-safe (`<=>`).
+
+    Examples:
+        >>> rows = pa.table({"id": [3, 4], "country": ["LU", "LU"], "price": [35.0, 40.0]})
+        >>> merge = da.merge("lake/orders", rows, "target.id = source.id")
+        >>> merge.when_matched_update_all().when_not_matched_insert_all().execute().version
+        1
+        >>> da.count_rows("lake/orders")
+        4
     """
     condition = ARROW.parse_condition(predicate)
     return Merge(

@@ -64,6 +64,13 @@ def shallow_clone(
         InvalidRequestError: The clone cannot have a property.
         TableExistsError: There is a table at the target.
         UnsupportedFeatureError: The source uses a feature that we cannot clone.
+
+    Examples:
+        >>> shallow_clone("lake/orders", "lake/orders_to_try").version
+        0
+        >>> _ = da.delete("lake/orders_to_try")
+        >>> da.count_rows("lake/orders_to_try"), da.count_rows("lake/orders")
+        (0, 3)
     """
     validate_arguments(shallow_clone, locals())
     snapshot = snapshot_of(source, version, timestamp)

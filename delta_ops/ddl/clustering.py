@@ -38,6 +38,12 @@ def cluster_by(
     Raises:
         InvalidRequestError: A column does not exist, has no order, or is named twice; more than
             four columns are given; or the table is partitioned.
+
+    Examples:
+        >>> cluster_by("lake/orders", ["country"]).version
+        1
+        >>> DeltaLog("lake/orders").snapshot().clustering_columns
+        (('country',),)
     """
     validate_arguments(cluster_by, locals())
 

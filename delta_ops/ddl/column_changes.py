@@ -62,7 +62,16 @@ from delta_ops.transaction.table_change import SetColumns
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NewColumn:
-    """A column to add, or a field of a struct; existing rows have null in it."""
+    """A column to add, or a field of a struct; existing rows have null in it.
+
+    Examples:
+        >>> address = NewColumn(name="address", data_type="struct<city: string>", first=True)
+        >>> _ = add_columns("lake/orders", [address])
+        >>> street = NewColumn(name="address.street", data_type=pa.string(), comment="with number")
+        >>> _ = add_columns("lake/orders", [street])
+        >>> DeltaLog("lake/orders").snapshot().arrow_schema.field("address").type
+        StructType(struct<city: string, street: string>)
+    """
 
     name: str
     """`a.b` is a new field `b` of the column `a`."""

@@ -42,6 +42,13 @@ def add_columns(
     Raises:
         InvalidRequestError: The column exists (ignoring case), its name or type cannot be used, its
             type needs a feature that the table lacks, or its position does not exist.
+
+    Examples:
+        >>> discount = NewColumn(name="discount", data_type="decimal(10,2)", after="price")
+        >>> add_columns("lake/orders", [discount]).version
+        1
+        >>> da.to_table("lake/orders")["discount"].null_count  # no file was rewritten
+        3
     """
     validate_arguments(add_columns, locals())
     if not columns:
@@ -68,6 +75,12 @@ def rename_column(
     Raises:
         InvalidRequestError: The column does not exist, the name is taken or cannot be used, a
             constraint or a generated column uses the column, or the table has no column mapping.
+
+    Examples:
+        >>> _ = set_properties("lake/orders", {"delta.columnMapping.mode": "name"})
+        >>> _ = rename_column("lake/orders", "price", "amount")
+        >>> da.to_table("lake/orders")["amount"].to_pylist()
+        [10.0, 20.0, 30.0]
     """
     validate_arguments(rename_column, locals())
     change = partial(column_changes.rename, column=column, name=name)
@@ -91,6 +104,12 @@ def drop_columns(
         InvalidRequestError: A column does not exist; the table is partitioned or clustered by it,
             or a constraint or a generated column uses it; no other column is left; or the table has
             no column mapping.
+
+    Examples:
+        >>> _ = set_properties("lake/orders", {"delta.columnMapping.mode": "name"})
+        >>> _ = drop_columns("lake/orders", ["country"])
+        >>> da.to_table("lake/orders").column_names
+        ['id', 'price']
     """
     validate_arguments(drop_columns, locals())
     if not columns:
@@ -116,6 +135,11 @@ def reorder_columns(
 
     Raises:
         InvalidRequestError: A column does not exist, or is named twice.
+
+    Examples:
+        >>> _ = reorder_columns("lake/orders", ["price", "id"])
+        >>> da.to_table("lake/orders").column_names
+        ['price', 'id', 'country']
     """
     validate_arguments(reorder_columns, locals())
     change = partial(column_changes.reorder, columns=columns, struct=struct)
@@ -143,6 +167,15 @@ def change_type(
     Raises:
         InvalidRequestError: The column does not exist, not all of its values fit the new type, a
             rule of the table uses it, or the table has no type widening.
+
+    Examples:
+        >>> widening = {"delta.enableTypeWidening": "true"}
+        >>> rows = pa.table({"n": pa.array([1], pa.int16())})
+        >>> _ = da.write("lake/t", rows, configuration=widening)
+        >>> change_type("lake/t", "n", "bigint").version
+        1
+        >>> da.to_table("lake/t")["n"].type
+        DataType(int64)
     """
     validate_arguments(change_type, locals())
     wanted = parse_type(data_type) if isinstance(data_type, str) else data_type
@@ -169,6 +202,11 @@ def set_not_null(
         InvalidRequestError: A row has null in it, the column does not exist, or it lies within an
             array or a map.
         CommitConflictError: Another writer added rows or changed the table meanwhile.
+
+    Examples:
+        >>> _ = set_not_null("lake/orders", "id")
+        >>> DeltaLog("lake/orders").snapshot().arrow_schema.field("id").nullable
+        False
     """
     validate_arguments(set_not_null, locals())
     change = partial(column_changes.require, column=column, engine=engine)
@@ -188,6 +226,12 @@ def drop_not_null(
 
     Raises:
         InvalidRequestError: The column does not exist.
+
+    Examples:
+        >>> _ = set_not_null("lake/orders", "id")
+        >>> _ = drop_not_null("lake/orders", "id")
+        >>> DeltaLog("lake/orders").snapshot().arrow_schema.field("id").nullable
+        True
     """
     validate_arguments(drop_not_null, locals())
     change = partial(column_changes.allow_null, column=column)
@@ -214,6 +258,12 @@ def set_default(
     Raises:
         InvalidRequestError: The column does not exist, is a field of a struct, or is a generated or
             identity column; or the default does not fit it.
+
+    Examples:
+        >>> _ = set_default("lake/orders", "country", "'NL'")
+        >>> _ = da.write("lake/orders", pa.table({"id": [4], "price": [5.0]}))
+        >>> da.to_table("lake/orders", predicate=col("id") == 4)["country"].to_pylist()
+        ['NL']
     """
     validate_arguments(set_default, locals())
     change = partial(column_changes.set_default, column=column, default=default)
@@ -234,6 +284,11 @@ def set_comment(
 
     Raises:
         InvalidRequestError: The column does not exist.
+
+    Examples:
+        >>> _ = set_comment("lake/orders", "price", "in euros")
+        >>> DeltaLog("lake/orders").snapshot().schema.fields[2].metadata["comment"]
+        'in euros'
     """
     validate_arguments(set_comment, locals())
     change = partial(column_changes.set_comment, column=column, comment=comment)

@@ -53,6 +53,14 @@ def add_constraint(
         InvalidRequestError: A row breaks the constraint, the engine cannot evaluate it, or the
             table has another constraint with this name.
         CommitConflictError: Another writer added rows or changed the table meanwhile.
+
+    Examples:
+        >>> add_constraint("lake/orders", "positive", "price > 0").version
+        1
+        >>> add_constraint("lake/orders", "cheap", "price < 15")
+        Traceback (most recent call last):
+        ...
+        delta_ops.errors.InvalidRequestError: ...
     """
     validate_arguments(add_constraint, locals())
     key = CONSTRAINTS + name.lower()
@@ -99,6 +107,13 @@ def drop_constraint(
 
     Raises:
         InvalidRequestError: The table has no such constraint.
+
+    Examples:
+        >>> _ = add_constraint("lake/orders", "positive", "price > 0")
+        >>> drop_constraint("lake/orders", "positive").version
+        2
+        >>> drop_constraint("lake/orders", "positive", if_exists=True).version is None
+        True
     """
     validate_arguments(drop_constraint, locals())
 

@@ -66,6 +66,13 @@ def create_table(
         TableExistsError: The table exists, and `if_exists` is "error".
         CommitConflictError: Another writer changed the table first.
         UnsupportedFeatureError: The table uses a feature that we cannot write.
+
+    Examples:
+        >>> columns = pa.schema([("id", pa.int64()), ("day", pa.date32())])
+        >>> create_table("lake/sales", columns, cluster_by=["day"]).version
+        0
+        >>> da.to_table("lake/sales").num_rows
+        0
     """
     validate_arguments(create_table, locals())
     if if_exists not in get_args(IfExists):

@@ -89,6 +89,13 @@ def drop_table(
         TableReplacedError: The table was deleted or replaced since this call began.
         UnsupportedFeatureError: The table has a feature or contents unknown to us, so we do not
             know which files belong to it.
+
+    Examples:
+        >>> drop_table("lake/orders", "orders", dry_run=True).num_files > 0
+        True
+        >>> _ = drop_table("lake/orders", "orders")
+        >>> DeltaLog("lake/orders").exists()
+        False
     """
     validate_arguments(drop_table, locals())
     log = log_of(target)

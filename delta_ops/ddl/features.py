@@ -51,6 +51,10 @@ def add_feature(
     Raises:
         InvalidRequestError: The feature does not exist.
         UnsupportedFeatureError: We cannot write a table with the feature.
+
+    Examples:
+        >>> add_feature("lake/orders", "domainMetadata").version
+        1
     """
     validate_arguments(add_feature, locals())
     return set_properties(
@@ -84,6 +88,13 @@ def upgrade_protocol(
     Raises:
         InvalidRequestError: A version does not exist, or the two versions do not fit together.
         UnsupportedFeatureError: We cannot write a table with these features.
+
+    Examples:
+        >>> upgrade_protocol("lake/orders", 1, 3).version
+        1
+        >>> protocol = DeltaLog("lake/orders").snapshot().protocol
+        >>> protocol.min_reader_version, protocol.min_writer_version
+        (1, 3)
     """
     validate_arguments(upgrade_protocol, locals())
     log = log_of(target, storage_options)
@@ -154,6 +165,11 @@ def drop_feature(
         InvalidRequestError: The feature cannot be dropped, or the table still uses it; the error
             names the use and the cure.
         CommitConflictError: Another writer committed first.
+
+    Examples:
+        >>> _ = add_feature("lake/orders", "domainMetadata")
+        >>> drop_feature("lake/orders", "domainMetadata").version
+        2
     """
     validate_arguments(drop_feature, locals())
     log = log_of(target, storage_options)

@@ -47,6 +47,10 @@ def generate_manifest(target: TableOrPlace) -> ManifestResult:
         InvalidRequestError: A list of files cannot describe the table: a file has a deletion
             vector, or the table has column mapping.
         UnsupportedFeatureError: The table uses a feature that we cannot read.
+
+    Examples:
+        >>> generate_manifest("lake/orders").num_files
+        1
     """
     validate_arguments(generate_manifest, locals())
     log = log_of(target)

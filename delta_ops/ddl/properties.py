@@ -35,6 +35,12 @@ def set_properties(
     Raises:
         InvalidRequestError: A property is unknown, not for users, or a constraint; its value is
             invalid; or no property is given.
+
+    Examples:
+        >>> set_properties("lake/orders", {"delta.checkpointInterval": "20"}).version
+        1
+        >>> set_properties("lake/orders", {"delta.checkpointInterval": None}).version
+        2
     """
     validate_arguments(set_properties, locals())
     if not properties:
@@ -69,6 +75,11 @@ def rename_table(
     """Set or remove the name in the table's metadata; the location stays.
 
     The reference has no such operation; deltalake uses this name for it.
+
+    Examples:
+        >>> _ = rename_table("lake/orders", "orders")
+        >>> DeltaLog("lake/orders").snapshot().metadata.name
+        'orders'
     """
     validate_arguments(rename_table, locals())
 
@@ -95,6 +106,11 @@ def set_table_comment(
     """Set the table's description; None removes it.
 
     The history shows the property `comment`, as the reference does for COMMENT ON TABLE.
+
+    Examples:
+        >>> _ = set_table_comment("lake/orders", "What was ordered.")
+        >>> DeltaLog("lake/orders").snapshot().metadata.description
+        'What was ordered.'
     """
     validate_arguments(set_table_comment, locals())
 

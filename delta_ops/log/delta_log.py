@@ -45,6 +45,13 @@ class DeltaLog:
         outside: Whether to read files that the log names outside of the table, as shallow clones
             do: "read", or "refuse" if you do not trust the log. Or storage options by prefix,
             `{"s3://other/": {...}}`, for stores that the table's own options do not open.
+
+    Examples:
+        >>> log = DeltaLog("lake/orders")
+        >>> log.exists(), DeltaLog("lake/nothing").exists()
+        (True, False)
+        >>> log.snapshot().num_files
+        1
     """
 
     def __init__(
@@ -99,6 +106,12 @@ class DeltaLog:
             VersionNotFoundError: That version or time cannot be read.
             LogCorruptError: The log is damaged.
             UnsupportedFeatureError: The table uses features that delta_ops cannot read.
+
+        Examples:
+            >>> _ = da.delete("lake/orders", col("id") == 1)
+            >>> log = DeltaLog("lake/orders")
+            >>> log.snapshot().version, log.snapshot(version=0).version
+            (1, 0)
         """
         validate_arguments(DeltaLog.snapshot, locals())
         if version is not None and timestamp is not None:
@@ -123,7 +136,13 @@ class DeltaLog:
             return None
 
     def history(self, limit: int | None = None) -> Iterator[HistoryEntry]:
-        """Yield the history entry of each version, newest first."""
+        """Yield the history entry of each version, newest first.
+
+        Examples:
+            >>> _ = da.delete("lake/orders", col("id") == 1)
+            >>> [(entry.version, entry.operation) for entry in DeltaLog("lake/orders").history()]
+            [(1, 'DELETE'), (0, 'WRITE')]
+        """
         validate_arguments(DeltaLog.history, locals())
         return load_history(self.storage, self.log_directory, limit, base=self.base)
 
@@ -131,6 +150,12 @@ class DeltaLog:
         """Yield the commits from one version to another, both included, oldest first.
 
         Versions whose commit file was cleaned up are skipped.
+
+        Examples:
+            >>> da.write("lake/orders", da.to_table("lake/orders")).version
+            1
+            >>> [commit.adds.num_rows for commit in DeltaLog("lake/orders").commits(0)]
+            [1, 1]
         """
         validate_arguments(DeltaLog.commits, locals())
         return self._commits(start_version, end_version)

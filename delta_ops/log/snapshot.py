@@ -58,7 +58,15 @@ _EQUIVALENT = "equivalent snapshot"
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Snapshot:
-    """The table at one version; opened by `DeltaLog.snapshot`."""
+    """The table at one version; opened by `DeltaLog.snapshot`.
+
+    Examples:
+        >>> snapshot = DeltaLog("lake/orders").snapshot()
+        >>> snapshot.version, snapshot.arrow_schema.names
+        (0, ['id', 'country', 'price'])
+        >>> snapshot.properties.checkpoint_interval
+        10
+    """
 
     storage: Storage = field(repr=False)
     """Rooted at the table."""
@@ -223,6 +231,11 @@ class Snapshot:
                 `stats`, `tags`, `deletion_vector`.
             predicate: Skip files that cannot hold a matching row.
             partition_time_zone: Time zone for partition timestamps without one.
+
+        Examples:
+            >>> snapshot = DeltaLog("lake/orders").snapshot()
+            >>> snapshot.files(predicate=col("id") > 3).num_rows  # by statistics
+            0
         """
         return live_files(self, columns, predicate, partition_time_zone)
 
@@ -282,6 +295,12 @@ class Snapshot:
 
         Raises:
             TableReplacedError: The table was deleted or replaced by another table.
+
+        Examples:
+            >>> snapshot = DeltaLog("lake/orders").snapshot()
+            >>> _ = da.delete("lake/orders", col("id") == 1)
+            >>> snapshot.version, snapshot.refresh().version
+            (0, 1)
         """
         listing = list_log(self.storage, self.log_directory, from_version=self.version)
         latest = listing.latest_version

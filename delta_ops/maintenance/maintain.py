@@ -103,6 +103,16 @@ def maintain(
         InvalidRequestError: An operation or option is unknown; nothing was done.
         DeltaOpsError: No plan could be made, or an operation failed; operations before it have
             done their work.
+
+    Examples:
+        >>> for number in range(10):
+        ...     _ = da.write("lake/t", pa.table({"id": [number]}))
+        >>> maintain("lake/t", dry_run=True).operations
+        ('optimize', 'checkpoint')
+        >>> maintain("lake/t").operations
+        ('optimize', 'checkpoint')
+        >>> maintain("lake/t").operations
+        ()
     """
     validate_arguments(maintain, locals())
     log = log_of(log)

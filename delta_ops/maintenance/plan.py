@@ -83,6 +83,11 @@ def plan_maintenance(
         VersionNotFoundError: A version in `keep_versions` cannot be read.
         UnsupportedFeatureError: The table has a feature or a `_delta_ops` format whose effect on
             the log is unknown here.
+
+    Examples:
+        >>> plan = plan_maintenance("lake/orders")
+        >>> plan.has_work, plan.commits_since_checkpoint
+        (False, 1)
     """
     validate_arguments(plan_maintenance, locals())
     snapshot = snapshot_of(source)

@@ -100,6 +100,11 @@ class HealthThresholds:
 
     Raises:
         InvalidRequestError: A threshold is negative or has the wrong type.
+
+    Examples:
+        >>> report = health("lake/orders", thresholds=HealthThresholds(commits_since_checkpoint=1))
+        >>> report.operations
+        ('checkpoint',)
     """
 
     small_files: int = 10

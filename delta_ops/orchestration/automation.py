@@ -23,6 +23,11 @@ def on_new_table_version() -> dg.AutomationCondition[Any]:
 
     Every partition with a changed input runs, however old: add
     `& dg.AutomationCondition.in_latest_time_window()` to run only the latest partition.
+
+    Examples:
+        >>> @dg.asset(deps=["orders"], automation_condition=on_new_table_version())
+        ... def report() -> None:
+        ...     print(da.count_rows("lake/orders"))
     """
     condition = dg.AutomationCondition
     has_new_version = condition.any_deps_match(

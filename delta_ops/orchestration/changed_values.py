@@ -37,6 +37,13 @@ def changed_values(log: TableOrPlace, column: str, after_version: int | None) ->
         after_version: The version that the last call returned; None for all live files.
 
     If a commit was cleaned up or a removed file was vacuumed, all live files count as changed.
+
+    Examples:
+        >>> changed = changed_values("lake/orders", "country", None)
+        >>> changed.values, changed.version
+        (('BE', 'NL'), 0)
+        >>> changed_values("lake/orders", "country", after_version=0).values
+        ()
     """
     log = log_of(log)
     snapshot = log.snapshot()

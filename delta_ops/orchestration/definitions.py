@@ -87,6 +87,14 @@ def delta_ops_definitions(
     Raises:
         InvalidRequestError: A value is not an asset, two assets with the same key have different
             table locations, or a policy does not fit the tables.
+
+    Examples:
+        >>> @dg.asset
+        ... def visits() -> pa.Table:
+        ...     return pa.table({"page": ["/"]})
+        >>> maintenance = delta_ops_definitions(DeltaLogResource(root="lake"), [visits])
+        >>> sorted(job.name for job in maintenance.jobs)[:2]
+        ['delta_fleet_maintenance', 'delta_log_maintenance']
     """
     tables = tables_of(lake, assets)
     assigned = assign_policies(tables, policies)

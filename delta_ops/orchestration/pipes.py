@@ -47,6 +47,14 @@ def pipes_extras(
     Raises:
         InvalidRequestError: A table belongs to no asset of the step, its metadata are invalid, or
             it has a literal secret or a lock, which cannot be sent.
+
+    Examples:
+        >>> @dg.asset
+        ... def scores(context: dg.AssetExecutionContext, pipes: dg.PipesSubprocessClient):
+        ...     table = TableRef(asset_key=context.asset_key, uri="lake/scores")
+        ...     extras = pipes_extras(context, table)
+        ...     command = ["python", "write_scores.py"]
+        ...     return pipes.run(command=command, context=context, extras=extras).get_results()
     """
     return {
         **extras,

@@ -107,6 +107,13 @@ class DeltaLogResource(dg.ConfigurableResource[None]):
 
     It also configures `DeltaIOManager(lake=...)`, and `table` returns a table for jobs, sensors and
     checks.
+
+    Examples:
+        >>> lake = DeltaLogResource(root="lake")
+        >>> lake.snapshot("orders").version
+        0
+        >>> lake.table("orders").asset_key
+        AssetKey(['orders'])
     """
 
     root: str = Field(description="Folder or URI under which each asset has its table.")

@@ -24,7 +24,13 @@ _MAX_KINDS = 3
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TableRef:
-    """A table for jobs, sensors and checks."""
+    """A table for jobs, sensors and checks.
+
+    Examples:
+        >>> orders = TableRef(asset_key=dg.AssetKey("orders"), uri="lake/orders")
+        >>> orders.log().snapshot().num_files
+        1
+    """
 
     asset_key: dg.AssetKey
     uri: str
@@ -51,7 +57,12 @@ class TableRef:
 
 
 def external_table(table: TableRef, *, description: str | None = None) -> dg.AssetSpec:
-    """The asset spec of a table that others write; `build_commit_sensor` reports its commits."""
+    """The asset spec of a table that others write; `build_commit_sensor` reports its commits.
+
+    Examples:
+        >>> external_table(TableRef(asset_key=dg.AssetKey("orders"), uri="lake/orders")).key
+        AssetKey(['orders'])
+    """
     expression = {} if table.partition_expr is None else {"partition_expr": table.partition_expr}
     return dg.AssetSpec(
         table.asset_key,
@@ -103,6 +114,14 @@ def add_table_metadata(
 
     Args:
         table_of: Returns the table of an asset key, such as `DeltaLogResource(...).table`.
+
+    Examples:
+        >>> @dg.asset
+        ... def visits() -> pa.Table:
+        ...     return pa.table({"page": ["/"]})
+        >>> (shown,) = add_table_metadata([visits], DeltaLogResource(root="lake").table)
+        >>> "dagster/uri" in shown.metadata_by_key[visits.key]
+        True
     """
 
     def describe(spec: dg.AssetSpec) -> dg.AssetSpec:

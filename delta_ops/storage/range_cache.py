@@ -58,6 +58,10 @@ class RangeCache:
 
     Raises:
         InvalidRequestError: The directory is not a local path, or the limit is not positive.
+
+    Examples:
+        >>> cache = RangeCache("/var/tmp/checkpoints", max_bytes=1 << 30)
+        >>> log = DeltaLog("s3://bucket/orders", cache=cache)
     """
 
     directory: str | os.PathLike[str]

@@ -23,6 +23,15 @@ class Merge:
 
     Conditions and values in `updates` are SQL texts or expressions, such as `"source.x + 1"`.
     Other Python values are literals; a text literal is `lit("text")`.
+
+    Examples:
+        >>> rows = pa.table({"id": [3, 4], "country": ["LU", "LU"], "price": [35.0, 40.0]})
+        >>> merge = da.merge("lake/orders", rows, "target.id = source.id")
+        >>> merge = merge.when_matched_update({"price": "source.price"})
+        >>> merge.when_not_matched_insert_all().execute().metrics["numTargetRowsUpdated"]
+        1
+        >>> sorted(da.to_table("lake/orders")["price"].to_pylist())
+        [10.0, 20.0, 35.0, 40.0]
     """
 
     def __init__(self, engine: Engine, request: MergeRequest) -> None:

@@ -12,7 +12,15 @@ from delta_ops.log import Snapshot
 
 @dataclass(frozen=True, kw_only=True)
 class CommitResult:
-    """The result of a successful commit."""
+    """The result of a successful commit.
+
+    Examples:
+        >>> result = da.delete("lake/orders", col("country") == "NL")
+        >>> result.version, result.metrics["numDeletedRows"]
+        (1, 2)
+        >>> da.delete("lake/orders", col("id") == 99).version is None  # no row, no commit
+        True
+    """
 
     version: int | None
     """The version that holds the change; None if there was nothing to commit, or if an earlier

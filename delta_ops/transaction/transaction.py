@@ -80,6 +80,12 @@ def begin(
     Raises:
         InvalidRequestError: The snapshot belongs to another log.
         UnsupportedFeatureError: The table uses a feature that we cannot write.
+
+    Examples:
+        >>> transaction = begin("lake/orders")
+        >>> transaction.stage(da.stage_write(transaction, da.to_table("lake/orders")))
+        >>> transaction.commit(operation="WRITE").version
+        1
     """
     validate_arguments(begin, locals())
     log = log_of(log)
@@ -107,7 +113,17 @@ def begin(
 
 
 class Transaction:
-    """One commit that is being prepared; used once, by one thread."""
+    """One commit that is being prepared; used once, by one thread.
+
+    Examples:
+        >>> transaction = begin("lake/orders")
+        >>> transaction.set_properties({"delta.appendOnly": "true"})
+        >>> transaction.set_transaction(("nightly", 1))
+        >>> transaction.commit(operation="SET TBLPROPERTIES").version
+        1
+        >>> DeltaLog("lake/orders").snapshot().properties.append_only
+        True
+    """
 
     def __init__(
         self,

@@ -21,6 +21,8 @@ PACKAGES = (
     "delta_ops.errors",
 )
 """The public packages, in the order of the navigation."""
+_INTERNAL = {"naming_table", "AssetWrite"}
+"""Names in modules without `__all__` that only delta_ops uses."""
 _PRELUDE = """\
 import pyarrow as pa
 import delta_ops.arrow as da
@@ -64,11 +66,13 @@ def prelude_of(package: str) -> str:
 
 
 def public_names(package: ModuleType) -> list[str]:
-    """The names that users import from a package: its `__all__`, else its public classes."""
+    """The names that users import from a package: its `__all__`, else what it defines."""
     if hasattr(package, "__all__"):
         return [name for name in package.__all__ if not name.startswith("__")]
     return [
         name
         for name, value in vars(package).items()
-        if not name.startswith("_") and getattr(value, "__module__", "") == package.__name__
+        if not name.startswith("_")
+        and name not in _INTERNAL
+        and getattr(value, "__module__", "") == package.__name__
     ]

@@ -80,6 +80,15 @@ def convert(
         InvalidRequestError: A file is not a Parquet file, has a type that tables lack, or does not
             fit the other files; or there are no files.
         TableExistsError: Another writer has created a table there meanwhile.
+
+    Examples:
+        >>> import pathlib, pyarrow.parquet as pq
+        >>> pathlib.Path("lake/visits/day=2026-01-31").mkdir(parents=True)
+        >>> pq.write_table(pa.table({"id": [1]}), "lake/visits/day=2026-01-31/a.parquet")
+        >>> da.convert("lake/visits").version
+        0
+        >>> da.to_table("lake/visits").to_pylist()
+        [{'id': 1, 'day': datetime.date(2026, 1, 31)}]
     """
     validate_arguments(convert, locals())
     log = log_of(target, storage_options)

@@ -49,6 +49,14 @@ def read_changes(
 
     Raises:
         DataFileError: A file is missing, for example vacuumed, or unreadable.
+
+    Examples:
+        >>> changed = {"delta.enableChangeDataFeed": "true"}
+        >>> _ = da.write("lake/visits", pa.table({"id": [1, 2]}), configuration=changed)
+        >>> _ = da.delete("lake/visits", col("id") == 2)
+        >>> changes = da.read_changes("lake/visits", start_version=0).read_all()
+        >>> [(row["_change_type"], row["id"]) for row in changes.to_pylist()]
+        [('insert', 1), ('insert', 2), ('delete', 2)]
     """
     request = ChangesRequest(start_version=start_version, end_version=end_version, **options)
     feed = plan_changes(log_of(source), request, engine="arrow")

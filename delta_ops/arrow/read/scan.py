@@ -84,7 +84,7 @@ def to_table(
             `DeltaLog`.
         UnsupportedFeatureError: The rows are stored in a way that we cannot read.
 
-    Example:
+    Examples:
         >>> da.to_table("lake/orders", columns=["id"], predicate=col("country") == "NL").to_pylist()
         [{'id': 1}, {'id': 3}]
         >>> _ = da.delete("lake/orders")
@@ -108,7 +108,7 @@ def to_batches(
 ) -> Iterator[pa.RecordBatch]:
     """Return the rows of `to_table` as batches, with only a few of them in memory at a time.
 
-    Example:
+    Examples:
         >>> sum(batch.num_rows for batch in da.to_batches("lake/orders", columns=["id"]))
         3
     """
@@ -142,7 +142,7 @@ def count_rows(
         InvalidRequestError: A column does not exist, or the predicate does not fit the table.
         DataFileError: A data file or a deletion vector is missing or unreadable.
 
-    Example:
+    Examples:
         >>> da.count_rows("lake/orders"), da.count_rows("lake/orders", col("price") > 15)
         (3, 2)
     """
@@ -176,7 +176,7 @@ def export_schema(source: Source, path: str | os.PathLike[str]) -> None:
         InvalidRequestError: The file exists already, or Parquet does not support the columns.
         StorageError: The file cannot be written.
 
-    Example:
+    Examples:
         >>> import pyarrow.parquet as pq
         >>> da.export_schema("lake/orders", "orders.parquet")
         >>> pq.read_schema("orders.parquet").names

@@ -39,6 +39,12 @@ def rewrite(snapshot: Snapshot, group: RewriteGroup, *, memory_bytes: int = MEMO
         DataFileError: An input file is missing or unreadable.
         InvalidRequestError: A row breaks a rule of the table.
         UnsupportedFeatureError: The table uses a feature that this engine cannot write.
+
+    Examples:
+        >>> from delta_ops.maintenance import optimize
+        >>> _ = da.write("lake/orders", da.to_table("lake/orders"))
+        >>> optimize("lake/orders", engine=da.rewrite).files_removed
+        2
     """
     validate_arguments(rewrite, locals())
     definition = snapshot.definition

@@ -75,6 +75,10 @@ def backfill_statistics(
         InvalidRequestError: The clustering columns of the table are unknown.
         StorageError: The store failed.
         UnsupportedFeatureError: The table uses a feature that is not supported.
+
+    Examples:
+        >>> backfill_statistics("lake/orders").lacking_files
+        0
     """
     validate_arguments(backfill_statistics, locals())
     handle = log_of(log)

@@ -63,6 +63,12 @@ def create_checkpoint(
     Raises:
         InvalidRequestError: As `plan_checkpoint`.
         UnsupportedFeatureError: The table uses a feature that is unknown here.
+
+    Examples:
+        >>> create_checkpoint("lake/orders").written.num_add_files
+        1
+        >>> create_checkpoint("lake/orders").written is None  # the checkpoint exists
+        True
     """
     validate_arguments(create_checkpoint, locals())
     log = log_of(log)

@@ -58,6 +58,11 @@ def plan_checkpoint(
     Raises:
         InvalidRequestError: A property of the table cannot be understood, `part_rows` is not
             positive, or the table must not have checkpoints of many parts.
+
+    Examples:
+        >>> plan = plan_checkpoint(DeltaLog("lake/orders").snapshot())
+        >>> plan.commits_since_checkpoint, plan.interval
+        (1, 10)
     """
     validate_arguments(plan_checkpoint, locals())
     return CheckpointPlan(
@@ -70,6 +75,11 @@ def plan_checkpoint(
 
 
 def checkpoint_due(source: Source) -> bool:
-    """Whether `delta.checkpointInterval` commits or more follow the last checkpoint."""
+    """Whether `delta.checkpointInterval` commits or more follow the last checkpoint.
+
+    Examples:
+        >>> checkpoint_due(DeltaLog("lake/orders").snapshot())
+        False
+    """
     validate_arguments(checkpoint_due, locals())
     return plan_checkpoint(snapshot_of(source)).is_due

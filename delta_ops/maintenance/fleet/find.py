@@ -48,6 +48,11 @@ def find_tables(
     Raises:
         InvalidRequestError: The prefix is no place.
         StorageError: The prefix itself cannot be listed.
+
+    Examples:
+        >>> _ = da.write("lake/sales/visits", pa.table({"id": [1]}))
+        >>> [table.rpartition("lake/")[2] for table in find_tables("lake").tables]
+        ['orders', 'sales/visits']
     """
     validate_arguments(find_tables, locals())
     return find_tables_in(open_storage(prefix, storage_options), nested=nested)

@@ -100,6 +100,10 @@ def fleet_health(
         max_concurrency: Tables that are read at once. By default 16 if any table is in a store,
             else 1: a local disk has no latency to hide, and threads that compute slow each other
             down.
+
+    Examples:
+        >>> [each.report.verdict for each in fleet_health(["lake/orders"])]
+        ['ok']
     """
     validate_arguments(fleet_health, locals())
     todo = list(tables)
@@ -133,6 +137,11 @@ def maintain_fleet(
         dry_run: Plan each operation and change nothing.
         engine: As for `optimize`.
         max_concurrency: Tables that are maintained at once.
+
+    Examples:
+        >>> fleet = maintain_fleet(["lake/orders", "lake/nothing"], dry_run=True)
+        >>> [each.failure is None for each in fleet]
+        [True, False]
     """
     validate_arguments(maintain_fleet, locals())
 

@@ -14,7 +14,11 @@ from delta_ops.maintenance.thresholds import HealthThresholds
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MaintenanceRules:
-    """Thresholds of a table, and the operations that may run, with their options."""
+    """Thresholds of a table, and the operations that may run, with their options.
+
+    Examples:
+        >>> rules = MaintenanceRules(operations=["vacuum"], options={"vacuum": {"keep_last": 10}})
+    """
 
     thresholds: HealthThresholds = DEFAULT_THRESHOLDS
     """Limits that make an operation due."""

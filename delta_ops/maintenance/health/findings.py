@@ -19,7 +19,13 @@ _PLACES = {measure: place for place, measure in enumerate(get_args(Measure))}
 
 
 def assess(figures: HealthFigures, thresholds: HealthThresholds) -> tuple[Finding, ...]:
-    """The findings of a table's figures, in the order of `Measure`. Pure."""
+    """The findings of a table's figures, in the order of `Measure`. Pure.
+
+    Examples:
+        >>> figures = health("lake/orders").figures
+        >>> [each.measure for each in assess(figures, HealthThresholds(small_files=1))][:2]
+        [...]
+    """
     validate_arguments(assess, locals())
     findings = (
         *findings_of_operations(figures, thresholds),

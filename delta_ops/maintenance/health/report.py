@@ -63,6 +63,13 @@ def health(
         UnsupportedFeatureError: The table uses a feature that we cannot open.
         InvalidRequestError: A property of the table cannot be understood.
         StorageError: The store failed.
+
+    Examples:
+        >>> for number in range(10):
+        ...     _ = da.write("lake/t", pa.table({"id": [number]}))
+        >>> report = health("lake/t")
+        >>> report.verdict, report.operations
+        ('due', ('optimize', 'checkpoint'))
     """
     validate_arguments(health, locals())
     log = log_of(log)
@@ -75,7 +82,12 @@ def assess_table(table: str, figures: HealthFigures, thresholds: HealthThreshold
 
 
 def health_json(report: HealthReport) -> dict[str, Any]:
-    """The report as JSON: names in snake_case, units as in the report."""
+    """The report as JSON: names in snake_case, units as in the report.
+
+    Examples:
+        >>> health_json(health("lake/orders"))["verdict"]
+        'ok'
+    """
     validate_arguments(health_json, locals())
     figures = asdict(report.figures)
     protocol = figures.pop("protocol")

@@ -130,6 +130,11 @@ def clean_up_log(
             `load_log_cleanup_plan`; nothing was deleted.
         InvalidRequestError: A property of the table cannot be understood.
         TableReplacedError: The table was deleted, or another table is in its place.
+
+    Examples:
+        >>> result = clean_up_log("lake/orders", dry_run=True)
+        >>> result.deleted_files, result.earliest_version  # the log is young
+        (0, 0)
     """
     validate_arguments(clean_up_log, locals())
     log = log_of(log)

@@ -132,6 +132,13 @@ def plan_clean_up_log(
         InvalidRequestError: An item of `keep_versions` is no whole number.
         VersionNotFoundError: A version in `keep_versions` cannot be read.
         LogCorruptError: It cannot be read because a commit is missing.
+
+    Examples:
+        >>> log = DeltaLog("lake/orders")
+        >>> files = list(log.storage.list_from(log.log_directory, ""))
+        >>> plan = plan_clean_up_log(files, now_ms=1_800_000_000_000, retention_ms=0)
+        >>> plan.commits  # no checkpoint makes the commit unnecessary
+        ()
     """
     validate_arguments(plan_clean_up_log, locals())
     listed = sorted(files)

@@ -59,6 +59,11 @@ def compact_log(
         InvalidRequestError, VersionNotFoundError, LogCorruptError: As `plan_compact_log`.
             LogCorruptError also if a commit is malformed, or the range ends in a state that cannot
             be read.
+
+    Examples:
+        >>> _ = da.write("lake/orders", da.to_table("lake/orders"))
+        >>> compact_log("lake/orders", 0, 1).written
+        True
     """
     validate_arguments(compact_log, locals())
     log = log_of(log)

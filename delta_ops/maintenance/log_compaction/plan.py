@@ -53,6 +53,14 @@ def plan_compact_log(
         InvalidRequestError: The versions are no range.
         VersionNotFoundError: The range ends after the latest version.
         LogCorruptError: A commit of the range is missing.
+
+    Examples:
+        >>> from delta_ops.log.segment import list_log
+        >>> _ = da.delete("lake/orders")
+        >>> log = DeltaLog("lake/orders")
+        >>> plan = plan_compact_log(list_log(log.storage, log.log_directory), 0)
+        >>> plan.start_version, plan.end_version
+        (0, 1)
     """
     validate_arguments(plan_compact_log, locals())
     latest = -1 if listing.latest_version is None else listing.latest_version

@@ -97,6 +97,14 @@ def optimize(
             table; new files were deleted.
         CommitStateUnknownError: The store did not confirm the commit; new files are kept.
         UnsupportedFeatureError: The table uses a feature that we cannot write.
+
+    Examples:
+        >>> _ = da.write("lake/orders", da.to_table("lake/orders"))
+        >>> result = optimize("lake/orders")
+        >>> result.files_removed, result.files_added
+        (2, 1)
+        >>> optimize("lake/orders", zorder_by=["country", "id"], dry_run=True).plan.order is None
+        False
     """
     validate_arguments(optimize, locals())
     request = OptimizeRequest(

@@ -84,6 +84,13 @@ def advise(log: TableOrPlace) -> LayoutAdvice:
         DataFileError: A data file is gone or cannot be read.
         UnsupportedFeatureError: The rows are stored in a way that we cannot read.
         StorageError: The store failed.
+
+    Examples:
+        >>> from delta_ops import ddl
+        >>> _ = ddl.set_properties("lake/orders", {"delta_ops.recordReads": "true"})
+        >>> _ = da.to_table("lake/orders", predicate=col("country") == "NL")
+        >>> advise("lake/orders").num_reads
+        1
     """
     validate_arguments(advise, locals())
     snapshot = log_of(log).snapshot()

@@ -54,6 +54,16 @@ def auto_compact(
 
     Raises:
         InvalidRequestError: A number is too small.
+
+    Examples:
+        >>> from delta_ops.transaction import DEFAULT_HOOKS
+        >>> compacting = {"delta.autoOptimize.autoCompact": "true"}
+        >>> hooks = [*DEFAULT_HOOKS, auto_compact(min_files=3)]
+        >>> rows = pa.table({"id": [1]})
+        >>> for _ in range(3):
+        ...     result = da.write("lake/t", rows, configuration=compacting, hooks=hooks)
+        >>> DeltaLog("lake/t").snapshot().num_files
+        1
     """
     validate_arguments(auto_compact, locals())
     if max_bytes < 1:

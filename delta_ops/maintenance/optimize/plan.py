@@ -146,6 +146,12 @@ def plan_optimize(
     Raises:
         InvalidRequestError: The target is not positive, `min_files` is less than 2, or the pieces
             of a cut file might be too large again.
+
+    Examples:
+        >>> _ = da.write("lake/orders", da.to_table("lake/orders"))
+        >>> files = DeltaLog("lake/orders").snapshot().add_files()
+        >>> [len(group.files) for group in plan_optimize(files, target_size_bytes=1 << 27).groups]
+        [2]
     """
     validate_arguments(plan_optimize, locals())
     if target_size_bytes < 1:

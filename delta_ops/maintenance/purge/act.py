@@ -88,7 +88,7 @@ def purge(
         CommitStateUnknownError: The store did not confirm the commit; new files are kept.
         UnsupportedFeatureError: The table uses a feature that we cannot write.
 
-    Example:
+    Examples:
         >>> vectors = {"delta.enableDeletionVectors": "true"}
         >>> _ = da.write("lake/t", pa.table({"id": range(10)}), configuration=vectors)
         >>> _ = da.delete("lake/t", col("id") == 1)  # a deletion vector marks the row

@@ -29,6 +29,11 @@ def plan_purge(
 
     Raises:
         InvalidRequestError: The target is not positive.
+
+    Examples:
+        >>> files = DeltaLog("lake/orders").snapshot().add_files()
+        >>> plan_purge(files, target_size_bytes=1 << 27).groups  # no file has deleted rows
+        ()
     """
     validate_arguments(plan_purge, locals())
     if target_size_bytes < 1:

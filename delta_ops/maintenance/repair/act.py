@@ -90,8 +90,9 @@ def repair(
         StorageError: The store failed, so it is unknown which files exist.
         UnsupportedFeatureError: The table uses a feature that we cannot repair.
 
-    Example:
+    Examples:
         >>> import pathlib
+        >>> _ = da.write("lake/orders", da.to_table("lake/orders"))
         >>> next(pathlib.Path("lake/orders").glob("*.parquet")).unlink()
         >>> len(repair("lake/orders", dry_run=True).plan.missing)
         1

@@ -92,6 +92,13 @@ def plan_repair(
     Raises:
         InvalidRequestError: The log no longer has the removes of that time.
         LogCorruptError: The log is damaged, or the location of a deletion vector cannot be parsed.
+
+    Examples:
+        >>> snapshot = DeltaLog("lake/orders").snapshot()
+        >>> week_ms = 7 * 86_400_000
+        >>> plan = plan_repair(snapshot, [], now_ms=0, retention_ms=week_ms)  # an empty listing
+        >>> len(plan.missing)
+        1
     """
     validate_arguments(plan_repair, locals())
     infos = list(listed)

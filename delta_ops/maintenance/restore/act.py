@@ -91,6 +91,13 @@ def restore(
             nothing was committed.
         OutsideFileError: A restored file is outside the table and may not be looked up.
         UnsupportedFeatureError: The table uses a feature that we cannot restore.
+
+    Examples:
+        >>> _ = da.delete("lake/orders")
+        >>> restore("lake/orders", version=0).version
+        2
+        >>> da.count_rows("lake/orders")
+        3
     """
     validate_arguments(restore, locals())
     request = RestoreRequest(

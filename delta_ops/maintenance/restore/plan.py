@@ -76,6 +76,13 @@ def plan_restore(latest: Snapshot, wanted: Snapshot) -> RestorePlan:
     Raises:
         InvalidRequestError: The wanted version needs a feature that was dropped since.
         LogCorruptError: The log is damaged.
+
+    Examples:
+        >>> _ = da.delete("lake/orders")
+        >>> log = DeltaLog("lake/orders")
+        >>> plan = plan_restore(log.snapshot(), log.snapshot(version=0))
+        >>> len(plan.adds), len(plan.removes)
+        (1, 0)
     """
     validate_arguments(plan_restore, locals())
     if lost := lacking_features(latest.protocol, than=wanted.protocol):

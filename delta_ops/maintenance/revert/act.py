@@ -77,6 +77,13 @@ def revert(
             nothing was committed.
         OutsideFileError: A file to bring back is outside the table and may not be looked up.
         UnsupportedFeatureError: The table uses a feature that we cannot revert.
+
+    Examples:
+        >>> _ = da.delete("lake/orders", col("id") == 1)  # version 1
+        >>> _ = da.write("lake/orders", pa.table({"id": [4], "country": ["LU"], "price": [1.0]}))
+        >>> _ = revert("lake/orders", 1)  # undoes version 1, and keeps version 2
+        >>> sorted(da.to_table("lake/orders")["id"].to_pylist())
+        [1, 2, 3, 4]
     """
     validate_arguments(revert, locals())
     request = RevertRequest(

@@ -90,6 +90,14 @@ def plan_revert(
     Raises:
         InvalidRequestError: It cannot be undone; names the commit that prevents it.
         LogCorruptError: A file that should be live is not.
+
+    Examples:
+        >>> _ = da.delete("lake/orders")
+        >>> log = DeltaLog("lake/orders")
+        >>> before, after = log.snapshot(version=0), log.snapshot(version=1)
+        >>> (commit,) = log.commits(1)
+        >>> len(plan_revert(commit, before=before, after=after, latest=after, later=[]).adds)
+        1
     """
     validate_arguments(plan_revert, locals())
     _validate_kind(commit, before, latest)

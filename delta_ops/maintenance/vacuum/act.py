@@ -113,6 +113,15 @@ def vacuum(
         VersionNotFoundError: A version to keep cannot be read.
         CommitConflictError: The table's retention was raised meanwhile; run again.
         UnsupportedFeatureError: The table uses an unknown feature.
+
+    Examples:
+        >>> from datetime import timedelta
+        >>> _ = da.delete("lake/orders", col("id") == 1)
+        >>> vacuum("lake/orders").deleted_files  # the removed file is too young
+        0
+        >>> now = {"retention": timedelta(0), "enforce_retention": False}
+        >>> len(vacuum("lake/orders", dry_run=True, **now).plan.files)
+        1
     """
     validate_arguments(vacuum, locals())
     request = VacuumRequest(

@@ -92,6 +92,14 @@ def plan_vacuum(
         keep: More paths that stay, decoded; for a directory, all files below it.
         links: The target of each link by its path: a path without links, "" for the root, None for
             a place outside.
+
+    Examples:
+        >>> from delta_ops.storage import FileInfo
+        >>> day_ms = 86_400_000
+        >>> listed = [FileInfo("live.parquet", 5, 0), FileInfo("orphan.parquet", 5, 0)]
+        >>> plan = plan_vacuum(listed, {"live.parquet"}, now_ms=9 * day_ms, retention_ms=7 * day_ms)
+        >>> [file.path for file in plan.files]
+        ['orphan.parquet']
     """
     validate_arguments(plan_vacuum, locals())
     listing = TableListing(files=list(listed), links=links)

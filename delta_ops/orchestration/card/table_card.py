@@ -46,7 +46,7 @@ def table_card(table: TableOrPlace, *, commits: int = 10) -> str:
         LogCorruptError: The log is damaged.
         UnsupportedFeatureError: The table uses a feature that we cannot open.
 
-    Example:
+    Examples:
         >>> print(table_card("lake/orders"))
         #...
     """

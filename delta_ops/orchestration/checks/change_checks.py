@@ -42,6 +42,11 @@ def build_column_checks(
     Args:
         severity: Severity of a failure. A table that cannot be read is an error.
         automation_condition: The condition to run the checks automatically.
+
+    Examples:
+        >>> orders = TableRef(asset_key=dg.AssetKey("orders"), uri="lake/orders")
+        >>> build_column_checks([orders], severity=dg.AssetCheckSeverity.ERROR)
+        [...]
     """
     validate_arguments(build_column_checks, locals())
     return [
@@ -95,6 +100,11 @@ def build_row_count_checks(
 
     Raises:
         InvalidRequestError: `fewer_rows` is not a share, or `at_most` is less than `at_least`.
+
+    Examples:
+        >>> orders = TableRef(asset_key=dg.AssetKey("orders"), uri="lake/orders")
+        >>> build_row_count_checks([orders], fewer_rows=0.2, at_least=1)
+        [...]
     """
     validate_arguments(build_row_count_checks, locals())
     if fewer_rows is not None and not 0 <= fewer_rows <= 1:

@@ -43,6 +43,12 @@ def build_freshness_checks(
 
     Raises:
         InvalidRequestError: A time is not positive, or `warn_after` is not before `fail_after`.
+
+    Examples:
+        >>> from datetime import timedelta
+        >>> orders = TableRef(asset_key=dg.AssetKey("orders"), uri="lake/orders")
+        >>> build_freshness_checks([orders], fail_after=timedelta(days=1))
+        [...]
     """
     validate_arguments(build_freshness_checks, locals())
     limits = [limit for limit in (warn_after, fail_after) if limit is not None]

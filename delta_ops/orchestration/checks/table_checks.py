@@ -68,6 +68,12 @@ def build_table_checks(
             code location.
         card: Whether the second check shows the table's card. Each card takes some kilobytes of
             Dagster's event log.
+
+    Examples:
+        >>> orders = TableRef(asset_key=dg.AssetKey("orders"), uri="lake/orders")
+        >>> checks = build_table_checks([orders])
+        >>> sorted(spec.name for check in checks for spec in check.check_specs)
+        ['log_is_readable', 'maintenance_is_not_overdue']
     """
     validate_arguments(build_table_checks, locals())
     name = _job_name(job)
@@ -100,6 +106,12 @@ def build_health_checks(
 
     Raises:
         InvalidRequestError: A measure of `errors` does not exist.
+
+    Examples:
+        >>> orders = TableRef(asset_key=dg.AssetKey("orders"), uri="lake/orders")
+        >>> checks = build_health_checks([orders])
+        >>> "small_files" in {spec.name for check in checks for spec in check.check_specs}
+        True
     """
     validate_arguments(build_health_checks, locals())
     unknown = next((each for each in errors if each not in _DESCRIPTIONS), None)

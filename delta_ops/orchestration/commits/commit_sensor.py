@@ -45,6 +45,11 @@ def build_commit_sensor(
         tick_seconds: After this many seconds a tick leaves the other tables to the next tick.
             Dagster ends a tick after one minute.
         max_events: After this many events a tick leaves the rest to the next tick.
+
+    Examples:
+        >>> orders = TableRef(asset_key=dg.AssetKey("orders"), uri="lake/orders")
+        >>> build_commit_sensor([orders]).name
+        'delta_commit_sensor'
     """
 
     @dg.sensor(

@@ -101,7 +101,18 @@ _HOOKS: Mapping[str, Sequence[Hook]] = {
 
 
 class DeltaIOManager(dg.ConfigurableIOManager):
-    """Stores each asset as the Delta table at `<root>/<asset key>`, or at its `dagster/uri`."""
+    """Stores each asset as the Delta table at `<root>/<asset key>`, or at its `dagster/uri`.
+
+    Examples:
+        >>> @dg.asset(metadata={"delta/mode": "append"})
+        ... def visits() -> pa.Table:
+        ...     return pa.table({"page": ["/"]})
+        >>> resources = {"io_manager": DeltaIOManager(root="lake")}
+        >>> dg.materialize([visits], resources=resources).success
+        True
+        >>> da.to_table("lake/visits").to_pylist()
+        [{'page': '/'}]
+    """
 
     lake: dg.ResourceDependency[Any] = Field(
         default=None,  # type: ignore[arg-type]

@@ -150,7 +150,13 @@ def write_txns(
 
 
 def source_txn(asset_key: dg.AssetKey, source: str, position: int) -> Txn:
-    """The identity of the data of a source up to a position."""
+    """The identity of the data of a source up to a position.
+
+    Examples:
+        >>> txn = source_txn(dg.AssetKey("orders"), "orders.csv", 17)
+        >>> txn.version, da.write("lake/visits", pa.table({"id": [1]}), txn=txn).version
+        (17, 0)
+    """
     return Txn(app_id=f"dagster:source:{asset_key.to_user_string()}:{source}", version=position)
 
 

@@ -50,7 +50,11 @@ FIND_OP, MAINTAIN_OP, SUMMARY_OP = "find_tables", "maintain_batch", "report_flee
 
 
 class FleetConfig(dg.Config):
-    """Where the tables are."""
+    """Where the tables are.
+
+    Examples:
+        >>> config = FleetConfig(tables=["s3://bucket/lake"], batch_size=20)
+    """
 
     tables: list[str] = Field(
         default=[],
@@ -63,7 +67,11 @@ class FleetConfig(dg.Config):
 
 
 class FleetMaintenanceConfig(dg.Config):
-    """How each table is maintained. The policy of the job has the thresholds that are not set."""
+    """How each table is maintained. The policy of the job has the thresholds that are not set.
+
+    Examples:
+        >>> config = FleetMaintenanceConfig(dry_run=True, small_files=50)
+    """
 
     dry_run: bool = Field(default=False, description="Report what would be done, and do nothing.")
     at_once: int = Field(default=2, ge=1, le=256, description="Tables maintained at once.")
@@ -134,6 +142,11 @@ def build_fleet_maintenance_job(
         policies: Rules for single tables. They match the path below `root` as an asset key. Without
             them `policy` holds for all tables.
         assets: Tables of assets, which keep their asset keys wherever they are stored.
+
+    Examples:
+        >>> job = build_fleet_maintenance_job()
+        >>> job.execute_in_process(run_config=fleet_config(["lake"], dry_run=True)).success
+        True
     """
     fleet = _Fleet(
         root=root,
@@ -295,6 +308,9 @@ def fleet_config(tables: Sequence[str], **settings: Any) -> dict[str, Any]:
     Args:
         tables: Tables and prefixes.
         settings: Fields of `FleetConfig` and `FleetMaintenanceConfig`.
+
+    Examples:
+        >>> config = fleet_config(["s3://bucket/lake"], batch_size=20, dry_run=True)
     """
     of_find = {n: settings.pop(n) for n in ("nested", "batch_size") if n in settings}
     return {

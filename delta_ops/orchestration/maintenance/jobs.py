@@ -62,6 +62,12 @@ def build_maintenance_job(
             here. None: any possible work is due.
         others: Other policies, and their tables. If the config names no tables, a table whose
             property names a policy is maintained by the job of that policy.
+
+    Examples:
+        >>> orders = TableRef(asset_key=dg.AssetKey("orders"), uri="lake/orders")
+        >>> job = build_maintenance_job([orders])
+        >>> job.execute_in_process(run_config=maintenance_config([], dry_run=True)).success
+        True
     """
     description = "Due vacuums, rewrites, checkpoints and log cleanups"
     work = _Work(kind="tables", entries=OPERATIONS, description=description)
@@ -80,6 +86,11 @@ def build_log_maintenance_job(
     Args:
         policy: As for `build_maintenance_job`.
         others: As for `build_maintenance_job`.
+
+    Examples:
+        >>> orders = TableRef(asset_key=dg.AssetKey("orders"), uri="lake/orders")
+        >>> build_log_maintenance_job([orders]).execute_in_process().success
+        True
     """
     entries = [entry for entry in OPERATIONS if entry.name in LOG_OPERATIONS]
     description = "Due vacuums, checkpoints and log cleanups, without rewrites"
@@ -94,7 +105,14 @@ def build_maintenance_schedule(
     timezone: str = "UTC",
     default_status: dg.DefaultScheduleStatus = dg.DefaultScheduleStatus.STOPPED,
 ) -> dg.ScheduleDefinition:
-    """A schedule that runs the job for all its tables, even if the sensor is off."""
+    """A schedule that runs the job for all its tables, even if the sensor is off.
+
+    Examples:
+        >>> orders = TableRef(asset_key=dg.AssetKey("orders"), uri="lake/orders")
+        >>> job = build_maintenance_job([orders])
+        >>> build_maintenance_schedule(job, cron_schedule="0 22 * * *").name
+        'delta_maintenance_schedule'
+    """
     return dg.ScheduleDefinition(
         name=f"{job.name}_schedule",
         job=job,

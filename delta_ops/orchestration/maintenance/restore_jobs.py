@@ -63,7 +63,12 @@ class _BringBackConfig(dg.Config):
 
 
 class RestoreConfig(_BringBackConfig):
-    """Config of the restore job."""
+    """Config of the restore job.
+
+    Examples:
+        >>> config = RestoreConfig(table="orders", version=3)  # plans only
+        >>> config = RestoreConfig(table="orders", timestamp="2026-01-31", dry_run=False)
+    """
 
     table: str = Field(description="Asset key, as a/b.")
     version: int | None = Field(
@@ -76,14 +81,22 @@ class RestoreConfig(_BringBackConfig):
 
 
 class RevertConfig(_BringBackConfig):
-    """Config of the revert job."""
+    """Config of the revert job.
+
+    Examples:
+        >>> config = RevertConfig(table="orders", version=3, dry_run=False)
+    """
 
     table: str = Field(description="Asset key, as a/b.")
     version: int = Field(description="The version of the commit to undo.")
 
 
 class RepairConfig(dg.Config):
-    """Config of the repair job."""
+    """Config of the repair job.
+
+    Examples:
+        >>> config = RepairConfig(table="orders", remove_missing=True, dry_run=False)
+    """
 
     table: str = Field(description="Asset key, as a/b.")
     remove_missing: bool = Field(
@@ -105,6 +118,15 @@ def build_restore_job(
 
     Args:
         policy: Has the owners, tags and pool of the job.
+
+    Examples:
+        >>> _ = da.delete("lake/orders")
+        >>> job = build_restore_job([TableRef(asset_key=dg.AssetKey("orders"), uri="lake/orders")])
+        >>> config = RestoreConfig(table="orders", version=0, dry_run=False)
+        >>> job.execute_in_process(run_config=dg.RunConfig(ops={"restore_table": config})).success
+        True
+        >>> da.count_rows("lake/orders")
+        3
     """
     settings = policy or MaintenancePolicy()
 
@@ -139,6 +161,13 @@ def build_revert_job(
 
     Args:
         policy: As for `build_restore_job`.
+
+    Examples:
+        >>> _ = da.delete("lake/orders")
+        >>> job = build_revert_job([TableRef(asset_key=dg.AssetKey("orders"), uri="lake/orders")])
+        >>> config = RevertConfig(table="orders", version=1, dry_run=False)
+        >>> job.execute_in_process(run_config=dg.RunConfig(ops={"revert_commit": config})).success
+        True
     """
     settings = policy or MaintenancePolicy()
 
@@ -170,6 +199,12 @@ def build_repair_job(
 
     Args:
         policy: As for `build_restore_job`.
+
+    Examples:
+        >>> job = build_repair_job([TableRef(asset_key=dg.AssetKey("orders"), uri="lake/orders")])
+        >>> config = RepairConfig(table="orders")  # dry_run is True by default
+        >>> job.execute_in_process(run_config=dg.RunConfig(ops={"repair_table": config})).success
+        True
     """
     settings = policy or MaintenancePolicy()
 

@@ -105,6 +105,11 @@ def build_maintenance_sensor(
         log_job: As `build_log_maintenance_job` makes it. It maintains the tables whose logs alone
             need work.
         policy: Policy of the jobs, which decides what is due. None: any possible work is due.
+
+    Examples:
+        >>> orders = TableRef(asset_key=dg.AssetKey("orders"), uri="lake/orders")
+        >>> build_maintenance_sensor(build_maintenance_job([orders]), [orders]).name
+        'delta_maintenance_sensor'
     """
     sweep = Sweep(policies=[PolicyJobs(policy, tables, job, log_job)], clock=clock)
     return build_sweep_sensor(sweep, name=name, minimum_interval_seconds=minimum_interval_seconds)

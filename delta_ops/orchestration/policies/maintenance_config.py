@@ -98,5 +98,10 @@ def maintenance_config(tables: Sequence[str], **settings: Any) -> dict[str, Any]
     Args:
         tables: Asset keys, such as a/b; if empty, all tables of the job.
         settings: Fields of `MaintenanceConfig`.
+
+    Examples:
+        >>> maintenance_config(["orders"], operations=["vacuum"], vacuum_keep_last=10)
+        {'ops': {'maintain_tables': {'config': {'tables': ['orders'], 'operations': ['vacuum'],
+        'vacuum_keep_last': 10}}}}
     """
     return {"ops": {MAINTENANCE_OP: {"config": {"tables": list(tables), **settings}}}}

@@ -29,6 +29,12 @@ class MaintenancePolicy:
 
     Raises:
         InvalidRequestError: A pattern, an operation or an option is unknown, or a value is invalid.
+
+    Examples:
+        >>> sales = MaintenancePolicy(
+        ...     tables="sales/*", options={"vacuum": {"keep_last": 10}}, cron="0 22 * * *"
+        ... )
+        >>> definitions = delta_ops_definitions(DeltaLogResource(root="lake"), [], [sales])
     """
 
     tables: str | Sequence[str] = ALL_TABLES

@@ -66,6 +66,13 @@ def col(name: str, *fields: str) -> Column:
     Args:
         name: As in SQL: `a.b` is the field b of a; backticks enclose a name with a dot.
         fields: Nested fields. With them, every name is taken literally, including dots.
+
+    Examples:
+        >>> wanted = (col("country") == "NL") & (col("price") > 10)
+        >>> da.to_table("lake/orders", predicate=wanted)["id"].to_pylist()
+        [3]
+        >>> da.count_rows("lake/orders", col("id").isin([1, 2]))
+        2
     """
     if fields:
         return Column(tuple(map(unquote, (name, *fields))))
@@ -93,6 +100,11 @@ def parse_predicate(text: str) -> Predicate:
 
     Raises:
         InvalidRequestError: The text is not a condition, or is outside the supported subset.
+
+    Examples:
+        >>> wanted = parse_predicate("country IN ('NL', 'LU') AND price BETWEEN 5 AND 15")
+        >>> da.to_table("lake/orders", predicate=wanted)["id"].to_pylist()
+        [1]
     """
     # Importing sqlglot takes half as long as importing all of delta_ops.
     with importing():
