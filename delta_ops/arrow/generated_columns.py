@@ -2,8 +2,8 @@
 
 Source: PROTOCOL.md, "Generated Columns".
 
-Expressions use the dialect of `docs/dml.md`, in UTC. `row_checks` validates values that the data
-contain.
+Expressions use the dialect of `docs/expressions.md`, in UTC. `row_checks` validates values that the
+data contain.
 """
 
 from __future__ import annotations

@@ -7,8 +7,8 @@ parent is null. An Arrow text column can hold bytes that are not UTF-8, and Parq
 the file would be written, and other readers would fail on it.
 
 Expressions of constraints, invariants and generated columns must be in the dialect of
-`docs/predicates.md` and `docs/dml.md`, which has the same meaning in Spark. Other expressions are
-rejected before a file is written.
+`docs/predicates.md` and `docs/expressions.md`, which has the same meaning in Spark. Other
+expressions are rejected before a file is written.
 """
 
 from __future__ import annotations

@@ -17,6 +17,7 @@ TESTS = Path(__file__).resolve().parents[1]
 WITHOUT_SPARK = (
     "concurrency.md",
     "errors.md",
+    "expressions.md",
     "from-deltalake.md",
     "how-a-table-works.md",
     "maintenance-concepts.md",

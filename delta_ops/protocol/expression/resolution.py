@@ -418,5 +418,6 @@ def _require(name: str, types: Sequence[DataType], fits: Callable[[DataType], bo
 
 def _refusal(reason: str) -> InvalidRequestError:
     return InvalidRequestError(
-        f"In an expression {reason}; docs/dml.md says what is, the rest needs the Spark engine."
+        f"In an expression {reason}; docs/expressions.md says what is, the rest needs the Spark "
+        "engine."
     )

@@ -1,4 +1,4 @@
-"""An expression from text: a subset of Spark SQL, documented in `docs/dml.md`.
+"""An expression from text: a subset of Spark SQL, documented in `docs/expressions.md`.
 
 sqlglot parses the text, as for predicates. Each part of its tree is converted separately, and an
 unsupported part is rejected by name.
@@ -200,8 +200,8 @@ def _pattern(node: exp.TimeToStr) -> Literal:
 def refusal(node: exp.Expr, why: str = "is not supported") -> InvalidRequestError:
     """The error for an unsupported part of an expression."""
     return InvalidRequestError(
-        f"In the expression, {sql_of(node)} {why}; docs/dml.md says what is, the rest needs the "
-        f"Spark engine.{hint_of_quotes(node)}"
+        f"In the expression, {sql_of(node)} {why}; docs/expressions.md says what is, the rest "
+        f"needs the Spark engine.{hint_of_quotes(node)}"
     )
 
 

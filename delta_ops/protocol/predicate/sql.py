@@ -121,7 +121,7 @@ def parse_condition(text: str, noun: Literal["predicate", "expression"]) -> exp.
         parsed = dialect.parser().parse_into(exp.Condition, tokens, text)
     except ParseError as error:
         kind = "condition" if noun == "predicate" else "expression"
-        cure = SUPPORTED if noun == "predicate" else "see docs/dml.md for the supported syntax"
+        cure = SUPPORTED if noun == "predicate" else "see docs/expressions.md for the syntax"
         raise InvalidRequestError(
             f"{shown} is not a valid SQL {kind}{_place(error)}; {cure}."
         ) from error
