@@ -20,7 +20,9 @@ COLUMNS: tuple[tuple[Operation, Engine], ...] = (
 )
 HEAD = """# Table features
 
-Written by `python scripts/write_features.py` from `delta_ops/protocol/features.py`; do not edit.
+<!-- Written by scripts/write_features.py from delta_ops/protocol/features.py; do not edit. -->
+
+With this page you know which table features delta_ops reads, writes and maintains.
 
 An unsupported feature, or a feature that this table does not list, is rejected by name before
 anything is changed. *Open*: history, files, statistics, properties, time travel. *Read* and

@@ -11,8 +11,9 @@ from delta_ops.maintenance.registry import OPERATIONS
 PLACE = Path(__file__).resolve().parents[1] / "docs" / "operations.md"
 HEAD = """# Maintenance operations
 
-Written by `python scripts/write_operations.py` from `delta_ops/maintenance/registry.py`; do not
-edit.
+<!-- Written by scripts/write_operations.py from delta_ops/maintenance/registry.py; do not edit. -->
+
+With this page you look up the maintenance operations and their options.
 
 `maintain` and the jobs run the operations that are due, in this order. A job that runs for many
 tables at once runs only operations that open no data files.

@@ -10,8 +10,10 @@ from delta_ops.protocol.properties.known import PROPERTIES, Property
 PLACE = Path(__file__).resolve().parents[1] / "docs" / "properties.md"
 HEAD = """# Table properties
 
-Written by `python scripts/write_properties.py` from `delta_ops/protocol/properties/known.py`; do \
-not edit.
+<!-- Written by scripts/write_properties.py from protocol/properties/known.py; do not edit. -->
+
+With this page you look up the table properties, their defaults, and which part of delta_ops uses \
+them.
 
 `delta-ops properties TABLE` shows the properties in force for a table. A property that this page \
 does not list is kept where it exists and rejected where it is set. Names that do not begin with \

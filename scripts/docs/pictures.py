@@ -81,7 +81,7 @@ COMMITS: Sequence[tuple[str, Sequence[str]]] = (
     ("00000.json", ["add A, add B"]),
     ("00001.json", ["add C"]),
     ("00002.json", ["remove A", "add D (A without", "one row)"]),
-    ("00003.json", ["remove B, remove C", "add E (B and C", "in one file)"]),
+    ("00003.json", ["remove B and C", "add E (B and C", "in one file)"]),
 )
 FILES: Sequence[tuple[str, str, bool]] = (
     ("A", "removed by 2", False),
