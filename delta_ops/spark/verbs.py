@@ -33,6 +33,13 @@ def write(
     Args:
         df: Rows; the DataFrame may read the table itself.
         target: Location of the table, or a transaction to add to and commit.
+
+    Examples:
+        >>> ds.write(spark.range(3), "lake/numbers").version
+        0
+        >>> even = spark.sql("SELECT id FROM range(10) WHERE id % 2 = 0")
+        >>> ds.write(even, "lake/numbers", mode="overwrite").version
+        1
     """
     request = requests.write_request(target, mode, partition_by, options)
     return write_rows(engine_of(df), df, request)
@@ -55,6 +62,12 @@ def stage_write(
     Raises:
         InvalidRequestError: The data do not fit the table.
         TableNotFoundError: The table does not exist.
+
+    Examples:
+        >>> transaction = begin("lake/orders")
+        >>> transaction.stage(ds.stage_write(ds.read(spark, "lake/orders"), transaction))
+        >>> transaction.commit(operation="WRITE").version
+        1
     """
     request = requests.WriteRequest(target=target, partition_by=partition_by, **options)
     return stage_rows(engine_of(df), df, request)
@@ -84,6 +97,10 @@ def delete(
     Raises:
         InvalidRequestError: The predicate does not fit the table, or the table is append-only.
         TableNotFoundError: The table does not exist.
+
+    Examples:
+        >>> ds.delete(spark, "lake/orders", "price > 15").metrics["numDeletedRows"]
+        2
     """
     return delete_rows(
         SparkEngine(spark),
@@ -120,6 +137,12 @@ def update(
         InvalidRequestError: An argument does not fit the table, a value overflows, a row would
             break a rule of the table, or the table is append-only.
         TableNotFoundError: The table does not exist.
+
+    Examples:
+        >>> ds.update(spark, "lake/orders", {"price": "price * 2"}, "country = 'BE'").version
+        1
+        >>> ds.read(spark, "lake/orders").where("id = 2").first()["price"]
+        40.0
     """
     request = requests.UpdateRequest(
         target=target,
@@ -153,6 +176,12 @@ def merge(
         predicate: Condition for a match of a target row and a source row: a text of Spark SQL, an
             expression or a Column. Files are skipped if it has equalities of target and source
             columns, joined by AND.
+
+    Examples:
+        >>> rows = spark.sql("SELECT 3L AS id, 'LU' AS country, 35D AS price")
+        >>> merge = ds.merge("lake/orders", rows, "target.id = source.id")
+        >>> merge.when_matched_update_all().when_not_matched_insert_all().execute().version
+        1
     """
     if source.isStreaming:
         raise InvalidRequestError("merge a streaming DataFrame batch by batch with foreachBatch")
@@ -169,6 +198,12 @@ def rewrite(spark: SparkSession) -> SparkEngine:
     Called as a function, it rewrites one group. It raises `InvalidRequestError` if an input file is
     missing or cannot be read, or if a row breaks a rule of the table. It raises `StorageError` if
     the store fails. In both cases it deletes the files that it wrote.
+
+    Examples:
+        >>> from delta_ops.maintenance import optimize
+        >>> _ = da.write("lake/orders", da.to_table("lake/orders"))
+        >>> optimize("lake/orders", engine=ds.rewrite(spark)).files_removed
+        2
     """
     validate_arguments(rewrite, locals())
     return SparkEngine(spark)
@@ -179,6 +214,12 @@ def check_rows(spark: SparkSession) -> CheckRows:
 
     The returned function raises `InvalidRequestError` if a row breaks a rule. It also does so if a
     condition needs more than the table's columns, or if its result depends on the session.
+
+    Examples:
+        >>> from delta_ops import ddl
+        >>> rule = "regexp_like(country, '[A-Z]{2}')"  # only Spark evaluates it
+        >>> ddl.add_constraint("lake/orders", "code", rule, engine=ds.check_rows(spark)).version
+        1
     """
     validate_arguments(check_rows, locals())
     return SparkEngine(spark).check_rows

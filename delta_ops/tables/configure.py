@@ -24,6 +24,13 @@ def configure_spark_with_delta_pip(
 
     Args:
         extra_packages: Maven packages for the session.
+
+    Examples:
+        >>> from pyspark.sql import SparkSession
+        >>> session = configure_spark_with_delta_pip(SparkSession.builder).getOrCreate()
+        >>> session.read.format("delta").load("lake/orders").count()
+        3
+        >>> ds.unregister(session)
     """
     if not hasattr(spark_session_builder, "getOrCreate"):
         raise TypeError(

@@ -43,7 +43,14 @@ _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
 class DeltaTable:
-    """A table, opened by `forPath` or `forName`; each call reads its latest version."""
+    """A table, opened by `forPath` or `forName`; each call reads its latest version.
+
+    Examples:
+        >>> table = DeltaTable.forPath(spark, "lake/orders")
+        >>> table.update("country = 'BE'", {"price": "price * 2"})
+        >>> table.toDF().where("id = 2").first()["price"]
+        40.0
+    """
 
     def __init__(self, spark: SparkSession, log: DeltaLog, alias: str | None = None) -> None:
         self._spark, self._log, self._alias = spark, log, alias

@@ -96,6 +96,13 @@ class DeltaMergeBuilder:
 
     For each row, the first clause with a true condition applies. Conditions and values are Spark
     SQL text or Columns.
+
+    Examples:
+        >>> rows = spark.sql("SELECT 3L AS id, 'LU' AS country, 35D AS price")
+        >>> table = DeltaTable.forPath(spark, "lake/orders").alias("t")
+        >>> merge = table.merge(rows.alias("s"), "t.id = s.id").whenMatchedUpdateAll()
+        >>> merge.whenNotMatchedInsertAll().execute().first()["num_updated_rows"]
+        1
     """
 
     def __init__(self, request: MergeRequest) -> None:

@@ -30,7 +30,12 @@ class OptimizeRequest:
 
 
 class DeltaOptimizeBuilder:
-    """An optimize of some or all partitions; compacts or orders the files of a table."""
+    """An optimize of some or all partitions; compacts or orders the files of a table.
+
+    Examples:
+        >>> DeltaTable.forPath(spark, "lake/orders").optimize().executeCompaction().columns
+        ['path', 'metrics']
+    """
 
     def __init__(self, request: OptimizeRequest) -> None:
         self._request = request

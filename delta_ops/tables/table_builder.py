@@ -35,14 +35,27 @@ Mode = Literal["create", "create if not exists", "replace", "create or replace"]
 
 @dataclass
 class IdentityGenerator:
-    """Values of an identity column: `start`, then steps of `step`."""
+    """Values of an identity column: `start`, then steps of `step`.
+
+    Examples:
+        >>> builder = DeltaTable.createIfNotExists(spark).location("lake/people")
+        >>> numbers = IdentityGenerator(start=100, step=10)
+        >>> table = builder.addColumn("id", "bigint", generatedAlwaysAs=numbers).execute()
+    """
 
     start: int = 1
     step: int = 1
 
 
 class DeltaTableBuilder(Generic[T]):
-    """A builder for a new table; each step changes this builder and returns it."""
+    """A builder for a new table; each step changes this builder and returns it.
+
+    Examples:
+        >>> builder = DeltaTable.createIfNotExists(spark).location("lake/people")
+        >>> table = builder.addColumn("id", "bigint", nullable=False).execute()
+        >>> table.toDF().columns
+        ['id']
+    """
 
     def __init__(
         self, spark: SparkSession, mode: Mode, open_table: Callable[[SparkSession, str], T]

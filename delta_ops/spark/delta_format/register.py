@@ -99,6 +99,12 @@ def register(spark: SparkSession, storage_options: Mapping[str, Any] | None = No
 
     Raises:
         InvalidRequestError: The session has delta-spark, which already provides the format.
+
+    Examples:
+        >>> ds.register(spark)
+        >>> spark.read.format("delta").load("lake/orders").count()
+        3
+        >>> ds.unregister(spark)
     """
     validate_arguments(register, locals())
     _refuse_delta_spark(spark)
@@ -111,7 +117,12 @@ def register(spark: SparkSession, storage_options: Mapping[str, Any] | None = No
 
 
 def unregister(spark: SparkSession) -> None:
-    """Make Spark handle `format("delta")` again, for the whole process."""
+    """Make Spark handle `format("delta")` again, for the whole process.
+
+    Examples:
+        >>> ds.register(spark)
+        >>> ds.unregister(spark)  # format("delta") is Spark's own again
+    """
     validate_arguments(unregister, locals())
     with _registration.lock:
         for each in chain(*_registration.replaced.values()):

@@ -45,6 +45,14 @@ def read_changes(
 
     Raises:
         DataFileError: A deletion vector is missing or cannot be read.
+
+    Examples:
+        >>> changed = {"delta.enableChangeDataFeed": "true"}
+        >>> _ = ds.write(spark.range(2), "lake/numbers", configuration=changed)
+        >>> _ = ds.delete(spark, "lake/numbers", "id = 1")
+        >>> changes = ds.read_changes(spark, "lake/numbers", start_version=1)
+        >>> [(row["_change_type"], row["id"]) for row in changes.collect()]
+        [('delete', 1)]
     """
     request = ChangesRequest(start_version=start_version, end_version=end_version, **options)
     feed = plan_changes(log_of(source), request, engine="spark")

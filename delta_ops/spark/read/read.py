@@ -87,6 +87,13 @@ def read(
             table, or Spark cannot reach the storage of a file.
         OutsideFileError: A file is outside the table and may not be read from there.
         UnsupportedFeatureError: The rows are stored in an unsupported way.
+
+    Examples:
+        >>> ds.read(spark, "lake/orders").where("price > 15").count()
+        2
+        >>> _ = ds.delete(spark, "lake/orders")
+        >>> ds.read(spark, "lake/orders", version=0).count()  # before the delete
+        3
     """
     validate_arguments(read, locals())
     snapshot = snapshot_of(source, version, timestamp)

@@ -39,6 +39,10 @@ def packages(*stores: Store) -> dict[str, str]:
     Raises:
         InvalidRequestError: No store is named, or an unknown store.
         MissingDependencyError: The connectors for PySpark's Hadoop version are not known.
+
+    Examples:
+        >>> "hadoop-aws" in ds.packages("s3")["spark.jars.packages"]
+        True
     """
     if not stores or any(not isinstance(each, str) or each not in _MODULES for each in stores):
         raise InvalidRequestError(

@@ -39,6 +39,11 @@ def show_progress(
 
     Raises:
         MissingDependencyError: The bar needs the package rich, which is not installed.
+
+    Examples:
+        >>> with ds.show_progress(spark):
+        ...     ds.read(spark, "lake/orders").count()
+        3
     """
     validate_arguments(show_progress, locals())
     return _show_progress(spark, on_event)

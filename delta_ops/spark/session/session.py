@@ -49,6 +49,11 @@ def get_session(
 
     Raises:
         MissingDependencyError: A new session needs Java, and no suitable Java is installed.
+
+    Examples:
+        >>> session = ds.get_session(configuration={"spark.sql.shuffle.partitions": "4"})
+        >>> session.range(3).count()
+        3
     """
     validate_arguments(get_session, locals())
     active = SparkSession.getActiveSession()

@@ -78,6 +78,11 @@ def read_stream(
         InvalidRequestError: An option is invalid, or this session does not support the stream.
         TableNotFoundError: The table does not exist.
         UnsupportedFeatureError: The rows are stored in an unsupported way.
+
+    Examples:
+        >>> stream = ds.read_stream(spark, "lake/orders").where("price > 15")
+        >>> stream.isStreaming
+        True
     """
     validate_arguments(read_stream, locals())
     request = StreamRequest(

@@ -84,6 +84,17 @@ def write_stream(
 
     Raises:
         InvalidRequestError: An option is unknown, or contradicts another option.
+
+    Examples:
+        >>> from pathlib import Path
+        >>> progress = str(Path("lake/checkpoints/copy").resolve())
+        >>> stream = ds.read_stream(spark, "lake/orders")
+        >>> query = ds.write_stream(
+        ...     stream, "lake/copy", checkpoint_location=progress, available_now=True
+        ... )
+        >>> query.awaitTermination()
+        >>> da.count_rows("lake/copy")
+        3
     """
     validate_arguments(write_stream, locals())
     if not df.isStreaming:

@@ -45,6 +45,11 @@ def file_statistics(spark: SparkSession) -> Describer:
 
     The returned function raises `InvalidRequestError` if a file is missing or cannot be read, and
     `StorageError` if the store fails.
+
+    Examples:
+        >>> from delta_ops.maintenance import backfill_statistics
+        >>> backfill_statistics("lake/orders", engine=ds.file_statistics(spark)).lacking_files
+        0
     """
     validate_arguments(file_statistics, locals())
 
