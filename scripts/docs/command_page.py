@@ -38,9 +38,11 @@ def _section(command: click.Command, name: str, level: int) -> str:
     text = cleandoc(command.help or "").replace("\b\n", "")
     rows = "".join(_rows(command, context))
     table = f"\n| option | default | meaning |\n|---|---|---|\n{rows}" if rows else ""
+    example = cleandoc((command.epilog or "").replace("\b\n", "").removeprefix("Example:\n"))
+    shown = f"\n```bash\n{example}\n```\n" if example else ""
     return (
         f"\n{'#' * level} {name.removeprefix('delta-ops ')}\n\n"
-        f"```text\n{name} {usage}\n```\n\n{_escape(text)}\n{table}"
+        f"```text\n{name} {usage}\n```\n\n{_escape(text)}\n{shown}{table}"
     )
 
 
