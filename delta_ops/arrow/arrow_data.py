@@ -16,7 +16,7 @@ class ArrowData:
     """The caller's rows; consumed on the first use of the reader."""
 
     def __init__(self, data: Any) -> None:
-        self._data = data
+        self.data = data
 
     @lazy
     def reader(self) -> pa.RecordBatchReader:
@@ -25,7 +25,7 @@ class ArrowData:
         Raises:
             InvalidRequestError: As for `reader_of`.
         """
-        return reader_of(self._data)
+        return reader_of(self.data)
 
 
 _taken = WeakSet[pa.RecordBatchReader]()

@@ -181,6 +181,11 @@ def _rules(table: str) -> Rules:
         if source.equals(target) and kinds in _CASTS:
             return lambda array: array
         misfit = f"{table}: column {path!r} is {target} in the table and {source} in the data"
+        if pa.types.is_null(target):
+            raise InvalidRequestError(
+                f"{table}: column {path!r} is void in the table and {source} in the data; leave it "
+                "out of the data, or pass merge_schema=True to give the column this type"
+            )
         if kinds not in _CASTS:
             raise InvalidRequestError(f"{misfit}; {_CURES.get(kinds, 'cast it')}")
         if kinds[0] in _SIZE_ONLY:

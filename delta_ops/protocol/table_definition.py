@@ -150,9 +150,13 @@ class TableDefinition:
 
     @lazy
     def data_schema(self) -> StructType:
-        """The columns that data files hold, under the names that users see."""
-        partitions = {name.lower() for name in self.partition_columns}
-        return StructType(tuple(f for f in self.schema.fields if f.name.lower() not in partitions))
+        """The columns that data files hold, under the names that users see.
+
+        Columns of type void are in no file, as in the reference.
+        """
+        left_out = {name.lower() for name in self.partition_columns}
+        left_out |= {f.name.lower() for f in self.schema.fields if f.data_type == VOID}
+        return StructType(tuple(f for f in self.schema.fields if f.name.lower() not in left_out))
 
     @lazy
     def file_columns(self) -> StructType:
@@ -328,7 +332,9 @@ def _find_unsupported(
         return found
     _validate_schema(definition, table)
     found += _untold_mapping(definition, operation, engine)
-    found += _unread_types(definition, _WRITTEN if operation == "write" else _READ)
+    writes_void = engine == "arrow" and not _has_inner_void(definition)
+    is_limited = operation == "write" and not writes_void
+    found += _unread_types(definition, _WRITTEN if is_limited else _READ)
     if operation != "read":
         found += (str(rule) for rule in _lost_rules(definition, operation))
         found += _undeclared_types(definition)
@@ -400,6 +406,13 @@ def _unread_types(definition: TableDefinition, known: Collection[DataType]) -> I
     }
     for column, data_type in _columns_of(definition, unread):
         yield f"type {data_type.name} of column {column}"
+
+
+def _has_inner_void(definition: TableDefinition) -> bool:
+    """Whether a field or an element is void. A whole column is left out of files, a part is not."""
+    return VOID in definition.types and any(
+        data_type == VOID for path, data_type in walk(definition.schema) if len(path) > 1
+    )
 
 
 def _undeclared_types(definition: TableDefinition) -> Iterator[str]:

@@ -12,6 +12,7 @@ from delta_ops.errors import InvalidRequestError, UnknownColumnError
 from delta_ops.protocol.schema import (
     NO_COLUMNS,
     VARIANT,
+    VOID,
     ArrayType,
     DataType,
     MapType,
@@ -25,6 +26,12 @@ from delta_ops.protocol.schema.column_names import find_named
 _FORBIDDEN = set(" ,;{}()\n\t=")
 _SHOWN_PARTS = 8
 """Parts of a long name that an error shows."""
+
+
+def odd_names(schema: StructType) -> list[str]:
+    """Names of columns and of fields, at any depth, that only column mapping allows."""
+    structs = (each for each in _types(schema) if isinstance(each, StructType))
+    return [f.name for struct in structs for f in struct.fields if _FORBIDDEN & set(f.name)]
 
 
 def validate_names(
@@ -93,6 +100,10 @@ def _validate_partitioning(schema: StructType, partition_by: Sequence[str]) -> N
         if isinstance(by_name[name], StructType | ArrayType | MapType):
             raise InvalidRequestError(
                 f"partition column {name!r} is nested; partition by a column of a primitive type"
+            )
+        if by_name[name] == VOID:
+            raise InvalidRequestError(
+                f"partition column {name!r} is void, without any value; give it a type"
             )
         if by_name[name] == VARIANT:
             raise InvalidRequestError(

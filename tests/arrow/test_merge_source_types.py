@@ -86,9 +86,20 @@ def test_a_key_that_no_table_can_hold_is_refused(tmp_path: Path) -> None:
         ).when_matched_delete().execute()
 
 
-@pytest.mark.parametrize("name", ["time", "nothing", "unsigned"])
-def test_a_new_column_needs_a_type_that_a_write_takes(tmp_path: Path, name: str) -> None:
+@pytest.mark.parametrize(
+    ("name", "added"), [("nothing", pa.null()), ("unsigned", pa.decimal128(20, 0))]
+)
+def test_a_new_column_has_the_type_that_a_write_gives_it(
+    tmp_path: Path, name: str, added: pa.DataType
+) -> None:
     source = pa.table({"id": [1], "extra": UNUSED[name]})
+    merge = da.merge(table_of(tmp_path), source, "target.id = source.id", merge_schema=True)
+    merge.when_matched_update_all().execute()
+    assert da.to_table(tmp_path).schema.field("extra").type == added
+
+
+def test_a_new_column_needs_a_type_that_a_write_takes(tmp_path: Path) -> None:
+    source = pa.table({"id": [1], "extra": UNUSED["time"]})
     merge = da.merge(table_of(tmp_path), source, "target.id = source.id", merge_schema=True)
     with pytest.raises(InvalidRequestError, match="of column extra has no Delta equivalent"):
         merge.when_matched_update_all().execute()

@@ -305,6 +305,12 @@ def test_types_that_are_read_and_not_written(name: str, why: str) -> None:
     assert refused_for_writing(PLAIN, table) == (f"type {name} of column v.element{why}",)
 
 
+def test_only_the_arrow_engine_writes_tables_with_void_columns() -> None:
+    table = metadata(StructField("v", PrimitiveType("void")))
+    assert refused(PLAIN, table, "write", "arrow") == ()
+    assert refused(PLAIN, table, "write", "spark") == ("type void of column v",)
+
+
 @pytest.mark.parametrize(
     ("table", "written"),
     [

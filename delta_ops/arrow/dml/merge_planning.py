@@ -15,6 +15,7 @@ from delta_ops.arrow.dml.merge_source import (
     source_columns,
 )
 from delta_ops.arrow.row_checks import Checks, plan_checks
+from delta_ops.arrow.unsigned import signed_fields
 from delta_ops.log import Snapshot
 from delta_ops.planning.assigned_columns import new_columns
 from delta_ops.planning.merge_columns import (
@@ -176,9 +177,8 @@ def _describe_columns(added: StructType, source: pa.Schema, known: StructType) -
     """
     fields = [source.field(each.name) for each in added.fields]
     names = known.fields_by_lower_name
-    return columns_from_arrow(
-        pa.schema([f for f in fields if f.name.lower() not in names or has_delta_type(f.type)])
-    )
+    usable = [f for f in fields if f.name.lower() not in names or has_delta_type(f.type)]
+    return columns_from_arrow(pa.schema(signed_fields(usable, None)))
 
 
 def _used_columns(

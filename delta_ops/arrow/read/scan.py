@@ -126,6 +126,16 @@ def open_reader(
     return pa.RecordBatchReader.from_batches(arrow_schema_from_schema(wanted), batches)
 
 
+def schema_of_reading(
+    snapshot: Snapshot, columns: Sequence[str] | None = None, predicate: Predicate | None = None
+) -> pa.Schema:
+    """Return the schema of `open_reader`, and check its arguments, without reading a file."""
+    _, wanted = _open(snapshot, columns)
+    if predicate is not None:
+        resolve(predicate, snapshot.schema)
+    return arrow_schema_from_schema(wanted)
+
+
 def count_rows(
     source: Source,
     predicate: Predicate | Expression | str | None = None,

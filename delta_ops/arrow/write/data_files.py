@@ -14,12 +14,14 @@ from itertools import chain
 from typing import Literal, NamedTuple
 
 import pyarrow as pa
+import pyarrow.types as pt
 
 from delta_ops.arrow.memory_pools import sparing_memory
 from delta_ops.arrow.partitioning import PartitionValues, split, validate_new_values
 from delta_ops.arrow.row_checks import validate_rows
 from delta_ops.arrow.write.data_file import DataFileWriter, row_groups
 from delta_ops.arrow.write.written_files import LOCAL_WRITES, WrittenFiles, all_or_none
+from delta_ops.errors import InvalidRequestError
 from delta_ops.protocol.actions import AddFile
 from delta_ops.protocol.change_data import feed_definition
 from delta_ops.protocol.file_paths import canonical_texts
@@ -75,7 +77,12 @@ def write_rows(
         InvalidRequestError: A row breaks a rule of the table.
     """
     definition, storage = definition_of_rows(target, rows), target.storage
-    names = definition.arrow_schema.names
+    names = _stored_columns(definition).names
+    if not definition.data_schema.fields:
+        raise InvalidRequestError(
+            f"{storage.uri}: every column is of type void or a partition column, so no file could "
+            "hold the rows; add a column with values, or give a column a type. Nothing was written"
+        )
     writer = DataFileWriter(
         storage,
         arrow_schema_from_schema(definition.data_schema),
@@ -142,7 +149,7 @@ def _collect_writes(
 
     calls = (
         (_PIECE_BYTES, partial(split_piece, piece))
-        for piece in _pieces(batches, definition.arrow_schema)
+        for piece in _pieces(batches, _stored_columns(definition))
     )
     held: dict[tuple[str | None, ...], list[pa.Table]] = {}
     free_of_nan = all_floats = writer.floats
@@ -203,6 +210,11 @@ def _pieces(batches: Iterable[pa.RecordBatch], schema: pa.Schema) -> Iterator[pa
         size += batch.nbytes
     if pending:
         yield pa.Table.from_batches(pending, schema)
+
+
+def _stored_columns(definition: TableDefinition) -> pa.Schema:
+    """Return the columns with values: all but those of type void."""
+    return pa.schema([field for field in definition.arrow_schema if not pt.is_null(field.type)])
 
 
 def _runs(batches: Iterable[pa.RecordBatch]) -> Iterator[Iterator[pa.RecordBatch]]:

@@ -20,6 +20,7 @@ from delta_ops.arrow.partitioning import fill_empty
 from delta_ops.arrow.read.reading import CountedRows
 from delta_ops.arrow.read.scan import read_files, read_kept
 from delta_ops.arrow.row_checks import Checks, plan_checks, validate_values
+from delta_ops.arrow.unsigned import signed_fields
 from delta_ops.arrow.write.change_files import mark_files, mark_rows
 from delta_ops.arrow.write.data_files import Rows, definition_of_rows, write_rows
 from delta_ops.arrow.write.missing_columns import MissingColumns
@@ -29,7 +30,7 @@ from delta_ops.protocol.change_data import change_files
 from delta_ops.protocol.predicate import resolve, to_arrow
 from delta_ops.protocol.row_rules import counted_rules, not_null_rules
 from delta_ops.protocol.row_tracking import tracked_definition
-from delta_ops.protocol.schema import StructType
+from delta_ops.protocol.schema import VOID, StructType
 from delta_ops.protocol.schema.arrow_types import columns_from_arrow
 from delta_ops.protocol.table_definition import TableDefinition
 from delta_ops.transaction import Staged
@@ -40,9 +41,9 @@ from delta_ops.transaction.staging import WriteTarget
 
 def schema_of(data: ArrowData, known: StructType) -> StructType:
     """See `Engine.schema_of`."""
-    names = known.fields_by_lower_name
-    fields = (f for f in data.reader.schema if f.name.lower() not in names or _may_change(f))
-    return columns_from_arrow(pa.schema(fields))
+    kept = {each.name.lower() for each in known.fields if each.data_type != VOID}
+    fields = (f for f in data.reader.schema if f.name.lower() not in kept or _may_change(f))
+    return columns_from_arrow(pa.schema(signed_fields(fields, data.data)))
 
 
 def stage_rows(data: ArrowData, target: WriteTarget, rules: Sequence[SourceRule]) -> Staged:

@@ -122,7 +122,14 @@ def columns_from_arrow(schema: pa.Schema) -> StructType:
     Raises:
         InvalidRequestError: As `schema_from_arrow`, or a column cannot have the metadata.
     """
-    columns = schema_from_arrow(schema)
+    # A column without a type yet; a field or an element must have one.
+    voids = {field.name for field in schema if pt.is_null(field.type)}
+    plain = schema_from_arrow(
+        pa.schema(f.with_type(pa.bool_()) if f.name in voids else f for f in schema)
+    )
+    columns = StructType(
+        tuple(replace(f, data_type=VOID) if f.name in voids else f for f in plain.fields)
+    )
     return StructType(tuple(map(_add_metadata, columns.fields, schema, repeat(()))))
 
 

@@ -1,9 +1,10 @@
 """Schema evolution: adds the columns of data to a table's schema.
 
 Columns and struct fields match by name at every depth, ignoring case. Existing columns keep their
-position, name, type, nullability and metadata. The only exception: numbers become wider if the
-table has type widening. Whether a value of another type fits is checked for each value. New fields
-are appended to their struct and are nullable, since existing rows have no value for them.
+position, name, type, nullability and metadata, with two exceptions: numbers become wider if the
+table has type widening, and a column of type void takes the type of the data. Whether a value of
+another type fits is checked for each value. New fields are appended to their struct and are
+nullable, since existing rows have no value for them.
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ from delta_ops.errors import InvalidRequestError
 from delta_ops.protocol.schema import (
     STORED_VARIANT,
     VARIANT,
+    VOID,
     ArrayType,
     ColumnPath,
     DataType,
@@ -181,6 +183,8 @@ def _validate_alike(current: DataType, new: DataType, path: tuple[str, ...]) -> 
 
 
 def _merge(current: DataType, new: DataType) -> DataType:
+    if current == VOID:  # no file has a value, so any type fits
+        return allow_nulls(new)
     match current, new:
         case StructType(), StructType():
             return merge_schemas(current, new)
