@@ -71,14 +71,15 @@ class UnsupportedStorageError(InvalidRequestError):
 class TableNotFoundError(DeltaOpsError):
     """There is no Delta table at this location."""
 
-    def __init__(self, table: str) -> None:
-        super().__init__(table)
+    def __init__(self, table: str, cure: str = "") -> None:
+        super().__init__(table, cure)
         self.table = table
+        self.cure = cure or "Check the path, or create the table by writing to it."
 
     def _sentence(self) -> str:
         return (
             f"{self.table} is not a Delta table: it has no commit and no checkpoint under "
-            "_delta_log. Check the path, or create the table by writing to it."
+            f"_delta_log. {self.cure}"
         )
 
 

@@ -13,6 +13,8 @@ import dagster as dg
 from dagster._check import CheckError
 from dagster._core.storage.asset_check_execution_record import AssetCheckExecutionRecordStatus
 
+CheckFailure = CheckError
+"""What Dagster raises for a value of a wrong type."""
 _DATA_VERSION_TAG = "dagster/data_version"
 _LOOKED_AT = 20
 """Number of newest evaluations of a check to search."""
@@ -23,7 +25,7 @@ def set_data_version(context: dg.OutputContext, version: str) -> None:
 
     A context of `dg.build_output_context` has no step, and nobody materializes its output.
     """
-    if not _has_step(context):
+    if not _has_step(context) or not context.has_asset_key:
         return
     context.step_context.set_data_version(context.asset_key, dg.DataVersion(version))
 
@@ -42,6 +44,54 @@ def output_name(context: dg.OutputContext) -> str:
         return f"the output {context.name} of the op {context.step_key}"
     except dg.DagsterInvariantViolationError:
         return "the output"
+
+
+def output_key(context: dg.OutputContext) -> dg.AssetKey:
+    """The asset of an output; for an op's output without an asset, its step and its name."""
+    if context.has_asset_key:
+        return context.asset_key
+    return dg.AssetKey([*context.step_key.split("."), context.name])
+
+
+def input_text(context: dg.InputContext) -> str:
+    """The asset of an input, or the name of an input without an asset, for messages."""
+    return context.asset_key.to_user_string() if context.has_asset_key else context.name
+
+
+def partitions_of_output(context: dg.OutputContext) -> dg.PartitionsDefinition[Any] | None:
+    """The partitions of an output's asset; None if a test built the context without them."""
+    try:
+        return context.asset_partitions_def
+    except dg.DagsterInvariantViolationError:
+        return None
+
+
+def add_asset_key(context: dg.InputContext) -> dg.InputContext:
+    """A context of `dg.build_input_context` that has the asset key of its upstream output."""
+    upstream = context.upstream_output
+    if context.has_asset_key or _has_step(context) or upstream is None:
+        return context
+    if not upstream.has_asset_key:
+        return context
+    partitions: dict[str, Any] = {}
+    if upstream.has_partition_key:
+        partitions = {
+            "partition_key": upstream.partition_key,
+            "asset_partitions_def": partitions_of_output(upstream),
+        }
+    kind = annotation(context)
+    return dg.build_input_context(
+        asset_key=upstream.asset_key,
+        upstream_output=upstream,
+        definition_metadata=context.definition_metadata,
+        dagster_type=None if kind is Any else context.dagster_type,
+        **partitions,
+    )
+
+
+def instance_of(context: dg.InputContext | dg.OutputContext) -> dg.DagsterInstance | None:
+    """The instance of the step; None outside a run."""
+    return context.step_context.instance if _has_step(context) else None
 
 
 def input_data_version(context: dg.InputContext) -> str | None:
@@ -87,7 +137,7 @@ def latest_data_versions_without_partition(context: dg.InputContext) -> list[str
 
 def logged_data_versions(context: dg.OutputContext) -> list[str]:
     """The data versions of the latest materializations of an output, or of its partitions."""
-    if not _has_step(context):
+    if not _has_step(context) or not context.has_asset_key:
         return []
     keys = context.asset_partition_keys if context.has_asset_partitions else None
     return latest_data_versions(context.step_context.instance, context.asset_key, keys)
@@ -134,7 +184,7 @@ def add_partition_metadata(
 
 def added_metadata(context: dg.OutputContext, partition: str | None) -> Mapping[str, Any]:
     """The metadata that the step added to this output, or to one of its partitions."""
-    if not _has_step(context):
+    if not _has_step(context) or not context.has_asset_key:
         return {}
     return context.step_context.get_asset_metadata(context.asset_key, partition) or {}
 
@@ -153,6 +203,20 @@ def consumer_partitions(
     if partitions is None:
         return None
     return partitions, dg.OpExecutionContext(context.step_context).partition_keys
+
+
+def run_of_input(context: dg.InputContext) -> dg.DagsterRun | None:
+    """The run that reads this input; None outside a run."""
+    return context.step_context.dagster_run if _has_step(context) else None
+
+
+def consumer_metadata(context: dg.InputContext) -> Mapping[dg.AssetKey, Mapping[str, Any]]:
+    """The definition metadata of the assets whose step reads this input."""
+    if not _has_step(context):
+        return {}
+    step = context.step_context
+    assets = step.job_def.asset_layer
+    return {key: assets.get(key).metadata for key in step.get_output_asset_keys()}
 
 
 def record_read(context: dg.InputContext, metadata: Mapping[str, Any]) -> None:

@@ -49,7 +49,7 @@ from delta_ops.orchestration.policies.choice import (
 )
 from delta_ops.orchestration.policies.policy import MaintenancePolicy
 from delta_ops.orchestration.resources import DeltaLogResource
-from delta_ops.orchestration.tables import TableRef, uri_elsewhere
+from delta_ops.orchestration.tables import TableRef, table_parts, uri_elsewhere
 
 DeltaAsset = dg.AssetsDefinition | dg.AssetSpec | dg.SourceAsset | TableRef
 
@@ -72,8 +72,8 @@ def delta_ops_definitions(
     Args:
         lake: The resource for the tables.
         assets: Assets to maintain. The table of an asset is at `<root>/<asset key>`, or at the
-            `dagster/uri` in its metadata. A `TableRef` names any other table, for example in
-            another lake.
+            `delta/table` or `dagster/uri` in its metadata. A `TableRef` names any other table, for
+            example in another lake.
         policies: Maintenance policies; see `MaintenancePolicy`. The policy for all tables sets
             owners, tags and pool of the jobs for any table.
         name: Prefix of the names of jobs, sensors and schedules; must differ for each lake of a
@@ -156,7 +156,7 @@ def _tables_of(lake: DeltaLogResource, asset: object) -> Iterator[TableRef]:
 
 
 def _table(lake: DeltaLogResource, key: dg.AssetKey, metadata: Mapping[str, Any]) -> TableRef:
-    table = lake.table(key)
+    table = replace(lake.table(table_parts(key, metadata) or key), asset_key=key)
     uri = uri_elsewhere(key, metadata, table.uri)
     return table if uri is None else replace(table, uri=uri)
 

@@ -81,14 +81,14 @@ def validate_fields(resource: type[Any], given: Mapping[str, Any]) -> None:
             )
 
 
-def validate_place(given: Mapping[str, Any]) -> None:
+def validate_place(given: Mapping[str, Any], *, needs_root: bool = True) -> None:
     """Reject fields of an IO manager that name no location, or two locations.
 
     Raises:
         InvalidRequestError: Neither root nor lake is set, or lake is set together with a field that
             it replaces.
     """
-    if given.get("lake") is None and given.get("root") is None:
+    if needs_root and given.get("lake") is None and given.get("root") is None:
         raise InvalidRequestError(
             "DeltaIOManager does not know where its tables are; give root, or lake with a "
             "DeltaLogResource"

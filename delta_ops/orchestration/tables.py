@@ -17,6 +17,8 @@ from delta_ops.storage import Lock, RangeCache
 from delta_ops.storage.addresses import local_path_of
 from delta_ops.storage.paths import redact
 
+TABLE_KEY = "delta/table"
+"""Metadata of an asset's definition with the name of its table below the root."""
 _KIND = "deltalake"
 _MAX_KINDS = 3
 """The number of kinds that Dagster accepts for an asset."""
@@ -73,6 +75,37 @@ def external_table(table: TableRef, *, description: str | None = None) -> dg.Ass
     )
 
 
+def table_parts(asset_key: dg.AssetKey, metadata: Mapping[str, Any]) -> Sequence[str] | None:
+    """The folders below the root in the metadata `delta/table` of an asset's definition.
+
+    The asset can thus have another key than its table, for example after it was renamed.
+
+    Returns:
+        None if the metadata name no table.
+
+    Raises:
+        InvalidRequestError: The value is neither a text nor a list of texts, or `dagster/uri` is
+            also given.
+    """
+    value = metadata.get(TABLE_KEY)
+    given = value.value if isinstance(value, dg.MetadataValue) else value
+    if given is None:
+        return None
+    asset = asset_key.to_user_string()
+    parts = given.split("/") if isinstance(given, str) else given
+    is_list = isinstance(parts, list | tuple) and all(isinstance(each, str) for each in parts)
+    if not is_list or not parts:
+        raise InvalidRequestError(
+            f"the metadata of asset {asset} have the {TABLE_KEY} {given!r}, of type "
+            f"{type(given).__name__}; give the name of its table below root, such as sales/orders"
+        )
+    if metadata.get("dagster/uri"):
+        raise InvalidRequestError(
+            f"the metadata of asset {asset} have both {TABLE_KEY} and dagster/uri; give one"
+        )
+    return [*parts]
+
+
 def uri_elsewhere(asset_key: dg.AssetKey, metadata: Mapping[str, Any], uri: str) -> str | None:
     """The table location in the metadata `dagster/uri` of an asset's definition.
 
@@ -125,7 +158,9 @@ def add_table_metadata(
     """
 
     def describe(spec: dg.AssetSpec) -> dg.AssetSpec:
-        given = definition_metadata(table_of(spec.key).uri)
+        parts = table_parts(spec.key, spec.metadata)
+        uri = table_of(spec.key if parts is None else dg.AssetKey(parts)).uri
+        given = definition_metadata(uri_elsewhere(spec.key, spec.metadata, uri) or uri)
         kinds = {_KIND} if len(spec.kinds) < _MAX_KINDS else set[str]()
         return spec.merge_attributes(metadata={**given, **spec.metadata}, kinds=kinds)
 

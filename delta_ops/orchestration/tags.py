@@ -14,7 +14,9 @@ TABLE_TAG = "delta_ops/table"
 """Tag of a run for one table; the value is the asset key. `dagster.yaml` may limit runs by it."""
 IDEMPOTENCY_TAG = "delta_ops/idempotency"
 """Tag that a user sets to make a run write again ("force") or keep earlier commits ("adopt")."""
-_TAGS = (IDEMPOTENCY_TAG, JOB_TAG, TABLE_TAG)
+READ_TAG = "delta_ops/read"
+"""Tag that a user sets to choose the versions that the inputs of a run read."""
+_TAGS = (IDEMPOTENCY_TAG, READ_TAG, JOB_TAG, TABLE_TAG)
 _LIKE_A_TAG = re.compile(r"\s*delta[_-]ops[/.:]", re.IGNORECASE)
 
 
@@ -28,5 +30,6 @@ def validate_tags(run: dg.DagsterRun) -> None:
         if tag not in _TAGS and _LIKE_A_TAG.match(tag):
             raise InvalidRequestError(
                 f"run {run.run_id} has the tag {tag!r}, which has no effect; the tag "
-                f"{IDEMPOTENCY_TAG!r} decides whether a run writes again. Nothing was written"
+                f"{IDEMPOTENCY_TAG!r} decides whether a run writes again, and {READ_TAG!r} which "
+                "versions its inputs read. Nothing was written"
             )

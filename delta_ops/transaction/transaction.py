@@ -146,12 +146,15 @@ class Transaction:
         """Time zone for partition timestamps without one."""
         self.is_of_one_change = False
         """Whether the transaction belongs to a single change of rows, which may be rerun."""
+        self.commit_texts: Mapping[str, str] = {}
+        """More fields of `commitInfo`, by names that are not in its `RESERVED_NAMES`."""
 
     def begin_again(self) -> Transaction:
         """Begin a transaction on the latest version, with the same txns and no other change."""
         again = begin(self.log, clock=self.clock, on_event=self.on_event, pace=self._pace)
         again.partition_time_zone = self.partition_time_zone
         again.is_of_one_change = self.is_of_one_change
+        again.commit_texts = self.commit_texts
         for txn in self.draft.txns.values():
             again.set_transaction(txn)
         return again
@@ -446,6 +449,7 @@ class Transaction:
             parameters=parameters or {},
             metrics={**counted, **(metrics or {})},
             user_metadata=user_metadata,
+            texts=self.commit_texts,
         )
         self._run = CommitRun(
             log=self.log,

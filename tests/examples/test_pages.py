@@ -10,7 +10,8 @@ from pyspark.sql import SparkSession
 
 from delta_ops import errors
 from delta_ops.orchestration.io_manager import input_settings, output_settings
-from delta_ops.orchestration.tags import IDEMPOTENCY_TAG, JOB_TAG, TABLE_TAG
+from delta_ops.orchestration.tables import TABLE_KEY
+from delta_ops.orchestration.tags import IDEMPOTENCY_TAG, JOB_TAG, READ_TAG, TABLE_TAG
 
 DOCS = Path(__file__).resolve().parents[2] / "docs"
 TESTS = Path(__file__).resolve().parents[1]
@@ -68,7 +69,9 @@ def test_the_page_of_metadata_keys_has_each_key() -> None:
         *input_settings.INPUT_KEYS,
         IDEMPOTENCY_TAG,
         JOB_TAG,
+        READ_TAG,
         TABLE_TAG,
+        TABLE_KEY,
         "dagster/uri",
     }
 

@@ -8,6 +8,7 @@ Dagster's integrations. Keys that only the code of a package reads are listed, t
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from contextlib import AbstractContextManager, nullcontext
 from typing import Any, NamedTuple
 
 import pytest
@@ -30,20 +31,37 @@ class Word(NamedTuple):
     key: str
     value: Any
     becomes: Settings | None
+    warns: bool = False
+    """Whether a warning reports that the value changes nothing."""
+
+    def expectation(self) -> AbstractContextManager[object]:
+        """Expects the warning."""
+        return pytest.warns(UserWarning, match=self.key) if self.warns else nullcontext()
 
 
 _UPDATE = {"when": "matched", "then": "update"}
 _INSERT = {"when": "not matched", "then": "insert"}
 _CODEC = {"compression": "SNAPPY"}
+_CODEC_PROPERTY = {"delta/configuration": {"delta.parquet.compression.codec": "snappy"}}
 _PROPERTIES = {"delta.enableChangeDataFeed": "true"}
+
+
+def _texts(texts: Mapping[str, str]) -> Settings:
+    """The settings for texts that a commit records."""
+    return {"delta/user_metadata": texts, "delta/commit_info": texts}
+
 
 DELTALAKE_ASSETS = [
     Word("mode", "append", {"delta/mode": "append"}),
     Word("overwrite_schema", True, {"delta/overwrite_schema": True}),
-    Word("custom_metadata", {"owner": "me"}, {"delta/user_metadata": {"owner": "me"}}),
+    Word("custom_metadata", {"owner": "me"}, _texts({"owner": "me"})),
     Word("partition_expr", "day", {"partition_expr": "day"}),
-    Word("writer_engine", "rust", None),
-    Word("writer_properties", _CODEC, None),
+    Word("writer_engine", "rust", {}),
+    Word("writer_engine", "java", None),
+    Word("writer_properties", _CODEC, _CODEC_PROPERTY),
+    Word("writer_properties", {"compression": "zip"}, None),
+    Word("writer_properties", {"compresion": "zstd"}, None),
+    Word("writer_properties", {"write_batch_size": 9}, {}, warns=True),
     Word("table_config", _PROPERTIES, {"delta/configuration": _PROPERTIES}),
 ]
 DELTA_ASSETS = [
@@ -51,17 +69,58 @@ DELTA_ASSETS = [
     Word("mode", "create_or_replace", {"delta/mode": "create_or_replace"}),  # is not a mode
     Word("table_configuration", _PROPERTIES, {"delta/configuration": _PROPERTIES}),
     Word("schema_mode", "merge", {"delta/merge_schema": True, "delta/overwrite_schema": False}),
-    Word("commit_properties", {"custom_metadata": {"a": "b"}}, {"delta/user_metadata": {"a": "b"}}),
-    Word("commit_properties", {"max_commit_retries": 3}, None),
+    Word("commit_properties", {"custom_metadata": {"a": "b"}}, _texts({"a": "b"})),
+    Word(
+        "commit_properties",
+        {"custom_metadata": {"operation": "x"}},
+        {"delta/user_metadata": {"operation": "x"}},
+    ),
+    Word("commit_properties", {"max_commit_retries": 3}, {}, warns=True),
+    Word("commit_properties", {"app_transactions": []}, None),
     Word("merge_predicate", "s.a = t.a", {"delta/merge_predicate": "s.a = t.a"}),
-    Word("merge_operations_config", {"when_matched_update_all": [{}]}, None),
+    Word(
+        "merge_operations_config",
+        {"when_matched_update_all": [{}]},
+        {"delta/merge_clauses": [_UPDATE]},
+    ),
+    Word("merge_operations_config", {"when_matched": [{}]}, None),
+    Word("merge_operations_config", {}, None),
     Word(
         "merge_config",
         {"merge_type": "upsert", "predicate": "s.a = t.a"},
         {"delta/merge_clauses": [_UPDATE, _INSERT], "delta/merge_predicate": "s.a = t.a"},
     ),
-    Word("merge_config", {"merge_type": "custom", "merge_operations_config": {}}, None),
-    Word("parquet_read_options", {"coerce_int96_timestamp_unit": "ms"}, None),
+    Word(
+        "merge_config",
+        dagster_delta.MergeConfig(
+            merge_type=dagster_delta.MergeType.custom,
+            predicate="s.a = t.a",
+            merge_operations_config=dagster_delta.MergeOperationsConfig(
+                when_matched_update=[
+                    dagster_delta.WhenMatchedUpdate(updates={"b": "s.b"}, predicate="s.b > 0")
+                ],
+                when_not_matched_insert_all=[
+                    dagster_delta.WhenNotMatchedInsertAll(except_cols=["c"])
+                ],
+                when_not_matched_by_source_delete=[dagster_delta.WhenNotMatchedBySourceDelete()],
+            ),
+        ),
+        {
+            "delta/merge_predicate": "s.a = t.a",
+            "delta/merge_clauses": [
+                {"when": "not matched", "then": "insert", "except": ["c"]},
+                {"when": "matched", "then": "update", "if": "s.b > 0", "set": {"b": "s.b"}},
+                {"when": "not matched by source", "then": "delete"},
+            ],
+        },
+    ),
+    Word("merge_config", {"merge_type": "custom"}, {"delta/merge_clauses": []}),  # is rejected
+    Word(
+        "merge_config",
+        {"merge_type": "upsert", "merge_operations_config": {"when_matched_delete": [{}]}},
+        None,
+    ),
+    Word("parquet_read_options", {"coerce_int96_timestamp_unit": "ms"}, {}, warns=True),
 ]
 POLARS_ASSETS = [
     Word("mode", "append", {"delta/mode": "append"}),
@@ -77,7 +136,10 @@ POLARS_ASSETS = [
             "delta/configuration": _PROPERTIES,
         },
     ),
-    Word("delta_write_options", {"engine": "rust"}, None),
+    Word("delta_write_options", {"engine": "rust"}, {}),
+    Word("delta_write_options", {"writer_properties": _CODEC}, _CODEC_PROPERTY),
+    Word("delta_write_options", {"custom_metadata": {"a": "b"}}, _texts({"a": "b"})),
+    Word("delta_write_options", {"predicate": "a = 1"}, None),
     Word(
         "delta_merge_options",
         {"source_alias": "s", "target_alias": "t", "predicate": "s.a = t.a", "merge_schema": True},
@@ -100,11 +162,10 @@ POLARS_ASSETS = [
             ]
         },
     ),
-    Word("streaming", True, None),
-    Word("streaming", False, {}),
-    Word("n_rows", 10, None),
-    Word("fraction", 0.1, None),
-    Word("descriptions", {"a": "the first"}, None),
+    Word("streaming", True, {}),
+    Word("n_rows", 10, {}, warns=True),
+    Word("fraction", 0.1, {}, warns=True),
+    Word("descriptions", {"a": "the first"}, {}, warns=True),
 ]
 ICEBERG_ASSETS = [
     Word("write_mode", "append", {"delta/mode": "append"}),
@@ -118,16 +179,23 @@ ICEBERG_ASSETS = [
         {"join_cols": ["id"], "when_not_matched_insert_all": False},
         {"delta/merge_keys": ["id"], "delta/merge_clauses": [_UPDATE]},
     ),
+    Word(
+        "upsert_options",
+        dagster_iceberg.UpsertOptions(join_cols=["id"], when_matched_update_all=False),
+        {"delta/merge_keys": ["id"], "delta/merge_clauses": [_INSERT]},
+    ),
     Word("partition_expr", "day", {"partition_expr": "day"}),
 ]
 DELTA_INPUTS = [
     Word("columns", ["a"], {"columns": ["a"]}),
     Word("predicate", "a > 1", {"delta/predicate": "a > 1"}),
-    Word("table_version", 3, None),
+    Word("table_version", 3, {"delta/read": 3}),
+    Word("table_version", "new", None),
 ]
 POLARS_INPUTS = [
     Word("columns", ["a"], {"columns": ["a"]}),
-    Word("version", 3, None),
+    Word("version", "3", {"delta/read": 3}),
+    Word("version", -1, None),
     Word("pyarrow_options", {"partitions": []}, None),
     Word("delta_table_options", {"log_buffer_size": 9}, None),
     Word("allow_missing_partitions", True, {}),
@@ -135,23 +203,25 @@ POLARS_INPUTS = [
 DELTALAKE_FIELDS = [
     Word("mode", "append", {"delta/mode": "append"}),
     Word("overwrite_schema", True, {"delta/overwrite_schema": True}),
-    Word("writer_engine", "rust", None),
+    Word("writer_engine", "rust", {}),
     Word("client_options", {"timeout": "30s"}, None),
     Word("table_config", _PROPERTIES, {"delta/configuration": _PROPERTIES}),
-    Word("custom_metadata", {"a": "b"}, {"delta/user_metadata": {"a": "b"}}),
-    Word("writer_properties", _CODEC, None),
+    Word("client_options", dagster_delta.ClientConfig(timeout="30s"), None),
+    Word("custom_metadata", {"a": "b"}, _texts({"a": "b"})),
+    Word("writer_properties", _CODEC, _CODEC_PROPERTY),
 ]
 DELTA_FIELDS = [
     *DELTALAKE_FIELDS,
     Word("schema_mode", "merge", {"delta/merge_schema": True, "delta/overwrite_schema": False}),
     Word("merge_config", {"merge_type": "update_only"}, {"delta/merge_clauses": [_UPDATE]}),
-    Word("commit_properties", {"custom_metadata": {"a": "b"}}, {"delta/user_metadata": {"a": "b"}}),
-    Word("parquet_read_options", {"coerce_int96_timestamp_unit": "ms"}, None),
+    Word("commit_properties", {"custom_metadata": {"a": "b"}}, _texts({"a": "b"})),
+    Word("parquet_read_options", {"coerce_int96_timestamp_unit": "ms"}, {}, warns=True),
 ]
 POLARS_FIELDS = [
     Word("mode", "append", {"delta/mode": "append"}),
     Word("overwrite_schema", True, {"delta/overwrite_schema": True}),
-    Word("version", 3, None),
+    Word("schema_mode", "merge", {"delta/merge_schema": True, "delta/overwrite_schema": False}),
+    Word("version", 3, {"delta/read": 3}),
     Word("extension", ".parquet", None),
     Word("extension", ".delta", {}),
 ]
@@ -210,7 +280,8 @@ def test_metadata_of_an_asset_are_honoured_or_rejected_by_name(package: str, wor
         with pytest.raises(InvalidRequestError, match=f"the metadata have {word.key}"):
             manager.read_metadata(data, "the metadata")
     else:
-        assert manager.read_metadata(data, "the metadata") == {**word.becomes, "owner": "me"}
+        with word.expectation():
+            assert manager.read_metadata(data, "the metadata") == {**word.becomes, "owner": "me"}
 
 
 @words(INPUTS)
@@ -229,8 +300,9 @@ def test_fields_of_an_io_manager_are_honoured_or_rejected_by_name(package: str, 
         with pytest.raises(InvalidRequestError, match=word.key):
             manager_of(package, **{word.key: word.value})
     else:
-        defaults = {"delta/mode": "overwrite"}
-        found = manager_of(package, **{word.key: word.value}).metadata
+        defaults = {"delta/mode": "overwrite", "delta/read": "latest"}
+        with word.expectation():
+            found = manager_of(package, **{word.key: word.value}).default_metadata()
         assert found == {**defaults, **word.becomes}
 
 

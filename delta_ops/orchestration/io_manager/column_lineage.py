@@ -14,6 +14,7 @@ from typing import Any
 
 import dagster as dg
 
+from delta_ops.orchestration import dagster_compat as compat
 from delta_ops.orchestration.io_manager.output_settings import ColumnLineage
 from delta_ops.orchestration.io_manager.type_handlers import is_spark_data
 
@@ -41,7 +42,7 @@ def declared_lineage(
 
 def remember_input(context: dg.InputContext, value: Any) -> None:
     """Mark a loaded Spark DataFrame with its asset, before the step receives it."""
-    if not is_spark_data(value):
+    if not is_spark_data(value) or not context.has_asset_key:
         return
     try:
         from delta_ops.spark.lineage import column_lineage
@@ -76,6 +77,7 @@ def computed_lineage(
             if column.lower() in names
         }
     except Exception as error:  # the rows are committed; only their origin is unknown
-        context.log.debug(f"column lineage of {context.asset_key} is not told: {error}")
+        key = compat.output_key(context).to_user_string()
+        context.log.debug(f"column lineage of {key} is not told: {error}")
         return None
     return dg.TableColumnLineage(deps_by_column=deps) if deps else None

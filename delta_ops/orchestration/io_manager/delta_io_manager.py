@@ -26,9 +26,11 @@ that the asset adds while it runs, the asset's definition, the IO manager.
                         source columns, as {"total": {"orders": ["price"]}}; by default the plan of
                         a Spark DataFrame shows them
     delta/user_metadata texts by names, recorded in the commit with its run
+    delta/read          the version that inputs read, see `input_settings`; not in an `Output`
 
-`dagster/uri` in the metadata of an asset's definition is the location of its table, if it is not
-`<root>/<asset key>`. Checks and maintenance use it, too.
+The table of an asset is `<root>/<asset key>`. In the metadata of an asset's definition,
+`delta/table` names another table below root, and `dagster/uri` another location. Checks and
+maintenance use them, too.
 
 An input reads the rows of the upstream's partitions that Dagster maps to it. The metadata of its
 `AssetIn` may change this: with `partition_expr`, an expression over the upstream's columns, it
@@ -42,40 +44,30 @@ overwrite.
 
 import time
 from collections.abc import Mapping, Sequence
-from functools import partial
-from typing import Any, Literal
+from typing import Any, ClassVar, Literal
 
 import dagster as dg
 from pydantic import Field
 
-from delta_ops.errors import InvalidRequestError, TableNotFoundError
+from delta_ops.errors import InvalidRequestError
 from delta_ops.events import CheckpointDamaged, CommitLost, Event, OnEvent, Progress, RaceLost
 from delta_ops.log import DeltaLog, Snapshot
 from delta_ops.maintenance import auto_compact
 from delta_ops.orchestration import dagster_compat as compat
-from delta_ops.orchestration.io_manager.column_lineage import remember_input
-from delta_ops.orchestration.io_manager.input_settings import (
-    InputSettings,
-    input_settings,
-    require_partitions,
-    validate_all_is_read,
-)
-from delta_ops.orchestration.io_manager.input_versions import input_version, read_metadata
-from delta_ops.orchestration.io_manager.output_partitions import require_expression
-from delta_ops.orchestration.io_manager.output_report import report_output
+from delta_ops.orchestration.io_manager.input_reader import InputReader
+from delta_ops.orchestration.io_manager.input_settings import input_settings
+from delta_ops.orchestration.io_manager.input_versions import READ_KEY
+from delta_ops.orchestration.io_manager.op_values import load_op_value, store_op_value
+from delta_ops.orchestration.io_manager.output_report import WrittenOutput, report_output
 from delta_ops.orchestration.io_manager.output_settings import (
+    OutputSettings,
+    definition_place,
     output_settings,
     partition_expr_of,
     validate_defaults,
 )
 from delta_ops.orchestration.io_manager.output_writer import OutputWriter
-from delta_ops.orchestration.io_manager.partitions import partition_predicate
-from delta_ops.orchestration.io_manager.type_handlers import (
-    TableRead,
-    holds_rows,
-    takes_none,
-    value_of_table,
-)
+from delta_ops.orchestration.io_manager.type_handlers import takes_none
 from delta_ops.orchestration.resources import (
     STORAGE_OPTIONS,
     DeltaLogResource,
@@ -87,8 +79,7 @@ from delta_ops.orchestration.resources import (
     validate_place,
 )
 from delta_ops.orchestration.storage_options import resolve_options
-from delta_ops.orchestration.tables import uri_elsewhere
-from delta_ops.protocol.predicate import Predicate, all_of
+from delta_ops.orchestration.tables import table_parts, uri_elsewhere
 from delta_ops.transaction import DEFAULT_HOOKS, Hook, write_checksum
 
 PROGRESS_S = 10.0
@@ -142,15 +133,23 @@ class DeltaIOManager(dg.ConfigurableIOManager):
         description="Whether a write makes the checkpoint that it makes due, and compacts tables "
         "with delta.autoOptimize.autoCompact, or leaves both to the maintenance job.",
     )
+    op_outputs: Literal["pickle", "error"] = Field(
+        default="pickle",
+        description="Whether values that ops pass to each other, and that belong to no asset, are "
+        "stored by pickle in the storage of the Dagster instance, or are rejected.",
+    )
     spark: dg.ResourceDependency[Any] = Field(
         default=None,  # type: ignore[arg-type]
         description="dagster-pyspark's resource; needed to load Spark DataFrames.",
     )
 
+    needs_root: ClassVar[bool] = True
+    """Whether a root or a lake must be given."""
+
     def __init__(self, **given: Any) -> None:
         validate_fields(type(self), given)
         validate_defaults(given.get("metadata", {}))
-        validate_place(given)
+        validate_place(given, needs_root=self.needs_root)
         super().__init__(**lake_config(given))
 
     @classmethod
@@ -161,14 +160,14 @@ class DeltaIOManager(dg.ConfigurableIOManager):
     def table_name(
         self,
         asset_key: dg.AssetKey,
-        metadata: Mapping[str, Any],  # noqa: ARG002 - for IO managers that have other names
+        metadata: Mapping[str, Any],
     ) -> TableName:
-        """The table name of an asset: by default its key.
+        """The table name of an asset: `delta/table` of its metadata, or else its key.
 
         Args:
             metadata: Metadata of the asset's definition.
         """
-        return asset_key
+        return table_parts(asset_key, metadata) or asset_key
 
     def read_metadata(
         self,
@@ -193,6 +192,10 @@ class DeltaIOManager(dg.ConfigurableIOManager):
             place: Name of the metadata, for errors.
         """
         return metadata
+
+    def default_metadata(self) -> Mapping[str, Any]:
+        """The settings of outputs and inputs that no nearer place sets."""
+        return self.metadata
 
     @staticmethod
     def default_load_type() -> type | None:
@@ -243,18 +246,33 @@ class DeltaIOManager(dg.ConfigurableIOManager):
 
     def handle_output(self, context: dg.OutputContext, obj: Any) -> None:
         """Write the output, and report the table's new version to Dagster."""
-        if obj is None:
-            if context.has_asset_key:  # ops pass None when they are done
-                _validate_none_is_meant(context)
-            return
         if not context.has_asset_key:
-            raise InvalidRequestError(
-                f"{compat.output_name(context)} belongs to no asset, so there is no table for it; "
-                "make the op an asset, or give the output another io_manager_key"
-            )
-        settings = output_settings(context, self.metadata, self.read_metadata)
-        log = self.log_of_asset(context.asset_key, context.definition_metadata)
+            self.handle_op_output(context, obj)
+            return
+        if obj is None:
+            _validate_none_is_meant(context)
+            return
+        settings = self.settings_of(context)
+        log = self.log_of_output(context, settings)
         _validate_output_names_no_table(context, log)
+        self.write_output(context, log, obj, settings)
+
+    def log_of_output(
+        self,
+        context: dg.OutputContext,
+        settings: OutputSettings,  # noqa: ARG002 - for IO managers with a table for each partition
+    ) -> DeltaLog:
+        """The log of the table that an output is written to."""
+        return self.log_of_asset(context.asset_key, context.definition_metadata)
+
+    def settings_of(self, context: dg.OutputContext) -> OutputSettings:
+        """The settings of an output."""
+        return output_settings(context, self.default_metadata(), self.read_metadata)
+
+    def write_output(
+        self, context: dg.OutputContext, log: DeltaLog, obj: Any, settings: OutputSettings
+    ) -> Snapshot | None:
+        """Write rows to a table and report its version; return the table at that version."""
         writer = OutputWriter(
             context=context,
             settings=settings,
@@ -262,65 +280,71 @@ class DeltaIOManager(dg.ConfigurableIOManager):
             on_event=self.listener(context),
             hooks=_HOOKS[self.checkpoint],
         )
-        report_output(context, log, settings, writer.write(obj))
+        output = writer.write(obj)
+        table = report_output(context, log, settings, output)
+        if table is not None:
+            context.add_output_metadata(self.event_metadata(context, table, output))
+        return table
+
+    def event_metadata(
+        self,
+        context: dg.OutputContext,  # noqa: ARG002 - for IO managers that add metadata
+        table: Snapshot,  # noqa: ARG002
+        output: WrittenOutput,  # noqa: ARG002
+    ) -> dict[str, Any]:
+        """More metadata of an output, beside the table's.
+
+        Args:
+            table: As the output left it.
+        """
+        return {}
+
+    def handle_op_output(self, context: dg.OutputContext, obj: Any) -> None:
+        """Store the value of an op that belongs to no asset.
+
+        Raises:
+            InvalidRequestError: `op_outputs` is "error", or the value cannot be pickled.
+        """
+        if self.op_outputs == "pickle":
+            store_op_value(context, obj)
+        elif obj is not None:  # ops return None when they are done
+            raise InvalidRequestError(
+                f"{compat.output_name(context)} belongs to no asset, so there is no table for it, "
+                'and op_outputs is "error"; make the op an asset, give the output another '
+                'io_manager_key, or set op_outputs="pickle"'
+            )
+
+    def load_op_output(self, context: dg.InputContext) -> Any:
+        """Load the value of an op that belongs to no asset."""
+        return load_op_value(context)
 
     def load_input(self, context: dg.InputContext) -> Any:
         """Read the upstream at the version that Dagster records as provenance, if it exists."""
-        settings = input_settings(context, self.read_input_metadata)
+        context = compat.add_asset_key(context)
+        if not context.has_asset_key:
+            return self.load_op_output(context)
         upstream = context.upstream_output
         metadata = upstream.definition_metadata if upstream is not None else {}
-        log = self.log_of_asset(context.asset_key, metadata)
-        wanted = compat.annotation(context)
-        if wanted is Any:
-            wanted = self.default_load_type() or Any
-        if not holds_rows(wanted):
-            validate_all_is_read(context, settings)
-        try:
-            version = input_version(context, log, partial(self._input_predicate, context, settings))
-        except TableNotFoundError:
-            if takes_none(wanted):
-                return None
-            raise
-        snapshot = version.snapshot
-        predicate = self._input_predicate(context, settings, snapshot)
-        compat.record_read(context, read_metadata(context.asset_key, version))
-        read = TableRead(
-            log=log,
-            snapshot=snapshot,
-            columns=settings.columns,
-            predicate=predicate,
+        return self.input_reader(context).read(self.log_of_asset(context.asset_key, metadata))
+
+    def input_reader(self, context: dg.InputContext) -> InputReader:
+        """The reader of an input, with the settings of all its places."""
+        upstream = context.upstream_output
+        metadata = upstream.definition_metadata if upstream is not None else {}
+        expression = None
+        places = _consumer_places(context)
+        if context.has_asset_key:
+            places.append(definition_place(context.asset_key, metadata, self.read_metadata))
+            expression = partition_expr_of(
+                metadata, self.default_metadata(), context.asset_key, self.read_metadata
+            )
+        places.append(("the metadata of the IO manager", self.default_metadata()))
+        return InputReader(
+            context=context,
+            settings=input_settings(context, self.read_input_metadata, places),
+            partition_expr=expression,
             spark_session=self._session,
-        )
-        value = value_of_table(wanted, read)
-        remember_input(context, value)
-        return value
-
-    def _input_predicate(
-        self, context: dg.InputContext, settings: InputSettings, snapshot: Snapshot
-    ) -> Predicate | None:
-        of_partitions = self._rows_of_input(context, settings, snapshot)
-        given = [each for each in (of_partitions, settings.predicate) if each is not None]
-        return all_of(given) if given else None
-
-    def _rows_of_input(
-        self, context: dg.InputContext, settings: InputSettings, snapshot: Snapshot
-    ) -> Predicate | None:
-        """The rows of the input's partitions; None: all rows."""
-        expression = settings.partition_expr
-        if expression is not None:
-            partitions, keys = require_partitions(context)
-            return partition_predicate(expression, snapshot.schema, partitions, keys)
-        if not context.has_asset_partitions or context.upstream_output is None:
-            return None
-        metadata = context.upstream_output.definition_metadata
-        expression = partition_expr_of(
-            metadata, self.metadata, context.asset_key, self.read_metadata
-        )
-        return partition_predicate(
-            require_expression(context.asset_key, expression),
-            snapshot.schema,
-            context.asset_partitions_def,
-            context.asset_partition_keys,
+            default_type=self.default_load_type(),
         )
 
     def _session(self) -> Any:
@@ -341,6 +365,15 @@ def _validate_output_names_no_table(context: dg.OutputContext, log: DeltaLog) ->
                 "dagster/uri, and whoever reads the asset goes by its definition; put them there. "
                 "Nothing was written"
             )
+
+
+def _consumer_places(context: dg.InputContext) -> list[tuple[str, Mapping[str, Any]]]:
+    """The setting `delta/read` of the assets that read an input; they may have any IO manager."""
+    return [
+        (f"the metadata of asset {key.to_user_string()}", {READ_KEY: metadata[READ_KEY]})
+        for key, metadata in compat.consumer_metadata(context).items()
+        if READ_KEY in metadata
+    ]
 
 
 def _validate_none_is_meant(context: dg.OutputContext) -> None:

@@ -1,9 +1,9 @@
 """Frames: converts pandas and polars frames to Arrow tables, and back.
 
 A named level of a pandas index is stored as a column. An unnamed index is stored only if the table
-already has a column for it, as tables of dagster-deltalake-pandas do: pyarrow calls the column
-`__index_level_0__`. Until `settle_index` knows the table, the index stays with the rows, marked in
-the metadata of their schema.
+already has a column for it, as tables of dagster-deltalake-pandas do, or if `delta/keep_index` is
+True: pyarrow calls the column `__index_level_0__`. Until `settle_index` knows the table, the index
+stays with the rows, marked in the metadata of their schema.
 """
 
 from __future__ import annotations
@@ -19,6 +19,7 @@ from delta_ops.errors import InvalidRequestError
 _MARK = b"delta_ops.index"
 """Key in the metadata of a schema; the value describes an unnamed index."""
 _COUNTS, _IS_LEFT_OUT, _IS_COLUMNS = b"counts the rows", b"is left out", b"is the last columns"
+_KEEP = "delta/keep_index"
 _CURE = (
     'give the index a name by rename_axis("...") to store it as a column, or drop it by '
     "reset_index(drop=True)"
@@ -44,17 +45,20 @@ def table_of_pandas(frame: Any) -> pa.Table:
     return table if named else _add_index(table, frame.index)
 
 
-def settle_index(rows: Any, columns: Collection[str], warn: Callable[[str], None]) -> Any:
+def settle_index(
+    rows: Any, columns: Collection[str], warn: Callable[[str], None], *, keep: bool = False
+) -> Any:
     """Store a marked index as columns if the table has these columns; otherwise drop it.
 
     Args:
         rows: Rows from a type handler.
         columns: Names of the table's columns, in lower case.
         warn: Called if an index with information is dropped.
+        keep: Whether an index with information is also stored if the table lacks the columns.
 
     Raises:
         InvalidRequestError: The index has several levels, and the table has no columns for them; or
-            the table has a column for the index, and Arrow cannot store the index.
+            the index must be stored, and Arrow cannot store it.
     """
     metadata = dict((isinstance(rows, pa.Table) and rows.schema.metadata) or {})
     mark = metadata.pop(_MARK, None)
@@ -66,17 +70,19 @@ def settle_index(rows: Any, columns: Collection[str], warn: Callable[[str], None
     has_columns = set(names).issubset(columns)
     if kind == _COUNTS:
         return rows.append_column(names[0], pa.arange(0, len(rows))) if has_columns else rows
-    if kind == _IS_COLUMNS and has_columns:
+    if kind == _IS_COLUMNS and (has_columns or keep):
         return rows
     if kind == _IS_COLUMNS and len(names) > 1:
         raise InvalidRequestError(
             "the index of a pandas frame has several levels and none has a name; name them, or "
             "drop the index by reset_index(drop=True)"
         )
-    if has_columns and names[0] not in rows.column_names:
+    if (has_columns or keep) and names[0] not in rows.column_names:
+        reason = (
+            f"the table has the column {names[0]} for it" if has_columns else f"{_KEEP} is True"
+        )
         raise InvalidRequestError(
-            f"the index of a pandas frame cannot be Arrow data, and the table has the column "
-            f"{names[0]} for it; {_CURE}"
+            f"the index of a pandas frame cannot be Arrow data, and {reason}; {_CURE}"
         )
     warn(f"the index of a pandas frame has no name and is not stored; {_CURE}")
     return rows.drop_columns(names) if kind == _IS_COLUMNS else rows

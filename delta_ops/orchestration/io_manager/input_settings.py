@@ -4,6 +4,11 @@
     partition_expr   an expression over the upstream's columns: read the rows of the partitions that
                      the asset itself materializes
     delta/predicate  SQL for `parse_predicate`: read only matching rows
+    delta/read       the version to read: "materialized" (default) is the version that Dagster
+                     records as provenance, "latest" the latest version, a number that version
+
+The first place with `delta/read` decides: the run tag `delta_ops/read`, the input, the asset that
+reads, the upstream, the IO manager.
 
 An IO manager may accept other keys (`swap_in`). It translates them to these keys.
 """
@@ -18,16 +23,20 @@ import dagster as dg
 
 from delta_ops.errors import InvalidRequestError
 from delta_ops.orchestration import dagster_compat as compat
+from delta_ops.orchestration.io_manager.input_versions import READ_KEY, ReadVersion
 from delta_ops.orchestration.io_manager.output_settings import PartitionExpr, read_expressions
 from delta_ops.orchestration.io_manager.setting_values import (
+    Metadata,
     ReadMetadata,
+    Setting,
     first_setting,
     read_columns,
     validate_keys,
 )
+from delta_ops.orchestration.tags import READ_TAG, validate_tags
 from delta_ops.protocol.predicate import Predicate, parse_predicate
 
-INPUT_KEYS = ("columns", "partition_expr", "delta/predicate")
+INPUT_KEYS = ("columns", "partition_expr", "delta/predicate", READ_KEY)
 _OUTCOME = "Nothing was read"
 
 
@@ -42,25 +51,67 @@ class InputSettings:
     partitions that Dagster maps to the input."""
     predicate: Predicate | None
     """Matches the rows to read; None: all rows of the partitions."""
+    read: ReadVersion
 
 
-def input_settings(context: dg.InputContext, read_metadata: ReadMetadata) -> InputSettings:
+def input_settings(
+    context: dg.InputContext,
+    read_metadata: ReadMetadata,
+    places: Sequence[tuple[str, Metadata]] = (),
+) -> InputSettings:
     """The settings of an input.
+
+    Args:
+        read_metadata: Translates the metadata of the input.
+        places: Other metadata that may have `delta/read`, nearest first.
 
     Raises:
         InvalidRequestError: A key or a value is unknown.
     """
-    place = f"the metadata of the input {context.asset_key.to_user_string()}"
+    place = f"the metadata of the input {compat.input_text(context)}"
     metadata = read_metadata(context.definition_metadata or {}, place)
     validate_keys(place, metadata, INPUT_KEYS, outcome=_OUTCOME)
-    columns, expression, predicate = (first_setting(key, [(place, metadata)]) for key in INPUT_KEYS)
+    columns, expression, predicate, _ = (
+        first_setting(key, [(place, metadata)]) for key in INPUT_KEYS
+    )
     if predicate.value is not None and not isinstance(predicate.value, str):
         raise predicate.rejection('a condition of SQL, such as "a > 1"', outcome=_OUTCOME)
     return InputSettings(
         columns=read_columns(columns),
         partition_expr=read_expressions(expression),
         predicate=None if predicate.value is None else parse_predicate(predicate.value),
+        read=_read_version(
+            first_setting(READ_KEY, [*_run_place(context), (place, metadata), *places])
+        ),
     )
+
+
+def _run_place(context: dg.InputContext) -> list[tuple[str, Metadata]]:
+    """The tag of the run, as metadata."""
+    run = compat.run_of_input(context)
+    if run is not None:
+        validate_tags(run)
+    if run is None or READ_TAG not in run.tags:
+        return []
+    value = run.tags[READ_TAG]
+    if value not in ("materialized", "latest"):
+        raise InvalidRequestError(
+            f"run {run.run_id} has the tag {READ_TAG}={value}; choose materialized or latest. "
+            f"{_OUTCOME}"
+        )
+    return [(f"the tags of run {run.run_id}", {READ_KEY: value})]
+
+
+def _read_version(setting: Setting) -> ReadVersion:
+    match setting.value:
+        case None:
+            return "materialized"
+        case "materialized" | "latest" as known:
+            chosen: ReadVersion = known
+            return chosen
+        case int() as version if version >= 0 and not isinstance(version, bool):
+            return version
+    raise setting.rejection('"materialized", "latest" or the number of a version', _OUTCOME)
 
 
 def validate_all_is_read(context: dg.InputContext, settings: InputSettings) -> None:
@@ -73,7 +124,7 @@ def validate_all_is_read(context: dg.InputContext, settings: InputSettings) -> N
     for name, value in chosen.items():
         if value is not None:
             raise InvalidRequestError(
-                f"the metadata of the input {context.asset_key.to_user_string()} have {name}, and "
+                f"the metadata of the input {compat.input_text(context)} have {name}, and "
                 "the input is a handle of the table, which holds no rows; annotate it with "
                 f"pa.Table or another type of rows, or leave {name} out. Nothing was read"
             )

@@ -1,4 +1,6 @@
-"""Input versions: a step reads the table version that Dagster records as provenance.
+"""Input versions: by default a step reads the table version that Dagster records as provenance.
+
+The setting `delta/read` chooses the latest version instead, or a version by its number.
 
 If the upstream has partitions, Dagster records a hash of their data versions. The version then
 comes from the materializations of these partitions when the step began. The newest of several
@@ -15,7 +17,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Literal
 
 import dagster as dg
 import pyarrow as pa
@@ -32,6 +34,9 @@ from delta_ops.protocol.predicate import Predicate
 from delta_ops.transaction.races.missing_files import find_missing
 from delta_ops.units import count_text
 
+READ_KEY = "delta/read"
+ReadVersion = Literal["materialized", "latest"] | int
+"""Which version an input reads: the version that Dagster records, the latest, or a number."""
 _READ, _LATEST, _ADVICE = "delta/read/", "delta/latest/", "delta/read_advice/"
 _MAX_COMMITS = 100
 """Commits that are read to find changes of a partition."""
@@ -50,15 +55,25 @@ class InputVersion:
 
 
 def input_version(
-    context: dg.InputContext, log: DeltaLog, predicate_of: Callable[[Snapshot], Predicate | None]
+    context: dg.InputContext,
+    log: DeltaLog,
+    read: ReadVersion,
+    predicate_of: Callable[[Snapshot], Predicate | None],
 ) -> InputVersion:
     """The upstream's table at the version that the step must read, or else the latest version.
 
     Args:
         predicate_of: The rows to read of a version; None for all rows.
+
+    Raises:
+        VersionNotFoundError: `read` is the number of a version that does not exist.
     """
     latest = log.snapshot()
     newest = InputVersion(snapshot=latest, latest_version=latest.version)
+    if read == "latest":
+        return newest
+    if read != "materialized":
+        return newest if read == latest.version else _chosen_version(context, log, read, latest)
     version = _recorded_version(context, latest)
     if version is None or version >= latest.version:
         return newest
@@ -83,7 +98,23 @@ def input_version(
     if predicate is None or _may_differ(log, recorded, latest, predicate, wanted):
         advice = _advice(context, recorded, latest)
         context.log.warning(advice)
+    else:
+        context.log.info(
+            f"{latest.uri}: this step reads version {version}, which Dagster records; the latest "
+            f"version is {latest.version}, and has the same rows for this input"
+        )
     return InputVersion(snapshot=recorded, latest_version=latest.version, advice=advice)
+
+
+def _chosen_version(
+    context: dg.InputContext, log: DeltaLog, version: int, latest: Snapshot
+) -> InputVersion:
+    """A version by its number."""
+    context.log.info(
+        f"{latest.uri}: this step reads version {version}, which delta/read names; the latest "
+        f"version is {latest.version}"
+    )
+    return InputVersion(snapshot=log.snapshot(version), latest_version=latest.version)
 
 
 def read_metadata(asset_key: dg.AssetKey, version: InputVersion) -> dict[str, Any]:
@@ -148,8 +179,8 @@ def _advice(context: dg.InputContext, recorded: Snapshot, latest: Snapshot) -> s
         f"{latest.uri}: this step reads version {recorded.version}, the newest that Dagster had an "
         f"event of when the step began; the latest version is {latest.version}, and its rows "
         f"differ. To read it, let build_commit_sensor report the commits of other writers, or "
-        f"materialize {key}, and run this again; an input that is annotated with DeltaLog opens "
-        "any version"
+        f"materialize {key}, and run this again. An input with the metadata delta/read='latest' "
+        "always reads the latest version, and one that is annotated with DeltaLog opens any version"
     )
 
 

@@ -58,11 +58,18 @@ class WrittenOutput(NamedTuple):
     """Whether the output has replaced all rows of its partitions or its table."""
     rows: Any = None
     """The whole data if its columns become columns of the table; otherwise None."""
+    mode: str = "overwrite"
 
     @property
     def is_new(self) -> bool:
         """Whether this run has committed any part of the output."""
         return any(not result.already_committed for result in self.results)
+
+    @property
+    def num_rows_written(self) -> int:
+        """The rows that the commits of this run wrote."""
+        new = [result for result in self.results if not result.already_committed]
+        return sum(rows_written(result.metrics) for result in new)
 
     @property
     def snapshot(self) -> Snapshot | None:
@@ -73,11 +80,14 @@ class WrittenOutput(NamedTuple):
 
 def report_output(
     context: dg.OutputContext, log: DeltaLog, settings: OutputSettings, output: WrittenOutput
-) -> None:
-    """Add metadata and data version of written or already committed rows to the output."""
+) -> Snapshot | None:
+    """Add metadata and data version of written or already committed rows to the output.
+
+    Returns:
+        The reported version of the table; None if there is no table.
+    """
     table = output.snapshot or log.snapshot_if_exists()
-    if table is not None:
-        _OutputReport(context, log, settings, output, table).send()
+    return None if table is None else _OutputReport(context, log, settings, output, table).send()
 
 
 class _OutputReport:
@@ -103,8 +113,8 @@ class _OutputReport:
             context, settings, table.schema, is_replaced=output.is_replaced
         )
 
-    def send(self) -> None:
-        """Add the metadata and the data version to the output."""
+    def send(self) -> Snapshot:
+        """Add the metadata and the data version to the output; return the reported version."""
         newest = max(self._rows_version(), min(self._known or 0, self._table.version))
         compat.set_data_version(self._context, data_version(self._shown, newest))
         metadata = {
@@ -118,6 +128,7 @@ class _OutputReport:
         if self._context.has_asset_partitions:
             self._add_partition_metadata(metadata.pop("delta/rows_written"))
         self._context.add_output_metadata(metadata)
+        return self._shown
 
     def _found_snapshot(self) -> Snapshot:
         """The table at the version of the already committed write."""

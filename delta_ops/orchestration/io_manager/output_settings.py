@@ -18,7 +18,7 @@ import dagster as dg
 
 from delta_ops.errors import InvalidRequestError
 from delta_ops.orchestration import dagster_compat as compat
-from delta_ops.orchestration.io_manager.input_versions import READ_NAMES
+from delta_ops.orchestration.io_manager.input_versions import READ_KEY, READ_NAMES
 from delta_ops.orchestration.io_manager.merge_settings import (
     MERGE_KEYS,
     MergeSettings,
@@ -36,6 +36,8 @@ from delta_ops.orchestration.io_manager.setting_values import (
     read_texts,
     validate_keys,
 )
+from delta_ops.orchestration.tables import TABLE_KEY
+from delta_ops.transaction.commit.info import RESERVED_NAMES
 
 Mode = Literal["append", "overwrite", "merge", "error", "ignore"]
 PartitionExpr = str | Mapping[str, str]
@@ -55,7 +57,13 @@ OUTPUT_KEYS = (
     "delta/data_version",
     "delta/column_lineage",
     "delta/user_metadata",
+    "delta/commit_info",
+    "delta/keep_index",
 )
+_KEYS_OF_DEFINITIONS = (*OUTPUT_KEYS, READ_KEY, TABLE_KEY)
+_KEYS_OF_DEFAULTS = (*OUTPUT_KEYS, READ_KEY)
+_NOT_OF_OUTPUTS = (READ_KEY, TABLE_KEY)
+"""Keys that readers need before there is an output."""
 _DEFAULTS = "the metadata of DeltaIOManager"
 _RUN_NAMES = "dagster/"
 """Prefix of the names that a commit uses to record its run."""
@@ -80,6 +88,12 @@ class OutputSettings:
     column_lineage: ColumnLineage | None
     user_metadata: Mapping[str, str] | None
     """Texts that the commit records in addition to its run."""
+    commit_info: Mapping[str, str] | None = None
+    """More fields of the commit's `commitInfo`."""
+    keep_index: bool = False
+    """Whether a new table gets a column for an unnamed pandas index with information."""
+    owns_table: bool = False
+    """Whether the partition of the run has a table of its own."""
 
     @property
     def is_repeatable(self) -> bool:
@@ -99,7 +113,8 @@ def output_settings(
     Raises:
         InvalidRequestError: A key or a value is unknown, or two values contradict each other.
     """
-    asset = context.asset_key.to_user_string()
+    key = compat.output_key(context)
+    asset = key.to_user_string()
     of_output = f"the metadata of the Output of asset {asset}"
     if not context.has_asset_partitions:
         validate_no_partitions(of_output, context.output_metadata)
@@ -108,10 +123,10 @@ def output_settings(
         [
             (of_output, read_metadata(context.output_metadata, of_output)),
             *_added_places(context, f"the metadata that asset {asset} adds"),
-            definition_place(context.asset_key, context.definition_metadata, read_metadata),
+            definition_place(key, context.definition_metadata, read_metadata),
         ],
         defaults,
-        context.asset_key,
+        key,
         has_partitions=context.has_asset_partitions,
     )
 
@@ -166,11 +181,17 @@ def settings_from(
 ) -> OutputSettings:
     """Read the settings of an output from the metadata of several places, nearest first.
 
+    Args:
+        places: The last place is the definition of the asset.
+
     Raises:
         InvalidRequestError: A key or a value is unknown, or two values contradict each other.
     """
-    for place, metadata in places:
+    *of_output, definition = places
+    for place, metadata in of_output:
+        _validate_is_of_output(place, metadata)
         validate_keys(place, metadata, OUTPUT_KEYS)
+    validate_keys(*definition, _KEYS_OF_DEFINITIONS)
     validate_defaults(defaults)
     places = [*places, (_DEFAULTS, defaults)]
     by_key = {key: first_setting(key, places) for key in OUTPUT_KEYS}
@@ -188,6 +209,8 @@ def settings_from(
         is_version_of_partition=_is_of_partition(by_key["delta/data_version"]),
         column_lineage=_lineage(by_key["delta/column_lineage"]),
         user_metadata=_commit_texts(by_key["delta/user_metadata"]),
+        commit_info=_commit_info(by_key["delta/commit_info"]),
+        keep_index=read_flag(by_key["delta/keep_index"]),
     )
     if settings.idempotency == "partition" and settings.mode != "overwrite":
         raise InvalidRequestError(
@@ -208,13 +231,22 @@ def settings_from(
     return settings
 
 
+def _validate_is_of_output(place: str, metadata: Metadata) -> None:
+    for key in _NOT_OF_OUTPUTS:
+        if key in metadata:
+            raise InvalidRequestError(
+                f"{place} have {key}, which readers need before there is an output; put it into "
+                "the metadata of the asset's definition. Nothing was written"
+            )
+
+
 def validate_defaults(defaults: Metadata) -> None:
     """Reject unknown keys in the metadata of an IO manager.
 
     Raises:
         InvalidRequestError: A key is unknown; the error names the nearest known key.
     """
-    validate_keys(_DEFAULTS, defaults, OUTPUT_KEYS, only_ours=True)
+    validate_keys(_DEFAULTS, defaults, _KEYS_OF_DEFAULTS, only_ours=True)
 
 
 def partition_expr_of(
@@ -300,6 +332,17 @@ def _commit_texts(setting: Setting) -> Mapping[str, str] | None:
             raise InvalidRequestError(
                 f"{setting.place} have {name!r} in {setting.key}, which is where a commit tells of "
                 "its run; give it another name. Nothing was written"
+            )
+    return texts
+
+
+def _commit_info(setting: Setting) -> Mapping[str, str] | None:
+    texts = read_texts(setting, "names to texts")
+    for name in texts or ():
+        if name in RESERVED_NAMES:
+            raise InvalidRequestError(
+                f"{setting.place} have {name!r} in {setting.key}, a field that the commit itself "
+                "sets; give it another name. Nothing was written"
             )
     return texts
 

@@ -26,6 +26,7 @@ import dagster as dg
 
 from delta_ops.errors import InvalidRequestError
 from delta_ops.log import DeltaLog
+from delta_ops.orchestration import dagster_compat as compat
 from delta_ops.orchestration.dagster_compat import dagster_instance, dagster_run
 from delta_ops.orchestration.io_manager.reruns import (
     Line,
@@ -70,6 +71,8 @@ class StepOutput:
     """Keys; empty for an asset without partitions."""
     partition_text: str | None
     """The partition, or the first and the last of a range; None without partitions."""
+    is_asset: bool = True
+    """False for an op's output without an asset; `asset_key` then names the step."""
 
     @property
     def name(self) -> str:
@@ -91,14 +94,15 @@ def step_output(context: dg.OutputContext) -> StepOutput | None:
     keys: tuple[str, ...] = ()
     text = None
     if context.has_asset_partitions:
-        keys = tuple(context.asset_partition_keys)
+        keys = _require_keys(context.asset_key, context.asset_partition_keys)
         text = _partition_text(
             context.asset_partitions_def, keys, lambda: context.asset_partition_key_range
         )
     return StepOutput(
         instance=dagster_instance(context),
         run=run,
-        asset_key=context.asset_key,
+        asset_key=compat.output_key(context),
+        is_asset=context.has_asset_key,
         partitions=keys,
         partition_text=text,
     )
@@ -111,7 +115,7 @@ def step_output_of_asset(context: dg.AssetExecutionContext, asset_key: dg.AssetK
     keys: tuple[str, ...] = ()
     text = None
     if partitions is not None:
-        keys = tuple(context.partition_keys)
+        keys = _require_keys(asset_key, context.partition_keys)
         text = _partition_text(partitions, keys, lambda: context.partition_key_range)
     return StepOutput(
         instance=context.instance,
@@ -140,8 +144,8 @@ def write_txns(
         InvalidRequestError: A record was deleted, so it is unknown whether a newer run has
             overwritten one of the partitions.
     """
-    if output is None:
-        return []
+    if output is None or (is_repeatable and not output.is_asset):
+        return []  # without events in Dagster, a corrected rerun looks like a retry
     if idempotency == "partition":
         return _partition_txns(output, open_log)
     asset = output.written_asset(is_repeatable=is_repeatable)
@@ -183,10 +187,26 @@ def user_metadata(output: StepOutput | None, given: Mapping[str, str] | None) ->
         values["dagster/run_id"] = output.run.run_id
         values["dagster/root_run_id"] = root_id(output.run)
         values["dagster/job"] = output.run.job_name
-        values["dagster/asset"] = output.asset_key.to_user_string()
+        of = "dagster/asset" if output.is_asset else "dagster/step"
+        values[of] = output.asset_key.to_user_string()
         if output.partition_text is not None:
             values["dagster/partition"] = output.partition_text
     return json.dumps(values, separators=(",", ":")) if values else None
+
+
+def _require_keys(asset_key: dg.AssetKey, keys: Sequence[str]) -> tuple[str, ...]:
+    """The partition keys of a run.
+
+    Raises:
+        InvalidRequestError: There are none.
+    """
+    if not keys:
+        raise InvalidRequestError(
+            f"the range of partitions of this run has no partition of asset "
+            f"{asset_key.to_user_string()}; start a run for a range that has one. Nothing was "
+            "written"
+        )
+    return tuple(keys)
 
 
 def _partition_text(

@@ -1,6 +1,6 @@
 """Output writer: commits the output of an asset, in one commit or in one for each source."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, get_args
 
@@ -29,8 +29,11 @@ from delta_ops.orchestration.io_manager.output_txns import (
 from delta_ops.orchestration.io_manager.type_handlers import is_spark_data, rows_of, schema_of_rows
 from delta_ops.protocol.predicate import Predicate
 from delta_ops.transaction import CommitResult, Hook, Transaction, Txn, begin
+from delta_ops.transaction.column_rules import odd_names
 from delta_ops.transaction.idempotency import is_done
 from delta_ops.transaction.requests import Mode as WriteMode
+
+_MAPPING_MODE = "delta.columnMapping.mode"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -72,10 +75,15 @@ class OutputWriter:
     warnings: set[str] = field(default_factory=set)
     """Warnings that were already logged, so that each is logged once for all parts."""
 
+    @property
+    def _name(self) -> str:
+        return compat.output_key(self.context).to_user_string()
+
     def write(self, value: Any) -> WrittenOutput:
         """Commit the value of an asset: rows, source parts, or the asset's own table."""
         if isinstance(value, list):
-            return WrittenOutput(self._drop_ignored(self.write_parts(value)), is_replaced=False)
+            parts = self._drop_ignored(self.write_parts(value))
+            return WrittenOutput(parts, is_replaced=False, mode=self.settings.mode)
         is_replaced = self.settings.mode == "overwrite"
         if isinstance(value, Snapshot | DeltaLog) and value.uri == self.log.uri:
             return WrittenOutput([], is_replaced)  # the asset has written the table itself
@@ -83,7 +91,8 @@ class OutputWriter:
         results = self._drop_ignored([self.write_rows(rows)])
         merge = self.settings.merge
         has_table_columns = merge is None or merge.takes_columns_whole
-        return WrittenOutput(results, is_replaced, rows if has_table_columns else None)
+        found = rows if has_table_columns else None
+        return WrittenOutput(results, is_replaced, found, self.settings.mode)
 
     def _drop_ignored(self, results: list[CommitResult]) -> list[CommitResult]:
         """The results; empty if the mode is "ignore" and the table existed."""
@@ -101,7 +110,7 @@ class OutputWriter:
         context, settings, log = self.context, self.settings, self.log
         if settings.idempotency == "source":
             raise InvalidRequestError(
-                f"asset {context.asset_key.to_user_string()} declares idempotency 'source'; return "
+                f"asset {self._name} declares idempotency 'source'; return "
                 "a list of SourcePart, which say what the source and its position are"
             )
         output, repeats = step_output(context), settings.is_repeatable
@@ -128,7 +137,7 @@ class OutputWriter:
         context, settings, log = self.context, self.settings, self.log
         if settings.mode in ("error", "ignore"):
             raise InvalidRequestError(
-                f"asset {context.asset_key.to_user_string()} has the delta/mode {settings.mode!r}, "
+                f"asset {self._name} has the delta/mode {settings.mode!r}, "
                 "by which only a new table is written, and returned a list of SourcePart, of which "
                 "each is added; leave the mode out. Nothing was written"
             )
@@ -140,10 +149,10 @@ class OutputWriter:
         for part in parts:
             if not isinstance(part, SourcePart):
                 raise InvalidRequestError(
-                    f"asset {context.asset_key.to_user_string()} returned a list of "
+                    f"asset {self._name} returned a list of "
                     f"{type(part).__name__}; return a DataFrame, Arrow data, or SourceParts"
                 )
-            txn = source_txn(context.asset_key, part.source, part.position)
+            txn = source_txn(compat.output_key(context), part.source, part.position)
             forced = forced_source_txn(context, part.source, part.position)
             transaction = begin(log, on_event=self.on_event, snapshot=known)
             known = transaction.snapshot
@@ -166,16 +175,15 @@ class OutputWriter:
 
     def _validate_no_parts_are_meant(self) -> None:
         """Reject an empty list if the asset does not declare that it returns parts."""
-        asset = self.context.asset_key.to_user_string()
         is_annotated = get_args(compat.annotation(self.context)) == (SourcePart,)
         if not is_annotated and self.settings.idempotency != "source":
             raise InvalidRequestError(
-                f"asset {asset} returned an empty list, which has no columns, so nothing was "
+                f"asset {self._name} returned an empty list, which has no columns, so nothing was "
                 "written; return a DataFrame or Arrow data, which may be without rows. An asset "
                 'that returns SourceParts says so by metadata={"delta/idempotency": "source"} or '
                 "by the annotation list[SourcePart]"
             )
-        self.context.log.info(f"asset {asset} returned no SourcePart; nothing was written")
+        self.context.log.info(f"asset {self._name} returned no SourcePart; nothing was written")
 
     def _write_part(
         self, transaction: Transaction, part: SourcePart, txns: Sequence[Txn]
@@ -188,7 +196,7 @@ class OutputWriter:
             return self._write(transaction, rows, mode, part.replaces, txns)
         if part.replaces is not None:
             raise InvalidRequestError(
-                f"asset {self.context.asset_key.to_user_string()} has the delta/mode 'merge', and "
+                f"asset {self._name} has the delta/mode 'merge', and "
                 f"the SourcePart of {part.source} replaces rows; leave one of them out. Nothing of "
                 "it was written"
             )
@@ -202,15 +210,31 @@ class OutputWriter:
         def warn(reason: str) -> None:
             if reason not in self.warnings:
                 self.warnings.add(reason)
-                asset = self.context.asset_key.to_user_string()
-                self.context.log.warning(f"asset {asset}: {reason}")
+                self.context.log.warning(f"asset {self._name}: {reason}")
 
-        return settle_index(rows, columns, warn)
+        settings = self.settings
+        may_add = not exists or settings.merge_schema or settings.overwrite_schema
+        return settle_index(rows, columns, warn, keep=settings.keep_index and may_add)
+
+    def _configuration(self, rows: Any, transaction: Transaction) -> Mapping[str, str] | None:
+        """The properties of a new table; column mapping is added for names that need it."""
+        given = self.settings.configuration
+        if transaction.snapshot is not None or _MAPPING_MODE in (given or {}):
+            return given
+        odd = odd_names(schema_of_rows(rows))
+        if not odd:
+            return given
+        self.context.log.info(
+            f"{self.log.uri}: the new table has column mapping, because of the column "
+            f"{', '.join(map(repr, odd))}; the property {_MAPPING_MODE}=none in "
+            "delta/configuration turns it off"
+        )
+        return {**(given or {}), _MAPPING_MODE: "name"}
 
     def _rows_of_partitions(self, transaction: Transaction, data: Any) -> Predicate | None:
         """The rows of the run's partitions; None for an asset without partitions."""
         context = self.context
-        if not context.has_asset_partitions:
+        if not context.has_asset_partitions or self.settings.owns_table:
             return None
         schema = schema_of_rows(data) if transaction.snapshot is None else transaction.schema
         return rows_of_partitions(context, self.settings, schema, context.asset_partition_keys)
@@ -218,13 +242,14 @@ class OutputWriter:
     def _merge(self, transaction: Transaction, data: Any, txns: Sequence[Txn]) -> CommitResult:
         settings = self.settings
         assert settings.merge is not None
+        transaction.commit_texts = settings.commit_info or {}
         merge = OutputMerge(
             settings=settings.merge,
             txns=txns,
             among=self._rows_of_partitions(transaction, data),
             merge_schema=settings.merge_schema,
             partition_by=settings.partition_by,
-            configuration=settings.configuration,
+            configuration=self._configuration(data, transaction),
             user_metadata=user_metadata(step_output(self.context), settings.user_metadata),
             hooks=self.hooks,
         )
@@ -242,6 +267,7 @@ class OutputWriter:
         for txn in txns:
             transaction.set_transaction(txn)
         transaction.is_of_one_change = True
+        transaction.commit_texts = settings.commit_info or {}
         exists = transaction.snapshot is not None
         options: dict[str, Any] = {
             "mode": mode,
@@ -249,7 +275,7 @@ class OutputWriter:
             "replace_where": replaced,
             "merge_schema": settings.merge_schema,
             "overwrite_schema": settings.overwrite_schema,
-            "configuration": None if exists else settings.configuration,
+            "configuration": None if exists else self._configuration(data, transaction),
             "user_metadata": user_metadata(step_output(self.context), settings.user_metadata),
             "hooks": self.hooks,
         }

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping, Sequence
-from datetime import UTC, date, datetime, time
+from datetime import UTC, date, datetime, time, timedelta
 from functools import reduce
 from typing import Any
 
@@ -216,11 +216,32 @@ def _join_ranges(ranges: Sequence[Range]) -> list[Range]:
     return joined
 
 
+def _validate_occurs_once(values: PartitionExpression, bound: datetime) -> None:
+    """Reject a bound inside an hour that occurs twice, for local times without a zone.
+
+    The beginning of the first of both hours is accepted: rows of both hours follow it.
+
+    Raises:
+        InvalidRequestError: Local times cannot express the bound.
+    """
+    if _is_repeated(bound) and (bound.fold or _is_repeated(bound - timedelta(microseconds=1))):
+        raise InvalidRequestError(
+            f"partition_expr {values.text!r} has local times without a zone, and the partitions "
+            f"begin or end at {bound}, in an hour that occurs twice when daylight saving ends; "
+            "materialize the partitions of both hours in one run, or use a column of type timestamp"
+        )
+
+
+def _is_repeated(moment: datetime) -> bool:
+    return moment.replace(fold=0).utcoffset() != moment.replace(fold=1).utcoffset()
+
+
 def _literal(values: PartitionExpression, bound: datetime) -> Any:
     match values.type_name:
         case "timestamp":
             return bound.astimezone(UTC)
         case "timestamp_ntz":
+            _validate_occurs_once(values, bound)
             return bound.replace(tzinfo=None)
         case "date" if bound.time() == time():
             return bound.date()

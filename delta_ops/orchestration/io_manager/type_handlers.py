@@ -21,6 +21,7 @@ import pyarrow as pa
 
 from delta_ops.arrow import to_table
 from delta_ops.arrow.read.scan import open_reader
+from delta_ops.arrow.unsigned import signed_fields
 from delta_ops.errors import InvalidRequestError
 from delta_ops.log import DeltaLog, Snapshot
 from delta_ops.orchestration.io_manager.frames import (
@@ -30,6 +31,7 @@ from delta_ops.orchestration.io_manager.frames import (
     table_of_pandas,
     table_of_polars,
 )
+from delta_ops.orchestration.io_manager.lazy_frames import scan_table
 from delta_ops.protocol.predicate import Predicate
 from delta_ops.protocol.schema import StructType
 from delta_ops.protocol.schema.arrow_types import columns_from_arrow
@@ -145,13 +147,24 @@ def rows_of(value: Any) -> Any:
     )
 
 
+def has_handler(python_type: type) -> bool:
+    """Whether a value of the class can be written as rows."""
+    handler = _find_handler(python_type)
+    is_stream = hasattr(python_type, "__arrow_c_stream__")
+    return (
+        (handler is not None and handler.to_rows is not None)
+        or is_spark_type(python_type)
+        or is_stream
+    )
+
+
 def schema_of_rows(rows: Any) -> StructType:
     """The table schema for rows from `rows_of`."""
     if is_spark_data(rows):
         from delta_ops.spark.schema import schema_from_spark
 
         return schema_from_spark(rows.schema)
-    return columns_from_arrow(pa.schema(rows.schema))
+    return columns_from_arrow(pa.schema(signed_fields(rows.schema, rows)))
 
 
 def value_of_table(wanted: Any, read: TableRead) -> Any:
@@ -169,7 +182,8 @@ def value_of_table(wanted: Any, read: TableRead) -> Any:
         shown = class_name(wanted) if isinstance(wanted, type) else str(wanted)
         raise InvalidRequestError(
             f"{read.log.uri}: an input cannot be annotated with {shown}; choose one of {known}, "
-            "leave the annotation out for a Snapshot, or tell how by register_type_handler"
+            "dict[str, ...] of one of them for the rows by partition, leave the annotation out for "
+            "a Snapshot, or tell how by register_type_handler"
         )
     return handler.from_table(read)
 
@@ -188,9 +202,14 @@ def holds_rows(annotation: Any) -> bool:
 
 def is_spark_data(value: Any) -> bool:
     """Whether a value is a Spark DataFrame, classic or Connect; does not import pyspark."""
+    return is_spark_type(type(value))
+
+
+def is_spark_type(python_type: type) -> bool:
+    """Whether a class is a Spark DataFrame, classic or Connect; does not import pyspark."""
     return any(
         base.__name__ == "DataFrame" and base.__module__.startswith("pyspark.sql")
-        for base in type(value).__mro__
+        for base in python_type.__mro__
     )
 
 
@@ -277,7 +296,7 @@ def _initial_handlers() -> Iterator[TypeHandler]:
     yield TypeHandler(
         python_type="polars.LazyFrame",
         to_rows=lambda frame: table_of_polars(frame.collect()),
-        from_table=lambda read: _polars_frame(read).lazy(),
+        from_table=lambda read: scan_table(read.snapshot, read.columns, read.predicate),
     )
     # For outputs these are rows of another table; the asset's own table needs no write.
     yield TypeHandler(

@@ -1,9 +1,8 @@
 """Outputs and jobs of our ops, independent of the location's IO manager.
 
-The `io_manager` of a location is made for assets. `DeltaIOManager` rejects the output of an op,
-because it has no table, and other IO managers may do anything. So each op names an IO manager of
-its own job. This includes ops without output, because Dagster sets up the named IO manager before
-an op runs.
+The `io_manager` of a location is made for assets. `DeltaIOManager` pickles or rejects the output of
+an op, and other IO managers may do anything. So each op names an IO manager of its own job. This
+includes ops without output, because Dagster sets up the named IO manager before an op runs.
 """
 
 from __future__ import annotations

@@ -7,7 +7,6 @@ from typing import Any
 
 from delta_ops.errors import InvalidRequestError
 
-TABLE_RESOURCE = "take a DeltaLogResource: its log, snapshot and begin open a table"
 NO_BACKOFF = "the clients of the stores have their own; leave it out"
 
 

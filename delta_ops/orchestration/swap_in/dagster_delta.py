@@ -4,17 +4,26 @@ from __future__ import annotations
 
 from enum import StrEnum
 
-from delta_ops.orchestration.swap_in.absent_names import (
-    NO_BACKOFF,
-    TABLE_RESOURCE,
-    explain_absence,
-)
+from delta_ops.orchestration.swap_in.absent_names import NO_BACKOFF, explain_absence
 from delta_ops.orchestration.swap_in.delta_forks import (
     DeltaLakeIOManager,
     DeltaLakePolarsIOManager,
     DeltaLakePyarrowIOManager,
 )
-from delta_ops.orchestration.swap_in.merge_translations import OUR_MERGE, MergeConfig, MergeType
+from delta_ops.orchestration.swap_in.merge_operations import (
+    MergeOperationsConfig,
+    OperationAllConfig,
+    OperationConfig,
+    OperationWithUpdatesConfig,
+    WhenMatchedDelete,
+    WhenMatchedUpdate,
+    WhenMatchedUpdateAll,
+    WhenNotMatchedBySourceDelete,
+    WhenNotMatchedBySourceUpdate,
+    WhenNotMatchedInsert,
+    WhenNotMatchedInsertAll,
+)
+from delta_ops.orchestration.swap_in.merge_translations import MergeConfig, MergeType
 from delta_ops.orchestration.swap_in.storage_configs import (
     AzureConfig,
     ClientConfig,
@@ -22,31 +31,41 @@ from delta_ops.orchestration.swap_in.storage_configs import (
     LocalConfig,
     S3Config,
 )
+from delta_ops.orchestration.swap_in.table_resource import DeltaTableResource
 
 __all__ = [
+    "DELTA_DATETIME_FORMAT",
+    "DELTA_DATE_FORMAT",
     "AzureConfig",
     "BaseDeltaLakeIOManager",
     "ClientConfig",
     "DeltaLakePolarsIOManager",
     "DeltaLakePyarrowIOManager",
+    "DeltaTableResource",
     "GcsConfig",
     "LocalConfig",
     "MergeConfig",
+    "MergeOperationsConfig",
     "MergeType",
+    "OperationAllConfig",
+    "OperationConfig",
+    "OperationWithUpdatesConfig",
     "S3Config",
     "SchemaMode",
+    "WhenMatchedDelete",
+    "WhenMatchedUpdate",
+    "WhenMatchedUpdateAll",
+    "WhenNotMatchedBySourceDelete",
+    "WhenNotMatchedBySourceUpdate",
+    "WhenNotMatchedInsert",
+    "WhenNotMatchedInsertAll",
     "WriteMode",
 ]
 
-__getattr__ = explain_absence(
-    __name__,
-    {
-        "BackoffConfig": NO_BACKOFF,
-        "DeltaTableResource": TABLE_RESOURCE,
-        "MergeOperationsConfig": OUR_MERGE,
-    },
-)
+__getattr__ = explain_absence(__name__, {"BackoffConfig": NO_BACKOFF})
 
+DELTA_DATETIME_FORMAT = "%Y-%m-%d %H:%M:%S"
+DELTA_DATE_FORMAT = "%Y-%m-%d"
 
 BaseDeltaLakeIOManager = DeltaLakeIOManager
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from enum import StrEnum
 
-from delta_ops.orchestration.swap_in.absent_names import TABLE_RESOURCE, explain_absence
 from delta_ops.orchestration.swap_in.delta_forks import (
     DeltaLakeIOManager,
     DeltaLakePyarrowIOManager,
@@ -17,13 +16,18 @@ from delta_ops.orchestration.swap_in.storage_configs import (
     LocalConfig,
     S3Config,
 )
+from delta_ops.orchestration.swap_in.table_resource import DeltaTableResource
 
 __all__ = [
+    "DELTA_DATETIME_FORMAT",
+    "DELTA_DATE_FORMAT",
     "AzureConfig",
     "ClientConfig",
     "DeltaLakeIOManager",
     "DeltaLakePyArrowTypeHandler",
     "DeltaLakePyarrowIOManager",
+    "DeltaTableResource",
+    "DeltalakeBaseArrowTypeHandler",
     "GcsConfig",
     "LocalConfig",
     "S3Config",
@@ -31,7 +35,8 @@ __all__ = [
     "WriterEngine",
 ]
 
-__getattr__ = explain_absence(__name__, {"DeltaTableResource": TABLE_RESOURCE})
+DELTA_DATETIME_FORMAT = "%Y-%m-%d %H:%M:%S"
+DELTA_DATE_FORMAT = "%Y-%m-%d"
 
 
 class WriteMode(StrEnum):
@@ -44,10 +49,13 @@ class WriteMode(StrEnum):
 
 
 class WriterEngine(StrEnum):
-    """Writers of deltalake; delta_ops rejects them."""
+    """Writers of deltalake. delta_ops has one writer, and accepts both names."""
 
     pyarrow = "pyarrow"
     rust = "rust"
+
+
+DeltalakeBaseArrowTypeHandler = TypesOfForks
 
 
 class DeltaLakePyArrowTypeHandler(TypesOfForks):

@@ -5,7 +5,8 @@ The assets stay unchanged. The IO manager has a root instead of a catalog.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any, ClassVar
 
 from delta_ops.errors import InvalidRequestError
@@ -16,7 +17,16 @@ from delta_ops.orchestration.swap_in.merge_translations import (
 )
 from delta_ops.orchestration.swap_in.translations import Translations, ignore_setting, reject
 
-__all__ = ["DeltaLakeIOManager"]
+__all__ = ["DeltaLakeIOManager", "UpsertOptions"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class UpsertOptions:
+    """The keys and clauses of an upsert."""
+
+    join_cols: Sequence[str]
+    when_matched_update_all: bool = True
+    when_not_matched_insert_all: bool = True
 
 
 def _translate_schema_update_mode(value: Any, where: str) -> Mapping[str, Any]:

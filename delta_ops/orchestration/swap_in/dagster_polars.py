@@ -1,36 +1,67 @@
 """The names of the package dagster-polars for Delta tables.
 
-The table of an asset is `<base_dir>/<asset key>.delta`. The asset's partitions are rows of this
-table, so an asset with partitions needs `partition_by`: a column, or a mapping of dimensions to
-columns. A new table is also partitioned by these columns.
+The table of an asset is `<base_dir>/<asset key>.delta`. With `partition_by`, a column or a mapping
+of dimensions to columns, the asset's partitions are rows of this table, and a new table is also
+partitioned by these columns. Without `partition_by`, each partition is a table of its own,
+`<base_dir>/<asset key>/<partition>.delta`. The default of `base_dir` is the storage of the Dagster
+instance.
 """
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from enum import StrEnum
-from typing import Any, ClassVar
+from types import GenericAlias
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import dagster as dg
+from pydantic import Field, PrivateAttr
 
 from delta_ops.errors import InvalidRequestError
-from delta_ops.orchestration.swap_in.io_manager import RenamedIOManager, reject_versions
+from delta_ops.log import DeltaLog, Snapshot
+from delta_ops.orchestration.io_manager.output_report import WrittenOutput
+from delta_ops.orchestration.io_manager.output_settings import OutputSettings
+from delta_ops.orchestration.resources import TableName, table_log
+from delta_ops.orchestration.swap_in.io_manager import RenamedIOManager, translate_version
 from delta_ops.orchestration.swap_in.merge_translations import (
+    MERGE_FLAGS,
     translate_merge_options,
     unite_merge_flags,
 )
 from delta_ops.orchestration.swap_in.translations import (
     Translations,
     ignore_setting,
+    ignore_with_warning,
     reject,
     rename,
     translate,
+    translate_commit_properties,
+    translate_custom_metadata,
     translate_schema_mode,
+    translate_writer_properties,
 )
+from delta_ops.orchestration.tables import table_parts
+from delta_ops.storage.addresses import local_path_of
+from delta_ops.storage.paths import redact
 
-__all__ = ["DeltaWriteMode", "PolarsDeltaIOManager"]
+if TYPE_CHECKING:
+    import polars as pl
 
-_NO_SAMPLE = "a materialization shows no sample of rows; leave it out"
+    DataFramePartitions = dict[str, pl.DataFrame]
+    LazyFramePartitions = dict[str, pl.LazyFrame]
+
+__all__ = [
+    "BasePolarsUPathIOManager",
+    "DataFramePartitions",
+    "DeltaSchemaMode",
+    "DeltaWriteMode",
+    "LazyFramePartitions",
+    "PolarsDeltaIOManager",
+]
+
+_NO_SAMPLE = "a materialization shows no sample of rows"
 _OWN_READER = "delta_ops has a reader of its own; columns and partitions choose what it reads"
 
 
@@ -42,6 +73,22 @@ class DeltaWriteMode(StrEnum):
     overwrite = "overwrite"
     ignore = "ignore"
     merge = "merge"
+
+
+class DeltaSchemaMode(StrEnum):
+    """How an output treats existing columns."""
+
+    merge = "merge"
+    overwrite = "overwrite"
+
+
+def __getattr__(name: str) -> Any:
+    """The annotations of inputs by partition. Only they import polars."""
+    if name in ("DataFramePartitions", "LazyFramePartitions"):
+        import polars as pl
+
+        return GenericAlias(dict, (str, getattr(pl, name.removesuffix("Partitions"))))
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
 
 
 def _translate_partition_by(value: Any, where: str) -> Mapping[str, Any]:
@@ -58,6 +105,10 @@ def _translate_partition_by(value: Any, where: str) -> Mapping[str, Any]:
 _WRITE_OPTIONS: Translations = {
     "schema_mode": translate_schema_mode,
     "configuration": rename("delta/configuration"),
+    "custom_metadata": translate_custom_metadata,
+    "commit_properties": translate_commit_properties,
+    "writer_properties": translate_writer_properties,
+    "engine": ignore_setting,
 }
 
 
@@ -79,45 +130,125 @@ class PolarsDeltaIOManager(RenamedIOManager):
         "delta_write_options": _translate_write_options,
         "delta_merge_options": translate_merge_options,
         "overwrite_schema": rename("delta/overwrite_schema"),
-        "n_rows": reject(_NO_SAMPLE),
-        "fraction": reject(_NO_SAMPLE),
-        "descriptions": reject("a column's description is its comment in the table; leave it out"),
-        "streaming": reject("a lazy frame is collected as a whole; collect it in the asset"),
+        "n_rows": ignore_with_warning(_NO_SAMPLE),
+        "fraction": ignore_with_warning(_NO_SAMPLE),
+        "descriptions": ignore_with_warning("a column's description is its comment in the table"),
+        "streaming": ignore_setting,
     }
     input_translations: ClassVar[Translations] = {
-        **reject_versions("version"),
+        "version": translate_version,
         "pyarrow_options": reject(_OWN_READER, outcome="Nothing was read"),
         "delta_table_options": reject(_OWN_READER, outcome="Nothing was read"),
-        # A partition without rows is not missing.
-        "allow_missing_partitions": ignore_setting,
+        "allow_missing_partitions": ignore_setting,  # read by `load_input`
     }
     field_translations: ClassVar[Translations] = {
         "mode": rename("delta/mode"),
         "overwrite_schema": rename("delta/overwrite_schema"),
-        **reject_versions("version"),
+        "schema_mode": translate_schema_mode,
+        "version": translate_version,
         "extension": reject("the folders of the tables end in .delta", unless=(".delta",)),
     }
     table_keys: ClassVar[Sequence[str]] = ()
     root_field: ClassVar[str] = "base_dir"
     schema_field: ClassVar[str] = ""
+    their_words: ClassVar[Mapping[str, str]] = {"partition_expr": "partition_by"}
+    needs_root: ClassVar[bool] = False
+    # The names of fields in the config of a run; `_our_fields` translates them.
+    base_dir: str | None = Field(default=None, description="Folder or URI of the tables.")
+    mode: str | None = Field(default=None, description="How outputs treat existing rows.")
+    schema_mode: str | None = Field(default=None, description="How outputs change columns.")
+    version: int | None = Field(default=None, description="Version that inputs read.")
+    _instance_storage: str | None = PrivateAttr(default=None)
 
     def __init__(self, **given: Any) -> None:
         if "cloud_storage_options" in given:
             given["storage_options"] = given.pop("cloud_storage_options")
         super().__init__(**given)
 
+    def setup_for_execution(self, context: dg.InitResourceContext) -> None:
+        """Take the storage of the instance as the default of `base_dir`."""
+        if context.instance is not None:
+            self._instance_storage = context.instance.storage_directory()
+
+    def log(self, table: TableName) -> DeltaLog:
+        """The log of a table, by name below `base_dir`."""
+        if self.root is not None or self.lake is not None:
+            return super().log(table)
+        if self._instance_storage is None:
+            raise InvalidRequestError(
+                f"{type(self).__name__} has no base_dir, and outside a run no instance whose "
+                "storage it could take; give base_dir"
+            )
+        return table_log(self._instance_storage, self.storage_options, table, lock=self.lock)
+
     def table_name(
         self,
         asset_key: dg.AssetKey,
-        metadata: Mapping[str, Any],  # noqa: ARG002 - the key says it all
+        metadata: Mapping[str, Any],
     ) -> Sequence[str]:
         """The asset key; the last part gets the extension .delta."""
+        named = table_parts(asset_key, metadata)
+        if named is not None:
+            return named
         *prefix, name = asset_key.path
         return [*prefix, f"{name}.delta"]
 
     def read_metadata(self, metadata: Mapping[str, Any], place: str) -> Mapping[str, Any]:
         """Translate metadata to the keys of `DeltaIOManager`."""
+        if metadata.get("mode") not in (None, "merge", DeltaWriteMode.merge):
+            metadata = _drop_merge_options(metadata, place)
         return super().read_metadata(unite_merge_flags(metadata, place), place)
+
+    def settings_of(self, context: dg.OutputContext) -> OutputSettings:
+        """The settings of an output; without `partition_by`, each partition has its own table."""
+        settings = super().settings_of(context)
+        owns_table = context.has_asset_partitions and settings.partition_expr is None
+        return replace(settings, owns_table=owns_table)
+
+    def log_of_output(self, context: dg.OutputContext, settings: OutputSettings) -> DeltaLog:
+        """The log of the asset's table, or of the table of the run's partition."""
+        if not settings.owns_table:
+            return super().log_of_output(context, settings)
+        keys = list(context.asset_partition_keys)
+        if len(keys) != 1:
+            raise InvalidRequestError(
+                f"asset {context.asset_key.to_user_string()} has no partition_by, so each "
+                f"partition is a table of its own, and the run writes {len(keys)} partitions at "
+                "once; add partition_by, or start a run for each partition. Nothing was written"
+            )
+        metadata = context.definition_metadata
+        return self.log(_partition_folders(context.asset_key, metadata, keys[0]))
+
+    def load_input(self, context: dg.InputContext) -> Any:
+        """Read the upstream: its table, or the tables of its partitions."""
+        if not context.has_asset_key or not context.has_asset_partitions:
+            return super().load_input(context)
+        reader = replace(self.input_reader(context), owns_tables=True)
+        if reader.partition_expr is not None or reader.settings.partition_expr is not None:
+            return super().load_input(context)
+        may_miss = bool((context.definition_metadata or {}).get("allow_missing_partitions"))
+        upstream = context.upstream_output
+        metadata = upstream.definition_metadata if upstream is not None else {}
+        logs = {
+            key: self.log(_partition_folders(context.asset_key, metadata, key))
+            for key in context.asset_partition_keys
+        }
+        return self.rephrase_errors(lambda: reader.read_tables(logs, may_miss=may_miss))
+
+    def event_metadata(
+        self, context: dg.OutputContext, table: Snapshot, output: WrittenOutput
+    ) -> dict[str, Any]:
+        """The metadata of an output with the names of dagster-polars."""
+        path = local_path_of(table.uri) or redact(table.uri)
+        appended = {}
+        if output.mode == "append" and not context.has_asset_partitions:
+            appended = {"append_row_count": output.num_rows_written}
+        return {
+            **super().event_metadata(context, table, output),
+            "path": dg.MetadataValue.path(path),
+            "version": table.version,
+            **appended,
+        }
 
     @staticmethod
     def default_load_type() -> type | None:
@@ -125,3 +256,42 @@ class PolarsDeltaIOManager(RenamedIOManager):
         import polars as pl
 
         return pl.DataFrame
+
+
+BasePolarsUPathIOManager = PolarsDeltaIOManager
+
+
+def _partition_folders(
+    asset_key: dg.AssetKey, metadata: Mapping[str, Any], partition: str
+) -> list[str]:
+    """The folders of a partition's own table; several dimensions are nested folders.
+
+    Args:
+        metadata: Metadata of the asset's definition.
+
+    Raises:
+        InvalidRequestError: `dagster/uri` names one place for all partitions.
+    """
+    if metadata.get("dagster/uri"):
+        raise InvalidRequestError(
+            f"asset {asset_key.to_user_string()} has dagster/uri, and without partition_by each "
+            "partition is a table of its own; add partition_by, or give delta/table, below which "
+            "the tables of the partitions are"
+        )
+    parts = [partition]
+    if isinstance(partition, dg.MultiPartitionKey):
+        parts = [part for _, part in sorted(partition.keys_by_dimension.items())]
+    folders = table_parts(asset_key, metadata) or asset_key.path
+    return [*folders, *parts[:-1], f"{parts[-1]}.delta"]
+
+
+def _drop_merge_options(metadata: Mapping[str, Any], place: str) -> Mapping[str, Any]:
+    """Drop the options of a merge, as dagster-polars does for another mode."""
+    dropped = [name for name in ("delta_merge_options", *MERGE_FLAGS) if name in metadata]
+    if dropped:
+        warnings.warn(
+            f"{place} have {', '.join(dropped)}, which changes nothing: the mode is "
+            f"{metadata['mode']}",
+            stacklevel=2,
+        )
+    return {name: value for name, value in metadata.items() if name not in dropped}

@@ -8,16 +8,25 @@ definition, which also decides where the asset is read.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
-from typing import Any, ClassVar
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any, ClassVar, TypeVar
 
 import dagster as dg
+import pyarrow as pa
 from pydantic import Field
 
 from delta_ops.errors import InvalidRequestError
 from delta_ops.orchestration.io_manager.delta_io_manager import DeltaIOManager
-from delta_ops.orchestration.swap_in.storage_configs import ClientConfig, StorageConfig
-from delta_ops.orchestration.swap_in.translations import Translations, reject, translate
+from delta_ops.orchestration.io_manager.output_report import WrittenOutput
+from delta_ops.orchestration.swap_in.storage_configs import (
+    ClientConfig,
+    StorageConfig,
+    config_of_provider,
+)
+from delta_ops.orchestration.swap_in.translations import Translations, translate
+from delta_ops.orchestration.tables import table_parts
+
+_T = TypeVar("_T")
 
 
 class RenamedIOManager(DeltaIOManager):
@@ -35,14 +44,20 @@ class RenamedIOManager(DeltaIOManager):
     """Settings that are fields of the IO manager."""
     table_keys: ClassVar[Sequence[str]] = ("schema", "root_name")
     """Metadata of assets' definitions that name a table."""
+    defaults: ClassVar[Mapping[str, Any]] = {"delta/mode": "overwrite", "delta/read": "latest"}
+    """Assets of other integrations may have merge settings without a mode, and their inputs are
+    read at the latest version."""
+    their_words: ClassVar[Mapping[str, str]] = {}
+    """Names of the other integration for ours, in messages."""
     root_field: ClassVar[str] = "root_uri"
     schema_field: ClassVar[str] = "schema"
 
     def __init__(self, **given: Any) -> None:
-        fields = self._our_fields(given)
-        # Assets of other integrations may have merge settings without a mode.
-        metadata = {"delta/mode": "overwrite", **fields.pop("metadata", {})}
-        super().__init__(**fields, metadata=metadata)
+        super().__init__(**self._our_fields(given))
+
+    def default_metadata(self) -> Mapping[str, Any]:
+        """The settings of outputs and inputs that no nearer place sets."""
+        return {**self.defaults, **self.metadata}
 
     @classmethod
     def configure_at_launch(cls, **given: Any) -> Any:
@@ -52,6 +67,7 @@ class RenamedIOManager(DeltaIOManager):
     @classmethod
     def _our_fields(cls, given: Mapping[str, Any]) -> dict[str, Any]:
         """Translate the fields to fields of `DeltaIOManager` and `schema_name`."""
+        given = {name: value for name, value in given.items() if value is not None}
         fields = {
             name: value for name, value in given.items() if name not in cls.field_translations
         }
@@ -61,15 +77,19 @@ class RenamedIOManager(DeltaIOManager):
                 raise InvalidRequestError(f"{cls.__name__} has both {theirs} and {ours}; give one")
             if theirs in fields:
                 fields[ours] = fields.pop(theirs)
-        if isinstance(fields.get("storage_options"), StorageConfig):
-            fields["storage_options"] = fields["storage_options"].storage_options(
-                fields.get("root")
-            )
+        options = config_of_provider(fields.get("storage_options"))
+        if isinstance(options, StorageConfig):
+            fields["storage_options"] = options.storage_options(fields.get("root"))
         client_options = fields.pop("client_options", None)
         if client_options is not None and not isinstance(client_options, ClientConfig):
             raise InvalidRequestError(
                 f"client_options are of type {type(client_options).__name__}; give a ClientConfig"
             )
+        if client_options is not None:
+            try:
+                client_options.storage_options(None)
+            except InvalidRequestError as error:
+                raise InvalidRequestError(f"client_options: {error}") from error
         settings = {name: given[name] for name in cls.field_translations if name in given}
         if settings:
             place = f"the fields of {cls.__name__}"
@@ -79,7 +99,8 @@ class RenamedIOManager(DeltaIOManager):
 
     def table_name(self, asset_key: dg.AssetKey, metadata: Mapping[str, Any]) -> Sequence[str]:
         """The folders of the table below the root."""
-        return table_folders(asset_key, metadata, self.schema_name)
+        named = table_parts(asset_key, metadata)
+        return named or table_folders(asset_key, metadata, self.schema_name)
 
     def read_metadata(self, metadata: Mapping[str, Any], place: str) -> Mapping[str, Any]:
         """Metadata with the keys of `DeltaIOManager`."""
@@ -87,7 +108,7 @@ class RenamedIOManager(DeltaIOManager):
 
     def handle_output(self, context: dg.OutputContext, obj: Any) -> None:
         """Write the output. Only the asset's definition may name the table."""
-        given = context.output_metadata
+        given = context.output_metadata if context.has_asset_key else {}
         named = [name for name in self.table_keys if isinstance(_plain_value(given.get(name)), str)]
         if named:
             raise InvalidRequestError(
@@ -95,7 +116,27 @@ class RenamedIOManager(DeltaIOManager):
                 f"{' and '.join(named)}, and whoever reads the asset goes by its definition; put "
                 "them there. Nothing was written"
             )
-        super().handle_output(context, obj)
+        self.rephrase_errors(lambda: super(RenamedIOManager, self).handle_output(context, obj))
+
+    def load_input(self, context: dg.InputContext) -> Any:
+        """Read the upstream."""
+        return self.rephrase_errors(lambda: super(RenamedIOManager, self).load_input(context))
+
+    def rephrase_errors(self, call: Callable[[], _T]) -> _T:
+        """Call a function; an error names settings as the other integration does.
+
+        Raises:
+            InvalidRequestError: The function raises one.
+        """
+        try:
+            return call()
+        except InvalidRequestError as error:
+            text = str(error)
+            for ours, theirs in self.their_words.items():
+                text = text.replace(ours, theirs)
+            if type(error) is not InvalidRequestError or text == str(error):
+                raise
+            raise InvalidRequestError(text) from error
 
     def read_input_metadata(self, metadata: Mapping[str, Any], place: str) -> Mapping[str, Any]:
         """Metadata of an input with the keys of `DeltaIOManager`."""
@@ -133,13 +174,14 @@ def _plain_value(value: Any) -> Any:
     return value.value if isinstance(value, dg.MetadataValue) else value
 
 
-def reject_versions(name: str) -> Translations:
-    """Translation that rejects a version of an input."""
-    reason = (
-        "an input is read at the version that Dagster records as its provenance; open another one "
-        "with DeltaLogResource.snapshot(table, version)"
-    )
-    return {name: reject(reason, unless=(), outcome="Nothing was read")}
+def translate_version(value: Any, where: str) -> Mapping[str, Any]:
+    """Translation of the version of an input, a number or its text."""
+    text = str(value)
+    if not text.isdecimal():
+        raise InvalidRequestError(
+            f"{where} {value!r}; give the number of a version of the table. Nothing was read"
+        )
+    return {"delta/read": int(text)}
 
 
 def reject_type_handlers(io_manager: str, handlers: Iterable[object], known: type) -> None:
@@ -154,3 +196,9 @@ def reject_type_handlers(io_manager: str, handlers: Iterable[object], known: typ
                 f"{io_manager}.type_handlers() has a {type(handler).__name__}, which is none of "
                 "delta_ops; write a TypeHandler and call register_type_handler with it"
             )
+
+
+def num_rows_of(output: WrittenOutput) -> int | None:
+    """The number of rows that the asset returned; None if it is not known, as of a reader."""
+    rows = output.rows
+    return len(rows) if isinstance(rows, pa.Table | pa.RecordBatch) else None

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, fields
+from dataclasses import asdict, dataclass, fields, is_dataclass
 from enum import StrEnum
 from typing import Any
 
 from delta_ops.errors import InvalidRequestError
+from delta_ops.orchestration.swap_in.merge_operations import merge_clauses
 
 OUR_MERGE = (
     "say it by delta/mode merge, with delta/merge_keys or delta/merge_predicate, and with "
@@ -19,7 +20,7 @@ _DELETE_OTHERS = {"when": "not matched by source", "then": "delete"}
 
 
 class MergeType(StrEnum):
-    """The clauses of a merge; `custom` is rejected on use."""
+    """The clauses of a merge; `custom` takes them from `merge_operations_config`."""
 
     deduplicate_insert = "deduplicate_insert"
     update_only = "update_only"
@@ -36,7 +37,7 @@ _CLAUSES = {
 }
 
 
-_FLAGS: Mapping[str, tuple[Mapping[str, str], bool]] = {
+MERGE_FLAGS: Mapping[str, tuple[Mapping[str, str], bool]] = {
     "when_matched_update_all": (_UPDATE, True),
     "when_not_matched_insert_all": (_INSERT, True),
     "when_not_matched_by_source_delete": (_DELETE_OTHERS, False),
@@ -54,7 +55,7 @@ class MergeConfig:
     target_alias: str | None = None
     error_on_type_mismatch: bool = True
     merge_operations_config: Any = None
-    """Rejected on use."""
+    """Clauses of the merge type `custom`."""
 
 
 def translate_merge_config(value: Any, where: str) -> Mapping[str, Any]:
@@ -68,22 +69,39 @@ def translate_merge_config(value: Any, where: str) -> Mapping[str, Any]:
     config = MergeConfig(**value) if isinstance(value, Mapping) else value
     if not isinstance(config, MergeConfig):
         raise InvalidRequestError(f"{where} of type {type(value).__name__}; give a MergeConfig")
-    if config.merge_type not in _CLAUSES:
+    if config.merge_type not in list(MergeType):
         raise InvalidRequestError(
             f"{where} with the merge_type {str(config.merge_type)!r}; choose from "
-            f"{', '.join(each.value for each in _CLAUSES)}, or {OUR_MERGE}"
+            f"{', '.join(MergeType)}"
         )
-    if config.merge_operations_config:
-        raise InvalidRequestError(f"{where} with merge_operations_config: {OUR_MERGE}")
+    if config.merge_operations_config and config.merge_type != MergeType.custom:
+        raise InvalidRequestError(
+            f"{where} with merge_operations_config and the merge_type "
+            f"{str(config.merge_type)!r}, which has clauses of its own; choose the merge_type "
+            "'custom', or leave merge_operations_config out. Nothing was written"
+        )
     if not config.error_on_type_mismatch:
         raise _mismatch_error(where)
     aliases = _aliases(config.source_alias, config.target_alias)
     settings = {
-        "delta/merge_clauses": _CLAUSES[MergeType(config.merge_type)],
+        "delta/merge_clauses": _clauses_of(config, where),
         "delta/merge_predicate": config.predicate,
         "delta/merge_aliases": aliases,
     }
-    return {name: value for name, value in settings.items() if value}
+    return {name: value for name, value in settings.items() if value not in (None, {})}
+
+
+def _clauses_of(config: MergeConfig, where: str) -> Any:
+    """The clauses of a merge type; empty, which is rejected, for a custom merge without any."""
+    if config.merge_type != MergeType.custom:
+        return _CLAUSES[MergeType(config.merge_type)]
+    operations = config.merge_operations_config
+    return merge_clauses(operations, f"{where} with merge_operations_config") if operations else []
+
+
+def translate_merge_operations(value: Any, where: str) -> Mapping[str, Any]:
+    """Translation of `merge_operations_config` in metadata."""
+    return {"delta/merge_clauses": merge_clauses(value, where)}
 
 
 def translate_merge_options(value: Any, where: str) -> Mapping[str, Any]:
@@ -110,8 +128,8 @@ def unite_merge_flags(metadata: Mapping[str, Any], place: str) -> dict[str, Any]
     Raises:
         InvalidRequestError: A flag is neither True nor False, or the clauses are set twice.
     """
-    kept = {name: value for name, value in metadata.items() if name not in _FLAGS}
-    given = {name: metadata[name] for name in _FLAGS if metadata.get(name) is not None}
+    kept = {name: value for name, value in metadata.items() if name not in MERGE_FLAGS}
+    given = {name: metadata[name] for name in MERGE_FLAGS if metadata.get(name) is not None}
     if not given:
         return kept
     for name, value in given.items():
@@ -122,7 +140,9 @@ def unite_merge_flags(metadata: Mapping[str, Any], place: str) -> dict[str, Any]
             f"{place} have {next(iter(given))} beside another word for delta/merge_clauses; leave "
             "one of them out"
         )
-    clauses = [clause for name, (clause, default) in _FLAGS.items() if given.get(name, default)]
+    clauses = [
+        clause for name, (clause, default) in MERGE_FLAGS.items() if given.get(name, default)
+    ]
     return {**kept, "delta/merge_clauses": clauses}
 
 
@@ -139,7 +159,7 @@ def _mismatch_error(where: str) -> InvalidRequestError:
 
 def translate_upsert_options(value: Any, where: str) -> Mapping[str, Any]:
     """Translation of `upsert_options`, a mapping or a value of dagster-iceberg's class."""
-    given = value.model_dump() if hasattr(value, "model_dump") else value
+    given = _mapping_of(value)
     flags = {"when_matched_update_all": _UPDATE, "when_not_matched_insert_all": _INSERT}
     if not isinstance(given, Mapping) or set(given) - {"join_cols", *flags}:
         raise InvalidRequestError(f"{where}; give join_cols and, if need be, {', '.join(flags)}")
@@ -149,6 +169,13 @@ def translate_upsert_options(value: Any, where: str) -> Mapping[str, Any]:
     clauses = [clause for name, clause in flags.items() if given.get(name, True)]
     keys = {"delta/merge_keys": given["join_cols"]} if "join_cols" in given else {}
     return {**keys, "delta/merge_clauses": clauses}
+
+
+def _mapping_of(value: Any) -> Any:
+    """The fields of a pydantic model or a dataclass; any other value unchanged."""
+    if hasattr(value, "model_dump"):
+        return value.model_dump()
+    return asdict(value) if is_dataclass(value) and not isinstance(value, type) else value
 
 
 def translate_iceberg_mode(value: Any, _where: str) -> Mapping[str, Any]:

@@ -33,23 +33,26 @@ class StorageConfig:
 
     def __init__(self, **options: Any) -> None:
         self._options = {name: value for name, value in options.items() if value is not None}
-        known = {*self.options_by_name, *self.needless, self.bucket_name, "provider"}
-        for name, value in self._options.items():
-            if name not in known and value is not False:
-                raise InvalidRequestError(
-                    f"{type(self).__name__} has no option {name} here; known are "
-                    f"{', '.join(self.options_by_name) or 'none'}. {self.hint}".rstrip()
-                )
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}({', '.join(self._options)})"
 
-    def storage_options(self, root: object) -> dict[str, Any]:
+    def dict(self) -> Mapping[str, Any]:
+        """The options as they were given, for other libraries."""
+        return {**self._options}
+
+    def str_dict(self) -> Mapping[str, str]:
+        """The options as texts, for other libraries."""
+        return {name: str(value) for name, value in self._options.items()}
+
+    def storage_options(self, root: object) -> Mapping[str, Any]:
         """Translate to `storage_options`, and validate the address of the tables.
 
         Raises:
-            InvalidRequestError: The address belongs to another store or another bucket.
+            InvalidRequestError: The address belongs to another store or another bucket, or an
+                option is not supported.
         """
+        self._validate_options()
         if isinstance(root, str) and not isinstance(root, dg.EnvVar):
             self._validate_root(root)
         return {
@@ -57,6 +60,15 @@ class StorageConfig:
             for name, value in self._options.items()
             if name in self.options_by_name
         }
+
+    def _validate_options(self) -> None:
+        known = {*self.options_by_name, *self.needless, self.bucket_name, "provider"}
+        for name, value in self._options.items():
+            if name not in known and value is not False:
+                raise InvalidRequestError(
+                    f"{type(self).__name__} has no option {name} here; known are "
+                    f"{', '.join(self.options_by_name) or 'none'}. {self.hint}".rstrip()
+                )
 
     def _validate_root(self, root: str) -> None:
         address = urlsplit(root)
@@ -133,3 +145,21 @@ class ClientConfig(StorageConfig):
 
     needless = frozenset({"allow_http"})  # the endpoint's scheme decides between HTTP and HTTPS
     hint = "Timeouts and proxies are options of fsspec's clients, in storage_options={...}"
+
+
+_PROVIDERS: Mapping[str, type[StorageConfig]] = {
+    "local": LocalConfig,
+    "s3": S3Config,
+    "azure": AzureConfig,
+    "gcs": GcsConfig,
+}
+
+
+def config_of_provider(options: Any) -> Any:
+    """The storage config in a run config such as `{"s3": {"region": ...}}`; else the options."""
+    if not isinstance(options, Mapping) or len(options) != 1:
+        return options
+    ((provider, given),) = options.items()
+    if provider not in _PROVIDERS or not isinstance(given, Mapping):
+        return options
+    return _PROVIDERS[provider](**given)

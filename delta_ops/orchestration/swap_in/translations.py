@@ -6,6 +6,7 @@ dropped. A setting for something that delta_ops does not support is rejected.
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable, Mapping
 from enum import Enum
 from typing import Any
@@ -13,11 +14,27 @@ from typing import Any
 import dagster as dg
 
 from delta_ops.errors import InvalidRequestError
+from delta_ops.protocol.properties.known import COMPRESSION_CODEC
+from delta_ops.protocol.properties.values import parse_codec
+from delta_ops.transaction.commit.info import RESERVED_NAMES
 
 Translate = Callable[[Any, str], Mapping[str, Any]]
 """Takes a value, and a text for errors that names its place and key."""
 Translations = Mapping[str, Translate]
 """Translations by the names of foreign settings."""
+_PROPERTIES = "delta/configuration"
+_WRITER_PROPERTIES = (
+    "data_page_size_limit",
+    "dictionary_page_size_limit",
+    "data_page_row_count_limit",
+    "write_batch_size",
+    "max_row_group_size",
+    "compression_level",
+    "statistics_truncate_length",
+    "default_column_properties",
+    "column_properties",
+)
+"""Properties of deltalake's writer, apart from `compression`."""
 
 
 def translate(given: Mapping[str, Any], place: str, translations: Translations) -> dict[str, Any]:
@@ -35,12 +52,24 @@ def translate(given: Mapping[str, Any], place: str, translations: Translations) 
         if name not in translations or value is None:
             continue
         for ours, setting in translations[name](value, f"{place} have {name}").items():
-            if ours in read:
+            if ours == _PROPERTIES and isinstance(read.get(ours), Mapping):
+                setting = _unite(read[ours], setting, f"{place} have {name}")  # noqa: PLW2901
+            elif ours in read and read[ours] != setting:
                 raise InvalidRequestError(
                     f"{place} have {name} beside another word for {ours}; leave one of them out"
                 )
             read[ours] = setting
     return read
+
+
+def _unite(first: Mapping[str, Any], second: Mapping[str, Any], where: str) -> Mapping[str, Any]:
+    """Unite table properties of two settings."""
+    twice = [name for name in first if second.get(name, first[name]) != first[name]]
+    if twice:
+        raise InvalidRequestError(
+            f"{where} beside another value of the table property {twice[0]}; leave one of them out"
+        )
+    return {**first, **second}
 
 
 def rename(ours: str) -> Translate:
@@ -51,6 +80,20 @@ def rename(ours: str) -> Translate:
 def ignore_setting(*_given: object) -> Mapping[str, Any]:
     """Translation of a setting that changes nothing."""
     return {}
+
+
+def ignore_with_warning(reason: str) -> Translate:
+    """Translation of a setting that changes no row, and that delta_ops does not support.
+
+    Args:
+        reason: The reason, and the alternative.
+    """
+
+    def read(_value: Any, where: str) -> Mapping[str, Any]:
+        warnings.warn(f"{where}, which changes nothing: {reason}", stacklevel=2)
+        return {}
+
+    return read
 
 
 def reject(
@@ -87,13 +130,66 @@ def translate_schema_mode(value: Any, where: str) -> Mapping[str, Any]:
 
 def translate_commit_properties(value: Any, where: str) -> Mapping[str, Any]:
     """Translation of `commit_properties`, which may have `custom_metadata`."""
-    if not isinstance(value, Mapping) or set(value) - {"custom_metadata"}:
+    given = vars(value) if hasattr(value, "custom_metadata") else value
+    known = {"custom_metadata", "max_commit_retries"}
+    if not isinstance(given, Mapping) or set(given) - known - _absent(given):
         raise InvalidRequestError(
             f"{where}, of which only custom_metadata are known here; a commit is tried again, and "
             "has its identity, without being told to"
         )
-    texts = value.get("custom_metadata")
-    return {} if texts is None else {"delta/user_metadata": texts}
+    if given.get("max_commit_retries") is not None:
+        warnings.warn(
+            f"{where} with max_commit_retries, which changes nothing: a lost race is tried again "
+            "until a time limit",
+            stacklevel=2,
+        )
+    texts = given.get("custom_metadata")
+    return {} if texts is None else translate_custom_metadata(texts, where)
+
+
+def translate_custom_metadata(value: Any, _where: str) -> Mapping[str, Any]:
+    """Translation of `custom_metadata`: user metadata, and fields of the commit as in deltalake."""
+    if not isinstance(value, Mapping):
+        return {"delta/user_metadata": value}
+    texts = {name: text for name, text in value.items() if name not in RESERVED_NAMES}
+    return {"delta/user_metadata": value, **({"delta/commit_info": texts} if texts else {})}
+
+
+def translate_writer_properties(value: Any, where: str) -> Mapping[str, Any]:
+    """Translation of `writer_properties`: the codec is a property of a new table.
+
+    Raises:
+        InvalidRequestError: A property or the codec is unknown.
+    """
+    given = vars(value) if hasattr(value, "compression") else value
+    known = ("compression", *_WRITER_PROPERTIES)
+    unknown = [given]
+    if isinstance(given, Mapping):
+        unknown = [name for name in given if name not in known]
+    if unknown:
+        raise InvalidRequestError(
+            f"{where} {unknown[0]!r}; choose from {', '.join(known)}. Nothing was written"
+        )
+    ignored = [name for name in _WRITER_PROPERTIES if given.get(name) is not None]
+    if ignored:
+        warnings.warn(
+            f"{where} {', '.join(ignored)}, which changes nothing: delta_ops has a writer of its "
+            "own",
+            stacklevel=2,
+        )
+    if given.get("compression") is None:
+        return {}
+    try:
+        codec = parse_codec(str(given["compression"]))
+    except InvalidRequestError as error:
+        raise InvalidRequestError(
+            f"{where} with the compression {given['compression']!r}: {error} Nothing was written"
+        ) from error
+    return {_PROPERTIES: {COMPRESSION_CODEC.name: codec}}
+
+
+def _absent(given: Mapping[str, Any]) -> set[str]:
+    return {name for name, value in given.items() if value is None}
 
 
 def _plain_value(value: Any) -> Any:

@@ -17,6 +17,23 @@ from delta_ops.protocol.table_definition import TableDefinition
 from delta_ops.transaction.races.conflicts import Footprint
 
 _ENGINE = "delta_ops"
+RESERVED_NAMES = frozenset(
+    {
+        "operation",
+        "operationParameters",
+        "isolationLevel",
+        "isBlindAppend",
+        "operationMetrics",
+        "userMetadata",
+        "tags",
+        "engineInfo",
+        "timestamp",
+        "inCommitTimestamp",
+        "readVersion",
+        "txnId",
+    }
+)
+"""Names in `commitInfo` that a commit sets itself."""
 
 
 def commit_info(
@@ -26,13 +43,16 @@ def commit_info(
     footprint: Footprint,
     user_metadata: str | None,
     definition: TableDefinition,
+    texts: Mapping[str, str],
 ) -> dict[str, Any]:
     """The body of `commitInfo`, without the values that change with each attempt.
 
     Args:
         definition: The table as the commit leaves it.
+        texts: More fields, by names that are not in `RESERVED_NAMES`.
     """
     info: dict[str, Any] = {
+        **texts,
         "operation": operation,
         "operationParameters": {k: _parameter(v) for k, v in parameters.items()},
         "isolationLevel": footprint.isolation,

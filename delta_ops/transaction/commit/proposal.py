@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import uuid
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from delta_ops.log import Snapshot
@@ -30,6 +30,8 @@ class Description:
     parameters: Mapping[str, Any]
     metrics: Mapping[str, int]
     user_metadata: str | None
+    texts: Mapping[str, str] = field(default_factory=dict)
+    """More fields of `commitInfo`."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -86,6 +88,7 @@ def propose(
             footprint,
             description.user_metadata,
             definition,
+            description.texts,
         ),
         txn_id=str(uuid.uuid4()),
         footprint=footprint,

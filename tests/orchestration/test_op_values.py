@@ -1,0 +1,116 @@
+"""Values of ops that belong to no asset, under our IO manager as the default."""
+
+import threading
+from pathlib import Path
+from typing import Any
+
+import dagster as dg
+import pyarrow as pa
+import pytest
+
+import delta_ops.arrow as da
+from delta_ops import DeltaLog
+from delta_ops.errors import InvalidRequestError
+from delta_ops.orchestration import DeltaIOManager
+
+
+def numbers_of(root: Path, table: str) -> list[int]:
+    rows: list[int] = da.to_table(DeltaLog(f"{root}/{table}"))["n"].to_pylist()
+    return sorted(rows)
+
+
+@dg.op
+def numbers() -> pa.Table:
+    return pa.table({"n": [1, 2]})
+
+
+@dg.op
+def no_value():  # type: ignore[no-untyped-def]
+    return None
+
+
+@dg.op
+def doubled(rows: pa.Table, nothing: Any) -> pa.Table:
+    assert nothing is None
+    return pa.concat_tables([rows, rows])
+
+
+@dg.op(out={"first": dg.Out(), "second": dg.Out()})
+def split(rows: pa.Table) -> tuple[pa.Table, pa.Table]:
+    return rows.slice(0, 1), rows.slice(1)
+
+
+def test_ops_of_a_graph_asset_pass_values_and_the_asset_is_a_table(
+    tmp_path: Path, instance: dg.DagsterInstance
+) -> None:
+    @dg.graph_asset
+    def total() -> Any:
+        return doubled(numbers(), no_value())
+
+    @dg.graph_multi_asset(outs={"first": dg.AssetOut(), "second": dg.AssetOut()})
+    def parts(total: pa.Table) -> Any:
+        first, second = split(total)
+        return {"first": first, "second": second}
+
+    @dg.asset
+    def after(second: pa.Table) -> pa.Table:
+        return second
+
+    root = tmp_path / "lake"
+    resources = {"io_manager": DeltaIOManager(root=str(root))}
+    dg.materialize([total, parts, after], resources=resources, instance=instance)
+    assert numbers_of(root, "total") == [1, 1, 2, 2]
+    assert numbers_of(root, "first") == [1]
+    assert numbers_of(root, "after") == [1, 2, 2]
+    assert {path.name for path in root.iterdir()} == {"total", "first", "second", "after"}
+
+
+def test_ops_of_a_job_pass_any_value_also_of_dynamic_outputs(
+    tmp_path: Path, instance: dg.DagsterInstance
+) -> None:
+    @dg.op(out=dg.DynamicOut())
+    def each() -> Any:
+        yield dg.DynamicOutput(1, "one")
+        yield dg.DynamicOutput(2, "two")
+
+    @dg.op
+    def add_one(number: int) -> int:
+        return number + 1
+
+    @dg.op
+    def total(found: list[int]) -> int:
+        return sum(found)
+
+    @dg.job(resource_defs={"io_manager": DeltaIOManager(root=str(tmp_path))})
+    def adding() -> None:
+        total(each().map(add_one).collect())
+
+    result = adding.execute_in_process(instance=instance)
+    assert result.output_for_node("total") == 5
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_values_of_ops_are_rejected_on_request(
+    tmp_path: Path, instance: dg.DagsterInstance
+) -> None:
+    @dg.job(resource_defs={"io_manager": DeltaIOManager(root=str(tmp_path), op_outputs="error")})
+    def rejected() -> None:
+        numbers()
+
+    with pytest.raises(InvalidRequestError, match=r'belongs to no .* op_outputs="pick'):
+        rejected.execute_in_process(instance=instance)
+
+
+def test_a_value_that_cannot_be_pickled_is_reported_with_its_op(
+    tmp_path: Path, instance: dg.DagsterInstance
+) -> None:
+    @dg.op
+    def lock() -> Any:
+        return threading.Lock()
+
+    @dg.job(resource_defs={"io_manager": DeltaIOManager(root=str(tmp_path))})
+    def locking() -> None:
+        lock()
+
+    with pytest.raises(InvalidRequestError, match=r"op lock is of type .*lock"):
+        locking.execute_in_process(instance=instance)
