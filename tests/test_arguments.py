@@ -142,10 +142,11 @@ def test_an_argument_of_the_wrong_type_is_refused_by_its_name(
             id="elements count",
         ),
         pytest.param(
-            lambda log: arrow.to_table(log, predicate="id > 1"),
-            "to_table: predicate is 'id > 1', of type str; give a predicate, such as col(name) == "
-            "value or parse_predicate(text) or None",
-            id="a text is no predicate",
+            lambda log: arrow.to_table(log, predicate=1),
+            "to_table: predicate is 1, of type int; give a predicate, such as col(name) == "
+            "value or parse_predicate(text) or an expression, as parse_expression(text) makes it or "
+            "a text or None",
+            id="a number is no predicate",
         ),
         pytest.param(
             lambda log: arrow.write(log, pa.table({"id": [1]}), mode=1),

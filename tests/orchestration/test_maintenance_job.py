@@ -5,10 +5,10 @@ import os
 import re
 import shutil
 import sys
-import time
 from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import dagster as dg
@@ -150,12 +150,14 @@ def test_after_its_budget_a_run_begins_no_further_table(
     tmp_path: Path, instance: dg.DagsterInstance, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     tables = [small_files(tmp_path, name) for name in ("a", "b", "c")]
+    seconds = [0.0]
 
     def slow(*args: Any, **kwargs: Any) -> Any:
-        time.sleep(1.1)
+        seconds[0] += 2
         return maintain(*args, **kwargs)
 
     monkeypatch.setattr(jobs, "maintain", slow)
+    monkeypatch.setattr(jobs, "time", SimpleNamespace(monotonic=lambda: seconds[0]))
     policy = MaintenancePolicy(
         budget_s=1, tables_at_once=1, thresholds=HealthThresholds(small_files=2)
     )
